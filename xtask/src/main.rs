@@ -1,2 +1,154 @@
-//! Checks of the workspace.
-fn main() {}
+//! `cargo xtask`: the checks of the house rules that neither rustc nor clippy makes.
+//!
+//! Not a build system: building, testing and linting are cargo's, and `make` calls them in order.
+//! Each check reads and reports, changes nothing, and has unit tests that show it failing on a
+//! violation; `docs/ci.md` says what each is for.
+#![forbid(unsafe_code)]
+
+mod bans;
+mod finding;
+mod heads;
+mod layers;
+mod rust_text;
+mod size;
+mod spelling;
+mod table;
+mod tree;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use finding::Finding;
+use tree::Tree;
+
+const USAGE: &str = "\
+Usage: cargo xtask CHECK...
+
+Checks:
+  layers    each crate depends only on what the table of layers allows
+  bans      cores touch no clock, files, threads, environment; unsafe code stays in adapters
+  heads     every Rust file opens with a `//!` head
+  size      a Rust file of more than 800 lines without its tests gives a reason
+  spelling  no common misspelling, no doubled word
+  all       all of them";
+
+/// What one check is called on the command line, and how it runs.
+struct Check {
+    name: &'static str,
+    run: fn(&Tree) -> Result<Vec<Finding>, String>,
+}
+
+const CHECKS: [Check; 5] = [
+    Check {
+        name: "layers",
+        run: layers::check,
+    },
+    Check {
+        name: "bans",
+        run: bans::check,
+    },
+    Check {
+        name: "heads",
+        run: heads::check,
+    },
+    Check {
+        name: "size",
+        run: size::check,
+    },
+    Check {
+        name: "spelling",
+        run: spelling::check,
+    },
+];
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let Some(chosen) = choose(&names) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match run(&chosen) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The checks that `names` asks for, in the order of [`CHECKS`]; `None` for no name or an unknown one.
+fn choose(names: &[String]) -> Option<Vec<&'static Check>> {
+    let known = |name: &String| name == "all" || CHECKS.iter().any(|check| check.name == name);
+    if names.is_empty() || !names.iter().all(known) {
+        return None;
+    }
+    let wanted = |check: &&Check| names.iter().any(|name| name == "all" || name == check.name);
+    Some(CHECKS.iter().filter(wanted).collect())
+}
+
+/// Runs the checks, prints what they found and one closing line for each; the number of findings.
+fn run(checks: &[&Check]) -> Result<usize, String> {
+    let tree = Tree::read(&workspace_root())?;
+    let mut out = std::io::stdout().lock();
+    let mut total = 0;
+    for check in checks {
+        let mut findings = (check.run)(&tree)?;
+        findings.sort();
+        for finding in &findings {
+            writeln!(out, "{finding}").map_err(|error| error.to_string())?;
+        }
+        let verdict = match findings.len() {
+            0 => "ok".to_owned(),
+            1 => "1 finding".to_owned(),
+            n => format!("{n} findings"),
+        };
+        writeln!(out, "xtask {}: {verdict}", check.name).map_err(|error| error.to_string())?;
+        total += findings.len();
+    }
+    Ok(total)
+}
+
+/// The folder above this crate's, fixed when xtask is built: it runs by `cargo xtask`, from its own tree.
+fn workspace_root() -> PathBuf {
+    let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    root.pop();
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(names: &[&str]) -> Option<Vec<&'static str>> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        choose(&names).map(|checks| checks.iter().map(|check| check.name).collect())
+    }
+
+    #[test]
+    fn checks_are_chosen_by_name() {
+        assert_eq!(named(&["size", "layers"]), Some(vec!["layers", "size"]));
+        assert_eq!(
+            named(&["all"]).map(|checks| checks.len()),
+            Some(CHECKS.len())
+        );
+    }
+
+    #[test]
+    fn an_unknown_check_is_refused_and_so_is_none() {
+        assert_eq!(named(&["layers", "layer"]), None);
+        assert_eq!(named(&[]), None);
+    }
+
+    #[test]
+    fn the_usage_names_each_check() {
+        for check in &CHECKS {
+            assert!(
+                USAGE.contains(&format!("\n  {} ", check.name)),
+                "{}",
+                check.name
+            );
+        }
+    }
+}

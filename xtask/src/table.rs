@@ -1,0 +1,145 @@
+//! The table of layers: every crate of the workspace, its kind, and the arrows it may have.
+//!
+//! Crates stand in order, lowest first: an allowed arrow always points up the list (a unit test
+//! holds that), so no cycle and no upward arrow can be allowed by mistake. A new crate is a new
+//! row here; a changed arrow is a decision of weight and is explained in `ARCHITECTURE.md`.
+
+/// What a crate may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// No socket, thread, file, clock, environment, global random source; no unsafe code.
+    Core,
+    /// Talks to the outside world and makes no protocol decision. Unsafe code with its reason.
+    Adapter,
+    /// Wires things up. May use the standard library as it likes; no unsafe code.
+    Program,
+}
+
+/// One crate's row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layer {
+    /// The package's name.
+    pub(crate) name: &'static str,
+    /// Its folder from the workspace's root.
+    pub(crate) folder: &'static str,
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Crates of the workspace that it may depend on.
+    pub(crate) may_use: &'static [&'static str],
+    /// Crates of the workspace that its tests may use besides.
+    pub(crate) tests_may_use: &'static [&'static str],
+    /// Modules of a core that are adapters all the same: paths from the crate's folder.
+    pub(crate) adapter_modules: &'static [&'static str],
+}
+
+impl Layer {
+    const fn new(
+        name: &'static str,
+        folder: &'static str,
+        kind: Kind,
+        may_use: &'static [&'static str],
+    ) -> Self {
+        Self {
+            name,
+            folder,
+            kind,
+            may_use,
+            tests_may_use: &[],
+            adapter_modules: &[],
+        }
+    }
+}
+
+const WIRE: &str = "tandem-wire";
+const STORE: &str = "tandem-store";
+const NETSIM: &str = "tandem-netsim";
+const ENGINE: &str = "tandem-engine";
+const LINK: &str = "tandem-link";
+const PACKET: &str = "tandem-packet";
+const ESTIMATE: &str = "tandem-estimate";
+const IO: &str = "tandem-io";
+const LAB: &str = "tandem-lab";
+
+/// The whole table, lowest layer first.
+pub(crate) const LAYERS: [Layer; 11] = [
+    Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
+    Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
+    Layer {
+        adapter_modules: &["src/sqlite.rs"],
+        ..Layer::new(STORE, "crates/tandem-store", Kind::Core, &[WIRE])
+    },
+    Layer::new(ENGINE, "crates/tandem-engine", Kind::Core, &[STORE, WIRE]),
+    Layer::new(LINK, "crates/tandem-link", Kind::Core, &[ENGINE, WIRE]),
+    Layer {
+        tests_may_use: &[NETSIM],
+        ..Layer::new(
+            PACKET,
+            "crates/tandem-packet",
+            Kind::Core,
+            &[ENGINE, LINK, STORE, WIRE],
+        )
+    },
+    Layer::new(
+        ESTIMATE,
+        "crates/tandem-estimate",
+        Kind::Core,
+        &[ENGINE, STORE, WIRE],
+    ),
+    Layer::new(
+        IO,
+        "crates/tandem-io",
+        Kind::Adapter,
+        &[PACKET, LINK, ENGINE, STORE, WIRE],
+    ),
+    Layer::new(
+        LAB,
+        "crates/tandem-lab",
+        Kind::Adapter,
+        &[IO, NETSIM, PACKET, ENGINE, STORE, WIRE],
+    ),
+    Layer::new(
+        "tandem",
+        "crates/tandem",
+        Kind::Program,
+        &[LAB, IO, ESTIMATE, PACKET, LINK, ENGINE, STORE, NETSIM, WIRE],
+    ),
+    Layer::new("xtask", "xtask", Kind::Program, &[]),
+];
+
+/// The row of the crate with this name.
+pub(crate) fn layer(name: &str) -> Option<&'static Layer> {
+    LAYERS.iter().find(|layer| layer.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_point_to_lower_rows_only() {
+        for (row, layer) in LAYERS.iter().enumerate() {
+            for used in layer.may_use.iter().chain(layer.tests_may_use) {
+                let lower = LAYERS[..row].iter().any(|other| other.name == *used);
+                assert!(
+                    lower,
+                    "{} may not use {used}: it does not stand below",
+                    layer.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_core_uses_cores_only() {
+        for core in LAYERS.iter().filter(|layer| layer.kind == Kind::Core) {
+            for used in core.may_use.iter().chain(core.tests_may_use) {
+                assert_eq!(
+                    layer(used).map(|used| used.kind),
+                    Some(Kind::Core),
+                    "{}",
+                    core.name
+                );
+            }
+        }
+    }
+}
