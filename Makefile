@@ -1,0 +1,58 @@
+# Tandem's everyday commands. `make` alone lists them. Each installs the tools it needs where it is root on
+# Debian or Ubuntu, and says what is missing elsewhere (scripts/ensure-tools.sh).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo build test lint bench lab clean
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+TANDEM := $(TARGET)/release/tandem
+ENSURE := scripts/ensure-tools.sh
+DENY := $(or $(TANDEM_TOOLS),$(HOME)/.cache/tandem/tools)/bin/cargo-deny
+IS_ROOT := $(filter 0,$(shell id -u))
+
+## help: this list
+help:
+	@echo 'Tandem makes TLS cheap on links where bytes are dear. Targets:'
+	@sed -n 's/^## \([a-z]*\): \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+## demo: two proxies, an emulated satellite link, a real nginx and a real curl; prints what was saved (root)
+demo: build
+	@$(ENSURE) lab
+	$(TANDEM) lab demo
+
+## build: the release binary, target/release/tandem
+build:
+	@$(ENSURE) rust build
+	$(CARGO) build --locked --release --package tandem
+
+## test: every check and every test; those in network namespaces need root
+test: lint
+	@$(if $(IS_ROOT),$(ENSURE) lab,:)
+	$(CARGO) test --locked --workspace --no-fail-fast
+	@$(if $(IS_ROOT),:,echo 'make test: not root, so the tests in network namespaces were skipped; run it as root for all')
+
+## lint: format, clippy, documentation, layers and the other house rules, licences and sources of dependencies
+lint:
+	@$(ENSURE) rust build deny
+	$(CARGO) fmt --all --check
+	$(CARGO) xtask all
+	$(DENY) --log-level error --locked check bans licenses sources
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --locked --quiet --workspace --no-deps
+
+## bench: how fast the engine and the parsers are
+bench:
+	@$(ENSURE) rust build
+	$(CARGO) bench --locked --workspace
+
+## lab: the full experiments of experiments/*.toml into docs/results (root; takes long)
+lab: build
+	@$(ENSURE) lab
+	for experiment in experiments/*.toml; do $(TANDEM) lab run "$$experiment" --out docs/results; done
+
+## clean: what was built
+clean:
+	$(CARGO) clean

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Makes sure that the tools which the make targets call are there.
+#
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny lab
+#
+# Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
+# it says what to install. It never installs a Rust toolchain: it says how.
+# Ends with 0 when all is there, 3 when something is missing that it could not install, 2 for an unknown group.
+set -euo pipefail
+
+# An ordinary user's PATH often lacks the folders in which iptables and nginx live.
+export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# Built from the registry once, into a folder of its own: no cargo subcommand appears in anyone's PATH.
+DENY_VERSION=0.20.2
+DENY_ROOT="${TANDEM_TOOLS:-$HOME/.cache/tandem/tools}"
+
+# command:Debian package
+BUILD_TOOLS=(cc:gcc pkg-config:pkg-config)
+LAB_TOOLS=(
+    iptables:iptables ip6tables:iptables ip:iproute2 nginx:nginx-light openssl:openssl curl:curl tshark:tshark
+    gnutls-cli:gnutls-bin tcpdump:tcpdump jq:jq conntrack:conntrack setcap:libcap2-bin capsh:libcap2-bin
+    setpriv:util-linux unshare:util-linux ping:iputils-ping
+)
+
+say() { printf 'tools: %s\n' "$*" >&2; }
+
+is_debian() { command -v apt-get >/dev/null && [ -e /etc/debian_version ]; }
+
+# Packages are installed without starting what they bring: a web server on port 80 is not what was asked for.
+install_packages() {
+    local policy=/usr/sbin/policy-rc.d made_policy= had_nginx=
+    command -v nginx >/dev/null && had_nginx=1
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" && made_policy=1
+    fi
+    say "installing: $*"
+    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -y --no-install-recommends install)
+    local log status=0
+    log=$(mktemp)
+    # The package lists are fetched only when those at hand do not do.
+    "${apt[@]}" "$@" >"$log" 2>&1 </dev/null ||
+        { apt-get -qq update >"$log" 2>&1 && "${apt[@]}" "$@" >"$log" 2>&1 </dev/null; } || status=$?
+    [ -n "$made_policy" ] && rm -f "$policy"
+    if [ -z "$had_nginx" ] && command -v nginx >/dev/null && command -v systemctl >/dev/null; then
+        systemctl disable --quiet nginx >/dev/null 2>&1 || true
+    fi
+    [ "$status" -eq 0 ] || { say "apt-get failed:"; tail -n 15 "$log" >&2; }
+    rm -f "$log"
+    return "$status"
+}
+
+ensure_commands() {
+    local pair missing=() packages=()
+    for pair in "$@"; do
+        command -v "${pair%%:*}" >/dev/null && continue
+        missing+=("${pair%%:*}")
+        [[ " ${packages[*]-} " == *" ${pair##*:} "* ]] || packages+=("${pair##*:}")
+    done
+    [ ${#missing[@]} -eq 0 ] && return 0
+    if is_debian && [ "$(id -u)" -eq 0 ] && install_packages "${packages[@]}"; then
+        return 0
+    fi
+    say "missing: ${missing[*]}"
+    if is_debian; then
+        say "install them as root: apt-get install ${packages[*]}"
+    else
+        say "install them with this system's package manager (Debian calls the packages: ${packages[*]})"
+    fi
+    return 3
+}
+
+ensure_rust() {
+    local wanted found part missing=0
+    if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
+        say "no Rust toolchain; install one: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
+        return 3
+    fi
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    found=$(rustc --version | cut -d' ' -f2)
+    if [ "$(printf '%s\n%s\n' "$wanted" "${found%%-*}" | sort -V | head -n 1)" != "$wanted" ]; then
+        say "rustc $found is older than $wanted; update it: rustup update stable"
+        return 3
+    fi
+    for part in fmt:rustfmt clippy:clippy; do
+        cargo "${part%%:*}" --version >/dev/null 2>&1 && continue
+        say "cargo ${part%%:*} is missing; add it: rustup component add ${part##*:}"
+        missing=3
+    done
+    return "$missing"
+}
+
+ensure_deny() {
+    local deny="$DENY_ROOT/bin/cargo-deny"
+    [ -x "$deny" ] && [ "$("$deny" --version)" = "cargo-deny $DENY_VERSION" ] && return 0
+    say "building cargo-deny $DENY_VERSION into $DENY_ROOT (once; some minutes)"
+    CARGO_TARGET_DIR="$DENY_ROOT/build" cargo install --quiet --locked --force --root "$DENY_ROOT" \
+        --version "$DENY_VERSION" cargo-deny </dev/null || return 3
+    rm -rf "$DENY_ROOT/build"
+}
+
+[ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+cd "$(dirname "$0")/.."
+for group in "$@"; do
+    case "$group" in
+        rust) ensure_rust || exit $? ;;
+        build) ensure_commands "${BUILD_TOOLS[@]}" || exit $? ;;
+        deny) ensure_deny || exit $? ;;
+        lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
+        *) say "no group called $group (there are rust, build, deny, lab)"; exit 2 ;;
+    esac
+done
