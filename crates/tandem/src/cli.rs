@@ -1,0 +1,151 @@
+//! The arguments: every command, flag and help text, as clap reads them.
+//!
+//! Is not: their meaning. A value is checked here only where its form alone decides (a number, a choice); what needs
+//! the settings file or the machine is checked by the crate that uses it.
+//!
+//! Invariant: `--help` of every command is pinned by a snapshot (`tests/help.rs`).
+
+mod daemon;
+mod estimate;
+mod keygen;
+mod lab;
+mod status;
+mod store;
+
+pub(crate) use daemon::DaemonArgs;
+pub(crate) use estimate::EstimateArgs;
+pub(crate) use keygen::KeygenArgs;
+pub(crate) use lab::{
+    DemoArgs, DownArgs, LabCommand, LinkArgs, LinkSpecArgs, ReportArgs, RunArgs, ShellArgs, UpArgs,
+};
+pub(crate) use status::StatusArgs;
+pub(crate) use store::StoreCommand;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::exit::Failure;
+use crate::output;
+
+/// Makes TLS cheap on links where bytes are dear, and never breaks its end-to-end security.
+///
+/// Two proxies, one on each side of a slow or paid-by-the-byte link, replace handshake bytes that the far side
+/// already holds (certificates above all) by short references, and put the exact bytes back. Clients and servers
+/// are not changed and cannot tell; nothing is decrypted.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, after_long_help = EXAMPLES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Where to start:
+  What would Tandem save on your own traffic? (no root, no set-up)
+    tandem estimate capture.pcapng
+  See it work: an emulated satellite link, a real server, a real client (root)
+    tandem lab demo
+
+To run it, one proxy on each side of the link (root):
+    tandem keygen /etc/tandem/key      # then copy the file to the other side
+    tandem client-side --key /etc/tandem/key --link ppp0 --dry-run
+    tandem client-side --key /etc/tandem/key --link ppp0
+    tandem server-side --key /etc/tandem/key --link eth1    # on the other side
+
+Exit codes:
+  0 done                          3 missing privilege or kernel feature
+  1 failed at run time            4 in use: queue, port, store or lock
+  2 usage or configuration        5 damaged input";
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(about = daemon::CLIENT_SIDE, long_about = daemon::CLIENT_SIDE_LONG, after_long_help = daemon::CLIENT_SIDE_EXAMPLES)]
+    ClientSide(Box<DaemonArgs>),
+    #[command(about = daemon::SERVER_SIDE, long_about = daemon::SERVER_SIDE_LONG, after_long_help = daemon::SERVER_SIDE_EXAMPLES)]
+    ServerSide(Box<DaemonArgs>),
+    Keygen(KeygenArgs),
+    Status(StatusArgs),
+    /// Look into a proxy's store of certificates, fill it, copy it, empty it
+    #[command(subcommand)]
+    Store(StoreCommand),
+    Estimate(EstimateArgs),
+    /// Try things out on one machine: hosts in network namespaces, an emulated link, experiments
+    #[command(subcommand)]
+    Lab(LabCommand),
+}
+
+/// What to do about arguments that clap does not take: help and version are printed, anything else is one line.
+pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(&error.to_string()),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            eprint!("{error}");
+            Err(Failure::Shown)
+        }
+        _ => Err(Failure::Usage(one_line(&error.to_string()))),
+    }
+}
+
+/// Clap's paragraphs as one line, without the closing hint to `--help`.
+fn one_line(rendered: &str) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut usage = None;
+    for paragraph in rendered.split("\n\n") {
+        let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(line) = text.strip_prefix("Usage: ") {
+            usage = Some(command_of(line));
+        } else if !text.is_empty() && !text.starts_with("For more information") {
+            let text = text
+                .strip_prefix("error: ")
+                .or(text.strip_prefix("tip: "))
+                .unwrap_or(&text);
+            parts.push(text.to_owned());
+        }
+    }
+    let help = usage.unwrap_or_else(|| "tandem".to_owned());
+    format!("{} (see `{help} --help`)", parts.join("; "))
+}
+
+/// The leading words of a usage line that name the command: `tandem store ls`.
+fn command_of(usage: &str) -> String {
+    let is_name = |word: &&str| {
+        word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-')
+    };
+    usage
+        .split(' ')
+        .take_while(is_name)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn refused(arguments: &[&str]) -> String {
+        one_line(&Cli::try_parse_from(arguments).unwrap_err().to_string())
+    }
+
+    #[test]
+    fn the_arguments_hang_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_that_names_what_was_meant_and_where_help_is() {
+        assert_eq!(
+            refused(&["tandem", "client-side", "--lnk", "ppp0"]),
+            "unexpected argument '--lnk' found; a similar argument exists: '--link' (see `tandem client-side --help`)"
+        );
+        assert_eq!(
+            refused(&["tandem", "store", "lss"]),
+            "unrecognized subcommand 'lss'; a similar subcommand exists: 'ls' (see `tandem store --help`)"
+        );
+        assert_eq!(
+            refused(&["tandem", "estimate"]),
+            "the following required arguments were not provided: <FILE> (see `tandem estimate --help`)"
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! `tandem estimate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Show how much Tandem would save on your own traffic, from a capture
+///
+/// Reads pcap and pcapng files, gzipped or not, replays them through both proxies' engines and prints the handshake
+/// bytes without and with Tandem, for the first contact and from then on. Nothing is sent, no root is needed.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  Make a capture; an hour of a normal day says most (root)
+    tcpdump -i eth0 -w capture.pcap 'tcp port 443'
+  What would be saved, in bytes, and in seconds on a link of 64 kbit/s
+    tandem estimate capture.pcap --link-rate 64000")]
+pub(crate) struct EstimateArgs {
+    /// Capture file
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) file: PathBuf,
+
+    /// One JSON object instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Rate of your link in bits per second: the saving is then given in seconds too
+    #[arg(long, value_name = "BPS")]
+    pub(crate) link_rate: Option<u64>,
+}

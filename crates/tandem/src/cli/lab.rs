@@ -1,0 +1,176 @@
+//! `tandem lab`: everything that is tried out or measured on one machine.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// What to do in the lab.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    Demo(DemoArgs),
+    Run(RunArgs),
+    Report(ReportArgs),
+    Up(UpArgs),
+    Shell(ShellArgs),
+    Down(DownArgs),
+    Link(LinkArgs),
+}
+
+/// See it work: a real client fetches from a real server over an emulated satellite link, without and with Tandem
+///
+/// Builds four hosts in network namespaces of its own (client, two proxies, server), prints bytes and seconds while it
+/// measures, and writes a page with plots. Everything is taken down again. Needs root, nginx and curl.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Directory for the page and the figures
+    #[arg(long, value_name = "DIR", default_value = "out/demo")]
+    pub(crate) out: PathBuf,
+
+    /// Named link to emulate, such as `iridium` or `inmarsat-64` [default: iridium]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) link: Option<String>,
+
+    /// One round on a faster link
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+/// Run experiments: links, endpoints, arms and trials out of a TOML file
+///
+/// The arms (plain, packet, ...) run interleaved in random order; every byte is compared at both ends. Results are JSON
+/// lines and a table. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Experiment files, such as experiments/handshake.toml
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// About a minute's worth: fewer trials, faster links
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Directory for the results [default: out/lab/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Only these links of the file
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) links: Vec<String>,
+
+    /// Only these arms of the file
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) arms: Vec<String>,
+
+    /// Trials of each case [default: as in the file]
+    #[arg(long, value_name = "N")]
+    pub(crate) trials: Option<u32>,
+
+    /// Write what crosses the link as pcapng, too
+    #[arg(long)]
+    pub(crate) capture: bool,
+}
+
+/// Make one page with plots and tables out of results
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Directory with results of `tandem lab run`
+    #[arg(value_name = "DIR", default_value = "docs/results")]
+    pub(crate) dir: PathBuf,
+
+    /// Directory for the page [default: DIR]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Leave the four hosts and the link standing, for use by hand
+///
+/// Enter a host with `tandem lab shell HOST`; take everything down with `tandem lab down`. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) link: LinkSpecArgs,
+}
+
+/// Open a shell in a host of the standing lab, or run a command there
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    tandem lab shell client
+    tandem lab shell client -- ping -c 3 server
+    tandem lab shell client-side -- tcpdump -ni link0")]
+pub(crate) struct ShellArgs {
+    /// client, client-side, server-side or server
+    #[arg(value_name = "HOST")]
+    pub(crate) host: String,
+
+    /// Command and its arguments [default: $SHELL]
+    #[arg(value_name = "COMMAND", last = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Take the standing lab down, and what a lab that was killed left behind
+#[derive(Debug, Args)]
+pub(crate) struct DownArgs {
+    /// Labs that are running now, too
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Run the link emulator alone, between two network namespaces that exist
+///
+/// Prints `ready` when packets pass, runs until SIGINT or SIGTERM, then prints what it carried as a JSON line. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct LinkArgs {
+    /// Namespace of the client side, and the name of the device to make there (link0 if left out)
+    #[arg(long, value_name = "NETNS[:DEV]")]
+    pub(crate) client_side: String,
+
+    /// Namespace of the server side, and the name of the device to make there (link0 if left out)
+    #[arg(long, value_name = "NETNS[:DEV]")]
+    pub(crate) server_side: String,
+
+    /// Seed of everything random; the same seed does the same to the same packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Write what crosses the link to this pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) link: LinkSpecArgs,
+}
+
+/// A link: a named one, or figures; figures win over those of the named one.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The link")]
+pub(crate) struct LinkSpecArgs {
+    /// Named link: iridium, inmarsat-64, milstar, tcdl-10, cell-modem and others [default: iridium, without figures]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) link: Option<String>,
+
+    /// Bits per second from the client side to the server side [default: the named link's, or no limit]
+    #[arg(long, value_name = "BPS")]
+    pub(crate) up: Option<u64>,
+
+    /// Bits per second from the server side to the client side [default: the named link's, or no limit]
+    #[arg(long, value_name = "BPS")]
+    pub(crate) down: Option<u64>,
+
+    /// Milliseconds one way [default: the named link's, or 0]
+    #[arg(long, value_name = "MS")]
+    pub(crate) delay: Option<f64>,
+
+    /// Packets lost, in percent, each way
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) loss: Option<f64>,
+
+    /// Largest IP packet, bytes [default: 1500]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<usize>,
+
+    /// Queue before the link, bytes each way [default: the named link's]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) queue: Option<usize>,
+}

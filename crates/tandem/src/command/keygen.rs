@@ -1,0 +1,54 @@
+//! `tandem keygen`: 32 random bytes as 64 hexadecimal digits.
+//!
+//! Invariants: the key comes from the operating system; a file that holds it is readable by its owner only from the
+//! moment it exists; an existing file stays as it is.
+
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::cli::KeygenArgs;
+use crate::exit::Failure;
+use crate::output;
+
+/// Bytes of a key: `tandem-link` takes exactly these.
+const KEY_BYTES: usize = 32;
+
+pub(crate) fn run(arguments: &KeygenArgs) -> Result<(), Failure> {
+    let mut key = [0; KEY_BYTES];
+    getrandom::fill(&mut key).map_err(|error| Failure::Random(error.to_string()))?;
+    let digits = hexadecimal(&key);
+    match &arguments.file {
+        None => output::print(&digits),
+        Some(path) => {
+            write_new(path, &digits).map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists => Failure::Usage(format!(
+                    "{}: exists and is not overwritten; remove it first, or name another file",
+                    path.display()
+                )),
+                _ => Failure::file(path, source),
+            })?;
+            eprintln!("{}: written; copy it to the other proxy", path.display());
+            Ok(())
+        }
+    }
+}
+
+fn hexadecimal(key: &[u8]) -> String {
+    key.iter().fold(String::new(), |mut digits, byte| {
+        write!(digits, "{byte:02x}").expect("a String takes whatever is written to it");
+        digits
+    })
+}
+
+fn write_new(path: &Path, digits: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    writeln!(file, "{digits}")?;
+    file.sync_all()
+}

@@ -1,0 +1,20 @@
+//! Writing results to standard output.
+//!
+//! Is not: logging. Invariant: a reader that goes away (`tandem store ls | head`) ends the command quietly, not with
+//! a panic.
+
+use std::io::{self, Write};
+
+use crate::exit::Failure;
+
+/// Writes a result, and a newline where it has none at its end.
+///
+/// # Errors
+/// [`Failure::Output`] if standard output takes no more.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    write!(out, "{text}{newline}")
+        .and_then(|()| out.flush())
+        .map_err(Failure::Output)
+}

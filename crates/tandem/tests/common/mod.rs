@@ -1,0 +1,90 @@
+//! Running the built program, for the tests of the command line.
+
+// Each test binary uses a part of this.
+#![allow(dead_code)]
+
+use std::ffi::OsStr;
+use std::process::{Command, Output, Stdio};
+
+/// A run of the program that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    fn new(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("the program writes UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("the program writes UTF-8"),
+        }
+    }
+
+    /// Asserts that the run failed with `code`, wrote no result, and said why in one line; gives that line.
+    #[track_caller]
+    pub fn failed_with(&self, code: i32) -> &str {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(self.stdout, "", "a failure has no result");
+        let line = self.stderr.trim_end();
+        assert_eq!(
+            line.lines().count(),
+            1,
+            "one line says what to do: {:?}",
+            self.stderr
+        );
+        line.strip_prefix("tandem: ")
+            .expect("the line names the program")
+    }
+
+    /// Asserts that the run ended well; gives what it wrote.
+    #[track_caller]
+    pub fn succeeded(&self) -> &str {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        &self.stdout
+    }
+}
+
+/// The program with these arguments, without what a terminal or a shell would add.
+pub fn tandem<A: AsRef<OsStr>>(arguments: &[A]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
+    command.args(arguments);
+    plain(&mut command);
+    command
+}
+
+/// The program as a user without privileges: by itself where the tests have none, through `setpriv` where they are root's.
+pub fn unprivileged(arguments: &[&str]) -> Command {
+    if !is_root() {
+        return tandem(arguments);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    command.arg(env!("CARGO_BIN_EXE_tandem")).args(arguments);
+    plain(&mut command);
+    command
+}
+
+/// Runs a program to its end.
+pub fn run(command: &mut Command) -> Ran {
+    Ran::new(
+        command
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program was built for this test"),
+    )
+}
+
+fn plain(command: &mut Command) {
+    for name in ["COLUMNS", "RUST_LOG", "RUST_BACKTRACE", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+}
+
+/// Whether the tests run as root: the owner of this process's own entry in `/proc`.
+pub fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
+}
