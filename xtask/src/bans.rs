@@ -113,7 +113,7 @@ fn judge_core_file(file: &SourceFile, layer: &Layer) -> Vec<Finding> {
         .strip_prefix(layer.folder)
         .unwrap_or_default()
         .trim_start_matches('/');
-    if file.is_test_only() || layer.adapter_modules.contains(&inside) {
+    if file.is_test_only() || layer.is_adapter_module(inside) {
         return Vec::new();
     }
     let mut findings = Vec::new();

@@ -28,7 +28,8 @@ pub(crate) struct Layer {
     pub(crate) may_use: &'static [&'static str],
     /// Crates of the workspace that its tests may use besides.
     pub(crate) tests_may_use: &'static [&'static str],
-    /// Modules of a core that are adapters all the same: paths from the crate's folder.
+    /// Modules of a core that are adapters all the same, with all below them: paths from the crate's folder,
+    /// without the ending.
     pub(crate) adapter_modules: &'static [&'static str],
 }
 
@@ -65,7 +66,7 @@ pub(crate) const LAYERS: [Layer; 11] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
-        adapter_modules: &["src/sqlite.rs"],
+        adapter_modules: &["src/sqlite"],
         ..Layer::new(STORE, "crates/tandem-store", Kind::Core, &[WIRE])
     },
     Layer::new(ENGINE, "crates/tandem-engine", Kind::Core, &[STORE, WIRE]),
@@ -106,6 +107,16 @@ pub(crate) const LAYERS: [Layer; 11] = [
     Layer::new("xtask", "xtask", Kind::Program, &[]),
 ];
 
+impl Layer {
+    /// Whether a file of this crate, by its path from the crate's folder, belongs to an adapter module.
+    pub(crate) fn is_adapter_module(&self, path: &str) -> bool {
+        self.adapter_modules.iter().any(|module| {
+            path.strip_prefix(module)
+                .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        })
+    }
+}
+
 /// The row of the crate with this name.
 pub(crate) fn layer(name: &str) -> Option<&'static Layer> {
     LAYERS.iter().find(|layer| layer.name == name)
@@ -127,6 +138,14 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn an_adapter_module_takes_in_what_is_below_it_and_nothing_beside_it() {
+        let store = layer(STORE).unwrap();
+        assert!(store.is_adapter_module("src/sqlite.rs"));
+        assert!(store.is_adapter_module("src/sqlite/schema.rs"));
+        assert!(!store.is_adapter_module("src/sqlite_free.rs"));
     }
 
     #[test]
