@@ -1,1 +1,18 @@
-//! tandem-engine.
+//! The handshake rewriter: flights in, deltas out, and back.
+//!
+//! Is: reading a handshake along ([`Handshake`]), writing a flight as a [`Delta`] against what the far side holds
+//! ([`Possession`]), following a delta, and the thesis's own messages ([`thesis`]). Is not: packets, sockets, a clock.
+//!
+//! Invariants: bytes that are not understood are literals; a delta that is not smaller than its bytes is not sent (its
+//! frame sees to that); nothing is learned that Finished did not vouch for.
+#![forbid(unsafe_code)]
+
+mod delta;
+mod handshake;
+mod possession;
+pub mod thesis;
+pub mod varint;
+
+pub use delta::{Delta, DeltaError, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
+pub use handshake::{Flight, Handshake, Pass, Stage};
+pub use possession::{Possession, StoreSource, expected_chains, write_flight};

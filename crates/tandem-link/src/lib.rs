@@ -1,1 +1,15 @@
-//! tandem-link.
+//! What travels between the proxies.
+//!
+//! Is: the in-band messages of packet mode: marks in TCP options ([`mark`]) and the frame in place of a flight ([`frame`]),
+//! and the key that vouches for both. Is not: sockets, the encoding of a delta, or the decision to send one.
+//!
+//! Invariant: nothing here allocates more than the message it reads or writes.
+#![forbid(unsafe_code)]
+
+pub mod frame;
+mod flow;
+mod key;
+pub mod mark;
+
+pub use flow::FlowId;
+pub use key::{Key, KeyError};

@@ -2,7 +2,13 @@
 //!
 //! Is not: a decision; these are the words that the engine and its adapter share.
 //!
-//! Invariant: an adapter that carries out every [`Output`] in the order in which it is polled needs to know nothing of TCP or TLS.
+//! Invariants: an adapter that carries out every [`Output`] in the order in which it is polled needs to know nothing of TCP
+//! or TLS; a ticket that the engine keeps is an [`Owed`], which does not let itself be forgotten.
+
+use std::collections::VecDeque;
+
+use tandem_engine::Pass;
+use tandem_wire::PacketError;
 
 /// The name of one queued packet. The engine owes it exactly one [`Verdict`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,30 +54,194 @@ pub enum Output {
 pub enum Wakeup {
     /// A held flight has waited long enough and is let go.
     HoldExpires,
-    /// A flow has been idle long enough to be forgotten.
+    /// A flow has lived long enough to be forgotten.
     FlowExpires,
+}
+
+/// Why a flow is given up: from here on its packets go through as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GiveUp {
+    /// The SYN has no timestamps, without which nothing is harmless.
+    NoTimestamps,
+    /// The SYN carries what packet mode leaves alone: data, MD5, AO, MPTCP, Fast Open, or no room for a mark.
+    ForeignSyn,
+    /// No proxy answered from the far side, or something between them took the mark away.
+    NoAnswer,
+    /// The handshake holds nothing for packet mode.
+    Handshake(Pass),
+    /// Overlapping segments with different bytes.
+    Conflict,
+    /// More bytes, or further apart, than are kept.
+    TooLong,
+    /// Urgent data.
+    Urgent,
+    /// The connection was closed or reset.
+    Closed,
+    /// Nobody rebuilt the flight, or the far side said so; the originals went out.
+    Failsafe,
+    /// The flow was picked up in the middle.
+    NotFromStart,
+    /// Bounds on flows, memory or age.
+    Limits,
 }
 
 /// Something that happened, declared once for logs, metrics and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Event {
-    /// A flow was first seen.
+    /// A packet is none that packet mode reads.
+    Unread(PacketError),
+    /// A packet's checksum is wrong; it went through, and nothing was learned from it.
+    BadChecksum,
+    /// A SYN opened a flow.
     FlowOpened,
+    /// The other proxy showed itself in this connection.
+    PeerSeen,
+    /// A flow was given up.
+    GivenUp(GiveUp),
+    /// A flow's handshake finished.
+    HandshakeFinished,
+    /// A chain was put into the store.
+    ChainLearned,
+    /// The far side was told what is held here.
+    HintSent,
+    /// Nothing is held for the site that a client asked for.
+    NothingHeld,
+    /// A flight was held, and went out unaltered; bytes.
+    HoldReleased(u64),
+    /// A flight crossed as a delta.
+    FlightWritten {
+        /// Payload bytes of the flight.
+        original: u64,
+        /// Payload bytes that crossed in its place.
+        sent: u64,
+    },
+    /// Segments repeated too early for the far side's answer to be here were absorbed.
+    RepeatAbsorbed,
+    /// A rewritten flight was sent again.
+    FlightRepeated,
+    /// A flight's originals were sent, because it was not rebuilt; bytes.
+    OriginalsSent(u64),
+    /// A flight was rebuilt; bytes.
+    FlightRebuilt(u64),
+    /// A flight could not be rebuilt here, and the far side was asked for the originals.
+    MissSent,
+    /// The far side asked for the originals.
+    MissReceived,
+    /// A mark was of another version or not made with our key, and was left alone.
+    MarkRefused,
 }
 
 impl Event {
     /// The name of the event's counter, without prefix: lower case, digits and underscores.
     pub fn name(self) -> &'static str {
         match self {
+            Event::Unread(_) => "packets_unread",
+            Event::BadChecksum => "packets_bad_checksum",
             Event::FlowOpened => "flows_opened",
+            Event::PeerSeen => "flows_with_peer",
+            Event::GivenUp(why) => match why {
+                GiveUp::NoTimestamps => "flows_given_up_no_timestamps",
+                GiveUp::ForeignSyn => "flows_given_up_foreign_syn",
+                GiveUp::NoAnswer => "flows_given_up_no_answer",
+                GiveUp::Handshake(pass) => match pass {
+                    Pass::NotTls => "flows_given_up_not_tls",
+                    Pass::Tls13 => "flows_given_up_tls13",
+                    Pass::Resumed => "flows_given_up_resumed",
+                    Pass::NoCertificate => "flows_given_up_no_certificate",
+                    Pass::Malformed => "flows_given_up_malformed",
+                    Pass::Alert => "flows_given_up_alert",
+                },
+                GiveUp::Conflict => "flows_given_up_conflict",
+                GiveUp::TooLong => "flows_given_up_too_long",
+                GiveUp::Urgent => "flows_given_up_urgent",
+                GiveUp::Closed => "flows_closed_early",
+                GiveUp::Failsafe => "flows_given_up_failsafe",
+                GiveUp::NotFromStart => "flows_given_up_not_from_start",
+                GiveUp::Limits => "flows_given_up_limits",
+            },
+            Event::HandshakeFinished => "handshakes_finished",
+            Event::ChainLearned => "chains_learned",
+            Event::HintSent => "hints_sent",
+            Event::NothingHeld => "hellos_nothing_held",
+            Event::HoldReleased(_) => "hold_released_bytes",
+            Event::FlightWritten { .. } => "flights_written",
+            Event::RepeatAbsorbed => "repeats_absorbed",
+            Event::FlightRepeated => "flights_repeated",
+            Event::OriginalsSent(_) => "originals_sent_bytes",
+            Event::FlightRebuilt(_) => "flights_rebuilt_bytes",
+            Event::MissSent => "misses_sent",
+            Event::MissReceived => "misses_received",
+            Event::MarkRefused => "marks_refused",
         }
     }
 
     /// How much the event adds to its counter: 1, or a number of bytes.
     pub fn amount(self) -> u64 {
         match self {
-            Event::FlowOpened => 1,
+            Event::HoldReleased(bytes) | Event::OriginalsSent(bytes) | Event::FlightRebuilt(bytes) => bytes,
+            Event::Unread(_)
+            | Event::BadChecksum
+            | Event::FlowOpened
+            | Event::PeerSeen
+            | Event::GivenUp(_)
+            | Event::HandshakeFinished
+            | Event::ChainLearned
+            | Event::HintSent
+            | Event::NothingHeld
+            | Event::FlightWritten { .. }
+            | Event::RepeatAbsorbed
+            | Event::FlightRepeated
+            | Event::MissSent
+            | Event::MissReceived
+            | Event::MarkRefused => 1,
         }
+    }
+
+    /// Bytes that the link was spared by this event.
+    pub fn saved_bytes(self) -> u64 {
+        match self {
+            Event::FlightWritten { original, sent } => original.saturating_sub(sent),
+            _ => 0,
+        }
+    }
+}
+
+/// A ticket that the engine holds on to. It ends in [`Owed::settle`]; one that is dropped is a bug, and says so.
+#[derive(Debug)]
+pub(crate) struct Owed(Ticket);
+
+impl Owed {
+    pub(crate) fn new(ticket: Ticket) -> Self {
+        Self(ticket)
+    }
+
+    pub(crate) fn settle(self, verdict: Verdict, out: &mut Outbox) {
+        out.0.push_back(Output::Verdict(self.0, verdict));
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        // In a release the adapter lets a packet go that got no verdict in time, and counts it.
+        debug_assert!(std::thread::panicking(), "{:?} was dropped without a verdict", self.0);
+    }
+}
+
+/// The outputs that wait to be polled, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox(VecDeque<Output>);
+
+impl Outbox {
+    pub(crate) fn inject(&mut self, direction: Direction, packet: Vec<u8>) {
+        self.0.push_back(Output::Inject(direction, packet));
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.0.push_back(Output::Event(event));
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Output> {
+        self.0.pop_front()
     }
 }

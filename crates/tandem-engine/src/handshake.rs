@@ -1,0 +1,287 @@
+//! A handshake read along in both directions, as far as it is in clear: how far it is, and where the chain lies.
+//!
+//! Is not: a TLS stack; nothing is verified here, the endpoints do that. The order of messages is the full handshake's of
+//! RFC 5246, section 7.3, the same since SSL 3.0 (RFC 6101, section 5.5).
+//!
+//! Invariants: work is linear in the bytes read, however they are cut; what is not understood ends in [`Stage::Pass`]; a
+//! chain is learned only after both sides have sent Finished, which vouches for every byte of it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use tandem_store::{HostName, Site, Store};
+use tandem_wire::UnixTime;
+use tandem_wire::tls::{
+    CertificateList, ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan, ProtocolVersion, ScanEnd, ServerHello,
+    parse_header,
+};
+
+/// Bytes of a record's header.
+const RECORD_HEADER: usize = 5;
+
+/// Bytes in front of the certificates in a Certificate message: its header and the list's length (RFC 5246, 7.4.2).
+const BEFORE_LIST: usize = 4 + 3;
+
+/// Why a handshake holds nothing for the proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pass {
+    /// The first bytes are no TLS record of a hello: another protocol, or an SSLv2 hello.
+    NotTls,
+    /// TLS 1.3: everything after ServerHello is encrypted.
+    Tls13,
+    /// An abbreviated handshake: no certificate is sent.
+    Resumed,
+    /// A full handshake without a server certificate.
+    NoCertificate,
+    /// TLS that cannot be read further.
+    Malformed,
+    /// An alert in clear: the handshake failed.
+    Alert,
+}
+
+/// How far a handshake is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It goes on.
+    Going,
+    /// Both sides have sent Finished.
+    Finished,
+    /// There is nothing here to do.
+    Pass(Pass),
+}
+
+/// A handshake, read along.
+#[derive(Debug, Default)]
+pub struct Handshake {
+    client: Side,
+    server: Side,
+    server_name: Option<HostName>,
+    flight: Option<Flight>,
+    pass: Option<Pass>,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Side {
+    scanner: HandshakeScanner,
+    /// Messages that have been looked at.
+    seen: usize,
+    finished: bool,
+}
+
+/// Where a server's first flight lies in its stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flight {
+    list: Vec<Range<usize>>,
+}
+
+impl Handshake {
+    /// Nothing has been read yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads the client's bytes: all of them, from its first.
+    pub fn client_sent(&mut self, stream: &[u8]) {
+        let end = self.client.scanner.advance(stream);
+        for index in self.client.seen..self.client.scanner.messages().len() {
+            let span = &self.client.scanner.messages()[index];
+            if index == 0 {
+                match client_name(span, stream) {
+                    Ok(name) => self.server_name = name,
+                    Err(pass) => return self.pass(pass),
+                }
+            }
+        }
+        self.client.seen = self.client.scanner.messages().len();
+        self.after(end, stream, Who::Client);
+    }
+
+    /// Reads the server's bytes: all of them, from its first.
+    pub fn server_sent(&mut self, stream: &[u8]) {
+        let end = self.server.scanner.advance(stream);
+        for index in self.server.seen..self.server.scanner.messages().len() {
+            if let Err(pass) = self.server_message(index, stream) {
+                return self.pass(pass);
+            }
+        }
+        self.server.seen = self.server.scanner.messages().len();
+        self.after(end, stream, Who::Server);
+    }
+
+    fn server_message(&mut self, index: usize, stream: &[u8]) -> Result<(), Pass> {
+        let messages = self.server.scanner.messages();
+        let span = &messages[index];
+        match span.msg_type {
+            HandshakeType::SERVER_HELLO => {
+                let body = span.body(stream);
+                let hello = ServerHello::parse(&body).map_err(|_| Pass::Malformed)?;
+                // RFC 8446, section 4.2.1: the selected version decides; drafts of 1.3 had numbers of 0x7f00 and up.
+                let version = hello.selected_version();
+                if version > ProtocolVersion::TLS1_2 || hello.is_hello_retry_request() {
+                    return Err(Pass::Tls13);
+                }
+            }
+            // A server may ask for a hello at any time (RFC 5246, section 7.4.1.1); the first flight begins with the answer.
+            HandshakeType::HELLO_REQUEST => {}
+            _ if messages[..index].iter().all(|earlier| earlier.msg_type != HandshakeType::SERVER_HELLO) => {
+                return Err(Pass::Malformed);
+            }
+            HandshakeType::SERVER_HELLO_DONE if self.flight.is_none() => {
+                let mut certificates = messages[..index].iter().filter(|span| span.msg_type == HandshakeType::CERTIFICATE);
+                let certificate = certificates.next().ok_or(Pass::NoCertificate)?;
+                let list = cut(&certificate.pieces, BEFORE_LIST..certificate.pieces.iter().map(Range::len).sum());
+                let flight = Flight { list };
+                flight.certificates(stream).filter(|chain| !chain.is_empty()).ok_or(Pass::Malformed)?;
+                self.flight = Some(flight);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What the end of a scan says beyond the messages.
+    fn after(&mut self, end: ScanEnd, stream: &[u8], who: Who) {
+        let resumed = self.flight.is_none();
+        let side = match who {
+            Who::Client => &mut self.client,
+            Who::Server => &mut self.server,
+        };
+        match end {
+            ScanEnd::NeedMore => {}
+            ScanEnd::ChangeCipherSpec | ScanEnd::Encrypted if side.seen == 0 => self.pass(Pass::NotTls),
+            ScanEnd::ChangeCipherSpec if who == Who::Server && resumed => self.pass(Pass::Resumed),
+            ScanEnd::ChangeCipherSpec => {
+                // The first record after ChangeCipherSpec is Finished, encrypted (RFC 5246, section 7.1).
+                let mut rest = &stream[side.scanner.consumed().min(stream.len())..];
+                while let Ok(Some(header)) = parse_header(rest) {
+                    let whole = RECORD_HEADER + usize::from(header.length);
+                    match (header.content_type, rest.get(whole..)) {
+                        (_, None) => return,
+                        (ContentType::ChangeCipherSpec, Some(next)) => rest = next,
+                        (ContentType::Handshake, Some(_)) => {
+                            side.finished = true;
+                            return;
+                        }
+                        (_, Some(_)) => return self.pass(Pass::Alert),
+                    }
+                }
+            }
+            ScanEnd::Encrypted => self.pass(Pass::Malformed),
+            ScanEnd::Alert => self.pass(Pass::Alert),
+            ScanEnd::NotTls(_) if side.seen == 0 => self.pass(Pass::NotTls),
+            ScanEnd::NotTls(_) | ScanEnd::Limit => self.pass(Pass::Malformed),
+        }
+    }
+
+    fn pass(&mut self, pass: Pass) {
+        self.pass.get_or_insert(pass);
+    }
+
+    /// How far the handshake is.
+    pub fn stage(&self) -> Stage {
+        match self.pass {
+            Some(pass) => Stage::Pass(pass),
+            None if self.client.finished && self.server.finished => Stage::Finished,
+            None => Stage::Going,
+        }
+    }
+
+    /// Whether the whole ClientHello was read.
+    pub fn hello_is_complete(&self) -> bool {
+        self.client.seen > 0
+    }
+
+    /// The name in the ClientHello's server_name extension (RFC 6066, section 3), if there was one.
+    pub fn server_name(&self) -> Option<&HostName> {
+        self.server_name.as_ref()
+    }
+
+    /// The server's first flight, once its ServerHelloDone was read.
+    pub fn flight(&self) -> Option<&Flight> {
+        self.flight.as_ref()
+    }
+
+    /// Puts the server's chain into the store. `false`, and nothing stored, before both Finished were read.
+    pub fn learn(&self, server_stream: &[u8], store: &mut impl Store, site: &Site, now: UnixTime) -> bool {
+        let chain = match (&self.flight, self.stage()) {
+            (Some(flight), Stage::Finished) => flight.certificates(server_stream),
+            _ => None,
+        };
+        if let Some(chain) = &chain {
+            let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
+            store.learn(Some(site), &chain, now);
+        }
+        chain.is_some()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Client,
+    Server,
+}
+
+fn client_name(span: &MessageSpan, stream: &[u8]) -> Result<Option<HostName>, Pass> {
+    if span.msg_type != HandshakeType::CLIENT_HELLO {
+        return Err(Pass::NotTls);
+    }
+    let body = span.body(stream);
+    let hello = ClientHello::parse(&body).map_err(|_| Pass::Malformed)?;
+    Ok(hello.server_name().and_then(|name| HostName::new(name).ok()))
+}
+
+impl Flight {
+    /// The ranges of the stream that hold the certificate list, record headers left out.
+    pub fn list_pieces(&self) -> &[Range<usize>] {
+        &self.list
+    }
+
+    /// The ranges of the stream that hold this range of the certificate list.
+    pub(crate) fn within_list(&self, range: Range<usize>) -> Vec<Range<usize>> {
+        cut(&self.list, range)
+    }
+
+    /// The contents of the certificate list: each certificate's length and DER.
+    pub(crate) fn list<'s>(&self, stream: &'s [u8]) -> Cow<'s, [u8]> {
+        match self.list.as_slice() {
+            [whole] => Cow::Borrowed(&stream[whole.clone()]),
+            pieces => pieces.iter().flat_map(|piece| &stream[piece.clone()]).copied().collect::<Vec<u8>>().into(),
+        }
+    }
+
+    /// The certificates, DER, leaf first; `None` where the list is not well-formed.
+    pub(crate) fn certificates<'s>(&self, stream: &'s [u8]) -> Option<Vec<Cow<'s, [u8]>>> {
+        let list = self.list(stream);
+        let mut ranges = Vec::new();
+        let mut at = 0;
+        while at < list.len() {
+            let length = list.get(at..at + 3)?;
+            let length = u32::from_be_bytes([0, length[0], length[1], length[2]]) as usize;
+            ranges.push(at + 3..at + 3 + length);
+            at += 3 + length;
+        }
+        if at != list.len() || ranges.iter().any(Range::is_empty) {
+            return None;
+        }
+        Some(match list {
+            Cow::Borrowed(list) => ranges.into_iter().map(|range| Cow::Borrowed(&list[range])).collect(),
+            Cow::Owned(list) => ranges.into_iter().map(|range| Cow::Owned(list[range].to_vec())).collect(),
+        })
+    }
+}
+
+/// The part of these pieces that holds bytes `range` of what they are together.
+fn cut(pieces: &[Range<usize>], range: Range<usize>) -> Vec<Range<usize>> {
+    let mut before = 0;
+    let mut out = Vec::new();
+    for piece in pieces {
+        let start = range.start.max(before) - before;
+        let end = range.end.min(before + piece.len()).saturating_sub(before);
+        if start < end {
+            out.push(piece.start + start..piece.start + end);
+        }
+        before += piece.len();
+    }
+    out
+}

@@ -1,0 +1,167 @@
+//! The frame that carries a delta in place of a flight: the payload of the segments that packet mode rewrites.
+//!
+//! Is: delimiting, the keyed check over delta *and* rebuilt bytes. Is not: the delta's own encoding (`tandem-engine`), nor
+//! the harmlessness of the segments (their timestamps, `tandem-packet`).
+//!
+//! ```text
+//! +---------+---------------+----------------+-----------+-------------------+
+//! | ver|typ | span (varint) | length (varint)| delta     | check (8 bytes)   |
+//! +---------+---------------+----------------+-----------+-------------------+
+//! ```
+//!
+//! `span` is the number of bytes that the frame stands for; the frame's last byte has the last sequence number of the span.
+//! The check is one tag for two questions: did our partner send this, and are these the bytes that it meant?
+//!
+//! Invariant: no byte of a rebuilt flight leaves before [`Frame::verify`] has said yes.
+
+use tandem_engine::varint;
+use tandem_wire::Seq;
+
+use crate::flow::FlowId;
+use crate::key::{Key, Label};
+use crate::mark::VERSION;
+
+/// Most bytes that a frame may stand for. A server's first flight is at most ten segments without an acknowledgement
+/// (RFC 6928), 14,600 bytes; post-quantum chains reach 20 kB.
+pub const MAX_SPAN: usize = 1 << 16;
+
+/// Bytes of a frame around its delta, at most.
+pub const MAX_OVERHEAD: usize = 1 + 3 + 3 + CHECK_LEN;
+
+const CHECK_LEN: usize = 8;
+const FLIGHT: u8 = 1;
+
+/// A frame whose outer form is right; its check is still to be verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// How many bytes of the stream it stands for.
+    pub span: usize,
+    /// The delta that rebuilds them.
+    pub delta: &'a [u8],
+    check: &'a [u8],
+    /// Length of the whole frame in bytes.
+    pub length: usize,
+}
+
+/// What a look at the front of a payload says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parsed<'a> {
+    /// A whole frame stands at the front.
+    Whole(Frame<'a>),
+    /// It begins like a frame of `length` bytes, and is not all there. `None`: even the length is cut.
+    Cut {
+        /// Length of the whole frame, in bytes.
+        length: Option<usize>,
+    },
+    /// Not a frame of this version.
+    No,
+}
+
+/// Writes the frame for `delta`, which rebuilds `bytes` at stream position `start` of the direction from the server.
+///
+/// `None` where the frame would not be smaller than the bytes, or these are longer than [`MAX_SPAN`].
+pub fn write(key: &Key, flow: FlowId, start: Seq, delta: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
+    if bytes.len() > MAX_SPAN {
+        return None;
+    }
+    let mut frame = Vec::with_capacity(delta.len() + MAX_OVERHEAD);
+    frame.push(VERSION << 4 | FLIGHT);
+    varint::write(&mut frame, bytes.len() as u32);
+    varint::write(&mut frame, delta.len() as u32);
+    frame.extend_from_slice(delta);
+    frame.extend_from_slice(&check(key, flow, start, delta, bytes));
+    (frame.len() < bytes.len()).then_some(frame)
+}
+
+impl<'a> Frame<'a> {
+    /// Looks for a frame at the front of `payload`.
+    pub fn parse(payload: &'a [u8]) -> Parsed<'a> {
+        let Some((&head, mut rest)) = payload.split_first() else { return Parsed::Cut { length: None } };
+        if head != VERSION << 4 | FLIGHT {
+            return Parsed::No;
+        }
+        let (Some(span), Some(length)) = (varint::read(&mut rest), varint::read(&mut rest)) else {
+            return if payload.len() < MAX_OVERHEAD { Parsed::Cut { length: None } } else { Parsed::No };
+        };
+        let (span, length) = (span as usize, length as usize);
+        let front = payload.len() - rest.len();
+        let whole = front.saturating_add(length).saturating_add(CHECK_LEN);
+        if span > MAX_SPAN || whole >= span {
+            return Parsed::No;
+        }
+        match (rest.get(..length), rest.get(length..length + CHECK_LEN)) {
+            (Some(delta), Some(check)) => Parsed::Whole(Frame { span, delta, check, length: whole }),
+            _ => Parsed::Cut { length: Some(whole) },
+        }
+    }
+
+    /// Whether our partner wrote this frame for `bytes` at `start` of this connection.
+    pub fn verify(&self, key: &Key, flow: FlowId, start: Seq, bytes: &[u8]) -> bool {
+        let delta_len = (self.delta.len() as u32).to_be_bytes();
+        let start = start.0.to_be_bytes();
+        key.verify(Label::Frame, &[&flow.to_bytes(), &start, &delta_len, self.delta, bytes], self.check)
+    }
+}
+
+fn check(key: &Key, flow: FlowId, start: Seq, delta: &[u8], bytes: &[u8]) -> [u8; CHECK_LEN] {
+    let delta_len = (delta.len() as u32).to_be_bytes();
+    key.tag(Label::Frame, &[&flow.to_bytes(), &start.0.to_be_bytes(), &delta_len, delta, bytes])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FLOW: FlowId = FlowId { client: Seq(7), server: Seq(9) };
+    const START: Seq = Seq(10);
+
+    fn key() -> Key {
+        Key::from_bytes([3; 32])
+    }
+
+    #[test]
+    fn a_frame_is_read_back_and_believed_only_for_its_bytes_and_place() {
+        let bytes = [b'x'; 500];
+        let written = write(&key(), FLOW, START, b"the delta", &bytes).expect("smaller");
+        let Parsed::Whole(frame) = Frame::parse(&written) else { panic!("whole") };
+        assert_eq!((frame.span, frame.delta, frame.length), (500, &b"the delta"[..], written.len()));
+        assert!(frame.verify(&key(), FLOW, START, &bytes));
+        assert!(!frame.verify(&key(), FLOW, Seq(11), &bytes));
+        assert!(!frame.verify(&Key::NONE, FLOW, START, &bytes));
+        assert!(!frame.verify(&key(), FlowId { client: Seq(8), ..FLOW }, START, &bytes));
+        assert!(!frame.verify(&key(), FLOW, START, &[b'y'; 500]));
+    }
+
+    #[test]
+    fn a_frame_that_saves_nothing_is_not_written() {
+        assert_eq!(write(&key(), FLOW, START, &[0; 100], &[0; 112]), None);
+        assert!(write(&key(), FLOW, START, &[0; 100], &[0; 113]).is_some());
+    }
+
+    #[test]
+    fn a_cut_frame_says_how_long_it_will_be() {
+        let written = write(&key(), FLOW, START, &[1; 300], &[b'x'; 500]).expect("smaller");
+        for cut in 0..written.len() {
+            match Frame::parse(&written[..cut]) {
+                Parsed::Cut { length } => assert!(length.is_none_or(|length| length == written.len())),
+                other => panic!("{cut}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn tls_is_not_a_frame() {
+        assert_eq!(Frame::parse(&[0x16, 3, 3, 0, 50, 2, 0, 0]), Parsed::No);
+    }
+
+    proptest! {
+        #[test]
+        fn any_payload_is_refused_or_unbelieved(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            if let Parsed::Whole(frame) = Frame::parse(&bytes) {
+                prop_assert!(frame.length <= bytes.len());
+                prop_assert!(!frame.verify(&key(), FLOW, START, &bytes));
+            }
+        }
+    }
+}

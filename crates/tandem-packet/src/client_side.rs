@@ -1,0 +1,359 @@
+//! One flow at the client-side proxy: shows its presence, says what it holds, rebuilds what comes as a delta.
+//!
+//! Is not: the recognition of flows (`proxy`). Invariants: no mark that was put on for us reaches the client; what
+//! is rebuilt was checked; a flow whose far side did not answer is never touched after its SYN.
+
+use tandem_engine::{StoreSource, expected_chains, thesis};
+use tandem_link::mark::{self, MAX_HINTS};
+use tandem_link::{FlowId, Key};
+use tandem_store::{Site, Store};
+use tandem_wire::{Edit, Seq, TcpFlags, TcpPacket};
+
+use crate::config::WireFormat;
+use crate::output::{Direction, Event, GiveUp, Owed, Verdict};
+use crate::paws;
+use crate::proxy::{Context, Keep, Toward};
+use crate::reader::{Origin, Rebuilt, Reader};
+use crate::segment::{self, Cut, Offer};
+use crate::watch::{Progress, Watch};
+
+/// A flow at the client-side proxy.
+#[derive(Debug)]
+pub(crate) enum ClientSide {
+    /// The SYN went out; nobody has answered yet.
+    Asked {
+        /// The client's initial sequence number.
+        client: Seq,
+        /// What the SYN said.
+        offer: Offer,
+    },
+    /// The far side is there.
+    Agreed(Box<Agreed>),
+}
+
+/// A flow in which both proxies know of each other.
+#[derive(Debug)]
+pub(crate) struct Agreed {
+    id: FlowId,
+    mss: usize,
+    watch: Watch,
+    reader: Reader,
+    hint: Hint,
+    /// The newest TSval seen from the server.
+    newest: u32,
+    /// The headers of the client's last segment: a segment of our own looks like it.
+    template: Vec<u8>,
+    /// Whether the far side still has to be told of a miss.
+    missed: bool,
+}
+
+/// What the far side is told beside the hello.
+#[derive(Debug)]
+enum Hint {
+    /// The hello is not complete yet.
+    Pending,
+    /// On the segment whose payload ends here; again on each repeat of it.
+    On { end: Seq, mark: Vec<u8> },
+    /// The thesis's: the hello whose first byte stands here was replaced once.
+    Replaced { start: Seq },
+    /// There was nothing to say.
+    Nothing,
+}
+
+impl ClientSide {
+    /// A SYN from the client. `None`: nothing to do in this flow.
+    pub(crate) fn open<S: Store>(owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Option<Self> {
+        let offer = Offer::of(packet);
+        let asked = Self::Asked { client: packet.seq(), offer };
+        let refusal = match cx.config.wire {
+            _ if offer.foreign => GiveUp::ForeignSyn,
+            WireFormat::Mcveety(_) => {
+                owed.settle(Verdict::Accept, cx.out);
+                return Some(asked);
+            }
+            WireFormat::Safe if !offer.timestamps => GiveUp::NoTimestamps,
+            WireFormat::Safe => {
+                let mark = mark::presence(cx.key, packet.seq());
+                match segment::with_mark(packet, &mark, cx.config.limits.mtu) {
+                    Some(marked) => {
+                        owed.settle(Verdict::Replace(marked), cx.out);
+                        return Some(asked);
+                    }
+                    None => GiveUp::ForeignSyn,
+                }
+            }
+        };
+        cx.out.event(Event::GivenUp(refusal));
+        owed.settle(Verdict::Leave, cx.out);
+        None
+    }
+
+    /// The client's initial sequence number.
+    pub(crate) fn client_isn(&self) -> Seq {
+        match self {
+            Self::Asked { client, .. } => *client,
+            Self::Agreed(agreed) => agreed.id.client,
+        }
+    }
+
+    /// Any later packet of the flow.
+    pub(crate) fn packet<S: Store>(
+        &mut self,
+        owed: Owed,
+        toward: Toward,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
+        match (self, toward) {
+            // The same SYN again: without a mark, in case the mark is what somebody in between does not like.
+            (Self::Asked { client, .. }, Toward::Server) if packet.flags().contains(TcpFlags::SYN) && packet.seq() == *client => {
+                owed.settle(Verdict::Accept, cx.out);
+                Keep::Flow
+            }
+            (Self::Asked { .. }, Toward::Server) => cx.give_up(owed, GiveUp::NoAnswer),
+            (this @ Self::Asked { .. }, Toward::Client) => this.syn_ack(owed, packet, cx),
+            (Self::Agreed(agreed), Toward::Server) => agreed.from_client(owed, packet, cx),
+            (Self::Agreed(agreed), Toward::Client) => agreed.from_server(owed, packet, cx),
+        }
+    }
+
+    fn syn_ack<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+        let Self::Asked { client, offer } = *self else { return cx.give_up(owed, GiveUp::NotFromStart) };
+        let wanted = TcpFlags::SYN.with(TcpFlags::ACK);
+        if !packet.flags().contains(wanted) || packet.ack() != client.wrapping_add(1) {
+            return cx.give_up(owed, GiveUp::Closed);
+        }
+        let id = FlowId { client, server: packet.seq() };
+        let agreed = Box::new(Agreed {
+            id,
+            mss: offer.mss,
+            watch: Watch::new(id),
+            reader: Reader::default(),
+            hint: Hint::Pending,
+            newest: packet.timestamps().map_or(0, |timestamps| timestamps.value),
+            template: Vec::new(),
+            missed: false,
+        });
+        match cx.config.wire {
+            WireFormat::Mcveety(_) => owed.settle(Verdict::Accept, cx.out),
+            WireFormat::Safe => {
+                let Some(stripped) = answered(packet, cx.key, id) else { return cx.give_up(owed, GiveUp::NoAnswer) };
+                cx.out.event(Event::PeerSeen);
+                owed.settle(Verdict::Replace(stripped), cx.out);
+            }
+        }
+        *self = Self::Agreed(agreed);
+        Keep::Flow
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        match self {
+            Self::Asked { .. } => 0,
+            Self::Agreed(agreed) => agreed.watch.footprint() + agreed.reader.footprint() + agreed.template.len(),
+        }
+    }
+}
+
+/// The SYN/ACK without the far side's answer; `None` if there is no valid one, or no timestamps were agreed.
+fn answered(packet: &TcpPacket<'_>, key: &Key, id: FlowId) -> Option<Vec<u8>> {
+    let (mark, rest) = segment::mark(packet)?;
+    let valid = mark.verify_answer(key, id) && packet.timestamps().is_some();
+    valid.then(|| segment::with_options(packet, rest)).flatten()
+}
+
+impl Agreed {
+    fn from_client<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+        self.template.clear();
+        self.template.extend_from_slice(&packet.bytes()[..packet.header_len()]);
+        match self.watch.packet(Toward::Server, packet) {
+            Progress::GiveUp(why) => return cx.give_up(owed, why),
+            Progress::Finished => return self.finished(owed, cx),
+            Progress::Going => {}
+        }
+        if matches!(self.hint, Hint::Pending) && self.watch.hello_is_complete() {
+            self.hint = self.choose_hint(packet, cx);
+        }
+        let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+        let verdict = match &self.hint {
+            Hint::On { end: hinted, mark } if end == *hinted && !packet.payload().is_empty() => {
+                match segment::with_mark(packet, mark, cx.config.limits.mtu) {
+                    Some(marked) => Verdict::Replace(marked),
+                    None => {
+                        // The segment is full: a pure ACK before it carries the mark, and ends at the far side.
+                        if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark, cx.config.limits.mtu) {
+                            cx.out.inject(Direction::ToLink, alone);
+                        }
+                        Verdict::Accept
+                    }
+                }
+            }
+            Hint::Replaced { start } if packet.seq() == *start && !packet.payload().is_empty() => match cx.replaced.take() {
+                Some(replaced) => Verdict::Replace(replaced),
+                None => Verdict::Accept,
+            },
+            Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing if self.missed => {
+                let mark = mark::miss(cx.key, self.id);
+                segment::with_mark(packet, &mark, cx.config.limits.mtu).map_or(Verdict::Accept, Verdict::Replace)
+            }
+            Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => Verdict::Accept,
+        };
+        owed.settle(verdict, cx.out);
+        Keep::Flow
+    }
+
+    /// What to tell the far side, now that the hello is complete with `packet`.
+    fn choose_hint<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
+        let chains = expected_chains(cx.store, &self.site(cx), cx.wall, MAX_HINTS);
+        if chains.is_empty() {
+            cx.out.event(Event::NothingHeld);
+            return Hint::Nothing;
+        }
+        let hint = match cx.config.wire {
+            WireFormat::Safe => {
+                let prefixes: Vec<_> = chains.iter().map(|id| id.prefix8()).collect();
+                let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+                Hint::On { end, mark: mark::hint(cx.key, self.id, &prefixes) }
+            }
+            WireFormat::Mcveety(codes) => {
+                let whole = packet.seq() == self.id.client.wrapping_add(1);
+                let announced = thesis::announce(packet.payload(), &chains, cx.store, codes).filter(|_| whole);
+                let replaced = announced
+                    .filter(|hello| packet.header_len() + hello.len() <= cx.config.limits.mtu)
+                    .and_then(|hello| packet.rebuilt(&Edit { payload: Some(&hello), ..Edit::default() }).ok());
+                match replaced {
+                    Some(replaced) => {
+                        cx.replaced = Some(replaced);
+                        Hint::Replaced { start: packet.seq() }
+                    }
+                    None => return Hint::Nothing,
+                }
+            }
+        };
+        cx.out.event(Event::HintSent);
+        hint
+    }
+
+    fn from_server<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+        if packet.flags().contains(TcpFlags::SYN) {
+            let verdict = answered(packet, cx.key, self.id).map_or(Verdict::Accept, Verdict::Replace);
+            owed.settle(verdict, cx.out);
+            return Keep::Flow;
+        }
+        match cx.config.wire {
+            WireFormat::Safe => {
+                if let Some(timestamps) = packet.timestamps() {
+                    if let Some(own) = paws::restored(timestamps, self.newest) {
+                        let options = segment::options_with(packet, own);
+                        let rebuilt = self.reader.segment(packet, self.origin(cx.key), &mut StoreSource::new(cx.store));
+                        return self.rebuilt(owed, packet, (rebuilt, &options), cx);
+                    }
+                    if timestamps.value.wrapping_sub(self.newest) < 1 << 31 {
+                        self.newest = timestamps.value;
+                    }
+                }
+            }
+            WireFormat::Mcveety(codes) => {
+                let next = self.watch.server_next();
+                if packet.seq().is_after(next) && !packet.payload().is_empty() {
+                    let rebuilt = match thesis::expand(packet.payload(), cx.store, codes) {
+                        thesis::Expanded::Whole(bytes) => {
+                            let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+                            Some(Rebuilt::Flight(end.wrapping_sub(bytes.len() as u32), bytes))
+                        }
+                        thesis::Expanded::Miss => Some(Rebuilt::Miss),
+                        thesis::Expanded::Ordinary => None,
+                    };
+                    if let Some(rebuilt) = rebuilt {
+                        return self.rebuilt(owed, packet, (rebuilt, packet.options_bytes()), cx);
+                    }
+                }
+            }
+        }
+        if !packet.payload().is_empty() {
+            self.missed = false;
+        }
+        match self.watch.packet(Toward::Client, packet) {
+            Progress::GiveUp(why) => cx.give_up(owed, why),
+            Progress::Finished => self.finished(owed, cx),
+            Progress::Going => {
+                owed.settle(Verdict::Accept, cx.out);
+                Keep::Flow
+            }
+        }
+    }
+
+    fn rebuilt<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        (rebuilt, options): (Rebuilt, &[u8]),
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
+        match rebuilt {
+            Rebuilt::Flight(start, bytes) => {
+                cx.out.event(Event::FlightRebuilt(bytes.len() as u64));
+                let headers = packet.header_len() - packet.options_bytes().len();
+                let mss = self.mss.min(cx.config.limits.mtu.saturating_sub(headers));
+                let mut packets = segment::cut(packet, &bytes, Cut { start, options, mss }).into_iter();
+                owed.settle(packets.next().map_or(Verdict::Drop, Verdict::Replace), cx.out);
+                packets.for_each(|packet| cx.out.inject(Direction::FromLink, packet));
+                // Whatever reading along says of these bytes, they were checked, and the flow's end is still to come.
+                let _ = self.watch.bytes(Toward::Client, start, &bytes);
+            }
+            Rebuilt::Incomplete => owed.settle(Verdict::Drop, cx.out),
+            Rebuilt::Miss => {
+                // The segment would be discarded by the client in any case (safe), or break its handshake (the thesis's).
+                owed.settle(Verdict::Drop, cx.out);
+                if cx.config.wire == WireFormat::Safe {
+                    self.ask_for_originals(cx);
+                }
+            }
+        }
+        Keep::Flow
+    }
+
+    fn ask_for_originals<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        cx.out.event(Event::MissSent);
+        self.missed = true;
+        if let Some(template) = header_only(&self.template) {
+            if let Ok(template) = TcpPacket::parse(&template) {
+                let mark = mark::miss(cx.key, self.id);
+                if let Some(request) = segment::lone_mark(&template, self.watch.client_next(), &mark, cx.config.limits.mtu) {
+                    cx.out.inject(Direction::ToLink, request);
+                }
+            }
+        }
+    }
+
+    /// Both Finished have passed: what the server sent is what the client accepted, so its chain may be remembered.
+    fn finished<S: Store>(&mut self, owed: Owed, cx: &mut Context<'_, S>) -> Keep {
+        let site = self.site(cx);
+        if self.watch.learn(cx.store, &site, cx.wall) {
+            cx.out.event(Event::ChainLearned);
+        }
+        cx.out.event(Event::HandshakeFinished);
+        owed.settle(Verdict::Leave, cx.out);
+        Keep::Forget
+    }
+
+    fn site<S>(&self, cx: &Context<'_, S>) -> Site {
+        self.watch.server_name().map_or(Site::Address(cx.server), |name| Site::Name(name.clone()))
+    }
+
+    fn origin<'k>(&self, key: &'k Key) -> Origin<'k> {
+        Origin { key, flow: self.id }
+    }
+}
+
+/// A whole packet out of the headers of one that had a payload: its length fields still count that payload.
+fn header_only(headers: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = headers.to_vec();
+    let length = packet.len();
+    match packet.first()? >> 4 {
+        4 => packet.get_mut(2..4)?.copy_from_slice(&u16::try_from(length).ok()?.to_be_bytes()),
+        6 => packet.get_mut(4..6)?.copy_from_slice(&u16::try_from(length.checked_sub(40)?).ok()?.to_be_bytes()),
+        _ => return None,
+    }
+    Some(packet)
+}

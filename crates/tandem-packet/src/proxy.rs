@@ -1,0 +1,310 @@
+//! The packet engine: recognises flows, keeps their table, and hands each packet to its flow.
+//!
+//! Is not: what happens in a flow; that is `client_side` and `server_side`. Invariants: every ticket gets one verdict; a
+//! packet that is not understood is accepted; memory is bounded by [`Limits`](crate::Limits).
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use tandem_link::Key;
+use tandem_store::Store;
+use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
+
+use crate::client_side::ClientSide;
+use crate::config::{Config, Limits, Role};
+use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
+use crate::server_side::ServerSide;
+use crate::table::{FlowKey, FlowTable};
+
+/// One proxy of packet mode, sans-IO: packets go in, verdicts, packets and events come out.
+///
+/// Drain [`Proxy::poll_output`] after every input. A time-out that comes early, late or for nothing is harmless.
+#[derive(Debug)]
+pub struct Proxy<S> {
+    config: Config,
+    key: Key,
+    store: S,
+    flows: FlowTable<Flow>,
+    /// Flows whose held flight has to be let go, by time.
+    holds: BTreeSet<(Instant, FlowKey)>,
+    memory: usize,
+    out: Outbox,
+}
+
+/// Sizes of what the engine keeps right now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Gauges {
+    /// Flows in their handshake.
+    pub flows: usize,
+    /// Packets that wait for their verdict.
+    pub held_packets: usize,
+    /// Payload bytes of those packets.
+    pub held_bytes: usize,
+    /// Bytes buffered for all flows, about.
+    pub memory: usize,
+}
+
+/// A flow, its time-out and its share of memory.
+#[derive(Debug)]
+struct Flow {
+    side: Side,
+    memory: usize,
+    deadline: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Side {
+    Client(ClientSide),
+    Server(ServerSide),
+}
+
+/// Which endpoint a packet goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Toward {
+    Client,
+    Server,
+}
+
+/// Whether a flow has more to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Keep {
+    Flow,
+    Forget,
+}
+
+/// What a flow works with while it handles one packet.
+pub(crate) struct Context<'a, S> {
+    pub(crate) config: &'a Config,
+    pub(crate) key: &'a Key,
+    pub(crate) store: &'a mut S,
+    pub(crate) out: &'a mut Outbox,
+    pub(crate) now: Instant,
+    pub(crate) wall: UnixTime,
+    /// The server's address: the site, where the client named none.
+    pub(crate) server: SocketAddr,
+    /// The packet that goes in place of the one at hand, where its making and its sending are decided apart.
+    pub(crate) replaced: Option<Vec<u8>>,
+}
+
+impl<S> Context<'_, S> {
+    /// From here on the flow goes as it is.
+    pub(crate) fn give_up(&mut self, owed: Owed, why: GiveUp) -> Keep {
+        self.give_up_with(owed, why, |_| {})
+    }
+
+    /// The same, after what is still owed to the flow's endpoints.
+    pub(crate) fn give_up_with(&mut self, owed: Owed, why: GiveUp, first: impl FnOnce(&mut Outbox)) -> Keep {
+        first(self.out);
+        self.out.event(Event::GivenUp(why));
+        owed.settle(Verdict::Leave, self.out);
+        Keep::Forget
+    }
+}
+
+impl<S: Store> Proxy<S> {
+    /// A proxy with nothing in flight.
+    pub fn new(config: Config, store: S) -> Self {
+        let flows = FlowTable::new(config.limits.flows, config.limits.flow_lifetime);
+        let key = config.key.clone().unwrap_or(Key::NONE);
+        Self { config, key, store, flows, holds: BTreeSet::new(), memory: 0, out: Outbox::default() }
+    }
+
+    /// Takes in one queued packet. Its verdict may come now, or with a later input.
+    pub fn handle_packet(&mut self, ticket: Ticket, direction: Direction, bytes: &[u8], now: Instant, wall: UnixTime) {
+        let owed = Owed::new(ticket);
+        let packet = match TcpPacket::parse(bytes) {
+            Ok(packet) => packet,
+            Err(why) => {
+                self.out.event(Event::Unread(why));
+                return owed.settle(Verdict::Accept, &mut self.out);
+            }
+        };
+        let toward = match (self.config.role, direction) {
+            (Role::ClientSide, Direction::ToLink) | (Role::ServerSide, Direction::FromLink) => Toward::Server,
+            (Role::ClientSide, Direction::FromLink) | (Role::ServerSide, Direction::ToLink) => Toward::Client,
+        };
+        let key = match toward {
+            Toward::Server => FlowKey { client: packet.source(), server: packet.destination() },
+            Toward::Client => FlowKey { client: packet.destination(), server: packet.source() },
+        };
+        if !self.config.ports.contains(&key.server.port()) {
+            return owed.settle(Verdict::Accept, &mut self.out);
+        }
+        if !packet.checksums_valid() {
+            self.out.event(Event::BadChecksum);
+            return owed.settle(Verdict::Accept, &mut self.out);
+        }
+        self.expire(now);
+        self.packet(owed, (key, toward), &packet, (now, wall));
+        while self.memory > self.config.limits.memory {
+            let Some((key, flow)) = self.flows.remove_oldest() else { break };
+            self.evict(key, flow);
+        }
+    }
+
+    fn packet(&mut self, owed: Owed, (key, toward): (FlowKey, Toward), packet: &TcpPacket<'_>, (now, wall): (Instant, UnixTime)) {
+        let mut cx = Context {
+            config: &self.config,
+            key: &self.key,
+            store: &mut self.store,
+            out: &mut self.out,
+            now,
+            wall,
+            server: key.server,
+            replaced: None,
+        };
+        let opens = toward == Toward::Server && packet.flags().contains(TcpFlags::SYN) && !packet.flags().contains(TcpFlags::ACK);
+        let known = self.flows.get(&key);
+        if opens && !known.as_ref().is_some_and(|flow| flow.began_with(packet)) {
+            let side = match self.config.role {
+                Role::ClientSide => ClientSide::open(owed, packet, &mut cx).map(Side::Client),
+                Role::ServerSide => ServerSide::open(owed, packet, &mut cx).map(Side::Server),
+            };
+            // A four-tuple that is used again is a new flow, whatever became of the old one.
+            let gone = match side {
+                Some(side) => {
+                    cx.out.event(Event::FlowOpened);
+                    self.flows.insert(key, Flow { side, memory: 0, deadline: None }, now)
+                }
+                None => self.flows.remove(&key).map(|flow| (key, flow)).into_iter().collect(),
+            };
+            return gone.into_iter().for_each(|(key, flow)| self.evict(key, flow));
+        }
+        let Some(flow) = known else {
+            cx.out.event(Event::GivenUp(GiveUp::NotFromStart));
+            return owed.settle(Verdict::Leave, &mut self.out);
+        };
+        let keep = if packet.flags().contains(TcpFlags::URG) {
+            flow.release(cx.out);
+            cx.give_up(owed, GiveUp::Urgent)
+        } else if packet.flags().contains(TcpFlags::RST) {
+            flow.release(cx.out);
+            cx.give_up(owed, GiveUp::Closed)
+        } else {
+            match &mut flow.side {
+                Side::Client(side) => side.packet(owed, toward, packet, &mut cx),
+                Side::Server(side) => side.packet(owed, toward, packet, &mut cx),
+            }
+        };
+        match keep {
+            Keep::Flow => {
+                let memory = flow.side.footprint();
+                self.memory = self.memory - flow.memory + memory;
+                flow.memory = memory;
+                let deadline = flow.side.deadline(&self.config.limits);
+                if flow.deadline != deadline {
+                    flow.deadline.inspect(|old| drop(self.holds.remove(&(*old, key))));
+                    deadline.inspect(|new| drop(self.holds.insert((*new, key))));
+                    flow.deadline = deadline;
+                }
+            }
+            Keep::Forget => {
+                if let Some(flow) = self.flows.remove(&key) {
+                    self.end(key, flow);
+                }
+            }
+        }
+    }
+
+    /// Lets go what has waited too long.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.expire(now);
+        while let Some((_, key)) = self.holds.first().copied().filter(|(deadline, _)| *deadline <= now) {
+            self.holds.pop_first();
+            if let Some(flow) = self.flows.get(&key) {
+                flow.deadline = None;
+                flow.release(&mut self.out);
+            }
+        }
+    }
+
+    /// The next thing to do, until there is none.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.out.poll()
+    }
+
+    /// When, and why, to call [`Proxy::handle_timeout`] at the latest.
+    pub fn poll_timeout(&self) -> Option<(Instant, Wakeup)> {
+        let hold = self.holds.first().map(|(at, _)| (*at, Wakeup::HoldExpires));
+        let expiry = self.flows.next_expiry().map(|at| (at, Wakeup::FlowExpires));
+        hold.into_iter().chain(expiry).min_by_key(|(at, _)| *at)
+    }
+
+    /// The store, for the adapter's upkeep.
+    pub fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// What is kept right now.
+    pub fn gauges(&self) -> Gauges {
+        let mut gauges = Gauges { flows: self.flows.len(), memory: self.memory, ..Gauges::default() };
+        for flow in self.flows.values() {
+            if let Side::Server(side) = &flow.side {
+                let (packets, bytes) = side.held();
+                gauges.held_packets += packets;
+                gauges.held_bytes += bytes;
+            }
+        }
+        gauges
+    }
+
+    /// Lets every held packet go: the proxy is about to end.
+    pub fn release_all(&mut self) {
+        while let Some((key, flow)) = self.flows.remove_oldest() {
+            self.end(key, flow);
+        }
+    }
+
+    fn expire(&mut self, now: Instant) {
+        while let Some((key, flow)) = self.flows.remove_expired(now) {
+            self.evict(key, flow);
+        }
+    }
+
+    fn evict(&mut self, key: FlowKey, flow: Flow) {
+        self.end(key, flow);
+        self.out.event(Event::GivenUp(GiveUp::Limits));
+    }
+
+    fn end(&mut self, key: FlowKey, mut flow: Flow) {
+        self.memory -= flow.memory;
+        if let Some(deadline) = flow.deadline {
+            self.holds.remove(&(deadline, key));
+        }
+        flow.release(&mut self.out);
+    }
+}
+
+impl Flow {
+    fn began_with(&self, syn: &TcpPacket<'_>) -> bool {
+        let client = match &self.side {
+            Side::Client(side) => side.client_isn(),
+            Side::Server(side) => side.client_isn(),
+        };
+        client == syn.seq()
+    }
+
+    fn release(&mut self, out: &mut Outbox) {
+        match &mut self.side {
+            Side::Client(_) => {}
+            Side::Server(side) => side.release(out),
+        }
+    }
+}
+
+impl Side {
+    fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        match self {
+            Side::Client(_) => None,
+            Side::Server(side) => side.deadline(limits),
+        }
+    }
+
+    fn footprint(&self) -> usize {
+        match self {
+            Side::Client(side) => side.footprint(),
+            Side::Server(side) => side.footprint(),
+        }
+    }
+}

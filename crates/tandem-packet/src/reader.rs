@@ -1,0 +1,102 @@
+//! The reading half of packet mode: collects a frame's segments, rebuilds the flight, cuts it to the client's size.
+//!
+//! Is not: the recognition of a segment as rewritten (its timestamps, `paws`), nor the request for originals (`client_side`).
+//!
+//! Invariants: nothing leaves here before the frame's check over the rebuilt bytes holds; memory is bounded by the largest
+//! frame; a frame that comes again is rebuilt again, to the same bytes.
+
+use std::collections::BTreeMap;
+
+use tandem_engine::{Delta, Source};
+use tandem_link::frame::{self, Frame, Parsed};
+use tandem_link::{FlowId, Key};
+use tandem_wire::{Seq, TcpPacket};
+
+/// Most segments of frames that are kept: a frame of [`frame::MAX_SPAN`] in segments of 1,024 bytes.
+const MAX_PIECES: usize = 64;
+
+/// The segments of frames that are not whole yet, by sequence number from the server's first byte.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    pieces: BTreeMap<u32, Vec<u8>>,
+    bytes: usize,
+}
+
+/// What became of a rewritten segment.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Rebuilt {
+    /// The flight, and the sequence number of its first byte.
+    Flight(Seq, Vec<u8>),
+    /// More segments are needed.
+    Incomplete,
+    /// It cannot be rebuilt here.
+    Miss,
+}
+
+/// Whose frames these are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) flow: FlowId,
+}
+
+impl Reader {
+    /// Takes a rewritten segment in.
+    pub(crate) fn segment(&mut self, packet: &TcpPacket<'_>, origin: Origin<'_>, source: &mut impl Source) -> Rebuilt {
+        let start = origin.flow.server.wrapping_add(1);
+        let Ok(offset) = u32::try_from(packet.seq().distance_from(start)) else { return Rebuilt::Miss };
+        if offset as usize + packet.payload().len() > frame::MAX_SPAN {
+            return Rebuilt::Miss;
+        }
+        // The common case, a frame in one segment, is read where it lies.
+        if let Parsed::Whole(frame) = Frame::parse(packet.payload()) {
+            return rebuild(&frame, packet.seq(), origin, source);
+        }
+        self.bytes += packet.payload().len();
+        if let Some(old) = self.pieces.insert(offset, packet.payload().to_vec()) {
+            self.bytes -= old.len();
+        }
+        if self.bytes > frame::MAX_SPAN || self.pieces.len() > MAX_PIECES {
+            *self = Self::default();
+            return Rebuilt::Miss;
+        }
+        let starts: Vec<u32> = self.pieces.keys().copied().collect();
+        for first in starts {
+            let bytes = self.contiguous(first);
+            match Frame::parse(&bytes) {
+                Parsed::Whole(frame) => return rebuild(&frame, start.wrapping_add(first), origin, source),
+                Parsed::Cut { .. } => return Rebuilt::Incomplete,
+                Parsed::No => {}
+            }
+        }
+        Rebuilt::Incomplete
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        self.bytes
+    }
+
+    fn contiguous(&self, first: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (offset, piece) in self.pieces.range(first..) {
+            if *offset as usize != first as usize + bytes.len() {
+                break;
+            }
+            bytes.extend_from_slice(piece);
+        }
+        bytes
+    }
+}
+
+fn rebuild(frame: &Frame<'_>, at: Seq, origin: Origin<'_>, source: &mut impl Source) -> Rebuilt {
+    // Anchored at the end: the frame's last byte has the sequence number of the flight's last.
+    let start = at.wrapping_add(frame.length as u32).wrapping_sub(frame.span as u32);
+    let bytes = Delta::parse(frame.delta, frame.span).and_then(|delta| delta.apply(source));
+    match bytes {
+        Ok(bytes) if bytes.len() == frame.span && frame.verify(origin.key, origin.flow, start, &bytes) => {
+            Rebuilt::Flight(start, bytes)
+        }
+        Ok(_) | Err(_) => Rebuilt::Miss,
+    }
+}

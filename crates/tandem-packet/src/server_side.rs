@@ -1,0 +1,280 @@
+//! One flow at the server-side proxy: answers the other's presence, takes its hints, hands the server's flight to the writer.
+//!
+//! Is not: the writer itself. Invariants: no mark that was put on for us reaches the server; nothing is rewritten in a flow
+//! whose client-side proxy did not show itself in it.
+
+use tandem_engine::{Possession, thesis};
+use tandem_link::{FlowId, mark};
+use tandem_store::{Site, Store};
+use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
+
+use crate::config::{Limits, WireFormat};
+use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
+use crate::pace::Pace;
+use crate::proxy::{Context, Keep, Toward};
+use crate::segment::{self, Offer};
+use crate::watch::{Progress, Watch};
+use crate::writer::{Terms, Writer};
+
+/// A flow at the server-side proxy.
+#[derive(Debug)]
+pub(crate) enum ServerSide {
+    /// A SYN with a valid presence (or, in the thesis's format, any SYN) has passed.
+    Asked {
+        /// The client's initial sequence number.
+        client: Seq,
+        /// What the SYN said.
+        offer: Offer,
+    },
+    /// The SYN/ACK has passed, with our answer on it.
+    Agreed(Box<Agreed>),
+}
+
+/// A flow in which both proxies know of each other.
+#[derive(Debug)]
+pub(crate) struct Agreed {
+    id: FlowId,
+    mss: usize,
+    pace: Pace,
+    watch: Watch,
+    writer: Writer,
+}
+
+impl ServerSide {
+    /// A SYN that arrived over the link. `None`: nothing to do in this flow.
+    pub(crate) fn open<S: Store>(owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Option<Self> {
+        let offer = Offer::of(packet);
+        let refusal = match (cx.config.wire, segment::mark(packet)) {
+            _ if offer.foreign => GiveUp::ForeignSyn,
+            (WireFormat::Mcveety(_), _) => {
+                owed.settle(Verdict::Accept, cx.out);
+                return Some(Self::Asked { client: packet.seq(), offer });
+            }
+            (WireFormat::Safe, None) => GiveUp::NoAnswer,
+            (WireFormat::Safe, Some((mark, rest))) => {
+                let valid = mark.verify_presence(cx.key, packet.seq());
+                match segment::with_options(packet, rest).filter(|_| valid) {
+                    Some(stripped) => {
+                        owed.settle(Verdict::Replace(stripped), cx.out);
+                        return Some(Self::Asked { client: packet.seq(), offer });
+                    }
+                    None => {
+                        cx.out.event(Event::MarkRefused);
+                        GiveUp::NoAnswer
+                    }
+                }
+            }
+        };
+        cx.out.event(Event::GivenUp(refusal));
+        owed.settle(Verdict::Leave, cx.out);
+        None
+    }
+
+    /// The client's initial sequence number.
+    pub(crate) fn client_isn(&self) -> Seq {
+        match self {
+            Self::Asked { client, .. } => *client,
+            Self::Agreed(agreed) => agreed.id.client,
+        }
+    }
+
+    /// Any later packet of the flow.
+    pub(crate) fn packet<S: Store>(
+        &mut self,
+        owed: Owed,
+        toward: Toward,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
+        match (self, toward) {
+            (this, Toward::Server) if packet.flags().contains(TcpFlags::SYN) => this.syn_again(owed, packet, cx),
+            (Self::Asked { .. }, Toward::Server) => cx.give_up(owed, GiveUp::NotFromStart),
+            (this @ Self::Asked { .. }, Toward::Client) => this.syn_ack(owed, packet, cx),
+            (Self::Agreed(agreed), Toward::Server) => agreed.from_client(owed, packet, cx),
+            (Self::Agreed(agreed), Toward::Client) => agreed.from_server(owed, packet, cx),
+        }
+    }
+
+    /// A repeated SYN may carry the mark (it was held up) or not (the client-side proxy left it off).
+    fn syn_again<S: Store>(&self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+        let stripped = segment::mark(packet)
+            .filter(|(mark, _)| mark.verify_presence(cx.key, self.client_isn()))
+            .and_then(|(_, rest)| segment::with_options(packet, rest));
+        owed.settle(stripped.map_or(Verdict::Accept, Verdict::Replace), cx.out);
+        Keep::Flow
+    }
+
+    fn syn_ack<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+        let Self::Asked { client, offer } = *self else { return cx.give_up(owed, GiveUp::NotFromStart) };
+        let wanted = TcpFlags::SYN.with(TcpFlags::ACK);
+        if !packet.flags().contains(wanted) || packet.ack() != client.wrapping_add(1) {
+            return cx.give_up(owed, GiveUp::Closed);
+        }
+        let id = FlowId { client, server: packet.seq() };
+        let mut agreed = Box::new(Agreed {
+            id,
+            mss: offer.mss,
+            pace: Pace::default(),
+            watch: Watch::new(id),
+            writer: Writer::default(),
+        });
+        match cx.config.wire {
+            WireFormat::Mcveety(_) => {
+                agreed.pace.syn_ack_sent(packet, cx.now);
+                owed.settle(Verdict::Accept, cx.out);
+            }
+            WireFormat::Safe if packet.timestamps().is_none() => return cx.give_up(owed, GiveUp::NoTimestamps),
+            WireFormat::Safe => {
+                if !agreed.answer(owed, packet, cx) {
+                    return Keep::Forget;
+                }
+                cx.out.event(Event::PeerSeen);
+            }
+        }
+        *self = Self::Agreed(agreed);
+        Keep::Flow
+    }
+
+    /// When a held flight has to be let go.
+    pub(crate) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        match self {
+            Self::Asked { .. } => None,
+            Self::Agreed(agreed) => agreed.writer.deadline(limits),
+        }
+    }
+
+    /// Lets a held flight go.
+    pub(crate) fn release(&mut self, out: &mut Outbox) {
+        match self {
+            Self::Asked { .. } => {}
+            Self::Agreed(agreed) => agreed.writer.release(out),
+        }
+    }
+
+    /// How many packets and payload bytes are held.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        match self {
+            Self::Asked { .. } => (0, 0),
+            Self::Agreed(agreed) => agreed.writer.held(),
+        }
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        match self {
+            Self::Asked { .. } => 0,
+            Self::Agreed(agreed) => agreed.watch.footprint() + agreed.writer.footprint(),
+        }
+    }
+}
+
+impl Agreed {
+    /// Puts our answer on a SYN/ACK. `false`: there is no room, and the flow goes on without us.
+    fn answer<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> bool {
+        self.pace.syn_ack_sent(packet, cx.now);
+        match segment::with_mark(packet, &mark::answer(cx.key, self.id), cx.config.limits.mtu) {
+            Some(marked) => {
+                owed.settle(Verdict::Replace(marked), cx.out);
+                true
+            }
+            None => {
+                cx.give_up(owed, GiveUp::ForeignSyn);
+                false
+            }
+        }
+    }
+
+    fn from_client<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+        self.pace.arrived(packet, cx.now);
+        if packet.flags().contains(TcpFlags::ACK) {
+            self.writer.acknowledged(packet.ack());
+        }
+        let mut verdict = Verdict::Accept;
+        if let Some((mark, rest)) = segment::mark(packet) {
+            if let Some(hints) = mark.verify_hint(cx.key, self.id) {
+                self.writer.arm(Possession::from_hints(hints));
+            } else if mark.verify_miss(cx.key, self.id) {
+                cx.out.event(Event::MissReceived);
+                self.writer.send_originals(cx.out);
+            } else {
+                cx.out.event(Event::MarkRefused);
+                return cx.give_up_with(owed, GiveUp::NoAnswer, |out| self.writer.send_originals(out));
+            }
+            // An acknowledgement that the client-side proxy added ends here; from anything else only the mark is taken.
+            let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK;
+            verdict = match segment::with_options(packet, rest) {
+                Some(_) if added => Verdict::Drop,
+                Some(stripped) => Verdict::Replace(stripped),
+                None => Verdict::Accept,
+            };
+        } else if self.writer.is_refused_by(packet, &self.pace, cx.now) {
+            self.writer.send_originals(cx.out);
+        }
+        let mut seen = self.watch.packet(Toward::Server, packet);
+        if let WireFormat::Mcveety(codes) = cx.config.wire {
+            if let Some(announcement) = thesis::strip(packet.payload(), codes).filter(|_| packet.seq() == self.id.client.wrapping_add(1)) {
+                self.writer.arm(Possession::from_references(&announcement.references));
+                let edit = Edit { payload: Some(&announcement.hello), ..Edit::default() };
+                verdict = packet.rebuilt(&edit).map_or(Verdict::Accept, Verdict::Replace);
+                self.watch = Watch::new(self.id);
+                seen = self.watch.bytes(Toward::Server, packet.seq(), &announcement.hello);
+            }
+        }
+        self.settle(owed, verdict, seen, cx)
+    }
+
+    fn from_server<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+        if packet.flags().contains(TcpFlags::SYN) {
+            return match cx.config.wire {
+                WireFormat::Mcveety(_) => {
+                    self.pace.syn_ack_sent(packet, cx.now);
+                    owed.settle(Verdict::Accept, cx.out);
+                    Keep::Flow
+                }
+                WireFormat::Safe if self.answer(owed, packet, cx) => Keep::Flow,
+                WireFormat::Safe => Keep::Forget,
+            };
+        }
+        let seen = self.watch.packet(Toward::Client, packet);
+        if self.writer.is_at_rest() && !matches!(seen, Progress::Going) {
+            return self.settle(owed, Verdict::Accept, seen, cx);
+        }
+        let terms = Terms {
+            key: cx.key,
+            wire: cx.config.wire,
+            limits: &cx.config.limits,
+            flow: self.id,
+            mss: self.mss,
+            pace: self.pace,
+        };
+        self.writer.segment(owed, packet, (&self.watch, seen), terms, (cx.store, cx.now, cx.out));
+        Keep::Flow
+    }
+
+    fn settle<S: Store>(&mut self, owed: Owed, verdict: Verdict, seen: Progress, cx: &mut Context<'_, S>) -> Keep {
+        match seen {
+            Progress::Going => {
+                owed.settle(verdict, cx.out);
+                Keep::Flow
+            }
+            Progress::Finished if verdict == Verdict::Accept && self.writer.is_at_rest() => {
+                let site = self.watch.server_name().map_or(Site::Address(cx.server), |name| Site::Name(name.clone()));
+                if self.watch.learn(cx.store, &site, cx.wall) {
+                    cx.out.event(Event::ChainLearned);
+                }
+                cx.out.event(Event::HandshakeFinished);
+                owed.settle(Verdict::Leave, cx.out);
+                Keep::Forget
+            }
+            Progress::GiveUp(why) if verdict == Verdict::Accept => {
+                cx.give_up_with(owed, why, |out| self.writer.send_originals(out))
+            }
+            // This packet has a mark to lose or a ticket to hold first; the next one of the flow takes its leave.
+            Progress::Finished | Progress::GiveUp(_) => {
+                owed.settle(verdict, cx.out);
+                Keep::Flow
+            }
+        }
+    }
+
+}

@@ -1,0 +1,132 @@
+//! Both directions of one flow, read along from the first byte: how far the handshake is, and what it carried.
+//!
+//! Is not: a change of anything. Invariants: one view of each byte, the first; what is learned was vouched for by both
+//! Finished; memory is bounded by the limit on each direction.
+
+use tandem_engine::{Flight, Handshake, Stage};
+use tandem_link::FlowId;
+use tandem_store::{HostName, Site, Store};
+use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};
+
+use crate::output::GiveUp;
+use crate::proxy::Toward;
+
+/// Most bytes of either direction that are kept until the handshake is over: a server's flight with post-quantum
+/// certificates is about 20 kB, and a frame stands for at most 64 KiB.
+const STREAM_LIMIT: usize = tandem_link::frame::MAX_SPAN;
+
+/// A flow, read along.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    client: Assembler,
+    server: Assembler,
+    server_start: Seq,
+    handshake: Handshake,
+}
+
+/// What reading a segment led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// The handshake goes on.
+    Going,
+    /// Both Finished have passed.
+    Finished,
+    /// There is nothing here for packet mode.
+    GiveUp(GiveUp),
+}
+
+impl Watch {
+    pub(crate) fn new(flow: FlowId) -> Self {
+        let server_start = flow.server.wrapping_add(1);
+        Self {
+            client: Assembler::new(flow.client.wrapping_add(1), STREAM_LIMIT),
+            server: Assembler::new(server_start, STREAM_LIMIT),
+            server_start,
+            handshake: Handshake::new(),
+        }
+    }
+
+    /// Reads a segment along.
+    pub(crate) fn packet(&mut self, toward: Toward, packet: &TcpPacket<'_>) -> Progress {
+        self.bytes(toward, packet.seq(), packet.payload())
+    }
+
+    /// Reads bytes along that stand at `seq`.
+    pub(crate) fn bytes(&mut self, toward: Toward, seq: Seq, payload: &[u8]) -> Progress {
+        if payload.is_empty() {
+            return self.progress();
+        }
+        let stream = match toward {
+            Toward::Server => &mut self.client,
+            Toward::Client => &mut self.server,
+        };
+        match stream.insert(seq, payload) {
+            Inserted::New | Inserted::Duplicate => {}
+            Inserted::Conflict => return Progress::GiveUp(GiveUp::Conflict),
+            Inserted::OutOfBounds => return Progress::GiveUp(GiveUp::TooLong),
+        }
+        match toward {
+            Toward::Server => self.handshake.client_sent(self.client.contiguous()),
+            Toward::Client => self.handshake.server_sent(self.server.contiguous()),
+        }
+        self.progress()
+    }
+
+    fn progress(&self) -> Progress {
+        match self.handshake.stage() {
+            Stage::Going => Progress::Going,
+            Stage::Finished => Progress::Finished,
+            Stage::Pass(pass) => Progress::GiveUp(GiveUp::Handshake(pass)),
+        }
+    }
+
+    /// Whether the whole ClientHello has passed.
+    pub(crate) fn hello_is_complete(&self) -> bool {
+        self.handshake.hello_is_complete()
+    }
+
+    /// The name that the client asked for.
+    pub(crate) fn server_name(&self) -> Option<&HostName> {
+        self.handshake.server_name()
+    }
+
+    /// The server's first flight, once all of it has passed.
+    pub(crate) fn flight(&self) -> Option<&Flight> {
+        self.handshake.flight()
+    }
+
+    /// What the server has sent so far, from its first byte, without gaps.
+    pub(crate) fn server_bytes(&self) -> &[u8] {
+        self.server.contiguous()
+    }
+
+    /// The sequence number of the server's first byte.
+    pub(crate) fn server_start(&self) -> Seq {
+        self.server_start
+    }
+
+    /// The sequence number after the last byte that the server has sent without gaps.
+    pub(crate) fn server_next(&self) -> Seq {
+        self.server.next_seq()
+    }
+
+    /// Whether server bytes are missing before others that have passed.
+    pub(crate) fn server_has_gap(&self) -> bool {
+        self.server.has_gap()
+    }
+
+    /// The sequence number after the last byte that the client has sent without gaps.
+    pub(crate) fn client_next(&self) -> Seq {
+        self.client.next_seq()
+    }
+
+    /// Puts the server's chain into the store, once both Finished have vouched for it.
+    pub(crate) fn learn(&self, store: &mut impl Store, site: &Site, now: UnixTime) -> bool {
+        self.handshake.learn(self.server.contiguous(), store, site, now)
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        self.client.buffered() + self.server.buffered()
+    }
+}

@@ -1,0 +1,320 @@
+//! The writing half of packet mode: holds a server's first flight, sends a delta in its place, and falls back.
+//!
+//! Is: the bounded hold, the anchoring at the end, repeats and the failsafe. Is not: the choice of what a delta says
+//! (`tandem-engine`) or presence and hints (`server_side`).
+//!
+//! ```text
+//!   Idle --hint--> Armed --first segment--> Holding --whole flight--> Sent --acknowledged--> Over
+//!                                              |  any bound                |  2nd repeat or miss
+//!                                              +--> originals, Over        +--> originals, Over
+//! ```
+//!
+//! Invariants: every held ticket gets its verdict; what was written once is never written differently; after `Over` nothing
+//! of this flow is altered again.
+
+use tandem_engine::thesis;
+use tandem_engine::{Possession, write_flight};
+use tandem_link::{FlowId, Key, frame};
+use tandem_store::Store;
+use tandem_wire::{Instant, Seq, TcpPacket};
+
+use crate::config::{Limits, WireFormat};
+use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
+use crate::pace::Pace;
+use crate::paws;
+use crate::segment::{self, Cut};
+use crate::watch::{Progress, Watch};
+
+/// What the writer has to know of its flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) wire: WireFormat,
+    pub(crate) limits: &'a Limits,
+    pub(crate) flow: FlowId,
+    /// The client's maximum segment size.
+    pub(crate) mss: usize,
+    /// What was measured of the link.
+    pub(crate) pace: Pace,
+}
+
+#[derive(Debug, Default)]
+pub(crate) enum Writer {
+    /// No hint has come; nothing is held.
+    #[default]
+    Idle,
+    /// The far side holds something for this site.
+    Armed(Possession),
+    /// The flight is coming.
+    Holding(Hold),
+    /// The flight went out as a delta and is not yet acknowledged.
+    Sent(Group),
+    /// Nothing is altered any more.
+    Over,
+}
+
+/// A flight on its way in.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    possession: Possession,
+    segments: Vec<(Owed, Vec<u8>)>,
+    bytes: usize,
+    since: Instant,
+}
+
+/// A flight that went out as a delta.
+#[derive(Debug)]
+pub(crate) struct Group {
+    start: Seq,
+    end: Seq,
+    payload: Vec<u8>,
+    originals: Vec<Vec<u8>>,
+    original_bytes: usize,
+    sent_at: Instant,
+    repeats: u8,
+}
+
+impl Writer {
+    /// The far side holds something: from here on, hold.
+    pub(crate) fn arm(&mut self, possession: Possession) {
+        match self {
+            Writer::Idle | Writer::Armed(_) => *self = Writer::Armed(possession),
+            Writer::Holding(_) | Writer::Sent(_) | Writer::Over => {}
+        }
+    }
+
+    /// When a held flight has to be let go.
+    pub(crate) fn deadline(&self, limits: &Limits) -> Option<Instant> {
+        match self {
+            Writer::Holding(hold) => Some(hold.since + limits.hold_time),
+            Writer::Idle | Writer::Armed(_) | Writer::Sent(_) | Writer::Over => None,
+        }
+    }
+
+    /// How many packets and payload bytes are held.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        match self {
+            Writer::Holding(hold) => (hold.segments.len(), hold.bytes),
+            Writer::Idle | Writer::Armed(_) | Writer::Sent(_) | Writer::Over => (0, 0),
+        }
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        match self {
+            Writer::Holding(hold) => hold.bytes + hold.segments.len() * 128,
+            Writer::Sent(group) => group.payload.len() + group.original_bytes + group.originals.len() * 128,
+            Writer::Idle | Writer::Armed(_) | Writer::Over => 0,
+        }
+    }
+
+    /// A segment of the server's, already read along by `watch` with the result `progress`. Settles its ticket now or later.
+    pub(crate) fn segment(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        (watch, progress): (&Watch, Progress),
+        terms: Terms<'_>,
+        (store, now, out): (&mut impl Store, Instant, &mut Outbox),
+    ) {
+        if packet.payload().is_empty() {
+            return owed.settle(Verdict::Accept, out);
+        }
+        match std::mem::take(self) {
+            Writer::Idle => owed.settle(Verdict::Accept, out),
+            Writer::Over => {
+                *self = Writer::Over;
+                owed.settle(Verdict::Accept, out);
+            }
+            Writer::Armed(possession) => {
+                let hold = Hold { possession, segments: Vec::new(), bytes: 0, since: now };
+                *self = Writer::Holding(hold);
+                self.hold(owed, packet, (watch, progress), terms, (store, now, out));
+            }
+            Writer::Holding(hold) => {
+                *self = Writer::Holding(hold);
+                self.hold(owed, packet, (watch, progress), terms, (store, now, out));
+            }
+            Writer::Sent(group) => {
+                *self = Writer::Sent(group);
+                self.repeat(owed, packet, progress, terms, (now, out));
+            }
+        }
+    }
+
+    fn hold(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        (watch, progress): (&Watch, Progress),
+        terms: Terms<'_>,
+        (store, now, out): (&mut impl Store, Instant, &mut Outbox),
+    ) {
+        let Writer::Holding(hold) = self else { return owed.settle(Verdict::Accept, out) };
+        hold.bytes += packet.payload().len();
+        hold.segments.push((owed, packet.bytes().to_vec()));
+        let over_limit = hold.segments.len() > terms.limits.hold_segments || hold.bytes > terms.limits.hold_bytes;
+        let ends = packet.flags().contains(tandem_wire::TcpFlags::FIN);
+        match progress {
+            Progress::GiveUp(_) | Progress::Finished => self.release(out),
+            Progress::Going if over_limit || ends => self.release(out),
+            Progress::Going => {
+                if watch.flight().is_some() && !watch.server_has_gap() {
+                    self.write(watch, terms, (store, now, out));
+                }
+            }
+        }
+    }
+
+    /// Lets a held flight go, unaltered and in the order of its arrival.
+    pub(crate) fn release(&mut self, out: &mut Outbox) {
+        match std::mem::replace(self, Writer::Over) {
+            Writer::Holding(hold) => {
+                out.event(Event::HoldReleased(hold.bytes as u64));
+                for (owed, _) in hold.segments {
+                    owed.settle(Verdict::Accept, out);
+                }
+            }
+            Writer::Idle | Writer::Armed(_) | Writer::Sent(_) | Writer::Over => {}
+        }
+    }
+
+    /// The whole flight is here: send a delta in its place, if that is smaller.
+    fn write(&mut self, watch: &Watch, terms: Terms<'_>, (store, now, out): (&mut impl Store, Instant, &mut Outbox)) {
+        let Writer::Holding(hold) = self else { return };
+        let (bytes, start, end) = (watch.server_bytes(), watch.server_start(), watch.server_next());
+        let payload = watch.flight().and_then(|flight| match terms.wire {
+            WireFormat::Safe => {
+                let delta = write_flight(bytes, flight, &hold.possession, store)?;
+                frame::write(terms.key, terms.flow, start, &delta, bytes)
+            }
+            WireFormat::Mcveety(codes) => thesis::compress(bytes, flight, &hold.possession, codes),
+        });
+        let newest = hold.segments.last().map(|(_, bytes)| bytes.clone()).unwrap_or_default();
+        let packets = match (payload.as_deref(), TcpPacket::parse(&newest)) {
+            (Some(payload), Ok(template)) => rewritten(&template, payload, end, terms),
+            _ => Vec::new(),
+        };
+        let (Some(payload), false) = (payload, packets.is_empty()) else { return self.release(out) };
+        let Writer::Holding(hold) = std::mem::replace(self, Writer::Over) else { return };
+        out.event(Event::FlightWritten { original: bytes.len() as u64, sent: payload.len() as u64 });
+        // The last tickets carry the rewritten segments, so that these leave in order and nothing has to be injected:
+        // a frame needs no more segments than the flight it stands for, but for a server that sends larger ones than asked.
+        let spare = packets.len().saturating_sub(hold.segments.len());
+        let mut packets = packets.into_iter();
+        for packet in packets.by_ref().take(spare) {
+            out.inject(Direction::ToLink, packet);
+        }
+        let first = hold.segments.len() - packets.len();
+        let mut originals = Vec::with_capacity(hold.segments.len());
+        for (index, (owed, original)) in hold.segments.into_iter().enumerate() {
+            let verdict = if index < first { None } else { packets.next() };
+            owed.settle(verdict.map_or(Verdict::Drop, Verdict::Replace), out);
+            originals.push(original);
+        }
+        *self = Writer::Sent(Group { start, end, payload, originals, original_bytes: hold.bytes, sent_at: now, repeats: 0 });
+    }
+
+    /// A segment while a rewritten flight is under way.
+    fn repeat(&mut self, owed: Owed, packet: &TcpPacket<'_>, progress: Progress, terms: Terms<'_>, (now, out): (Instant, &mut Outbox)) {
+        let Writer::Sent(group) = self else { return owed.settle(Verdict::Accept, out) };
+        let first = packet.seq();
+        let last = first.wrapping_add(packet.payload().len() as u32);
+        if !first.is_before(group.end) {
+            return owed.settle(Verdict::Accept, out);
+        }
+        let reaches_past = last.is_after(group.end);
+        if !reaches_past && !matches!(progress, Progress::GiveUp(_)) {
+            // Before its answer can be here, a repeat says nothing about the copy under way.
+            if now.saturating_since(group.sent_at) < terms.pace.answer_to(group.payload.len()) {
+                out.event(Event::RepeatAbsorbed);
+                return owed.settle(Verdict::Drop, out);
+            }
+            // The thesis forwards the second copy unaltered (section 2.2.4.1); a flight that is harmless may be tried twice.
+            let tries = match terms.wire {
+                WireFormat::Safe => 1,
+                WireFormat::Mcveety(_) => 0,
+            };
+            let packets = if group.repeats < tries { rewritten(packet, &group.payload, group.end, terms) } else { Vec::new() };
+            let mut packets = packets.into_iter();
+            if let Some(one) = packets.next() {
+                group.repeats += 1;
+                group.sent_at = now;
+                out.event(Event::FlightRepeated);
+                owed.settle(Verdict::Replace(one), out);
+                return packets.for_each(|packet| out.inject(Direction::ToLink, packet));
+            }
+        }
+        self.send_originals(out);
+        owed.settle(if reaches_past { Verdict::Accept } else { Verdict::Drop }, out);
+    }
+
+    /// Sends what the server sent, unaltered, and alters nothing of this flow again.
+    ///
+    /// The copies keep their old timestamps: the client has accepted nothing newer from this flow, so they pass its PAWS.
+    pub(crate) fn send_originals(&mut self, out: &mut Outbox) {
+        match std::mem::replace(self, Writer::Over) {
+            Writer::Sent(group) => {
+                out.event(Event::OriginalsSent(group.original_bytes as u64));
+                out.event(Event::GivenUp(GiveUp::Failsafe));
+                for packet in group.originals {
+                    out.inject(Direction::ToLink, packet);
+                }
+            }
+            Writer::Holding(hold) => {
+                *self = Writer::Holding(hold);
+                self.release(out);
+            }
+            Writer::Idle | Writer::Armed(_) | Writer::Over => {}
+        }
+    }
+
+    /// The client has acknowledged everything up to `ack`.
+    pub(crate) fn acknowledged(&mut self, ack: Seq) {
+        if matches!(self, Writer::Sent(group) if !ack.is_before(group.end)) {
+            *self = Writer::Over;
+        }
+    }
+
+    /// Whether the client, having been sent the delta longer than a round trip ago, still asks for the flight's first byte: a
+    /// duplicate acknowledgement is what PAWS answers with (RFC 7323, section 5.3) where nobody rebuilt the flight.
+    pub(crate) fn is_refused_by(&self, packet: &TcpPacket<'_>, pace: &Pace, now: Instant) -> bool {
+        match self {
+            Writer::Sent(group) => {
+                packet.payload().is_empty()
+                    && packet.ack() == group.start
+                    && pace.round_trip().is_some_and(|round_trip| now.saturating_since(group.sent_at) >= round_trip)
+            }
+            Writer::Idle | Writer::Armed(_) | Writer::Holding(_) | Writer::Over => false,
+        }
+    }
+
+    /// Whether nothing is left to do for this flow.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        match self {
+            Writer::Idle | Writer::Armed(_) | Writer::Over => true,
+            Writer::Holding(_) | Writer::Sent(_) => false,
+        }
+    }
+}
+
+/// The packets that carry `payload` in place of a flight that ends at `end`; empty where it cannot be carried.
+///
+/// Anchored at the end: a NAT between the proxies has then seen the last byte that the client will acknowledge.
+fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_>) -> Vec<Vec<u8>> {
+    let options = match (terms.wire, template.timestamps()) {
+        (WireFormat::Safe, Some(timestamps)) => segment::options_with(template, paws::shifted(timestamps)),
+        (WireFormat::Safe, None) => return Vec::new(),
+        (WireFormat::Mcveety(_), _) => template.options_bytes().to_vec(),
+    };
+    let headers = template.header_len() - template.options_bytes().len();
+    let mss = terms.mss.min(terms.limits.mtu.saturating_sub(headers));
+    let start = end.wrapping_sub(payload.len() as u32);
+    let packets = segment::cut(template, payload, Cut { start, options: &options, mss });
+    match terms.wire {
+        WireFormat::Safe => packets,
+        // The thesis's messages carry no length of the whole: the reader takes each segment by itself.
+        WireFormat::Mcveety(_) if packets.len() == 1 => packets,
+        WireFormat::Mcveety(_) => Vec::new(),
+    }
+}
