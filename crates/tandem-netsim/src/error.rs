@@ -18,7 +18,4 @@ pub enum NetsimError {
     /// A repeating outage whose period is not longer than the outage itself.
     #[error("a repeating outage must be shorter than its period")]
     OutageNeverEnds,
-    /// The two ends of a connection are of different IP versions.
-    #[error("the two addresses of a connection must be of one IP version")]
-    MixedAddressFamilies,
 }

@@ -3,6 +3,9 @@
 //!
 //! What is here:
 //! - [`link`]: the link emulator, used by both;
+//! - [`element`]: what all that stands between two hosts has in common;
+//! - [`host`]: a simulated TCP endpoint, with [`script`]s for an application;
+//! - [`world`]: hosts and elements in a line, in virtual time, with a [`trace`].
 //!
 //! What is not: sockets, threads, clocks. Time comes in as an argument; chance
 //! comes from a seed; the same inputs give the same outputs.
@@ -14,11 +17,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod element;
 mod error;
+pub mod host;
 mod layout;
 pub mod link;
+pub mod script;
+pub mod trace;
 mod units;
+pub mod world;
 
+pub use element::{Element, Port};
 pub use error::NetsimError;
+pub use host::{Host, HostConfig};
 pub use link::presets;
+pub use link::{Link, LinkConfig};
+pub use script::{Script, Step};
 pub use units::{BitRate, Probability};
+pub use world::{Failure, World};
