@@ -1,0 +1,266 @@
+//! What must hold for any input of any parser of this crate: one function for each, called by the fuzz targets in `fuzz/`, by
+//! the replay of their corpora, and by property tests.
+//!
+//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+
+use crate::packet::{Edit, TcpPacket};
+use crate::seq::Seq;
+use crate::stream::{Assembler, Inserted, MAX_PENDING};
+use crate::tcp::{OptionsBuf, TcpOptions};
+use crate::tls::handshake::{self, HandshakeScanner, HandshakeType};
+use crate::tls::record::{self, Records};
+use crate::tls::{
+    CertificateList, CertificateStatus, ClientHello, ClientHelloRepr, ServerHello, ServerHelloRepr,
+    certificate,
+};
+
+/// A function that checks the invariants of a parser on any input.
+pub type Check = fn(&[u8]);
+
+/// All checks of this crate by the name of their fuzz target.
+pub const CHECKS: [(&str, Check); 7] = [
+    ("tcp_packet", tcp_packet),
+    ("tls_records", tls_records),
+    ("handshake_scan", handshake_scan),
+    ("client_hello", client_hello),
+    ("server_hello", server_hello),
+    ("certificate_list", certificate_list),
+    ("stream_assembler", stream_assembler),
+];
+
+/// A packet: rebuilt without a change it is the same bytes; rebuilt with one it parses and has right checksums.
+pub fn tcp_packet(data: &[u8]) {
+    let Ok(packet) = TcpPacket::parse(data) else {
+        return;
+    };
+    assert_eq!(
+        packet.header_len() + packet.payload().len(),
+        packet.bytes().len()
+    );
+    assert!(data.starts_with(packet.bytes()));
+    let raw: usize = packet.options().count();
+    assert!(raw <= packet.options_bytes().len());
+    assert!(TcpOptions::parse(packet.options_bytes()).is_ok());
+
+    let rebuilt = packet
+        .rebuilt(&Edit::default())
+        .expect("what was parsed fits");
+    let again = TcpPacket::parse(&rebuilt).expect("what was built parses");
+    assert!(again.checksums_valid());
+    if packet.checksums_valid() {
+        assert_eq!(rebuilt, packet.bytes());
+    } else {
+        assert_eq!(rebuilt.len(), packet.bytes().len());
+        assert_eq!(again.payload(), packet.payload());
+    }
+
+    let mut options =
+        OptionsBuf::from_bytes(packet.options_bytes()).expect("parsed options are well formed");
+    assert!(options.len() <= packet.options_bytes().len());
+    let before = options.without_experiment(0xfade);
+    options = before;
+    if options.push_experiment(0xfade, &[1, 2, 3]).is_ok() {
+        assert_eq!(options.without_experiment(0xfade), before);
+        let edit = Edit {
+            seq: Some(Seq(1)),
+            options: Some(options.as_slice()),
+            payload: Some(b"new"),
+            ..Edit::default()
+        };
+        if let Ok(edited) = packet.rebuilt(&edit) {
+            let edited = TcpPacket::parse(&edited).expect("what was built parses");
+            assert!(edited.checksums_valid());
+            assert_eq!((edited.seq(), edited.payload()), (Seq(1), &b"new"[..]));
+            assert_eq!(edited.options().experiment(0xfade), Some(&[1, 2, 3][..]));
+        }
+    }
+}
+
+/// Records: they cover the slice without holes, and each header written again is the same.
+pub fn tls_records(data: &[u8]) {
+    let mut records = Records::new(data);
+    let mut at = 0;
+    for record in records.by_ref() {
+        let Ok(record) = record else {
+            break;
+        };
+        assert_eq!(record.range.start, at);
+        assert_eq!(data[record.fragment_range()], *record.fragment);
+        assert_eq!(data[at..at + record::HEADER_LEN], record.header.to_bytes());
+        assert!(record.fragment.len() <= record::MAX_FRAGMENT_LEN);
+        at = record.range.end;
+    }
+    assert_eq!(records.offset(), at);
+    assert_eq!(records.rest(), &data[at..]);
+}
+
+/// A handshake scan: fed in two ways it finds the same, and the messages lie where it says.
+pub fn handshake_scan(data: &[u8]) {
+    let at_once = handshake::messages(data);
+    assert!(at_once.consumed_records <= data.len());
+    assert!(at_once.messages.len() <= handshake::MAX_MESSAGES);
+    let mut end = 0;
+    for message in &at_once.messages {
+        assert!(message.body_len() <= handshake::MAX_BODY_LEN);
+        for piece in &message.pieces {
+            assert!(piece.start >= end && piece.start < piece.end && piece.end <= data.len());
+            end = piece.end;
+        }
+        let gathered = message.gather(data);
+        let mut written = Vec::new();
+        handshake::write_message(&mut written, message.msg_type, &message.body(data))
+            .expect("it fits");
+        assert_eq!(gathered, written);
+        match message.msg_type {
+            HandshakeType::CLIENT_HELLO => client_hello(&message.body(data)),
+            HandshakeType::SERVER_HELLO => server_hello(&message.body(data)),
+            HandshakeType::CERTIFICATE => certificate_list(&message.body(data)),
+            _ => {}
+        }
+    }
+
+    let mut growing = HandshakeScanner::new();
+    // Uneven steps, small enough that long inputs take many.
+    let mut len = 0;
+    let mut step = 1;
+    while len < data.len() {
+        growing.advance(&data[..len]);
+        len += step;
+        step = step % 7 + 1;
+    }
+    growing.advance(data);
+    assert_eq!(*growing.scan(), at_once);
+    if let Some(unfinished) = growing.unfinished() {
+        assert!(unfinished.present <= unfinished.len);
+    }
+}
+
+/// A ClientHello: view and owned form are written as the same bytes, and extensions lie where they say.
+pub fn client_hello(body: &[u8]) {
+    let Ok(hello) = ClientHello::parse(body) else {
+        return;
+    };
+    let mut written = Vec::new();
+    hello.write(&mut written);
+    assert_eq!(written, body);
+    written.clear();
+    ClientHelloRepr::from(&hello)
+        .write(&mut written)
+        .expect("what was parsed fits");
+    assert_eq!(written, body);
+    for extension in hello.extensions().into_iter().flatten() {
+        let range = extension.range();
+        assert_eq!(
+            body[range.start..range.start + 2],
+            extension.extension_type.0.to_be_bytes()
+        );
+        assert_eq!(body[range.start + 4..range.end], *extension.data);
+    }
+    if let Some(name) = hello.server_name() {
+        assert!(!name.is_empty() && name.is_ascii() && name.len() <= 253);
+    }
+    if let Some(versions) = hello.supported_versions() {
+        assert!(versions.count() <= 127);
+    }
+}
+
+/// A ServerHello: view and owned form are written as the same bytes.
+pub fn server_hello(body: &[u8]) {
+    let Ok(hello) = ServerHello::parse(body) else {
+        return;
+    };
+    let mut written = Vec::new();
+    hello.write(&mut written);
+    assert_eq!(written, body);
+    written.clear();
+    ServerHelloRepr::from(&hello)
+        .write(&mut written)
+        .expect("what was parsed fits");
+    assert_eq!(written, body);
+    if hello.selected_version() != hello.version() {
+        assert!(hello.is_tls13_or_later());
+    }
+    for extension in hello.extensions().into_iter().flatten() {
+        assert_eq!(body[extension.range()][4..], *extension.data);
+    }
+}
+
+/// Certificate and CertificateStatus bodies: written as the same bytes, items where they say.
+pub fn certificate_list(body: &[u8]) {
+    let mut written = Vec::new();
+    if let Ok(list) = CertificateList::parse(body) {
+        list.write(&mut written);
+        assert_eq!(written, body);
+        for item in list {
+            assert!(!item.der.is_empty());
+            assert_eq!(body[item.range()], *item.der);
+        }
+        written.clear();
+        certificate::write_certificates(&mut written, list.iter().map(|item| item.der))
+            .expect("what was parsed fits");
+        assert_eq!(written, body);
+    }
+    if let Ok(status) = CertificateStatus::parse(body) {
+        written.clear();
+        status.write(&mut written);
+        assert_eq!(written, body);
+    }
+}
+
+/// A stream out of segments that the input describes, three bytes each (kind, offset, length): what is in order is what was
+/// sent, whatever the order; limits hold.
+pub fn stream_assembler(data: &[u8]) {
+    const LIMIT: usize = 512;
+    let start = Seq(u32::MAX - 100);
+    let byte_at = |offset: u32| (offset.wrapping_mul(0x9e37_79b1) >> 24) as u8;
+    let mut stream = Assembler::new(start, LIMIT);
+    let mut consumed = 0_u32;
+    for step in data.as_chunks::<3>().0 {
+        let [kind, offset, len] = *step;
+        let offset = consumed.saturating_sub(64) + u32::from(offset) * 3;
+        let len = u32::from(len) / 2;
+        let mut payload: Vec<u8> = (offset..offset + len).map(byte_at).collect();
+        let before = (stream.contiguous().to_vec(), stream.held());
+        match kind % 8 {
+            0 => {
+                let count = (len as usize).min(stream.contiguous().len());
+                stream.consume(count);
+                consumed += count as u32;
+            }
+            1 => {
+                payload.iter_mut().for_each(|byte| *byte = !*byte);
+                // Bytes that differ are taken only where nothing is held; keep the truth true.
+                if before.1 > 0 {
+                    let mut copy = stream.clone();
+                    if copy.insert(start.wrapping_add(offset), &payload) == Inserted::Conflict {
+                        stream.insert(start.wrapping_add(offset), &payload);
+                        assert_eq!(
+                            (stream.contiguous(), stream.held()),
+                            (&before.0[..], before.1)
+                        );
+                    }
+                }
+            }
+            _ => {
+                let outcome = stream.insert(start.wrapping_add(offset), &payload);
+                assert_ne!(outcome, Inserted::Conflict);
+                if outcome != Inserted::New {
+                    assert_eq!(
+                        (stream.contiguous(), stream.held()),
+                        (&before.0[..], before.1)
+                    );
+                } else {
+                    assert!(stream.held() > before.1);
+                }
+            }
+        }
+        assert!(stream.held() <= LIMIT);
+        assert!(stream.held() - stream.contiguous().len() <= LIMIT && MAX_PENDING > 0);
+        assert_eq!(stream.start_seq(), start.wrapping_add(consumed));
+        let expected: Vec<u8> = (consumed..)
+            .take(stream.contiguous().len())
+            .map(byte_at)
+            .collect();
+        assert_eq!(stream.contiguous(), expected);
+    }
+}
