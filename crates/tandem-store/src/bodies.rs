@@ -63,9 +63,9 @@ impl Bodies {
         Some(Arc::clone(&body.bytes))
     }
 
-    /// Whether the bytes are in memory. Does not count as use.
-    pub(crate) fn holds(&self, digest: &Digest) -> bool {
-        self.held.contains_key(digest)
+    /// The bytes, if they are in memory. Does not count as use.
+    pub(crate) fn peek(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+        self.held.get(digest).map(|body| Arc::clone(&body.bytes))
     }
 
     /// Takes in bytes that are held nowhere else.
@@ -178,7 +178,8 @@ mod tests {
         );
         bodies.add_loose(all[3].0, Arc::clone(&all[3].1));
         assert_eq!(
-            all.each_ref().map(|(digest, _)| bodies.holds(digest)),
+            all.each_ref()
+                .map(|(digest, _)| bodies.peek(digest).is_some()),
             [true, false, true, true]
         );
     }
@@ -197,7 +198,8 @@ mod tests {
         }
         assert_eq!(bodies.pinned_bytes(), 0);
         assert_eq!(
-            all.each_ref().map(|(digest, _)| bodies.holds(digest)),
+            all.each_ref()
+                .map(|(digest, _)| bodies.peek(digest).is_some()),
             [false, false, true]
         );
         bodies.pin_all();
@@ -211,7 +213,7 @@ mod tests {
         let mut bodies = Bodies::new(9);
         let (digest, bytes) = body(0);
         bodies.add_loose(digest, bytes);
-        assert!(!bodies.holds(&digest));
+        assert!(!bodies.peek(&digest).is_some());
         assert!(bodies.has_room(9));
     }
 }

@@ -399,6 +399,11 @@ impl Catalogue {
         self.remove_single(digest);
     }
 
+    /// Stops holding a certificate for itself; those in chains stay with their chains.
+    pub(crate) fn remove_certificate_alone(&mut self, digest: &Digest) {
+        self.remove_single(digest);
+    }
+
     /// Removes what expired long ago and was not seen for as long, by [`Limits::keep_expired`].
     pub(crate) fn expire(&mut self, now: UnixTime) -> usize {
         let keep = self.limits.keep_expired.as_secs();

@@ -52,3 +52,22 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(feature = "sqlite")]
+impl Limits {
+    /// No limit at all: for looking at what there is.
+    pub(crate) const fn none() -> Self {
+        Self {
+            bytes: u64::MAX,
+            front_bytes: u64::MAX,
+            remember: Duration::MAX,
+            keep_expired: Duration::MAX,
+            names_per_leaf: usize::MAX,
+            chains_per_name: usize::MAX,
+            chains_per_site: usize::MAX,
+            sites_per_chain: usize::MAX,
+            certificates_per_chain: usize::MAX,
+            chain_bytes: usize::MAX,
+        }
+    }
+}

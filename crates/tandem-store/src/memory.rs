@@ -11,6 +11,7 @@ use crate::bodies::Bodies;
 use crate::catalogue::{Catalogue, ChainEntry};
 use crate::digest::{ChainId, Digest};
 use crate::limits::Limits;
+use crate::purge::{Purge, Purged};
 use crate::site::Site;
 use crate::store::{Chain, Health, Keeping, Store};
 use crate::x509::LeafFacts;
@@ -46,6 +47,14 @@ impl MemoryStore {
         self.settle();
         self.forget_changes();
         removed
+    }
+
+    /// Removes what `what` says.
+    pub fn purge(&mut self, what: &Purge) -> Purged {
+        let purged = what.apply(&mut self.catalogue);
+        self.settle();
+        self.forget_changes();
+        purged
     }
 
     /// The bytes of a certificate, if they are in memory.

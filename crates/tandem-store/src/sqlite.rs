@@ -1,0 +1,624 @@
+//! The store on disk: the store in memory, and SQLite behind it for what is to outlive the process.
+//!
+//! This module is an adapter in a crate that is otherwise a core: it has files, locks and a thread. It stands here because it is
+//! the same catalogue, row by row, and a crate of its own would need all of that crate's inside; the feature `sqlite` takes it out.
+//!
+//! Not here: what is kept, what is expected of whom, what goes first; the catalogue decides that for both stores.
+//!
+//! Invariants:
+//! - no look-up waits for a write: [`SqliteStore::maintain`] hands what changed to a thread, and nothing else does;
+//! - chains are found without the disk; certificates are read from it only if they were not used for long;
+//! - bytes that are not yet on disk stay in memory;
+//! - whatever the disk does, the store answers from memory, and says so by a [`Warning`].
+
+mod database;
+mod files;
+mod rows;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod warning;
+mod writer;
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) use files::read_bounded;
+pub use warning::Warning;
+pub(crate) use warning::holder;
+
+use rusqlite::Connection;
+use tandem_wire::clock::UnixTime;
+
+use crate::catalogue::Catalogue;
+use crate::changes::Changes;
+use crate::digest::{ChainId, Digest};
+use crate::error::StoreError;
+use crate::limits::Limits;
+use crate::memory::MemoryStore;
+use crate::purge::{Purge, Purged};
+use crate::site::Site;
+use crate::store::{Chain, Health, Keeping, Store};
+
+use database::{Fault, Opened};
+use schema::Kind;
+use writer::{Job, Writer};
+
+/// How long to wait, when the store is dropped, for what is not yet on disk.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// Seconds between looks for what has expired. It is measured in days.
+const EXPIRY_INTERVAL: u64 = 60 * 60;
+/// Most calls of [`SqliteStore::maintain`] between two tries to write to a disk that refuses. At one a second: about a minute.
+const LONGEST_PAUSE: u32 = 64;
+
+/// A store that outlives the process, as far as its disk does.
+///
+/// Call [`maintain`](Self::maintain) about once a second. A crash loses what was learned since the call before the last; the file
+/// survives it.
+#[derive(Debug)]
+pub struct SqliteStore {
+    memory: MemoryStore,
+    /// `None`: in memory only.
+    disk: Option<Disk>,
+    warnings: Vec<Warning>,
+    expired_at: Option<UnixTime>,
+    disk_reads: u64,
+    disk_errors: u64,
+}
+
+/// Everything that is there only while the disk is of use. Fields are dropped in order: the lock goes last.
+#[derive(Debug)]
+struct Disk {
+    path: PathBuf,
+    reader: Connection,
+    writer: Writer,
+    /// What the writer is writing.
+    in_flight: Option<Changes>,
+    scrub: Scrub,
+    trouble: Option<Trouble>,
+    _lock: files::Lock,
+}
+
+/// Whether what was deleted must leave no trace in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scrub {
+    Done,
+    /// When everything else is written.
+    Due,
+    UnderWay,
+}
+
+/// A disk that refuses writes.
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    /// Calls to let pass after the next refusal.
+    pause: u32,
+    /// Calls still to let pass.
+    left: u32,
+}
+
+impl SqliteStore {
+    /// Opens the store in `directory`, and makes it if there is none.
+    ///
+    /// A disk that is of no use is no error: the store is then kept in memory, and a warning says why. A damaged file is kept under
+    /// another name, and begun anew. One process at a time may have a store open; a second one gets a store in memory.
+    ///
+    /// # Errors
+    /// [`StoreError::NotADirectory`] if there is something else than a directory under that path.
+    pub fn open(directory: &Path, limits: Limits) -> Result<(Self, Vec<Warning>), StoreError> {
+        let mut warnings = Vec::new();
+        let opened = match files::prepare_directory(directory)? {
+            Ok(warning) => {
+                warnings.extend(warning);
+                open_disk(directory, &limits, &mut warnings)
+            }
+            Err(warning) => Err(warning),
+        };
+        let mut store = match opened {
+            Ok((disk, catalogue)) => {
+                let mut memory = MemoryStore::in_front_of_disk(limits);
+                memory.catalogue = catalogue;
+                Self::new(memory, Some(disk))
+            }
+            Err(warning) => {
+                warnings.push(warning);
+                Self::new(MemoryStore::new(limits), None)
+            }
+        };
+        store.preload();
+        warnings.append(&mut store.warnings);
+        Ok((store, warnings))
+    }
+
+    const fn new(memory: MemoryStore, disk: Option<Disk>) -> Self {
+        Self {
+            memory,
+            disk,
+            warnings: Vec::new(),
+            expired_at: None,
+            disk_reads: 0,
+            disk_errors: 0,
+        }
+    }
+
+    /// What went wrong since this was last asked.
+    pub fn take_warnings(&mut self) -> Vec<Warning> {
+        core::mem::take(&mut self.warnings)
+    }
+
+    /// Does what is due: hands what changed to the thread that writes, hears from it how the last went, and once an hour removes
+    /// what expired long ago. Never waits for the disk. To be called about once a second; less often means that a crash loses more.
+    pub fn maintain(&mut self, now: UnixTime) {
+        // Either way: a clock that was set back must not stop this.
+        if self
+            .expired_at
+            .is_none_or(|then| then.0.abs_diff(now.0) >= EXPIRY_INTERVAL)
+        {
+            self.expired_at = Some(now);
+            self.memory.catalogue.expire(now);
+            self.settle();
+        }
+        self.hear(Duration::ZERO);
+        self.write();
+    }
+
+    /// Writes everything, and waits at most `wait` for each of the few steps. `true` if all is on disk.
+    ///
+    /// Not for an event loop: for the end of a program, and for commands.
+    pub fn sync(&mut self, wait: Duration) -> bool {
+        let errors = self.disk_errors;
+        if let Some(trouble) = self.disk.as_mut().and_then(|disk| disk.trouble.as_mut()) {
+            trouble.left = 0;
+        }
+        loop {
+            self.hear(wait);
+            let is_stuck = self.disk.as_ref().is_none_or(|disk| disk.writer.is_busy());
+            if is_stuck || self.disk_errors > errors {
+                return false;
+            }
+            self.write();
+            if self
+                .disk
+                .as_ref()
+                .is_some_and(|disk| !disk.writer.is_busy())
+            {
+                return true;
+            }
+        }
+    }
+
+    /// Removes what `what` says, and overwrites it on disk at the next calls of [`maintain`](Self::maintain), or at a
+    /// [`sync`](Self::sync).
+    pub fn purge(&mut self, what: &Purge) -> Purged {
+        let purged = what.apply(&mut self.memory.catalogue);
+        if let Some(disk) = &mut self.disk {
+            disk.scrub = Scrub::Due;
+        }
+        self.settle();
+        purged
+    }
+
+    /// Holds one certificate for itself, without a chain. `None` if it is empty or beyond the limits.
+    pub(crate) fn hold(&mut self, der: &[u8], now: UnixTime) -> Option<Digest> {
+        let digest = self.memory.hold(der, now);
+        self.settle();
+        digest
+    }
+
+    /// What is held.
+    pub(crate) const fn catalogue(&self) -> &Catalogue {
+        &self.memory.catalogue
+    }
+
+    /// Reads certificates until the front is full, those that were used last first, so that handshakes find them in memory.
+    fn preload(&mut self) {
+        let Some(disk) = &self.disk else {
+            return;
+        };
+        let MemoryStore { catalogue, bodies } = &mut self.memory;
+        let mut chains: Vec<_> = catalogue.chains().values().collect();
+        chains.sort_by_key(|chain| core::cmp::Reverse(chain.used));
+        let mut wanted = Vec::new();
+        let mut known = BTreeSet::new();
+        let mut bytes = 0;
+        for digest in chains.iter().flat_map(|chain| &chain.certificates) {
+            bytes += catalogue
+                .certificates()
+                .get(digest)
+                .map_or(0, |entry| entry.length);
+            if !bodies.has_room(bytes) {
+                break;
+            }
+            if known.insert(*digest) {
+                wanted.push(*digest);
+            }
+        }
+        let mut corrupt = Vec::new();
+        let mut fault = None;
+        // What was used last is read last, so that it also goes last.
+        for digest in wanted.iter().rev() {
+            match rows::read_certificate(&disk.reader, digest) {
+                Ok(Some(der)) => bodies.add_loose(*digest, der),
+                Ok(None) => corrupt.push(*digest),
+                Err(error) => {
+                    fault = Some(Fault::from(error));
+                    break;
+                }
+            }
+        }
+        self.forget_corrupt(&corrupt);
+        if let Some(fault) = fault {
+            self.disk_errors += 1;
+            self.give_up(fault);
+        }
+    }
+
+    /// Takes the answer of the thread that writes, if it comes within `wait`.
+    fn hear(&mut self, wait: Duration) {
+        let Some(disk) = &mut self.disk else {
+            return;
+        };
+        let Some(answer) = disk.writer.answer(wait) else {
+            return;
+        };
+        let written = disk.in_flight.take();
+        match answer {
+            Ok(()) => {
+                disk.scrub = match disk.scrub {
+                    Scrub::UnderWay => Scrub::Done,
+                    Scrub::Done | Scrub::Due => disk.scrub,
+                };
+                if disk.trouble.take().is_some() {
+                    self.warnings.push(Warning::WriteRecovered {
+                        path: disk.path.clone(),
+                    });
+                }
+                let changed = &self.memory.catalogue.changes_mut().certificates;
+                for digest in written.iter().flat_map(|changes| &changes.certificates) {
+                    if !changed.contains(digest) {
+                        self.memory.bodies.unpin(digest);
+                    }
+                }
+            }
+            Err(fault) => {
+                self.disk_errors += 1;
+                if let Some(written) = written {
+                    self.memory.catalogue.changes_mut().merge(written);
+                }
+                self.suffer(fault);
+            }
+        }
+    }
+
+    /// Bears with a disk that refused a write, or gives up on it.
+    fn suffer(&mut self, fault: Fault) {
+        let Some(disk) = &mut self.disk else {
+            return;
+        };
+        disk.scrub = match disk.scrub {
+            Scrub::Done => Scrub::Done,
+            Scrub::Due | Scrub::UnderWay => Scrub::Due,
+        };
+        let is_first = disk.trouble.is_none();
+        let pause = disk
+            .trouble
+            .map_or(1, |trouble| (2 * trouble.pause).min(LONGEST_PAUSE));
+        disk.trouble = Some(Trouble { pause, left: pause });
+        match fault {
+            Fault::Disk(reason) => {
+                if is_first {
+                    self.warnings.push(Warning::WriteFailed {
+                        path: disk.path.clone(),
+                        reason: reason.clone(),
+                    });
+                }
+                if self.memory.bodies.pinned_bytes() > self.memory.catalogue.limits().front_bytes {
+                    self.give_up(Fault::Disk(reason));
+                }
+            }
+            Fault::Corrupt(_) | Fault::Newer(_) | Fault::NotOurs => self.give_up(fault),
+        }
+    }
+
+    /// Hands what changed to the thread that writes, unless it is busy.
+    fn write(&mut self) {
+        let Some(disk) = &mut self.disk else {
+            return;
+        };
+        if disk.writer.is_busy() {
+            return;
+        }
+        if let Some(trouble) = &mut disk.trouble
+            && trouble.left > 0
+        {
+            trouble.left -= 1;
+            return;
+        }
+        let changes = self.memory.catalogue.take_changes();
+        if !changes.is_empty() {
+            disk.writer
+                .give(Job::Write(rows::Batch::of(&changes, &self.memory)));
+            disk.in_flight = Some(changes);
+        } else if disk.scrub == Scrub::Due {
+            disk.scrub = Scrub::UnderWay;
+            disk.writer.give(Job::Scrub);
+        }
+    }
+
+    /// From now on memory is all there is.
+    fn give_up(&mut self, fault: Fault) {
+        let Some(disk) = self.disk.take() else {
+            return;
+        };
+        let reason = match fault {
+            Fault::Corrupt(reason) | Fault::Disk(reason) => reason,
+            Fault::Newer(version) => format!("it now has schema {version}"),
+            Fault::NotOurs => "it is now another program's".to_owned(),
+        };
+        self.warnings.push(Warning::GaveUp {
+            path: disk.path.clone(),
+            reason,
+        });
+        self.memory.bodies.pin_all();
+        let MemoryStore { catalogue, bodies } = &mut self.memory;
+        let lost = |digest: &Digest| bodies.peek(digest).is_none();
+        let lost: BTreeSet<Digest> = catalogue
+            .certificates()
+            .keys()
+            .filter(|digest| lost(digest))
+            .copied()
+            .collect();
+        catalogue.remove_chains(|_, chain| {
+            chain
+                .certificates
+                .iter()
+                .any(|digest| lost.contains(digest))
+        });
+        lost.iter()
+            .for_each(|digest| catalogue.remove_certificate_alone(digest));
+        let front = catalogue.limits().front_bytes;
+        catalogue.limit_bytes(front);
+        self.settle();
+    }
+
+    /// Forgets certificates of which the disk has other bytes, or none.
+    fn forget_corrupt(&mut self, corrupt: &[Digest]) {
+        if let Some(disk) = self.disk.as_ref().filter(|_| !corrupt.is_empty()) {
+            self.disk_errors += 1;
+            self.warnings.push(Warning::CorruptEntries {
+                path: disk.path.clone(),
+                count: corrupt.len(),
+            });
+            for digest in corrupt {
+                self.memory.catalogue.remove_certificate(digest);
+            }
+            self.settle();
+        }
+    }
+
+    /// Brings memory in order after a change.
+    fn settle(&mut self) {
+        self.memory.settle();
+        if self.disk.is_none() {
+            drop(self.memory.catalogue.take_changes());
+        }
+    }
+
+    fn read(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
+        let disk = self.disk.as_ref()?;
+        self.disk_reads += 1;
+        match rows::read_certificate(&disk.reader, digest) {
+            Ok(Some(der)) => {
+                self.memory.bodies.add_loose(*digest, Arc::clone(&der));
+                self.memory.catalogue.touch_certificate(digest);
+                Some(der)
+            }
+            Ok(None) => {
+                self.forget_corrupt(&[*digest]);
+                None
+            }
+            Err(error) => {
+                self.disk_errors += 1;
+                match Fault::from(error) {
+                    Fault::Disk(_) => {}
+                    fault @ (Fault::Corrupt(_) | Fault::Newer(_) | Fault::NotOurs) => {
+                        self.give_up(fault)
+                    }
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn certificate(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
+        let body = self.memory.body(digest);
+        let is_held = || self.memory.catalogue.certificates().contains_key(digest);
+        if body.is_none() && is_held() {
+            return self.read(digest);
+        }
+        self.settle();
+        body
+    }
+
+    fn certificate_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
+        let digest = self.memory.catalogue.certificate_by_prefix(prefix)?;
+        Some((digest, self.certificate(&digest)?))
+    }
+
+    fn chain(&mut self, id: &ChainId) -> Option<Chain> {
+        let certificates = self.memory.catalogue.chains().get(id)?.certificates.clone();
+        self.memory.catalogue.touch_chain(id);
+        self.settle();
+        Some(Chain {
+            id: *id,
+            certificates,
+        })
+    }
+
+    fn chain_by_prefix(&mut self, prefix: &[u8; 8]) -> Option<Chain> {
+        let id = self.memory.catalogue.chain_by_prefix(prefix)?;
+        self.chain(&id)
+    }
+
+    fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
+        self.memory.catalogue.expected(site, now, limit)
+    }
+
+    fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
+        let id = self.memory.take_in(site, chain, now);
+        self.settle();
+        id
+    }
+
+    fn health(&self) -> Health {
+        let keeping = match &self.disk {
+            None => Keeping::Memory,
+            Some(Disk { trouble: None, .. }) => Keeping::Disk,
+            Some(Disk {
+                trouble: Some(_), ..
+            }) => Keeping::DiskFailing,
+        };
+        let unwritten_bytes = match keeping {
+            Keeping::Memory => 0,
+            Keeping::Disk | Keeping::DiskFailing => self.memory.bodies.pinned_bytes(),
+        };
+        Health {
+            keeping,
+            unwritten_bytes,
+            disk_reads: self.disk_reads,
+            disk_errors: self.disk_errors,
+            ..self.memory.health()
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.sync(FAREWELL);
+    }
+}
+
+/// Whether there is a store in `directory`.
+pub(crate) fn exists(directory: &Path) -> bool {
+    files::database(directory).is_file()
+}
+
+/// Reads the catalogue of the store in `directory` beside whoever has it open, with a connection that reads certificates.
+pub(crate) fn look_into(
+    directory: &Path,
+    limits: &Limits,
+) -> Result<(Connection, Catalogue), StoreError> {
+    let path = files::database(directory);
+    if !exists(directory) {
+        return Err(StoreError::NoStore {
+            path: directory.to_owned(),
+        });
+    }
+    let read = || {
+        let connection = database::open_reader(&path)?;
+        let catalogue = match schema::kind(&connection)? {
+            Kind::Empty => Catalogue::new(limits.clone()),
+            Kind::Current | Kind::Older(_) | Kind::Newer(_) | Kind::NotOurs => {
+                rows::read_catalogue(&connection, limits.clone())?
+            }
+        };
+        Ok((connection, catalogue))
+    };
+    read().map_err(|fault| match fault {
+        Fault::Corrupt(reason) | Fault::Disk(reason) => StoreError::Unreadable {
+            path: path.clone(),
+            reason,
+        },
+        Fault::Newer(found) => StoreError::Unusable(Warning::NewerSchema {
+            path: path.clone(),
+            found,
+            known: schema::VERSION,
+        }),
+        Fault::NotOurs => StoreError::Unusable(Warning::NotOurs { path: path.clone() }),
+    })
+}
+
+/// Reads one certificate for [`look_into`]'s caller.
+pub(crate) fn read_certificate(connection: &Connection, digest: &Digest) -> Option<Arc<[u8]>> {
+    rows::read_certificate(connection, digest).ok().flatten()
+}
+
+/// Opens lock, file and thread, or says why not.
+fn open_disk(
+    directory: &Path,
+    limits: &Limits,
+    warnings: &mut Vec<Warning>,
+) -> Result<(Disk, Catalogue), Warning> {
+    let lock = files::Lock::take(directory)?;
+    let path = files::database(directory);
+    let Opened {
+        connection,
+        catalogue,
+        migrated_from,
+    } = open_database(&path, limits, warnings)?;
+    if let Some(from) = migrated_from {
+        warnings.push(Warning::Migrated {
+            path: path.clone(),
+            from,
+            to: schema::VERSION,
+        });
+    }
+    let reader = database::open_reader(&path).map_err(|fault| unusable(&path, fault))?;
+    let writer = Writer::start(connection).map_err(|error| Warning::Unwritable {
+        path: path.clone(),
+        reason: error.to_string(),
+    })?;
+    let disk = Disk {
+        path,
+        reader,
+        writer,
+        in_flight: None,
+        scrub: Scrub::Done,
+        trouble: None,
+        _lock: lock,
+    };
+    Ok((disk, catalogue))
+}
+
+/// Opens the database; if it is damaged, moves it aside and makes another.
+fn open_database(
+    path: &Path,
+    limits: &Limits,
+    warnings: &mut Vec<Warning>,
+) -> Result<Opened, Warning> {
+    files::prepare_database(path)?;
+    match database::open(path, limits) {
+        Err(Fault::Corrupt(reason)) => {
+            let moved_to = files::move_aside(path).map_err(|error| Warning::Unwritable {
+                path: path.to_owned(),
+                reason: error.to_string(),
+            })?;
+            warnings.push(Warning::Corrupt {
+                path: path.to_owned(),
+                reason,
+                moved_to,
+            });
+            files::prepare_database(path)?;
+            database::open(path, limits)
+        }
+        opened => opened,
+    }
+    .map_err(|fault| unusable(path, fault))
+}
+
+fn unusable(path: &Path, fault: Fault) -> Warning {
+    let path = path.to_owned();
+    match fault {
+        Fault::Corrupt(reason) | Fault::Disk(reason) => Warning::Unwritable { path, reason },
+        Fault::Newer(found) => Warning::NewerSchema {
+            path,
+            found,
+            known: schema::VERSION,
+        },
+        Fault::NotOurs => Warning::NotOurs { path },
+    }
+}

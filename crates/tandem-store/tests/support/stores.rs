@@ -1,0 +1,58 @@
+//! Stores, certificates and times for tests of whole stores.
+//!
+//! Not here: faults. Invariant: a store on disk lives in a directory that goes with it.
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
+use tandem_store::{ChainId, HostName, Limits, MemoryStore, Site, SqliteStore, Store};
+use tandem_wire::clock::UnixTime;
+use tempfile::TempDir;
+
+/// Noon of 15 June 2025.
+pub(crate) const NOW: UnixTime = UnixTime(1_749_988_800);
+/// Seconds in a day.
+pub(crate) const DAY: u64 = 24 * 60 * 60;
+
+/// A point in time some days after [`NOW`], or before.
+pub(crate) fn days(days: i64) -> UnixTime {
+    let seconds = days.unsigned_abs() * DAY;
+    UnixTime(if days < 0 {
+        NOW.0 - seconds
+    } else {
+        NOW.0 + seconds
+    })
+}
+
+/// A site by its name.
+pub(crate) fn site(name: &str) -> Site {
+    Site::Name(HostName::new(name).expect("a host name"))
+}
+
+/// A store of each kind, with what each needs to live.
+pub(crate) fn each_kind(limits: &Limits) -> Vec<(Option<TempDir>, Box<dyn Store>)> {
+    let directory = TempDir::new().expect("a directory");
+    let on_disk = open(&directory, limits);
+    vec![
+        (None, Box::new(MemoryStore::new(limits.clone()))),
+        (Some(directory), Box::new(on_disk)),
+    ]
+}
+
+/// A store on disk, opened without any warning.
+pub(crate) fn open(directory: &TempDir, limits: &Limits) -> SqliteStore {
+    let path = directory.path().join("store");
+    let (store, warnings) =
+        SqliteStore::open(&path, limits.clone()).expect("a directory of its own");
+    assert_eq!(warnings, []);
+    store
+}
+
+/// Learns a chain of owned certificates.
+pub(crate) fn learn(
+    store: &mut dyn Store,
+    site: &Site,
+    chain: &[Vec<u8>],
+    now: UnixTime,
+) -> ChainId {
+    let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+    store.learn(Some(site), &chain, now)
+}
