@@ -103,7 +103,9 @@ impl DeltaWriter {
     /// The encoded delta.
     pub fn finish(mut self) -> Vec<u8> {
         self.flush();
-        let mut out = Vec::with_capacity(1 + self.references.len() * Reference::LEN + self.instructions.len());
+        let mut out = Vec::with_capacity(
+            1 + self.references.len() * Reference::LEN + self.instructions.len(),
+        );
         varint::write(&mut out, self.references.len() as u32);
         for reference in &self.references {
             out.extend_from_slice(&reference.0);
@@ -179,10 +181,17 @@ impl<'a> Delta<'a> {
                 let index = varint::read(&mut input).ok_or(DeltaError::Malformed)? as usize;
                 let offset = varint::read(&mut input).ok_or(DeltaError::Malformed)? as usize;
                 let reference = Reference(*table.get(index).ok_or(DeltaError::Malformed)?);
-                instructions.push(Instruction::Copy { reference, offset, length: size });
+                instructions.push(Instruction::Copy {
+                    reference,
+                    offset,
+                    length: size,
+                });
             }
         }
-        Ok(Self { instructions, length })
+        Ok(Self {
+            instructions,
+            length,
+        })
     }
 
     /// How many bytes the delta rebuilds.
@@ -205,17 +214,25 @@ impl<'a> Delta<'a> {
         for instruction in &self.instructions {
             match *instruction {
                 Instruction::Add(bytes) => out.extend_from_slice(bytes),
-                Instruction::Copy { reference, offset, length } => {
+                Instruction::Copy {
+                    reference,
+                    offset,
+                    length,
+                } => {
                     // A certificate list that is cut by record headers is copied in pieces: resolve it once.
                     let object = match &last {
                         Some((known, object)) if *known == reference => object,
                         _ => {
-                            let object = source.resolve(&reference).ok_or(DeltaError::Miss(reference))?;
+                            let object = source
+                                .resolve(&reference)
+                                .ok_or(DeltaError::Miss(reference))?;
                             &last.insert((reference, object)).1
                         }
                     };
                     let range = offset..offset.saturating_add(length);
-                    out.extend_from_slice(object.get(range).ok_or(DeltaError::OutOfRange(reference))?);
+                    out.extend_from_slice(
+                        object.get(range).ok_or(DeltaError::OutOfRange(reference))?,
+                    );
                 }
             }
         }
@@ -240,7 +257,10 @@ mod tests {
     fn table() -> Table {
         let one: Arc<[u8]> = (0..=255u8).collect();
         let two: Arc<[u8]> = Arc::from(&b"certificate"[..]);
-        Table(HashMap::from([(Reference([1; 16]), one), (Reference([2; 16]), two)]))
+        Table(HashMap::from([
+            (Reference([1; 16]), one),
+            (Reference([2; 16]), two),
+        ]))
     }
 
     #[test]
@@ -254,7 +274,10 @@ mod tests {
         let encoded = writer.finish();
         let delta = Delta::parse(&encoded, 100).expect("our own encoding");
         assert_eq!(delta.rebuilt_len(), 18);
-        assert_eq!(delta.apply(&mut table()).expect("held"), b"front and certABC!");
+        assert_eq!(
+            delta.apply(&mut table()).expect("held"),
+            b"front and certABC!"
+        );
     }
 
     #[test]
@@ -272,13 +295,19 @@ mod tests {
         writer.copy(Reference([9; 16]), 0, 4);
         let encoded = writer.finish();
         let delta = Delta::parse(&encoded, 100).expect("our own encoding");
-        assert_eq!(delta.apply(&mut table()), Err(DeltaError::Miss(Reference([9; 16]))));
+        assert_eq!(
+            delta.apply(&mut table()),
+            Err(DeltaError::Miss(Reference([9; 16])))
+        );
 
         let mut writer = DeltaWriter::new();
         writer.copy(Reference([2; 16]), 8, 4);
         let encoded = writer.finish();
         let delta = Delta::parse(&encoded, 100).expect("our own encoding");
-        assert_eq!(delta.apply(&mut table()), Err(DeltaError::OutOfRange(Reference([2; 16]))));
+        assert_eq!(
+            delta.apply(&mut table()),
+            Err(DeltaError::OutOfRange(Reference([2; 16])))
+        );
     }
 
     #[test]
@@ -287,7 +316,10 @@ mod tests {
         for _ in 0..1000 {
             writer.copy(Reference([1; 16]), 0, 256);
         }
-        assert_eq!(Delta::parse(&writer.finish(), 65_536), Err(DeltaError::TooLong { limit: 65_536 }));
+        assert_eq!(
+            Delta::parse(&writer.finish(), 65_536),
+            Err(DeltaError::TooLong { limit: 65_536 })
+        );
     }
 
     proptest! {

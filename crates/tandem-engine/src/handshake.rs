@@ -11,16 +11,14 @@ use std::ops::Range;
 
 use tandem_store::{HostName, Site, Store};
 use tandem_wire::UnixTime;
+use tandem_wire::tls::record::parse_header;
 use tandem_wire::tls::{
-    CertificateList, ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan, ProtocolVersion, ScanEnd, ServerHello,
-    parse_header,
+    CertificateList, ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan,
+    ScanEnd, ServerHello,
 };
 
-/// Bytes of a record's header.
-const RECORD_HEADER: usize = 5;
-
-/// Bytes in front of the certificates in a Certificate message: its header and the list's length (RFC 5246, 7.4.2).
-const BEFORE_LIST: usize = 4 + 3;
+/// Bytes of the list's length, in front of the certificates in a Certificate message's body (RFC 5246, section 7.4.2).
+const LIST_LENGTH: usize = 3;
 
 /// Why a handshake holds nothing for the proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,8 +33,6 @@ pub enum Pass {
     NoCertificate,
     /// TLS that cannot be read further.
     Malformed,
-    /// An alert in clear: the handshake failed.
-    Alert,
 }
 
 /// How far a handshake is.
@@ -72,6 +68,7 @@ struct Side {
 /// Where a server's first flight lies in its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flight {
+    certificate: MessageSpan,
     list: Vec<Range<usize>>,
 }
 
@@ -83,56 +80,63 @@ impl Handshake {
 
     /// Reads the client's bytes: all of them, from its first.
     pub fn client_sent(&mut self, stream: &[u8]) {
-        let end = self.client.scanner.advance(stream);
-        for index in self.client.seen..self.client.scanner.messages().len() {
-            let span = &self.client.scanner.messages()[index];
-            if index == 0 {
-                match client_name(span, stream) {
-                    Ok(name) => self.server_name = name,
-                    Err(pass) => return self.pass(pass),
-                }
+        let scan = self.client.scanner.advance(stream);
+        if let (0, Some(hello)) = (self.client.seen, scan.messages.first()) {
+            match client_name(hello, stream) {
+                Ok(name) => self.server_name = name,
+                Err(pass) => return self.pass(pass),
             }
         }
-        self.client.seen = self.client.scanner.messages().len();
-        self.after(end, stream, Who::Client);
+        self.client.seen = scan.messages.len();
+        self.after(stream, Who::Client);
     }
 
     /// Reads the server's bytes: all of them, from its first.
     pub fn server_sent(&mut self, stream: &[u8]) {
-        let end = self.server.scanner.advance(stream);
-        for index in self.server.seen..self.server.scanner.messages().len() {
+        let messages = self.server.scanner.advance(stream).messages.len();
+        for index in self.server.seen..messages {
             if let Err(pass) = self.server_message(index, stream) {
                 return self.pass(pass);
             }
         }
-        self.server.seen = self.server.scanner.messages().len();
-        self.after(end, stream, Who::Server);
+        self.server.seen = messages;
+        self.after(stream, Who::Server);
     }
 
     fn server_message(&mut self, index: usize, stream: &[u8]) -> Result<(), Pass> {
-        let messages = self.server.scanner.messages();
+        let messages = &self.server.scanner.scan().messages;
         let span = &messages[index];
         match span.msg_type {
             HandshakeType::SERVER_HELLO => {
                 let body = span.body(stream);
                 let hello = ServerHello::parse(&body).map_err(|_| Pass::Malformed)?;
-                // RFC 8446, section 4.2.1: the selected version decides; drafts of 1.3 had numbers of 0x7f00 and up.
-                let version = hello.selected_version();
-                if version > ProtocolVersion::TLS1_2 || hello.is_hello_retry_request() {
+                if hello.is_tls13_or_later() {
                     return Err(Pass::Tls13);
                 }
             }
             // A server may ask for a hello at any time (RFC 5246, section 7.4.1.1); the first flight begins with the answer.
             HandshakeType::HELLO_REQUEST => {}
-            _ if messages[..index].iter().all(|earlier| earlier.msg_type != HandshakeType::SERVER_HELLO) => {
+            _ if messages[..index]
+                .iter()
+                .all(|earlier| earlier.msg_type != HandshakeType::SERVER_HELLO) =>
+            {
                 return Err(Pass::Malformed);
             }
             HandshakeType::SERVER_HELLO_DONE if self.flight.is_none() => {
-                let mut certificates = messages[..index].iter().filter(|span| span.msg_type == HandshakeType::CERTIFICATE);
+                let mut certificates = messages[..index]
+                    .iter()
+                    .filter(|span| span.msg_type == HandshakeType::CERTIFICATE);
                 let certificate = certificates.next().ok_or(Pass::NoCertificate)?;
-                let list = cut(&certificate.pieces, BEFORE_LIST..certificate.pieces.iter().map(Range::len).sum());
-                let flight = Flight { list };
-                flight.certificates(stream).filter(|chain| !chain.is_empty()).ok_or(Pass::Malformed)?;
+                let body: Vec<_> = certificate.body_pieces().collect();
+                let list = cut(&body, LIST_LENGTH..certificate.body_len());
+                let flight = Flight {
+                    certificate: certificate.clone(),
+                    list,
+                };
+                flight
+                    .certificates(stream)
+                    .filter(|chain| !chain.is_empty())
+                    .ok_or(Pass::Malformed)?;
                 self.flight = Some(flight);
             }
             _ => {}
@@ -141,36 +145,45 @@ impl Handshake {
     }
 
     /// What the end of a scan says beyond the messages.
-    fn after(&mut self, end: ScanEnd, stream: &[u8], who: Who) {
+    fn after(&mut self, stream: &[u8], who: Who) {
         let resumed = self.flight.is_none();
         let side = match who {
             Who::Client => &mut self.client,
             Who::Server => &mut self.server,
         };
-        match end {
+        let scan = side.scanner.scan();
+        match scan.end {
             ScanEnd::NeedMore => {}
-            ScanEnd::ChangeCipherSpec | ScanEnd::Encrypted if side.seen == 0 => self.pass(Pass::NotTls),
+            ScanEnd::NotTls(_) | ScanEnd::ChangeCipherSpec | ScanEnd::Encrypted
+                if side.seen == 0 =>
+            {
+                self.pass(Pass::NotTls)
+            }
             ScanEnd::ChangeCipherSpec if who == Who::Server && resumed => self.pass(Pass::Resumed),
             ScanEnd::ChangeCipherSpec => {
-                // The first record after ChangeCipherSpec is Finished, encrypted (RFC 5246, section 7.1).
-                let mut rest = &stream[side.scanner.consumed().min(stream.len())..];
+                // The record after ChangeCipherSpec is Finished, encrypted (RFC 5246, section 7.1).
+                let mut rest = stream.get(scan.consumed_records..).unwrap_or_default();
                 while let Ok(Some(header)) = parse_header(rest) {
-                    let whole = RECORD_HEADER + usize::from(header.length);
-                    match (header.content_type, rest.get(whole..)) {
+                    match (header.content_type, rest.get(header.record_len()..)) {
                         (_, None) => return,
                         (ContentType::ChangeCipherSpec, Some(next)) => rest = next,
                         (ContentType::Handshake, Some(_)) => {
                             side.finished = true;
                             return;
                         }
-                        (_, Some(_)) => return self.pass(Pass::Alert),
+                        (
+                            ContentType::Alert
+                            | ContentType::ApplicationData
+                            | ContentType::Heartbeat,
+                            Some(_),
+                        ) => break,
                     }
                 }
+                if parse_header(rest) != Ok(None) {
+                    self.pass(Pass::Malformed);
+                }
             }
-            ScanEnd::Encrypted => self.pass(Pass::Malformed),
-            ScanEnd::Alert => self.pass(Pass::Alert),
-            ScanEnd::NotTls(_) if side.seen == 0 => self.pass(Pass::NotTls),
-            ScanEnd::NotTls(_) | ScanEnd::Limit => self.pass(Pass::Malformed),
+            ScanEnd::NotTls(_) | ScanEnd::Encrypted | ScanEnd::Limit => self.pass(Pass::Malformed),
         }
     }
 
@@ -203,7 +216,13 @@ impl Handshake {
     }
 
     /// Puts the server's chain into the store. `false`, and nothing stored, before both Finished were read.
-    pub fn learn(&self, server_stream: &[u8], store: &mut impl Store, site: &Site, now: UnixTime) -> bool {
+    pub fn learn(
+        &self,
+        server_stream: &[u8],
+        store: &mut impl Store,
+        site: &Site,
+        now: UnixTime,
+    ) -> bool {
         let chain = match (&self.flight, self.stage()) {
             (Some(flight), Stage::Finished) => flight.certificates(server_stream),
             _ => None,
@@ -228,7 +247,9 @@ fn client_name(span: &MessageSpan, stream: &[u8]) -> Result<Option<HostName>, Pa
     }
     let body = span.body(stream);
     let hello = ClientHello::parse(&body).map_err(|_| Pass::Malformed)?;
-    Ok(hello.server_name().and_then(|name| HostName::new(name).ok()))
+    Ok(hello
+        .server_name()
+        .and_then(|name| HostName::new(name).ok()))
 }
 
 impl Flight {
@@ -246,27 +267,32 @@ impl Flight {
     pub(crate) fn list<'s>(&self, stream: &'s [u8]) -> Cow<'s, [u8]> {
         match self.list.as_slice() {
             [whole] => Cow::Borrowed(&stream[whole.clone()]),
-            pieces => pieces.iter().flat_map(|piece| &stream[piece.clone()]).copied().collect::<Vec<u8>>().into(),
+            pieces => pieces
+                .iter()
+                .flat_map(|piece| &stream[piece.clone()])
+                .copied()
+                .collect::<Vec<u8>>()
+                .into(),
         }
     }
 
     /// The certificates, DER, leaf first; `None` where the list is not well-formed.
     pub(crate) fn certificates<'s>(&self, stream: &'s [u8]) -> Option<Vec<Cow<'s, [u8]>>> {
-        let list = self.list(stream);
-        let mut ranges = Vec::new();
-        let mut at = 0;
-        while at < list.len() {
-            let length = list.get(at..at + 3)?;
-            let length = u32::from_be_bytes([0, length[0], length[1], length[2]]) as usize;
-            ranges.push(at + 3..at + 3 + length);
-            at += 3 + length;
-        }
-        if at != list.len() || ranges.iter().any(Range::is_empty) {
-            return None;
-        }
-        Some(match list {
-            Cow::Borrowed(list) => ranges.into_iter().map(|range| Cow::Borrowed(&list[range])).collect(),
-            Cow::Owned(list) => ranges.into_iter().map(|range| Cow::Owned(list[range].to_vec())).collect(),
+        let body = self.certificate.body(stream);
+        let ranges: Vec<_> = CertificateList::parse(&body)
+            .ok()?
+            .iter()
+            .map(|item| item.range())
+            .collect();
+        Some(match body {
+            Cow::Borrowed(body) => ranges
+                .into_iter()
+                .map(|range| Cow::Borrowed(&body[range]))
+                .collect(),
+            Cow::Owned(body) => ranges
+                .into_iter()
+                .map(|range| Cow::Owned(body[range].to_vec()))
+                .collect(),
         })
     }
 }

@@ -21,12 +21,18 @@ pub struct Possession {
 impl Possession {
     /// Out of the hints of the safe format: the front of each chain's name.
     pub fn from_hints(chains: &[[u8; 8]]) -> Self {
-        Self { chains: chains.to_vec(), certificates: BTreeSet::new() }
+        Self {
+            chains: chains.to_vec(),
+            certificates: BTreeSet::new(),
+        }
     }
 
     /// Out of the thesis's CPI: one reference for each certificate.
     pub fn from_references(references: &[Reference]) -> Self {
-        Self { chains: Vec::new(), certificates: references.iter().copied().collect() }
+        Self {
+            chains: Vec::new(),
+            certificates: references.iter().copied().collect(),
+        }
     }
 
     /// The reference to this certificate, if it is held.
@@ -37,14 +43,24 @@ impl Possession {
 }
 
 /// The chains to expect from `site`: the client-side proxy's side of a hint.
-pub fn expected_chains(store: &mut impl Store, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
+pub fn expected_chains(
+    store: &mut impl Store,
+    site: &Site,
+    now: UnixTime,
+    limit: usize,
+) -> Vec<ChainId> {
     store.chains_for(site, now, limit)
 }
 
 /// The delta for a server's first flight; `None` where nothing of its chain is held over there.
 ///
 /// `bytes` is the stream up to the end of the flight, or past it; all of it goes into the delta.
-pub fn write_flight(bytes: &[u8], flight: &Flight, possession: &Possession, store: &mut impl Store) -> Option<Vec<u8>> {
+pub fn write_flight(
+    bytes: &[u8],
+    flight: &Flight,
+    possession: &Possession,
+    store: &mut impl Store,
+) -> Option<Vec<u8>> {
     let list = flight.list(bytes);
     let id = ChainId::of_list_contents(&list);
     let mut delta = DeltaWriter::new();
@@ -64,7 +80,12 @@ pub fn write_flight(bytes: &[u8], flight: &Flight, possession: &Possession, stor
         let mut held = possession.certificates.clone();
         for prefix in &possession.chains {
             let chain = store.chain_by_prefix(prefix);
-            held.extend(chain.iter().flat_map(|chain| &chain.certificates).map(|digest| Reference(digest.prefix16())));
+            held.extend(
+                chain
+                    .iter()
+                    .flat_map(|chain| &chain.certificates)
+                    .map(|digest| Reference(digest.prefix16())),
+            );
         }
         let certificates = flight.certificates(bytes)?;
         let mut start = 0;
@@ -107,8 +128,16 @@ impl<'a, S: Store> StoreSource<'a, S> {
 impl<S: Store> Source for StoreSource<'_, S> {
     fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
         let prefix = reference.0.first_chunk::<8>()?;
-        let chain = self.0.chain_by_prefix(prefix).filter(|chain| chain.id.prefix16() == reference.0);
-        let Some(chain) = chain else { return self.0.certificate_by_prefix(&reference.0).map(|(_, der)| der) };
+        let chain = self
+            .0
+            .chain_by_prefix(prefix)
+            .filter(|chain| chain.id.prefix16() == reference.0);
+        let Some(chain) = chain else {
+            return self
+                .0
+                .certificate_by_prefix(&reference.0)
+                .map(|(_, der)| der);
+        };
         let mut list = Vec::new();
         for digest in &chain.certificates {
             let der = self.0.certificate(digest)?;

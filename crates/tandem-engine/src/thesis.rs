@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 use tandem_store::{ChainId, Store};
-use tandem_wire::tls::{ClientHello, ContentType, HandshakeType, Records};
+use tandem_wire::tls::{ClientHello, ContentType, ExtensionType, HandshakeType, Records};
 
 use crate::delta::Reference;
 use crate::handshake::Flight;
@@ -33,7 +33,10 @@ pub struct Codes {
 
 impl Default for Codes {
     fn default() -> Self {
-        Self { possession: 0x0099, compressed_certificate: 0x99 }
+        Self {
+            possession: 0x0099,
+            compressed_certificate: 0x99,
+        }
     }
 }
 
@@ -51,13 +54,22 @@ const MAX_ENTRIES: usize = 32;
 /// The hello with the references of these chains' certificates. `payload` is one record that holds the ClientHello alone.
 ///
 /// `None`: it has another form, has an empty extension block (which could not be told from none afterwards) or has a CPI.
-pub fn announce(payload: &[u8], chains: &[ChainId], store: &mut impl Store, codes: Codes) -> Option<Vec<u8>> {
+pub fn announce(
+    payload: &[u8],
+    chains: &[ChainId],
+    store: &mut impl Store,
+    codes: Codes,
+) -> Option<Vec<u8>> {
     let body = lone_hello(payload)?;
     let hello = ClientHello::parse(body).ok()?;
     let mut references: Vec<u8> = Vec::new();
     for id in chains {
         for digest in store.chain(id)?.certificates.iter().take(MAX_ENTRIES) {
-            if !references.as_chunks::<{ Reference::LEN }>().0.contains(&digest.prefix16()) {
+            if !references
+                .as_chunks::<{ Reference::LEN }>()
+                .0
+                .contains(&digest.prefix16())
+            {
                 references.extend_from_slice(&digest.prefix16());
             }
         }
@@ -66,19 +78,28 @@ pub fn announce(payload: &[u8], chains: &[ChainId], store: &mut impl Store, code
     extension.extend_from_slice(&u16::try_from(references.len()).ok()?.to_be_bytes());
     extension.extend_from_slice(&references);
     let mut edited = body.to_vec();
-    match &hello.extensions {
+    match hello.extensions() {
         None => edited.extend_from_slice(&u16::try_from(extension.len()).ok()?.to_be_bytes()),
         Some(block) => {
             let length = block.as_bytes().len();
-            if length == 0 || block.iter().any(|extension| extension.id == codes.possession) {
+            if length == 0
+                || block
+                    .iter()
+                    .any(|extension| extension.extension_type == ExtensionType(codes.possession))
+            {
                 return None;
             }
             let at = body.len() - length - 2;
-            edited[at..at + 2].copy_from_slice(&u16::try_from(length + extension.len()).ok()?.to_be_bytes());
+            edited[at..at + 2]
+                .copy_from_slice(&u16::try_from(length + extension.len()).ok()?.to_be_bytes());
         }
     }
     edited.extend_from_slice(&extension);
-    reframe(payload, 0..payload.len(), &[message(HandshakeType::CLIENT_HELLO.0, &edited)?].concat())
+    reframe(
+        payload,
+        0..payload.len(),
+        &[message(HandshakeType::CLIENT_HELLO.0, &edited)?].concat(),
+    )
 }
 
 /// What a CPI said, and the hello as the client sent it.
@@ -94,8 +115,11 @@ pub struct Announcement {
 pub fn strip(payload: &[u8], codes: Codes) -> Option<Announcement> {
     let body = lone_hello(payload)?;
     let hello = ClientHello::parse(body).ok()?;
-    let block = hello.extensions.as_ref()?;
-    let last = block.iter().last().filter(|extension| extension.id == codes.possession)?;
+    let block = hello.extensions()?;
+    let last = block
+        .iter()
+        .last()
+        .filter(|extension| extension.extension_type == ExtensionType(codes.possession))?;
     let (references, rest) = last.data.as_chunks::<{ Reference::LEN }>();
     if references.is_empty() || !rest.is_empty() {
         return None;
@@ -109,19 +133,36 @@ pub fn strip(payload: &[u8], codes: Codes) -> Option<Announcement> {
     } else {
         edited[at..at + 2].copy_from_slice(&u16::try_from(length - own).ok()?.to_be_bytes());
     }
-    let hello = reframe(payload, 0..payload.len(), &message(HandshakeType::CLIENT_HELLO.0, &edited)?)?;
-    Some(Announcement { hello, references: references.iter().copied().map(Reference).collect() })
+    let hello = reframe(
+        payload,
+        0..payload.len(),
+        &message(HandshakeType::CLIENT_HELLO.0, &edited)?,
+    )?;
+    Some(Announcement {
+        hello,
+        references: references.iter().copied().map(Reference).collect(),
+    })
 }
 
 /// The flight with references in place of the certificates that the far side holds; `None` where that saves nothing, or the
 /// Certificate message spans records.
-pub fn compress(bytes: &[u8], flight: &Flight, possession: &Possession, codes: Codes) -> Option<Vec<u8>> {
+pub fn compress(
+    bytes: &[u8],
+    flight: &Flight,
+    possession: &Possession,
+    codes: Codes,
+) -> Option<Vec<u8>> {
     let (record, whole) = message_in_record(bytes, HandshakeType::CERTIFICATE.0)?;
     let certificates = flight.certificates(bytes)?;
-    let held: Vec<Option<Reference>> = certificates.iter().map(|der| possession.certificate(der)).collect();
+    let held: Vec<Option<Reference>> = certificates
+        .iter()
+        .map(|der| possession.certificate(der))
+        .collect();
     let mut body = Vec::new();
     if held.iter().all(Option::is_some) {
-        held.iter().flatten().for_each(|reference| body.extend_from_slice(&reference.0));
+        held.iter()
+            .flatten()
+            .for_each(|reference| body.extend_from_slice(&reference.0));
     } else {
         for (reference, der) in held.iter().zip(&certificates) {
             match reference {
@@ -158,8 +199,12 @@ pub enum Expanded {
 
 /// Undoes [`compress`].
 pub fn expand(payload: &[u8], store: &mut impl Store, codes: Codes) -> Expanded {
-    let Some((record, whole)) = message_in_record(payload, codes.compressed_certificate) else { return Expanded::Ordinary };
-    let Some(entries) = entries(&payload[whole.start + MESSAGE_HEADER..whole.end]) else { return Expanded::Ordinary };
+    let Some((record, whole)) = message_in_record(payload, codes.compressed_certificate) else {
+        return Expanded::Ordinary;
+    };
+    let Some(entries) = entries(&payload[whole.start + MESSAGE_HEADER..whole.end]) else {
+        return Expanded::Ordinary;
+    };
     let mut list = Vec::new();
     for entry in entries {
         let held;
@@ -178,7 +223,8 @@ pub fn expand(payload: &[u8], store: &mut impl Store, codes: Codes) -> Expanded 
     }
     let mut body = (list.len() as u32).to_be_bytes()[1..].to_vec();
     body.append(&mut list);
-    let rebuilt = message(HandshakeType::CERTIFICATE.0, &body).and_then(|message| splice(payload, record, whole, &message));
+    let rebuilt = message(HandshakeType::CERTIFICATE.0, &body)
+        .and_then(|message| splice(payload, record, whole, &message));
     rebuilt.map_or(Expanded::Miss, Expanded::Whole)
 }
 
@@ -190,16 +236,21 @@ enum Entry<'a> {
 fn entries(mut body: &[u8]) -> Option<Vec<Entry<'_>>> {
     let (references, rest) = body.as_chunks::<{ Reference::LEN }>();
     if rest.is_empty() {
-        return (1..=MAX_ENTRIES).contains(&references.len()).then(|| references.iter().map(Entry::Reference).collect());
+        return (1..=MAX_ENTRIES)
+            .contains(&references.len())
+            .then(|| references.iter().map(Entry::Reference).collect());
     }
     let mut entries = Vec::new();
     while let Some((&kind, rest)) = body.split_first() {
         let (entry, rest) = match kind {
-            ENTRY_REFERENCE => rest.split_first_chunk().map(|(reference, rest)| (Entry::Reference(reference), rest))?,
+            ENTRY_REFERENCE => rest
+                .split_first_chunk()
+                .map(|(reference, rest)| (Entry::Reference(reference), rest))?,
             ENTRY_CERTIFICATE => {
                 let (length, rest) = rest.split_first_chunk::<3>()?;
                 let length = u32::from_be_bytes([0, length[0], length[1], length[2]]) as usize;
-                rest.split_at_checked(length).map(|(der, rest)| (Entry::Certificate(der), rest))?
+                rest.split_at_checked(length)
+                    .map(|(der, rest)| (Entry::Certificate(der), rest))?
             }
             ENTRY_PAD if rest.is_empty() => break,
             _ => return None,
@@ -207,7 +258,9 @@ fn entries(mut body: &[u8]) -> Option<Vec<Entry<'_>>> {
         entries.push(entry);
         body = rest;
     }
-    (1..=MAX_ENTRIES).contains(&entries.len()).then_some(entries)
+    (1..=MAX_ENTRIES)
+        .contains(&entries.len())
+        .then_some(entries)
 }
 
 /// The body of the ClientHello that is all there is in `payload`: one record, one message.
@@ -226,7 +279,9 @@ fn message_in_record(bytes: &[u8], wanted: u8) -> Option<(Range<usize>, Range<us
             return None;
         }
         let mut at = record.range.start + RECORD_HEADER;
-        while let Some(&[kind, high, middle, low]) = bytes[at..record.range.end].first_chunk::<MESSAGE_HEADER>() {
+        while let Some(&[kind, high, middle, low]) =
+            bytes[at..record.range.end].first_chunk::<MESSAGE_HEADER>()
+        {
             let end = at + MESSAGE_HEADER + u32::from_be_bytes([0, high, middle, low]) as usize;
             if end > record.range.end {
                 break;
@@ -241,7 +296,9 @@ fn message_in_record(bytes: &[u8], wanted: u8) -> Option<(Range<usize>, Range<us
 }
 
 fn message(kind: u8, body: &[u8]) -> Option<Vec<u8>> {
-    let length = u32::try_from(body.len()).ok().filter(|length| *length < 1 << 24)?;
+    let length = u32::try_from(body.len())
+        .ok()
+        .filter(|length| *length < 1 << 24)?;
     let mut message = vec![kind];
     message.extend_from_slice(&length.to_be_bytes()[1..]);
     message.extend_from_slice(body);
@@ -249,15 +306,27 @@ fn message(kind: u8, body: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `bytes` with `replacement` in place of the message at `whole`, and the length of its record corrected.
-fn splice(bytes: &[u8], record: Range<usize>, whole: Range<usize>, replacement: &[u8]) -> Option<Vec<u8>> {
-    let fragment = [&bytes[record.start + RECORD_HEADER..whole.start], replacement, &bytes[whole.end..record.end]].concat();
+fn splice(
+    bytes: &[u8],
+    record: Range<usize>,
+    whole: Range<usize>,
+    replacement: &[u8],
+) -> Option<Vec<u8>> {
+    let fragment = [
+        &bytes[record.start + RECORD_HEADER..whole.start],
+        replacement,
+        &bytes[whole.end..record.end],
+    ]
+    .concat();
     reframe(bytes, record, &fragment)
 }
 
 /// `bytes` with another fragment in the record at `record`.
 fn reframe(bytes: &[u8], record: Range<usize>, fragment: &[u8]) -> Option<Vec<u8>> {
     // RFC 5246, section 6.2.1: a plaintext fragment has at most 2^14 bytes.
-    let length = u16::try_from(fragment.len()).ok().filter(|length| *length <= 1 << 14)?;
+    let length = u16::try_from(fragment.len())
+        .ok()
+        .filter(|length| *length <= 1 << 14)?;
     let mut out = bytes[..record.start + 3].to_vec();
     out.extend_from_slice(&length.to_be_bytes());
     out.extend_from_slice(fragment);

@@ -33,7 +33,14 @@ mod tests {
 
     #[test]
     fn values_survive_the_round_trip_in_the_expected_size() {
-        for (value, size) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), (u32::MAX, 5)] {
+        for (value, size) in [
+            (0, 1),
+            (127, 1),
+            (128, 2),
+            (16_383, 2),
+            (16_384, 3),
+            (u32::MAX, 5),
+        ] {
             let mut out = Vec::new();
             write(&mut out, value);
             assert_eq!(out.len(), size, "{value}");
@@ -45,7 +52,13 @@ mod tests {
 
     #[test]
     fn long_forms_overflow_and_cuts_are_refused() {
-        for bad in [&[0x80, 0x00][..], &[0xff; 5], &[0xff, 0xff, 0xff, 0xff, 0x1f], &[0x80], &[]] {
+        for bad in [
+            &[0x80, 0x00][..],
+            &[0xff; 5],
+            &[0xff, 0xff, 0xff, 0xff, 0x1f],
+            &[0x80],
+            &[],
+        ] {
             assert_eq!(read(&mut &bad[..]), None, "{bad:x?}");
         }
     }

@@ -76,12 +76,18 @@ pub fn write(key: &Key, flow: FlowId, start: Seq, delta: &[u8], bytes: &[u8]) ->
 impl<'a> Frame<'a> {
     /// Looks for a frame at the front of `payload`.
     pub fn parse(payload: &'a [u8]) -> Parsed<'a> {
-        let Some((&head, mut rest)) = payload.split_first() else { return Parsed::Cut { length: None } };
+        let Some((&head, mut rest)) = payload.split_first() else {
+            return Parsed::Cut { length: None };
+        };
         if head != VERSION << 4 | FLIGHT {
             return Parsed::No;
         }
         let (Some(span), Some(length)) = (varint::read(&mut rest), varint::read(&mut rest)) else {
-            return if payload.len() < MAX_OVERHEAD { Parsed::Cut { length: None } } else { Parsed::No };
+            return if payload.len() < MAX_OVERHEAD {
+                Parsed::Cut { length: None }
+            } else {
+                Parsed::No
+            };
         };
         let (span, length) = (span as usize, length as usize);
         let front = payload.len() - rest.len();
@@ -90,8 +96,15 @@ impl<'a> Frame<'a> {
             return Parsed::No;
         }
         match (rest.get(..length), rest.get(length..length + CHECK_LEN)) {
-            (Some(delta), Some(check)) => Parsed::Whole(Frame { span, delta, check, length: whole }),
-            _ => Parsed::Cut { length: Some(whole) },
+            (Some(delta), Some(check)) => Parsed::Whole(Frame {
+                span,
+                delta,
+                check,
+                length: whole,
+            }),
+            _ => Parsed::Cut {
+                length: Some(whole),
+            },
         }
     }
 
@@ -99,13 +112,26 @@ impl<'a> Frame<'a> {
     pub fn verify(&self, key: &Key, flow: FlowId, start: Seq, bytes: &[u8]) -> bool {
         let delta_len = (self.delta.len() as u32).to_be_bytes();
         let start = start.0.to_be_bytes();
-        key.verify(Label::Frame, &[&flow.to_bytes(), &start, &delta_len, self.delta, bytes], self.check)
+        key.verify(
+            Label::Frame,
+            &[&flow.to_bytes(), &start, &delta_len, self.delta, bytes],
+            self.check,
+        )
     }
 }
 
 fn check(key: &Key, flow: FlowId, start: Seq, delta: &[u8], bytes: &[u8]) -> [u8; CHECK_LEN] {
     let delta_len = (delta.len() as u32).to_be_bytes();
-    key.tag(Label::Frame, &[&flow.to_bytes(), &start.0.to_be_bytes(), &delta_len, delta, bytes])
+    key.tag(
+        Label::Frame,
+        &[
+            &flow.to_bytes(),
+            &start.0.to_be_bytes(),
+            &delta_len,
+            delta,
+            bytes,
+        ],
+    )
 }
 
 #[cfg(test)]
@@ -113,7 +139,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FLOW: FlowId = FlowId { client: Seq(7), server: Seq(9) };
+    const FLOW: FlowId = FlowId {
+        client: Seq(7),
+        server: Seq(9),
+    };
     const START: Seq = Seq(10);
 
     fn key() -> Key {
@@ -124,19 +153,32 @@ mod tests {
     fn a_frame_is_read_back_and_believed_only_for_its_bytes_and_place() {
         let bytes = [b'x'; 500];
         let written = write(&key(), FLOW, START, b"the delta", &bytes).expect("smaller");
-        let Parsed::Whole(frame) = Frame::parse(&written) else { panic!("whole") };
-        assert_eq!((frame.span, frame.delta, frame.length), (500, &b"the delta"[..], written.len()));
+        let Parsed::Whole(frame) = Frame::parse(&written) else {
+            panic!("whole")
+        };
+        assert_eq!(
+            (frame.span, frame.delta, frame.length),
+            (500, &b"the delta"[..], written.len())
+        );
         assert!(frame.verify(&key(), FLOW, START, &bytes));
         assert!(!frame.verify(&key(), FLOW, Seq(11), &bytes));
         assert!(!frame.verify(&Key::NONE, FLOW, START, &bytes));
-        assert!(!frame.verify(&key(), FlowId { client: Seq(8), ..FLOW }, START, &bytes));
+        assert!(!frame.verify(
+            &key(),
+            FlowId {
+                client: Seq(8),
+                ..FLOW
+            },
+            START,
+            &bytes
+        ));
         assert!(!frame.verify(&key(), FLOW, START, &[b'y'; 500]));
     }
 
     #[test]
     fn a_frame_that_saves_nothing_is_not_written() {
-        assert_eq!(write(&key(), FLOW, START, &[0; 100], &[0; 112]), None);
-        assert!(write(&key(), FLOW, START, &[0; 100], &[0; 113]).is_some());
+        assert_eq!(write(&key(), FLOW, START, &[0; 100], &[0; 111]), None);
+        assert!(write(&key(), FLOW, START, &[0; 100], &[0; 112]).is_some());
     }
 
     #[test]
@@ -144,7 +186,9 @@ mod tests {
         let written = write(&key(), FLOW, START, &[1; 300], &[b'x'; 500]).expect("smaller");
         for cut in 0..written.len() {
             match Frame::parse(&written[..cut]) {
-                Parsed::Cut { length } => assert!(length.is_none_or(|length| length == written.len())),
+                Parsed::Cut { length } => {
+                    assert!(length.is_none_or(|length| length == written.len()))
+                }
                 other => panic!("{cut}: {other:?}"),
             }
         }

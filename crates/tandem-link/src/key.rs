@@ -18,7 +18,9 @@ pub struct Key([u8; Key::LEN]);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The text has another length than 64 digits.
-    #[error("a key has 64 hexadecimal digits, this one has {0} characters; make one with `tandem keygen`")]
+    #[error(
+        "a key has 64 hexadecimal digits, this one has {0} characters; make one with `tandem keygen`"
+    )]
     Length(usize),
     /// A character is not a hexadecimal digit.
     #[error("character {0} of the key is not a hexadecimal digit; make a key with `tandem keygen`")]
@@ -47,7 +49,10 @@ impl Key {
             .chars()
             .enumerate()
             .map(|(index, character)| {
-                character.to_digit(16).map(|digit| digit as u8).ok_or(KeyError::Digit(index + 1))
+                character
+                    .to_digit(16)
+                    .map(|digit| digit as u8)
+                    .ok_or(KeyError::Digit(index + 1))
             })
             .collect::<Result<_, _>>()?;
         if digits.len() != 2 * Key::LEN {
@@ -80,7 +85,8 @@ impl Key {
     }
 
     fn mac(&self, label: Label, parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length (RFC 2104, section 2)");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0)
+            .expect("HMAC takes keys of any length (RFC 2104, section 2)");
         mac.update(&[label as u8]);
         for part in parts {
             mac.update(part);
@@ -115,7 +121,10 @@ mod tests {
         let key = Key::from_hex(&format!(" {text}\n")).expect("64 digits");
         assert_eq!(key.to_hex(), text.to_lowercase());
         assert_eq!(Key::from_hex("00"), Err(KeyError::Length(2)));
-        assert_eq!(Key::from_hex(&text.replace('8', "g")), Err(KeyError::Digit(17)));
+        assert_eq!(
+            Key::from_hex(&text.replace('8', "g")),
+            Err(KeyError::Digit(17))
+        );
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! Invariant: nothing here allocates more than the message it reads or writes.
 #![forbid(unsafe_code)]
 
-pub mod frame;
 mod flow;
+pub mod frame;
 mod key;
 pub mod mark;
 

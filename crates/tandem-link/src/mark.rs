@@ -94,7 +94,8 @@ impl<'a> Mark<'a> {
 
     /// Whether this is a presence made for a connection with this initial sequence number.
     pub fn verify_presence(&self, key: &Key, client: Seq) -> bool {
-        self.kind == MarkKind::Presence && key.verify(Label::Presence, &[&client.0.to_be_bytes()], self.tag)
+        self.kind == MarkKind::Presence
+            && key.verify(Label::Presence, &[&client.0.to_be_bytes()], self.tag)
     }
 
     /// Whether this is an answer made for this connection.
@@ -104,7 +105,8 @@ impl<'a> Mark<'a> {
 
     /// The chains of a hint made for this connection; `None` if it is not one.
     pub fn verify_hint(&self, key: &Key, flow: FlowId) -> Option<&'a [ChainHint]> {
-        let valid = self.kind == MarkKind::Hint && key.verify(Label::Hint, &[&flow.to_bytes(), self.body], self.tag);
+        let valid = self.kind == MarkKind::Hint
+            && key.verify(Label::Hint, &[&flow.to_bytes(), self.body], self.tag);
         valid.then(|| self.body.as_chunks().0)
     }
 
@@ -116,7 +118,11 @@ impl<'a> Mark<'a> {
 
 /// The presence option for a SYN: 12 bytes, kind and length included.
 pub fn presence(key: &Key, client: Seq) -> Vec<u8> {
-    option(PRESENCE, &[], key.tag(Label::Presence, &[&client.0.to_be_bytes()]))
+    option(
+        PRESENCE,
+        &[],
+        key.tag(Label::Presence, &[&client.0.to_be_bytes()]),
+    )
 }
 
 /// The answer option for a SYN/ACK: 12 bytes.
@@ -157,7 +163,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FLOW: FlowId = FlowId { client: Seq(0x0102_0304), server: Seq(0xa0b0_c0d0) };
+    const FLOW: FlowId = FlowId {
+        client: Seq(0x0102_0304),
+        server: Seq(0xa0b0_c0d0),
+    };
 
     fn key() -> Key {
         Key::from_bytes([5; 32])
@@ -180,7 +189,10 @@ mod tests {
 
     #[test]
     fn a_mark_is_believed_in_its_own_connection_only() {
-        let other = FlowId { client: Seq(1), server: Seq(2) };
+        let other = FlowId {
+            client: Seq(1),
+            server: Seq(2),
+        };
         let option = presence(&key(), FLOW.client);
         let mark = Mark::parse(data(&option)).expect("well-formed");
         assert!(mark.verify_presence(&key(), FLOW.client));

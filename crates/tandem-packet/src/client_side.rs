@@ -13,7 +13,7 @@ use crate::config::WireFormat;
 use crate::output::{Direction, Event, GiveUp, Owed, Verdict};
 use crate::paws;
 use crate::proxy::{Context, Keep, Toward};
-use crate::reader::{Origin, Rebuilt, Reader};
+use crate::reader::{Origin, Reader, Rebuilt};
 use crate::segment::{self, Cut, Offer};
 use crate::watch::{Progress, Watch};
 
@@ -62,9 +62,16 @@ enum Hint {
 
 impl ClientSide {
     /// A SYN from the client. `None`: nothing to do in this flow.
-    pub(crate) fn open<S: Store>(owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Option<Self> {
+    pub(crate) fn open<S: Store>(
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Option<Self> {
         let offer = Offer::of(packet);
-        let asked = Self::Asked { client: packet.seq(), offer };
+        let asked = Self::Asked {
+            client: packet.seq(),
+            offer,
+        };
         let refusal = match cx.config.wire {
             _ if offer.foreign => GiveUp::ForeignSyn,
             WireFormat::Mcveety(_) => {
@@ -106,7 +113,9 @@ impl ClientSide {
     ) -> Keep {
         match (self, toward) {
             // The same SYN again: without a mark, in case the mark is what somebody in between does not like.
-            (Self::Asked { client, .. }, Toward::Server) if packet.flags().contains(TcpFlags::SYN) && packet.seq() == *client => {
+            (Self::Asked { client, .. }, Toward::Server)
+                if packet.flags().contains(TcpFlags::SYN) && packet.seq() == *client =>
+            {
                 owed.settle(Verdict::Accept, cx.out);
                 Keep::Flow
             }
@@ -117,13 +126,23 @@ impl ClientSide {
         }
     }
 
-    fn syn_ack<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
-        let Self::Asked { client, offer } = *self else { return cx.give_up(owed, GiveUp::NotFromStart) };
+    fn syn_ack<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
+        let Self::Asked { client, offer } = *self else {
+            return cx.give_up(owed, GiveUp::NotFromStart);
+        };
         let wanted = TcpFlags::SYN.with(TcpFlags::ACK);
         if !packet.flags().contains(wanted) || packet.ack() != client.wrapping_add(1) {
             return cx.give_up(owed, GiveUp::Closed);
         }
-        let id = FlowId { client, server: packet.seq() };
+        let id = FlowId {
+            client,
+            server: packet.seq(),
+        };
         let agreed = Box::new(Agreed {
             id,
             mss: offer.mss,
@@ -137,7 +156,9 @@ impl ClientSide {
         match cx.config.wire {
             WireFormat::Mcveety(_) => owed.settle(Verdict::Accept, cx.out),
             WireFormat::Safe => {
-                let Some(stripped) = answered(packet, cx.key, id) else { return cx.give_up(owed, GiveUp::NoAnswer) };
+                let Some(stripped) = answered(packet, cx.key, id) else {
+                    return cx.give_up(owed, GiveUp::NoAnswer);
+                };
                 cx.out.event(Event::PeerSeen);
                 owed.settle(Verdict::Replace(stripped), cx.out);
             }
@@ -150,7 +171,9 @@ impl ClientSide {
     pub(crate) fn footprint(&self) -> usize {
         match self {
             Self::Asked { .. } => 0,
-            Self::Agreed(agreed) => agreed.watch.footprint() + agreed.reader.footprint() + agreed.template.len(),
+            Self::Agreed(agreed) => {
+                agreed.watch.footprint() + agreed.reader.footprint() + agreed.template.len()
+            }
         }
     }
 }
@@ -163,9 +186,15 @@ fn answered(packet: &TcpPacket<'_>, key: &Key, id: FlowId) -> Option<Vec<u8>> {
 }
 
 impl Agreed {
-    fn from_client<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+    fn from_client<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
         self.template.clear();
-        self.template.extend_from_slice(&packet.bytes()[..packet.header_len()]);
+        self.template
+            .extend_from_slice(&packet.bytes()[..packet.header_len()]);
         match self.watch.packet(Toward::Server, packet) {
             Progress::GiveUp(why) => return cx.give_up(owed, why),
             Progress::Finished => return self.finished(owed, cx),
@@ -181,22 +210,31 @@ impl Agreed {
                     Some(marked) => Verdict::Replace(marked),
                     None => {
                         // The segment is full: a pure ACK before it carries the mark, and ends at the far side.
-                        if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark, cx.config.limits.mtu) {
+                        if let Some(alone) =
+                            segment::lone_mark(packet, packet.seq(), mark, cx.config.limits.mtu)
+                        {
                             cx.out.inject(Direction::ToLink, alone);
                         }
                         Verdict::Accept
                     }
                 }
             }
-            Hint::Replaced { start } if packet.seq() == *start && !packet.payload().is_empty() => match cx.replaced.take() {
-                Some(replaced) => Verdict::Replace(replaced),
-                None => Verdict::Accept,
-            },
-            Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing if self.missed => {
-                let mark = mark::miss(cx.key, self.id);
-                segment::with_mark(packet, &mark, cx.config.limits.mtu).map_or(Verdict::Accept, Verdict::Replace)
+            Hint::Replaced { start } if packet.seq() == *start && !packet.payload().is_empty() => {
+                match cx.replaced.take() {
+                    Some(replaced) => Verdict::Replace(replaced),
+                    None => Verdict::Accept,
+                }
             }
-            Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => Verdict::Accept,
+            Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing
+                if self.missed =>
+            {
+                let mark = mark::miss(cx.key, self.id);
+                segment::with_mark(packet, &mark, cx.config.limits.mtu)
+                    .map_or(Verdict::Accept, Verdict::Replace)
+            }
+            Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => {
+                Verdict::Accept
+            }
         };
         owed.settle(verdict, cx.out);
         Keep::Flow
@@ -213,18 +251,31 @@ impl Agreed {
             WireFormat::Safe => {
                 let prefixes: Vec<_> = chains.iter().map(|id| id.prefix8()).collect();
                 let end = packet.seq().wrapping_add(packet.payload().len() as u32);
-                Hint::On { end, mark: mark::hint(cx.key, self.id, &prefixes) }
+                Hint::On {
+                    end,
+                    mark: mark::hint(cx.key, self.id, &prefixes),
+                }
             }
             WireFormat::Mcveety(codes) => {
                 let whole = packet.seq() == self.id.client.wrapping_add(1);
-                let announced = thesis::announce(packet.payload(), &chains, cx.store, codes).filter(|_| whole);
+                let announced =
+                    thesis::announce(packet.payload(), &chains, cx.store, codes).filter(|_| whole);
                 let replaced = announced
                     .filter(|hello| packet.header_len() + hello.len() <= cx.config.limits.mtu)
-                    .and_then(|hello| packet.rebuilt(&Edit { payload: Some(&hello), ..Edit::default() }).ok());
+                    .and_then(|hello| {
+                        packet
+                            .rebuilt(&Edit {
+                                payload: Some(&hello),
+                                ..Edit::default()
+                            })
+                            .ok()
+                    });
                 match replaced {
                     Some(replaced) => {
                         cx.replaced = Some(replaced);
-                        Hint::Replaced { start: packet.seq() }
+                        Hint::Replaced {
+                            start: packet.seq(),
+                        }
                     }
                     None => return Hint::Nothing,
                 }
@@ -234,9 +285,15 @@ impl Agreed {
         hint
     }
 
-    fn from_server<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+    fn from_server<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
         if packet.flags().contains(TcpFlags::SYN) {
-            let verdict = answered(packet, cx.key, self.id).map_or(Verdict::Accept, Verdict::Replace);
+            let verdict =
+                answered(packet, cx.key, self.id).map_or(Verdict::Accept, Verdict::Replace);
             owed.settle(verdict, cx.out);
             return Keep::Flow;
         }
@@ -245,7 +302,11 @@ impl Agreed {
                 if let Some(timestamps) = packet.timestamps() {
                     if let Some(own) = paws::restored(timestamps, self.newest) {
                         let options = segment::options_with(packet, own);
-                        let rebuilt = self.reader.segment(packet, self.origin(cx.key), &mut StoreSource::new(cx.store));
+                        let rebuilt = self.reader.segment(
+                            packet,
+                            self.origin(cx.key),
+                            &mut StoreSource::new(cx.store),
+                        );
                         return self.rebuilt(owed, packet, (rebuilt, &options), cx);
                     }
                     if timestamps.value.wrapping_sub(self.newest) < 1 << 31 {
@@ -295,8 +356,20 @@ impl Agreed {
                 cx.out.event(Event::FlightRebuilt(bytes.len() as u64));
                 let headers = packet.header_len() - packet.options_bytes().len();
                 let mss = self.mss.min(cx.config.limits.mtu.saturating_sub(headers));
-                let mut packets = segment::cut(packet, &bytes, Cut { start, options, mss }).into_iter();
-                owed.settle(packets.next().map_or(Verdict::Drop, Verdict::Replace), cx.out);
+                let mut packets = segment::cut(
+                    packet,
+                    &bytes,
+                    Cut {
+                        start,
+                        options,
+                        mss,
+                    },
+                )
+                .into_iter();
+                owed.settle(
+                    packets.next().map_or(Verdict::Drop, Verdict::Replace),
+                    cx.out,
+                );
                 packets.for_each(|packet| cx.out.inject(Direction::FromLink, packet));
                 // Whatever reading along says of these bytes, they were checked, and the flow's end is still to come.
                 let _ = self.watch.bytes(Toward::Client, start, &bytes);
@@ -319,7 +392,12 @@ impl Agreed {
         if let Some(template) = header_only(&self.template) {
             if let Ok(template) = TcpPacket::parse(&template) {
                 let mark = mark::miss(cx.key, self.id);
-                if let Some(request) = segment::lone_mark(&template, self.watch.client_next(), &mark, cx.config.limits.mtu) {
+                if let Some(request) = segment::lone_mark(
+                    &template,
+                    self.watch.client_next(),
+                    &mark,
+                    cx.config.limits.mtu,
+                ) {
                     cx.out.inject(Direction::ToLink, request);
                 }
             }
@@ -338,7 +416,9 @@ impl Agreed {
     }
 
     fn site<S>(&self, cx: &Context<'_, S>) -> Site {
-        self.watch.server_name().map_or(Site::Address(cx.server), |name| Site::Name(name.clone()))
+        self.watch
+            .server_name()
+            .map_or(Site::Address(cx.server), |name| Site::Name(name.clone()))
     }
 
     fn origin<'k>(&self, key: &'k Key) -> Origin<'k> {
@@ -351,8 +431,12 @@ fn header_only(headers: &[u8]) -> Option<Vec<u8>> {
     let mut packet = headers.to_vec();
     let length = packet.len();
     match packet.first()? >> 4 {
-        4 => packet.get_mut(2..4)?.copy_from_slice(&u16::try_from(length).ok()?.to_be_bytes()),
-        6 => packet.get_mut(4..6)?.copy_from_slice(&u16::try_from(length.checked_sub(40)?).ok()?.to_be_bytes()),
+        4 => packet
+            .get_mut(2..4)?
+            .copy_from_slice(&u16::try_from(length).ok()?.to_be_bytes()),
+        6 => packet
+            .get_mut(4..6)?
+            .copy_from_slice(&u16::try_from(length.checked_sub(40)?).ok()?.to_be_bytes()),
         _ => return None,
     }
     Some(packet)

@@ -149,7 +149,6 @@ impl Event {
                     Pass::Resumed => "flows_given_up_resumed",
                     Pass::NoCertificate => "flows_given_up_no_certificate",
                     Pass::Malformed => "flows_given_up_malformed",
-                    Pass::Alert => "flows_given_up_alert",
                 },
                 GiveUp::Conflict => "flows_given_up_conflict",
                 GiveUp::TooLong => "flows_given_up_too_long",
@@ -178,7 +177,9 @@ impl Event {
     /// How much the event adds to its counter: 1, or a number of bytes.
     pub fn amount(self) -> u64 {
         match self {
-            Event::HoldReleased(bytes) | Event::OriginalsSent(bytes) | Event::FlightRebuilt(bytes) => bytes,
+            Event::HoldReleased(bytes)
+            | Event::OriginalsSent(bytes)
+            | Event::FlightRebuilt(bytes) => bytes,
             Event::Unread(_)
             | Event::BadChecksum
             | Event::FlowOpened
@@ -224,7 +225,11 @@ impl Owed {
 impl Drop for Owed {
     fn drop(&mut self) {
         // In a release the adapter lets a packet go that got no verdict in time, and counts it.
-        debug_assert!(std::thread::panicking(), "{:?} was dropped without a verdict", self.0);
+        debug_assert!(
+            std::thread::panicking(),
+            "{:?} was dropped without a verdict",
+            self.0
+        );
     }
 }
 

@@ -25,7 +25,10 @@ pub(crate) struct Pace {
 impl Pace {
     /// A SYN/ACK goes out over the link. The first and the latest are kept; the echo tells which one was answered.
     pub(crate) fn syn_ack_sent(&mut self, packet: &TcpPacket<'_>, now: Instant) {
-        let sent = Some((now, packet.timestamps().map_or(0, |timestamps| timestamps.value)));
+        let sent = Some((
+            now,
+            packet.timestamps().map_or(0, |timestamps| timestamps.value),
+        ));
         if self.syn_acks[0].is_none() {
             self.syn_acks[0] = sent;
         } else {
@@ -60,6 +63,8 @@ impl Pace {
     /// The earliest that an answer to `bytes` sent over the link can be back.
     pub(crate) fn answer_to(&self, bytes: usize) -> Duration {
         let crossing = Duration::from_nanos(self.nanos_per_byte.saturating_mul(bytes as u64));
-        self.round_trip.map_or(Duration::ZERO, |round_trip| round_trip.saturating_add(crossing).min(MOST))
+        self.round_trip.map_or(Duration::ZERO, |round_trip| {
+            round_trip.saturating_add(crossing).min(MOST)
+        })
     }
 }

@@ -20,14 +20,20 @@ const TOLERANCE: u32 = 1 << 24;
 
 /// The timestamps under which a rewritten segment crosses the link.
 pub(crate) fn shifted(timestamps: Timestamps) -> Timestamps {
-    Timestamps { value: timestamps.value.wrapping_sub(SHIFT), ..timestamps }
+    Timestamps {
+        value: timestamps.value.wrapping_sub(SHIFT),
+        ..timestamps
+    }
 }
 
 /// The server's own timestamps, if these are shifted ones; `newest` is the newest value that the server was seen to send.
 pub(crate) fn restored(timestamps: Timestamps, newest: u32) -> Option<Timestamps> {
     let value = timestamps.value.wrapping_add(SHIFT);
     let near = value.wrapping_sub(newest).wrapping_add(TOLERANCE) <= 2 * TOLERANCE;
-    near.then_some(Timestamps { value, ..timestamps })
+    near.then_some(Timestamps {
+        value,
+        ..timestamps
+    })
 }
 
 #[cfg(test)]

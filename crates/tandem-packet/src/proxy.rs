@@ -94,7 +94,12 @@ impl<S> Context<'_, S> {
     }
 
     /// The same, after what is still owed to the flow's endpoints.
-    pub(crate) fn give_up_with(&mut self, owed: Owed, why: GiveUp, first: impl FnOnce(&mut Outbox)) -> Keep {
+    pub(crate) fn give_up_with(
+        &mut self,
+        owed: Owed,
+        why: GiveUp,
+        first: impl FnOnce(&mut Outbox),
+    ) -> Keep {
         first(self.out);
         self.out.event(Event::GivenUp(why));
         owed.settle(Verdict::Leave, self.out);
@@ -107,11 +112,26 @@ impl<S: Store> Proxy<S> {
     pub fn new(config: Config, store: S) -> Self {
         let flows = FlowTable::new(config.limits.flows, config.limits.flow_lifetime);
         let key = config.key.clone().unwrap_or(Key::NONE);
-        Self { config, key, store, flows, holds: BTreeSet::new(), memory: 0, out: Outbox::default() }
+        Self {
+            config,
+            key,
+            store,
+            flows,
+            holds: BTreeSet::new(),
+            memory: 0,
+            out: Outbox::default(),
+        }
     }
 
     /// Takes in one queued packet. Its verdict may come now, or with a later input.
-    pub fn handle_packet(&mut self, ticket: Ticket, direction: Direction, bytes: &[u8], now: Instant, wall: UnixTime) {
+    pub fn handle_packet(
+        &mut self,
+        ticket: Ticket,
+        direction: Direction,
+        bytes: &[u8],
+        now: Instant,
+        wall: UnixTime,
+    ) {
         let owed = Owed::new(ticket);
         let packet = match TcpPacket::parse(bytes) {
             Ok(packet) => packet,
@@ -121,12 +141,22 @@ impl<S: Store> Proxy<S> {
             }
         };
         let toward = match (self.config.role, direction) {
-            (Role::ClientSide, Direction::ToLink) | (Role::ServerSide, Direction::FromLink) => Toward::Server,
-            (Role::ClientSide, Direction::FromLink) | (Role::ServerSide, Direction::ToLink) => Toward::Client,
+            (Role::ClientSide, Direction::ToLink) | (Role::ServerSide, Direction::FromLink) => {
+                Toward::Server
+            }
+            (Role::ClientSide, Direction::FromLink) | (Role::ServerSide, Direction::ToLink) => {
+                Toward::Client
+            }
         };
         let key = match toward {
-            Toward::Server => FlowKey { client: packet.source(), server: packet.destination() },
-            Toward::Client => FlowKey { client: packet.destination(), server: packet.source() },
+            Toward::Server => FlowKey {
+                client: packet.source(),
+                server: packet.destination(),
+            },
+            Toward::Client => FlowKey {
+                client: packet.destination(),
+                server: packet.source(),
+            },
         };
         if !self.config.ports.contains(&key.server.port()) {
             return owed.settle(Verdict::Accept, &mut self.out);
@@ -138,12 +168,20 @@ impl<S: Store> Proxy<S> {
         self.expire(now);
         self.packet(owed, (key, toward), &packet, (now, wall));
         while self.memory > self.config.limits.memory {
-            let Some((key, flow)) = self.flows.remove_oldest() else { break };
+            let Some((key, flow)) = self.flows.remove_oldest() else {
+                break;
+            };
             self.evict(key, flow);
         }
     }
 
-    fn packet(&mut self, owed: Owed, (key, toward): (FlowKey, Toward), packet: &TcpPacket<'_>, (now, wall): (Instant, UnixTime)) {
+    fn packet(
+        &mut self,
+        owed: Owed,
+        (key, toward): (FlowKey, Toward),
+        packet: &TcpPacket<'_>,
+        (now, wall): (Instant, UnixTime),
+    ) {
         let mut cx = Context {
             config: &self.config,
             key: &self.key,
@@ -154,7 +192,9 @@ impl<S: Store> Proxy<S> {
             server: key.server,
             replaced: None,
         };
-        let opens = toward == Toward::Server && packet.flags().contains(TcpFlags::SYN) && !packet.flags().contains(TcpFlags::ACK);
+        let opens = toward == Toward::Server
+            && packet.flags().contains(TcpFlags::SYN)
+            && !packet.flags().contains(TcpFlags::ACK);
         let known = self.flows.get(&key);
         if opens && !known.as_ref().is_some_and(|flow| flow.began_with(packet)) {
             let side = match self.config.role {
@@ -165,11 +205,26 @@ impl<S: Store> Proxy<S> {
             let gone = match side {
                 Some(side) => {
                     cx.out.event(Event::FlowOpened);
-                    self.flows.insert(key, Flow { side, memory: 0, deadline: None }, now)
+                    self.flows.insert(
+                        key,
+                        Flow {
+                            side,
+                            memory: 0,
+                            deadline: None,
+                        },
+                        now,
+                    )
                 }
-                None => self.flows.remove(&key).map(|flow| (key, flow)).into_iter().collect(),
+                None => self
+                    .flows
+                    .remove(&key)
+                    .map(|flow| (key, flow))
+                    .into_iter()
+                    .collect(),
             };
-            return gone.into_iter().for_each(|(key, flow)| self.evict(key, flow));
+            return gone
+                .into_iter()
+                .for_each(|(key, flow)| self.evict(key, flow));
         }
         let Some(flow) = known else {
             cx.out.event(Event::GivenUp(GiveUp::NotFromStart));
@@ -194,9 +249,10 @@ impl<S: Store> Proxy<S> {
                 flow.memory = memory;
                 let deadline = flow.side.deadline(&self.config.limits);
                 if flow.deadline != deadline {
-                    flow.deadline.inspect(|old| drop(self.holds.remove(&(*old, key))));
-                    deadline.inspect(|new| drop(self.holds.insert((*new, key))));
-                    flow.deadline = deadline;
+                    if let Some(old) = std::mem::replace(&mut flow.deadline, deadline) {
+                        self.holds.remove(&(old, key));
+                    }
+                    self.holds.extend(deadline.map(|new| (new, key)));
                 }
             }
             Keep::Forget => {
@@ -210,7 +266,12 @@ impl<S: Store> Proxy<S> {
     /// Lets go what has waited too long.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.expire(now);
-        while let Some((_, key)) = self.holds.first().copied().filter(|(deadline, _)| *deadline <= now) {
+        while let Some((_, key)) = self
+            .holds
+            .first()
+            .copied()
+            .filter(|(deadline, _)| *deadline <= now)
+        {
             self.holds.pop_first();
             if let Some(flow) = self.flows.get(&key) {
                 flow.deadline = None;
@@ -238,7 +299,11 @@ impl<S: Store> Proxy<S> {
 
     /// What is kept right now.
     pub fn gauges(&self) -> Gauges {
-        let mut gauges = Gauges { flows: self.flows.len(), memory: self.memory, ..Gauges::default() };
+        let mut gauges = Gauges {
+            flows: self.flows.len(),
+            memory: self.memory,
+            ..Gauges::default()
+        };
         for flow in self.flows.values() {
             if let Side::Server(side) = &flow.side {
                 let (packets, bytes) = side.held();

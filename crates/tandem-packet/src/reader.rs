@@ -42,9 +42,16 @@ pub(crate) struct Origin<'a> {
 
 impl Reader {
     /// Takes a rewritten segment in.
-    pub(crate) fn segment(&mut self, packet: &TcpPacket<'_>, origin: Origin<'_>, source: &mut impl Source) -> Rebuilt {
+    pub(crate) fn segment(
+        &mut self,
+        packet: &TcpPacket<'_>,
+        origin: Origin<'_>,
+        source: &mut impl Source,
+    ) -> Rebuilt {
         let start = origin.flow.server.wrapping_add(1);
-        let Ok(offset) = u32::try_from(packet.seq().distance_from(start)) else { return Rebuilt::Miss };
+        let Ok(offset) = u32::try_from(packet.seq().distance_from(start)) else {
+            return Rebuilt::Miss;
+        };
         if offset as usize + packet.payload().len() > frame::MAX_SPAN {
             return Rebuilt::Miss;
         }
@@ -64,7 +71,9 @@ impl Reader {
         for first in starts {
             let bytes = self.contiguous(first);
             match Frame::parse(&bytes) {
-                Parsed::Whole(frame) => return rebuild(&frame, start.wrapping_add(first), origin, source),
+                Parsed::Whole(frame) => {
+                    return rebuild(&frame, start.wrapping_add(first), origin, source);
+                }
                 Parsed::Cut { .. } => return Rebuilt::Incomplete,
                 Parsed::No => {}
             }
@@ -91,10 +100,15 @@ impl Reader {
 
 fn rebuild(frame: &Frame<'_>, at: Seq, origin: Origin<'_>, source: &mut impl Source) -> Rebuilt {
     // Anchored at the end: the frame's last byte has the sequence number of the flight's last.
-    let start = at.wrapping_add(frame.length as u32).wrapping_sub(frame.span as u32);
+    let start = at
+        .wrapping_add(frame.length as u32)
+        .wrapping_sub(frame.span as u32);
     let bytes = Delta::parse(frame.delta, frame.span).and_then(|delta| delta.apply(source));
     match bytes {
-        Ok(bytes) if bytes.len() == frame.span && frame.verify(origin.key, origin.flow, start, &bytes) => {
+        Ok(bytes)
+            if bytes.len() == frame.span
+                && frame.verify(origin.key, origin.flow, start, &bytes) =>
+        {
             Rebuilt::Flight(start, bytes)
         }
         Ok(_) | Err(_) => Rebuilt::Miss,

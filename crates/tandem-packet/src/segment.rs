@@ -15,13 +15,25 @@ pub(crate) fn with_mark(packet: &TcpPacket<'_>, mark: &[u8], mtu: usize) -> Opti
 }
 
 /// A segment without payload or flags beside ACK, at the place of `packet`, that carries `mark`.
-pub(crate) fn lone_mark(packet: &TcpPacket<'_>, seq: Seq, mark: &[u8], mtu: usize) -> Option<Vec<u8>> {
+pub(crate) fn lone_mark(
+    packet: &TcpPacket<'_>,
+    seq: Seq,
+    mark: &[u8],
+    mtu: usize,
+) -> Option<Vec<u8>> {
     marked(packet, mark, Some(seq), mtu)
 }
 
-fn marked(packet: &TcpPacket<'_>, mark: &[u8], alone_at: Option<Seq>, mtu: usize) -> Option<Vec<u8>> {
+fn marked(
+    packet: &TcpPacket<'_>,
+    mark: &[u8],
+    alone_at: Option<Seq>,
+    mtu: usize,
+) -> Option<Vec<u8>> {
     let options = packet.options_bytes();
-    if mark.len() + options.len() > MAX_OPTIONS || packet.bytes().len() + mark.len() > mtu.max(packet.header_len() + mark.len()) {
+    if mark.len() + options.len() > MAX_OPTIONS
+        || packet.bytes().len() + mark.len() > mtu.max(packet.header_len() + mark.len())
+    {
         return None;
     }
     let options = [mark, options].concat();
@@ -38,7 +50,9 @@ fn marked(packet: &TcpPacket<'_>, mark: &[u8], alone_at: Option<Seq>, mtu: usize
 /// A mark at the front of the packet's options, not yet verified, and the options without it.
 pub(crate) fn mark<'a>(packet: &TcpPacket<'a>) -> Option<(Mark<'a>, &'a [u8])> {
     let options = packet.options_bytes();
-    let [OPTION_KIND, length, high, low, ..] = *options else { return None };
+    let [OPTION_KIND, length, high, low, ..] = *options else {
+        return None;
+    };
     if u16::from_be_bytes([high, low]) != EXPERIMENT_ID || length % 4 != 0 {
         return None;
     }
@@ -48,7 +62,12 @@ pub(crate) fn mark<'a>(packet: &TcpPacket<'a>) -> Option<(Mark<'a>, &'a [u8])> {
 
 /// The packet with other options.
 pub(crate) fn with_options(packet: &TcpPacket<'_>, options: &[u8]) -> Option<Vec<u8>> {
-    packet.rebuilt(&Edit { options: Some(options), ..Edit::default() }).ok()
+    packet
+        .rebuilt(&Edit {
+            options: Some(options),
+            ..Edit::default()
+        })
+        .ok()
 }
 
 /// The packet's options with other timestamps.
@@ -65,7 +84,11 @@ pub(crate) fn options_with(packet: &TcpPacket<'_>, timestamps: Timestamps) -> Ve
                 options[at + 6..at + 10].copy_from_slice(&timestamps.echo.to_be_bytes());
                 break;
             }
-            _ => at += options.get(at + 1).map_or(MAX_OPTIONS, |length| usize::from(*length).max(2)),
+            _ => {
+                at += options
+                    .get(at + 1)
+                    .map_or(MAX_OPTIONS, |length| usize::from(*length).max(2))
+            }
         }
     }
     options
@@ -85,7 +108,10 @@ pub(crate) struct Cut<'a> {
 /// The payload as whole packets, with the addresses, acknowledgement and window of `template`; PSH on the last.
 pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec<Vec<u8>> {
     let size = how.mss.saturating_sub(how.options.len()).max(1);
-    let flags = template.flags().without(TcpFlags::PSH).without(TcpFlags::FIN);
+    let flags = template
+        .flags()
+        .without(TcpFlags::PSH)
+        .without(TcpFlags::FIN);
     let last = payload.len().saturating_sub(1) / size;
     payload
         .chunks(size)
@@ -93,7 +119,11 @@ pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec
         .filter_map(|(index, chunk)| {
             let edit = Edit {
                 seq: Some(how.start.wrapping_add((index * size) as u32)),
-                flags: Some(if index == last { flags.with(TcpFlags::PSH) } else { flags }),
+                flags: Some(if index == last {
+                    flags.with(TcpFlags::PSH)
+                } else {
+                    flags
+                }),
                 options: Some(how.options),
                 payload: Some(chunk),
                 ..Edit::default()
@@ -118,13 +148,24 @@ pub(crate) struct Offer {
 impl Offer {
     pub(crate) fn of(packet: &TcpPacket<'_>) -> Self {
         // RFC 9293, section 3.7.1: without the option, 536 for IPv4 and 1,220 for IPv6.
-        let default = if packet.source().is_ipv4() { 536 } else { 1_220 };
-        let mut offer = Self { mss: default, timestamps: false, foreign: !packet.payload().is_empty() };
+        let default = if packet.source().is_ipv4() {
+            536
+        } else {
+            1_220
+        };
+        let mut offer = Self {
+            mss: default,
+            timestamps: false,
+            foreign: !packet.payload().is_empty(),
+        };
         for option in packet.options() {
             match option {
                 TcpOption::MaximumSegmentSize(mss) => offer.mss = usize::from(mss),
                 TcpOption::Timestamps(_) => offer.timestamps = true,
-                TcpOption::Md5(_) | TcpOption::Authentication(_) | TcpOption::Multipath(_) | TcpOption::FastOpen(_) => {
+                TcpOption::Md5(_)
+                | TcpOption::Authentication(_)
+                | TcpOption::Multipath(_)
+                | TcpOption::FastOpen(_) => {
                     offer.foreign = true;
                 }
                 TcpOption::Nop

@@ -9,7 +9,7 @@ use tandem_store::{Site, Store};
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::config::{Limits, WireFormat};
-use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
+use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::proxy::{Context, Keep, Toward};
 use crate::segment::{self, Offer};
@@ -42,13 +42,20 @@ pub(crate) struct Agreed {
 
 impl ServerSide {
     /// A SYN that arrived over the link. `None`: nothing to do in this flow.
-    pub(crate) fn open<S: Store>(owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Option<Self> {
+    pub(crate) fn open<S: Store>(
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Option<Self> {
         let offer = Offer::of(packet);
         let refusal = match (cx.config.wire, segment::mark(packet)) {
             _ if offer.foreign => GiveUp::ForeignSyn,
             (WireFormat::Mcveety(_), _) => {
                 owed.settle(Verdict::Accept, cx.out);
-                return Some(Self::Asked { client: packet.seq(), offer });
+                return Some(Self::Asked {
+                    client: packet.seq(),
+                    offer,
+                });
             }
             (WireFormat::Safe, None) => GiveUp::NoAnswer,
             (WireFormat::Safe, Some((mark, rest))) => {
@@ -56,7 +63,10 @@ impl ServerSide {
                 match segment::with_options(packet, rest).filter(|_| valid) {
                     Some(stripped) => {
                         owed.settle(Verdict::Replace(stripped), cx.out);
-                        return Some(Self::Asked { client: packet.seq(), offer });
+                        return Some(Self::Asked {
+                            client: packet.seq(),
+                            offer,
+                        });
                     }
                     None => {
                         cx.out.event(Event::MarkRefused);
@@ -87,7 +97,9 @@ impl ServerSide {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         match (self, toward) {
-            (this, Toward::Server) if packet.flags().contains(TcpFlags::SYN) => this.syn_again(owed, packet, cx),
+            (this, Toward::Server) if packet.flags().contains(TcpFlags::SYN) => {
+                this.syn_again(owed, packet, cx)
+            }
             (Self::Asked { .. }, Toward::Server) => cx.give_up(owed, GiveUp::NotFromStart),
             (this @ Self::Asked { .. }, Toward::Client) => this.syn_ack(owed, packet, cx),
             (Self::Agreed(agreed), Toward::Server) => agreed.from_client(owed, packet, cx),
@@ -96,7 +108,12 @@ impl ServerSide {
     }
 
     /// A repeated SYN may carry the mark (it was held up) or not (the client-side proxy left it off).
-    fn syn_again<S: Store>(&self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+    fn syn_again<S: Store>(
+        &self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
         let stripped = segment::mark(packet)
             .filter(|(mark, _)| mark.verify_presence(cx.key, self.client_isn()))
             .and_then(|(_, rest)| segment::with_options(packet, rest));
@@ -104,13 +121,23 @@ impl ServerSide {
         Keep::Flow
     }
 
-    fn syn_ack<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
-        let Self::Asked { client, offer } = *self else { return cx.give_up(owed, GiveUp::NotFromStart) };
+    fn syn_ack<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
+        let Self::Asked { client, offer } = *self else {
+            return cx.give_up(owed, GiveUp::NotFromStart);
+        };
         let wanted = TcpFlags::SYN.with(TcpFlags::ACK);
         if !packet.flags().contains(wanted) || packet.ack() != client.wrapping_add(1) {
             return cx.give_up(owed, GiveUp::Closed);
         }
-        let id = FlowId { client, server: packet.seq() };
+        let id = FlowId {
+            client,
+            server: packet.seq(),
+        };
         let mut agreed = Box::new(Agreed {
             id,
             mss: offer.mss,
@@ -123,9 +150,11 @@ impl ServerSide {
                 agreed.pace.syn_ack_sent(packet, cx.now);
                 owed.settle(Verdict::Accept, cx.out);
             }
-            WireFormat::Safe if packet.timestamps().is_none() => return cx.give_up(owed, GiveUp::NoTimestamps),
+            WireFormat::Safe if packet.timestamps().is_none() => {
+                return cx.give_up(owed, GiveUp::NoTimestamps);
+            }
             WireFormat::Safe => {
-                if !agreed.answer(owed, packet, cx) {
+                if agreed.answer(owed, packet, cx) == Keep::Forget {
                     return Keep::Forget;
                 }
                 cx.out.event(Event::PeerSeen);
@@ -169,22 +198,29 @@ impl ServerSide {
 }
 
 impl Agreed {
-    /// Puts our answer on a SYN/ACK. `false`: there is no room, and the flow goes on without us.
-    fn answer<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> bool {
+    /// Puts our answer on a SYN/ACK; where there is no room for it, the flow goes on without us.
+    fn answer<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
         self.pace.syn_ack_sent(packet, cx.now);
         match segment::with_mark(packet, &mark::answer(cx.key, self.id), cx.config.limits.mtu) {
             Some(marked) => {
                 owed.settle(Verdict::Replace(marked), cx.out);
-                true
+                Keep::Flow
             }
-            None => {
-                cx.give_up(owed, GiveUp::ForeignSyn);
-                false
-            }
+            None => cx.give_up(owed, GiveUp::ForeignSyn),
         }
     }
 
-    fn from_client<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+    fn from_client<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
         self.pace.arrived(packet, cx.now);
         if packet.flags().contains(TcpFlags::ACK) {
             self.writer.acknowledged(packet.ack());
@@ -198,7 +234,9 @@ impl Agreed {
                 self.writer.send_originals(cx.out);
             } else {
                 cx.out.event(Event::MarkRefused);
-                return cx.give_up_with(owed, GiveUp::NoAnswer, |out| self.writer.send_originals(out));
+                return cx.give_up_with(owed, GiveUp::NoAnswer, |out| {
+                    self.writer.send_originals(out)
+                });
             }
             // An acknowledgement that the client-side proxy added ends here; from anything else only the mark is taken.
             let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK;
@@ -212,18 +250,33 @@ impl Agreed {
         }
         let mut seen = self.watch.packet(Toward::Server, packet);
         if let WireFormat::Mcveety(codes) = cx.config.wire {
-            if let Some(announcement) = thesis::strip(packet.payload(), codes).filter(|_| packet.seq() == self.id.client.wrapping_add(1)) {
-                self.writer.arm(Possession::from_references(&announcement.references));
-                let edit = Edit { payload: Some(&announcement.hello), ..Edit::default() };
-                verdict = packet.rebuilt(&edit).map_or(Verdict::Accept, Verdict::Replace);
+            if let Some(announcement) = thesis::strip(packet.payload(), codes)
+                .filter(|_| packet.seq() == self.id.client.wrapping_add(1))
+            {
+                self.writer
+                    .arm(Possession::from_references(&announcement.references));
+                let edit = Edit {
+                    payload: Some(&announcement.hello),
+                    ..Edit::default()
+                };
+                verdict = packet
+                    .rebuilt(&edit)
+                    .map_or(Verdict::Accept, Verdict::Replace);
                 self.watch = Watch::new(self.id);
-                seen = self.watch.bytes(Toward::Server, packet.seq(), &announcement.hello);
+                seen = self
+                    .watch
+                    .bytes(Toward::Server, packet.seq(), &announcement.hello);
             }
         }
         self.settle(owed, verdict, seen, cx)
     }
 
-    fn from_server<S: Store>(&mut self, owed: Owed, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Keep {
+    fn from_server<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
         if packet.flags().contains(TcpFlags::SYN) {
             return match cx.config.wire {
                 WireFormat::Mcveety(_) => {
@@ -231,8 +284,7 @@ impl Agreed {
                     owed.settle(Verdict::Accept, cx.out);
                     Keep::Flow
                 }
-                WireFormat::Safe if self.answer(owed, packet, cx) => Keep::Flow,
-                WireFormat::Safe => Keep::Forget,
+                WireFormat::Safe => self.answer(owed, packet, cx),
             };
         }
         let seen = self.watch.packet(Toward::Client, packet);
@@ -247,18 +299,33 @@ impl Agreed {
             mss: self.mss,
             pace: self.pace,
         };
-        self.writer.segment(owed, packet, (&self.watch, seen), terms, (cx.store, cx.now, cx.out));
+        self.writer.segment(
+            owed,
+            packet,
+            (&self.watch, seen),
+            terms,
+            (cx.store, cx.now, cx.out),
+        );
         Keep::Flow
     }
 
-    fn settle<S: Store>(&mut self, owed: Owed, verdict: Verdict, seen: Progress, cx: &mut Context<'_, S>) -> Keep {
+    fn settle<S: Store>(
+        &mut self,
+        owed: Owed,
+        verdict: Verdict,
+        seen: Progress,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
         match seen {
             Progress::Going => {
                 owed.settle(verdict, cx.out);
                 Keep::Flow
             }
             Progress::Finished if verdict == Verdict::Accept && self.writer.is_at_rest() => {
-                let site = self.watch.server_name().map_or(Site::Address(cx.server), |name| Site::Name(name.clone()));
+                let site = self
+                    .watch
+                    .server_name()
+                    .map_or(Site::Address(cx.server), |name| Site::Name(name.clone()));
                 if self.watch.learn(cx.store, &site, cx.wall) {
                     cx.out.event(Event::ChainLearned);
                 }
@@ -276,5 +343,4 @@ impl Agreed {
             }
         }
     }
-
 }

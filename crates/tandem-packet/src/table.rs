@@ -33,7 +33,13 @@ type Age = (Instant, u64);
 
 impl<F> FlowTable<F> {
     pub(crate) fn new(limit: usize, lifetime: Duration) -> Self {
-        Self { flows: BTreeMap::new(), ages: BTreeMap::new(), next: 0, limit: limit.max(1), lifetime }
+        Self {
+            flows: BTreeMap::new(),
+            ages: BTreeMap::new(),
+            next: 0,
+            limit: limit.max(1),
+            lifetime,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -50,7 +56,11 @@ impl<F> FlowTable<F> {
 
     /// Puts a flow in, in place of one of the same key. Hands back what had to go for it.
     pub(crate) fn insert(&mut self, key: FlowKey, flow: F, now: Instant) -> Vec<(FlowKey, F)> {
-        let mut gone: Vec<_> = self.remove(&key).map(|flow| (key, flow)).into_iter().collect();
+        let mut gone: Vec<_> = self
+            .remove(&key)
+            .map(|flow| (key, flow))
+            .into_iter()
+            .collect();
         if self.flows.len() >= self.limit {
             gone.extend(self.remove_oldest());
         }
@@ -74,11 +84,17 @@ impl<F> FlowTable<F> {
 
     /// Takes out one flow whose time is up at `now`.
     pub(crate) fn remove_expired(&mut self, now: Instant) -> Option<(FlowKey, F)> {
-        if self.next_expiry()? > now { None } else { self.remove_oldest() }
+        if self.next_expiry()? > now {
+            None
+        } else {
+            self.remove_oldest()
+        }
     }
 
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
-        self.ages.first_key_value().map(|((opened, _), _)| *opened + self.lifetime)
+        self.ages
+            .first_key_value()
+            .map(|((opened, _), _)| *opened + self.lifetime)
     }
 }
 
@@ -87,7 +103,10 @@ mod tests {
     use super::*;
 
     fn key(port: u16) -> FlowKey {
-        FlowKey { client: SocketAddr::from(([10, 0, 0, 1], port)), server: SocketAddr::from(([10, 0, 0, 2], 443)) }
+        FlowKey {
+            client: SocketAddr::from(([10, 0, 0, 1], port)),
+            server: SocketAddr::from(([10, 0, 0, 2], 443)),
+        }
     }
 
     fn at(micros: u64) -> Instant {

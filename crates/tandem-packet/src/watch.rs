@@ -122,11 +122,12 @@ impl Watch {
 
     /// Puts the server's chain into the store, once both Finished have vouched for it.
     pub(crate) fn learn(&self, store: &mut impl Store, site: &Site, now: UnixTime) -> bool {
-        self.handshake.learn(self.server.contiguous(), store, site, now)
+        self.handshake
+            .learn(self.server.contiguous(), store, site, now)
     }
 
     /// Bytes of memory in use, about.
     pub(crate) fn footprint(&self) -> usize {
-        self.client.buffered() + self.server.buffered()
+        self.client.contiguous().len() + self.server.contiguous().len()
     }
 }

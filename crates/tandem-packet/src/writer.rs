@@ -103,7 +103,9 @@ impl Writer {
     pub(crate) fn footprint(&self) -> usize {
         match self {
             Writer::Holding(hold) => hold.bytes + hold.segments.len() * 128,
-            Writer::Sent(group) => group.payload.len() + group.original_bytes + group.originals.len() * 128,
+            Writer::Sent(group) => {
+                group.payload.len() + group.original_bytes + group.originals.len() * 128
+            }
             Writer::Idle | Writer::Armed(_) | Writer::Over => 0,
         }
     }
@@ -127,7 +129,12 @@ impl Writer {
                 owed.settle(Verdict::Accept, out);
             }
             Writer::Armed(possession) => {
-                let hold = Hold { possession, segments: Vec::new(), bytes: 0, since: now };
+                let hold = Hold {
+                    possession,
+                    segments: Vec::new(),
+                    bytes: 0,
+                    since: now,
+                };
                 *self = Writer::Holding(hold);
                 self.hold(owed, packet, (watch, progress), terms, (store, now, out));
             }
@@ -150,10 +157,13 @@ impl Writer {
         terms: Terms<'_>,
         (store, now, out): (&mut impl Store, Instant, &mut Outbox),
     ) {
-        let Writer::Holding(hold) = self else { return owed.settle(Verdict::Accept, out) };
+        let Writer::Holding(hold) = self else {
+            return owed.settle(Verdict::Accept, out);
+        };
         hold.bytes += packet.payload().len();
         hold.segments.push((owed, packet.bytes().to_vec()));
-        let over_limit = hold.segments.len() > terms.limits.hold_segments || hold.bytes > terms.limits.hold_bytes;
+        let over_limit = hold.segments.len() > terms.limits.hold_segments
+            || hold.bytes > terms.limits.hold_bytes;
         let ends = packet.flags().contains(tandem_wire::TcpFlags::FIN);
         match progress {
             Progress::GiveUp(_) | Progress::Finished => self.release(out),
@@ -180,9 +190,18 @@ impl Writer {
     }
 
     /// The whole flight is here: send a delta in its place, if that is smaller.
-    fn write(&mut self, watch: &Watch, terms: Terms<'_>, (store, now, out): (&mut impl Store, Instant, &mut Outbox)) {
+    fn write(
+        &mut self,
+        watch: &Watch,
+        terms: Terms<'_>,
+        (store, now, out): (&mut impl Store, Instant, &mut Outbox),
+    ) {
         let Writer::Holding(hold) = self else { return };
-        let (bytes, start, end) = (watch.server_bytes(), watch.server_start(), watch.server_next());
+        let (bytes, start, end) = (
+            watch.server_bytes(),
+            watch.server_start(),
+            watch.server_next(),
+        );
         let payload = watch.flight().and_then(|flight| match terms.wire {
             WireFormat::Safe => {
                 let delta = write_flight(bytes, flight, &hold.possession, store)?;
@@ -190,14 +209,25 @@ impl Writer {
             }
             WireFormat::Mcveety(codes) => thesis::compress(bytes, flight, &hold.possession, codes),
         });
-        let newest = hold.segments.last().map(|(_, bytes)| bytes.clone()).unwrap_or_default();
+        let newest = hold
+            .segments
+            .last()
+            .map(|(_, bytes)| bytes.clone())
+            .unwrap_or_default();
         let packets = match (payload.as_deref(), TcpPacket::parse(&newest)) {
             (Some(payload), Ok(template)) => rewritten(&template, payload, end, terms),
             _ => Vec::new(),
         };
-        let (Some(payload), false) = (payload, packets.is_empty()) else { return self.release(out) };
-        let Writer::Holding(hold) = std::mem::replace(self, Writer::Over) else { return };
-        out.event(Event::FlightWritten { original: bytes.len() as u64, sent: payload.len() as u64 });
+        let (Some(payload), false) = (payload, packets.is_empty()) else {
+            return self.release(out);
+        };
+        let Writer::Holding(hold) = std::mem::replace(self, Writer::Over) else {
+            return;
+        };
+        out.event(Event::FlightWritten {
+            original: bytes.len() as u64,
+            sent: payload.len() as u64,
+        });
         // The last tickets carry the rewritten segments, so that these leave in order and nothing has to be injected:
         // a frame needs no more segments than the flight it stands for, but for a server that sends larger ones than asked.
         let spare = packets.len().saturating_sub(hold.segments.len());
@@ -212,12 +242,29 @@ impl Writer {
             owed.settle(verdict.map_or(Verdict::Drop, Verdict::Replace), out);
             originals.push(original);
         }
-        *self = Writer::Sent(Group { start, end, payload, originals, original_bytes: hold.bytes, sent_at: now, repeats: 0 });
+        *self = Writer::Sent(Group {
+            start,
+            end,
+            payload,
+            originals,
+            original_bytes: hold.bytes,
+            sent_at: now,
+            repeats: 0,
+        });
     }
 
     /// A segment while a rewritten flight is under way.
-    fn repeat(&mut self, owed: Owed, packet: &TcpPacket<'_>, progress: Progress, terms: Terms<'_>, (now, out): (Instant, &mut Outbox)) {
-        let Writer::Sent(group) = self else { return owed.settle(Verdict::Accept, out) };
+    fn repeat(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        progress: Progress,
+        terms: Terms<'_>,
+        (now, out): (Instant, &mut Outbox),
+    ) {
+        let Writer::Sent(group) = self else {
+            return owed.settle(Verdict::Accept, out);
+        };
         let first = packet.seq();
         let last = first.wrapping_add(packet.payload().len() as u32);
         if !first.is_before(group.end) {
@@ -235,7 +282,11 @@ impl Writer {
                 WireFormat::Safe => 1,
                 WireFormat::Mcveety(_) => 0,
             };
-            let packets = if group.repeats < tries { rewritten(packet, &group.payload, group.end, terms) } else { Vec::new() };
+            let packets = if group.repeats < tries {
+                rewritten(packet, &group.payload, group.end, terms)
+            } else {
+                Vec::new()
+            };
             let mut packets = packets.into_iter();
             if let Some(one) = packets.next() {
                 group.repeats += 1;
@@ -246,7 +297,14 @@ impl Writer {
             }
         }
         self.send_originals(out);
-        owed.settle(if reaches_past { Verdict::Accept } else { Verdict::Drop }, out);
+        owed.settle(
+            if reaches_past {
+                Verdict::Accept
+            } else {
+                Verdict::Drop
+            },
+            out,
+        );
     }
 
     /// Sends what the server sent, unaltered, and alters nothing of this flow again.
@@ -283,7 +341,9 @@ impl Writer {
             Writer::Sent(group) => {
                 packet.payload().is_empty()
                     && packet.ack() == group.start
-                    && pace.round_trip().is_some_and(|round_trip| now.saturating_since(group.sent_at) >= round_trip)
+                    && pace
+                        .round_trip()
+                        .is_some_and(|round_trip| now.saturating_since(group.sent_at) >= round_trip)
             }
             Writer::Idle | Writer::Armed(_) | Writer::Holding(_) | Writer::Over => false,
         }
@@ -303,14 +363,24 @@ impl Writer {
 /// Anchored at the end: a NAT between the proxies has then seen the last byte that the client will acknowledge.
 fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_>) -> Vec<Vec<u8>> {
     let options = match (terms.wire, template.timestamps()) {
-        (WireFormat::Safe, Some(timestamps)) => segment::options_with(template, paws::shifted(timestamps)),
+        (WireFormat::Safe, Some(timestamps)) => {
+            segment::options_with(template, paws::shifted(timestamps))
+        }
         (WireFormat::Safe, None) => return Vec::new(),
         (WireFormat::Mcveety(_), _) => template.options_bytes().to_vec(),
     };
     let headers = template.header_len() - template.options_bytes().len();
     let mss = terms.mss.min(terms.limits.mtu.saturating_sub(headers));
     let start = end.wrapping_sub(payload.len() as u32);
-    let packets = segment::cut(template, payload, Cut { start, options: &options, mss });
+    let packets = segment::cut(
+        template,
+        payload,
+        Cut {
+            start,
+            options: &options,
+            mss,
+        },
+    );
     match terms.wire {
         WireFormat::Safe => packets,
         // The thesis's messages carry no length of the whole: the reader takes each segment by itself.

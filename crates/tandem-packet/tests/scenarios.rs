@@ -1,0 +1,60 @@
+//! Packet mode over the simulated link, one scenario a test: what must happen, and what it may cost.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{CLIENT_SIDE, SERVER_SIDE, Scenario, complete, proxy, tls_bytes};
+use tandem_netsim::element::Wire;
+use tandem_packet::WireFormat;
+use tandem_store::MemoryStore;
+
+#[test]
+fn a_warm_handshake_crosses_without_its_chain() {
+    let scenario = Scenario::warm(WireFormat::Safe);
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(proxy(&world, SERVER_SIDE).count("flights_written"), 1);
+    assert_eq!(proxy(&world, CLIENT_SIDE).count("flights_rebuilt_bytes"), 1);
+    let (_, down) = tls_bytes(&world);
+    let chain: usize = conversation.chain.iter().map(|der| der.len() + 3).sum();
+    let saved = conversation.from_server.len() as u64 - down;
+    assert!(saved as usize + 48 >= chain, "saved {saved} of {chain}");
+    assert_eq!(world.client().counters().retransmitted, 0);
+    assert_eq!(world.server().counters().retransmitted, 0);
+    assert_eq!(world.client().counters().paws_dropped, 0);
+}
+
+#[test]
+fn a_cold_handshake_is_untouched_and_teaches_both_proxies() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    let conversation = scenario.conversation.clone();
+    scenario.client_side = Some(support::ProxyElement::new(
+        support::config(tandem_packet::Role::ClientSide, WireFormat::Safe),
+        MemoryStore::default(),
+    ));
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(tls_bytes(&world).1, conversation.from_server.len() as u64);
+    for index in [CLIENT_SIDE, SERVER_SIDE] {
+        assert_eq!(proxy(&world, index).count("chains_learned"), 1);
+        assert_eq!(proxy(&world, index).proxy.gauges().flows, 0);
+    }
+}
+
+#[test]
+fn a_client_side_proxy_that_dies_after_its_hint_costs_a_round_trip() {
+    let scenario = Scenario::warm(WireFormat::Safe);
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    world
+        .run_until(Duration::from_secs(10), |world| {
+            proxy(world, CLIENT_SIDE).count("hints_sent") == 1
+        })
+        .expect("the hint goes out");
+    world.replace(CLIENT_SIDE, Wire::default());
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(proxy(&world, SERVER_SIDE).count("originals_sent_bytes"), 1);
+    assert!(world.client().counters().paws_dropped > 0);
+}

@@ -1,0 +1,186 @@
+//! A conversation with the shape and the sizes of a TLS 1.2 handshake, for hosts that speak from a script.
+//!
+//! Is not: TLS; random-looking bytes stand for keys, signatures and ciphertext. The layout of records and messages is real.
+
+use tandem_netsim::Script;
+use tandem_netsim::script::Speaker;
+
+/// How messages are put into records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// One message a record, as OpenSSL does.
+    MessageARecord,
+    /// The whole flight in records of at most so many bytes, as NSS, rustls and Java do.
+    Packed(usize),
+}
+
+/// What each side says, and the chain in it.
+#[derive(Debug, Clone)]
+pub struct Conversation {
+    pub chain: Vec<Vec<u8>>,
+    pub turns: Vec<(Speaker, Vec<u8>)>,
+    pub from_client: Vec<u8>,
+    pub from_server: Vec<u8>,
+}
+
+/// Bytes that look random and are the same each time.
+pub fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        })
+        .collect()
+}
+
+/// Certificates of these sizes; their content is noise, which a store takes too.
+pub fn chain(sizes: &[usize]) -> Vec<Vec<u8>> {
+    (1..)
+        .zip(sizes)
+        .map(|(seed, size)| noise(*size, seed))
+        .collect()
+}
+
+pub fn record(content_type: u8, version: u16, fragment: &[u8]) -> Vec<u8> {
+    let mut record = vec![content_type];
+    record.extend_from_slice(&version.to_be_bytes());
+    record.extend_from_slice(&(fragment.len() as u16).to_be_bytes());
+    record.extend_from_slice(fragment);
+    record
+}
+
+pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut message = vec![kind];
+    message.extend_from_slice(&(body.len() as u32).to_be_bytes()[1..]);
+    message.extend_from_slice(body);
+    message
+}
+
+/// A ClientHello with a server name and, if asked for, filler up to a size.
+pub fn client_hello(name: Option<&str>, filler: usize) -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend(noise(32, 100));
+    body.push(32);
+    body.extend(noise(32, 101));
+    body.extend([0, 4, 0xc0, 0x2f, 0, 0xff, 1, 0]);
+    let mut extensions = Vec::new();
+    if let Some(name) = name {
+        let length = name.len() as u16;
+        extensions.extend([0, 0]);
+        extensions.extend((length + 5).to_be_bytes());
+        extensions.extend((length + 3).to_be_bytes());
+        extensions.push(0);
+        extensions.extend(length.to_be_bytes());
+        extensions.extend(name.as_bytes());
+    }
+    extensions.extend([0, 23, 0, 0]);
+    if filler > 0 {
+        extensions.extend([0, 21]);
+        extensions.extend((filler as u16).to_be_bytes());
+        extensions.extend(vec![0; filler]);
+    }
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    record(22, 0x0301, &message(1, &body))
+}
+
+/// The messages of a server's first flight.
+pub fn server_flight(chain: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut hello = vec![3, 3];
+    hello.extend(noise(32, 200));
+    hello.push(32);
+    hello.extend(noise(32, 201));
+    hello.extend([0xc0, 0x2f, 0]);
+    hello.extend([0, 5, 0xff, 1, 0, 1, 0]);
+    let mut list = Vec::new();
+    for der in chain {
+        list.extend_from_slice(&(der.len() as u32).to_be_bytes()[1..]);
+        list.extend_from_slice(der);
+    }
+    let mut certificate = (list.len() as u32).to_be_bytes()[1..].to_vec();
+    certificate.extend(list);
+    vec![
+        message(2, &hello),
+        message(11, &certificate),
+        message(12, &noise(296, 202)),
+        message(14, &[]),
+    ]
+}
+
+/// Messages as records.
+pub fn records(messages: &[Vec<u8>], layout: Layout) -> Vec<u8> {
+    match layout {
+        Layout::MessageARecord => messages
+            .iter()
+            .flat_map(|message| {
+                message
+                    .chunks(1 << 14)
+                    .flat_map(|piece| record(22, 0x0303, piece))
+            })
+            .collect(),
+        Layout::Packed(size) => messages
+            .concat()
+            .chunks(size)
+            .flat_map(|piece| record(22, 0x0303, piece))
+            .collect(),
+    }
+}
+
+impl Conversation {
+    /// A full handshake, a request and an answer.
+    pub fn with_chain(chain: &[Vec<u8>]) -> Self {
+        Self::new(
+            client_hello(Some(super::NAME), 0),
+            chain,
+            Layout::MessageARecord,
+        )
+    }
+
+    pub fn new(hello: Vec<u8>, chain: &[Vec<u8>], layout: Layout) -> Self {
+        let finished = |seed| {
+            [
+                record(20, 0x0303, &[1]),
+                record(22, 0x0303, &noise(40, seed)),
+            ]
+            .concat()
+        };
+        let key_exchange = record(22, 0x0303, &message(16, &noise(33, 300)));
+        let turns = vec![
+            (Speaker::Client, hello),
+            (Speaker::Server, records(&server_flight(chain), layout)),
+            (Speaker::Client, [key_exchange, finished(301)].concat()),
+            (Speaker::Server, finished(302)),
+            (Speaker::Client, record(23, 0x0303, &noise(120, 303))),
+            (Speaker::Server, record(23, 0x0303, &noise(3_000, 304))),
+        ];
+        Self::of(chain.to_vec(), turns)
+    }
+
+    pub fn of(chain: Vec<Vec<u8>>, turns: Vec<(Speaker, Vec<u8>)>) -> Self {
+        let said = |who| {
+            turns
+                .iter()
+                .filter(|(speaker, _)| *speaker == who)
+                .flat_map(|(_, bytes)| bytes.clone())
+                .collect()
+        };
+        Self {
+            from_client: said(Speaker::Client),
+            from_server: said(Speaker::Server),
+            chain,
+            turns,
+        }
+    }
+
+    pub fn scripts(&self) -> (Script, Script) {
+        let turns: Vec<_> = self
+            .turns
+            .iter()
+            .map(|(speaker, bytes)| (*speaker, bytes.as_slice()))
+            .collect();
+        Script::conversation(&turns)
+    }
+}
