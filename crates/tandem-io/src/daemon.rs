@@ -1,0 +1,175 @@
+//! A daemon from start to end: what is checked and taken in which order, the event loop, and giving everything back.
+//!
+//! Is not: a decision on a packet ([`Engine`]), nor set-up of logging; the binary does that.
+//!
+//! Invariants: rules are the last thing that is set and the first that is taken away, so they never lead to a queue that nobody reads for
+//! longer than a start takes, and `--queue-bypass` covers that; whatever ends the loop, an error or a panic, the rules go and the packets that
+//! wait are let go.
+
+mod event_loop;
+mod link;
+mod lock;
+mod signals;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use tandem_link::Key;
+use tandem_packet::{Limits, Proxy};
+use tandem_store::SqliteStore;
+
+use crate::admin::AdminPort;
+use crate::config::{Config, MarkChoice, Marks, Mode, role_name};
+use crate::engine::{Engine, PassThrough};
+use crate::error::IoError;
+use crate::firewall::{Firewall, Sight};
+use crate::inject::Injector;
+use crate::metrics::{Board, Counting, Facts};
+use crate::privilege;
+use crate::queue::PacketQueue;
+use crate::rules::RuleSet;
+
+use event_loop::EventLoop;
+use link::Link;
+use lock::{InstanceLock, StartLock};
+use signals::Signals;
+
+/// Runs the daemon that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything is taken down and the result is `Ok`.
+///
+/// `ready` is called once, when the rules are in force and the queue is bound. The calling thread gives up all capabilities but
+/// CAP_NET_ADMIN and CAP_NET_RAW for good.
+///
+/// # Errors
+/// What prevents the start, or ended the run; by then nothing is left in the firewall.
+pub fn run(config: Config, ready: impl FnOnce()) -> Result<(), IoError> {
+    match config.mode {
+        Mode::Packet => {
+            let key = config.key.load()?;
+            start(config, |config, mtu| proxy(config, key, mtu), ready)
+        }
+        Mode::PassThrough => run_engine(config, PassThrough::default(), ready),
+    }
+}
+
+/// As [`run`], with an engine of the caller's in place of the packet engine: for tests and measurements.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_engine<E: Engine>(
+    config: Config,
+    engine: E,
+    ready: impl FnOnce(),
+) -> Result<(), IoError> {
+    start(config, |_, _| Ok(engine), ready)
+}
+
+/// What [`run`] would have the firewall do, as input for a shell, and what it would take away at the end. Changes nothing.
+///
+/// # Errors
+/// There is no such link, or the firewall cannot be read.
+pub fn dry_run(config: &Config) -> Result<String, IoError> {
+    Link::find(&config.link)?;
+    let firewall = Firewall::here();
+    let sight = if privilege::missing()?.is_empty() {
+        Sight::Full
+    } else {
+        Sight::None
+    };
+    let marks = match (config.marks, sight) {
+        (MarkChoice::Fixed(marks), _) => marks,
+        (MarkChoice::FirstFree, Sight::None) => Marks::CANDIDATES[0],
+        (choice @ MarkChoice::FirstFree, Sight::Full) => {
+            let named = rules(config, Marks::CANDIDATES[0]);
+            firewall.marks(choice, named.chain())?
+        }
+    };
+    firewall.describe(&rules(config, marks), sight)
+}
+
+fn rules(config: &Config, marks: Marks) -> RuleSet {
+    RuleSet::new(
+        config.role,
+        &config.link,
+        &config.ports,
+        config.queue,
+        marks,
+    )
+}
+
+/// The packet engine with its store.
+fn proxy(config: &Config, key: Option<Key>, mtu: usize) -> Result<Proxy<SqliteStore>, IoError> {
+    let (store, warnings) = SqliteStore::open(&config.store, tandem_store::Limits::default())
+        .map_err(|error| IoError::setting("store", error.to_string()))?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    // The near side's MTU is not known; Ethernet's is what the engine's default stands for.
+    let limits = Limits {
+        mtu: mtu.min(config.limits.mtu),
+        ..config.limits
+    };
+    let engine = tandem_packet::Config {
+        role: config.role,
+        wire: config.wire,
+        key,
+        ports: config.ports.clone(),
+        limits,
+    };
+    Ok(Proxy::new(engine, store))
+}
+
+fn start<E: Engine>(
+    config: Config,
+    engine: impl FnOnce(&Config, usize) -> Result<E, IoError>,
+    ready: impl FnOnce(),
+) -> Result<(), IoError> {
+    let link = Link::find(&config.link)?;
+    privilege::require()?;
+    let _instance = InstanceLock::take(config.role, &config.link)?;
+    let signals = Signals::catch()?;
+    let admin = config.admin.map(AdminPort::bind).transpose()?;
+
+    // From here on nobody else chooses marks, until ours show in the rules.
+    let starting = StartLock::take()?;
+    let firewall = Firewall::here();
+    let named = rules(&config, Marks::CANDIDATES[0]);
+    let marks = firewall.marks(config.marks, named.chain())?;
+    let rules = rules(&config, marks);
+    firewall.try_features(&rules)?;
+    let mut queue = PacketQueue::bind(config.queue)?;
+    let injector = Injector::open(&config.link, link.index, marks.inject())?;
+
+    // What needed more is done: from here on the rest is out of reach, for the threads to come too.
+    privilege::keep_only_needed()?;
+    let engine = engine(&config, link.mtu)?;
+    let board = Board::new(Facts::of(&config));
+    let address = admin.as_ref().map(AdminPort::address);
+    let _server = admin.map(|port| port.serve(board.clone())).transpose()?;
+    let overdue = config.limits.hold_time;
+    let mut event_loop = EventLoop::new(engine, injector, Counting::on(&board), marks, overdue);
+
+    let installed = firewall.install(rules)?;
+    drop(starting);
+    tracing::info!(
+        role = role_name(config.role),
+        link = config.link.as_str(),
+        mode = config.mode.name(),
+        queue = config.queue,
+        admin = address.map(tracing::field::display),
+        "ready"
+    );
+    ready();
+
+    let outcome = catch_unwind(AssertUnwindSafe(|| event_loop.run(&mut queue, &signals)));
+    let removed = installed.remove();
+    match outcome {
+        Ok(outcome) => {
+            event_loop.finish(&mut queue);
+            outcome.and(removed)
+        }
+        Err(panic) => {
+            // The engine is in an unknown state: its packets go without it.
+            event_loop.let_all_go(&mut queue);
+            resume_unwind(panic)
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What the event loop drives: the packet engine, or a stand-in for it.
+//!
+//! Is not: the loop (`daemon.rs`).
+//!
+//! Invariant: every [`Engine`] answers each ticket once, now or later; one that forgets a ticket costs its packet a few seconds, after which
+//! the loop lets it go.
+
+use std::time::Duration;
+
+use tandem_packet::{Direction, Output, Proxy, Ticket, Verdict, Wakeup};
+use tandem_store::{Keeping, SqliteStore, Store as _};
+use tandem_wire::{Instant, UnixTime};
+
+/// How long the end of the process waits for what is not yet on disk.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Decides what becomes of packets. The shape of every engine: inputs with the time, outputs and time-outs polled.
+pub trait Engine {
+    /// Takes one packet, which stays in the queue until `ticket` gets its verdict.
+    fn handle_packet(
+        &mut self,
+        ticket: Ticket,
+        direction: Direction,
+        packet: &[u8],
+        now: Instant,
+        wall: UnixTime,
+    );
+
+    /// Does what is due at `now`.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// The next thing to carry out. Called after every input until there is none.
+    fn poll_output(&mut self) -> Option<Output>;
+
+    /// When to call [`Self::handle_timeout`], and why.
+    fn poll_timeout(&self) -> Option<(Instant, Wakeup)>;
+
+    /// About once a second, between packets: what is not urgent, and never waits for a disk.
+    fn upkeep(&mut self, wall: UnixTime) {
+        let _ = wall;
+    }
+
+    /// Names and values of what is kept right now.
+    fn gauges(&mut self, each: &mut dyn FnMut(&'static str, u64)) {
+        let _ = each;
+    }
+
+    /// The end is near: packets that are held may go.
+    fn release_all(&mut self) {}
+
+    /// The end: called when no packet waits any more, and may take seconds.
+    fn close(&mut self) {}
+}
+
+impl Engine for Proxy<SqliteStore> {
+    fn handle_packet(
+        &mut self,
+        ticket: Ticket,
+        direction: Direction,
+        packet: &[u8],
+        now: Instant,
+        wall: UnixTime,
+    ) {
+        Proxy::handle_packet(self, ticket, direction, packet, now, wall);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        Proxy::handle_timeout(self, now);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        Proxy::poll_output(self)
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, Wakeup)> {
+        Proxy::poll_timeout(self)
+    }
+
+    fn upkeep(&mut self, wall: UnixTime) {
+        let store = self.store_mut();
+        store.maintain(wall);
+        for warning in store.take_warnings() {
+            tracing::warn!("{warning}");
+        }
+    }
+
+    fn gauges(&mut self, each: &mut dyn FnMut(&'static str, u64)) {
+        let gauges = Proxy::gauges(self);
+        each("flows", gauges.flows as u64);
+        each("held_packets", gauges.held_packets as u64);
+        each("held_bytes", gauges.held_bytes as u64);
+        each("flow_bytes", gauges.memory as u64);
+        let health = self.store_mut().health();
+        each("store_certificates", health.certificates);
+        each("store_chains", health.chains);
+        each("store_bytes", health.bytes);
+        each("store_unwritten_bytes", health.unwritten_bytes);
+        each("store_evicted", health.evicted);
+        each("store_disk_reads", health.disk_reads);
+        each("store_disk_errors", health.disk_errors);
+        each(
+            "store_on_disk",
+            match health.keeping {
+                Keeping::Disk => 1,
+                Keeping::Memory | Keeping::DiskFailing => 0,
+            },
+        );
+    }
+
+    fn release_all(&mut self) {
+        Proxy::release_all(self);
+    }
+
+    fn close(&mut self) {
+        if !self.store_mut().sync(FAREWELL) {
+            tracing::info!("not all that was learned is on disk");
+        }
+    }
+}
+
+/// Lets every packet go on as it is: what the queue alone costs.
+#[derive(Debug, Default)]
+pub struct PassThrough {
+    last: Option<Ticket>,
+}
+
+impl Engine for PassThrough {
+    fn handle_packet(&mut self, ticket: Ticket, _: Direction, _: &[u8], _: Instant, _: UnixTime) {
+        self.last = Some(ticket);
+    }
+
+    fn handle_timeout(&mut self, _: Instant) {}
+
+    fn poll_output(&mut self) -> Option<Output> {
+        self.last
+            .take()
+            .map(|ticket| Output::Verdict(ticket, Verdict::Accept))
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, Wakeup)> {
+        None
+    }
+}

@@ -1,0 +1,199 @@
+//! What can go wrong for a daemon as a whole, by who is at fault, and the exit code that follows.
+//!
+//! Is not: what goes wrong with one packet; that is a counter and the packet goes on, see `metrics.rs`.
+//!
+//! Invariant: each message is one line and says what to do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a daemon did not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum IoError {
+    /// A value that was given, or is missing. Fault: the user.
+    #[error("{name}: {problem}")]
+    Setting {
+        /// The setting's name, as in the file; with `--` before it on the command line.
+        name: &'static str,
+        /// What is wrong with it and what would be right.
+        problem: String,
+    },
+    /// The configuration file cannot be read.
+    #[error("cannot read the configuration file {}: {source}; check --config", path.display())]
+    ConfigFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The configuration file is not what it must be.
+    #[error("{}, line {line}: {problem}", path.display())]
+    ConfigSyntax {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// The key file cannot be read.
+    #[error("cannot read the key file {}: {source}; write 64 hex digits into it, the same on both sides", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The link is no interface of this machine.
+    #[error("there is no network interface {link}; `ip link` lists those there are")]
+    NoSuchInterface {
+        /// The name that was given.
+        link: String,
+    },
+    /// A capability is missing. Fault: how the program was started.
+    #[error(
+        "this needs the capabilities CAP_NET_ADMIN and CAP_NET_RAW, and {missing} is missing; run it as root or let systemd grant them"
+    )]
+    MissingCapability {
+        /// The names of those that are missing.
+        missing: String,
+    },
+    /// A program is missing.
+    #[error("cannot find the program {program}; install the package {package}")]
+    MissingTool {
+        /// The program.
+        program: String,
+        /// Debian's package that holds it.
+        package: &'static str,
+    },
+    /// The kernel lacks something that the rules need.
+    #[error("{program} cannot use {feature} here: {reason}; enable {kernel_option} in the kernel")]
+    MissingKernelFeature {
+        /// `iptables` or `ip6tables`.
+        program: String,
+        /// The match or target.
+        feature: &'static str,
+        /// The kernel option to enable.
+        kernel_option: &'static str,
+        /// What the program said.
+        reason: String,
+    },
+    /// The kernel has no packet queue.
+    #[error(
+        "the kernel offers no packet queue: {source}; enable CONFIG_NETFILTER_NETLINK_QUEUE or load nfnetlink_queue"
+    )]
+    NoPacketQueue {
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Another program has the queue.
+    #[error("queue {queue} is held by another program; choose another with --queue")]
+    QueueBusy {
+        /// The queue's number.
+        queue: u16,
+    },
+    /// The admin address is taken.
+    #[error("the admin address {address} is in use; choose another with --admin, or --admin none")]
+    AdminBusy {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The same daemon runs already.
+    #[error("another tandem {role} runs on {link}; stop it first")]
+    AlreadyRunning {
+        /// `client-side` or `server-side`.
+        role: &'static str,
+        /// The link.
+        link: String,
+    },
+    /// No pair of mark bits is left.
+    #[error(
+        "all mark bits that Tandem chooses from are taken by other daemons here; set leave-mark and inject-mark"
+    )]
+    NoMarkLeft,
+    /// Setting or removing the firewall's rules failed.
+    #[error("{program} failed: {reason}; see the rules with --dry-run")]
+    Firewall {
+        /// The program.
+        program: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The packet queue failed.
+    #[error("the packet queue failed while {doing}: {source}")]
+    Queue {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The admin address cannot be listened on, for another reason than that it is taken.
+    #[error(
+        "cannot listen on the admin address {address}: {source}; is the interface that holds it up?"
+    )]
+    Admin {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A call of the operating system failed.
+    #[error("{doing} failed: {source}")]
+    System {
+        /// What was being done.
+        doing: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A running daemon could not be asked.
+    #[error("no answer from a daemon at {address}: {reason}; does it run, and with this --admin?")]
+    Status {
+        /// The address that was asked.
+        address: SocketAddr,
+        /// What went wrong.
+        reason: String,
+    },
+}
+
+impl IoError {
+    /// The exit code of the process: 2 what the user said, 3 a missing privilege, program or kernel feature, 4 something is taken,
+    /// 1 anything that fails while running.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            IoError::Setting { .. }
+            | IoError::ConfigFile { .. }
+            | IoError::ConfigSyntax { .. }
+            | IoError::KeyFile { .. }
+            | IoError::NoSuchInterface { .. } => 2,
+            IoError::MissingCapability { .. }
+            | IoError::MissingTool { .. }
+            | IoError::MissingKernelFeature { .. }
+            | IoError::NoPacketQueue { .. } => 3,
+            IoError::QueueBusy { .. }
+            | IoError::AdminBusy { .. }
+            | IoError::AlreadyRunning { .. }
+            | IoError::NoMarkLeft => 4,
+            IoError::Firewall { .. }
+            | IoError::Queue { .. }
+            | IoError::Admin { .. }
+            | IoError::System { .. }
+            | IoError::Status { .. } => 1,
+        }
+    }
+
+    pub(crate) fn setting(name: &'static str, problem: impl Into<String>) -> Self {
+        IoError::Setting {
+            name,
+            problem: problem.into(),
+        }
+    }
+
+    pub(crate) fn system(doing: &'static str, source: impl Into<io::Error>) -> Self {
+        IoError::System {
+            doing,
+            source: source.into(),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Running the firewall's programs: what is there, a trial of the kernel's features, setting the rules, removing them.
+//!
+//! Is not: the rules themselves (`rules.rs`).
+//!
+//! Invariants: what was set is removed when [`InstalledRules`] is dropped, on a panic too; before anything is set, what an earlier daemon
+//! of the same role and link left is removed in the same transaction; the programs run in a process group of their own, so that a
+//! Ctrl-C on the terminal does not cut them off half-way.
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::config::{MarkChoice, Marks};
+use crate::error::IoError;
+use crate::rules::{Family, LeftBehind, RuleSet, Table, Trial, marks_of_others};
+
+/// Seconds to wait for another program that is changing the firewall: longer than such a change takes, shorter than a person waits.
+const WAIT: &str = "--wait=5";
+
+/// Where the programs are when `PATH` does not lead there, as in a user's shell on Debian.
+const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// The firewalls of this network namespace.
+#[derive(Debug, Clone)]
+pub(crate) struct Firewall {
+    families: Vec<Family>,
+}
+
+impl Firewall {
+    /// IPv4's, and IPv6's where the kernel has IPv6.
+    pub(crate) fn here() -> Self {
+        let families = Family::ALL
+            .into_iter()
+            .filter(|family| match family {
+                Family::V4 => true,
+                Family::V6 => Path::new("/proc/sys/net/ipv6").exists(),
+            })
+            .collect();
+        Self { families }
+    }
+
+    /// The marks to use for a daemon whose rules would be named `chain`.
+    ///
+    /// # Errors
+    /// All are taken, or the firewall cannot be read.
+    pub(crate) fn marks(&self, choice: MarkChoice, chain: &str) -> Result<Marks, IoError> {
+        match choice {
+            MarkChoice::Fixed(marks) => Ok(marks),
+            MarkChoice::FirstFree => {
+                let mut taken = 0;
+                for family in &self.families {
+                    taken |= marks_of_others(chain, &saved(*family)?);
+                }
+                Marks::CANDIDATES
+                    .into_iter()
+                    .find(|marks| !marks.meets(taken))
+                    .ok_or(IoError::NoMarkLeft)
+            }
+        }
+    }
+
+    /// Tries each feature of the kernel that `rules` need, in a chain that no packet visits and that is removed again.
+    ///
+    /// # Errors
+    /// The first feature that is missing.
+    pub(crate) fn try_features(&self, rules: &RuleSet) -> Result<(), IoError> {
+        let scratch = format!("tandem-try-{}", std::process::id());
+        for family in &self.families {
+            let trials = rules.trial();
+            let tried = restore(*family, &trial_text(&scratch, &trials));
+            let removed = restore(*family, &trial_removal(&scratch));
+            match tried {
+                Ok(()) => removed?,
+                Err(IoError::Firewall { .. }) => {
+                    for trial in trials {
+                        let text = trial_text(&scratch, std::slice::from_ref(&trial));
+                        let outcome = restore(*family, &text);
+                        // What failed whole left nothing, and then this fails too.
+                        let _ = restore(*family, &trial_removal(&scratch));
+                        if let Err(IoError::Firewall { reason, .. }) = outcome {
+                            return Err(IoError::MissingKernelFeature {
+                                program: family.program().to_owned(),
+                                feature: trial.feature,
+                                kernel_option: trial.kernel_option,
+                                reason,
+                            });
+                        }
+                        outcome?;
+                    }
+                    tried?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets `rules`, in place of what an earlier daemon of the same name left.
+    ///
+    /// # Errors
+    /// One of the programs failed; then nothing of `rules` stays.
+    pub(crate) fn install(&self, rules: RuleSet) -> Result<InstalledRules, IoError> {
+        let mut installed = InstalledRules {
+            rules,
+            families: Vec::new(),
+        };
+        for family in &self.families {
+            let left = LeftBehind::find(&installed.rules, &saved(*family)?);
+            if !left.is_empty() {
+                tracing::warn!(
+                    family = family.program(),
+                    chain = installed.rules.chain(),
+                    "replacing the rules that an earlier daemon left behind"
+                );
+            }
+            // Remembered before it is done: removing what is not there is harmless.
+            installed.families.push(*family);
+            restore(*family, &installed.rules.install(&left))?;
+        }
+        Ok(installed)
+    }
+
+    /// What [`Self::install`] would do, as a shell would be told; then what the end of the daemon would do.
+    ///
+    /// # Errors
+    /// The firewall cannot be read.
+    pub(crate) fn describe(&self, rules: &RuleSet, sight: Sight) -> Result<String, IoError> {
+        let mut out = String::new();
+        for family in &self.families {
+            let left = match sight {
+                Sight::Full => LeftBehind::find(rules, &saved(*family)?),
+                Sight::None => LeftBehind::default(),
+            };
+            match sight {
+                Sight::Full if left.is_empty() => {}
+                Sight::Full => {
+                    out.push_str("# An earlier daemon left rules; -D and the first line of a table take them away.\n");
+                }
+                Sight::None => {
+                    out.push_str("# Without CAP_NET_ADMIN it cannot be seen whether an earlier daemon left rules.\n");
+                }
+            }
+            here_document(&mut out, *family, &rules.install(&left));
+        }
+        out.push_str("# At the end:\n");
+        for family in &self.families {
+            let set = LeftBehind::find(rules, &rules.install(&LeftBehind::default()));
+            here_document(&mut out, *family, &set.removal());
+        }
+        Ok(out)
+    }
+}
+
+/// Whether the firewall may be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// It may.
+    Full,
+    /// A capability for it is missing.
+    None,
+}
+
+/// Rules that are in force; dropping it removes them.
+#[derive(Debug)]
+pub(crate) struct InstalledRules {
+    rules: RuleSet,
+    families: Vec<Family>,
+}
+
+impl InstalledRules {
+    /// Takes the rules away.
+    ///
+    /// # Errors
+    /// A program failed; the others ran all the same.
+    pub(crate) fn remove(mut self) -> Result<(), IoError> {
+        self.take_away()
+    }
+
+    fn take_away(&mut self) -> Result<(), IoError> {
+        let mut outcome = Ok(());
+        for family in self.families.drain(..) {
+            let removed = remove(family, &self.rules);
+            if outcome.is_ok() {
+                outcome = removed;
+            }
+        }
+        outcome
+    }
+}
+
+impl Drop for InstalledRules {
+    fn drop(&mut self) {
+        if let Err(error) = self.take_away() {
+            tracing::error!(
+                chain = self.rules.chain(),
+                "rules may be left, with the queue bypassed; the next start removes them: {error}"
+            );
+        }
+    }
+}
+
+/// Removes what is there now, whoever changed it meanwhile.
+fn remove(family: Family, rules: &RuleSet) -> Result<(), IoError> {
+    let left = LeftBehind::find(rules, &saved(family)?);
+    if left.is_empty() {
+        return Ok(());
+    }
+    restore(family, &left.removal())
+}
+
+fn trial_text(scratch: &str, trials: &[Trial]) -> String {
+    let mut out = String::new();
+    for table in Table::ALL {
+        let _ = writeln!(out, "*{}\n:{scratch} - [0:0]", table.name());
+        for trial in trials.iter().filter(|trial| trial.table == table) {
+            let _ = writeln!(out, "-A {scratch} {}", trial.rule);
+        }
+        out.push_str("COMMIT\n");
+    }
+    out
+}
+
+fn trial_removal(scratch: &str) -> String {
+    let mut out = String::new();
+    for table in Table::ALL {
+        let _ = writeln!(
+            out,
+            "*{}\n:{scratch} - [0:0]\n-X {scratch}\nCOMMIT",
+            table.name()
+        );
+    }
+    out
+}
+
+fn here_document(out: &mut String, family: Family, text: &str) {
+    let _ = writeln!(
+        out,
+        "{}-restore --noflush {WAIT} <<'END'\n{text}END",
+        family.program()
+    );
+}
+
+/// The rules in force.
+fn saved(family: Family) -> Result<String, IoError> {
+    // One call per table: without -t only the tables that exist already are listed, which is as good, and one call less.
+    call(&format!("{}-save", family.program()), &[], "")
+}
+
+/// Gives `text` to the kernel.
+fn restore(family: Family, text: &str) -> Result<(), IoError> {
+    call(
+        &format!("{}-restore", family.program()),
+        &["--noflush", WAIT],
+        text,
+    )
+    .map(drop)
+}
+
+fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, IoError> {
+    let failed = |reason: String| IoError::Firewall {
+        program: program.to_owned(),
+        reason,
+    };
+    let mut child = Command::new(find(program))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| match error.kind() {
+            ErrorKind::NotFound => IoError::MissingTool {
+                program: program.to_owned(),
+                package: "iptables",
+            },
+            _ => failed(error.to_string()),
+        })?;
+    // The programs read all input before they print, and print less than a pipe holds until it is closed.
+    let written = child
+        .stdin
+        .take()
+        .map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
+    let output = child
+        .wait_with_output()
+        .map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        written.map_err(|error| failed(error.to_string()))?;
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let reason = said
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("Try "))
+        .collect::<Vec<_>>()
+        .join(" ");
+    Err(failed(if reason.is_empty() {
+        output.status.to_string()
+    } else {
+        reason
+    }))
+}
+
+/// The program by its full path where it is known, else by its name.
+fn find(program: &str) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(program))
+        .find(|candidate| candidate.is_file())
+        .unwrap_or_else(|| PathBuf::from(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let error = call("tandem-no-such-program", &[], "").expect_err("there is none");
+        assert_eq!(error.exit_code(), 3);
+        assert!(error.to_string().contains("package iptables"), "{error}");
+    }
+
+    #[test]
+    fn a_failing_program_is_one_line() {
+        let error =
+            call("sh", &["-c", "echo one >&2; echo two >&2; exit 3"], "").expect_err("it fails");
+        assert_eq!(error.exit_code(), 1);
+        assert!(error.to_string().contains("one two"), "{error}");
+        assert!(!error.to_string().contains('\n'));
+    }
+}
