@@ -34,7 +34,7 @@ impl Port {
 
 /// Something that packets pass through, or do not.
 ///
-/// The rules: outputs are drained
+/// The rules, which [`crate::conformance::check`] runs: outputs are drained
 /// after every call; a timeout that is not due changes nothing; after
 /// `handle_timeout(t)` the next timeout is later than `t`; the same calls give
 /// the same outputs.

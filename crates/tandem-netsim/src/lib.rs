@@ -4,8 +4,10 @@
 //! What is here:
 //! - [`link`]: the link emulator, used by both;
 //! - [`element`]: what all that stands between two hosts has in common;
+//! - [`nat`], [`firewall`] and [`pep`]: middleboxes that meddle;
 //! - [`host`]: a simulated TCP endpoint, with [`script`]s for an application;
-//! - [`world`]: hosts and elements in a line, in virtual time, with a [`trace`].
+//! - [`world`]: hosts and elements in a line, in virtual time, with a [`trace`];
+//! - [`conformance`]: the rules of the one shape, run over any element.
 //!
 //! What is not: sockets, threads, clocks. Time comes in as an argument; chance
 //! comes from a seed; the same inputs give the same outputs.
@@ -17,11 +19,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod conformance;
 pub mod element;
 mod error;
+pub mod firewall;
 pub mod host;
 mod layout;
 pub mod link;
+pub mod nat;
+pub mod pep;
 pub mod script;
 pub mod trace;
 mod units;

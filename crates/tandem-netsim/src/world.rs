@@ -15,7 +15,7 @@
 //! Not here: any chance. The seed is only kept, to be printed.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ pub struct World {
     elements: Vec<Box<dyn Element>>,
     servers: Vec<Host>,
     trace: Trace,
+    /// By element: what waits before one that is stopped.
+    stopped: BTreeMap<usize, Stopped>,
     taps: Vec<Option<Vec<Tapped>>>,
     unclaimed: u64,
     steps: u64,
@@ -67,6 +69,7 @@ impl World {
             elements: Vec::new(),
             servers: Vec::new(),
             trace: Trace::default(),
+            stopped: BTreeMap::new(),
             taps: vec![None],
             unclaimed: 0,
             steps: 0,
@@ -224,6 +227,30 @@ impl World {
         self.replace(index, Wire::default())
     }
 
+    /// Stops an element as SIGSTOP stops a process: what arrives waits in the
+    /// kernel's queue, of this many packets; what exceeds it goes as `overflow`
+    /// says. Its timers do not fire.
+    pub fn stop(&mut self, index: usize, queue: usize, overflow: Overflow) {
+        self.stopped.entry(index).or_insert(Stopped {
+            waiting: VecDeque::new(),
+            queue,
+            overflow,
+        });
+    }
+
+    /// Lets a stopped element go on with what has waited, in order.
+    pub fn resume(&mut self, index: usize) {
+        let Some(stopped) = self.stopped.remove(&index) else {
+            return;
+        };
+        if let Some(element) = self.elements.get_mut(index) {
+            for (port, packet) in stopped.waiting {
+                element.handle_input(port, packet, self.now);
+            }
+        }
+        self.settle_quietly();
+    }
+
     /// Bounds all further runs together to so many more steps.
     pub fn limit_steps(&mut self, steps: u64) {
         self.step_limit = self.steps.saturating_add(steps);
@@ -234,7 +261,7 @@ impl World {
         let hosts = self.clients.iter().chain(&self.servers);
         hosts
             .filter_map(|host| host.poll_timeout().map(|(at, _)| at))
-            .chain(self.elements.iter().filter_map(|e| e.poll_timeout()))
+            .chain(self.running().filter_map(|element| element.poll_timeout()))
             .min()
     }
 
@@ -258,7 +285,10 @@ impl World {
                 host.handle_timeout(self.now);
             }
         }
-        for element in &mut self.elements {
+        for (index, element) in self.elements.iter_mut().enumerate() {
+            if self.stopped.contains_key(&index) {
+                continue;
+            }
             if is_due(element.poll_timeout(), self.now) {
                 element.handle_timeout(self.now);
             }
@@ -320,6 +350,14 @@ impl World {
         }
     }
 
+    fn running(&self) -> impl Iterator<Item = &dyn Element> {
+        self.elements
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !self.stopped.contains_key(index))
+            .map(|(_, element)| element.as_ref())
+    }
+
     fn report(&self) -> String {
         let mut report = format!("seed {}, at {}\n{}", self.seed, self.now, self.trace);
         let hosts = [("client", &self.clients), ("server", &self.servers)];
@@ -369,6 +407,9 @@ impl World {
             }
         }
         for (index, element) in self.elements.iter_mut().enumerate() {
+            if self.stopped.contains_key(&index) {
+                continue;
+            }
             while let Some((port, packet)) = element.poll_output() {
                 let hop = match port {
                     Port::Left => index,
@@ -405,8 +446,24 @@ impl World {
             Port::Right => Some(hop),
             Port::Left => hop.checked_sub(1),
         };
+        let port = towards.opposite();
+        if let Some(stopped) = element.and_then(|index| self.stopped.get_mut(&index)) {
+            if stopped.waiting.len() < stopped.queue {
+                stopped.waiting.push_back((port, packet));
+                return;
+            }
+            match (stopped.overflow, towards) {
+                (Overflow::Drop, _) => return,
+                (Overflow::Bypass, Port::Right) => {
+                    return self.hand_on(hop + 1, towards, packet);
+                }
+                (Overflow::Bypass, Port::Left) => {
+                    return self.hand_on(hop - 1, towards, packet);
+                }
+            }
+        }
         match element.and_then(|index| self.elements.get_mut(index)) {
-            Some(element) => element.handle_input(towards.opposite(), packet, self.now),
+            Some(element) => element.handle_input(port, packet, self.now),
             None => {
                 let hosts = match towards {
                     Port::Left => &mut self.clients,
@@ -452,6 +509,22 @@ impl Drop for World {
             eprintln!("{}", self.report());
         }
     }
+}
+
+/// A stopped element's queue.
+struct Stopped {
+    waiting: VecDeque<(Port, Vec<u8>)>,
+    queue: usize,
+    overflow: Overflow,
+}
+
+/// What becomes of packets that a stopped element's queue cannot take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// Dropped: netfilter's queue by default.
+    Drop,
+    /// Passed by: netfilter's queue with the fail-open flag.
+    Bypass,
 }
 
 /// What [`World::step`] did.
