@@ -252,3 +252,6 @@ impl<'a> CertificateStatus<'a> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -247,3 +247,6 @@ fn write<'e>(
     writer::vec8(out, fields.compression_methods)?;
     extension::write_block(out, extensions)
 }
+
+#[cfg(test)]
+mod tests;

@@ -219,3 +219,6 @@ pub(super) fn pairs(
             .map(|(extension_type, data)| (*extension_type, data.as_slice()))
     })
 }
+
+#[cfg(test)]
+pub(in crate::tls) mod tests;

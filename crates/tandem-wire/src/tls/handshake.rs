@@ -260,13 +260,16 @@ impl HandshakeScanner {
         self.wanted
     }
 
-    /// The message that the whole records seen so far leave unfinished, once its header is complete.
+    /// The message that the whole records seen so far leave unfinished, once its header is complete; `None` after the
+    /// scan has ended.
     #[must_use]
     pub fn unfinished(&self) -> Option<UnfinishedMessage> {
-        (self.present >= HEADER_LEN).then(|| UnfinishedMessage {
-            msg_type: HandshakeType(self.header[0]),
-            len: HEADER_LEN + self.body_len(),
-            present: self.present,
+        (self.scan.end == ScanEnd::NeedMore && self.present >= HEADER_LEN).then(|| {
+            UnfinishedMessage {
+                msg_type: HandshakeType(self.header[0]),
+                len: HEADER_LEN + self.body_len(),
+                present: self.present,
+            }
         })
     }
 

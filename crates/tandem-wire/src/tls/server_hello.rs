@@ -251,3 +251,6 @@ fn write<'e>(
     }
     extension::write_block(out, extensions)
 }
+
+#[cfg(test)]
+mod tests;
