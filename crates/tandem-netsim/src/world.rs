@@ -207,11 +207,13 @@ impl World {
 
     /// Puts another element in the place of one, as when a process dies (put a
     /// [`Wire`] or a [`crate::element::BlackHole`]) or is started again. What
-    /// the old one still held is in it and is returned with it.
+    /// the old one still held is in it and is returned with it; what waited
+    /// before it while it was stopped is lost, as a queue dies with its process.
     ///
     /// # Panics
     /// For an index that there is not: a mistake of the test.
     pub fn replace(&mut self, index: usize, element: impl Element) -> Box<dyn Element> {
+        self.stopped.remove(&index);
         let place = self
             .elements
             .get_mut(index)
