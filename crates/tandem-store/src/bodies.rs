@@ -213,7 +213,7 @@ mod tests {
         let mut bodies = Bodies::new(9);
         let (digest, bytes) = body(0);
         bodies.add_loose(digest, bytes);
-        assert!(!bodies.peek(&digest).is_some());
+        assert!(bodies.peek(&digest).is_none());
         assert!(bodies.has_room(9));
     }
 }

@@ -168,6 +168,8 @@ impl SqliteStore {
     ///
     /// Not for an event loop: for the end of a program, and for commands.
     pub fn sync(&mut self, wait: Duration) -> bool {
+        // What is under way was begun earlier; only what fails from here on counts.
+        self.hear(wait);
         let errors = self.disk_errors;
         if let Some(trouble) = self.disk.as_mut().and_then(|disk| disk.trouble.as_mut()) {
             trouble.left = 0;

@@ -1,1 +1,187 @@
-//! tests
+//! Faults that are injected from within: a database that may not grow.
+
+use super::*;
+use crate::testing::Certificate;
+use tempfile::TempDir;
+
+const NOW: UnixTime = UnixTime(1_749_988_800);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn leaf(serial: u32) -> Vec<u8> {
+    Certificate {
+        serial,
+        dns_names: &["www.example"],
+        ..Certificate::default()
+    }
+    .der()
+}
+
+fn open(home: &TempDir, limits: Limits) -> SqliteStore {
+    let (store, warnings) =
+        SqliteStore::open(&home.path().join("store"), limits).expect("a directory of its own");
+    assert_eq!(warnings, []);
+    store
+}
+
+fn limit_pages(store: &mut SqliteStore, pages: u32) {
+    let disk = store.disk.as_mut().expect("on disk");
+    disk.writer.give(Job::LimitPages(pages));
+    disk.writer
+        .answer(PATIENCE)
+        .expect("in time")
+        .expect("a pragma");
+}
+
+/// Learns new chains, one a second, until `done`.
+fn learn_until(store: &mut SqliteStore, done: impl Fn(&SqliteStore) -> bool) -> Vec<ChainId> {
+    let mut learned = Vec::new();
+    for serial in 0..10_000 {
+        if done(store) {
+            return learned;
+        }
+        learned.push(store.learn(None, &[&leaf(serial)], UnixTime(NOW.0 + u64::from(serial))));
+        store.maintain(NOW);
+        // Hear the answer now, so that the test does not depend on how fast the disk is.
+        store.hear(PATIENCE);
+    }
+    panic!("never done");
+}
+
+#[test]
+fn disk_full_store_answers_from_memory_and_writes_when_there_is_room() {
+    let home = TempDir::new().expect("a directory");
+    let mut store = open(&home, Limits::default());
+    limit_pages(&mut store, 40);
+    let learned = learn_until(&mut store, |store| store.health().disk_errors > 2);
+    let warnings = store.take_warnings();
+    assert!(
+        matches!(&warnings[..], [Warning::WriteFailed { reason, .. }] if reason.contains("full")),
+        "{warnings:?}"
+    );
+    let health = store.health();
+    assert_eq!(health.keeping, Keeping::DiskFailing);
+    assert!(health.unwritten_bytes > 0);
+    for id in &learned {
+        let chain = store.chain(id).expect("learned");
+        assert!(store.certificate(&chain.certificates[0]).is_some());
+    }
+    assert!(!store.sync(PATIENCE));
+
+    limit_pages(&mut store, 1 << 20);
+    assert!(store.sync(PATIENCE));
+    assert!(matches!(
+        &store.take_warnings()[..],
+        [Warning::WriteRecovered { .. }]
+    ));
+    let health = store.health();
+    assert_eq!((health.keeping, health.unwritten_bytes), (Keeping::Disk, 0));
+    drop(store);
+    let mut store = open(&home, Limits::default());
+    for id in &learned {
+        let chain = store.chain(id).expect("written");
+        assert!(store.certificate(&chain.certificates[0]).is_some());
+    }
+}
+
+#[test]
+fn disk_full_for_ever_memory_stays_bounded() {
+    let home = TempDir::new().expect("a directory");
+    let limits = Limits {
+        front_bytes: 50_000,
+        ..Limits::default()
+    };
+    let mut store = open(&home, limits);
+    limit_pages(&mut store, 30);
+    let learned = learn_until(&mut store, |store| {
+        store.health().keeping == Keeping::Memory
+    });
+    let warnings = store.take_warnings();
+    assert!(
+        matches!(
+            &warnings[..],
+            [Warning::WriteFailed { .. }, Warning::GaveUp { .. }]
+        ),
+        "{warnings:?}"
+    );
+    let newest = learned.last().expect("many");
+    let chain = store.chain(newest).expect("the newest is kept");
+    assert!(store.certificate(&chain.certificates[0]).is_some());
+    for serial in 20_000..20_500 {
+        store.learn(None, &[&leaf(serial)], NOW);
+        store.maintain(NOW);
+        assert!(store.health().bytes <= 50_000);
+        assert!(store.memory.bodies.pinned_bytes() <= 50_000);
+    }
+    assert!(
+        store.memory.catalogue.take_changes().is_empty(),
+        "nothing is noted that nobody will write"
+    );
+}
+
+#[test]
+fn a_disk_that_refuses_is_asked_less_and_less_often() {
+    let home = TempDir::new().expect("a directory");
+    let mut store = open(&home, Limits::default());
+    limit_pages(&mut store, 1);
+    let mut errors_at = Vec::new();
+    for call in 0..200 {
+        store.learn(None, &[&leaf(call)], NOW);
+        let before = store.disk_errors;
+        store.maintain(NOW);
+        store.hear(PATIENCE);
+        if store.disk_errors > before {
+            errors_at.push(call);
+        }
+    }
+    let pauses: Vec<u32> = errors_at
+        .windows(2)
+        .map(|pair| pair[1] - pair[0] - 1)
+        .collect();
+    assert_eq!(pauses[..6], [1, 2, 4, 8, 16, 32], "{errors_at:?}");
+}
+
+#[test]
+fn bytes_are_let_go_only_when_they_are_on_disk() {
+    let home = TempDir::new().expect("a directory");
+    let mut store = open(
+        &home,
+        Limits {
+            front_bytes: 0,
+            ..Limits::default()
+        },
+    );
+    let der = leaf(1);
+    store.learn(None, &[&der], NOW);
+    let digest = Digest::of(&der);
+    assert!(store.certificate(&digest).is_some());
+    assert_eq!(store.health().disk_reads, 0, "nowhere but in memory");
+    store.write();
+    assert!(store.certificate(&digest).is_some());
+    store.hear(PATIENCE);
+    assert_eq!(store.health().unwritten_bytes, 0);
+    assert!(store.certificate(&digest).is_some());
+    assert_eq!(store.health().disk_reads, 1, "nowhere but on disk");
+}
+
+#[test]
+fn what_is_removed_and_learned_again_while_it_is_being_written_is_there_in_the_end() {
+    let home = TempDir::new().expect("a directory");
+    let mut store = open(
+        &home,
+        Limits {
+            front_bytes: 0,
+            ..Limits::default()
+        },
+    );
+    let der = leaf(1);
+    let id = store.learn(None, &[&der], NOW);
+    store.write();
+    store.purge(&Purge::All);
+    store.learn(None, &[&der], NOW);
+    assert!(store.sync(PATIENCE));
+    assert!(store.certificate(&Digest::of(&der)).is_some());
+    drop(store);
+    let mut store = open(&home, Limits::default());
+    assert!(store.chain(&id).is_some());
+    assert!(store.certificate(&Digest::of(&der)).is_some());
+}
