@@ -52,6 +52,47 @@ pub trait Engine {
     fn close(&mut self) {}
 }
 
+impl<E: Engine + ?Sized> Engine for Box<E> {
+    fn handle_packet(
+        &mut self,
+        ticket: Ticket,
+        direction: Direction,
+        packet: &[u8],
+        now: Instant,
+        wall: UnixTime,
+    ) {
+        (**self).handle_packet(ticket, direction, packet, now, wall);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        (**self).handle_timeout(now);
+    }
+
+    fn poll_output(&mut self) -> Option<Output> {
+        (**self).poll_output()
+    }
+
+    fn poll_timeout(&self) -> Option<(Instant, Wakeup)> {
+        (**self).poll_timeout()
+    }
+
+    fn upkeep(&mut self, wall: UnixTime) {
+        (**self).upkeep(wall);
+    }
+
+    fn gauges(&mut self, each: &mut dyn FnMut(&'static str, u64)) {
+        (**self).gauges(each);
+    }
+
+    fn release_all(&mut self) {
+        (**self).release_all();
+    }
+
+    fn close(&mut self) {
+        (**self).close();
+    }
+}
+
 impl Engine for Proxy<SqliteStore> {
     fn handle_packet(
         &mut self,
