@@ -66,7 +66,7 @@ pub(crate) const LAYERS: [Layer; 11] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
-        adapter_modules: &["src/sqlite"],
+        adapter_modules: &["src/sqlite", "src/admin"],
         ..Layer::new(STORE, "crates/tandem-store", Kind::Core, &[WIRE])
     },
     Layer::new(ENGINE, "crates/tandem-engine", Kind::Core, &[STORE, WIRE]),

@@ -19,7 +19,10 @@ pub(crate) use lab::{
     DemoArgs, DownArgs, LabCommand, LinkArgs, LinkSpecArgs, ReportArgs, RunArgs, ShellArgs, UpArgs,
 };
 pub(crate) use status::StatusArgs;
-pub(crate) use store::StoreCommand;
+pub(crate) use store::{
+    ExportFormat, PurgeChoice, StoreCommand, StoreExportArgs, StoreImportArgs, StoreLsArgs,
+    StorePurgeArgs, StoreShowArgs,
+};
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -67,6 +70,8 @@ pub(crate) enum Command {
     Keygen(KeygenArgs),
     Status(StatusArgs),
     /// Look into a proxy's store of certificates, fill it, copy it, empty it
+    ///
+    /// A store keeps the certificates that passed, by their SHA-256, and which chains to expect from which server.
     #[command(subcommand)]
     Store(StoreCommand),
     Estimate(EstimateArgs),

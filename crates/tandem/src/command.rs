@@ -1,8 +1,14 @@
 //! What each command does: thin calls into the crates that know how.
 
+mod daemon;
+mod estimate;
 mod keygen;
+mod status;
+mod store;
 
 use std::process::ExitCode;
+
+use tandem_io::config::Role;
 
 use crate::cli::Command;
 use crate::exit::Failure;
@@ -14,13 +20,14 @@ use crate::exit::Failure;
 pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
     match command {
-        Command::ClientSide(_) | Command::ServerSide(_) => {
-            Err(Failure::Usage("not yet".to_owned()))
-        }
+        Command::ClientSide(arguments) => daemon::run(Role::ClientSide, *arguments).map(done),
+        Command::ServerSide(arguments) => daemon::run(Role::ServerSide, *arguments).map(done),
         Command::Keygen(arguments) => keygen::run(&arguments).map(done),
-        Command::Status(_) => Err(Failure::Usage("not yet".to_owned())),
-        Command::Store(_) => Err(Failure::Usage("not yet".to_owned())),
-        Command::Estimate(_) => Err(Failure::Usage("not yet".to_owned())),
-        Command::Lab(_) => Err(Failure::Usage("not yet".to_owned())),
+        Command::Status(arguments) => status::run(&arguments).map(done),
+        Command::Store(command) => store::run(command).map(done),
+        Command::Estimate(arguments) => estimate::run(&arguments).map(done),
+        Command::Lab(_) => Err(Failure::Usage(
+            "the lab is not part of this build".to_owned(),
+        )),
     }
 }

@@ -15,6 +15,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use tandem_estimate::EstimateError;
+use tandem_io::IoError;
+use tandem_store::{StoreError, Warning};
+
 /// How a run of the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -42,6 +46,21 @@ pub(crate) enum Failure {
     /// The operating system gave no random bytes.
     #[error("no random bytes from the operating system: {0}")]
     Random(String),
+    /// The proxy, or asking one.
+    #[error(transparent)]
+    Proxy(#[from] IoError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A capture.
+    #[error("{}: {source}", path.display())]
+    Capture {
+        path: PathBuf,
+        source: EstimateError,
+    },
+    /// A capture was read in part; its figures are out already.
+    #[error("{}: read in part only: {damage}", path.display())]
+    DamagedCapture { path: PathBuf, damage: String },
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -63,17 +82,85 @@ fn exit_of(failure: &Failure) -> Exit {
         Failure::Usage(_) | Failure::Shown => Exit::Usage,
         Failure::File { source, .. } => exit_of_file(source),
         Failure::Random(_) => Exit::RunTime,
-        Failure::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-        Failure::Output(_) => Exit::RunTime,
+        Failure::Output(source) => exit_of_output(source),
+        Failure::Proxy(error) => match error {
+            IoError::Setting { .. }
+            | IoError::ConfigSyntax { .. }
+            | IoError::NoSuchInterface { .. } => Exit::Usage,
+            IoError::ConfigFile { source, .. } | IoError::KeyFile { source, .. } => {
+                exit_of_file(source)
+            }
+            IoError::MissingCapability { .. }
+            | IoError::MissingTool { .. }
+            | IoError::MissingKernelFeature { .. }
+            | IoError::NoPacketQueue { .. } => Exit::Privilege,
+            IoError::QueueBusy { .. }
+            | IoError::AdminBusy { .. }
+            | IoError::AlreadyRunning { .. }
+            | IoError::NoMarkLeft => Exit::Busy,
+            IoError::Firewall { .. }
+            | IoError::Queue { .. }
+            | IoError::Admin { .. }
+            | IoError::System { .. }
+            | IoError::Status { .. } => Exit::RunTime,
+        },
+        Failure::Store(error) => match error {
+            StoreError::NotADigest { .. }
+            | StoreError::NotAHostName { .. }
+            | StoreError::NotADirectory { .. }
+            | StoreError::NoStore { .. }
+            | StoreError::NotFound { .. }
+            | StoreError::Ambiguous { .. } => Exit::Usage,
+            StoreError::Malformed { .. } => Exit::Damaged,
+            StoreError::InUse { .. } => Exit::Busy,
+            StoreError::Unusable(warning) => exit_of_store(warning),
+            StoreError::Output(source) => exit_of_output(source),
+            StoreError::Unreadable { .. } | StoreError::NotWritten { .. } => Exit::RunTime,
+            _ => Exit::RunTime,
+        },
+        Failure::Capture { source, .. } => match source {
+            EstimateError::Empty
+            | EstimateError::NotACapture { .. }
+            | EstimateError::OtherFormat { .. } => Exit::Damaged,
+            EstimateError::Read(source) => exit_of_file(source),
+        },
+        Failure::DamagedCapture { .. } => Exit::Damaged,
+    }
+}
+
+/// A store that cannot be changed, by what its warning says.
+fn exit_of_store(warning: &Warning) -> Exit {
+    match warning {
+        Warning::InUse { .. } => Exit::Busy,
+        Warning::Corrupt { .. }
+        | Warning::CorruptEntries { .. }
+        | Warning::NewerSchema { .. }
+        | Warning::NotOurs { .. } => Exit::Damaged,
+        Warning::Unwritable { .. }
+        | Warning::Migrated { .. }
+        | Warning::OpenDirectory { .. }
+        | Warning::WriteFailed { .. }
+        | Warning::WriteRecovered { .. }
+        | Warning::GaveUp { .. } => Exit::RunTime,
+        _ => Exit::RunTime,
+    }
+}
+
+/// A reader that goes away has what it wanted.
+fn exit_of_output(error: &io::Error) -> Exit {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Exit::Done,
+        _ => Exit::RunTime,
     }
 }
 
 /// A file that was named wrongly is a matter of usage, one that may not be touched of privilege.
 fn exit_of_file(error: &io::Error) -> Exit {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
-            Exit::Usage
-        }
+        io::ErrorKind::NotFound
+        | io::ErrorKind::AlreadyExists
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::NotADirectory => Exit::Usage,
         io::ErrorKind::PermissionDenied => Exit::Privilege,
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Exit::Damaged,
         _ => Exit::RunTime,
@@ -96,4 +183,298 @@ pub(crate) fn report(outcome: Result<ExitCode, Failure>) -> ExitCode {
 /// A message in one line, whatever a library put into it.
 fn one_line(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io_error(kind: io::ErrorKind) -> io::Error {
+        io::Error::from(kind)
+    }
+
+    fn other() -> io::Error {
+        io_error(io::ErrorKind::Other)
+    }
+
+    fn text() -> String {
+        "text".to_owned()
+    }
+
+    fn path() -> PathBuf {
+        PathBuf::from("/a/path")
+    }
+
+    fn address() -> std::net::SocketAddr {
+        ([127, 0, 0, 1], 9470).into()
+    }
+
+    #[test]
+    fn the_codes_are_those_that_are_documented() {
+        let page = include_str!("../../../docs/exit-codes.md");
+        let rows: Vec<(u8, &str)> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
+            .filter_map(|(code, rest)| Some((code.parse().ok()?, rest.split(" | ").next()?)))
+            .collect();
+        let codes = [
+            (Exit::Done, "done"),
+            (Exit::RunTime, "failed at run time"),
+            (Exit::Usage, "usage or configuration"),
+            (Exit::Privilege, "missing privilege or kernel feature"),
+            (Exit::Busy, "in use"),
+            (Exit::Damaged, "damaged input"),
+        ];
+        assert_eq!(rows, codes.map(|(exit, means)| (exit as u8, means)));
+    }
+
+    #[test]
+    fn failures_of_the_program_itself_have_these_codes() {
+        let file = |kind| Failure::file(&path(), io_error(kind));
+        let table = [
+            (Failure::Usage(text()), Exit::Usage),
+            (Failure::Shown, Exit::Usage),
+            (Failure::Random(text()), Exit::RunTime),
+            (
+                Failure::DamagedCapture {
+                    path: path(),
+                    damage: text(),
+                },
+                Exit::Damaged,
+            ),
+            (file(io::ErrorKind::NotFound), Exit::Usage),
+            (file(io::ErrorKind::AlreadyExists), Exit::Usage),
+            (file(io::ErrorKind::IsADirectory), Exit::Usage),
+            (file(io::ErrorKind::PermissionDenied), Exit::Privilege),
+            (file(io::ErrorKind::UnexpectedEof), Exit::Damaged),
+            (file(io::ErrorKind::StorageFull), Exit::RunTime),
+            (
+                Failure::Output(io_error(io::ErrorKind::BrokenPipe)),
+                Exit::Done,
+            ),
+            (
+                Failure::Output(io_error(io::ErrorKind::StorageFull)),
+                Exit::RunTime,
+            ),
+        ];
+        for (failure, expected) in table {
+            assert_eq!(exit_of(&failure), expected, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn failures_of_a_proxy_have_these_codes() {
+        let table = [
+            (
+                IoError::Setting {
+                    name: "link",
+                    problem: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                IoError::ConfigFile {
+                    path: path(),
+                    source: io_error(io::ErrorKind::NotFound),
+                },
+                Exit::Usage,
+            ),
+            (
+                IoError::ConfigSyntax {
+                    path: path(),
+                    line: 1,
+                    problem: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                IoError::KeyFile {
+                    path: path(),
+                    source: io_error(io::ErrorKind::PermissionDenied),
+                },
+                Exit::Privilege,
+            ),
+            (IoError::NoSuchInterface { link: text() }, Exit::Usage),
+            (
+                IoError::MissingCapability { missing: text() },
+                Exit::Privilege,
+            ),
+            (
+                IoError::MissingTool {
+                    program: text(),
+                    package: "iptables",
+                },
+                Exit::Privilege,
+            ),
+            (
+                IoError::MissingKernelFeature {
+                    program: text(),
+                    feature: "NFQUEUE",
+                    kernel_option: "CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
+                    reason: text(),
+                },
+                Exit::Privilege,
+            ),
+            (IoError::NoPacketQueue { source: other() }, Exit::Privilege),
+            (IoError::QueueBusy { queue: 1 }, Exit::Busy),
+            (IoError::AdminBusy { address: address() }, Exit::Busy),
+            (
+                IoError::AlreadyRunning {
+                    role: "client-side",
+                    link: text(),
+                },
+                Exit::Busy,
+            ),
+            (IoError::NoMarkLeft, Exit::Busy),
+            (
+                IoError::Firewall {
+                    program: text(),
+                    reason: text(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                IoError::Queue {
+                    doing: "reading",
+                    source: other(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                IoError::Admin {
+                    address: address(),
+                    source: other(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                IoError::System {
+                    doing: "reading",
+                    source: other(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                IoError::Status {
+                    address: address(),
+                    reason: text(),
+                },
+                Exit::RunTime,
+            ),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Proxy(error)), expected);
+        }
+    }
+
+    #[test]
+    fn failures_of_a_store_have_these_codes() {
+        let in_use = || Warning::InUse {
+            path: path(),
+            process: Some(1),
+        };
+        let corrupt = Warning::Corrupt {
+            path: path(),
+            reason: text(),
+            moved_to: path(),
+        };
+        let unwritable = Warning::Unwritable {
+            path: path(),
+            reason: text(),
+        };
+        let table = [
+            (StoreError::NotADigest { text: text() }, Exit::Usage),
+            (StoreError::NotAHostName { text: text() }, Exit::Usage),
+            (StoreError::NotADirectory { path: path() }, Exit::Usage),
+            (StoreError::NoStore { path: path() }, Exit::Usage),
+            (StoreError::NotFound { prefix: text() }, Exit::Usage),
+            (
+                StoreError::Ambiguous {
+                    prefix: text(),
+                    count: 2,
+                },
+                Exit::Usage,
+            ),
+            (
+                StoreError::Malformed {
+                    path: path(),
+                    place: tandem_store::Place::Line(1),
+                    reason: text(),
+                },
+                Exit::Damaged,
+            ),
+            (
+                StoreError::Unreadable {
+                    path: path(),
+                    reason: text(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                StoreError::InUse {
+                    path: path(),
+                    process: None,
+                },
+                Exit::Busy,
+            ),
+            (StoreError::Unusable(in_use()), Exit::Busy),
+            (StoreError::Unusable(corrupt), Exit::Damaged),
+            (
+                StoreError::Unusable(Warning::NotOurs { path: path() }),
+                Exit::Damaged,
+            ),
+            (StoreError::Unusable(unwritable), Exit::RunTime),
+            (
+                StoreError::NotWritten {
+                    path: path(),
+                    reason: text(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                StoreError::Output(io_error(io::ErrorKind::BrokenPipe)),
+                Exit::Done,
+            ),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Store(error)), expected);
+        }
+    }
+
+    #[test]
+    fn failures_of_an_estimate_have_these_codes() {
+        let table = [
+            (EstimateError::Empty, Exit::Damaged),
+            (
+                EstimateError::NotACapture { found: vec![0; 4] },
+                Exit::Damaged,
+            ),
+            (
+                EstimateError::OtherFormat {
+                    name: "a",
+                    remedy: "b",
+                },
+                Exit::Damaged,
+            ),
+            (
+                EstimateError::Read(io_error(io::ErrorKind::IsADirectory)),
+                Exit::Usage,
+            ),
+            (EstimateError::Read(other()), Exit::RunTime),
+        ];
+        for (source, expected) in table {
+            assert_eq!(
+                exit_of(&Failure::Capture {
+                    path: path(),
+                    source
+                }),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(one_line("two\n  lines "), "two lines");
+    }
 }

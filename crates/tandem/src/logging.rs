@@ -5,6 +5,7 @@
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::Failure;
 
@@ -17,6 +18,11 @@ const DEFAULT_FILTER: &str = "info";
 /// [`Failure::Usage`] for a filter or format that is none.
 pub(crate) fn start(filter: Option<&str>, format: Option<&str>) -> Result<(), Failure> {
     let filter = filter.unwrap_or(DEFAULT_FILTER);
+    if let Some(part) = filter.split(',').find(|part| !is_directive(part)) {
+        return Err(Failure::Usage(format!(
+            "log: {part:?} is no level; there are error, warn, info, debug, trace and off"
+        )));
+    }
     let parsed = EnvFilter::builder().parse(filter).map_err(|error| {
         Failure::Usage(format!(
             "log: {filter:?} is no filter ({error}); try `info` or `info,tandem_packet=debug`"
@@ -36,4 +42,27 @@ pub(crate) fn start(filter: Option<&str>, format: Option<&str>) -> Result<(), Fa
         }
     };
     started.map_err(|error| Failure::Usage(format!("log: {error}")))
+}
+
+/// Whether this is a level, or one for a module. The filter itself takes a misspelt level for a module's name, and then
+/// logs nothing.
+fn is_directive(part: &str) -> bool {
+    // An empty text parses as a level, too.
+    let is_level = !part.trim().is_empty() && part.trim().parse::<LevelFilter>().is_ok();
+    is_level || part.contains(['=', '['])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_level_is_no_directive() {
+        for good in ["info", "WARN", "off", "tandem_packet=debug", " debug"] {
+            assert!(is_directive(good), "{good}");
+        }
+        for bad in ["debgu", "tandem_packet", ""] {
+            assert!(!is_directive(bad), "{bad}");
+        }
+    }
 }

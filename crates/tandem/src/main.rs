@@ -11,6 +11,7 @@ mod cli;
 mod command;
 mod exit;
 mod logging;
+mod moment;
 mod output;
 
 use std::process::ExitCode;

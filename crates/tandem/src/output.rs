@@ -18,3 +18,13 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .and_then(|()| out.flush())
         .map_err(Failure::Output)
 }
+
+/// Writes a result as JSON, for programs.
+///
+/// # Errors
+/// [`Failure::Output`] if standard output takes no more.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text =
+        serde_json::to_string_pretty(value).map_err(|error| Failure::Output(error.into()))?;
+    print(&text)
+}

@@ -16,15 +16,15 @@ Examples:
   What would be saved, in bytes, and in seconds on a link of 64 kbit/s
     tandem estimate capture.pcap --link-rate 64000")]
 pub(crate) struct EstimateArgs {
-    /// Capture file
-    #[arg(value_name = "FILE", required = true)]
+    /// Capture file; `-` reads standard input
+    #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
     /// One JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Rate of your link in bits per second: the saving is then given in seconds too
+    /// Rate of your link in bits per second; the saving is then given in seconds too
     #[arg(long, value_name = "BPS")]
     pub(crate) link_rate: Option<u64>,
 }

@@ -23,19 +23,23 @@ impl Ran {
         }
     }
 
-    /// Asserts that the run failed with `code`, wrote no result, and said why in one line; gives that line.
+    /// Asserts that the run failed with `code`, wrote no result, and said why in one line, the last one; gives that line.
+    /// Warnings in the log may stand before it.
     #[track_caller]
     pub fn failed_with(&self, code: i32) -> &str {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert_eq!(self.stdout, "", "a failure has no result");
-        let line = self.stderr.trim_end();
+        let (log, said): (Vec<&str>, Vec<&str>) = self
+            .stderr
+            .lines()
+            .partition(|line| line.contains(" WARN "));
         assert_eq!(
-            line.lines().count(),
+            said.len(),
             1,
-            "one line says what to do: {:?}",
-            self.stderr
+            "one line says what to do: {said:?} after {log:?}"
         );
-        line.strip_prefix("tandem: ")
+        said[0]
+            .strip_prefix("tandem: ")
             .expect("the line names the program")
     }
 
