@@ -7,10 +7,11 @@ use tandem_engine::{StoreSource, expected_chains, thesis};
 use tandem_link::mark::{self, MAX_HINTS};
 use tandem_link::{FlowId, Key};
 use tandem_store::{Site, Store};
-use tandem_wire::{Edit, Seq, TcpFlags, TcpPacket};
+use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
+use crate::acks::AckFilter;
 use crate::config::WireFormat;
-use crate::output::{Direction, Event, GiveUp, Owed, Verdict};
+use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::paws;
 use crate::proxy::{Context, Keep, Toward};
 use crate::reader::{Origin, Reader, Rebuilt};
@@ -45,6 +46,7 @@ pub(crate) struct Agreed {
     template: Vec<u8>,
     /// Whether the far side still has to be told of a miss.
     missed: bool,
+    acks: AckFilter,
 }
 
 /// What the far side is told beside the hello.
@@ -152,6 +154,7 @@ impl ClientSide {
             newest: packet.timestamps().map_or(0, |timestamps| timestamps.value),
             template: Vec::new(),
             missed: false,
+            acks: AckFilter::default(),
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => owed.settle(Verdict::Accept, cx.out),
@@ -165,6 +168,30 @@ impl ClientSide {
         }
         *self = Self::Agreed(agreed);
         Keep::Flow
+    }
+
+    /// When an ACK that waits has to go.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Asked { .. } => None,
+            Self::Agreed(agreed) => agreed.acks.deadline(),
+        }
+    }
+
+    /// Lets go what has waited long enough.
+    pub(crate) fn expire(&mut self, now: Instant, out: &mut Outbox) {
+        match self {
+            Self::Asked { .. } => {}
+            Self::Agreed(agreed) => agreed.acks.expire(now, out),
+        }
+    }
+
+    /// Lets go what waits.
+    pub(crate) fn release(&mut self, out: &mut Outbox) {
+        match self {
+            Self::Asked { .. } => {}
+            Self::Agreed(agreed) => agreed.acks.release(out),
+        }
     }
 
     /// Bytes of memory in use, about.
@@ -192,6 +219,7 @@ impl Agreed {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) -> Keep {
+        self.acks.next(packet, cx.out);
         self.template.clear();
         self.template
             .extend_from_slice(&packet.bytes()[..packet.header_len()]);
@@ -236,7 +264,10 @@ impl Agreed {
                 Verdict::Accept
             }
         };
-        owed.settle(verdict, cx.out);
+        match verdict {
+            Verdict::Accept => self.acks.pass(owed, packet, cx.ack_time(), cx.out),
+            Verdict::Replace(_) | Verdict::Drop | Verdict::Leave => owed.settle(verdict, cx.out),
+        }
         Keep::Flow
     }
 

@@ -53,6 +53,9 @@ pub struct Limits {
     /// usual stacks: a held flight is never the reason of a retransmission. More helps servers that compute for long
     /// between two messages; less costs savings where they do.
     pub hold_time: Duration,
+    /// Longest that a pure ACK is held, for the next segment to say it again. Default 40 ms, what Linux's own delayed
+    /// acknowledgements wait at least; RFC 9293 (section 3.8.6.3) allows 500. 0: none is held.
+    pub ack_time: Duration,
     /// Most flows that are followed. Default 16,384. Past it the oldest is given up.
     pub flows: usize,
     /// Most bytes that all flows together may buffer. Default 64 MiB. Past it the oldest flow is given up.
@@ -69,6 +72,7 @@ impl Default for Limits {
             hold_segments: 64,
             hold_bytes: 32_768,
             hold_time: Duration::from_millis(200),
+            ack_time: Duration::from_millis(40),
             flows: 16_384,
             memory: 64 << 20,
             flow_lifetime: Duration::from_secs(300),

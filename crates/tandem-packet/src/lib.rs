@@ -7,6 +7,7 @@
 //! in doubt, a packet is accepted as it is.
 #![forbid(unsafe_code)]
 
+mod acks;
 mod client_side;
 mod config;
 mod output;

@@ -52,7 +52,7 @@ pub enum Output {
 /// Why the engine wants to be called at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wakeup {
-    /// A held flight has waited long enough and is let go.
+    /// A held flight or ACK has waited long enough and is let go.
     HoldExpires,
     /// A flow has lived long enough to be forgotten.
     FlowExpires,
@@ -115,6 +115,8 @@ pub enum Event {
         /// Payload bytes that crossed in its place.
         sent: u64,
     },
+    /// A pure ACK that the next segment said again did not cross the link.
+    AckAbsorbed,
     /// Segments repeated too early for the far side's answer to be here were absorbed.
     RepeatAbsorbed,
     /// A rewritten flight was sent again.
@@ -164,6 +166,7 @@ impl Event {
             Event::NothingHeld => "hellos_nothing_held",
             Event::HoldReleased(_) => "hold_released_bytes",
             Event::FlightWritten { .. } => "flights_written",
+            Event::AckAbsorbed => "acks_absorbed",
             Event::RepeatAbsorbed => "repeats_absorbed",
             Event::FlightRepeated => "flights_repeated",
             Event::OriginalsSent(_) => "originals_sent_bytes",
@@ -190,6 +193,7 @@ impl Event {
             | Event::HintSent
             | Event::NothingHeld
             | Event::FlightWritten { .. }
+            | Event::AckAbsorbed
             | Event::RepeatAbsorbed
             | Event::FlightRepeated
             | Event::MissSent

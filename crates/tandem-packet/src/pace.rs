@@ -18,6 +18,8 @@ const MOST: Duration = Duration::from_secs(20);
 pub(crate) struct Pace {
     syn_acks: [Option<(Instant, u32)>; 2],
     acknowledged: Option<Instant>,
+    /// Nothing more is to be learned from this connection.
+    settled: bool,
     round_trip: Option<Duration>,
     nanos_per_byte: u64,
 }
@@ -40,6 +42,8 @@ impl Pace {
     pub(crate) fn arrived(&mut self, packet: &TcpPacket<'_>, now: Instant) {
         let Some(acknowledged) = self.acknowledged else {
             self.acknowledged = Some(now);
+            // A hello that is itself the first acknowledgement has nothing before it to measure a gap from.
+            self.settled = !packet.payload().is_empty();
             let echo = packet.timestamps().map_or(0, |timestamps| timestamps.echo);
             self.round_trip = self
                 .syn_acks
@@ -49,7 +53,8 @@ impl Pace {
                 .map(|(sent, _)| now.saturating_since(sent));
             return;
         };
-        if self.nanos_per_byte == 0 && !packet.payload().is_empty() {
+        if !self.settled && !packet.payload().is_empty() {
+            self.settled = true;
             let gap = now.saturating_since(acknowledged);
             self.nanos_per_byte = gap.as_nanos() as u64 / packet.bytes().len() as u64;
         }

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tandem_link::Key;
 use tandem_store::Store;
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 
 use crate::client_side::ClientSide;
-use crate::config::{Config, Limits, Role};
+use crate::config::{Config, Limits, Role, WireFormat};
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
 use crate::server_side::ServerSide;
 use crate::table::{FlowKey, FlowTable};
@@ -88,6 +89,14 @@ pub(crate) struct Context<'a, S> {
 }
 
 impl<S> Context<'_, S> {
+    /// Now, and how long a pure ACK may wait. The thesis's format leaves acknowledgements alone.
+    pub(crate) fn ack_time(&self) -> (Instant, Duration) {
+        match self.config.wire {
+            WireFormat::Safe => (self.now, self.config.limits.ack_time),
+            WireFormat::Mcveety(_) => (self.now, Duration::ZERO),
+        }
+    }
+
     /// From here on the flow goes as it is.
     pub(crate) fn give_up(&mut self, owed: Owed, why: GiveUp) -> Keep {
         self.give_up_with(owed, why, |_| {})
@@ -274,8 +283,12 @@ impl<S: Store> Proxy<S> {
         {
             self.holds.pop_first();
             if let Some(flow) = self.flows.get(&key) {
-                flow.deadline = None;
-                flow.release(&mut self.out);
+                match &mut flow.side {
+                    Side::Client(side) => side.expire(now, &mut self.out),
+                    Side::Server(side) => side.expire(now, &self.config.limits, &mut self.out),
+                }
+                flow.deadline = flow.side.deadline(&self.config.limits);
+                self.holds.extend(flow.deadline.map(|at| (at, key)));
             }
         }
     }
@@ -352,7 +365,7 @@ impl Flow {
 
     fn release(&mut self, out: &mut Outbox) {
         match &mut self.side {
-            Side::Client(_) => {}
+            Side::Client(side) => side.release(out),
             Side::Server(side) => side.release(out),
         }
     }
@@ -361,7 +374,7 @@ impl Flow {
 impl Side {
     fn deadline(&self, limits: &Limits) -> Option<Instant> {
         match self {
-            Side::Client(_) => None,
+            Side::Client(side) => side.deadline(),
             Side::Server(side) => side.deadline(limits),
         }
     }

@@ -8,6 +8,7 @@ use tandem_link::{FlowId, mark};
 use tandem_store::{Site, Store};
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
+use crate::acks::AckFilter;
 use crate::config::{Limits, WireFormat};
 use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
@@ -38,6 +39,7 @@ pub(crate) struct Agreed {
     pace: Pace,
     watch: Watch,
     writer: Writer,
+    acks: AckFilter,
 }
 
 impl ServerSide {
@@ -144,6 +146,7 @@ impl ServerSide {
             pace: Pace::default(),
             watch: Watch::new(id),
             writer: Writer::default(),
+            acks: AckFilter::default(),
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => {
@@ -164,19 +167,42 @@ impl ServerSide {
         Keep::Flow
     }
 
-    /// When a held flight has to be let go.
+    /// When a held flight or ACK has to be let go.
     pub(crate) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         match self {
             Self::Asked { .. } => None,
-            Self::Agreed(agreed) => agreed.writer.deadline(limits),
+            Self::Agreed(agreed) => {
+                let waiting = [agreed.writer.deadline(limits), agreed.acks.deadline()];
+                waiting.into_iter().flatten().min()
+            }
         }
     }
 
-    /// Lets a held flight go.
+    /// Lets go what has waited long enough.
+    pub(crate) fn expire(&mut self, now: Instant, limits: &Limits, out: &mut Outbox) {
+        match self {
+            Self::Asked { .. } => {}
+            Self::Agreed(agreed) => {
+                agreed.acks.expire(now, out);
+                if agreed
+                    .writer
+                    .deadline(limits)
+                    .is_some_and(|deadline| deadline <= now)
+                {
+                    agreed.writer.release(out);
+                }
+            }
+        }
+    }
+
+    /// Lets go what waits.
     pub(crate) fn release(&mut self, out: &mut Outbox) {
         match self {
             Self::Asked { .. } => {}
-            Self::Agreed(agreed) => agreed.writer.release(out),
+            Self::Agreed(agreed) => {
+                agreed.acks.release(out);
+                agreed.writer.release(out);
+            }
         }
     }
 
@@ -287,7 +313,12 @@ impl Agreed {
                 WireFormat::Safe => self.answer(owed, packet, cx),
             };
         }
+        self.acks.next(packet, cx.out);
         let seen = self.watch.packet(Toward::Client, packet);
+        if packet.payload().is_empty() && matches!(seen, Progress::Going) {
+            self.acks.pass(owed, packet, cx.ack_time(), cx.out);
+            return Keep::Flow;
+        }
         if self.writer.is_at_rest() && !matches!(seen, Progress::Going) {
             return self.settle(owed, Verdict::Accept, seen, cx);
         }

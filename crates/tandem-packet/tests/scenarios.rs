@@ -58,3 +58,34 @@ fn a_client_side_proxy_that_dies_after_its_hint_costs_a_round_trip() {
     assert_eq!(proxy(&world, SERVER_SIDE).count("originals_sent_bytes"), 1);
     assert!(world.client().counters().paws_dropped > 0);
 }
+
+/// Packets that crossed the link in a warm handshake on it, up and down, and when the answer had arrived.
+fn crossings(ack_time: Duration) -> (u64, u64, Duration) {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    scenario.link = support::iridium();
+    let conversation = scenario.conversation.clone();
+    for proxy in [&mut scenario.client_side, &mut scenario.server_side] {
+        let role = proxy.as_ref().map(|proxy| proxy.role());
+        let mut config = support::config(role.expect("both are there"), WireFormat::Safe);
+        config.limits.ack_time = ack_time;
+        *proxy = Some(support::ProxyElement::new(
+            config,
+            support::store_with(&conversation.chain),
+        ));
+    }
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    let link: &tandem_netsim::Link = world.element(1).expect("the link stands there");
+    let counters = link.counters();
+    let took = world.now().saturating_since(tandem_wire::Instant::ZERO);
+    (counters.up.packets, counters.down.packets, took)
+}
+
+#[test]
+fn an_acknowledgement_that_the_next_segment_says_again_does_not_cross() {
+    let (up, down, took) = crossings(Duration::from_millis(40));
+    let (all_up, all_down, without) = crossings(Duration::ZERO);
+    assert!(up + 2 <= all_up, "{up} of {all_up} packets up");
+    assert!(down < all_down, "{down} of {all_down} packets down");
+    assert!(took < without, "{took:?} against {without:?}");
+}

@@ -65,6 +65,10 @@ impl ProxyElement {
         self.queued.len()
     }
 
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
     fn link_port(&self) -> Port {
         match self.role {
             Role::ClientSide => Port::Right,
