@@ -15,7 +15,7 @@ struct Folder(TempDir);
 
 impl Folder {
     fn new() -> Self {
-        let folder = Self(tempfile::tempdir().unwrap());
+        let folder = Self(tempfile::tempdir().expect("a place for temporary files"));
         folder.write("key", &"0123456789abcdef".repeat(4));
         folder
     }
@@ -25,11 +25,14 @@ impl Folder {
     }
 
     fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
+        self.path(name)
+            .to_str()
+            .expect("temporary paths are UTF-8")
+            .to_owned()
     }
 
     fn write(&self, name: &str, contents: &str) {
-        fs::write(self.path(name), contents).unwrap();
+        fs::write(self.path(name), contents).expect("a writable temporary folder");
     }
 
     /// A client side with this key file, on an interface that every machine has.

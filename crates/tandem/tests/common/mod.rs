@@ -1,17 +1,16 @@
 //! Running the built program, for the tests of the command line.
 
-// Each test binary uses a part of this.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::ffi::OsStr;
 use std::process::{Command, Output, Stdio};
 
 /// A run of the program that has ended.
 #[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ran {
@@ -26,7 +25,7 @@ impl Ran {
     /// Asserts that the run failed with `code`, wrote no result, and said why in one line, the last one; gives that line.
     /// Warnings in the log may stand before it.
     #[track_caller]
-    pub fn failed_with(&self, code: i32) -> &str {
+    pub(crate) fn failed_with(&self, code: i32) -> &str {
         assert_eq!(self.code, Some(code), "{self:?}");
         assert_eq!(self.stdout, "", "a failure has no result");
         let (log, said): (Vec<&str>, Vec<&str>) = self
@@ -45,14 +44,14 @@ impl Ran {
 
     /// Asserts that the run ended well; gives what it wrote.
     #[track_caller]
-    pub fn succeeded(&self) -> &str {
+    pub(crate) fn succeeded(&self) -> &str {
         assert_eq!(self.code, Some(0), "{self:?}");
         &self.stdout
     }
 }
 
 /// The program with these arguments, without what a terminal or a shell would add.
-pub fn tandem<A: AsRef<OsStr>>(arguments: &[A]) -> Command {
+pub(crate) fn tandem<A: AsRef<OsStr>>(arguments: &[A]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tandem"));
     command.args(arguments);
     plain(&mut command);
@@ -60,7 +59,7 @@ pub fn tandem<A: AsRef<OsStr>>(arguments: &[A]) -> Command {
 }
 
 /// The program as a user without privileges: by itself where the tests have none, through `setpriv` where they are root's.
-pub fn unprivileged(arguments: &[&str]) -> Command {
+pub(crate) fn unprivileged(arguments: &[&str]) -> Command {
     if !is_root() {
         return tandem(arguments);
     }
@@ -72,7 +71,7 @@ pub fn unprivileged(arguments: &[&str]) -> Command {
 }
 
 /// Runs a program to its end.
-pub fn run(command: &mut Command) -> Ran {
+pub(crate) fn run(command: &mut Command) -> Ran {
     Ran::new(
         command
             .stdin(Stdio::null())
@@ -88,7 +87,7 @@ fn plain(command: &mut Command) {
 }
 
 /// Whether the tests run as root: the owner of this process's own entry in `/proc`.
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
 }
