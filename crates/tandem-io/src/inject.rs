@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, SockaddrIn6, sendto,
     setsockopt, socket, sockopt,
@@ -40,7 +41,9 @@ pub(crate) enum InjectError {
 pub(crate) struct Injector {
     to_link: Pair,
     from_link: Pair,
+    link: LinkName,
     link_index: u32,
+    mark: u32,
 }
 
 #[derive(Debug)]
@@ -68,7 +71,9 @@ impl Injector {
         Ok(Self {
             to_link: Pair::open(Routing::By(link), mark)?,
             from_link: Pair::open(Routing::AsRouted, mark)?,
+            link: link.clone(),
             link_index,
+            mark,
         })
     }
 
@@ -76,39 +81,38 @@ impl Injector {
     ///
     /// # Errors
     /// It could not be sent; nothing else is affected.
-    pub(crate) fn send(&self, direction: Direction, packet: &[u8]) -> Result<(), InjectError> {
-        let pair = match direction {
-            Direction::ToLink => &self.to_link,
-            Direction::FromLink => &self.from_link,
-        };
-        let sent = match destination(packet).ok_or(InjectError::NotIp)? {
-            Destination::V4(address) => {
-                let address = SockaddrIn::from(SocketAddrV4::new(address, 0));
-                sendto(
-                    pair.v4.as_raw_fd(),
-                    packet,
-                    &address,
-                    MsgFlags::MSG_DONTWAIT,
-                )
+    pub(crate) fn send(&mut self, direction: Direction, packet: &[u8]) -> Result<(), InjectError> {
+        match direction {
+            Direction::FromLink => self.from_link.send(packet, self.link_index),
+            Direction::ToLink => {
+                match self.to_link.send(packet, self.link_index) {
+                    Err(InjectError::Refused(
+                        Errno::ENODEV | Errno::ENXIO | Errno::ENETUNREACH,
+                    )) if self.follow() => self.to_link.send(packet, self.link_index),
+                    other => other,
+                }
             }
-            Destination::V6(address) => {
-                let Some(socket) = &pair.v6 else {
-                    return Err(InjectError::Refused(Errno::EAFNOSUPPORT));
-                };
-                // A link-local address is known on one interface only, and packets that cross the link know that one.
-                let scope = if address.is_unicast_link_local() {
-                    self.link_index
-                } else {
-                    0
-                };
-                let address = SockaddrIn6::from(SocketAddrV6::new(address, 0, 0, scope));
-                sendto(socket.as_raw_fd(), packet, &address, MsgFlags::MSG_DONTWAIT)
+        }
+    }
+
+    /// Binds to the interface that has the link's name by now: tunnels and modems come and go. `false` if it is still the same, or
+    /// there is none.
+    fn follow(&mut self) -> bool {
+        match if_nametoindex(self.link.as_str()) {
+            Ok(index) if index != self.link_index => {
+                match Pair::open(Routing::By(&self.link), self.mark) {
+                    Ok(pair) => {
+                        self.to_link = pair;
+                        self.link_index = index;
+                        true
+                    }
+                    Err(error) => {
+                        tracing::debug!("the link is back, but {error}");
+                        false
+                    }
+                }
             }
-        };
-        match sent {
-            Ok(_) => Ok(()),
-            Err(Errno::EMSGSIZE) => Err(InjectError::TooLong),
-            Err(errno) => Err(InjectError::Refused(errno)),
+            Ok(_) | Err(_) => false,
         }
     }
 }
@@ -123,6 +127,34 @@ impl Pair {
             Err(errno) => return Err(IoError::system("opening a raw IPv6 socket", errno)),
         };
         Ok(Self { v4, v6 })
+    }
+
+    fn send(&self, packet: &[u8], link_index: u32) -> Result<(), InjectError> {
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let sent = match destination(packet).ok_or(InjectError::NotIp)? {
+            Destination::V4(address) => {
+                let address = SockaddrIn::from(SocketAddrV4::new(address, 0));
+                sendto(self.v4.as_raw_fd(), packet, &address, flags)
+            }
+            Destination::V6(address) => {
+                let Some(socket) = &self.v6 else {
+                    return Err(InjectError::Refused(Errno::EAFNOSUPPORT));
+                };
+                // A link-local address is known on one interface only, and packets that cross the link know that one.
+                let scope = if address.is_unicast_link_local() {
+                    link_index
+                } else {
+                    0
+                };
+                let address = SockaddrIn6::from(SocketAddrV6::new(address, 0, 0, scope));
+                sendto(socket.as_raw_fd(), packet, &address, flags)
+            }
+        };
+        match sent {
+            Ok(_) => Ok(()),
+            Err(Errno::EMSGSIZE) => Err(InjectError::TooLong),
+            Err(errno) => Err(InjectError::Refused(errno)),
+        }
     }
 }
 

@@ -536,6 +536,41 @@ fn packets_that_wait_at_the_end_are_let_go() {
 }
 
 #[test]
+fn packets_that_the_engine_forgets_are_let_go() {
+    if !can_run("packets_that_the_engine_forgets_are_let_go") {
+        return;
+    }
+    let net = Gateway::new();
+    let settings = format!("{SETTINGS}hold-ms = 0\n");
+    let daemon = Daemon::start(&net.gateway, "client-side", "keep-all", &settings);
+    let echo = Echo::start(&net.server, SERVER[0], PORT);
+    let _stream = connect(&net.client, echo.address);
+    assert!(status(&net.gateway, 9470).counters["tickets_overdue"] > 0);
+    assert_eq!(daemon.end(Signal::SIGTERM).code, Some(0));
+}
+
+#[test]
+fn a_link_that_goes_and_comes_back_is_followed() {
+    if !can_run("a_link_that_goes_and_comes_back_is_followed") {
+        return;
+    }
+    let net = Gateway::new();
+    let daemon = Daemon::start(&net.gateway, "client-side", "inject-all", SETTINGS);
+    net.gateway.run("ip link del lnk0");
+    wire((&net.gateway, "lnk0"), (&net.server, "s0"), 2);
+    net.server.run("ip route add default via 10.2.0.1");
+    net.server.run("ip -6 route add default via fd00:2::1");
+    for address in SERVER {
+        let echo = Echo::start(&net.server, address, PORT);
+        exchange(&mut connect(&net.client, echo.address), 10_000);
+    }
+    let counters = status(&net.gateway, 9470).counters;
+    assert!(counters["injected_bytes"] >= 40_000, "{counters:?}");
+    assert_eq!(counters["inject_refused"], 0, "{counters:?}");
+    assert_eq!(daemon.end(Signal::SIGTERM).code, Some(0));
+}
+
+#[test]
 fn an_overflow_fails_open_and_is_counted_to_the_packet() {
     if !can_run("an_overflow_fails_open_and_is_counted_to_the_packet") {
         return;
