@@ -7,6 +7,7 @@
 
 mod bans;
 mod finding;
+mod fuzz;
 mod heads;
 mod layers;
 mod rust_text;
@@ -30,6 +31,7 @@ Checks:
   bans      cores touch no clock, files, threads, environment; unsafe code stays in adapters
   heads     every Rust file opens with a `//!` head
   size      a Rust file of more than 800 lines without its tests gives a reason
+  fuzz      each fuzzed function has a target and a corpus
   spelling  no common misspelling, no doubled word
   all       all of them";
 
@@ -39,7 +41,7 @@ struct Check {
     run: fn(&Tree) -> Result<Vec<Finding>, String>,
 }
 
-const CHECKS: [Check; 5] = [
+const CHECKS: [Check; 6] = [
     Check {
         name: "layers",
         run: layers::check,
@@ -55,6 +57,10 @@ const CHECKS: [Check; 5] = [
     Check {
         name: "size",
         run: size::check,
+    },
+    Check {
+        name: "fuzz",
+        run: fuzz::check,
     },
     Check {
         name: "spelling",

@@ -25,7 +25,9 @@ pub(crate) fn run(role: Role, arguments: DaemonArgs) -> Result<(), Failure> {
     if dry_run {
         // A dry run finds fault with the settings as the start would: that is what it is asked for.
         match config.mode {
-            Mode::Packet => drop(config.key.load()?),
+            Mode::Packet => {
+                let _key = config.key.load()?;
+            }
             Mode::PassThrough => {}
         }
         return output::print(&daemon::dry_run(&config)?);
