@@ -1,0 +1,83 @@
+//! What the caller may choose: the link whose time is told, and how much memory a capture may cost.
+//!
+//! Defaults suit a laptop and a capture of any size; nothing here changes what a figure means.
+
+use std::num::NonZeroU64;
+
+/// A link's rate in bits per second. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BitRate(NonZeroU64);
+
+impl BitRate {
+    /// The rate, unless it is zero.
+    #[must_use]
+    pub const fn from_bits_per_second(rate: u64) -> Option<Self> {
+        match NonZeroU64::new(rate) {
+            Some(rate) => Some(Self(rate)),
+            None => None,
+        }
+    }
+
+    /// Bits per second.
+    #[must_use]
+    pub const fn bits_per_second(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Seconds that `bytes` take on the link, without headers, loss and round trips.
+    #[must_use]
+    pub fn seconds(self, bytes: u64) -> f64 {
+        bytes as f64 * 8.0 / self.0.get() as f64
+    }
+}
+
+/// Bounds on memory. Each is a number that may be lowered to nearly nothing: figures then get coarser, and the damage list
+/// says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections tracked at once. Default 65,536, as many as one address has ports. Finished ones are forgotten first, then
+    /// the oldest.
+    pub connections: usize,
+    /// Bytes held for one direction of one connection; also the longest handshake message that is read. Default 1 MiB: the
+    /// largest certificate chains in use stay below 256 KiB.
+    pub direction_bytes: usize,
+    /// Bytes held for all connections. Default 128 MiB. Beyond it the oldest unfinished connections are given up.
+    pub total_bytes: usize,
+    /// Sites told apart. Default 16,384; further ones share one row.
+    pub sites: usize,
+    /// Chains in the simulated store. Default 262,144 (about 20 MB); further ones are not learned.
+    pub chains: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 65_536,
+            direction_bytes: 1024 * 1024,
+            total_bytes: 128 * 1024 * 1024,
+            sites: 16_384,
+            chains: 262_144,
+        }
+    }
+}
+
+/// How to read a capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The link to tell seconds for. Default: none, and no seconds are told.
+    pub link_rate: Option<BitRate>,
+    /// Bounds on memory.
+    pub limits: Limits,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_follow_from_the_rate() {
+        let iridium = BitRate::from_bits_per_second(2_400).expect("the test's own input");
+        assert!((iridium.seconds(3_000) - 10.0).abs() < 1e-9);
+        assert_eq!(BitRate::from_bits_per_second(0), None);
+    }
+}

@@ -1,0 +1,1 @@
+//! Texts that are hard to fit.

@@ -1,0 +1,475 @@
+//! One handshake, record by record, both sides, until each side's Finished.
+//!
+//! Not a TLS endpoint: nothing is verified, nothing decrypted. `definitions.md` says what is counted; this file is where that is
+//! decided. Invariants: memory is bounded by the limit given (an unfinished message for each side) and by small constants; every
+//! record byte that is counted goes to the tally exactly once.
+//!
+//! ```text
+//! TLS <= 1.2   Clear --CCS--> Changed --first handshake record--> Over
+//! TLS 1.3      Clear --------------------encrypted records------> Over
+//! ```
+//!
+//! RFC 5246, section 7.3 (the flights); RFC 8446, sections 2 and 4.1.2 to 4.2.10, appendix D.4 (CCS in TLS 1.3).
+
+mod encrypted;
+mod hello;
+
+use std::net::SocketAddr;
+
+use tandem_store::{ChainId, HostName, Site};
+use tandem_wire::Seq;
+use tandem_wire::tls::record::HEADER_LEN;
+use tandem_wire::tls::{
+    CertificateList, ContentType, HandshakeType, ProtocolVersion, RecordHeader,
+};
+
+use crate::ledger::ChainMemory;
+use crate::messages::{Messages, whole_len};
+use crate::opening::{Dialogue, Role};
+use crate::tally::{Part, Tally};
+use encrypted::EncryptedFlights;
+use hello::{ClientFacts, ServerFacts};
+
+pub(crate) use encrypted::Flight;
+
+const ALERT_WARNING: u8 = 1;
+const ALERT_CLOSE_NOTIFY: u8 = 0;
+
+/// How far one side is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Handshake messages are in clear.
+    Clear,
+    /// ChangeCipherSpec was seen: the next handshake record is Finished.
+    Changed,
+    /// Finished was seen.
+    Finished,
+    /// The rest is not read.
+    Stopped(Stop),
+}
+
+/// Why a side is not read to its Finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stop {
+    /// A fatal alert or a close in clear, or an encrypted alert instead of Finished.
+    Alert,
+    /// The other side answers with something that is not TLS.
+    NoTls,
+    /// Bytes that break TLS's syntax.
+    BrokenTls,
+    /// A message larger than is held.
+    TooLarge,
+}
+
+/// One record of one side, at its place in the stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    pub(crate) header: RecordHeader,
+    pub(crate) fragment: &'a [u8],
+    /// Sequence number behind the record.
+    pub(crate) end: Seq,
+    /// Bytes of this side's stream up to the record's end.
+    pub(crate) stream_end: u64,
+    /// What the sender had received, by the segment that made the record whole.
+    pub(crate) ack: Option<Seq>,
+}
+
+/// The server's chain, where it is in clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ServerChain {
+    /// Contents of the `certificate_list`: lengths and certificates.
+    pub(crate) list_bytes: u64,
+    /// DER bytes alone.
+    pub(crate) der_bytes: u64,
+    /// Whether a store that learned from this capture held it already.
+    pub(crate) known: bool,
+    /// Bytes of the server's stream up to the end of the record that ends the message.
+    pub(crate) ends_at: u64,
+}
+
+/// How a handshake ended, as far as the capture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Both Finished were seen.
+    Completed,
+    /// One side could not be read to its Finished.
+    Stopped(Stop),
+    /// The capture, or what of it could be read, ends before.
+    Unfinished,
+}
+
+/// All that was found of a handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) site: Site,
+    pub(crate) version: Option<ProtocolVersion>,
+    pub(crate) dialogue: Option<Dialogue>,
+    pub(crate) old_hello: bool,
+    pub(crate) ending: Ending,
+    pub(crate) is_opaque: bool,
+    pub(crate) is_resumed: bool,
+    pub(crate) is_one_sided: bool,
+    pub(crate) tally: Tally,
+    pub(crate) chain: Option<ServerChain>,
+    pub(crate) client_certificate: bool,
+    pub(crate) client_der_bytes: u64,
+    /// DER bytes in further Certificate messages of the server, which a handshake should not have.
+    pub(crate) other_der_bytes: u64,
+    /// The server's encrypted flight, where the version has one.
+    pub(crate) server_flight: Flight,
+}
+
+/// A handshake that is going on.
+#[derive(Debug)]
+pub(crate) struct Session {
+    site: Site,
+    dialogue: Option<Dialogue>,
+    old_hello: bool,
+    tally: Tally,
+    client: Side,
+    server: Side,
+    client_facts: Option<ClientFacts>,
+    server_facts: ServerFacts,
+    client_key_exchange: bool,
+    full_handshake: bool,
+    server_changed: bool,
+    chain: Option<ServerChain>,
+    client_der_bytes: u64,
+    client_certificate: bool,
+    other_der_bytes: u64,
+    flights: EncryptedFlights,
+}
+
+#[derive(Debug)]
+struct Side {
+    phase: Phase,
+    messages: Messages,
+    seen: bool,
+}
+
+impl Default for Side {
+    fn default() -> Self {
+        Self {
+            phase: Phase::Clear,
+            messages: Messages::default(),
+            seen: false,
+        }
+    }
+}
+
+impl Session {
+    /// A handshake with this server, of which nothing was read yet.
+    pub(crate) fn new(server: SocketAddr, dialogue: Option<Dialogue>) -> Self {
+        Self {
+            site: Site::Address(server),
+            dialogue,
+            old_hello: false,
+            tally: Tally::default(),
+            client: Side::default(),
+            server: Side::default(),
+            client_facts: None,
+            server_facts: ServerFacts::default(),
+            client_key_exchange: false,
+            full_handshake: false,
+            server_changed: false,
+            chain: None,
+            client_der_bytes: 0,
+            client_certificate: false,
+            other_der_bytes: 0,
+            flights: EncryptedFlights::default(),
+        }
+    }
+
+    /// The client began with a hello of `len` bytes in SSL 2.0's format.
+    pub(crate) fn take_old_hello(&mut self, len: usize) {
+        self.old_hello = true;
+        self.client.seen = true;
+        self.tally.file(Part::OldHello, len);
+    }
+
+    /// Whether it follows a plain-text dialogue.
+    pub(crate) fn has_dialogue(&self) -> bool {
+        self.dialogue.is_some()
+    }
+
+    /// Whether an endpoint ended it, so that the other side has nothing to add.
+    pub(crate) fn has_failed(&self) -> bool {
+        [&self.client, &self.server]
+            .into_iter()
+            .any(|side| matches!(side.phase, Phase::Stopped(Stop::Alert | Stop::NoTls)))
+    }
+
+    /// Whether this side is read to its end, or cannot be.
+    pub(crate) fn is_over(&self, role: Role) -> bool {
+        match self.side(role).phase {
+            Phase::Clear | Phase::Changed => false,
+            Phase::Finished | Phase::Stopped(_) => true,
+        }
+    }
+
+    /// Bytes held.
+    pub(crate) fn held(&self) -> usize {
+        self.client.messages.held() + self.server.messages.held()
+    }
+
+    /// Reads no more of this side. The first reason stays.
+    pub(crate) fn stop(&mut self, role: Role, reason: Stop) {
+        let side = self.side_mut(role);
+        side.seen = true;
+        match side.phase {
+            Phase::Clear | Phase::Changed => side.phase = Phase::Stopped(reason),
+            Phase::Finished | Phase::Stopped(_) => {}
+        }
+    }
+
+    /// Reads one record.
+    pub(crate) fn take(
+        &mut self,
+        role: Role,
+        record: Record<'_>,
+        limit: usize,
+        memory: &mut ChainMemory,
+    ) {
+        self.side_mut(role).seen = true;
+        match (self.side(role).phase, record.header.content_type) {
+            (Phase::Clear, ContentType::Handshake) => self.take_clear(role, record, limit, memory),
+            (Phase::Clear | Phase::Changed, ContentType::ChangeCipherSpec) => {
+                self.take_change(role, record)
+            }
+            (Phase::Clear | Phase::Changed, ContentType::Alert) => self.take_alert(role, record),
+            (Phase::Changed, ContentType::Handshake) => {
+                self.file(Part::EncryptedFinished, record);
+                self.side_mut(role).phase = Phase::Finished;
+            }
+            (Phase::Clear | Phase::Changed, ContentType::ApplicationData) => {
+                self.take_encrypted(role, record)
+            }
+            (Phase::Clear | Phase::Changed, ContentType::Heartbeat)
+            | (Phase::Finished | Phase::Stopped(_), _) => {}
+        }
+    }
+
+    fn take_clear(
+        &mut self,
+        role: Role,
+        record: Record<'_>,
+        limit: usize,
+        memory: &mut ChainMemory,
+    ) {
+        self.tally.file(Part::RecordHeader, HEADER_LEN);
+        let mut messages = std::mem::take(&mut self.side_mut(role).messages);
+        let pushed = messages.push(record.fragment, limit, |message_type, body| {
+            self.tally
+                .file(Part::Message(role, message_type), whole_len(body));
+            self.take_message(role, HandshakeType(message_type), body, record, memory);
+        });
+        self.side_mut(role).messages = messages;
+        if pushed.is_err() {
+            self.stop(role, Stop::TooLarge);
+        }
+    }
+
+    fn take_message(
+        &mut self,
+        role: Role,
+        message_type: HandshakeType,
+        body: &[u8],
+        record: Record<'_>,
+        memory: &mut ChainMemory,
+    ) {
+        match (role, message_type) {
+            (Role::Client, HandshakeType::CLIENT_HELLO) => self.take_client_hello(body),
+            (Role::Server, HandshakeType::SERVER_HELLO | HandshakeType::HELLO_RETRY_REQUEST) => {
+                self.take_server_hello(message_type, body, record);
+            }
+            (_, HandshakeType::CERTIFICATE) => self.take_certificates(role, body, record, memory),
+            // An abbreviated handshake has neither.
+            (
+                Role::Server,
+                HandshakeType::SERVER_KEY_EXCHANGE | HandshakeType::SERVER_HELLO_DONE,
+            ) => {
+                self.full_handshake = true;
+            }
+            (Role::Client, HandshakeType::CLIENT_KEY_EXCHANGE) => self.client_key_exchange = true,
+            _ => {}
+        }
+    }
+
+    fn take_client_hello(&mut self, body: &[u8]) {
+        match ClientFacts::of(body) {
+            // The second hello after a HelloRetryRequest names the same server (RFC 8446, section 4.1.2).
+            Some(facts) => {
+                if let Some(name) = facts
+                    .server_name
+                    .as_deref()
+                    .and_then(|name| HostName::new(name).ok())
+                {
+                    self.site = Site::Name(name);
+                }
+                self.client_facts = Some(facts);
+            }
+            None => self.stop(Role::Client, Stop::BrokenTls),
+        }
+    }
+
+    fn take_server_hello(&mut self, message_type: HandshakeType, body: &[u8], record: Record<'_>) {
+        let Some(facts) = ServerFacts::of(message_type, body) else {
+            self.stop(Role::Server, Stop::BrokenTls);
+            return;
+        };
+        self.server_facts = facts;
+        if facts.is_final && facts.is_opaque {
+            self.flights.server_hello(record.end, record.ack);
+        }
+    }
+
+    fn take_certificates(
+        &mut self,
+        role: Role,
+        body: &[u8],
+        record: Record<'_>,
+        memory: &mut ChainMemory,
+    ) {
+        let Ok(list) = CertificateList::parse(body) else {
+            self.stop(role, Stop::BrokenTls);
+            return;
+        };
+        let der_bytes: u64 = list.iter().map(|item| item.der.len() as u64).sum();
+        match role {
+            Role::Client => {
+                self.client_der_bytes += der_bytes;
+                self.client_certificate |= der_bytes > 0;
+            }
+            Role::Server => {
+                self.full_handshake = true;
+                if self.chain.is_some() {
+                    self.other_der_bytes += der_bytes;
+                    return;
+                }
+                let contents = body.get(list.range()).unwrap_or_default();
+                let known = memory.learn(&self.site, ChainId::of_list_contents(contents));
+                self.chain = Some(ServerChain {
+                    list_bytes: contents.len() as u64,
+                    der_bytes,
+                    known,
+                    ends_at: record.stream_end,
+                });
+            }
+        }
+    }
+
+    fn take_change(&mut self, role: Role, record: Record<'_>) {
+        self.file(Part::ChangeCipherSpec, record);
+        let early = role == Role::Client
+            && self.server_facts.version.is_none()
+            && !self.client_key_exchange
+            && self
+                .client_facts
+                .as_ref()
+                .is_some_and(|facts| facts.early_data);
+        // TLS 1.3 sends it for the sake of middleboxes; it means nothing there.
+        if self.server_facts.is_opaque || early {
+            return;
+        }
+        if role == Role::Server {
+            self.server_changed = true;
+        }
+        self.side_mut(role).phase = Phase::Changed;
+    }
+
+    fn take_alert(&mut self, role: Role, record: Record<'_>) {
+        // A warning does not end a handshake (an unknown server name is one); anything else does, so does an encrypted one.
+        let goes_on = matches!(record.fragment, &[ALERT_WARNING, description] if description != ALERT_CLOSE_NOTIFY);
+        if !goes_on {
+            self.stop(role, Stop::Alert);
+        }
+    }
+
+    fn take_encrypted(&mut self, role: Role, record: Record<'_>) {
+        if self.server_facts.version.is_some() && !self.server_facts.is_opaque {
+            self.stop(role, Stop::BrokenTls);
+            return;
+        }
+        let early_data = self
+            .client_facts
+            .as_ref()
+            .is_some_and(|facts| facts.early_data);
+        if self.flights.take(role, record, early_data) {
+            self.side_mut(role).phase = Phase::Finished;
+        }
+        if self.flights.server_is_over() {
+            self.side_mut(Role::Server).phase = Phase::Finished;
+        }
+    }
+
+    fn file(&mut self, part: Part, record: Record<'_>) {
+        self.tally.file(Part::RecordHeader, HEADER_LEN);
+        self.tally.file(part, record.fragment.len());
+    }
+
+    /// All that was found, and the end of it.
+    pub(crate) fn finish(mut self) -> Summary {
+        for side in [&self.client, &self.server] {
+            if side.messages.held() > 0 {
+                self.tally.file(Part::Incomplete, side.messages.held());
+            }
+        }
+        let (client_flight, server_flight) =
+            (self.flights.client_flight(), self.flights.server_flight());
+        client_flight.file(Role::Client, &mut self.tally);
+        server_flight.file(Role::Server, &mut self.tally);
+        let opaque = self.server_facts.is_opaque;
+        Summary {
+            ending: self.ending(client_flight),
+            is_resumed: if opaque {
+                self.server_facts.pre_shared_key
+            } else {
+                self.server_changed && !self.full_handshake
+            },
+            is_opaque: opaque,
+            is_one_sided: !(self.client.seen && self.server.seen),
+            site: self.site,
+            version: self.server_facts.version,
+            dialogue: self.dialogue,
+            old_hello: self.old_hello,
+            tally: self.tally,
+            chain: self.chain,
+            client_certificate: self.client_certificate,
+            client_der_bytes: self.client_der_bytes,
+            other_der_bytes: self.other_der_bytes,
+            server_flight,
+        }
+    }
+
+    fn ending(&self, client_flight: Flight) -> Ending {
+        let stop = [&self.client, &self.server]
+            .into_iter()
+            .find_map(|side| match side.phase {
+                Phase::Stopped(reason) => Some(reason),
+                Phase::Clear | Phase::Changed | Phase::Finished => None,
+            });
+        match (stop, self.client.phase, self.server.phase) {
+            (Some(reason), ..) => Ending::Stopped(reason),
+            (None, Phase::Finished, Phase::Finished) => Ending::Completed,
+            // Nobody but the client says where the server's encrypted flight ends, and it did.
+            (None, ..) if self.server_facts.is_opaque && client_flight.records > 0 => {
+                Ending::Completed
+            }
+            (None, ..) => Ending::Unfinished,
+        }
+    }
+
+    fn side(&self, role: Role) -> &Side {
+        match role {
+            Role::Client => &self.client,
+            Role::Server => &self.server,
+        }
+    }
+
+    fn side_mut(&mut self, role: Role) -> &mut Side {
+        match role {
+            Role::Client => &mut self.client,
+            Role::Server => &mut self.server,
+        }
+    }
+}

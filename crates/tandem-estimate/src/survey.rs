@@ -1,0 +1,140 @@
+//! One pass over a capture: each frame is counted, and its TCP segment, if it has one, is read.
+//!
+//! Not the framing and not the handshakes; this file only connects them and counts what lies between. Invariant: each
+//! frame is counted under exactly one fate.
+
+use std::collections::BTreeMap;
+
+use tandem_wire::PacketError;
+
+use crate::capture::{Frame, Sink};
+use crate::damage::{Damage, DamageLog};
+use crate::datagram::{self, Beside};
+use crate::ledger::Ledger;
+use crate::link_type::{self, NoPacket};
+use crate::options::Options;
+use crate::report::{CaptureFacts, Report};
+use crate::segment;
+use crate::tracker::Tracker;
+
+/// Bytes of the input between two calls of the progress function.
+const PROGRESS_STEP: u64 = 1024 * 1024;
+
+/// The pass.
+pub(crate) struct Survey<'p> {
+    options: Options,
+    progress: &'p mut dyn FnMut(u64),
+    told: u64,
+    facts: CaptureFacts,
+    tracker: Tracker,
+    ledger: Ledger,
+    scratch: Vec<u8>,
+    unread_links: BTreeMap<u16, u64>,
+    cut: u64,
+    fragments: u64,
+    malformed: u64,
+}
+
+impl<'p> Survey<'p> {
+    /// A pass of which nothing is done.
+    pub(crate) fn new(options: Options, progress: &'p mut dyn FnMut(u64)) -> Self {
+        Self {
+            tracker: Tracker::new(options.limits),
+            ledger: Ledger::new(&options.limits),
+            options,
+            progress,
+            told: 0,
+            facts: CaptureFacts::default(),
+            scratch: Vec::new(),
+            unread_links: BTreeMap::new(),
+            cut: 0,
+            fragments: 0,
+            malformed: 0,
+        }
+    }
+
+    /// The end of the capture, `raw_bytes` read.
+    pub(crate) fn finish(mut self, raw_bytes: u64, damage: &mut DamageLog) -> Report {
+        (self.progress)(raw_bytes);
+        self.tracker.finish(&mut self.ledger);
+        self.facts.connections = self.tracker.connections();
+        self.facts.connections_already_open = self.tracker.already_open();
+        if let (Some(first), Some(last)) =
+            (self.facts.first_unix_micros, self.facts.last_unix_micros)
+        {
+            self.facts.seconds = last.saturating_sub(first) as f64 / 1e6;
+        }
+        for (&number, &packets) in &self.unread_links {
+            damage.counted(packets, |packets| Damage::LinkType {
+                number,
+                name: link_type::name(number),
+                packets,
+            });
+        }
+        damage.counted(self.cut, |packets| Damage::SnapLength { packets });
+        damage.counted(self.fragments, |packets| Damage::Fragments { packets });
+        damage.counted(self.malformed, |packets| Damage::Malformed { packets });
+        self.ledger.into_report(self.facts, &self.options, damage)
+    }
+
+    fn packet(&mut self, packet: &[u8], original_len: usize) {
+        // What the IP header says is the packet's length, unless offload or a cut made it say nothing.
+        let declared = segment::declared_len(packet).filter(|&len| len > 0);
+        self.facts.ip_bytes += declared.unwrap_or(original_len).min(original_len) as u64;
+        match segment::parse(packet, &mut self.scratch) {
+            Ok(segment) => {
+                self.facts.tcp_packets += 1;
+                self.facts.tcp_payload_bytes += segment.payload_len as u64;
+                self.cut += u64::from(segment.is_cut());
+                self.tracker.take(&segment, &mut self.ledger);
+            }
+            Err(PacketError::NotTcp) => match datagram::look(packet) {
+                Some(Beside::QuicInitial) => self.facts.quic_initial_datagrams += 1,
+                Some(Beside::DtlsClientHello) => self.facts.dtls_client_hello_datagrams += 1,
+                None => {}
+            },
+            Err(PacketError::Fragment) => self.fragments += 1,
+            Err(PacketError::Truncated) => self.cut += 1,
+            // Left alone by the proxies too.
+            Err(
+                PacketError::NotIp
+                | PacketError::UnknownExtensionHeader
+                | PacketError::SourceRouted,
+            ) => {}
+            Err(
+                PacketError::BadHeader
+                | PacketError::BadOptions
+                | PacketError::TooLong
+                | PacketError::OptionsLength
+                | PacketError::MixedFamilies,
+            ) => self.malformed += 1,
+        }
+    }
+}
+
+impl Sink for Survey<'_> {
+    fn frame(&mut self, frame: Frame<'_>, raw_bytes: u64) {
+        if raw_bytes - self.told.min(raw_bytes) >= PROGRESS_STEP {
+            self.told = raw_bytes;
+            (self.progress)(raw_bytes);
+        }
+        self.facts.frames += 1;
+        if let Some(micros) = frame.micros {
+            let (first, last) = (
+                &mut self.facts.first_unix_micros,
+                &mut self.facts.last_unix_micros,
+            );
+            *first = Some(first.map_or(micros, |first| first.min(micros)));
+            *last = Some(last.map_or(micros, |last| last.max(micros)));
+        }
+        match link_type::ip_packet(frame.link_type, frame.data) {
+            Ok(packet) => {
+                let link_header_len = frame.data.len() - packet.len();
+                self.packet(packet, frame.original_len - link_header_len);
+            }
+            Err(NoPacket::NotIp) => {}
+            Err(NoPacket::Cut) => self.cut += 1,
+            Err(NoPacket::LinkType) => *self.unread_links.entry(frame.link_type).or_default() += 1,
+        }
+    }
+}
