@@ -52,6 +52,7 @@ bench:
 lab: build
 	@$(ENSURE) lab
 	for experiment in experiments/*.toml; do $(TANDEM) lab run "$$experiment" --out docs/results; done
+	$(TANDEM) lab report docs/results
 
 ## clean: what was built
 clean:
