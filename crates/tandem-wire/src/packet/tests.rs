@@ -81,7 +81,7 @@ fn fields_of_both_versions() {
     );
 }
 
-/// A segment of a public capture format's documentation kind: worked out by hand from RFC 1071 and RFC 9293.
+/// Sums worked out by hand from RFC 1071, section 1, and the header layouts of RFC 791 and RFC 9293.
 #[test]
 fn checksums_of_a_packet_worked_out_by_hand() {
     let mut repr = segment("10.0.0.1:1", "10.0.0.2:2", b"");
