@@ -97,6 +97,9 @@ impl Config {
             hold_time: settings
                 .hold_ms
                 .map_or(defaults.hold_time, Duration::from_millis),
+            ack_time: settings
+                .ack_hold_ms
+                .map_or(defaults.ack_time, Duration::from_millis),
             flows: at_least_one("max-flows", settings.max_flows)?.unwrap_or(defaults.flows),
             ..defaults
         };
@@ -151,12 +154,6 @@ fn wire(settings: &Settings) -> Result<WireFormat, IoError> {
             .mcveety_certificate
             .unwrap_or(defaults.compressed_certificate),
     };
-    if settings.mcveety_cii.is_some() {
-        return Err(IoError::setting(
-            "mcveety-cii",
-            "client certificates are not written as references yet; leave it out",
-        ));
-    }
     match settings.wire.as_deref() {
         None | Some("safe") if codes != defaults => Err(IoError::setting(
             "wire",

@@ -22,8 +22,6 @@ pub struct Settings {
     pub wire: Option<String>,
     /// Code point of the possession extension, with `mcveety`. Default 0x0099.
     pub mcveety_cpi: Option<u16>,
-    /// Code point of the intention extension, with `mcveety`. Default 0x009a.
-    pub mcveety_cii: Option<u16>,
     /// Handshake type of the compressed certificate, with `mcveety`. Default 0x99.
     pub mcveety_certificate: Option<u8>,
     /// The file of the key that the pair shares: 64 hex digits.
@@ -43,6 +41,8 @@ pub struct Settings {
     pub hold_bytes: Option<usize>,
     /// Milliseconds that an unfinished flight is held.
     pub hold_ms: Option<u64>,
+    /// Milliseconds that an acknowledgement waits for the next segment to say it again; 0: none waits.
+    pub ack_hold_ms: Option<u64>,
     /// Flows that are known at one time.
     pub max_flows: Option<usize>,
     /// Number of the packet queue. Default: derived from role and link.
@@ -63,7 +63,6 @@ const KEYS: [&str; 20] = [
     "mode",
     "wire",
     "mcveety-cpi",
-    "mcveety-cii",
     "mcveety-certificate",
     "key",
     "insecure-no-key",
@@ -73,6 +72,7 @@ const KEYS: [&str; 20] = [
     "hold-packets",
     "hold-bytes",
     "hold-ms",
+    "ack-hold-ms",
     "max-flows",
     "queue",
     "leave-mark",
@@ -131,7 +131,6 @@ impl Settings {
             mode: self.mode.or(below.mode),
             wire: self.wire.or(below.wire),
             mcveety_cpi: self.mcveety_cpi.or(below.mcveety_cpi),
-            mcveety_cii: self.mcveety_cii.or(below.mcveety_cii),
             mcveety_certificate: self.mcveety_certificate.or(below.mcveety_certificate),
             key: self.key.or(below.key),
             insecure_no_key: self.insecure_no_key.or(below.insecure_no_key),
@@ -141,6 +140,7 @@ impl Settings {
             hold_packets: self.hold_packets.or(below.hold_packets),
             hold_bytes: self.hold_bytes.or(below.hold_bytes),
             hold_ms: self.hold_ms.or(below.hold_ms),
+            ack_hold_ms: self.ack_hold_ms.or(below.ack_hold_ms),
             max_flows: self.max_flows.or(below.max_flows),
             queue: self.queue.or(below.queue),
             leave_mark: self.leave_mark.or(below.leave_mark),
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "\
-link = \"tun0\"\nmode = \"packet\"\nwire = \"mcveety\"\nmcveety-cpi = 0x0098\nmcveety-cii = 0x97\nmcveety-certificate = 0x98
+link = \"tun0\"\nmode = \"packet\"\nwire = \"mcveety\"\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
 key = \"/k\"\ninsecure-no-key = false\nports = [443, 8443]\nstore = \"/s\"\nadmin = \"none\"\nhold-packets = 1\nhold-bytes = 2
-hold-ms = 3\nmax-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\nlog = \"info\"\nlog-format = \"json\"\n";
+hold-ms = 3\nack-hold-ms = 9\nmax-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\nlog = \"info\"\nlog-format = \"json\"\n";
         for key in KEYS {
             assert!(text.contains(&format!("{key} = ")), "{key}");
         }

@@ -159,6 +159,10 @@ pub(crate) struct TuningArgs {
     #[arg(long, hide_short_help = true, value_name = "MS")]
     pub(crate) hold_ms: Option<u64>,
 
+    /// Milliseconds that an acknowledgement waits for the next segment to say it again; 0: none waits
+    #[arg(long, hide_short_help = true, value_name = "MS")]
+    pub(crate) ack_hold_ms: Option<u64>,
+
     /// Connections that are followed at a time; past it the oldest are let go, untouched
     #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) max_flows: Option<usize>,
@@ -178,10 +182,6 @@ pub(crate) struct TuningArgs {
     /// Number of the hello extension of `--wire mcveety` that lists what is held [default: 0x0099]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]
     pub(crate) mcveety_cpi: Option<u16>,
-
-    /// Number of the hello extension of `--wire mcveety` that announces client certificates [default: 0x009a]
-    #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]
-    pub(crate) mcveety_cii: Option<u16>,
 
     /// Number of the handshake message of `--wire mcveety` that replaces a certificate list [default: 0x99]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u8>)]

@@ -58,7 +58,6 @@ fn settings(arguments: DaemonArgs) -> Settings {
         mode,
         wire,
         mcveety_cpi: tuning.mcveety_cpi,
-        mcveety_cii: tuning.mcveety_cii,
         mcveety_certificate: tuning.mcveety_certificate,
         key,
         // A flag can only be given: not given, it leaves the word to the file.
@@ -69,6 +68,7 @@ fn settings(arguments: DaemonArgs) -> Settings {
         hold_packets: tuning.hold_packets,
         hold_bytes: tuning.hold_bytes,
         hold_ms: tuning.hold_ms,
+        ack_hold_ms: tuning.ack_hold_ms,
         max_flows: tuning.max_flows,
         queue: tuning.queue,
         leave_mark: tuning.leave_mark,
