@@ -1,0 +1,220 @@
+//! The lab's four hosts and what joins them.
+//!
+//! ```text
+//!   client ------------- client-side ============== server-side ------------- server
+//!   eth0    veth pair    lan0   link0  emulated link  link0  lan0   veth pair   eth0
+//!   10.77.1.2       10.77.1.1   10.77.2.1        10.77.2.2   10.77.3.1       10.77.3.2
+//!   fd77:1::2       fd77:1::1   fd77:2::1        fd77:2::2   fd77:3::1       fd77:3::2
+//! ```
+//!
+//! The gateways forward; every other setting of the kernel is left as it is, TCP's in particular. The link's two ends are TUN
+//! devices, whose descriptors the emulator reads and writes. All addresses exist inside the namespaces only.
+//!
+//! Invariant: when a [`Topology`] is dropped, nothing of it is left, unless it was told to stay.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use crate::error::LabError;
+use crate::lease::{self, Lease};
+use crate::netns::Namespace;
+use crate::tun;
+
+/// The link's device in both gateways: what the daemons are given as `--link`.
+pub const LINK_DEVICE: &str = "link0";
+
+/// One of the four hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// Where the client program runs.
+    Client,
+    /// The gateway at the client's end of the link.
+    ClientSide,
+    /// The gateway at the server's end of the link.
+    ServerSide,
+    /// Where the server program runs.
+    Server,
+}
+
+impl Host {
+    /// All four, from client to server.
+    pub const ALL: [Host; 4] = [
+        Host::Client,
+        Host::ClientSide,
+        Host::ServerSide,
+        Host::Server,
+    ];
+
+    /// What the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Host::Client => "client",
+            Host::ClientSide => "client-side",
+            Host::ServerSide => "server-side",
+            Host::Server => "server",
+        }
+    }
+
+    /// The host with this name.
+    ///
+    /// # Errors
+    /// `Usage`, with the names that there are.
+    pub fn by_name(name: &str) -> Result<Host, LabError> {
+        Host::ALL
+            .into_iter()
+            .find(|host| host.name() == name)
+            .ok_or_else(|| {
+                LabError::usage(
+                    format!("host {name}"),
+                    "the hosts are client, client-side, server-side, server",
+                )
+            })
+    }
+}
+
+/// Which family of addresses an experiment uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// The client's address.
+pub fn client_address(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(10, 77, 1, 2).into(),
+        Family::V6 => Ipv6Addr::new(0xfd77, 1, 0, 0, 0, 0, 0, 2).into(),
+    }
+}
+
+/// The server's address.
+pub fn server_address(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(10, 77, 3, 2).into(),
+        Family::V6 => Ipv6Addr::new(0xfd77, 3, 0, 0, 0, 0, 0, 2).into(),
+    }
+}
+
+/// Four hosts in namespaces of their own.
+#[derive(Debug)]
+pub struct Topology {
+    hosts: [Namespace; 4],
+    lease: Lease,
+}
+
+/// The descriptors of the link's two TUN devices.
+#[derive(Debug)]
+pub struct LinkEnds {
+    /// In the client-side gateway.
+    pub client_side: OwnedFd,
+    /// In the server-side gateway.
+    pub server_side: OwnedFd,
+}
+
+impl Topology {
+    /// Builds it under a name that is free.
+    ///
+    /// # Errors
+    /// `NotRoot`, `Kernel`, `ProgramMissing`, `Command`, `Io`; what was built by then is taken down again.
+    pub fn build(mtu: usize) -> Result<(Self, LinkEnds), LabError> {
+        Self::build_under(Lease::any()?, mtu)
+    }
+
+    pub(crate) fn build_under(lease: Lease, mtu: usize) -> Result<(Self, LinkEnds), LabError> {
+        let create = |host: Host| Namespace::create(&lease::namespace(lease.name(), host.name()));
+        let hosts = [
+            create(Host::Client)?,
+            create(Host::ClientSide)?,
+            create(Host::ServerSide)?,
+            create(Host::Server)?,
+        ];
+        let topology = Self { hosts, lease };
+        for (end, gateway) in [
+            (Host::Client, Host::ClientSide),
+            (Host::Server, Host::ServerSide),
+        ] {
+            crate::command::ip(&format!(
+                "link add eth0 netns {} type veth peer name lan0 netns {}",
+                topology.host(end).name(),
+                topology.host(gateway).name()
+            ))?;
+        }
+        let device = |host: Host| topology.host(host).run(|| tun::create(LINK_DEVICE));
+        let ends = LinkEnds {
+            client_side: device(Host::ClientSide)?,
+            server_side: device(Host::ServerSide)?,
+        };
+        for host in Host::ALL {
+            topology.host(host).ip_batch(&addressing(host, mtu))?;
+        }
+        for gateway in [Host::ClientSide, Host::ServerSide] {
+            topology.host(gateway).set("ipv4/ip_forward", "1")?;
+            topology
+                .host(gateway)
+                .set("ipv6/conf/all/forwarding", "1")?;
+        }
+        Ok((topology, ends))
+    }
+
+    /// The namespace of a host.
+    pub fn host(&self, host: Host) -> &Namespace {
+        match host {
+            Host::Client => &self.hosts[0],
+            Host::ClientSide => &self.hosts[1],
+            Host::ServerSide => &self.hosts[2],
+            Host::Server => &self.hosts[3],
+        }
+    }
+
+    /// A directory for this topology's files; it goes with the topology.
+    pub fn directory(&self) -> PathBuf {
+        self.lease.directory()
+    }
+
+    /// The kernel keeps what it learned of a destination (round trip, slow start threshold) and starts the next connection with
+    /// it. Forgetting it makes trials independent, so that no arm profits from another.
+    ///
+    /// # Errors
+    /// `Command`.
+    pub fn forget_tcp_metrics(&self) -> Result<(), LabError> {
+        self.host(Host::Client).ip("tcp_metrics flush all")?;
+        self.host(Host::Server).ip("tcp_metrics flush all")
+    }
+}
+
+/// What `ip` is told in each host. No duplicate address detection: the addresses are usable at once. The link's devices get no
+/// link-local address and no multicast, so that only what the endpoints send crosses the link.
+fn addressing(host: Host, mtu: usize) -> String {
+    let link = |near: u8, far: u8, network: u8| {
+        format!(
+            "link set {LINK_DEVICE} addrgenmode none\n\
+             link set {LINK_DEVICE} multicast off mtu {mtu} up\n\
+             addr add 10.77.2.{near} peer 10.77.2.{far} dev {LINK_DEVICE}\n\
+             addr add fd77:2::{near}/64 dev {LINK_DEVICE} nodad\n\
+             route add 10.77.{network}.0/24 via 10.77.2.{far}\n\
+             route add fd77:{network}::/64 dev {LINK_DEVICE}\n"
+        )
+    };
+    let lan = |device: &str, network: u8, own: u8| {
+        format!(
+            "link set {device} up\n\
+             addr add 10.77.{network}.{own}/24 dev {device}\n\
+             addr add fd77:{network}::{own}/64 dev {device} nodad\n"
+        )
+    };
+    let default_route = |network: u8| {
+        format!(
+            "route add default via 10.77.{network}.1\nroute add default via fd77:{network}::1\n"
+        )
+    };
+    match host {
+        Host::Client => lan("eth0", 1, 2) + &default_route(1),
+        Host::ClientSide => lan("lan0", 1, 1) + &link(1, 2, 3),
+        Host::ServerSide => lan("lan0", 3, 1) + &link(2, 1, 1),
+        Host::Server => lan("eth0", 3, 2) + &default_route(3),
+    }
+}
