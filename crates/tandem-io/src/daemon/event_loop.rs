@@ -29,6 +29,9 @@ use super::signals::Signals;
 /// Between two rounds of what is not urgent: what the store asks for.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Between two looks at the gauges while packets come; counting what is held takes a walk over the flows.
+const GAUGES_INTERVAL: Duration = Duration::from_millis(200);
+
 /// How much longer than the engine's own bound a packet may wait before it is let go over the engine's head.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
@@ -62,6 +65,8 @@ pub(super) struct EventLoop<E> {
     next_ticket: u64,
     start: StdInstant,
     next_upkeep: Instant,
+    /// When to show the gauges again; `None` while nothing happens that changes them.
+    next_gauges: Option<Instant>,
 }
 
 impl<E: Engine> EventLoop<E> {
@@ -83,6 +88,7 @@ impl<E: Engine> EventLoop<E> {
             next_ticket: 0,
             start: StdInstant::now(),
             next_upkeep: Instant::ZERO,
+            next_gauges: Some(Instant::ZERO),
         }
     }
 
@@ -199,6 +205,7 @@ impl<E: Engine> EventLoop<E> {
             bytes = packet.bytes.len(),
             "packet"
         );
+        self.next_gauges.get_or_insert(now + GAUGES_INTERVAL);
         self.waiting.insert(
             ticket,
             Waiting {
@@ -224,6 +231,10 @@ impl<E: Engine> EventLoop<E> {
             self.let_overdue_go(now, verdicts)?;
             self.engine.upkeep(wall());
             self.carry_out(verdicts)?;
+            self.next_gauges = Some(now);
+        }
+        if self.next_gauges.is_some_and(|at| at <= now) {
+            self.next_gauges = None;
             let Self {
                 engine, counting, ..
             } = self;
@@ -334,10 +345,11 @@ impl<E: Engine> EventLoop<E> {
 
     fn time_to_wait(&self) -> Duration {
         let now = self.now();
-        let next = match self.engine.poll_timeout() {
-            Some((at, _)) => at.min(self.next_upkeep),
-            None => self.next_upkeep,
-        };
+        let timeout = self.engine.poll_timeout().map(|(at, _)| at);
+        let next = [timeout, self.next_gauges]
+            .into_iter()
+            .flatten()
+            .fold(self.next_upkeep, Instant::min);
         next.saturating_since(now).max(LEAST_WAIT)
     }
 }
