@@ -2,9 +2,9 @@
 //!
 //! Is: holding one pure ACK per flow until the flow's next segment or a short time. Is not: an acknowledgement of our own;
 //! what reaches the far side was said by the endpoint. In a handshake nearly every pure ACK is followed within milliseconds by
-//! data that carry the same number: ACK and hello, ACK and key exchange. On 2,400 bit/s each costs 173 ms of the link.
+//! data that carry the same number: ACK and flight, ACK and key exchange. On 2,400 bit/s each costs 173 ms of the link.
 //!
-//! Invariants: a duplicate ACK, one with SACK blocks or any flag beside ACK is never held, for those say something by their
+//! Invariants: the ACK that completes TCP's own handshake is never held, for the server's timer waits for it; a duplicate ACK, one with SACK blocks or any flag beside ACK is never held, for those say something by their
 //! very being; no data wait for an ACK that is held.
 
 use std::time::Duration;
@@ -28,6 +28,14 @@ struct Held {
 }
 
 impl AckFilter {
+    /// For an endpoint whose SYN/ACK has acknowledged up to `ack`. The default is for one that has acknowledged nothing yet.
+    pub(crate) fn after(ack: Seq) -> Self {
+        Self {
+            held: None,
+            newest: Some(ack),
+        }
+    }
+
     /// The flow's next segment towards the link: what waits is said again by it, or goes first.
     pub(crate) fn next(&mut self, packet: &TcpPacket<'_>, out: &mut Outbox) {
         if !packet.flags().contains(TcpFlags::ACK) {
