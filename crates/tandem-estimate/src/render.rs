@@ -166,17 +166,21 @@ impl Page {
             2,
         );
         if report.certificate_bytes > 0 {
-            self.paragraph(
-                &format!(
-                    "{} of these bytes ({}) are certificates in clear: {}, {} different; {} are clients'",
-                    grouped(report.certificate_bytes),
-                    percent(report.certificate_bytes, report.handshake_bytes),
-                    plural(report.server_chains, "server chain"),
-                    grouped(report.distinct_server_chains),
-                    plural(report.client_certificate_bytes, "byte")
-                ),
-                2,
+            let mut certificates = format!(
+                "{} of these bytes ({}) are certificates in clear: {}, {} different",
+                grouped(report.certificate_bytes),
+                percent(report.certificate_bytes, report.handshake_bytes),
+                plural(report.server_chains, "server chain"),
+                grouped(report.distinct_server_chains)
             );
+            if report.client_certificate_bytes > 0 {
+                let _ = write!(
+                    certificates,
+                    "; {} are clients'",
+                    plural(report.client_certificate_bytes, "byte")
+                );
+            }
+            self.paragraph(&certificates, 2);
         }
     }
 
@@ -332,10 +336,10 @@ impl Page {
             let mut cells = share_row(Cell::text(&shortened(&row.site)), &row.share);
             if report.opaque_handshakes > 0 {
                 // The sign says that it is estimated.
-                cells.push(Cell::number(format!(
-                    "~{}",
-                    grouped(row.opt_in_saved_warm_bytes_estimated)
-                )));
+                cells.push(Cell::number(match row.opt_in_saved_warm_bytes_estimated {
+                    0 => "-".to_owned(),
+                    bytes => format!("~{}", grouped(bytes)),
+                }));
             }
             table.row(cells);
         }
@@ -435,7 +439,7 @@ fn share_table(first: &str, further: &[&str]) -> Table {
         "bytes",
         "certificates",
         "saved cold",
-        "warm",
+        "saved warm",
     ];
     Table::new(&[&columns, further].concat())
 }
