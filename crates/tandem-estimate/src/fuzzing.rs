@@ -4,6 +4,12 @@
 
 use crate::{Limits, Options, Outcome, estimate, render};
 
+/// A function that checks invariants on any input.
+pub type Check = fn(&[u8]);
+
+/// All checks of this crate by the name of their fuzz target.
+pub const CHECKS: [(&str, Check); 1] = [("estimate_capture", estimate_capture)];
+
 /// Estimates `data` as a capture with small limits, so that they are reached, and checks what holds for any input.
 ///
 /// # Panics
