@@ -210,7 +210,8 @@ impl<'a> Delta<'a> {
     /// [`DeltaError::Miss`] for the first reference that is not held, [`DeltaError::OutOfRange`] for a copy past the end.
     pub fn apply(&self, source: &mut impl Source) -> Result<Vec<u8>, DeltaError> {
         let mut out = Vec::with_capacity(self.length);
-        let mut last: Option<(Reference, Arc<[u8]>)> = None;
+        // Resolved once each: what a reference names may be much longer than what is copied out of it.
+        let mut resolved: Vec<(Reference, Arc<[u8]>)> = Vec::new();
         for instruction in &self.instructions {
             match *instruction {
                 Instruction::Add(bytes) => out.extend_from_slice(bytes),
@@ -219,14 +220,15 @@ impl<'a> Delta<'a> {
                     offset,
                     length,
                 } => {
-                    // A certificate list that is cut by record headers is copied in pieces: resolve it once.
-                    let object = match &last {
-                        Some((known, object)) if *known == reference => object,
-                        _ => {
+                    let known = resolved.iter().find(|(known, _)| *known == reference);
+                    let object = match known {
+                        Some((_, object)) => Arc::clone(object),
+                        None => {
                             let object = source
                                 .resolve(&reference)
                                 .ok_or(DeltaError::Miss(reference))?;
-                            &last.insert((reference, object)).1
+                            resolved.push((reference, Arc::clone(&object)));
+                            object
                         }
                     };
                     let range = offset..offset.saturating_add(length);
@@ -322,14 +324,35 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_a_reference_names_is_fetched_once_however_copies_alternate() {
+        struct Counting(usize);
+        impl Source for Counting {
+            fn resolve(&mut self, _: &Reference) -> Option<Arc<[u8]>> {
+                self.0 += 1;
+                Some(Arc::from([0; 8]))
+            }
+        }
+        let mut writer = DeltaWriter::new();
+        for _ in 0..100 {
+            writer.copy(Reference([1; 16]), 0, 1);
+            writer.copy(Reference([2; 16]), 0, 1);
+        }
+        let encoded = writer.finish();
+        let delta = Delta::parse(&encoded, 1_000).expect("our own encoding");
+        let mut source = Counting(0);
+        assert_eq!(delta.apply(&mut source), Ok(vec![0; 200]));
+        assert_eq!(source.0, 2);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(delta) = Delta::parse(&bytes, 4096) {
-                if let Ok(built) = delta.apply(&mut table()) {
-                    prop_assert_eq!(built.len(), delta.rebuilt_len());
-                    prop_assert!(built.len() <= 4096);
-                }
+            if let Ok(delta) = Delta::parse(&bytes, 4096)
+                && let Ok(built) = delta.apply(&mut table())
+            {
+                prop_assert_eq!(built.len(), delta.rebuilt_len());
+                prop_assert!(built.len() <= 4096);
             }
         }
 

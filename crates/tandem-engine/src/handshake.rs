@@ -161,26 +161,19 @@ impl Handshake {
             }
             ScanEnd::ChangeCipherSpec if who == Who::Server && resumed => self.pass(Pass::Resumed),
             ScanEnd::ChangeCipherSpec => {
-                // The record after ChangeCipherSpec is Finished, encrypted (RFC 5246, section 7.1).
-                let mut rest = stream.get(scan.consumed_records..).unwrap_or_default();
-                while let Ok(Some(header)) = parse_header(rest) {
-                    match (header.content_type, rest.get(header.record_len()..)) {
-                        (_, None) => return,
-                        (ContentType::ChangeCipherSpec, Some(next)) => rest = next,
-                        (ContentType::Handshake, Some(_)) => {
-                            side.finished = true;
-                            return;
-                        }
-                        (
-                            ContentType::Alert
-                            | ContentType::ApplicationData
-                            | ContentType::Heartbeat,
-                            Some(_),
-                        ) => break,
+                // One ChangeCipherSpec, and the next record is Finished, encrypted (RFC 5246, section 7.1).
+                let spec = stream.get(scan.consumed_records..).unwrap_or_default();
+                let after = match parse_header(spec) {
+                    Ok(Some(header)) => spec.get(header.record_len()..).unwrap_or_default(),
+                    Ok(None) | Err(_) => &[],
+                };
+                match parse_header(after) {
+                    Ok(None) => {}
+                    Ok(Some(header)) if header.content_type == ContentType::Handshake => {
+                        side.finished = after.len() >= header.record_len();
                     }
-                }
-                if parse_header(rest) != Ok(None) {
-                    self.pass(Pass::Malformed);
+                    // An alert, most often: somebody did not like what was sent.
+                    Ok(Some(_)) | Err(_) => self.pass(Pass::Malformed),
                 }
             }
             ScanEnd::NotTls(_) | ScanEnd::Encrypted | ScanEnd::Limit => self.pass(Pass::Malformed),
@@ -311,3 +304,6 @@ fn cut(pieces: &[Range<usize>], range: Range<usize>) -> Vec<Range<usize>> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@
 mod delta;
 mod handshake;
 mod possession;
+#[cfg(test)]
+mod samples;
 pub mod thesis;
 pub mod varint;
 

@@ -147,3 +147,6 @@ impl<S: Store> Source for StoreSource<'_, S> {
         Some(list.into())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,6 +74,10 @@ pub fn announce(
             }
         }
     }
+    if references.is_empty() {
+        // An empty list is none: nobody would take it off again.
+        return None;
+    }
     let mut extension = codes.possession.to_be_bytes().to_vec();
     extension.extend_from_slice(&u16::try_from(references.len()).ok()?.to_be_bytes());
     extension.extend_from_slice(&references);
@@ -158,6 +162,9 @@ pub fn compress(
         .iter()
         .map(|der| possession.certificate(der))
         .collect();
+    if held.iter().all(Option::is_none) {
+        return None;
+    }
     let mut body = Vec::new();
     if held.iter().all(Option::is_some) {
         held.iter()
@@ -333,3 +340,6 @@ fn reframe(bytes: &[u8], record: Range<usize>, fragment: &[u8]) -> Option<Vec<u8
     out.extend_from_slice(&bytes[record.end..]);
     Some(out)
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,7 @@ impl<'a> Mark<'a> {
     pub fn verify_hint(&self, key: &Key, flow: FlowId) -> Option<&'a [ChainHint]> {
         let valid = self.kind == MarkKind::Hint
             && key.verify(Label::Hint, &[&flow.to_bytes(), self.body], self.tag);
-        valid.then(|| self.body.as_chunks().0)
+        valid.then_some(self.body.as_chunks().0)
     }
 
     /// Whether this is a miss reported in this connection.
