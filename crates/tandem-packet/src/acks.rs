@@ -63,8 +63,8 @@ impl AckFilter {
     ) {
         let advances = self
             .newest
-            .is_none_or(|newest| packet.ack().is_after(newest));
-        if advances && packet.flags().contains(TcpFlags::ACK) {
+            .is_some_and(|newest| packet.ack().is_after(newest));
+        if self.newest.is_none() || advances {
             self.newest = Some(packet.ack());
         }
         if advances && is_pure(packet) && !patience.is_zero() {

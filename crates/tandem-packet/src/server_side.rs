@@ -146,7 +146,7 @@ impl ServerSide {
             pace: Pace::default(),
             watch: Watch::new(id),
             writer: Writer::default(),
-            acks: AckFilter::default(),
+            acks: AckFilter::after(packet.ack()),
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => {
