@@ -63,6 +63,7 @@ fn a_client_side_proxy_that_dies_after_its_hint_costs_a_round_trip() {
 fn crossings(ack_time: Duration) -> (u64, u64, Duration) {
     let mut scenario = Scenario::warm(WireFormat::Safe);
     scenario.link = support::iridium();
+    scenario.conversation = support::tls::Conversation::with_chain(&support::tls::chain(&[926]));
     let conversation = scenario.conversation.clone();
     for proxy in [&mut scenario.client_side, &mut scenario.server_side] {
         let role = proxy.as_ref().map(|proxy| proxy.role());
