@@ -1,8 +1,9 @@
 //! What an operator may ask of a store on disk: `tandem store ls`, `show`, `import`, `export`, `purge`.
 //!
-//! Not here: arguments and printing, which are the program's. Invariants: looking works while a daemon has the store open, and
-//! disturbs it in nothing; changing needs the store for itself, and says who has it otherwise; text out of certificates comes
-//! without control characters, since it is some stranger's and goes to a terminal.
+//! Not here: arguments and printing, which are the program's. Invariants: looking works while a daemon
+//! has the store open, and disturbs it in nothing; changing needs the store for itself, and says who
+//! has it otherwise; text out of certificates comes without control characters, since it is some
+//! stranger's and goes to a terminal.
 
 mod details;
 mod export;
@@ -116,8 +117,8 @@ pub fn list(directory: &Path) -> Result<Listing, StoreError> {
     })
 }
 
-/// Shows the one chain or certificate whose name begins with these hexadecimal digits. Where a chain and a certificate both do,
-/// neither is shown.
+/// Shows the one chain or certificate whose name begins with these hexadecimal digits. Where a chain
+/// and a certificate both do, neither is shown.
 ///
 /// # Errors
 /// [`StoreError::NotFound`], [`StoreError::Ambiguous`], and as for [`list`].
@@ -184,8 +185,8 @@ pub fn purge(
     Ok((purged, warnings))
 }
 
-/// Opens a store that must be on disk and nobody else's. It gives up nothing that is held, since the daemon whose store it is
-/// may have been given more room than whoever typed the command knows.
+/// Opens a store that must be on disk and nobody else's. It gives up nothing that is held, since the
+/// daemon whose store it is may have been given more room than whoever typed the command knows.
 fn open_for_writing(
     directory: &Path,
     limits: &Limits,

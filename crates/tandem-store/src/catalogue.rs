@@ -1,13 +1,20 @@
-//! What a store holds, without the bytes: certificates, chains, who showed them, by which names they are found, and which go
-//! first when there is no more room.
+//! What a store holds, without the bytes: certificates, chains, who showed them, by which names they
+//! are found, and which go first when there is no more room.
 //!
-//! Not here: the bytes (`bodies`), any disk. Both stores are this catalogue, so that they cannot disagree.
+//! Not here: the bytes (`bodies`), any disk. Both stores are this catalogue, so that they cannot
+//! disagree.
 //!
 //! Invariants:
-//! - every certificate of a held chain is held, and every held certificate is in a chain or held singly;
-//! - order ("newest seen", "least recently used") comes from turns, numbers that only grow, never from the clock, so that a
-//!   clock that jumps reorders nothing; a last-seen time never goes back;
+//! - every certificate of a held chain is held, and every held certificate is in a chain or held
+//!   singly;
+//! - order ("newest seen", "least recently used") comes from turns, numbers that only grow, never from
+//!   the clock, so that a clock that jumps reorders nothing; a last-seen time never goes back;
 //! - each list that a stranger can grow is bounded by [`Limits`].
+
+#[cfg(feature = "sqlite")]
+mod disk;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +27,8 @@ use crate::names::NameIndex;
 use crate::site::Site;
 use crate::x509::LeafFacts;
 
-/// What indexing one certificate, chain, name or site takes, roughly: its entries in the trees here and its row on disk. An
-/// estimate, so that a store full of tiny things is bounded too.
+/// What indexing one certificate, chain, name or site takes, roughly: its entries in the trees here and
+/// its row on disk. An estimate, so that a store full of tiny things is bounded too.
 const ENTRY_COST: u64 = 128;
 
 /// What is known of one certificate.
@@ -253,7 +260,8 @@ impl Catalogue {
         true
     }
 
-    /// Takes in a chain that is not held, with the length of each certificate, and says which certificates are new.
+    /// Takes in a chain that is not held, with the length of each certificate, and says which
+    /// certificates are new.
     pub(crate) fn add_chain(
         &mut self,
         id: ChainId,
@@ -431,64 +439,14 @@ impl Catalogue {
         about
     }
 
-    /// What changed since this was last asked.
-    pub(crate) fn take_changes(&mut self) -> Changes {
-        core::mem::take(&mut self.changes)
+    /// Nobody writes down what changed.
+    pub(crate) fn forget_changes(&mut self) {
+        self.changes = Changes::default();
     }
 
     /// What changed and was not asked for yet.
     pub(crate) const fn changes_mut(&mut self) -> &mut Changes {
         &mut self.changes
-    }
-
-    // ---- Restoring what was written earlier. Nothing here counts as a change.
-
-    /// Puts back a certificate.
-    pub(crate) fn restore_certificate(
-        &mut self,
-        digest: Digest,
-        length: u64,
-        added: UnixTime,
-        single: Option<Single>,
-    ) {
-        self.turn = self
-            .turn
-            .max(single.as_ref().map_or(0, |single| single.used));
-        self.insert_certificate(digest, length, added, single);
-    }
-
-    /// Puts back a chain; to be called in the order in which chains were seen. `false` if certificates of it are not there.
-    pub(crate) fn restore_chain(&mut self, id: ChainId, chain: ChainEntry) -> bool {
-        let is_whole = chain
-            .certificates
-            .iter()
-            .all(|digest| self.certificates.contains_key(digest));
-        if !is_whole || chain.certificates.is_empty() {
-            return false;
-        }
-        self.turn = self.turn.max(chain.seen).max(chain.used);
-        self.insert_chain(id, chain);
-        true
-    }
-
-    /// Puts back a sighting; to be called in the order of turns. `false` if its chain is not there.
-    pub(crate) fn restore_sighting(&mut self, site: &Site, sighting: Sighting) -> bool {
-        self.turn = self.turn.max(sighting.seen);
-        self.place_sighting(site, sighting)
-    }
-
-    /// Drops certificates that turned out to be in no chain and not held for themselves, and what is beyond the limits.
-    pub(crate) fn finish_restoring(&mut self) {
-        let is_orphan = |entry: &CertificateEntry| entry.links == 0 && entry.single.is_none();
-        let orphans = self
-            .certificates
-            .iter()
-            .filter(|(_, entry)| is_orphan(entry));
-        let orphans: Vec<Digest> = orphans.map(|(digest, _)| *digest).collect();
-        orphans
-            .iter()
-            .for_each(|digest| self.drop_if_unused(digest));
-        self.shrink();
     }
 
     // ---- The parts that both taking in and restoring are made of.

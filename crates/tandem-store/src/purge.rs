@@ -1,7 +1,7 @@
 //! Removing things on purpose.
 //!
-//! Not here: what goes for want of room or for its age, which the catalogue decides by itself. Invariant: after a purge, look-ups
-//! answer as if what was removed had never been seen.
+//! Not here: what goes for want of room or for its age, which the catalogue decides by itself.
+//! Invariant: after a purge, look-ups answer as if what was removed had never been seen.
 
 use tandem_wire::clock::UnixTime;
 
@@ -17,8 +17,8 @@ pub enum Purge {
     ExpiredBefore(UnixTime),
     /// Chains that were last seen, and single certificates that were added, before this time.
     NotSeenSince(UnixTime),
-    /// Chains that tell of this site: that it showed, or whose leaf answers to its name. Other sites that show them are learned
-    /// anew.
+    /// Chains that tell of this site: that it showed, or whose leaf answers to its name. Other sites
+    /// that show them are learned anew.
     Site(Site),
 }
 

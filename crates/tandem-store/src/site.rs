@@ -1,8 +1,9 @@
 //! Whom a client asked for, and the names that a certificate answers to.
 //!
-//! Not here: which certificate a site showed. Invariants: a [`HostName`] is lower-cased, has no trailing dot, is at most 253
-//! bytes (RFC 1035, section 2.3.4, in text) and is not an IPv4 address in disguise; a [`Pattern`] is a host name, or one behind
-//! `*.` (RFC 6125, section 6.4.3: only the complete left-most label may be a wildcard).
+//! Not here: which certificate a site showed. Invariants: a [`HostName`] is lower-cased, has no
+//! trailing dot, is at most 253 bytes (RFC 1035, section 2.3.4, in text) and is not an IPv4 address in
+//! disguise; a [`Pattern`] is a host name, or one behind `*.` (RFC 6125, section 6.4.3: only the
+//! complete left-most label may be a wildcard).
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 use crate::error::StoreError;
 
-/// Longest name in text: 255 bytes on the wire less the first length byte and the root (RFC 1035, section 2.3.4).
+/// Longest name in text: 255 bytes on the wire less the first length byte and the root (RFC 1035,
+/// section 2.3.4).
 const NAME_LIMIT: usize = 253;
 /// Longest label (RFC 1035, section 2.3.4).
 const LABEL_LIMIT: usize = 63;
@@ -21,11 +23,13 @@ const LABEL_LIMIT: usize = 63;
 pub struct HostName(Arc<str>);
 
 impl HostName {
-    /// Checks and lower-cases a name. One trailing dot is taken off. Underscores are let through, since names in use have them.
+    /// Checks and lower-cases a name. One trailing dot is taken off. Underscores are let through, since
+    /// names in use have them.
     ///
     /// # Errors
-    /// [`StoreError::NotAHostName`] if it is empty, too long, has an empty or too long label, has a byte that is no letter,
-    /// digit, hyphen or underscore, or is an IP address (RFC 6066, section 3, forbids literal addresses as names).
+    /// [`StoreError::NotAHostName`] if it is empty, too long, has an empty or too long label, has a
+    /// byte that is no letter, digit, hyphen or underscore, or is an IP address (RFC 6066, section 3,
+    /// forbids literal addresses as names).
     pub fn new(text: &str) -> Result<Self, StoreError> {
         let name = text.strip_suffix('.').unwrap_or(text);
         if is_host_name(name) {
@@ -77,7 +81,8 @@ impl FromStr for HostName {
     }
 }
 
-/// Whom a client asked for: the name in its hello (SNI, RFC 6066, section 3), or where it connected to if it named nobody.
+/// Whom a client asked for: the name in its hello (SNI, RFC 6066, section 3), or where it connected to
+/// if it named nobody.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Site {
     /// The server name of the hello.
@@ -111,8 +116,9 @@ impl FromStr for Site {
 pub(crate) struct Pattern(Arc<str>);
 
 impl Pattern {
-    /// Reads a name out of a certificate. `None` for what no host name can match: partial wildcards (`w*.example.com`), wildcards
-    /// elsewhere than on the left, wildcards above a single label (`*.com`, which would claim a whole registry), no host name.
+    /// Reads a name out of a certificate. `None` for what no host name can match: partial wildcards
+    /// (`w*.example.com`), wildcards elsewhere than on the left, wildcards above a single label
+    /// (`*.com`, which would claim a whole registry), no host name.
     pub(crate) fn new(text: &str) -> Option<Self> {
         let name = text.strip_suffix('.').unwrap_or(text);
         let acceptable = match name.strip_prefix("*.") {

@@ -1,18 +1,23 @@
 //! The store on disk: the store in memory, and SQLite behind it for what is to outlive the process.
 //!
-//! This module is an adapter in a crate that is otherwise a core: it has files, locks and a thread. It stands here because it is
-//! the same catalogue, row by row, and a crate of its own would need all of that crate's inside; the feature `sqlite` takes it out.
+//! This module is an adapter in a crate that is otherwise a core: it has files, locks and a thread. It
+//! stands here because it is the same catalogue, row by row, and a crate of its own would need all of
+//! that crate's inside; the feature `sqlite` takes it out.
 //!
-//! Not here: what is kept, what is expected of whom, what goes first; the catalogue decides that for both stores.
+//! Not here: what is kept, what is expected of whom, what goes first; the catalogue decides that for
+//! both stores.
 //!
 //! Invariants:
-//! - no look-up waits for a write: [`SqliteStore::maintain`] hands what changed to a thread, and nothing else does;
-//! - chains are found without the disk; certificates are read from it only if they were not used for long;
+//! - no look-up waits for a write: [`SqliteStore::maintain`] hands what changed to a thread, and
+//!   nothing else does;
+//! - chains are found without the disk; certificates are read from it only if they were not used for
+//!   long;
 //! - bytes that are not yet on disk stay in memory;
 //! - whatever the disk does, the store answers from memory, and says so by a [`Warning`].
 
 mod database;
 mod files;
+mod open;
 mod rows;
 mod schema;
 #[cfg(test)]
@@ -26,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use files::read_bounded;
+pub(crate) use open::{exists, look_into, read_certificate};
 pub use warning::Warning;
 pub(crate) use warning::holder;
 
@@ -42,21 +48,23 @@ use crate::purge::{Purge, Purged};
 use crate::site::Site;
 use crate::store::{Chain, Health, Keeping, Store};
 
-use database::{Fault, Opened};
-use schema::Kind;
+use database::Fault;
 use writer::{Job, Writer};
 
 /// How long to wait, when the store is dropped, for what is not yet on disk.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Seconds between looks for what has expired. It is measured in days.
 const EXPIRY_INTERVAL: u64 = 60 * 60;
-/// Most calls of [`SqliteStore::maintain`] between two tries to write to a disk that refuses. At one a second: about a minute.
+/// Most chains that are handed over at once, so that handing over takes a millisecond or two.
+const BATCH: usize = 500;
+/// Most calls of [`SqliteStore::maintain`] between two tries to write to a disk that refuses. At one a
+/// second: about a minute.
 const LONGEST_PAUSE: u32 = 64;
 
 /// A store that outlives the process, as far as its disk does.
 ///
-/// Call [`maintain`](Self::maintain) about once a second. A crash loses what was learned since the call before the last; the file
-/// survives it.
+/// Call [`maintain`](Self::maintain) about once a second. A crash loses what was learned since the call
+/// before the last (of more than 500 chains a second, some more); the file survives it.
 #[derive(Debug)]
 pub struct SqliteStore {
     memory: MemoryStore,
@@ -102,8 +110,9 @@ struct Trouble {
 impl SqliteStore {
     /// Opens the store in `directory`, and makes it if there is none.
     ///
-    /// A disk that is of no use is no error: the store is then kept in memory, and a warning says why. A damaged file is kept under
-    /// another name, and begun anew. One process at a time may have a store open; a second one gets a store in memory.
+    /// A disk that is of no use is no error: the store is then kept in memory, and a warning says why.
+    /// A damaged file is kept under another name, and begun anew. One process at a time may have a
+    /// store open; a second one gets a store in memory.
     ///
     /// # Errors
     /// [`StoreError::NotADirectory`] if there is something else than a directory under that path.
@@ -112,7 +121,7 @@ impl SqliteStore {
         let opened = match files::prepare_directory(directory)? {
             Ok(warning) => {
                 warnings.extend(warning);
-                open_disk(directory, &limits, &mut warnings)
+                open::open_disk(directory, &limits, &mut warnings)
             }
             Err(warning) => Err(warning),
         };
@@ -148,8 +157,9 @@ impl SqliteStore {
         core::mem::take(&mut self.warnings)
     }
 
-    /// Does what is due: hands what changed to the thread that writes, hears from it how the last went, and once an hour removes
-    /// what expired long ago. Never waits for the disk. To be called about once a second; less often means that a crash loses more.
+    /// Does what is due: hands what changed to the thread that writes, hears from it how the last went,
+    /// and once an hour removes what expired long ago. Never waits for the disk. To be called about
+    /// once a second; less often means that a crash loses more.
     pub fn maintain(&mut self, now: UnixTime) {
         // Either way: a clock that was set back must not stop this.
         if self
@@ -191,8 +201,8 @@ impl SqliteStore {
         }
     }
 
-    /// Removes what `what` says, and overwrites it on disk at the next calls of [`maintain`](Self::maintain), or at a
-    /// [`sync`](Self::sync).
+    /// Removes what `what` says, and overwrites it on disk at the next calls of
+    /// [`maintain`](Self::maintain), or at a [`sync`](Self::sync).
     pub fn purge(&mut self, what: &Purge) -> Purged {
         let purged = what.apply(&mut self.memory.catalogue);
         if let Some(disk) = &mut self.disk {
@@ -214,7 +224,8 @@ impl SqliteStore {
         &self.memory.catalogue
     }
 
-    /// Reads certificates until the front is full, those that were used last first, so that handshakes find them in memory.
+    /// Reads certificates until the front is full, those that were used last first, so that handshakes
+    /// find them in memory.
     fn preload(&mut self) {
         let Some(disk) = &self.disk else {
             return;
@@ -338,7 +349,7 @@ impl SqliteStore {
             trouble.left -= 1;
             return;
         }
-        let changes = self.memory.catalogue.take_changes();
+        let changes = self.memory.catalogue.take_changes(BATCH);
         if !changes.is_empty() {
             disk.writer
                 .give(Job::Write(rows::Batch::of(&changes, &self.memory)));
@@ -404,7 +415,7 @@ impl SqliteStore {
     fn settle(&mut self) {
         self.memory.settle();
         if self.disk.is_none() {
-            drop(self.memory.catalogue.take_changes());
+            self.memory.catalogue.forget_changes();
         }
     }
 
@@ -501,126 +512,5 @@ impl Store for SqliteStore {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.sync(FAREWELL);
-    }
-}
-
-/// Whether there is a store in `directory`.
-pub(crate) fn exists(directory: &Path) -> bool {
-    files::database(directory).is_file()
-}
-
-/// Reads the catalogue of the store in `directory` beside whoever has it open, with a connection that reads certificates.
-pub(crate) fn look_into(
-    directory: &Path,
-    limits: &Limits,
-) -> Result<(Connection, Catalogue), StoreError> {
-    let path = files::database(directory);
-    if !exists(directory) {
-        return Err(StoreError::NoStore {
-            path: directory.to_owned(),
-        });
-    }
-    let read = || {
-        let connection = database::open_reader(&path)?;
-        let catalogue = match schema::kind(&connection)? {
-            Kind::Empty => Catalogue::new(limits.clone()),
-            Kind::Current | Kind::Older(_) | Kind::Newer(_) | Kind::NotOurs => {
-                rows::read_catalogue(&connection, limits.clone())?
-            }
-        };
-        Ok((connection, catalogue))
-    };
-    read().map_err(|fault| match fault {
-        Fault::Corrupt(reason) | Fault::Disk(reason) => StoreError::Unreadable {
-            path: path.clone(),
-            reason,
-        },
-        Fault::Newer(found) => StoreError::Unusable(Warning::NewerSchema {
-            path: path.clone(),
-            found,
-            known: schema::VERSION,
-        }),
-        Fault::NotOurs => StoreError::Unusable(Warning::NotOurs { path: path.clone() }),
-    })
-}
-
-/// Reads one certificate for [`look_into`]'s caller.
-pub(crate) fn read_certificate(connection: &Connection, digest: &Digest) -> Option<Arc<[u8]>> {
-    rows::read_certificate(connection, digest).ok().flatten()
-}
-
-/// Opens lock, file and thread, or says why not.
-fn open_disk(
-    directory: &Path,
-    limits: &Limits,
-    warnings: &mut Vec<Warning>,
-) -> Result<(Disk, Catalogue), Warning> {
-    let lock = files::Lock::take(directory)?;
-    let path = files::database(directory);
-    let Opened {
-        connection,
-        catalogue,
-        migrated_from,
-    } = open_database(&path, limits, warnings)?;
-    if let Some(from) = migrated_from {
-        warnings.push(Warning::Migrated {
-            path: path.clone(),
-            from,
-            to: schema::VERSION,
-        });
-    }
-    let reader = database::open_reader(&path).map_err(|fault| unusable(&path, fault))?;
-    let writer = Writer::start(connection).map_err(|error| Warning::Unwritable {
-        path: path.clone(),
-        reason: error.to_string(),
-    })?;
-    let disk = Disk {
-        path,
-        reader,
-        writer,
-        in_flight: None,
-        scrub: Scrub::Done,
-        trouble: None,
-        _lock: lock,
-    };
-    Ok((disk, catalogue))
-}
-
-/// Opens the database; if it is damaged, moves it aside and makes another.
-fn open_database(
-    path: &Path,
-    limits: &Limits,
-    warnings: &mut Vec<Warning>,
-) -> Result<Opened, Warning> {
-    files::prepare_database(path)?;
-    match database::open(path, limits) {
-        Err(Fault::Corrupt(reason)) => {
-            let moved_to = files::move_aside(path).map_err(|error| Warning::Unwritable {
-                path: path.to_owned(),
-                reason: error.to_string(),
-            })?;
-            warnings.push(Warning::Corrupt {
-                path: path.to_owned(),
-                reason,
-                moved_to,
-            });
-            files::prepare_database(path)?;
-            database::open(path, limits)
-        }
-        opened => opened,
-    }
-    .map_err(|fault| unusable(path, fault))
-}
-
-fn unusable(path: &Path, fault: Fault) -> Warning {
-    let path = path.to_owned();
-    match fault {
-        Fault::Corrupt(reason) | Fault::Disk(reason) => Warning::Unwritable { path, reason },
-        Fault::Newer(found) => Warning::NewerSchema {
-            path,
-            found,
-            known: schema::VERSION,
-        },
-        Fault::NotOurs => Warning::NotOurs { path },
     }
 }

@@ -1,7 +1,7 @@
 //! What the engine asks of a store.
 //!
-//! Not here: any store. Invariant: a store's troubles are not the engine's. One that cannot answer says `None`, which makes the
-//! engine send the bytes, and tells the operator through [`Store::health`].
+//! Not here: any store. Invariant: a store's troubles are not the engine's. One that cannot answer says
+//! `None`, which makes the engine send the bytes, and tells the operator through [`Store::health`].
 
 use std::sync::Arc;
 
@@ -35,16 +35,19 @@ pub trait Store {
     /// The one chain whose name starts with `prefix`; `None` if there is none, or more than one.
     fn chain_by_prefix(&mut self, prefix: &[u8; 8]) -> Option<Chain>;
 
-    /// Which chains to expect from `site`, at most `limit`. First those seen there within [`Limits::remember`](crate::Limits),
-    /// then those whose leaf answers to the name (RFC 6125: `dNSName`s, with `*` for the whole left-most label; the common name only
-    /// where there is no `dNSName`). In each group the newest seen come first; chains whose leaf has expired are left out.
+    /// Which chains to expect from `site`, at most `limit`. First those seen there within
+    /// [`Limits::remember`](crate::Limits), then those whose leaf answers to the name (RFC 6125:
+    /// `dNSName`s, with `*` for the whole left-most label; the common name only where there is no
+    /// `dNSName`). In each group the newest seen come first; chains whose leaf has expired are left
+    /// out.
     ///
-    /// What the site itself showed comes before what others claim about it, lest a stranger's certificate that names the site
-    /// crowds it out of the few places that a hint has.
+    /// What the site itself showed comes before what others claim about it, lest a stranger's
+    /// certificate that names the site crowds it out of the few places that a hint has.
     fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId>;
 
-    /// Takes in a chain (DER, leaf first) that `site` showed, or refreshes when it was last seen. Bytes that are no X.509 certificate are
-    /// held like any other; they just answer to no name. What is beyond the [`Limits`](crate::Limits) is named but not held.
+    /// Takes in a chain (DER, leaf first) that `site` showed, or refreshes when it was last seen. Bytes
+    /// that are no X.509 certificate are held like any other; they just answer to no name. What is
+    /// beyond the [`Limits`](crate::Limits) is named but not held.
     fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId;
 
     /// How the store is doing.

@@ -1,5 +1,5 @@
-//! Which chains are expected from whom, for each kind of store: names and wildcards (RFC 6125, section 6.4), sites, order, expiry,
-//! clocks that move, strangers who would fill the index.
+//! Which chains are expected from whom, for each kind of store: names and wildcards (RFC 6125, section
+//! 6.4), sites, order, expiry, clocks that move, strangers who would fill the index.
 
 #[path = "support/certificate.rs"]
 mod certificate;
@@ -170,6 +170,17 @@ fn what_a_site_showed_long_ago_is_expected_no_more_unless_its_name_matches() {
         assert_eq!(store.chains_for(&other, days(30), 3), [id]);
         assert_eq!(store.chains_for(&other, days(31), 3), []);
         assert_eq!(store.chains_for(&named, days(31), 3), [id]);
+    }
+}
+
+#[test]
+fn what_a_site_shows_again_is_remembered_from_then_on() {
+    for (_home, mut store) in each_kind(&Limits::default()) {
+        let www = site("www.example");
+        let id = learn(&mut store, &www, &[leaf(1, &[])], NOW);
+        learn(&mut store, &www, &[leaf(1, &[])], days(25));
+        assert_eq!(store.chains_for(&www, days(55), 3), [id]);
+        assert_eq!(store.chains_for(&www, days(56), 3), []);
     }
 }
 

@@ -1,7 +1,8 @@
-//! The chains that fourteen web sites showed over a decade: each is found by the names in its leaf, by the site, and not after its
-//! end; and each comes through an export and an import.
+//! The chains that fourteen web sites showed over a decade: each is found by the names in its leaf, by
+//! the site, and not after its end; and each comes through an export and an import.
 //!
-//! The names are read here by another way than the store's, as far as one parser can tell: straight from the extension.
+//! The names are read here by another way than the store's, as far as one parser can tell: straight
+//! from the extension.
 #![allow(clippy::disallowed_methods, reason = "the chains are in a file")]
 
 #[path = "support/stores.rs"]

@@ -1,6 +1,7 @@
 //! One certificate in words, for a person.
 //!
-//! Not here: what the index makes of it. Invariant: no control character, and no character that turns text around, comes out.
+//! Not here: what the index makes of it. Invariant: no control character, and no character that turns
+//! text around, comes out.
 
 use serde::Serialize;
 use x509_parser::extensions::GeneralName;

@@ -1,8 +1,9 @@
-//! The directory and the files of a store on disk: who may read them, who may write, and what becomes of damaged ones.
+//! The directory and the files of a store on disk: who may read them, who may write, and what becomes
+//! of damaged ones.
 //!
-//! Not here: what is in them. Invariants: every file is made with mode 0600 and every directory with 0700, since a store is a
-//! browsing history; nothing that is damaged is deleted before three others of its kind were kept; a directory that was there
-//! before is never changed.
+//! Not here: what is in them. Invariants: every file is made with mode 0600 and every directory with
+//! 0700, since a store is a browsing history; nothing that is damaged is deleted before three others of
+//! its kind were kept; a directory that was there before is never changed.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -19,7 +20,8 @@ use crate::error::StoreError;
 
 /// The database's name in the store's directory.
 const DATABASE: &str = "store.sqlite";
-/// The lock file's name there. It is of its own, since closing any descriptor of a database lets go of SQLite's locks on it.
+/// The lock file's name there. It is of its own, since closing any descriptor of a database lets go of
+/// SQLite's locks on it.
 const LOCK: &str = "lock";
 /// Damaged files that are kept. One may be worth a look; a disk that damages each of them must not fill up.
 const KEPT_CORRUPT: u32 = 3;
@@ -69,7 +71,8 @@ pub(super) fn prepare_directory(
     }
 }
 
-/// Makes the database's file if it is not there, and closes it to others. To be called while no connection is open.
+/// Makes the database's file if it is not there, and closes it to others. To be called while no
+/// connection is open.
 pub(super) fn prepare_database(path: &Path) -> Result<(), Warning> {
     let made = OpenOptions::new()
         .create_new(true)
@@ -137,7 +140,8 @@ fn read_process(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Moves a damaged database out of the way. Its journal goes with it; its shared-memory file holds nothing of its own.
+/// Moves a damaged database out of the way. Its journal goes with it; its shared-memory file holds
+/// nothing of its own.
 pub(super) fn move_aside(path: &Path) -> io::Result<PathBuf> {
     let numbered = |n: u32| with_suffix(path, &format!(".corrupt-{n}"));
     let free = (1..=KEPT_CORRUPT)

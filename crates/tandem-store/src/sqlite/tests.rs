@@ -113,7 +113,7 @@ fn disk_full_for_ever_memory_stays_bounded() {
         assert!(store.memory.bodies.pinned_bytes() <= 50_000);
     }
     assert!(
-        store.memory.catalogue.take_changes().is_empty(),
+        store.memory.catalogue.take_changes(9).is_empty(),
         "nothing is noted that nobody will write"
     );
 }
@@ -184,4 +184,40 @@ fn what_is_removed_and_learned_again_while_it_is_being_written_is_there_in_the_e
     let mut store = open(&home, Limits::default());
     assert!(store.chain(&id).is_some());
     assert!(store.certificate(&Digest::of(&der)).is_some());
+}
+
+#[test]
+fn a_full_store_grows_no_more_on_disk() {
+    let home = TempDir::new().expect("a directory");
+    let mut store = open(
+        &home,
+        Limits {
+            bytes: 300_000,
+            ..Limits::default()
+        },
+    );
+    let length = |name: &str| {
+        let path = home.path().join("store").join(name);
+        path.metadata().map_or(0, |metadata| metadata.len())
+    };
+    for serial in 0..6_000 {
+        let site = format!("n{serial}.example").parse().expect("a site");
+        store.learn(Some(&site), &[&leaf(serial)], NOW);
+        if serial % 20 == 0 {
+            store.maintain(NOW);
+            store.hear(PATIENCE);
+        }
+    }
+    assert!(store.sync(PATIENCE));
+    assert!(store.health().evicted > 5_000);
+    let (database, journal) = (length("store.sqlite"), length("store.sqlite-wal"));
+    assert!(database < 900_000, "{database} bytes on disk for 300,000");
+    assert!(journal < 8_000_000, "{journal} bytes of journal");
+}
+
+#[test]
+fn a_store_may_move_to_another_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<SqliteStore>();
+    is_send::<MemoryStore>();
 }

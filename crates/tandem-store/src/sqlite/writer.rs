@@ -1,6 +1,8 @@
-//! The thread that writes, so that no handshake ever waits for a disk: a commit may take a second on a worn memory card.
+//! The thread that writes, so that no handshake ever waits for a disk: a commit may take a second on a
+//! worn memory card.
 //!
-//! Not here: what to write and when. Invariant: at most one job is under way; the owner learns of its end by asking.
+//! Not here: what to write and when. Invariant: at most one job is under way; the owner learns of its
+//! end by asking.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

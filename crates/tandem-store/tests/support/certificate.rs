@@ -1,4 +1,5 @@
-//! Builds X.509 certificates for tests: well-formed DER (RFC 5280) with a signature of zeros, since nothing here verifies one.
+//! Builds X.509 certificates for tests: well-formed DER (RFC 5280) with a signature of zeros, since
+//! nothing here verifies one.
 //!
 //! Not a certificate authority. Invariant: the same fields give the same bytes.
 #![allow(dead_code, reason = "each test program uses its own part of this")]

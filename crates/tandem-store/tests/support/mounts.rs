@@ -1,4 +1,5 @@
-//! File systems that are small or read-only, for one thread: in a mount namespace that the thread makes and that ends with it.
+//! File systems that are small or read-only, for one thread: in a mount namespace that the thread makes
+//! and that ends with it.
 //!
 //! Not for those who may not do that: then a test says that it is skipped.
 

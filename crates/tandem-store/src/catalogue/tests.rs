@@ -1,0 +1,194 @@
+//! What cannot be shown with real SHA-256 digests, or from outside: prefixes that name more than one
+//! thing, counts that must come out even, rows that make no sense.
+
+use super::*;
+
+const NOW: UnixTime = UnixTime(1_749_988_800);
+
+/// A digest of our choice.
+fn digest(first: u8, last: u8) -> Digest {
+    let mut bytes = [first; 32];
+    bytes[31] = last;
+    Digest::from_bytes(bytes)
+}
+
+fn chain(certificates: &[Digest]) -> ChainEntry {
+    ChainEntry::new(certificates.to_vec(), LeafFacts::default(), NOW)
+}
+
+#[test]
+fn a_prefix_that_names_more_than_one_thing_names_none() {
+    let mut catalogue = Catalogue::new(Limits::default());
+    let (first, twin, other) = (digest(1, 1), digest(1, 2), digest(2, 1));
+    let ids = [first, twin, other].map(ChainId::from_digest);
+    for (id, certificate) in ids.iter().zip([first, twin, other]) {
+        catalogue.add_chain(*id, &[10], chain(&[certificate]));
+    }
+    assert_eq!(catalogue.certificate_by_prefix(&first.prefix16()), None);
+    assert_eq!(
+        catalogue.certificate_by_prefix(first.as_bytes()),
+        Some(first)
+    );
+    assert_eq!(
+        catalogue.certificate_by_prefix(&other.prefix16()),
+        Some(other)
+    );
+    assert_eq!(catalogue.certificate_by_prefix(&[3; 16]), None);
+    assert_eq!(catalogue.chain_by_prefix(&first.prefix8()), None);
+    assert_eq!(catalogue.chain_by_prefix(&other.prefix8()), Some(ids[2]));
+    catalogue.remove_chains(|id, _| *id == ids[1]);
+    assert_eq!(
+        catalogue.certificate_by_prefix(&first.prefix16()),
+        Some(first)
+    );
+    assert_eq!(catalogue.chain_by_prefix(&first.prefix8()), Some(ids[0]));
+}
+
+#[test]
+fn what_is_removed_leaves_nothing_behind() {
+    let mut catalogue = Catalogue::new(Limits::default());
+    let shared = digest(9, 9);
+    let names = vec![crate::site::Pattern::new("www.example").expect("a name")];
+    for n in 0..20 {
+        let id = ChainId::from_digest(digest(n, 0));
+        let facts = LeafFacts {
+            names: names.clone(),
+            not_after: None,
+        };
+        // The same certificate twice in a chain, as no sane server does.
+        let certificates = vec![digest(n, 1), shared, shared];
+        catalogue.add_chain(id, &[10, 20, 20], ChainEntry::new(certificates, facts, NOW));
+        let site: Site = format!("n{n}.example").parse().expect("a site");
+        catalogue.observe(&site, &id, NOW);
+        catalogue.observe(&"all.example".parse().expect("a site"), &id, NOW);
+    }
+    catalogue.add_single(shared, 20, None, NOW);
+    catalogue.add_single(digest(99, 99), 5, None, NOW);
+    assert_eq!(catalogue.certificates.len(), 22);
+    catalogue.remove_chains(|_, _| true);
+    assert_eq!(catalogue.certificates.len(), 2);
+    catalogue.remove_certificate(&shared);
+    catalogue.remove_singles(|_, _| true);
+    let Catalogue {
+        certificates,
+        chains,
+        sites,
+        recency,
+        bytes,
+        ..
+    } = &catalogue;
+    assert!(certificates.is_empty() && chains.is_empty() && sites.is_empty() && recency.is_empty());
+    assert_eq!(*bytes, 0);
+    assert_eq!(
+        catalogue
+            .names
+            .find(&"www.example".parse().expect("a name"))
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn last_seen_times_never_go_back() {
+    let mut catalogue = Catalogue::new(Limits::default());
+    let id = ChainId::from_digest(digest(1, 0));
+    let site: Site = "www.example".parse().expect("a site");
+    catalogue.add_chain(id, &[10], chain(&[digest(1, 1)]));
+    let earlier = UnixTime(NOW.0 - 1_000);
+    for (now, expected) in [
+        (NOW, NOW),
+        (earlier, NOW),
+        (UnixTime(NOW.0 + 5), UnixTime(NOW.0 + 5)),
+    ] {
+        assert!(catalogue.refresh(&id, now));
+        catalogue.observe(&site, &id, now);
+        assert_eq!(catalogue.chains[&id].last_seen, expected);
+        assert_eq!(
+            catalogue
+                .sighting(&site, &id)
+                .map(|sighting| sighting.last_seen),
+            Some(expected)
+        );
+    }
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn rows_that_make_no_sense_are_not_put_back() {
+    let mut catalogue = Catalogue::new(Limits::default());
+    let (held, orphan) = (digest(1, 1), digest(2, 2));
+    catalogue.restore_certificate(held, 10, NOW, None);
+    catalogue.restore_certificate(orphan, 10, NOW, None);
+    let id = |n| ChainId::from_digest(digest(n, 0));
+    assert!(catalogue.restore_chain(id(1), chain(&[held])));
+    assert!(
+        !catalogue.restore_chain(id(2), chain(&[held, digest(3, 3)])),
+        "a certificate is missing"
+    );
+    assert!(!catalogue.restore_chain(id(3), chain(&[])));
+    let sighting = |chain| Sighting {
+        chain,
+        seen: u64::MAX,
+        last_seen: UnixTime(u64::MAX),
+    };
+    let site = "www.example".parse().expect("a site");
+    assert!(catalogue.restore_sighting(&site, sighting(id(1))));
+    assert!(
+        !catalogue.restore_sighting(&site, sighting(id(2))),
+        "its chain is missing"
+    );
+    catalogue.finish_restoring();
+    assert_eq!(catalogue.certificates.keys().collect::<Vec<_>>(), [&held]);
+    // Turns have come to their end in that file; nothing overflows.
+    assert!(catalogue.refresh(&id(1), NOW));
+    catalogue.observe(&site, &id(1), NOW);
+    assert_eq!(catalogue.expected(&site, NOW, 3), [id(1)]);
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn changes_come_in_pieces_that_can_be_written_one_after_another() {
+    let mut catalogue = Catalogue::new(Limits::default());
+    let site: Site = "www.example".parse().expect("a site");
+    let id = |n| ChainId::from_digest(digest(n, 0));
+    for n in 0..10 {
+        catalogue.add_chain(id(n), &[10, 10], chain(&[digest(n, 1), digest(99, 99)]));
+        catalogue.observe(&site, &id(n), NOW);
+    }
+    catalogue.remove_chains(|removed, _| *removed == id(0));
+    let mut certificates = BTreeSet::<Digest>::new();
+    let mut chains = BTreeSet::<ChainId>::new();
+    let mut pieces = 0;
+    loop {
+        let piece = catalogue.take_changes(3);
+        if piece.is_empty() {
+            break;
+        }
+        pieces += 1;
+        assert!(piece.chains.len() <= 3);
+        certificates.extend(&piece.certificates);
+        chains.extend(&piece.chains);
+        for held in piece
+            .chains
+            .iter()
+            .filter_map(|id| catalogue.chains.get(id))
+        {
+            assert!(
+                held.certificates
+                    .iter()
+                    .all(|digest| certificates.contains(digest))
+            );
+        }
+        assert!(
+            piece
+                .sightings
+                .iter()
+                .all(|(_, chain)| chains.contains(chain))
+        );
+        if piece.certificates.contains(&digest(0, 1)) {
+            assert!(chains.contains(&id(0)), "gone, but not before its chain");
+        }
+    }
+    assert_eq!((certificates.len(), chains.len()), (11, 10));
+    assert!((4..=6).contains(&pieces), "{pieces}");
+}
