@@ -8,6 +8,7 @@
 //! - `memory`: bytes that the process grows by for a flow in the middle of its handshake, and for one that is over.
 #![allow(
     clippy::disallowed_methods,
+    clippy::disallowed_types,
     clippy::print_stdout,
     missing_docs,
     unreachable_pub,

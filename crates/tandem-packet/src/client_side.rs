@@ -123,8 +123,8 @@ impl ClientSide {
             }
             (Self::Asked { .. }, Toward::Server) => cx.give_up(owed, GiveUp::NoAnswer),
             (this @ Self::Asked { .. }, Toward::Client) => this.syn_ack(owed, packet, cx),
-            (Self::Agreed(agreed), Toward::Server) => agreed.from_client(owed, packet, cx),
-            (Self::Agreed(agreed), Toward::Client) => agreed.from_server(owed, packet, cx),
+            (Self::Agreed(agreed), Toward::Server) => agreed.client_segment(owed, packet, cx),
+            (Self::Agreed(agreed), Toward::Client) => agreed.server_segment(owed, packet, cx),
         }
     }
 
@@ -213,7 +213,7 @@ fn answered(packet: &TcpPacket<'_>, key: &Key, id: FlowId) -> Option<Vec<u8>> {
 }
 
 impl Agreed {
-    fn from_client<S: Store>(
+    fn client_segment<S: Store>(
         &mut self,
         owed: Owed,
         packet: &TcpPacket<'_>,
@@ -316,7 +316,7 @@ impl Agreed {
         hint
     }
 
-    fn from_server<S: Store>(
+    fn server_segment<S: Store>(
         &mut self,
         owed: Owed,
         packet: &TcpPacket<'_>,
@@ -420,18 +420,16 @@ impl Agreed {
     fn ask_for_originals<S: Store>(&mut self, cx: &mut Context<'_, S>) {
         cx.out.event(Event::MissSent);
         self.missed = true;
-        if let Some(template) = header_only(&self.template) {
-            if let Ok(template) = TcpPacket::parse(&template) {
-                let mark = mark::miss(cx.key, self.id);
-                if let Some(request) = segment::lone_mark(
-                    &template,
-                    self.watch.client_next(),
-                    &mark,
-                    cx.config.limits.mtu,
-                ) {
-                    cx.out.inject(Direction::ToLink, request);
-                }
-            }
+        let Some(headers) = header_only(&self.template) else {
+            return;
+        };
+        let Ok(template) = TcpPacket::parse(&headers) else {
+            return;
+        };
+        let mark = mark::miss(cx.key, self.id);
+        let seq = self.watch.client_next();
+        if let Some(request) = segment::lone_mark(&template, seq, &mark, cx.config.limits.mtu) {
+            cx.out.inject(Direction::ToLink, request);
         }
     }
 

@@ -104,8 +104,8 @@ impl ServerSide {
             }
             (Self::Asked { .. }, Toward::Server) => cx.give_up(owed, GiveUp::NotFromStart),
             (this @ Self::Asked { .. }, Toward::Client) => this.syn_ack(owed, packet, cx),
-            (Self::Agreed(agreed), Toward::Server) => agreed.from_client(owed, packet, cx),
-            (Self::Agreed(agreed), Toward::Client) => agreed.from_server(owed, packet, cx),
+            (Self::Agreed(agreed), Toward::Server) => agreed.client_segment(owed, packet, cx),
+            (Self::Agreed(agreed), Toward::Client) => agreed.server_segment(owed, packet, cx),
         }
     }
 
@@ -241,7 +241,7 @@ impl Agreed {
         }
     }
 
-    fn from_client<S: Store>(
+    fn client_segment<S: Store>(
         &mut self,
         owed: Owed,
         packet: &TcpPacket<'_>,
@@ -274,30 +274,31 @@ impl Agreed {
         } else if self.writer.is_refused_by(packet, &self.pace, cx.now) {
             self.writer.send_originals(cx.out);
         }
-        let mut seen = self.watch.packet(Toward::Server, packet);
-        if let WireFormat::Mcveety(codes) = cx.config.wire {
-            if let Some(announcement) = thesis::strip(packet.payload(), codes)
-                .filter(|_| packet.seq() == self.id.client.wrapping_add(1))
-            {
-                self.writer
-                    .arm(Possession::from_references(&announcement.references));
+        let announced = match cx.config.wire {
+            WireFormat::Safe => None,
+            WireFormat::Mcveety(codes) => thesis::strip(packet.payload(), codes)
+                .filter(|_| packet.seq() == self.id.client.wrapping_add(1)),
+        };
+        let seen = match &announced {
+            Some(announced) => {
+                let references = Possession::from_references(&announced.references);
+                self.writer.arm(references);
                 let edit = Edit {
-                    payload: Some(&announcement.hello),
+                    payload: Some(&announced.hello),
                     ..Edit::default()
                 };
                 verdict = packet
                     .rebuilt(&edit)
                     .map_or(Verdict::Accept, Verdict::Replace);
-                self.watch = Watch::new(self.id);
-                seen = self
-                    .watch
-                    .bytes(Toward::Server, packet.seq(), &announcement.hello);
+                self.watch
+                    .bytes(Toward::Server, packet.seq(), &announced.hello)
             }
-        }
+            None => self.watch.packet(Toward::Server, packet),
+        };
         self.settle(owed, verdict, seen, cx)
     }
 
-    fn from_server<S: Store>(
+    fn server_segment<S: Store>(
         &mut self,
         owed: Owed,
         packet: &TcpPacket<'_>,
