@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use tandem_packet::Event;
+
 use crate::config::{Config, Mode};
 
 /// What the adapter itself counts. The packet engine's events come beside it, named `packet_*`.
@@ -155,12 +157,20 @@ impl Counting {
         let tallies = Tally::ALL
             .map(|tally| Arc::clone(counters.entry(tally.name().to_owned()).or_default()));
         drop(counters);
-        Self {
+        let mut counting = Self {
             board: Arc::clone(board),
             tallies,
             events: HashMap::new(),
             gauges: HashMap::new(),
+        };
+        // A counter that is not there cannot be told from one that has not counted yet.
+        match board.facts.mode {
+            Mode::Packet => Event::all()
+                .iter()
+                .for_each(|event| counting.event(event.name(), 0)),
+            Mode::PassThrough => {}
         }
+        counting
     }
 
     pub(crate) fn tally(&self, tally: Tally, amount: u64) {
@@ -209,7 +219,10 @@ mod tests {
         for (index, tally) in Tally::ALL.into_iter().enumerate() {
             assert_eq!(tally as usize, index, "the order of ALL is the enum's");
         }
-        assert_eq!(board.snapshot().counters.len(), Tally::ALL.len());
+        assert_eq!(
+            board.snapshot().counters.len(),
+            Tally::ALL.len() + Event::all().len()
+        );
         counting.tally(Tally::InjectedBytes, 3);
         counting.tally(Tally::InjectedBytes, 4);
         counting.event("flows_opened", 1);

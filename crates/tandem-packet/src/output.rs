@@ -134,6 +134,55 @@ pub enum Event {
 }
 
 impl Event {
+    /// One of each that has a name of its own, amounts zero: so that counters can stand at zero before anything happens.
+    pub fn all() -> Vec<Event> {
+        let passes = [
+            Pass::NotTls,
+            Pass::Tls13,
+            Pass::Resumed,
+            Pass::NoCertificate,
+            Pass::Malformed,
+        ];
+        let reasons = [
+            GiveUp::NoTimestamps,
+            GiveUp::ForeignSyn,
+            GiveUp::NoAnswer,
+            GiveUp::Conflict,
+            GiveUp::TooLong,
+            GiveUp::Urgent,
+            GiveUp::Closed,
+            GiveUp::Failsafe,
+            GiveUp::NotFromStart,
+            GiveUp::Limits,
+        ];
+        let given_up = passes.map(GiveUp::Handshake).into_iter().chain(reasons);
+        let mut all = vec![
+            Event::Unread(PacketError::NotTcp),
+            Event::BadChecksum,
+            Event::FlowOpened,
+            Event::PeerSeen,
+            Event::HandshakeFinished,
+            Event::ChainLearned,
+            Event::HintSent,
+            Event::NothingHeld,
+            Event::HoldReleased(0),
+            Event::FlightWritten {
+                original: 0,
+                sent: 0,
+            },
+            Event::AckAbsorbed,
+            Event::RepeatAbsorbed,
+            Event::FlightRepeated,
+            Event::OriginalsSent(0),
+            Event::FlightRebuilt(0),
+            Event::MissSent,
+            Event::MissReceived,
+            Event::MarkRefused,
+        ];
+        all.extend(given_up.map(Event::GivenUp));
+        all
+    }
+
     /// The name of the event's counter, without prefix: lower case, digits and underscores.
     pub fn name(self) -> &'static str {
         match self {
@@ -252,5 +301,33 @@ impl Outbox {
 
     pub(crate) fn poll(&mut self) -> Option<Output> {
         self.0.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_event_has_a_counter_of_its_own() {
+        let all = Event::all();
+        let names: BTreeSet<&str> = all.iter().map(|event| event.name()).collect();
+        assert_eq!(names.len(), all.len());
+        let plain = |name: &str| {
+            name.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        };
+        assert!(names.iter().all(|name| plain(name)));
+        // Each arm of `name` gives one literal: as many as there are events.
+        let source = include_str!("output.rs");
+        let body = source
+            .split("pub fn name(self)")
+            .nth(1)
+            .and_then(|rest| rest.split("pub fn amount").next());
+        assert_eq!(
+            body.map(|body| body.matches("=> \"").count()),
+            Some(all.len())
+        );
     }
 }
