@@ -5,16 +5,25 @@
 //! Invariants: bytes are counted by the link alone; what a lab sets up is taken down when it ends, however it ends, or by `down`;
 //! nothing outside its own namespaces is changed.
 
+pub mod capture;
+pub mod client;
 mod command;
 mod describe;
 pub mod emulator;
+pub mod endpoints;
 mod error;
+pub mod exchange;
+pub mod floor;
 mod interrupt;
 mod lease;
 mod links;
 pub mod moment;
 pub mod netns;
 mod pcapng;
+pub mod phases;
+pub mod pki;
+pub mod row;
+pub mod server;
 pub mod topology;
 mod tun;
 

@@ -1,0 +1,199 @@
+//! A client program in the client's namespace: one connection, one small request, the whole response.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::endpoints::{ClientProgram, Endpoints, Offer, Version};
+use crate::error::LabError;
+use crate::interrupt;
+use crate::netns::Namespace;
+use crate::pki::{Chain, SERVER_NAME};
+use crate::server::{BODY, PATH, PORT};
+use crate::topology::server_address;
+
+/// How a client fared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It verified the server and received the whole response.
+    Success,
+    /// It did not; why, in its own words where it had any.
+    Failure(String),
+}
+
+/// Runs a client to its end, for at most `limit`. Its words go to a file in `directory`.
+///
+/// # Errors
+/// `ProgramMissing`, `Io`, `Interrupted`. A client that fails is an [`Outcome`].
+pub fn run(
+    namespace: &Namespace,
+    directory: &Path,
+    endpoints: &Endpoints,
+    chain: &Chain,
+    limit: Duration,
+) -> Result<Outcome, LabError> {
+    let address = server_address(endpoints.family.family());
+    let mut command = match endpoints.client {
+        ClientProgram::Curl => curl(address, endpoints, chain),
+        ClientProgram::SClient => s_client(address, endpoints, chain),
+        ClientProgram::GnutlsCli => gnutls_cli(address, endpoints, chain),
+    };
+    let log = directory.join("client.log");
+    let errors = File::create(&log).map_err(LabError::io("write the client's log"))?;
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(errors);
+    let mut running = Running(namespace.spawn(&mut command)?);
+    // Programs that take the request from standard input send it once they are connected. The pipe stays open until they end:
+    // its end would make them close the connection early.
+    let mut stdin = running.0.stdin.take();
+    if let (Some(pipe), ClientProgram::SClient | ClientProgram::GnutlsCli) =
+        (&mut stdin, endpoints.client)
+    {
+        let request =
+            format!("GET {PATH} HTTP/1.1\r\nHost: {SERVER_NAME}\r\nConnection: close\r\n\r\n");
+        // A client that has ended already says why by its status.
+        let _ = pipe.write_all(request.as_bytes());
+    }
+    let child = &mut running.0;
+    let ended = interrupt::wait_until(limit, Duration::from_millis(2), || {
+        !matches!(child.try_wait(), Ok(None))
+    })?;
+    if !ended {
+        return Ok(Outcome::Failure(format!(
+            "no end after {:.0} s",
+            limit.as_secs_f64()
+        )));
+    }
+    drop(stdin);
+    let mut output = Vec::new();
+    if let Some(mut stdout) = running.0.stdout.take() {
+        stdout
+            .read_to_end(&mut output)
+            .map_err(LabError::io("read the client's output"))?;
+    }
+    let status = running
+        .0
+        .wait()
+        .map_err(LabError::io("wait for the client"))?;
+    let complete = output
+        .windows(BODY.len())
+        .any(|window| window == BODY.as_bytes());
+    // The exit status of s_client and gnutls-cli also tells how the server closed; what counts is the response. All of them
+    // are told to verify the server and give no response without.
+    if complete && (status.success() || endpoints.client != ClientProgram::Curl) {
+        return Ok(Outcome::Success);
+    }
+    let words = std::fs::read_to_string(&log).unwrap_or_default();
+    let last = words
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default();
+    Ok(Outcome::Failure(format!("{status}: {last}")))
+}
+
+/// Ends its process when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// An address as it stands before a colon and a port.
+fn bracketed(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+fn curl(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
+    let mut command = Command::new("curl");
+    command
+        // First, so that the user's own settings stay out.
+        .arg("-q")
+        .args([
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--noproxy",
+            "*",
+            "--cacert",
+        ])
+        .arg(&chain.root)
+        .arg("--resolve")
+        .arg(format!("{SERVER_NAME}:{PORT}:{}", bracketed(address)));
+    match endpoints.offer {
+        Offer::Only => {
+            let name = endpoints.version.name();
+            command.args([&format!("--tlsv{name}"), "--tls-max", name]);
+        }
+        Offer::Default => {}
+    }
+    if endpoints.version.is_legacy() {
+        command.args(["--ciphers", "DEFAULT@SECLEVEL=0"]);
+    }
+    command.arg(format!("https://{SERVER_NAME}{PATH}"));
+    command
+}
+
+fn s_client(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
+    let mut command = Command::new("openssl");
+    command
+        // -quiet also keeps it reading after its standard input has nothing more.
+        .args(["s_client", "-quiet", "-servername", SERVER_NAME, "-connect"])
+        .arg(format!("{}:{PORT}", bracketed(address)))
+        .arg("-CAfile")
+        .arg(&chain.root)
+        .args(["-verify_return_error", "-verify_hostname", SERVER_NAME]);
+    match endpoints.offer {
+        Offer::Only => {
+            command.arg(match endpoints.version {
+                Version::Tls10 => "-tls1",
+                Version::Tls11 => "-tls1_1",
+                Version::Tls12 => "-tls1_2",
+                Version::Tls13 => "-tls1_3",
+            });
+        }
+        Offer::Default => {}
+    }
+    if endpoints.version.is_legacy() {
+        command.args(["-cipher", "DEFAULT@SECLEVEL=0"]);
+    }
+    command
+}
+
+fn gnutls_cli(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
+    let mut command = Command::new("gnutls-cli");
+    command
+        .arg("--x509cafile")
+        .arg(&chain.root)
+        .args(["--port", &PORT.to_string()])
+        .args([
+            "--sni-hostname",
+            SERVER_NAME,
+            "--verify-hostname",
+            SERVER_NAME,
+        ]);
+    match endpoints.offer {
+        Offer::Only => {
+            command.arg(format!(
+                "--priority=NORMAL:-VERS-ALL:+VERS-TLS{}",
+                endpoints.version.name()
+            ));
+        }
+        Offer::Default => {}
+    }
+    command.arg(address.to_string());
+    command
+}

@@ -1,0 +1,202 @@
+//! What stands at the two ends of an experiment: which programs, which TLS, which certificates.
+//!
+//! Plain data, as an experiment file says it, and the named cases of the lab. How programs are run is in `server` and `client`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+use crate::pki::{ChainSpec, KeyKind};
+use crate::topology::Family;
+
+/// A server program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerProgram {
+    /// nginx. The default: it serves any number of connections at once.
+    #[default]
+    Nginx,
+    /// `openssl s_server`. One connection at a time.
+    SServer,
+}
+
+/// A client program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientProgram {
+    /// curl.
+    Curl,
+    /// `openssl s_client`.
+    SClient,
+    /// `gnutls-cli`.
+    #[serde(rename = "gnutls-cli")]
+    GnutlsCli,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Version {
+    /// TLS 1.0; OpenSSL needs security level 0 for it.
+    #[serde(rename = "1.0")]
+    Tls10,
+    /// TLS 1.1; likewise.
+    #[serde(rename = "1.1")]
+    Tls11,
+    /// TLS 1.2.
+    #[serde(rename = "1.2")]
+    Tls12,
+    /// TLS 1.3.
+    #[serde(rename = "1.3")]
+    Tls13,
+}
+
+impl Version {
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Version::Tls10 => "1.0",
+            Version::Tls11 => "1.1",
+            Version::Tls12 => "1.2",
+            Version::Tls13 => "1.3",
+        }
+    }
+
+    /// Whether OpenSSL speaks it only at security level 0.
+    pub(crate) fn is_legacy(self) -> bool {
+        match self {
+            Version::Tls10 | Version::Tls11 => true,
+            Version::Tls12 | Version::Tls13 => false,
+        }
+    }
+}
+
+/// What a client's hello offers. The server accepts the one version of the experiment only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Offer {
+    /// What the program offers when left alone.
+    #[default]
+    Default,
+    /// The version of the experiment and no other, which makes a smaller hello.
+    Only,
+}
+
+/// The two ends of an experiment. In a file, `name`, `client`, `version`, `key` and `chain` must be said.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Endpoints {
+    /// What rows and tables call it.
+    pub name: String,
+    /// Default: nginx.
+    #[serde(default)]
+    pub server: ServerProgram,
+    /// The client's program.
+    pub client: ClientProgram,
+    /// What is spoken.
+    pub version: Version,
+    /// What the client offers. Default: what it offers by itself.
+    #[serde(default)]
+    pub offer: Offer,
+    /// Of all keys of the chain.
+    pub key: KeyKind,
+    /// Certificates that the server sends, 1 to 3.
+    pub chain: u8,
+    /// The leaf's size, bytes of DER. Default: as it comes.
+    #[serde(default)]
+    pub leaf_bytes: Option<usize>,
+    /// Each issuer's size, bytes of DER. Default: as it comes.
+    #[serde(default)]
+    pub issuer_bytes: Option<usize>,
+    /// The server's cipher suites, in OpenSSL's words. Default: the program's own.
+    #[serde(default)]
+    pub suites: Option<String>,
+    /// Whether addresses are IPv6. Default: IPv4.
+    #[serde(default)]
+    pub family: FamilyName,
+}
+
+/// A family of addresses, as a file says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum FamilyName {
+    /// IPv4.
+    #[default]
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+impl FamilyName {
+    /// For the topology.
+    pub fn family(self) -> Family {
+        match self {
+            FamilyName::Ipv4 => Family::V4,
+            FamilyName::Ipv6 => Family::V6,
+        }
+    }
+}
+
+impl Endpoints {
+    /// The case *one*: the TLS-1.2-only hello of `s_client`, an RSA-2048 leaf of 926 bytes alone, no tickets. 926 bytes is the
+    /// leaf of the thesis.
+    pub fn one() -> Self {
+        Self {
+            name: "one".to_owned(),
+            server: ServerProgram::Nginx,
+            client: ClientProgram::SClient,
+            version: Version::Tls12,
+            offer: Offer::Only,
+            key: KeyKind::Rsa2048,
+            chain: 1,
+            leaf_bytes: Some(926),
+            issuer_bytes: None,
+            suites: None,
+            family: FamilyName::Ipv4,
+        }
+    }
+
+    /// The case *three*: as *one*, with two issuers of about 900 bytes.
+    pub fn three() -> Self {
+        Self {
+            name: "three".to_owned(),
+            chain: 3,
+            issuer_bytes: Some(900),
+            ..Self::one()
+        }
+    }
+
+    /// The case *curl*: as *three*, with curl's default hello.
+    pub fn curl() -> Self {
+        Self {
+            name: "curl".to_owned(),
+            client: ClientProgram::Curl,
+            offer: Offer::Default,
+            ..Self::three()
+        }
+    }
+
+    /// The named case.
+    ///
+    /// # Errors
+    /// `Usage` for a name that is none.
+    pub fn case(name: &str) -> Result<Self, LabError> {
+        match name {
+            "one" => Ok(Self::one()),
+            "three" => Ok(Self::three()),
+            "curl" => Ok(Self::curl()),
+            _ => Err(LabError::usage(
+                format!("endpoints {name}"),
+                "is neither a case (one, three, curl) nor an [[endpoint]] of the file",
+            )),
+        }
+    }
+
+    /// The chain that the server has.
+    pub fn chain_spec(&self) -> ChainSpec {
+        ChainSpec {
+            key: self.key,
+            length: self.chain,
+            leaf_bytes: self.leaf_bytes,
+            issuer_bytes: self.issuer_bytes,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The floor of a handshake: the bytes that are fresh by design, which no proxy can leave out, plus a header for each flight.
+//!
+//! Fresh are: randoms, session identifiers (an echo of the client's is not), public key shares and encrypted secrets, signatures,
+//! new tickets, and Finished as its whole encrypted fragment, since at level 0 nobody but the endpoints can compute any of it.
+//! Not fresh are certificates, names, lists of what is supported, and all framing. To that come 28 bytes, IPv4's and UDP's
+//! headers, for each one-way flight.
+//!
+//! Only TLS 1.0 to 1.2 shows enough of a handshake to tell; for TLS 1.3 there is no figure here.
+
+use std::borrow::Cow;
+
+use tandem_wire::tls::{ClientHello, HandshakeType, ProtocolVersion, ServerHello, handshake};
+
+use crate::exchange::Exchange;
+use crate::phases::{self, Phases};
+
+/// IPv4's header of 20 bytes and UDP's of 8 (RFC 791, RFC 768).
+const FLIGHT_HEADERS: usize = 28;
+
+/// A hello's random value (RFC 5246, section 7.4.1.2).
+const RANDOM: usize = 32;
+
+/// The curve type `named_curve` (RFC 8422, section 5.4).
+const NAMED_CURVE: u8 = 3;
+
+/// The floor of a handshake, bytes. `None` for TLS 1.3 and for messages that do not parse.
+pub fn floor_bytes(exchange: &Exchange, phases: &Phases) -> Option<usize> {
+    if phases.version.0 >= ProtocolVersion::TLS1_3.0 {
+        return None;
+    }
+    let (up, down) = (exchange.up.sent.bytes(), exchange.down.sent.bytes());
+    let client_messages = messages(up);
+    let server_messages = messages(down);
+    let session = client_messages.iter().find_map(|(msg_type, body)| {
+        (*msg_type == HandshakeType::CLIENT_HELLO)
+            .then(|| {
+                ClientHello::parse(body)
+                    .ok()
+                    .map(|hello| hello.session_id().to_vec())
+            })
+            .flatten()
+    })?;
+    let mut fresh = 0;
+    for (msg_type, body) in client_messages.iter().chain(&server_messages) {
+        fresh += fresh_in(*msg_type, body, &session, phases.version)?;
+    }
+    for stream in [up, down] {
+        fresh += phases::finished_record(stream)?.fragment.len();
+    }
+    Some(fresh + FLIGHT_HEADERS * phases.flights)
+}
+
+fn messages(stream: &[u8]) -> Vec<(HandshakeType, Cow<'_, [u8]>)> {
+    handshake::messages(stream)
+        .messages
+        .iter()
+        .map(|span| (span.msg_type, span.body(stream)))
+        .collect()
+}
+
+fn fresh_in(
+    msg_type: HandshakeType,
+    body: &[u8],
+    client_session: &[u8],
+    version: ProtocolVersion,
+) -> Option<usize> {
+    match msg_type {
+        HandshakeType::CLIENT_HELLO => Some(RANDOM + client_session.len()),
+        HandshakeType::SERVER_HELLO => {
+            let hello = ServerHello::parse(body).ok()?;
+            let echo = hello.session_id() == client_session;
+            Some(RANDOM + if echo { 0 } else { hello.session_id().len() })
+        }
+        HandshakeType::SERVER_KEY_EXCHANGE => server_key_exchange(body, version),
+        HandshakeType::CLIENT_KEY_EXCHANGE => client_key_exchange(body),
+        HandshakeType::CERTIFICATE_VERIFY => signature(body, version),
+        // Lifetime hint, then the ticket (RFC 5077, section 3.3).
+        HandshakeType::NEW_SESSION_TICKET => {
+            vector16(body.get(4..)?).map(|(ticket, _)| ticket.len())
+        }
+        _ => Some(0),
+    }
+}
+
+/// The public share and the signature; for finite-field groups without the group.
+fn server_key_exchange(body: &[u8], version: ProtocolVersion) -> Option<usize> {
+    if let [NAMED_CURVE, _, _, length, rest @ ..] = body
+        && let Some((share, rest)) = rest.split_at_checked(usize::from(*length))
+        && let Some(signature) = signature(rest, version)
+    {
+        return Some(share.len() + signature);
+    }
+    let (_prime, rest) = vector16(body)?;
+    let (_generator, rest) = vector16(rest)?;
+    let (share, rest) = vector16(rest)?;
+    Some(share.len() + signature(rest, version)?)
+}
+
+/// A public share behind one byte of length, or an encrypted secret or finite-field share behind two.
+fn client_key_exchange(body: &[u8]) -> Option<usize> {
+    match body {
+        [length, share @ ..] if usize::from(*length) == share.len() => Some(share.len()),
+        _ => vector16(body).map(|(secret, _)| secret.len()),
+    }
+}
+
+/// A signature that fills `body`, with its algorithm in front since TLS 1.2.
+fn signature(body: &[u8], version: ProtocolVersion) -> Option<usize> {
+    let body = if version.0 >= ProtocolVersion::TLS1_2.0 {
+        body.get(2..)?
+    } else {
+        body
+    };
+    let (signature, rest) = vector16(body)?;
+    rest.is_empty().then_some(signature.len())
+}
+
+/// A vector with two bytes of length, and what follows it.
+fn vector16(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [high, low, rest @ ..] = bytes else {
+        return None;
+    };
+    rest.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::tests::conversation;
+
+    fn message(msg_type: u8, body: &[u8]) -> Vec<u8> {
+        let length = body.len() as u16;
+        let mut record = vec![22, 3, 3];
+        record.extend((length + 4).to_be_bytes());
+        record.extend([msg_type, 0]);
+        record.extend(length.to_be_bytes());
+        record.extend(body);
+        record
+    }
+
+    fn finished() -> Vec<u8> {
+        let mut bytes = vec![20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 40];
+        bytes.extend([0xaa; 40]);
+        bytes
+    }
+
+    /// An ECDHE handshake of TLS 1.2: what counts is 32 + 32 + 32 (session) + 65 + 256 + 65 + 40 + 40, and four headers.
+    #[test]
+    fn fresh_bytes_of_a_full_handshake_are_counted() -> Result<(), String> {
+        let mut client_hello = vec![3, 3];
+        client_hello.extend([1; 32]);
+        client_hello.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
+        let mut server_hello = vec![3, 3];
+        server_hello.extend([2; 32]);
+        server_hello.push(32);
+        server_hello.extend([3; 32]);
+        server_hello.extend([0xc0, 0x2f, 0]);
+        let mut exchange_body = vec![3, 0, 23, 65];
+        exchange_body.extend([4; 65]);
+        exchange_body.extend([8, 4, 1, 0]);
+        exchange_body.extend([5; 256]);
+        let server = [
+            message(2, &server_hello),
+            message(11, &[0, 0, 5, 0, 0, 2, 9, 9]),
+            message(12, &exchange_body),
+            message(14, &[]),
+        ]
+        .concat();
+        let mut share = vec![65];
+        share.extend([6; 65]);
+        let client = [message(16, &share), finished()].concat();
+        let last = finished();
+        let data = [23, 3, 3, 0, 3, 1, 2, 3];
+        let seen = conversation(&[
+            (true, &message(1, &client_hello)),
+            (false, &server),
+            (true, &client),
+            (false, &last),
+            (true, &data),
+            (false, &data),
+        ]);
+        let exchange = Exchange::find(&seen, &seen, 443).ok_or("no connection found")?;
+        let phases = Phases::of(&exchange).ok_or("no handshake found")?;
+        assert_eq!(phases.flights, 4);
+        assert_eq!(phases.finished.seconds_since(exchange.syn), 5.0);
+        assert_eq!(
+            phases.first_byte.map(|at| at.seconds_since(exchange.syn)),
+            Some(7.0)
+        );
+        assert_eq!(
+            exchange.down.sent.bytes().len() - phases.down_end,
+            data.len()
+        );
+        let fresh = 32 + 32 + 32 + 65 + 256 + 65 + 40 + 40;
+        assert_eq!(floor_bytes(&exchange, &phases), Some(fresh + 4 * 28));
+        Ok(())
+    }
+
+    #[test]
+    fn key_exchanges_of_all_kinds_are_told_apart() {
+        let rsa: Vec<u8> = [&[1, 0][..], &[7; 256]].concat();
+        assert_eq!(client_key_exchange(&rsa), Some(256));
+        let mut finite = vec![1, 0];
+        finite.extend([1; 256]);
+        finite.extend([0, 1, 2, 1, 0]);
+        finite.extend([2; 256]);
+        finite.extend([8, 4, 0, 64]);
+        finite.extend([3; 64]);
+        assert_eq!(
+            server_key_exchange(&finite, ProtocolVersion::TLS1_2),
+            Some(256 + 64)
+        );
+        assert_eq!(server_key_exchange(&[3, 0], ProtocolVersion::TLS1_2), None);
+        let old: Vec<u8> = [&[0, 64][..], &[3; 64]].concat();
+        assert_eq!(signature(&old, ProtocolVersion::TLS1_0), Some(64));
+    }
+}

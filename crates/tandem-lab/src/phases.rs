@@ -1,0 +1,110 @@
+//! Where a TLS handshake ends in the two streams of a connection, and where application data begins.
+//!
+//! Reads record headers and clear handshake messages; decides nothing. For TLS 1.0 to 1.2 a handshake ends with the record behind
+//! ChangeCipherSpec, which is Finished. For TLS 1.3 all that can be told from outside is the client's first encrypted record.
+//!
+//! Specification: RFC 5246, section 7.3; RFC 8446, section 5.1.
+
+use tandem_wire::tls::{
+    ContentType, HandshakeScan, HandshakeType, ProtocolVersion, Record, Records, ServerHello,
+    handshake,
+};
+
+use crate::exchange::Exchange;
+use crate::moment::Moment;
+
+/// A handshake's ends, as offsets in the payload streams and as moments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phases {
+    /// What the server chose.
+    pub version: ProtocolVersion,
+    /// Behind the client's Finished.
+    pub up_end: usize,
+    /// Behind the server's Finished. In TLS 1.3: what the client had when it sent its own.
+    pub down_end: usize,
+    /// When the client had the server's Finished. In TLS 1.3: when the client sent its own, which it does at once.
+    pub finished: Moment,
+    /// When the client had the first byte of application data. In TLS 1.3 that cannot be told from session tickets: `None`.
+    pub first_byte: Option<Moment>,
+    /// One-way flights until both had finished.
+    pub flights: usize,
+}
+
+impl Phases {
+    /// `None` where the handshake did not come to its end.
+    pub fn of(exchange: &Exchange) -> Option<Self> {
+        let down = exchange.down.received.bytes();
+        let scan = handshake::messages(down);
+        let version = selected_version(&scan, down)?;
+        if version.0 >= ProtocolVersion::TLS1_3.0 {
+            Self::of_tls13(exchange, version)
+        } else {
+            Self::of_tls12(exchange, version)
+        }
+    }
+
+    fn of_tls12(exchange: &Exchange, version: ProtocolVersion) -> Option<Self> {
+        let up = finished_record(exchange.up.sent.bytes())?;
+        let received = &exchange.down.received;
+        let down = finished_record(received.bytes())?;
+        let first = first_of(received.bytes(), ContentType::ApplicationData);
+        let finished = received.time_of(down.range.end)?;
+        // A full handshake has four flights. In an abbreviated one the server finishes first, and there are three.
+        let server_first = exchange
+            .up
+            .sent
+            .time_of(up.range.end)
+            .is_some_and(|sent| finished <= sent);
+        Some(Self {
+            version,
+            up_end: up.range.end,
+            down_end: down.range.end,
+            finished,
+            // The first byte behind the record's header.
+            first_byte: first
+                .and_then(|record| received.time_of(record.fragment_range().start + 1)),
+            flights: if server_first { 3 } else { 4 },
+        })
+    }
+
+    fn of_tls13(exchange: &Exchange, version: ProtocolVersion) -> Option<Self> {
+        let sent = &exchange.up.sent;
+        let client_finished = first_of(sent.bytes(), ContentType::ApplicationData)?;
+        let finished = sent.time_of(client_finished.range.end)?;
+        Some(Self {
+            version,
+            up_end: client_finished.range.end,
+            down_end: exchange.down.received.length_at(finished),
+            finished,
+            first_byte: None,
+            flights: 3,
+        })
+    }
+}
+
+/// The version that a ServerHello in clear settles.
+fn selected_version(scan: &HandshakeScan, stream: &[u8]) -> Option<ProtocolVersion> {
+    let message = scan
+        .messages
+        .iter()
+        .find(|message| message.msg_type == HandshakeType::SERVER_HELLO)?;
+    let body = message.body(stream);
+    ServerHello::parse(&body)
+        .ok()
+        .map(|hello| hello.selected_version())
+}
+
+/// The record behind ChangeCipherSpec.
+pub(crate) fn finished_record(stream: &[u8]) -> Option<Record<'_>> {
+    Records::new(stream)
+        .map_while(Result::ok)
+        .skip_while(|record| record.header.content_type != ContentType::ChangeCipherSpec)
+        .find(|record| record.header.content_type == ContentType::Handshake)
+}
+
+fn first_of(stream: &[u8], content_type: ContentType) -> Option<Record<'_>> {
+    Records::new(stream).map_while(Result::ok).find(|record| {
+        // An empty fragment in front of the data is a counter-measure of TLS 1.0 (BEAST); it comes in the same segment.
+        record.header.content_type == content_type && !record.fragment.is_empty()
+    })
+}

@@ -1,0 +1,188 @@
+//! A server program in the server's namespace: configured, started, waited for, ended.
+//!
+//! Every server answers any request with [`BODY`], issues no tickets and keeps no sessions, so that each handshake is a full one.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::command;
+use crate::endpoints::{Endpoints, ServerProgram, Version};
+use crate::error::LabError;
+use crate::netns::{self, Namespace};
+use crate::pki::Chain;
+
+/// HTTPS.
+pub const PORT: u16 = 443;
+
+/// What every server answers with.
+pub const BODY: &str = "Every trial of the lab moves this same small response, no more.\n";
+
+/// The path that clients ask for.
+pub(crate) const PATH: &str = "/trial";
+
+/// A server has its socket open some tens of milliseconds after its start; a busy machine may take longer.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// A server that runs, until dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+}
+
+impl Server {
+    /// Starts one and waits until it listens. Its files go to `directory`.
+    ///
+    /// # Errors
+    /// `ProgramMissing`, `Io`, or `Command` with its log where it does not come up.
+    pub fn start(
+        namespace: &Namespace,
+        directory: &Path,
+        endpoints: &Endpoints,
+        chain: &Chain,
+    ) -> Result<Self, LabError> {
+        fs::create_dir_all(directory).map_err(LabError::io("make the server's directory"))?;
+        let mut command = match endpoints.server {
+            ServerProgram::Nginx => nginx(directory, endpoints, chain)?,
+            ServerProgram::SServer => s_server(directory, endpoints, chain)?,
+        };
+        let log = directory.join("server.log");
+        let file = File::create(&log).map_err(LabError::io("write the server's log"))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file);
+        let mut server = Self {
+            child: namespace.spawn(&mut command)?,
+        };
+        let name = command::line(&command);
+        match netns::wait_for_listener(namespace, PORT, &name, START_LIMIT) {
+            Err(LabError::Command { command, why }) => {
+                let ended = matches!(server.child.try_wait(), Ok(Some(_)));
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                let last = text.lines().last().unwrap_or_default();
+                let ended = if ended { "it ended; " } else { "" };
+                Err(LabError::Command {
+                    command,
+                    why: format!("{why}; {ended}{last}"),
+                })
+            }
+            other => other.map(|()| server),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SIGTERM, so that nginx's master ends its workers; what does not heed it goes with the namespace.
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        for _ in 0..100 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The cipher list that a server is given: its own, at security level 0 where the version needs it.
+fn suites(endpoints: &Endpoints, default: &str) -> String {
+    let list = endpoints.suites.as_deref().unwrap_or(default);
+    if endpoints.version.is_legacy() {
+        format!("{list}:@SECLEVEL=0")
+    } else {
+        list.to_owned()
+    }
+}
+
+fn nginx(directory: &Path, endpoints: &Endpoints, chain: &Chain) -> Result<Command, LabError> {
+    let protocol = match endpoints.version {
+        Version::Tls10 => "TLSv1",
+        Version::Tls11 => "TLSv1.1",
+        Version::Tls12 => "TLSv1.2",
+        Version::Tls13 => "TLSv1.3",
+    };
+    let dir = directory.display();
+    let text = format!(
+        "daemon off;\n\
+         user root;\n\
+         worker_processes 1;\n\
+         pid {dir}/nginx.pid;\n\
+         error_log stderr warn;\n\
+         events {{ worker_connections 256; }}\n\
+         http {{\n\
+           access_log off;\n\
+           client_body_temp_path {dir}/t1; proxy_temp_path {dir}/t2; fastcgi_temp_path {dir}/t3;\n\
+           uwsgi_temp_path {dir}/t4; scgi_temp_path {dir}/t5;\n\
+           server_tokens off;\n\
+           default_type text/plain;\n\
+           server {{\n\
+             listen {PORT} ssl; listen [::]:{PORT} ssl;\n\
+             ssl_certificate {full};\n\
+             ssl_certificate_key {key};\n\
+             ssl_protocols {protocol};\n\
+             ssl_ciphers {suites};\n\
+             ssl_session_cache none;\n\
+             ssl_session_tickets off;\n\
+             location {PATH} {{ return 200 \"{body}\\n\"; }}\n\
+             location / {{ root {dir}/www; }}\n\
+           }}\n\
+         }}\n",
+        full = chain.full.display(),
+        key = chain.key.display(),
+        // nginx's own default.
+        suites = suites(endpoints, "HIGH:!aNULL:!MD5"),
+        body = BODY.trim_end(),
+    );
+    let configuration = directory.join("nginx.conf");
+    fs::write(&configuration, text).map_err(LabError::io("write nginx.conf"))?;
+    let mut command = Command::new("nginx");
+    command
+        .arg("-c")
+        .arg(&configuration)
+        .arg("-p")
+        .arg(directory)
+        .args(["-e", "stderr"]);
+    Ok(command)
+}
+
+fn s_server(directory: &Path, endpoints: &Endpoints, chain: &Chain) -> Result<Command, LabError> {
+    let root = directory.join("www");
+    fs::create_dir_all(&root).map_err(LabError::io("make the server's directory"))?;
+    fs::write(root.join(PATH.trim_start_matches('/')), BODY)
+        .map_err(LabError::io("write the response"))?;
+    let protocol = match endpoints.version {
+        Version::Tls10 => "-tls1",
+        Version::Tls11 => "-tls1_1",
+        Version::Tls12 => "-tls1_2",
+        Version::Tls13 => "-tls1_3",
+    };
+    let mut command = Command::new("openssl");
+    command
+        .current_dir(&root)
+        .args([
+            "s_server",
+            "-accept",
+            &PORT.to_string(),
+            "-WWW",
+            "-no_ticket",
+            "-no_cache",
+        ])
+        .args(["-num_tickets", "0", protocol, "-cert"])
+        .arg(&chain.leaf)
+        .arg("-key")
+        .arg(&chain.key)
+        .args(["-cipher", &suites(endpoints, "DEFAULT")]);
+    if endpoints.chain > 1 {
+        command.arg("-cert_chain").arg(&chain.issuers);
+    }
+    Ok(command)
+}
