@@ -46,7 +46,16 @@ pub(crate) enum Step {
     /// There may be more to read.
     GoesOn,
     /// There is not.
-    Over,
+    Over(Verdict),
+}
+
+/// What a connection was, once it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Its beginning was seen, or a handshake.
+    Seen,
+    /// It was open before the capture began and shows no handshake.
+    AlreadyOpen,
 }
 
 /// A connection that may hold a handshake, or does.
@@ -189,17 +198,20 @@ impl Connection {
             self.closing |= self.lower.fin && self.higher.fin;
         }
         if self.lower.is_closed() && self.higher.is_closed() {
-            self.finish(ledger);
-            Step::Over
+            Step::Over(self.finish(ledger))
         } else {
             Step::GoesOn
         }
     }
 
-    /// Enters the handshake, if there is one. True if the connection was open before the capture began and shows none.
-    pub(crate) fn finish(&mut self, ledger: &mut Ledger) -> bool {
+    /// Enters the handshake, if there is one.
+    pub(crate) fn finish(&mut self, ledger: &mut Ledger) -> Verdict {
         let Some(session) = self.session.take() else {
-            return !self.began;
+            return if self.began {
+                Verdict::Seen
+            } else {
+                Verdict::AlreadyOpen
+            };
         };
         self.lower.close();
         self.higher.close();
@@ -209,7 +221,7 @@ impl Connection {
             ledger.losses.gaps += 1;
         }
         ledger.enter(&session.finish());
-        false
+        Verdict::Seen
     }
 
     fn learn_starts(&mut self, end: End, segment: &Segment<'_>) {
@@ -326,6 +338,7 @@ impl Connection {
                 }
             }
             Some(Found::Ssl2) => {
+                self.began = true;
                 ledger.ssl2_connection();
                 self.session = None;
                 self.lower.close();

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use tandem_wire::TcpFlags;
 
-use crate::connection::{Connection, End, Step};
+use crate::connection::{Connection, End, Step, Verdict};
 use crate::ledger::Ledger;
 use crate::options::Limits;
 use crate::segment::Segment;
@@ -111,7 +111,8 @@ impl Tracker {
         self.held = self.held.saturating_sub(connection.held());
         match connection.take(end, segment, self.limits.direction_bytes, ledger) {
             Step::GoesOn => self.held += connection.held(),
-            Step::Over => {
+            Step::Over(verdict) => {
+                self.already_open += u64::from(verdict == Verdict::AlreadyOpen);
                 slot.state = State::Over;
                 self.live.remove(&slot.number);
                 self.over.insert(slot.number, key);
@@ -138,7 +139,8 @@ impl Tracker {
         match slot.state {
             State::Live(mut connection) => {
                 self.held = self.held.saturating_sub(connection.held());
-                self.already_open += u64::from(connection.finish(ledger));
+                let verdict = connection.finish(ledger);
+                self.already_open += u64::from(verdict == Verdict::AlreadyOpen);
             }
             State::Over => {}
         }

@@ -9,10 +9,11 @@
 )]
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tandem_estimate::{Options, Outcome, estimate};
+use tandem_estimate::{DamageClass, Options, Outcome, estimate};
 use tandem_wire::tls::ProtocolVersion;
 
 /// Captures there are at least, where there are any.
@@ -198,6 +199,56 @@ fn handshakes_versions_and_certificates_are_those_that_tshark_finds() {
         certificate_bytes >= 200_000,
         "{certificate_bytes} certificate bytes"
     );
+}
+
+/// Frames and captured bytes, as another reader of capture files sees them.
+fn frames(path: &Path) -> u64 {
+    let mut bytes = std::fs::read(path).expect("the capture is readable");
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut unpacked = Vec::new();
+        flate2::read::MultiGzDecoder::new(&bytes[..])
+            .read_to_end(&mut unpacked)
+            .expect("a gzip file");
+        bytes = unpacked;
+    }
+    let mut reader = pcap_parser::create_reader(1 << 20, &bytes[..]).expect("a capture");
+    let mut frames = 0;
+    loop {
+        match reader.next() {
+            Ok((offset, block)) => {
+                frames += u64::from(match block {
+                    pcap_parser::PcapBlockOwned::Legacy(_) => true,
+                    pcap_parser::PcapBlockOwned::LegacyHeader(_) => false,
+                    pcap_parser::PcapBlockOwned::NG(block) => block.is_data_block(),
+                });
+                reader.consume(offset);
+            }
+            Err(pcap_parser::PcapError::Eof) => return frames,
+            Err(pcap_parser::PcapError::Incomplete(_)) => {
+                reader.refill().expect("memory does not fail")
+            }
+            Err(error) => panic!("{}: {error:?}", path.display()),
+        }
+    }
+}
+
+#[test]
+fn every_frame_is_read_that_another_reader_finds() {
+    let Some(folder) = data() else { return };
+    for path in captures(&folder) {
+        let outcome = read(&path);
+        assert_eq!(
+            outcome.report.capture.frames,
+            frames(&path),
+            "{}",
+            path.display()
+        );
+        let torn = outcome
+            .damage
+            .iter()
+            .any(|damage| damage.class() == DamageClass::File);
+        assert!(!torn, "{}: {:?}", path.display(), outcome.damage);
+    }
 }
 
 #[test]

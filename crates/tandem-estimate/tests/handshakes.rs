@@ -317,7 +317,17 @@ fn a_connection_whose_syn_is_not_in_the_capture_is_read_from_its_hello() {
     );
     assert_eq!(report.completed_handshakes, 1);
 
-    // And not where it is in the middle of its data.
+    // And not where it is in the middle of its data, in one direction or both.
+    let mut talk = Talk::new(1);
+    for _ in 0..40 {
+        talk.client(&record(23, &[1; 100]));
+        talk.server(&record(23, &[1; 100]));
+    }
+    let report = clean(&talk.packets);
+    assert_eq!(
+        (report.handshakes, report.capture.connections_already_open),
+        (0, 1)
+    );
     let mut talk = Talk::new(1);
     for _ in 0..40 {
         talk.client(&record(23, &[1; 100]));
