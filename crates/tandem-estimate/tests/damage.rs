@@ -198,6 +198,19 @@ fn missing_packets_are_gaps() {
 }
 
 #[test]
+fn a_hole_wider_than_what_is_held_is_a_gap_too() {
+    let mut talk = Talk::open(1);
+    talk.client(&full().hello);
+    talk.server(&full().server[..100]);
+    talk.server_next = talk.server_next.wrapping_add(3_000_000);
+    talk.server(&[1; 100]);
+    talk.client(&full().client);
+    let outcome = capture_of(&talk.packets);
+    assert_eq!(outcome.damage, [Damage::Gaps { connections: 1 }]);
+    assert_eq!(outcome.report.handshakes, 1);
+}
+
+#[test]
 fn a_range_sent_twice_with_different_bytes_ends_the_reading() {
     let mut talk = Talk::open(1);
     talk.client(&full().hello[..20]);

@@ -679,3 +679,17 @@ fn bytes_that_stop_being_tls_are_told() {
     assert_eq!(outcome.damage, [Damage::NotTls { connections: 1 }]);
     assert_eq!(outcome.report.saved_warm_bytes, SAVED);
 }
+
+#[test]
+fn a_certificate_in_clear_in_tls13_is_counted_and_not_saved() {
+    let mut talk = Talk::open(1);
+    talk.client(&record(22, &client_hello(None, &[])));
+    talk.server(&record(22, &server_hello(0x0303, &[SELECTED_13])));
+    talk.server(&record(22, &certificate(1, &SIZES)));
+    let report = clean(&talk.packets);
+    assert_eq!(
+        (report.opaque_handshakes, report.certificate_bytes),
+        (1, DER)
+    );
+    assert_eq!(report.saved_warm_bytes, 0);
+}
