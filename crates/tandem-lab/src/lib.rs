@@ -5,6 +5,7 @@
 //! Invariants: bytes are counted by the link alone; what a lab sets up is taken down when it ends, however it ends, or by `down`;
 //! nothing outside its own namespaces is changed.
 
+pub mod arm;
 pub mod capture;
 pub mod client;
 mod command;
@@ -15,6 +16,7 @@ mod error;
 pub mod exchange;
 pub mod floor;
 mod interrupt;
+pub mod lane;
 mod lease;
 mod links;
 pub mod moment;
@@ -22,6 +24,7 @@ pub mod netns;
 mod pcapng;
 pub mod phases;
 pub mod pki;
+pub mod proxies;
 pub mod row;
 pub mod server;
 pub mod topology;

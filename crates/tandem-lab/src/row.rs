@@ -1,57 +1,83 @@
-//! One line of a result: what one trial cost. The schema that scripts and the report read.
+//! One trial's result: a line of JSON.
 //!
-//! Is not: how it was measured. Invariants: bytes and packets are the emulator's counters, never a proxy's; a field that could
-//! not be measured is absent, not zero.
+//! Bytes and packets are the emulated link's own counts. Times come from the kernel's timestamps in the endpoints' namespaces.
+//! New fields may be added; what a field means does not change.
 
 use serde::{Deserialize, Serialize};
 
-/// A trial. Written as one JSON object a line.
+use crate::arm::{Arm, StoreState};
+
+/// A result row. Fields that a failed trial cannot have are null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The experiment's name.
     pub experiment: String,
-    /// The link's name, of the presets or of the experiment file.
+    /// The link's name.
     pub link: String,
-    /// `plain`, `pass-through`, `packet`, `packet-cold`, `packet-mcveety`, …
-    pub arm: String,
-    /// The endpoints' name: `one`, `three`, `curl`, or the experiment file's.
+    /// The endpoints' name.
     pub endpoints: String,
-    /// The protocol version that was negotiated, as `TLS 1.2`.
-    pub version: Option<String>,
-    /// The leaf's key, as `rsa-2048`.
+    /// TLS version, as `1.2`.
+    pub version: String,
+    /// The chain's keys.
     pub key: String,
-    /// Certificates in the chain that the server sends.
-    pub chain: u8,
-    /// DER bytes of that chain.
-    pub certificate_bytes: u64,
-    /// Trial, counted from 0 in each combination of link, endpoints and arm.
+    /// DER bytes of each certificate that the server sends, leaf first.
+    pub certificates: Vec<usize>,
+    /// What stood in between.
+    pub arm: Arm,
+    /// What the proxies held.
+    pub store: StoreState,
+    /// Counts from 1 within link, endpoints and arm.
     pub trial: u32,
-    /// From the client's SYN to the end of the handshake at the client, seconds.
+    /// Whether the client verified the server and got the whole response.
+    pub ok: bool,
+    /// Whether both endpoints received exactly the payload bytes that the other sent.
+    pub identical: bool,
+    /// Why not ok, or not identical.
+    pub error: Option<String>,
+    /// From the client's SYN to the server's Finished at the client, seconds.
     pub seconds_handshake: Option<f64>,
     /// From the client's SYN to the first byte of application data at the client, seconds.
     pub seconds_first_byte: Option<f64>,
-    /// IP bytes that crossed from the client's side, lost ones included.
+    /// IP bytes that the link carried from client to server, the whole connection.
     pub link_bytes_up: u64,
-    /// IP bytes that crossed from the server's side.
+    /// From server to client.
     pub link_bytes_down: u64,
-    /// IP packets that crossed from the client's side.
+    /// IP packets that the link carried from client to server, the whole connection.
     pub link_packets_up: u64,
-    /// IP packets that crossed from the server's side.
+    /// From server to client.
     pub link_packets_down: u64,
-    /// TCP payload bytes of the TLS port that crossed from the client's side, up to the end of the handshake.
+    /// Of the bytes that the link carried up: IP bytes of packets that came to it before the client had the server's Finished.
+    pub handshake_bytes_up: u64,
+    /// From server to client.
+    pub handshake_bytes_down: u64,
+    /// Of the bytes that the link carried up: TCP payload that belongs to the handshake, and the proxies' own options.
+    /// Retransmissions count again, since the link carries them again.
     pub tls_bytes_up: u64,
-    /// TCP payload bytes of the TLS port that crossed from the server's side, up to the end of the handshake.
+    /// From server to client.
     pub tls_bytes_down: u64,
-    /// Bytes that are fresh by design, and 28 for each one-way flight.
+    /// Of both `tls_bytes`: the proxies' own TCP options.
+    pub option_bytes: u64,
+    /// The handshake's floor: fresh bytes, and 28 for each one-way flight. Null for TLS 1.3.
     pub floor_bytes: Option<u64>,
-    /// CPU time of both proxies together, microseconds; absent where there are none.
-    pub proxy_cpu_us: Option<f64>,
-    /// Peak resident memory of the larger proxy, KiB.
-    pub proxy_memory_kib: Option<u64>,
-    /// Whether each end received the TCP payload that the other sent, byte for byte.
-    pub identical: bool,
-    /// Whether the client got its answer.
-    pub ok: bool,
-    /// What went wrong, in a line.
-    pub error: Option<String>,
+    /// Processor time of both proxies during the trial, microseconds; 0 where there are none.
+    pub proxy_cpu_us: u64,
+    /// The most memory that either proxy ever had resident, KiB; 0 where there are none.
+    pub proxy_memory_kib: u64,
+}
+
+impl Row {
+    /// TLS bytes both ways.
+    pub fn tls_bytes(&self) -> u64 {
+        self.tls_bytes_up + self.tls_bytes_down
+    }
+
+    /// IP bytes both ways, the whole connection.
+    pub fn link_bytes(&self) -> u64 {
+        self.link_bytes_up + self.link_bytes_down
+    }
+
+    /// IP bytes both ways until the handshake's end.
+    pub fn handshake_bytes(&self) -> u64 {
+        self.handshake_bytes_up + self.handshake_bytes_down
+    }
 }

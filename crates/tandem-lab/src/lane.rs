@@ -1,0 +1,387 @@
+//! One arm of one experiment on one link: hosts, link, server, captures and proxies that stand ready, trial after trial.
+//!
+//! Arms have a lane each, so that they can be interleaved without taking anything down in between, and none leaves traces in
+//! another's kernel state.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tandem_netsim::link::{Direction, LinkConfig};
+use tandem_wire::TcpPacket;
+
+use crate::arm::{Arm, StoreState};
+use crate::capture::Capture;
+use crate::client::{self, Outcome};
+use crate::describe::proxy_option_bytes;
+use crate::emulator::{Crossing, Emulator, Fate};
+use crate::endpoints::Endpoints;
+use crate::error::LabError;
+use crate::exchange::Exchange;
+use crate::floor::floor_bytes;
+use crate::interrupt;
+use crate::moment::Moment;
+use crate::phases::Phases;
+use crate::pki::Chain;
+use crate::proxies::Proxies;
+use crate::row::Row;
+use crate::server::{self, Server};
+use crate::topology::{Host, Topology};
+
+/// How long the link must have been idle for a connection to count as over. Longer than what an endpoint waits before it answers
+/// (delayed acknowledgement: at most 40 ms on Linux), shorter than a trial.
+const QUIET: Duration = Duration::from_millis(150);
+
+/// What a lane is to be.
+#[derive(Debug, Clone)]
+pub struct LaneSpec<'a> {
+    /// The experiment's name, for rows.
+    pub experiment: &'a str,
+    /// The link's name, for rows.
+    pub link_name: &'a str,
+    /// The link.
+    pub link: LinkConfig,
+    /// What stands in between.
+    pub arm: Arm,
+    /// What stands at the ends.
+    pub endpoints: &'a Endpoints,
+    /// The server's certificates.
+    pub chain: &'a Chain,
+    /// The `tandem` binary.
+    pub exe: &'a Path,
+    /// Of the link's chance.
+    pub seed: u64,
+    /// Where to write what crosses the link.
+    pub capture: Option<PathBuf>,
+}
+
+/// A lane that stands. Fields are dropped in this order: the hosts go last.
+#[derive(Debug)]
+pub struct Lane {
+    proxies: Option<Proxies>,
+    _server: Server,
+    at_client: Capture,
+    at_server: Capture,
+    emulator: Emulator,
+    arm: Arm,
+    chain: Chain,
+    endpoints: Endpoints,
+    exe: PathBuf,
+    template: Row,
+    limit: Duration,
+    trials: u32,
+    topology: Topology,
+}
+
+/// A finished trial with all that was seen of it.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// Its result.
+    pub row: Row,
+    /// What the link carried.
+    pub crossings: Vec<Crossing>,
+    /// The connection, where there was one.
+    pub exchange: Option<Exchange>,
+    /// Its handshake, where it came to its end.
+    pub phases: Option<Phases>,
+}
+
+impl Lane {
+    /// Sets it up: hosts, link, captures, server, proxies. A warm arm's proxies hold nothing yet; [`Lane::warm_up`] changes that.
+    ///
+    /// `limit` is how long a trial may take.
+    ///
+    /// # Errors
+    /// As its parts say.
+    pub fn build(spec: &LaneSpec<'_>, limit: Duration) -> Result<Self, LabError> {
+        let (topology, ends) = Topology::build(spec.link.up.mtu.min(spec.link.down.mtu))?;
+        let emulator = Emulator::start(ends, spec.link.clone(), spec.seed, spec.capture.clone())?;
+        let at_client = Capture::start(topology.host(Host::Client))?;
+        let at_server = Capture::start(topology.host(Host::Server))?;
+        let server = Server::start(
+            topology.host(Host::Server),
+            &topology.directory().join("server"),
+            spec.endpoints,
+            spec.chain,
+        )?;
+        let mut lane = Self {
+            proxies: None,
+            _server: server,
+            at_client,
+            at_server,
+            emulator,
+            arm: spec.arm,
+            chain: spec.chain.clone(),
+            endpoints: spec.endpoints.clone(),
+            exe: spec.exe.to_owned(),
+            template: template(spec),
+            limit,
+            trials: 0,
+            topology,
+        };
+        lane.start_proxies()?;
+        Ok(lane)
+    }
+
+    /// Which arm it is.
+    pub fn arm(&self) -> Arm {
+        self.arm
+    }
+
+    /// The link, for showing what crosses it.
+    pub fn emulator(&self) -> &Emulator {
+        &self.emulator
+    }
+
+    /// One handshake that is not measured, where the arm is a warm one.
+    ///
+    /// # Errors
+    /// As [`Lane::trial`]; `Command` where this handshake fails.
+    pub fn warm_up(&mut self) -> Result<(), LabError> {
+        match self.arm.store() {
+            StoreState::None | StoreState::Cold => Ok(()),
+            StoreState::Warm => {
+                let outcome = self.connect()?;
+                self.settle()?;
+                self.forget();
+                match outcome {
+                    Outcome::Success => Ok(()),
+                    Outcome::Failure(why) => Err(LabError::Command {
+                        command: format!("the handshake that warms {} up", self.arm.name()),
+                        why,
+                    }),
+                }
+            }
+        }
+    }
+
+    /// One measured connection. A cold arm's proxies start anew before it, with empty stores.
+    ///
+    /// # Errors
+    /// What keeps a trial from being made at all; a client that fails is a row with `ok: false`.
+    pub fn trial(&mut self) -> Result<Trial, LabError> {
+        if self.arm.store() == StoreState::Cold && self.trials > 0 {
+            self.stop_proxies()?;
+            self.start_proxies()?;
+        }
+        self.topology.forget_tcp_metrics()?;
+        self.forget();
+        let before = self.emulator.counters();
+        let cpu_before = self.cpu_micros();
+        let outcome = self.connect()?;
+        self.settle()?;
+        let after = self.emulator.counters();
+        let usage = self
+            .proxies
+            .as_ref()
+            .map(Proxies::usage)
+            .unwrap_or_default();
+        self.trials += 1;
+
+        let crossings = self.emulator.take_log();
+        let exchange = Exchange::find(&self.at_client.take(), &self.at_server.take(), server::PORT);
+        let phases = exchange.as_ref().and_then(Phases::of);
+        let mut row = Row {
+            trial: self.trials,
+            link_bytes_up: after.up.ip_bytes - before.up.ip_bytes,
+            link_bytes_down: after.down.ip_bytes - before.down.ip_bytes,
+            link_packets_up: after.up.packets - before.up.packets,
+            link_packets_down: after.down.packets - before.down.packets,
+            proxy_cpu_us: usage.cpu_micros.saturating_sub(cpu_before),
+            proxy_memory_kib: usage.peak_kib,
+            ..self.template.clone()
+        };
+        match outcome {
+            Outcome::Success => row.ok = true,
+            Outcome::Failure(why) => row.error = Some(why),
+        }
+        match &exchange {
+            Some(exchange) => {
+                row.identical = exchange.is_identical();
+                if !row.identical {
+                    row.error.get_or_insert_with(|| difference(exchange));
+                }
+            }
+            None => {
+                row.error
+                    .get_or_insert_with(|| "no connection was seen".to_owned());
+            }
+        }
+        if let (Some(exchange), Some(phases)) = (&exchange, &phases) {
+            measure(&mut row, exchange, phases, &crossings);
+        }
+        Ok(Trial {
+            row,
+            crossings,
+            exchange,
+            phases,
+        })
+    }
+
+    /// Ends the proxies and says whether they ended as they should. The rest goes when it is dropped.
+    ///
+    /// # Errors
+    /// `Command`.
+    pub fn finish(mut self) -> Result<(), LabError> {
+        self.stop_proxies()
+    }
+
+    fn start_proxies(&mut self) -> Result<(), LabError> {
+        if let Some(mode) = self.arm.mode() {
+            let store = self.topology.directory().join("store");
+            if store.exists() {
+                fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;
+            }
+            self.proxies = Some(Proxies::start(&self.exe, &self.topology, mode, &store)?);
+        }
+        Ok(())
+    }
+
+    fn stop_proxies(&mut self) -> Result<(), LabError> {
+        self.proxies.take().map_or(Ok(()), Proxies::stop)
+    }
+
+    fn cpu_micros(&self) -> u64 {
+        self.proxies
+            .as_ref()
+            .map_or(0, |proxies| proxies.usage().cpu_micros)
+    }
+
+    fn connect(&self) -> Result<Outcome, LabError> {
+        client::run(
+            self.topology.host(Host::Client),
+            &self.topology.directory(),
+            &self.endpoints,
+            &self.chain,
+            self.limit,
+        )
+    }
+
+    /// Waits until the connection's last packets have crossed.
+    fn settle(&self) -> Result<(), LabError> {
+        interrupt::wait_until(self.limit, Duration::from_millis(10), || {
+            let activity = self.emulator.activity();
+            !activity.busy && activity.quiet_for >= QUIET
+        })
+        .map(|_| ())
+    }
+
+    fn forget(&self) {
+        self.emulator.take_log();
+        self.at_client.take();
+        self.at_server.take();
+    }
+}
+
+/// A row with all that does not change from trial to trial.
+fn template(spec: &LaneSpec<'_>) -> Row {
+    Row {
+        experiment: spec.experiment.to_owned(),
+        link: spec.link_name.to_owned(),
+        endpoints: spec.endpoints.name.clone(),
+        version: spec.endpoints.version.name().to_owned(),
+        key: spec.endpoints.key.name().to_owned(),
+        certificates: spec.chain.sizes.clone(),
+        arm: spec.arm,
+        store: spec.arm.store(),
+        trial: 0,
+        ok: false,
+        identical: false,
+        error: None,
+        seconds_handshake: None,
+        seconds_first_byte: None,
+        link_bytes_up: 0,
+        link_bytes_down: 0,
+        link_packets_up: 0,
+        link_packets_down: 0,
+        handshake_bytes_up: 0,
+        handshake_bytes_down: 0,
+        tls_bytes_up: 0,
+        tls_bytes_down: 0,
+        option_bytes: 0,
+        floor_bytes: None,
+        proxy_cpu_us: 0,
+        proxy_memory_kib: 0,
+    }
+}
+
+fn measure(row: &mut Row, exchange: &Exchange, phases: &Phases, crossings: &[Crossing]) {
+    let after_syn = |moment: Moment| moment.seconds_since(exchange.syn);
+    row.seconds_handshake = Some(after_syn(phases.finished));
+    row.seconds_first_byte = phases.first_byte.map(after_syn);
+    row.floor_bytes = floor_bytes(exchange, phases).map(|bytes| bytes as u64);
+    for crossing in crossings {
+        let Some(share) = share_of(crossing, exchange, phases) else {
+            continue;
+        };
+        let (tls, handshake) = match crossing.direction {
+            Direction::Up => (&mut row.tls_bytes_up, &mut row.handshake_bytes_up),
+            Direction::Down => (&mut row.tls_bytes_down, &mut row.handshake_bytes_down),
+        };
+        *tls += share.payload + share.options;
+        row.option_bytes += share.options;
+        if crossing.offered <= phases.finished {
+            *handshake += crossing.packet.len() as u64;
+        }
+    }
+}
+
+/// What of a packet is the handshake's.
+struct Share {
+    payload: u64,
+    options: u64,
+}
+
+/// `None` for packets that the link refused and for those of other connections.
+fn share_of(crossing: &Crossing, exchange: &Exchange, phases: &Phases) -> Option<Share> {
+    match crossing.fate {
+        Fate::Taken => {}
+        Fate::Refused => return None,
+    }
+    let packet = TcpPacket::parse(&crossing.packet).ok()?;
+    let (from, to, start, end) = match crossing.direction {
+        Direction::Up => (
+            exchange.client,
+            exchange.server,
+            exchange.up_start,
+            phases.up_end,
+        ),
+        Direction::Down => (
+            exchange.server,
+            exchange.client,
+            exchange.down_start,
+            phases.down_end,
+        ),
+    };
+    if packet.source() != from || packet.destination() != to {
+        return None;
+    }
+    // A shrunk segment keeps its last sequence number and a grown one its first, so both lie within the flight's range.
+    let offset = i64::from(packet.seq().distance_from(start));
+    let payload = (offset + packet.payload().len() as i64).min(end as i64) - offset.max(0);
+    Some(Share {
+        payload: u64::try_from(payload).unwrap_or(0),
+        options: proxy_option_bytes(&packet) as u64,
+    })
+}
+
+/// Where two streams first differ, in words.
+fn difference(exchange: &Exchange) -> String {
+    let of = |name: &str, way: &crate::exchange::Way| {
+        let (sent, received) = (way.sent.bytes(), way.received.bytes());
+        let first = sent.iter().zip(received).position(|(a, b)| a != b);
+        match first {
+            Some(at) => Some(format!("{name}: byte {at} differs")),
+            None if sent.len() != received.len() => Some(format!(
+                "{name}: {} bytes sent, {} received",
+                sent.len(),
+                received.len()
+            )),
+            None if !way.is_identical() => Some(format!("{name}: a segment contradicts another")),
+            None => None,
+        }
+    };
+    of("client to server", &exchange.up)
+        .or_else(|| of("server to client", &exchange.down))
+        .unwrap_or_default()
+}

@@ -1,0 +1,283 @@
+//! The two daemons of a lab: the `tandem` binary itself, one process in each gateway.
+//!
+//! What they cost is read from the kernel's accounts of the processes, never from what they say of themselves.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::command;
+use crate::error::LabError;
+use crate::interrupt;
+use crate::topology::{Host, LINK_DEVICE, Topology};
+
+/// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may take longer.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+
+/// A daemon takes its rules down in some tens of milliseconds.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the daemons are told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Packets go to the queue and back, untouched.
+    PassThrough,
+    /// Packet mode, safe format.
+    Safe,
+    /// Packet mode, the thesis's format.
+    Mcveety,
+}
+
+/// Both daemons, until dropped.
+#[derive(Debug)]
+pub struct Proxies {
+    client_side: Daemon,
+    server_side: Daemon,
+}
+
+/// What the daemons have used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Processor time of all threads of both, microseconds.
+    pub cpu_micros: u64,
+    /// The most memory that either had resident at a time, KiB.
+    pub peak_kib: u64,
+}
+
+impl Proxies {
+    /// Starts both and waits until both are ready. Their stores are in `store`, their logs in the topology's directory.
+    ///
+    /// # Errors
+    /// `Command` with a daemon's own last words where it does not become ready; `Io`, `Interrupted`.
+    pub fn start(
+        exe: &Path,
+        topology: &Topology,
+        mode: Mode,
+        store: &Path,
+    ) -> Result<Self, LabError> {
+        let key = topology.directory().join("key");
+        if !key.exists() {
+            write_key(&key)?;
+        }
+        let start =
+            |host: Host| Daemon::start(exe, topology, host, mode, &key, &store.join(host.name()));
+        let client_side = start(Host::ClientSide)?;
+        let server_side = start(Host::ServerSide)?;
+        client_side.wait_until_ready()?;
+        server_side.wait_until_ready()?;
+        Ok(Self {
+            client_side,
+            server_side,
+        })
+    }
+
+    /// What they have used since their start.
+    pub fn usage(&self) -> Usage {
+        let (near, far) = (self.client_side.usage(), self.server_side.usage());
+        Usage {
+            cpu_micros: near.cpu_micros + far.cpu_micros,
+            peak_kib: near.peak_kib.max(far.peak_kib),
+        }
+    }
+
+    /// Ends both by SIGTERM and waits.
+    ///
+    /// # Errors
+    /// `Command` where one has died before, does not end or reports a failure.
+    pub fn stop(mut self) -> Result<(), LabError> {
+        let near = self.client_side.end();
+        let far = self.server_side.end();
+        near.and(far)
+    }
+}
+
+#[derive(Debug)]
+struct Daemon {
+    child: Child,
+    line: String,
+    log: PathBuf,
+    ready: mpsc::Receiver<()>,
+}
+
+impl Daemon {
+    fn start(
+        exe: &Path,
+        topology: &Topology,
+        host: Host,
+        mode: Mode,
+        key: &Path,
+        store: &Path,
+    ) -> Result<Self, LabError> {
+        fs::create_dir_all(store).map_err(LabError::io("make a store's directory"))?;
+        let log = topology.directory().join(format!("{}.log", host.name()));
+        let mut command = Command::new(exe);
+        command
+            .args([
+                host.name(),
+                "--link",
+                LINK_DEVICE,
+                "--ports",
+                "443",
+                "--admin",
+                "none",
+            ])
+            .arg("--key")
+            .arg(key)
+            .arg("--store")
+            .arg(store);
+        match mode {
+            Mode::PassThrough => command.args(["--mode", "pass-through"]),
+            Mode::Safe => command.args(["--mode", "packet", "--wire", "safe"]),
+            Mode::Mcveety => command.args(["--mode", "packet", "--wire", "mcveety"]),
+        };
+        let errors = File::create(&log).map_err(LabError::io("write a daemon's log"))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors);
+        // So that Ctrl-C at the terminal reaches the lab alone, which ends them in order.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = topology.host(host).spawn(&mut command)?;
+        let (sender, ready) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            std::thread::spawn(move || {
+                // Reads to the end, so that the daemon never blocks on its output.
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    if line.trim() == "ready" {
+                        // Nobody waits any more where the start was given up.
+                        let _ = sender.send(());
+                    }
+                }
+            });
+        }
+        Ok(Self {
+            child,
+            line: command::line(&command),
+            log,
+            ready,
+        })
+    }
+
+    fn wait_until_ready(&self) -> Result<(), LabError> {
+        let mut gone = false;
+        let came = interrupt::wait_until(READY_LIMIT, Duration::from_millis(2), || {
+            match self.ready.try_recv() {
+                Ok(()) => true,
+                Err(mpsc::TryRecvError::Empty) => false,
+                Err(mpsc::TryRecvError::Disconnected) => {
+                    gone = true;
+                    true
+                }
+            }
+        })?;
+        if came && !gone {
+            Ok(())
+        } else {
+            Err(self.failure("it did not become ready"))
+        }
+    }
+
+    fn failure(&self, what: &str) -> LabError {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let last = text.lines().last().unwrap_or("it said nothing");
+        LabError::Command {
+            command: self.line.clone(),
+            why: format!("{what}: {last}"),
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let process = PathBuf::from(format!("/proc/{}", self.child.id()));
+        Usage {
+            cpu_micros: cpu_micros(&process.join("task")),
+            peak_kib: peak_kib(&process.join("status")),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), LabError> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(self.failure(&format!("it ended by itself ({status})")));
+        }
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            // It may end by itself in between.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        // Not `interrupt::wait_until`: daemons are ended in order also when the user has interrupted the lab.
+        let end = std::time::Instant::now() + END_LIMIT;
+        while std::time::Instant::now() < end {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(self.failure(&format!("it ended with {status}"))),
+                Err(source) => return Err(LabError::io("wait for a daemon")(source)),
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        Err(self.failure("it did not end on SIGTERM"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None))
+            && let Err(error) = self.end()
+        {
+            tracing::warn!(%error, "a daemon did not end as it should");
+        }
+    }
+}
+
+/// The sum over a process's threads of the time on a processor (Linux, Documentation/scheduler/sched-stats.rst: first field,
+/// nanoseconds).
+fn cpu_micros(tasks: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(tasks) else {
+        return 0;
+    };
+    let nanos: u64 = entries
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path().join("schedstat")).ok())
+        .filter_map(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok())
+        .sum();
+    nanos / 1000
+}
+
+/// The peak of the resident set (proc(5), VmHWM).
+fn peak_kib(status: &Path) -> u64 {
+    fs::read_to_string(status)
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("VmHWM:")?
+                .trim()
+                .strip_suffix("kB")?
+                .trim()
+                .parse()
+                .ok()
+        })
+        .unwrap_or(0)
+}
+
+/// A fresh key, 64 hexadecimal digits, readable by its owner only.
+fn write_key(path: &Path) -> Result<(), LabError> {
+    use std::io::{Read, Write};
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .map_err(LabError::io("draw a key"))?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| writeln!(file, "{digits}"))
+        .map_err(LabError::io("write the key"))
+}
