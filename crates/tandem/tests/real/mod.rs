@@ -1,0 +1,115 @@
+//! Support of the tests with real programs and the real kernel: hosts in network namespaces, the built daemons, servers, clients, captures.
+//!
+//! Is not: a test; nor the lab, of which only the emulated link is used. The files `real_*.rs` beside this folder are the tests: each row of
+//! the table of faults that concerns packet mode or the store is one of them.
+//!
+//! Invariants: everything made here is taken down when it is dropped, on a panic too, and what a killed run left is removed by the next one;
+//! nothing waits for a time to pass but for a condition, within [`PATIENCE`]; no address outside a namespace of the test's own is used.
+
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+#![allow(unused_imports, reason = "each test binary uses a part of this")]
+
+mod capture;
+mod daemon;
+mod net;
+mod pki;
+mod programs;
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) use capture::{Capture, assert_same_streams};
+pub(crate) use daemon::{Daemon, Ended, Pair, PairSpec, Side, Spec};
+pub(crate) use net::{Family, Host, Net, Shape, fast, link};
+pub(crate) use pki::{KeyType, Pki, SITE};
+pub(crate) use programs::{Fetch, Fetched, Server, Site, TlsVersion, bytes};
+
+/// Longest wait for anything that takes milliseconds when all is well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether hosts can be made here and the programs are installed; says so if not.
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+pub(crate) fn can_run(test: &str) -> bool {
+    const PROGRAMS: [&str; 8] = [
+        "ip",
+        "iptables",
+        "ip6tables",
+        "nginx",
+        "curl",
+        "openssl",
+        "timeout",
+        "tcpdump",
+    ];
+    let missing: Vec<&str> = PROGRAMS
+        .into_iter()
+        .filter(|name| !is_there(name))
+        .collect();
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        println!("skipped: {test} needs root");
+    } else if !missing.is_empty() {
+        println!("skipped: {test} needs {}", missing.join(", "));
+    }
+    root && missing.is_empty()
+}
+
+/// Whether a program is installed.
+pub(crate) fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .any(|directory| directory.join(program).is_file())
+}
+
+/// Waits until `condition` holds.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "waited {PATIENCE:?} in vain: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(4));
+    }
+}
+
+/// Runs all jobs, at most `width` at a time, and panics if one of them did.
+pub(crate) fn all<J: FnOnce() + Send>(width: usize, jobs: impl IntoIterator<Item = J>) {
+    let jobs: Vec<Mutex<Option<J>>> = jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..width.min(jobs.len()))
+            .map(|_| {
+                scope.spawn(|| {
+                    while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let job = job.lock().expect("taken once").take();
+                        job.expect("taken once")();
+                    }
+                })
+            })
+            .collect();
+        let mut failed = 0;
+        for worker in workers {
+            failed += usize::from(worker.join().is_err());
+        }
+        assert_eq!(failed, 0, "some of the jobs failed; see above");
+    });
+}
+
+/// Runs a program of the machine's own to its end; its standard output. Panics with its errors if it fails.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,223 @@
+//! Handshakes of real programs through both daemons: warm ones are rewritten, and no endpoint can tell; what packet mode leaves alone
+//! stays as it is.
+//!
+//! Is not: faults (`real_faults.rs`) or unfriendly paths (`real_paths.rs`). Root only; skipped, with a message, otherwise.
+
+mod real;
+
+use real::*;
+
+/// Both formats of what the proxies say to each other.
+const WIRES: [&str; 2] = ["safe", "mcveety"];
+
+/// What the servers serve.
+const FILE: &str = "file";
+
+fn served(net: &Net) -> Vec<u8> {
+    let file = bytes(40_000);
+    Server::publish(net, FILE, &file);
+    file
+}
+
+#[test]
+fn warm_handshakes_are_rewritten_on_gateways_and_at_the_endpoints_in_both_versions_of_ip() {
+    if !can_run("warm handshakes in all places") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let _servers =
+            [&net.server, &net.b].map(|host| Server::nginx(&net, host, &Site::default()));
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let first = Fetch::new(net.server_address(Family::V4), FILE);
+        first.curl(&net.client).is(&file);
+        pair.wait_learned(1);
+        assert_eq!(pair.rewritten().written, 0, "nothing is held at first");
+        for family in [Family::V4, Family::V6] {
+            for client in [&net.client, &net.a] {
+                for address in [net.server_address(family), net.b_address(family)] {
+                    let fetch = Fetch::new(address, FILE);
+                    pair.rewrites(&file, || fetch.curl(client));
+                }
+            }
+        }
+        pair.end(&net);
+    }
+}
+
+#[test]
+fn warm_handshakes_of_all_versions_keys_and_clients_are_rewritten_and_the_endpoints_see_the_same_bytes()
+ {
+    if !can_run("warm handshakes of all programs") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let _nginx = Server::nginx(
+            &net,
+            &net.server,
+            &Site {
+                tls: vec![(443, vec![KeyType::Rsa, KeyType::Ecdsa])],
+                ..Site::default()
+            },
+        );
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let captures = [(&net.client, "client.pcap"), (&net.server, "server.pcap")]
+            .map(|(host, name)| Capture::start(host, "eth0", net.path(name)));
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+        for (learned, key) in [KeyType::Rsa, KeyType::Ecdsa].into_iter().enumerate() {
+            fetch.clone().key(key).curl(&net.client).is(&file);
+            pair.wait_learned(learned as u64 + 1);
+        }
+        let mut connections = 2;
+        for key in [KeyType::Rsa, KeyType::Ecdsa] {
+            for version in [TlsVersion::Tls10, TlsVersion::Tls11, TlsVersion::Tls12] {
+                let fetch = fetch.clone().key(key).version(version);
+                connections += pair.rewrites(&file, || fetch.curl(&net.client));
+                connections += pair.rewrites(&file, || fetch.s_client(&net.client));
+            }
+        }
+        if is_there("gnutls-cli") {
+            connections += pair.rewrites(&file, || fetch.gnutls(&net.client));
+        } else {
+            println!("skipped: gnutls-cli is not installed");
+        }
+        let [client, server] = captures.map(|capture| capture.streams(connections));
+        assert_same_streams(&client, &server);
+        // The server's kernel hands its flight to the gateway as one super-packet, so this was tried too.
+        assert!(server.values().any(|stream| stream.longest > 1500));
+        pair.end(&net);
+    }
+}
+
+#[test]
+fn servers_with_a_record_for_each_message_are_rewritten() {
+    if !can_run("s_server and gnutls-serv") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let tls12 = TlsVersion::Tls12;
+        let _rsa = Server::openssl(&net, &net.server, 443, KeyType::Rsa, tls12);
+        let _ecdsa = Server::openssl(&net, &net.server, 1443, KeyType::Ecdsa, tls12);
+        let pair = Pair::start(
+            &net,
+            &PairSpec::new(&net)
+                .wire(wire)
+                .more(&["--ports", "443,1443,2443"]),
+        );
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+        for (learned, port) in [443, 1443].into_iter().enumerate() {
+            let fetch = fetch.clone().port(port);
+            fetch.curl(&net.client).is(&file);
+            pair.wait_learned(learned as u64 + 1);
+            pair.rewrites(&file, || fetch.curl(&net.client));
+            pair.rewrites(&file, || fetch.s_client(&net.client));
+            if is_there("gnutls-cli") {
+                pair.rewrites(&file, || fetch.gnutls(&net.client));
+            }
+        }
+        if is_there("gnutls-serv") {
+            let _server = Server::gnutls(&net, &net.server, 2443, KeyType::Rsa, tls12);
+            let fetch = fetch.clone().port(2443);
+            let text = b"what is sent comes back\n";
+            fetch.echoed(&net.client, text).is(text);
+            pair.rewrites(text, || fetch.echoed(&net.client, text));
+        } else {
+            println!("skipped: gnutls-serv is not installed");
+        }
+        pair.end(&net);
+    }
+}
+
+#[test]
+fn a_client_that_shows_a_certificate_of_its_own_is_served() {
+    if !can_run("mutual authentication") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let site = Site {
+            asks_clients: Some(443),
+            ..Site::default()
+        };
+        let _nginx = Server::nginx(&net, &net.server, &site);
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let pki = Pki::shared();
+        let (cert, key) = (pki.chain(KeyType::Ecdsa), pki.key(KeyType::Ecdsa));
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE).more(&[
+            "--cert",
+            cert.to_str().expect("UTF-8"),
+            "--key",
+            key.to_str().expect("UTF-8"),
+        ]);
+        fetch.curl(&net.client).is(&file);
+        pair.wait_learned(1);
+        pair.rewrites(&file, || fetch.curl(&net.client));
+        // One that shows none is refused by the server, as it would be without proxies.
+        let refused = Fetch::new(fetch.address, FILE).curl(&net.client);
+        assert_eq!(refused.code, Some(22), "{refused:?}");
+        pair.end(&net);
+    }
+}
+
+#[test]
+fn tls_1_3_clear_text_and_resumed_sessions_stay_as_they_are() {
+    if !can_run("what is left alone") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let _tls = Server::nginx(&net, &net.server, &Site::default());
+        let clear = Site {
+            tls: Vec::new(),
+            clear: vec![443],
+            ..Site::default()
+        };
+        let _clear = Server::nginx(&net, &net.b, &clear);
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let captures = [(&net.client, "client.pcap"), (&net.server, "server.pcap")]
+            .map(|(host, name)| Capture::start(host, "eth0", net.path(name)));
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+        fetch.curl(&net.client).is(&file);
+        pair.wait_learned(1);
+
+        let ticket = net.path("ticket");
+        let ticket = ticket.to_str().expect("UTF-8");
+        let full = fetch.clone().more(&["-sess_out", ticket]);
+        let full = pair.rewrites(&file, || full.s_client(&net.client));
+        let before = pair.rewritten();
+
+        let resumed = fetch.clone().more(&["-sess_in", ticket]);
+        for _ in 0..2 {
+            resumed.s_client(&net.client).is(&file);
+        }
+        for _ in 0..2 {
+            let fetch = fetch.clone().version(TlsVersion::Tls13);
+            fetch.curl(&net.client).is(&file);
+            fetch.s_client(&net.client).is(&file);
+        }
+        for _ in 0..2 {
+            let fetch = Fetch::new(net.b_address(Family::V4), FILE);
+            fetch.curl_clear(&net.client).is(&file);
+        }
+        assert_eq!(pair.rewritten(), before);
+        for (name, least) in [("resumed", 2), ("tls13", 4), ("not_tls", 2)] {
+            let name = format!("packet_flows_given_up_{name}");
+            pair.a.wait_for(&name, least);
+            pair.b.wait_for(&name, least);
+        }
+        let [client, server] = captures.map(|capture| capture.streams(full + 7));
+        let with_server: std::collections::BTreeMap<_, _> = client
+            .into_iter()
+            .filter(|((from, to), _)| [from, to].iter().any(|end| end.ip() == fetch.address))
+            .collect();
+        assert_same_streams(&with_server, &server);
+        pair.end(&net);
+    }
+}
