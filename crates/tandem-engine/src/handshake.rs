@@ -208,6 +208,21 @@ impl Handshake {
         self.flight.as_ref()
     }
 
+    /// Bytes of memory that the map of messages takes, about; the streams are the caller's.
+    pub fn footprint(&self) -> usize {
+        let pieces: usize = [&self.client, &self.server]
+            .into_iter()
+            .map(|side| {
+                let scan = side.scanner.scan();
+                let known: usize = scan.messages.iter().map(|span| span.pieces.len()).sum();
+                // A record has six bytes at least, and gives an unfinished message at most one piece.
+                let more = side.scanner.unfinished();
+                known + more.map_or(0, |more| more.present.min(scan.consumed_records / 6))
+            })
+            .sum();
+        pieces * size_of::<Range<usize>>()
+    }
+
     /// Puts the server's chain into the store. `false`, and nothing stored, before both Finished were read.
     pub fn learn(
         &self,

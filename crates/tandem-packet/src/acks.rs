@@ -4,8 +4,9 @@
 //! what reaches the far side was said by the endpoint. In a handshake nearly every pure ACK is followed within milliseconds by
 //! data that carry the same number: ACK and flight, ACK and key exchange. On 2,400 bit/s each costs 173 ms of the link.
 //!
-//! Invariants: the ACK that completes TCP's own handshake is never held, for the server's timer waits for it; a duplicate ACK, one with SACK blocks or any flag beside ACK is never held, for those say something by their
-//! very being; no data wait for an ACK that is held.
+//! Invariants: the ACK that completes TCP's own handshake is never held, for the server's timer waits for it; a duplicate ACK,
+//! one with SACK blocks or any flag beside ACK is never held, for those say something by their very being; no data wait for an
+//! ACK that is held.
 
 use std::time::Duration;
 
@@ -76,6 +77,11 @@ impl AckFilter {
         } else {
             owed.settle(Verdict::Accept, out);
         }
+    }
+
+    /// How many packets wait.
+    pub(crate) fn held(&self) -> usize {
+        usize::from(self.held.is_some())
     }
 
     /// When what waits has to go.

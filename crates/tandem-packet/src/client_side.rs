@@ -11,8 +11,9 @@ use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
 use crate::config::WireFormat;
+use crate::flow::Share;
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
-use crate::paws;
+use crate::paws::ServerClock;
 use crate::proxy::{Context, Keep, Toward};
 use crate::reader::{Origin, Reader, Rebuilt};
 use crate::segment::{self, Cut, Offer};
@@ -40,8 +41,9 @@ pub(crate) struct Agreed {
     watch: Watch,
     reader: Reader,
     hint: Hint,
-    /// The newest TSval seen from the server.
-    newest: u32,
+    clock: ServerClock,
+    /// The thesis's: where the segment began that held references.
+    expanded: Option<Seq>,
     /// The headers of the client's last segment: a segment of our own looks like it.
     template: Vec<u8>,
     /// Whether the far side still has to be told of a miss.
@@ -151,7 +153,8 @@ impl ClientSide {
             watch: Watch::new(id),
             reader: Reader::default(),
             hint: Hint::Pending,
-            newest: packet.timestamps().map_or(0, |timestamps| timestamps.value),
+            expanded: None,
+            clock: ServerClock::new(packet.timestamps().map_or(0, |timestamps| timestamps.value)),
             template: Vec::new(),
             missed: false,
             acks: AckFilter::default(),
@@ -194,13 +197,18 @@ impl ClientSide {
         }
     }
 
-    /// Bytes of memory in use, about.
-    pub(crate) fn footprint(&self) -> usize {
+    /// What is kept for this flow.
+    pub(crate) fn share(&self) -> Share {
         match self {
-            Self::Asked { .. } => 0,
-            Self::Agreed(agreed) => {
-                agreed.watch.footprint() + agreed.reader.footprint() + agreed.template.len()
-            }
+            Self::Asked { .. } => Share::default(),
+            Self::Agreed(agreed) => Share {
+                memory: size_of::<Agreed>()
+                    + agreed.watch.footprint()
+                    + agreed.reader.footprint()
+                    + agreed.template.len(),
+                held_packets: agreed.acks.held(),
+                held_bytes: 0,
+            },
         }
     }
 }
@@ -219,6 +227,11 @@ impl Agreed {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) -> Keep {
+        if packet.flags().contains(TcpFlags::SYN) {
+            // A copy that comes late.
+            owed.settle(Verdict::Accept, cx.out);
+            return Keep::Flow;
+        }
         self.acks.next(packet, cx.out);
         self.template.clear();
         self.template
@@ -238,9 +251,7 @@ impl Agreed {
                     Some(marked) => Verdict::Replace(marked),
                     None => {
                         // The segment is full: a pure ACK before it carries the mark, and ends at the far side.
-                        if let Some(alone) =
-                            segment::lone_mark(packet, packet.seq(), mark, cx.config.limits.mtu)
-                        {
+                        if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark) {
                             cx.out.inject(Direction::ToLink, alone);
                         }
                         Verdict::Accept
@@ -331,7 +342,7 @@ impl Agreed {
         match cx.config.wire {
             WireFormat::Safe => {
                 if let Some(timestamps) = packet.timestamps() {
-                    if let Some(own) = paws::restored(timestamps, self.newest) {
+                    if let Some(own) = self.clock.restored(timestamps) {
                         let options = segment::options_with(packet, own);
                         let rebuilt = self.reader.segment(
                             packet,
@@ -340,14 +351,14 @@ impl Agreed {
                         );
                         return self.rebuilt(owed, packet, (rebuilt, &options), cx);
                     }
-                    if timestamps.value.wrapping_sub(self.newest) < 1 << 31 {
-                        self.newest = timestamps.value;
-                    }
+                    self.clock.saw(timestamps.value);
                 }
             }
             WireFormat::Mcveety(codes) => {
-                let next = self.watch.server_next();
-                if packet.seq().is_after(next) && !packet.payload().is_empty() {
+                // Anchored at its end, it begins after what is still missing; a copy of it begins where the first one did.
+                let ahead = packet.seq().is_after(self.watch.server_next());
+                let again = self.expanded == Some(packet.seq());
+                if (ahead || again) && !packet.payload().is_empty() {
                     let rebuilt = match thesis::expand(packet.payload(), cx.store, codes) {
                         thesis::Expanded::Whole(bytes) => {
                             let end = packet.seq().wrapping_add(packet.payload().len() as u32);
@@ -357,6 +368,7 @@ impl Agreed {
                         thesis::Expanded::Ordinary => None,
                     };
                     if let Some(rebuilt) = rebuilt {
+                        self.expanded = Some(packet.seq());
                         return self.rebuilt(owed, packet, (rebuilt, packet.options_bytes()), cx);
                     }
                 }
@@ -428,7 +440,7 @@ impl Agreed {
         };
         let mark = mark::miss(cx.key, self.id);
         let seq = self.watch.client_next();
-        if let Some(request) = segment::lone_mark(&template, seq, &mark, cx.config.limits.mtu) {
+        if let Some(request) = segment::lone_mark(&template, seq, &mark) {
             cx.out.inject(Direction::ToLink, request);
         }
     }

@@ -10,6 +10,7 @@
 mod acks;
 mod client_side;
 mod config;
+mod flow;
 mod output;
 mod pace;
 mod paws;

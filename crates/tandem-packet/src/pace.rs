@@ -1,8 +1,9 @@
 //! How long an answer over the link takes, measured in this very connection by the server-side proxy.
 //!
 //! Is: the round trip from SYN/ACK to ACK, and the time a byte takes, from the gap that a slow link puts between the
-//! client's ACK and the hello that it sends right behind. Is not: a congestion controller's estimate; it only tells a
-//! repeat that knows something from one whose timer was shorter than the link (section 3.7 of RFC 6298 knows the case).
+//! client's ACK and its hello; what the client itself let pass between the two, by its own clock, is not the link's. Is not: a
+//! congestion controller's estimate; it only tells a repeat that knows something from one whose timer was shorter than the
+//! link (section 3.7 of RFC 6298 knows the case).
 //!
 //! Invariant: without a measurement nothing is waited for.
 
@@ -10,14 +11,19 @@ use std::time::Duration;
 
 use tandem_wire::{Instant, TcpPacket};
 
-/// Longest time that is waited for an answer, whatever was measured: a retransmission after it always counts.
-const MOST: Duration = Duration::from_secs(20);
+/// Longest time that is waited for an answer, whatever was measured: a retransmission after it always counts. On 2,400 bit/s
+/// a frame of 2,500 bytes has its answer by then; another connection's traffic can make a gap look like a slower link still.
+const MOST: Duration = Duration::from_secs(10);
+
+/// What a tick of the client's timestamp clock is taken for: the shortest that RFC 7323 (section 5.4) allows, and Linux's.
+const TICK: Duration = Duration::from_millis(1);
 
 /// What has been measured of one connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pace {
     syn_acks: [Option<(Instant, u32)>; 2],
-    acknowledged: Option<Instant>,
+    /// When the client's ACK arrived, and what its clock said.
+    acknowledged: Option<(Instant, Option<u32>)>,
     /// Nothing more is to be learned from this connection.
     settled: bool,
     round_trip: Option<Duration>,
@@ -40,11 +46,13 @@ impl Pace {
 
     /// A segment of the client's has arrived over the link.
     pub(crate) fn arrived(&mut self, packet: &TcpPacket<'_>, now: Instant) {
-        let Some(acknowledged) = self.acknowledged else {
-            self.acknowledged = Some(now);
+        let stamps = packet.timestamps();
+        let value = stamps.map(|timestamps| timestamps.value);
+        let Some((acknowledged, then)) = self.acknowledged else {
+            self.acknowledged = Some((now, value));
             // A hello that is itself the first acknowledgement has nothing before it to measure a gap from.
             self.settled = !packet.payload().is_empty();
-            let echo = packet.timestamps().map_or(0, |timestamps| timestamps.echo);
+            let echo = stamps.map_or(0, |timestamps| timestamps.echo);
             self.round_trip = self
                 .syn_acks
                 .into_iter()
@@ -55,8 +63,11 @@ impl Pace {
         };
         if !self.settled && !packet.payload().is_empty() {
             self.settled = true;
-            let gap = now.saturating_since(acknowledged);
-            self.nanos_per_byte = gap.as_nanos() as u64 / packet.bytes().len() as u64;
+            if let (Some(then), Some(value)) = (then, value) {
+                let own = TICK.saturating_mul(value.wrapping_sub(then));
+                let gap = now.saturating_since(acknowledged).saturating_sub(own);
+                self.nanos_per_byte = gap.as_nanos() as u64 / packet.bytes().len() as u64;
+            }
         }
     }
 
@@ -71,5 +82,81 @@ impl Pace {
         self.round_trip.map_or(Duration::ZERO, |round_trip| {
             round_trip.saturating_add(crossing).min(MOST)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use tandem_wire::{SegmentRepr, Seq, TcpFlags};
+
+    fn segment(clock: u32, echo: u32, payload: usize) -> Vec<u8> {
+        let mut options = vec![1, 1, 8, 10];
+        options.extend(clock.to_be_bytes());
+        options.extend(echo.to_be_bytes());
+        SegmentRepr {
+            source: SocketAddr::from(([10, 0, 0, 1], 1)),
+            destination: SocketAddr::from(([10, 0, 0, 2], 443)),
+            seq: Seq(1),
+            ack: Seq(1),
+            flags: TcpFlags::ACK,
+            window: 1,
+            options,
+            payload: vec![0; payload],
+            hop_limit: 1,
+        }
+        .build()
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(millis * 1_000)
+    }
+
+    fn read(pace: &mut Pace, bytes: &[u8], now: u64) {
+        pace.arrived(&TcpPacket::parse(bytes).expect("a segment"), at(now));
+    }
+
+    /// A client whose ACK arrives 1.2 s after the SYN/ACK left, and whose hello of 300 bytes (352 with headers) arrives then.
+    fn pace(hello_arrives: u64, hello_sent: u32) -> Pace {
+        let mut pace = Pace::default();
+        let syn_ack = segment(70, 0, 0);
+        pace.syn_ack_sent(&TcpPacket::parse(&syn_ack).expect("a segment"), at(1_000));
+        read(&mut pace, &segment(5, 70, 0), 2_200);
+        read(&mut pace, &segment(5 + hello_sent, 70, 300), hello_arrives);
+        pace
+    }
+
+    #[test]
+    fn the_gap_between_acknowledgement_and_hello_is_the_links_rate() {
+        let pace = pace(2_200 + 1_056, 0);
+        assert_eq!(pace.round_trip(), Some(Duration::from_millis(1_200)));
+        // 352 bytes took 1,056 ms.
+        assert_eq!(pace.answer_to(100), Duration::from_millis(1_500));
+    }
+
+    #[test]
+    fn a_client_that_thinks_before_its_hello_or_repeats_it_does_not_make_the_link_slow() {
+        for thinks in [1u32, 500, 9_000] {
+            let pace = pace(2_200 + u64::from(thinks) + 2, thinks);
+            assert!(pace.answer_to(1_000) < Duration::from_millis(1_210));
+        }
+    }
+
+    #[test]
+    fn a_repeated_syn_ack_is_told_apart_by_its_echo() {
+        let mut pace = Pace::default();
+        for (clock, sent) in [(70, 1_000), (1_070, 2_000)] {
+            let syn_ack = segment(clock, 0, 0);
+            pace.syn_ack_sent(&TcpPacket::parse(&syn_ack).expect("a segment"), at(sent));
+        }
+        read(&mut pace, &segment(5, 1_070, 0), 2_500);
+        assert_eq!(pace.round_trip(), Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn without_a_measurement_nothing_is_waited_for_and_never_long() {
+        assert_eq!(Pace::default().answer_to(10_000), Duration::ZERO);
+        assert_eq!(pace(200_000, 0).answer_to(60_000), MOST);
     }
 }

@@ -26,14 +26,49 @@ pub(crate) fn shifted(timestamps: Timestamps) -> Timestamps {
     }
 }
 
-/// The server's own timestamps, if these are shifted ones; `newest` is the newest value that the server was seen to send.
-pub(crate) fn restored(timestamps: Timestamps, newest: u32) -> Option<Timestamps> {
-    let value = timestamps.value.wrapping_add(SHIFT);
-    let near = value.wrapping_sub(newest).wrapping_add(TOLERANCE) <= 2 * TOLERANCE;
-    near.then_some(Timestamps {
-        value,
-        ..timestamps
-    })
+/// How far a server's clock may get while its handshake is followed: five minutes at a microsecond a tick, and as much again.
+///
+/// A value further ahead is damage or malice. Believed, it would make ordinary segments look shifted.
+const MOST_AHEAD: u32 = 1 << 29;
+
+/// A server's timestamp clock, as its segments show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServerClock {
+    first: u32,
+    newest: u32,
+}
+
+impl ServerClock {
+    /// A clock that stood at `first` in the SYN/ACK.
+    pub(crate) fn new(first: u32) -> Self {
+        Self {
+            first,
+            newest: first,
+        }
+    }
+
+    /// An ordinary segment has shown this value.
+    pub(crate) fn saw(&mut self, value: u32) {
+        let plausible = value.wrapping_sub(self.first) < MOST_AHEAD;
+        if plausible && value.wrapping_sub(self.first) > self.newest.wrapping_sub(self.first) {
+            self.newest = value;
+        }
+    }
+
+    /// The server's own timestamps, if these are shifted ones.
+    pub(crate) fn restored(&self, timestamps: Timestamps) -> Option<Timestamps> {
+        let value = timestamps.value.wrapping_add(SHIFT);
+        let near = value.wrapping_sub(self.newest).wrapping_add(TOLERANCE) <= 2 * TOLERANCE;
+        near.then_some(Timestamps {
+            value,
+            ..timestamps
+        })
+    }
+}
+
+/// Whether a segment with timestamp `value` is discarded by a receiver that has seen `newest` (RFC 7323, section 5.3, R1).
+pub(crate) fn is_older(value: u32, newest: u32) -> bool {
+    (value.wrapping_sub(newest) as i32) < 0
 }
 
 #[cfg(test)]
@@ -49,7 +84,7 @@ mod tests {
         for newest in [0, 5, SHIFT, u32::MAX - 3, 1 << 31] {
             for later in [0u32, 1, 60_000] {
                 let sent = stamps(newest.wrapping_add(later));
-                assert_eq!(restored(shifted(sent), newest), Some(sent));
+                assert_eq!(ServerClock::new(newest).restored(shifted(sent)), Some(sent));
             }
         }
     }
@@ -58,17 +93,35 @@ mod tests {
     fn a_late_or_ordinary_value_is_not_taken_for_a_shifted_one() {
         for newest in [0u32, 9, 1 << 30, u32::MAX] {
             for late in [0u32, 1, 1_000, 3_600_000] {
-                assert_eq!(restored(stamps(newest.wrapping_sub(late)), newest), None);
+                let late = stamps(newest.wrapping_sub(late));
+                assert_eq!(ServerClock::new(newest).restored(late), None);
             }
         }
     }
 
     #[test]
     fn an_endpoint_discards_a_shifted_value() {
-        // RFC 7323, section 5.3, R1: discard where SEG.TSval < TS.Recent, compared modulo 2^32.
         for recent in [1u32, 1 << 30, 1 << 31, u32::MAX] {
             let value = shifted(stamps(recent.wrapping_add(500))).value;
-            assert!((value.wrapping_sub(recent) as i32) < 0);
+            assert!(is_older(value, recent));
+            assert!(!is_older(recent, recent) && !is_older(recent.wrapping_add(1), recent));
         }
+    }
+
+    #[test]
+    fn one_value_from_the_far_future_does_not_make_ordinary_ones_look_shifted() {
+        let mut clock = ServerClock::new(7);
+        clock.saw(9);
+        for damage in (0..32).map(|bit| 7 ^ 1u32 << bit) {
+            clock.saw(damage);
+            for ordinary in [8u32, 9, 10, 300_000] {
+                assert_eq!(clock.restored(stamps(ordinary)), None, "after {damage:#x}");
+            }
+        }
+        clock.saw(20);
+        let later = stamps(300_000);
+        let mut clock = ServerClock::new(7);
+        clock.saw(200_000);
+        assert_eq!(clock.restored(shifted(later)), Some(later));
     }
 }

@@ -12,7 +12,8 @@ use tandem_store::Store;
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 
 use crate::client_side::ClientSide;
-use crate::config::{Config, Limits, Role, WireFormat};
+use crate::config::{Config, Role, WireFormat};
+use crate::flow::{Flow, Share, Side};
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
 use crate::server_side::ServerSide;
 use crate::table::{FlowKey, FlowTable};
@@ -26,9 +27,10 @@ pub struct Proxy<S> {
     key: Key,
     store: S,
     flows: FlowTable<Flow>,
-    /// Flows whose held flight has to be let go, by time.
+    /// Flows in which something waits, by when it has to be let go.
     holds: BTreeSet<(Instant, FlowKey)>,
-    memory: usize,
+    /// What all flows together keep.
+    kept: Share,
     out: Outbox,
 }
 
@@ -43,20 +45,6 @@ pub struct Gauges {
     pub held_bytes: usize,
     /// Bytes buffered for all flows, about.
     pub memory: usize,
-}
-
-/// A flow, its time-out and its share of memory.
-#[derive(Debug)]
-struct Flow {
-    side: Side,
-    memory: usize,
-    deadline: Option<Instant>,
-}
-
-#[derive(Debug)]
-enum Side {
-    Client(ClientSide),
-    Server(ServerSide),
 }
 
 /// Which endpoint a packet goes to.
@@ -127,7 +115,7 @@ impl<S: Store> Proxy<S> {
             store,
             flows,
             holds: BTreeSet::new(),
-            memory: 0,
+            kept: Share::default(),
             out: Outbox::default(),
         }
     }
@@ -176,11 +164,11 @@ impl<S: Store> Proxy<S> {
         }
         self.expire(now);
         self.packet(owed, (key, toward), &packet, (now, wall));
-        while self.memory > self.config.limits.memory {
+        while self.kept.memory > self.config.limits.memory {
             let Some((key, flow)) = self.flows.remove_oldest() else {
                 break;
             };
-            self.evict(key, flow);
+            self.evict(key, flow, GiveUp::Limits);
         }
     }
 
@@ -211,59 +199,24 @@ impl<S: Store> Proxy<S> {
                 Role::ServerSide => ServerSide::open(owed, packet, &mut cx).map(Side::Server),
             };
             // A four-tuple that is used again is a new flow, whatever became of the old one.
-            let gone = match side {
-                Some(side) => {
-                    cx.out.event(Event::FlowOpened);
-                    self.flows.insert(
-                        key,
-                        Flow {
-                            side,
-                            memory: 0,
-                            deadline: None,
-                        },
-                        now,
-                    )
+            if let Some(old) = self.flows.remove(&key) {
+                self.evict(key, old, GiveUp::Closed);
+            }
+            if let Some(side) = side {
+                self.out.event(Event::FlowOpened);
+                if let Some((key, oldest)) = self.flows.insert(key, Flow::new(side), now) {
+                    self.evict(key, oldest, GiveUp::Limits);
                 }
-                None => self
-                    .flows
-                    .remove(&key)
-                    .map(|flow| (key, flow))
-                    .into_iter()
-                    .collect(),
-            };
-            return gone
-                .into_iter()
-                .for_each(|(key, flow)| self.evict(key, flow));
+                self.account(key);
+            }
+            return;
         }
         let Some(flow) = known else {
             cx.out.event(Event::GivenUp(GiveUp::NotFromStart));
             return owed.settle(Verdict::Leave, &mut self.out);
         };
-        let keep = if packet.flags().contains(TcpFlags::URG) {
-            flow.release(cx.out);
-            cx.give_up(owed, GiveUp::Urgent)
-        } else if packet.flags().contains(TcpFlags::RST) {
-            flow.release(cx.out);
-            cx.give_up(owed, GiveUp::Closed)
-        } else {
-            match &mut flow.side {
-                Side::Client(side) => side.packet(owed, toward, packet, &mut cx),
-                Side::Server(side) => side.packet(owed, toward, packet, &mut cx),
-            }
-        };
-        match keep {
-            Keep::Flow => {
-                let memory = flow.side.footprint();
-                self.memory = self.memory - flow.memory + memory;
-                flow.memory = memory;
-                let deadline = flow.side.deadline(&self.config.limits);
-                if flow.deadline != deadline {
-                    if let Some(old) = std::mem::replace(&mut flow.deadline, deadline) {
-                        self.holds.remove(&(old, key));
-                    }
-                    self.holds.extend(deadline.map(|new| (new, key)));
-                }
-            }
+        match flow.packet(owed, toward, packet, &mut cx) {
+            Keep::Flow => self.account(key),
             Keep::Forget => {
                 if let Some(flow) = self.flows.remove(&key) {
                     self.end(key, flow);
@@ -275,21 +228,33 @@ impl<S: Store> Proxy<S> {
     /// Lets go what has waited too long.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.expire(now);
-        while let Some((_, key)) = self
-            .holds
-            .first()
-            .copied()
-            .filter(|(deadline, _)| *deadline <= now)
-        {
+        while let Some((at, key)) = self.holds.first().copied() {
+            if at > now {
+                return;
+            }
             self.holds.pop_first();
             if let Some(flow) = self.flows.get(&key) {
-                match &mut flow.side {
-                    Side::Client(side) => side.expire(now, &mut self.out),
-                    Side::Server(side) => side.expire(now, &self.config.limits, &mut self.out),
-                }
-                flow.deadline = flow.side.deadline(&self.config.limits);
-                self.holds.extend(flow.deadline.map(|at| (at, key)));
+                flow.deadline = None;
+                flow.expire(now, &self.config.limits, &mut self.out);
             }
+            self.account(key);
+        }
+    }
+
+    /// Brings the timer of a flow and its share in the sums up to date.
+    fn account(&mut self, key: FlowKey) {
+        let Some(flow) = self.flows.get(&key) else {
+            return;
+        };
+        let share = flow.current_share();
+        self.kept
+            .exchange(std::mem::replace(&mut flow.share, share), share);
+        let deadline = flow.next_deadline(&self.config.limits);
+        if flow.deadline != deadline {
+            if let Some(old) = std::mem::replace(&mut flow.deadline, deadline) {
+                self.holds.remove(&(old, key));
+            }
+            self.holds.extend(deadline.map(|new| (new, key)));
         }
     }
 
@@ -312,19 +277,12 @@ impl<S: Store> Proxy<S> {
 
     /// What is kept right now.
     pub fn gauges(&self) -> Gauges {
-        let mut gauges = Gauges {
+        Gauges {
             flows: self.flows.len(),
-            memory: self.memory,
-            ..Gauges::default()
-        };
-        for flow in self.flows.values() {
-            if let Side::Server(side) = &flow.side {
-                let (packets, bytes) = side.held();
-                gauges.held_packets += packets;
-                gauges.held_bytes += bytes;
-            }
+            held_packets: self.kept.held_packets,
+            held_bytes: self.kept.held_bytes,
+            memory: self.kept.memory,
         }
-        gauges
     }
 
     /// Lets every held packet go: the proxy is about to end.
@@ -336,53 +294,20 @@ impl<S: Store> Proxy<S> {
 
     fn expire(&mut self, now: Instant) {
         while let Some((key, flow)) = self.flows.remove_expired(now) {
-            self.evict(key, flow);
+            self.evict(key, flow, GiveUp::Limits);
         }
     }
 
-    fn evict(&mut self, key: FlowKey, flow: Flow) {
+    fn evict(&mut self, key: FlowKey, flow: Flow, why: GiveUp) {
         self.end(key, flow);
-        self.out.event(Event::GivenUp(GiveUp::Limits));
+        self.out.event(Event::GivenUp(why));
     }
 
     fn end(&mut self, key: FlowKey, mut flow: Flow) {
-        self.memory -= flow.memory;
+        self.kept.exchange(flow.share, Share::default());
         if let Some(deadline) = flow.deadline {
             self.holds.remove(&(deadline, key));
         }
         flow.release(&mut self.out);
-    }
-}
-
-impl Flow {
-    fn began_with(&self, syn: &TcpPacket<'_>) -> bool {
-        let client = match &self.side {
-            Side::Client(side) => side.client_isn(),
-            Side::Server(side) => side.client_isn(),
-        };
-        client == syn.seq()
-    }
-
-    fn release(&mut self, out: &mut Outbox) {
-        match &mut self.side {
-            Side::Client(side) => side.release(out),
-            Side::Server(side) => side.release(out),
-        }
-    }
-}
-
-impl Side {
-    fn deadline(&self, limits: &Limits) -> Option<Instant> {
-        match self {
-            Side::Client(side) => side.deadline(),
-            Side::Server(side) => side.deadline(limits),
-        }
-    }
-
-    fn footprint(&self) -> usize {
-        match self {
-            Side::Client(side) => side.footprint(),
-            Side::Server(side) => side.footprint(),
-        }
     }
 }

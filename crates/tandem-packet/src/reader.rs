@@ -67,18 +67,25 @@ impl Reader {
             *self = Self::default();
             return Rebuilt::Miss;
         }
-        let starts: Vec<u32> = self.pieces.keys().copied().collect();
-        for first in starts {
-            let bytes = self.contiguous(first);
-            match Frame::parse(&bytes) {
-                Parsed::Whole(frame) => {
-                    return rebuild(&frame, start.wrapping_add(first), origin, source);
-                }
-                Parsed::Cut { .. } => return Rebuilt::Incomplete,
-                Parsed::No => {}
+        let first = self
+            .pieces
+            .iter()
+            .find(|(_, piece)| match Frame::parse(piece) {
+                Parsed::Whole(_) | Parsed::Cut { .. } => true,
+                Parsed::No => false,
+            });
+        let Some(first) = first.map(|(first, _)| *first) else {
+            return Rebuilt::Incomplete;
+        };
+        let bytes = self.contiguous(first);
+        match Frame::parse(&bytes) {
+            Parsed::Whole(frame) => {
+                // A repeated frame comes whole again.
+                *self = Self::default();
+                rebuild(&frame, start.wrapping_add(first), origin, source)
             }
+            Parsed::Cut { .. } | Parsed::No => Rebuilt::Incomplete,
         }
-        Rebuilt::Incomplete
     }
 
     /// Bytes of memory in use, about.
@@ -114,3 +121,6 @@ fn rebuild(frame: &Frame<'_>, at: Seq, origin: Origin<'_>, source: &mut impl Sou
         Ok(_) | Err(_) => Rebuilt::Miss,
     }
 }
+
+#[cfg(test)]
+mod tests;

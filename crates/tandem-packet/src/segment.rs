@@ -9,42 +9,35 @@ use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Timestamps};
 /// Most bytes that TCP's data offset leaves for options (RFC 9293, section 3.1).
 const MAX_OPTIONS: usize = 40;
 
+/// Smallest maximum segment size that packet mode works with, Linux's own least as a sender (`TCP_MIN_MSS`). Below it a flight
+/// would be cut to dust at the wish of whoever sent the SYN.
+const MIN_MSS: usize = 88;
+
 /// The packet with `mark` before its own options; `None` where option area or packet would be too long.
 pub(crate) fn with_mark(packet: &TcpPacket<'_>, mark: &[u8], mtu: usize) -> Option<Vec<u8>> {
-    marked(packet, mark, None, mtu)
-}
-
-/// A segment without payload or flags beside ACK, at the place of `packet`, that carries `mark`.
-pub(crate) fn lone_mark(
-    packet: &TcpPacket<'_>,
-    seq: Seq,
-    mark: &[u8],
-    mtu: usize,
-) -> Option<Vec<u8>> {
-    marked(packet, mark, Some(seq), mtu)
-}
-
-fn marked(
-    packet: &TcpPacket<'_>,
-    mark: &[u8],
-    alone_at: Option<Seq>,
-    mtu: usize,
-) -> Option<Vec<u8>> {
-    let options = packet.options_bytes();
-    if mark.len() + options.len() > MAX_OPTIONS
-        || packet.bytes().len() + mark.len() > mtu.max(packet.header_len() + mark.len())
-    {
+    // A segment without payload may be marked on the smallest link.
+    if !packet.payload().is_empty() && packet.bytes().len() + mark.len() > mtu {
         return None;
     }
-    let options = [mark, options].concat();
+    with_options(packet, &marked(packet, mark)?)
+}
+
+/// A segment without payload or flags beside ACK, from the place of `packet` but at `seq`, that carries `mark`.
+pub(crate) fn lone_mark(packet: &TcpPacket<'_>, seq: Seq, mark: &[u8]) -> Option<Vec<u8>> {
     let edit = Edit {
-        options: Some(&options),
-        seq: alone_at,
-        flags: alone_at.map(|_| TcpFlags::ACK),
-        payload: alone_at.map(|_| &[][..]),
+        options: Some(&marked(packet, mark)?),
+        seq: Some(seq),
+        flags: Some(TcpFlags::ACK),
+        payload: Some(&[]),
         ..Edit::default()
     };
     packet.rebuilt(&edit).ok()
+}
+
+/// The packet's options with `mark` before them, if there is room.
+fn marked(packet: &TcpPacket<'_>, mark: &[u8]) -> Option<Vec<u8>> {
+    let options = [mark, packet.options_bytes()].concat();
+    (options.len() <= MAX_OPTIONS).then_some(options)
 }
 
 /// A mark at the front of the packet's options, not yet verified, and the options without it.
@@ -68,6 +61,20 @@ pub(crate) fn with_options(packet: &TcpPacket<'_>, options: &[u8]) -> Option<Vec
             ..Edit::default()
         })
         .ok()
+}
+
+/// The packet within the MTU: as it is, or as several that say the same together.
+pub(crate) fn within(packet: &TcpPacket<'_>, mtu: usize) -> Vec<Vec<u8>> {
+    if packet.bytes().len() <= mtu {
+        return vec![packet.bytes().to_vec()];
+    }
+    let options = packet.options_bytes();
+    let how = Cut {
+        start: packet.seq(),
+        options,
+        mss: mtu.saturating_sub(packet.header_len() - options.len()),
+    };
+    cut(packet, packet.payload(), how)
 }
 
 /// The packet's options with other timestamps.
@@ -141,7 +148,7 @@ pub(crate) struct Offer {
     /// Whether it offers (SYN) or agrees to (SYN/ACK) timestamps.
     pub(crate) timestamps: bool,
     /// Whether it asks for what packet mode leaves alone: MD5 (RFC 2385), AO (RFC 5925), MPTCP (RFC 8684), Fast Open
-    /// (RFC 7413).
+    /// (RFC 7413), data, or segments smaller than any TCP sends.
     pub(crate) foreign: bool,
 }
 
@@ -177,6 +184,10 @@ impl Offer {
                 | TcpOption::Other { .. } => {}
             }
         }
+        offer.foreign |= offer.mss < MIN_MSS;
         offer
     }
 }
+
+#[cfg(test)]
+mod tests;

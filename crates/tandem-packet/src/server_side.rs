@@ -10,6 +10,7 @@ use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
 use crate::config::{Limits, WireFormat};
+use crate::flow::Share;
 use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::proxy::{Context, Keep, Toward};
@@ -40,6 +41,8 @@ pub(crate) struct Agreed {
     watch: Watch,
     writer: Writer,
     acks: AckFilter,
+    /// How far the client has acknowledged.
+    acknowledged: Option<Seq>,
 }
 
 impl ServerSide {
@@ -147,6 +150,7 @@ impl ServerSide {
             watch: Watch::new(id),
             writer: Writer::default(),
             acks: AckFilter::after(packet.ack()),
+            acknowledged: None,
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => {
@@ -206,19 +210,31 @@ impl ServerSide {
         }
     }
 
-    /// How many packets and payload bytes are held.
-    pub(crate) fn held(&self) -> (usize, usize) {
+    /// Lets go what waits, and sends the originals of what went out rewritten.
+    pub(crate) fn fall_back(&mut self, mtu: usize, out: &mut Outbox) {
         match self {
-            Self::Asked { .. } => (0, 0),
-            Self::Agreed(agreed) => agreed.writer.held(),
+            Self::Asked { .. } => {}
+            Self::Agreed(agreed) => {
+                agreed.acks.release(out);
+                agreed.writer.send_originals(mtu, out);
+            }
         }
     }
 
-    /// Bytes of memory in use, about.
-    pub(crate) fn footprint(&self) -> usize {
+    /// What is kept for this flow.
+    pub(crate) fn share(&self) -> Share {
         match self {
-            Self::Asked { .. } => 0,
-            Self::Agreed(agreed) => agreed.watch.footprint() + agreed.writer.footprint(),
+            Self::Asked { .. } => Share::default(),
+            Self::Agreed(agreed) => {
+                let (packets, bytes) = agreed.writer.held();
+                Share {
+                    memory: size_of::<Agreed>()
+                        + agreed.watch.footprint()
+                        + agreed.writer.footprint(),
+                    held_packets: packets + agreed.acks.held(),
+                    held_bytes: bytes,
+                }
+            }
         }
     }
 }
@@ -248,31 +264,41 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         self.pace.arrived(packet, cx.now);
-        if packet.flags().contains(TcpFlags::ACK) {
+        let news = packet.flags().contains(TcpFlags::ACK)
+            && self
+                .acknowledged
+                .is_none_or(|known| packet.ack().is_after(known));
+        if news {
+            self.acknowledged = Some(packet.ack());
             self.writer.acknowledged(packet.ack());
         }
+        let mtu = cx.config.limits.mtu;
         let mut verdict = Verdict::Accept;
         if let Some((mark, rest)) = segment::mark(packet) {
             if let Some(hints) = mark.verify_hint(cx.key, self.id) {
-                self.writer.arm(Possession::from_hints(hints));
+                // What has begun to pass as it is goes on as it is.
+                if !self.watch.server_has_spoken() {
+                    self.writer.arm(Possession::from_hints(hints));
+                }
             } else if mark.verify_miss(cx.key, self.id) {
                 cx.out.event(Event::MissReceived);
-                self.writer.send_originals(cx.out);
+                self.writer.send_originals(mtu, cx.out);
             } else {
                 cx.out.event(Event::MarkRefused);
                 return cx.give_up_with(owed, GiveUp::NoAnswer, |out| {
-                    self.writer.send_originals(out)
+                    self.writer.send_originals(mtu, out)
                 });
             }
-            // An acknowledgement that the client-side proxy added ends here; from anything else only the mark is taken.
-            let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK;
+            // An acknowledgement that the client-side proxy added says nothing new, and ends here; from anything else only the
+            // mark is taken.
+            let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK && !news;
             verdict = match segment::with_options(packet, rest) {
                 Some(_) if added => Verdict::Drop,
                 Some(stripped) => Verdict::Replace(stripped),
                 None => Verdict::Accept,
             };
         } else if self.writer.is_refused_by(packet, &self.pace, cx.now) {
-            self.writer.send_originals(cx.out);
+            self.writer.send_originals(mtu, cx.out);
         }
         let announced = match cx.config.wire {
             WireFormat::Safe => None,
@@ -281,8 +307,10 @@ impl Agreed {
         };
         let seen = match &announced {
             Some(announced) => {
-                let references = Possession::from_references(&announced.references);
-                self.writer.arm(references);
+                if !self.watch.server_has_spoken() {
+                    let references = Possession::from_references(&announced.references);
+                    self.writer.arm(references);
+                }
                 let edit = Edit {
                     payload: Some(&announced.hello),
                     ..Edit::default()
@@ -314,7 +342,12 @@ impl Agreed {
                 WireFormat::Safe => self.answer(owed, packet, cx),
             };
         }
-        self.acks.next(packet, cx.out);
+        if self.writer.has_sent() {
+            // What comes now may be absorbed, and would not say again what waits.
+            self.acks.release(cx.out);
+        } else {
+            self.acks.next(packet, cx.out);
+        }
         let seen = self.watch.packet(Toward::Client, packet);
         if packet.payload().is_empty() && matches!(seen, Progress::Going) {
             self.acks.pass(owed, packet, cx.ack_time(), cx.out);
@@ -366,7 +399,8 @@ impl Agreed {
                 Keep::Forget
             }
             Progress::GiveUp(why) if verdict == Verdict::Accept => {
-                cx.give_up_with(owed, why, |out| self.writer.send_originals(out))
+                let mtu = cx.config.limits.mtu;
+                cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
             }
             // This packet has a mark to lose or a ticket to hold first; the next one of the flow takes its leave.
             Progress::Finished | Progress::GiveUp(_) => {

@@ -46,24 +46,17 @@ impl<F> FlowTable<F> {
         self.flows.len()
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = &F> {
-        self.flows.values().map(|(_, flow)| flow)
-    }
-
     pub(crate) fn get(&mut self, key: &FlowKey) -> Option<&mut F> {
         self.flows.get_mut(key).map(|(_, flow)| flow)
     }
 
-    /// Puts a flow in, in place of one of the same key. Hands back what had to go for it.
-    pub(crate) fn insert(&mut self, key: FlowKey, flow: F, now: Instant) -> Vec<(FlowKey, F)> {
-        let mut gone: Vec<_> = self
-            .remove(&key)
-            .map(|flow| (key, flow))
-            .into_iter()
-            .collect();
-        if self.flows.len() >= self.limit {
-            gone.extend(self.remove_oldest());
-        }
+    /// Puts a flow in. Hands back what had to go for it: the one of the same key, or the oldest of a full table.
+    pub(crate) fn insert(&mut self, key: FlowKey, flow: F, now: Instant) -> Option<(FlowKey, F)> {
+        let gone = match self.remove(&key) {
+            Some(old) => Some((key, old)),
+            None if self.flows.len() >= self.limit => self.remove_oldest(),
+            None => None,
+        };
         let age = (now, self.next);
         self.next += 1;
         self.ages.insert(age, key);
@@ -116,9 +109,9 @@ mod tests {
     #[test]
     fn the_oldest_goes_first_when_the_table_is_full() {
         let mut table = FlowTable::new(2, Duration::from_secs(1));
-        assert!(table.insert(key(1), 'a', at(0)).is_empty());
-        assert!(table.insert(key(2), 'b', at(0)).is_empty());
-        assert_eq!(table.insert(key(3), 'c', at(1)), [(key(1), 'a')]);
+        assert_eq!(table.insert(key(1), 'a', at(0)), None);
+        assert_eq!(table.insert(key(2), 'b', at(0)), None);
+        assert_eq!(table.insert(key(3), 'c', at(1)), Some((key(1), 'a')));
         assert_eq!(table.len(), 2);
         assert_eq!(table.get(&key(2)), Some(&mut 'b'));
     }
@@ -128,8 +121,8 @@ mod tests {
         let mut table = FlowTable::new(2, Duration::from_secs(1));
         table.insert(key(1), 'a', at(0));
         table.insert(key(2), 'b', at(1));
-        assert_eq!(table.insert(key(1), 'c', at(2)), [(key(1), 'a')]);
-        assert_eq!(table.insert(key(3), 'd', at(3)), [(key(2), 'b')]);
+        assert_eq!(table.insert(key(1), 'c', at(2)), Some((key(1), 'a')));
+        assert_eq!(table.insert(key(3), 'd', at(3)), Some((key(2), 'b')));
     }
 
     #[test]

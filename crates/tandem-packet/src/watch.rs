@@ -1,7 +1,7 @@
 //! Both directions of one flow, read along from the first byte: how far the handshake is, and what it carried.
 //!
-//! Is not: a change of anything. Invariants: one view of each byte, the first; what is learned was vouched for by both
-//! Finished; memory is bounded by the limit on each direction.
+//! Is not: a change of anything. Invariants: one view of each byte, the first; a flow in which there were two views is given up
+//! for good; what is learned was vouched for by both Finished; memory is bounded by the limit on each direction.
 
 use tandem_engine::{Flight, Handshake, Stage};
 use tandem_link::FlowId;
@@ -22,6 +22,7 @@ pub(crate) struct Watch {
     server: Assembler,
     server_start: Seq,
     handshake: Handshake,
+    given_up: Option<GiveUp>,
 }
 
 /// What reading a segment led to.
@@ -43,6 +44,7 @@ impl Watch {
             server: Assembler::new(server_start, STREAM_LIMIT),
             server_start,
             handshake: Handshake::new(),
+            given_up: None,
         }
     }
 
@@ -53,7 +55,7 @@ impl Watch {
 
     /// Reads bytes along that stand at `seq`.
     pub(crate) fn bytes(&mut self, toward: Toward, seq: Seq, payload: &[u8]) -> Progress {
-        if payload.is_empty() {
+        if payload.is_empty() || self.given_up.is_some() {
             return self.progress();
         }
         let stream = match toward {
@@ -62,8 +64,8 @@ impl Watch {
         };
         match stream.insert(seq, payload) {
             Inserted::New | Inserted::Duplicate => {}
-            Inserted::Conflict => return Progress::GiveUp(GiveUp::Conflict),
-            Inserted::OutOfBounds => return Progress::GiveUp(GiveUp::TooLong),
+            Inserted::Conflict => self.given_up = Some(GiveUp::Conflict),
+            Inserted::OutOfBounds => self.given_up = Some(GiveUp::TooLong),
         }
         match toward {
             Toward::Server => self.handshake.client_sent(self.client.contiguous()),
@@ -73,10 +75,11 @@ impl Watch {
     }
 
     fn progress(&self) -> Progress {
-        match self.handshake.stage() {
-            Stage::Going => Progress::Going,
-            Stage::Finished => Progress::Finished,
-            Stage::Pass(pass) => Progress::GiveUp(GiveUp::Handshake(pass)),
+        match (self.given_up, self.handshake.stage()) {
+            (Some(why), _) => Progress::GiveUp(why),
+            (None, Stage::Going) => Progress::Going,
+            (None, Stage::Finished) => Progress::Finished,
+            (None, Stage::Pass(pass)) => Progress::GiveUp(GiveUp::Handshake(pass)),
         }
     }
 
@@ -110,6 +113,11 @@ impl Watch {
         self.server.next_seq()
     }
 
+    /// Whether the server has sent anything yet.
+    pub(crate) fn server_has_spoken(&self) -> bool {
+        self.server.held() > 0
+    }
+
     /// Whether server bytes are missing before others that have passed.
     pub(crate) fn server_has_gap(&self) -> bool {
         self.server.has_gap()
@@ -128,6 +136,6 @@ impl Watch {
 
     /// Bytes of memory in use, about.
     pub(crate) fn footprint(&self) -> usize {
-        self.client.contiguous().len() + self.server.contiguous().len()
+        self.client.held() + self.server.held() + self.handshake.footprint()
     }
 }

@@ -16,7 +16,7 @@ use tandem_engine::thesis;
 use tandem_engine::{Possession, write_flight};
 use tandem_link::{FlowId, Key, frame};
 use tandem_store::Store;
-use tandem_wire::{Instant, Seq, TcpPacket};
+use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket, Timestamps};
 
 use crate::config::{Limits, WireFormat};
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
@@ -72,6 +72,56 @@ pub(crate) struct Group {
     original_bytes: usize,
     sent_at: Instant,
     repeats: u8,
+    /// The server's newest timestamps.
+    stamps: Option<Timestamps>,
+}
+
+impl Hold {
+    /// Whether a segment of the same bytes is held already.
+    fn has(&self, packet: &TcpPacket<'_>) -> bool {
+        self.segments.iter().any(|(_, held)| {
+            TcpPacket::parse(held).is_ok_and(|held| {
+                held.seq() == packet.seq() && held.payload().len() >= packet.payload().len()
+            })
+        })
+    }
+}
+
+impl Group {
+    /// The server has sent something with these timestamps.
+    fn saw(&mut self, stamps: Option<Timestamps>) {
+        if let (Some(newest), Some(seen)) = (&mut self.stamps, stamps)
+            && !paws::is_older(seen.value, newest.value)
+        {
+            *newest = seen;
+        }
+    }
+
+    /// An original that its receiver will look at and the link will take.
+    ///
+    /// Part of the flight may have been rebuilt under newer timestamps, and those of an original are then too old (PAWS). One
+    /// that the kernel had put together from several segments is longer than the link allows.
+    fn passable(&self, packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
+        let Ok(packet) = TcpPacket::parse(packet) else {
+            return Vec::new();
+        };
+        let stale = match (packet.timestamps(), self.stamps) {
+            (Some(own), Some(newest)) => paws::is_older(own.value, newest.value).then_some(newest),
+            (Some(_), None) | (None, Some(_) | None) => None,
+        };
+        let fresh = stale.and_then(|newest| {
+            let options = segment::options_with(&packet, newest);
+            let edit = Edit {
+                options: Some(&options),
+                ..Edit::default()
+            };
+            packet.rebuilt(&edit).ok()
+        });
+        match fresh.as_deref().map(TcpPacket::parse) {
+            Some(Ok(fresh)) => segment::within(&fresh, mtu),
+            Some(Err(_)) | None => segment::within(&packet, mtu),
+        }
+    }
 }
 
 impl Writer {
@@ -119,7 +169,14 @@ impl Writer {
         terms: Terms<'_>,
         (store, now, out): (&mut impl Store, Instant, &mut Outbox),
     ) {
+        if let Writer::Sent(group) = self {
+            group.saw(packet.timestamps());
+        }
         if packet.payload().is_empty() {
+            // What ends the stream does not overtake what is before it.
+            if packet.flags().contains(TcpFlags::FIN) {
+                self.release_held(out);
+            }
             return owed.settle(Verdict::Accept, out);
         }
         match std::mem::take(self) {
@@ -160,11 +217,15 @@ impl Writer {
         let Writer::Holding(hold) = self else {
             return owed.settle(Verdict::Accept, out);
         };
+        if hold.has(packet) && matches!(progress, Progress::Going) {
+            out.event(Event::RepeatAbsorbed);
+            return owed.settle(Verdict::Drop, out);
+        }
         hold.bytes += packet.payload().len();
         hold.segments.push((owed, packet.bytes().to_vec()));
         let over_limit = hold.segments.len() > terms.limits.hold_segments
             || hold.bytes > terms.limits.hold_bytes;
-        let ends = packet.flags().contains(tandem_wire::TcpFlags::FIN);
+        let ends = packet.flags().contains(TcpFlags::FIN);
         match progress {
             Progress::GiveUp(_) | Progress::Finished => self.release(out),
             Progress::Going if over_limit || ends => self.release(out),
@@ -176,16 +237,22 @@ impl Writer {
         }
     }
 
-    /// Lets a held flight go, unaltered and in the order of its arrival.
+    /// Lets a held flight go, unaltered and in the order of its arrival, and alters nothing of this flow again.
     pub(crate) fn release(&mut self, out: &mut Outbox) {
-        match std::mem::replace(self, Writer::Over) {
-            Writer::Holding(hold) => {
-                out.event(Event::HoldReleased(hold.bytes as u64));
-                for (owed, _) in hold.segments {
-                    owed.settle(Verdict::Accept, out);
-                }
+        self.release_held(out);
+        *self = Writer::Over;
+    }
+
+    /// Lets a held flight go, if one is held.
+    fn release_held(&mut self, out: &mut Outbox) {
+        if !matches!(self, Writer::Holding(_)) {
+            return;
+        }
+        if let Writer::Holding(hold) = std::mem::replace(self, Writer::Over) {
+            out.event(Event::HoldReleased(hold.bytes as u64));
+            for (owed, _) in hold.segments {
+                owed.settle(Verdict::Accept, out);
             }
-            Writer::Idle | Writer::Armed(_) | Writer::Sent(_) | Writer::Over => {}
         }
     }
 
@@ -228,6 +295,9 @@ impl Writer {
             original: bytes.len() as u64,
             sent: payload.len() as u64,
         });
+        let stamps = TcpPacket::parse(&newest)
+            .ok()
+            .and_then(|newest| newest.timestamps());
         // The last tickets carry the rewritten segments, so that these leave in order and nothing has to be injected:
         // a frame needs no more segments than the flight it stands for, but for a server that sends larger ones than asked.
         let spare = packets.len().saturating_sub(hold.segments.len());
@@ -250,6 +320,7 @@ impl Writer {
             original_bytes: hold.bytes,
             sent_at: now,
             repeats: 0,
+            stamps,
         });
     }
 
@@ -270,7 +341,7 @@ impl Writer {
         if !first.is_before(group.end) {
             return owed.settle(Verdict::Accept, out);
         }
-        let reaches_past = last.is_after(group.end);
+        let reaches_past = last.is_after(group.end) || packet.flags().contains(TcpFlags::FIN);
         if !reaches_past && !matches!(progress, Progress::GiveUp(_)) {
             // Before its answer can be here, a repeat says nothing about the copy under way.
             if now.saturating_since(group.sent_at) < terms.pace.answer_to(group.payload.len()) {
@@ -296,7 +367,7 @@ impl Writer {
                 return packets.for_each(|packet| out.inject(Direction::ToLink, packet));
             }
         }
-        self.send_originals(out);
+        self.send_originals(terms.limits.mtu, out);
         owed.settle(
             if reaches_past {
                 Verdict::Accept
@@ -308,22 +379,17 @@ impl Writer {
     }
 
     /// Sends what the server sent, unaltered, and alters nothing of this flow again.
-    ///
-    /// The copies keep their old timestamps: the client has accepted nothing newer from this flow, so they pass its PAWS.
-    pub(crate) fn send_originals(&mut self, out: &mut Outbox) {
-        match std::mem::replace(self, Writer::Over) {
-            Writer::Sent(group) => {
-                out.event(Event::OriginalsSent(group.original_bytes as u64));
-                out.event(Event::GivenUp(GiveUp::Failsafe));
-                for packet in group.originals {
-                    out.inject(Direction::ToLink, packet);
-                }
+    pub(crate) fn send_originals(&mut self, mtu: usize, out: &mut Outbox) {
+        self.release_held(out);
+        if let Writer::Sent(group) = std::mem::replace(self, Writer::Over) {
+            out.event(Event::OriginalsSent(group.original_bytes as u64));
+            out.event(Event::GivenUp(GiveUp::Failsafe));
+            for packet in &group.originals {
+                group
+                    .passable(packet, mtu)
+                    .into_iter()
+                    .for_each(|packet| out.inject(Direction::ToLink, packet));
             }
-            Writer::Holding(hold) => {
-                *self = Writer::Holding(hold);
-                self.release(out);
-            }
-            Writer::Idle | Writer::Armed(_) | Writer::Over => {}
         }
     }
 
@@ -345,6 +411,14 @@ impl Writer {
                         .round_trip()
                         .is_some_and(|round_trip| now.saturating_since(group.sent_at) >= round_trip)
             }
+            Writer::Idle | Writer::Armed(_) | Writer::Holding(_) | Writer::Over => false,
+        }
+    }
+
+    /// Whether a rewritten flight is under way.
+    pub(crate) fn has_sent(&self) -> bool {
+        match self {
+            Writer::Sent(_) => true,
             Writer::Idle | Writer::Armed(_) | Writer::Holding(_) | Writer::Over => false,
         }
     }

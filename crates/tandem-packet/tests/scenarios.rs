@@ -76,7 +76,7 @@ fn crossings(ack_time: Duration) -> (u64, u64, Duration) {
     }
     let mut world = scenario.world();
     complete(&mut world, &conversation).expect("it completes");
-    let link: &tandem_netsim::Link = world.element(1).expect("the link stands there");
+    let link: &tandem_netsim::Link = world.element(support::LINK).expect("the link stands there");
     let counters = link.counters();
     let took = world.now().saturating_since(tandem_wire::Instant::ZERO);
     (counters.up.packets, counters.down.packets, took)

@@ -4,160 +4,35 @@
 #![allow(
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "each test file uses its own part of what is here"
 )]
 
+pub mod adapter;
+pub mod pair;
 pub mod tls;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tandem_link::Key;
+use tandem_netsim::element::Wire;
 use tandem_netsim::link::DirectionConfig;
-use tandem_netsim::{Element, Failure, Host, HostConfig, Link, LinkConfig, Port, World};
-use tandem_packet::{
-    Config, Direction, Event, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat,
+use tandem_netsim::{
+    BitRate, Element, Failure, Host, HostConfig, Link, LinkConfig, Script, Step, World,
 };
+use tandem_packet::{Config, Limits, Role, WireFormat};
 use tandem_store::{HostName, MemoryStore, Site, Store};
-use tandem_wire::{Instant, TcpPacket, UnixTime};
+use tandem_wire::{Instant, Seq, UnixTime};
+
+pub use adapter::{Boxed, ProxyElement, kill, run_to, start};
+pub use pair::{Arrived, Flow, Pair};
 
 /// The wall clock of every scenario.
 pub const TODAY: UnixTime = UnixTime(1_790_000_000);
 
 /// The name that clients ask for.
 pub const NAME: &str = "www.example.org";
-
-/// A proxy between two sides of the world: the adapter's part, in a few lines.
-pub struct ProxyElement {
-    pub proxy: Proxy<MemoryStore>,
-    pub events: Vec<Event>,
-    role: Role,
-    next: u64,
-    queued: BTreeMap<Ticket, (Port, Vec<u8>)>,
-    out: VecDeque<(Port, Vec<u8>)>,
-    left: BTreeSet<(SocketAddr, SocketAddr)>,
-}
-
-impl ProxyElement {
-    pub fn new(config: Config, store: MemoryStore) -> Self {
-        Self {
-            role: config.role,
-            proxy: Proxy::new(config, store),
-            events: Vec::new(),
-            next: 0,
-            queued: BTreeMap::new(),
-            out: VecDeque::new(),
-            left: BTreeSet::new(),
-        }
-    }
-
-    /// How often an event of this name happened.
-    pub fn count(&self, name: &str) -> usize {
-        self.events
-            .iter()
-            .filter(|event| event.name() == name)
-            .count()
-    }
-
-    /// Packets that still wait for their verdict.
-    pub fn queued(&self) -> usize {
-        self.queued.len()
-    }
-
-    pub fn role(&self) -> Role {
-        self.role
-    }
-
-    fn link_port(&self) -> Port {
-        match self.role {
-            Role::ClientSide => Port::Right,
-            Role::ServerSide => Port::Left,
-        }
-    }
-
-    fn drain(&mut self) {
-        while let Some(output) = self.proxy.poll_output() {
-            match output {
-                Output::Verdict(ticket, verdict) => {
-                    let (port, packet) = self
-                        .queued
-                        .remove(&ticket)
-                        .expect("one verdict for each ticket");
-                    match verdict {
-                        Verdict::Accept => self.out.push_back((port.opposite(), packet)),
-                        Verdict::Replace(packet) => {
-                            well_formed(&packet);
-                            self.out.push_back((port.opposite(), packet));
-                        }
-                        Verdict::Drop => {}
-                        Verdict::Leave => {
-                            if let Some(flow) = addresses(&packet) {
-                                self.left.insert(flow);
-                            }
-                            self.out.push_back((port.opposite(), packet));
-                        }
-                    }
-                }
-                Output::Inject(direction, packet) => {
-                    well_formed(&packet);
-                    let port = match direction {
-                        Direction::ToLink => self.link_port(),
-                        Direction::FromLink => self.link_port().opposite(),
-                    };
-                    self.out.push_back((port, packet));
-                }
-                Output::Event(event) => self.events.push(event),
-            }
-        }
-    }
-}
-
-/// Whatever a proxy sends is a packet with right checksums, no longer than the MTU.
-fn well_formed(packet: &[u8]) {
-    let parsed = TcpPacket::parse(packet).expect("a proxy sends whole TCP packets");
-    assert!(parsed.checksums_valid(), "a proxy's checksums are right");
-    assert!(packet.len() <= 1_500, "a proxy keeps to the MTU");
-}
-
-/// A connection's two ends, in one order whichever way the packet goes. A SYN begins a new connection.
-fn addresses(packet: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
-    let packet = TcpPacket::parse(packet).ok()?;
-    let (one, other) = (packet.source(), packet.destination());
-    Some((one.min(other), one.max(other)))
-}
-
-impl Element for ProxyElement {
-    fn handle_input(&mut self, port: Port, packet: Vec<u8>, now: Instant) {
-        if addresses(&packet).is_some_and(|flow| self.left.contains(&flow)) {
-            return self.out.push_back((port.opposite(), packet));
-        }
-        let ticket = Ticket(self.next);
-        self.next += 1;
-        let direction = if port == self.link_port() {
-            Direction::FromLink
-        } else {
-            Direction::ToLink
-        };
-        self.queued.insert(ticket, (port, packet.clone()));
-        self.proxy
-            .handle_packet(ticket, direction, &packet, now, TODAY);
-        self.drain();
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.proxy.handle_timeout(now);
-        self.drain();
-    }
-
-    fn poll_output(&mut self) -> Option<(Port, Vec<u8>)> {
-        self.out.pop_front()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.proxy.poll_timeout().map(|(at, _)| at)
-    }
-}
 
 /// The key of the pair.
 pub fn key() -> Key {
@@ -181,9 +56,14 @@ pub fn site() -> Site {
 /// A store that has seen this chain at the site of the scenarios.
 pub fn store_with(chain: &[Vec<u8>]) -> MemoryStore {
     let mut store = MemoryStore::default();
-    let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
-    store.learn(Some(&site()), &chain, UnixTime(TODAY.0 - 3_600));
+    teach(&mut store, &site(), chain);
     store
+}
+
+/// Makes a store remember that `site` showed this chain an hour ago.
+pub fn teach(store: &mut MemoryStore, site: &Site, chain: &[Vec<u8>]) {
+    let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+    store.learn(Some(site), &chain, UnixTime(TODAY.0 - 3_600));
 }
 
 pub fn client_address() -> SocketAddr {
@@ -203,35 +83,61 @@ pub fn iridium() -> LinkConfig {
 
 /// A link fast enough that only its delay counts, with this harm in both directions.
 pub fn satellite(harm: impl Fn(&mut DirectionConfig)) -> LinkConfig {
-    let rate = tandem_netsim::BitRate::from_bits_per_second(1_000_000);
+    let rate = BitRate::from_bits_per_second(1_000_000);
     LinkConfig::new(rate, rate, Duration::from_millis(250)).with_both(|direction| harm(direction))
 }
 
 /// Where the elements of [`Scenario::world`] stand.
-pub const CLIENT_SIDE: usize = 0;
-pub const SERVER_SIDE: usize = 2;
+pub const CLIENT_LAN: usize = 0;
+pub const CLIENT_SIDE: usize = 1;
+pub const BEFORE_LINK: usize = 2;
+pub const LINK: usize = 3;
+pub const AFTER_LINK: usize = 4;
+pub const SERVER_SIDE: usize = 5;
+pub const SERVER_LAN: usize = 6;
 
-/// Client, client-side proxy, link, server-side proxy, server.
+/// Client, client-side proxy, link, server-side proxy, server, and what else may stand between them.
 pub struct Scenario {
     pub conversation: tls::Conversation,
     pub link: LinkConfig,
     pub client: HostConfig,
     pub server: HostConfig,
+    /// `None`: no proxy, a plain wire.
     pub client_side: Option<ProxyElement>,
     pub server_side: Option<ProxyElement>,
-    pub between: Option<Box<dyn Element>>,
+    pub client_lan: Option<Boxed>,
+    pub before_link: Option<Boxed>,
+    pub after_link: Option<Boxed>,
+    pub server_lan: Option<Boxed>,
+    pub closes: Closes,
     pub seed: u64,
+}
+
+/// What becomes of the connection after the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closes {
+    /// It stays open.
+    Never,
+    /// The client closes first, the server when it sees that.
+    AtTheEnd,
 }
 
 impl Scenario {
     /// Both proxies there, the client's side warm, the link [`satellite`].
     pub fn warm(wire: WireFormat) -> Self {
-        let conversation = tls::Conversation::with_chain(&tls::chain(&[926, 900, 910]));
+        Self::with(
+            wire,
+            tls::Conversation::with_chain(&tls::chain(&[926, 900, 910])),
+        )
+    }
+
+    /// The same for another conversation, whose chain is known at the client's side.
+    pub fn with(wire: WireFormat, conversation: tls::Conversation) -> Self {
         Self {
             link: satellite(|_| {}),
             client: HostConfig::new(client_address()),
             server: HostConfig {
-                initial_seq: tandem_wire::Seq(77_000),
+                initial_seq: Seq(77_000),
                 timestamps: Some(5_000_000),
                 ..HostConfig::new(server_address())
             },
@@ -244,33 +150,106 @@ impl Scenario {
                 MemoryStore::default(),
             )),
             conversation,
-            between: None,
+            client_lan: None,
+            before_link: None,
+            after_link: None,
+            server_lan: None,
+            closes: Closes::Never,
             seed: 1,
         }
     }
 
+    /// The same without proxies.
+    #[must_use]
+    pub fn plain(mut self) -> Self {
+        self.client_side = None;
+        self.server_side = None;
+        self
+    }
+
+    /// The same with another store at the client's side.
+    #[must_use]
+    pub fn holding(mut self, store: MemoryStore) -> Self {
+        if let Some(proxy) = &mut self.client_side {
+            *proxy.proxy.store_mut() = store;
+        }
+        self
+    }
+
+    /// The same with other limits on both sides.
+    #[must_use]
+    pub fn limited(mut self, wire: WireFormat, limits: Limits) -> Self {
+        for (proxy, role) in [
+            (&mut self.client_side, Role::ClientSide),
+            (&mut self.server_side, Role::ServerSide),
+        ] {
+            if let Some(proxy) = proxy {
+                let store = std::mem::take(proxy.proxy.store_mut());
+                let config = Config {
+                    limits,
+                    ..config(role, wire)
+                };
+                *proxy = ProxyElement::new(config, store);
+            }
+        }
+        self
+    }
+
     pub fn world(self) -> World {
-        let (client, server) = self.conversation.scripts();
-        let mut world = World::new(self.seed)
-            .with_client(Host::client(self.client, server_address()).with_script(client))
+        let (mut client, mut server) = self.conversation.scripts();
+        match self.closes {
+            Closes::Never => {}
+            Closes::AtTheEnd => {
+                client = client.then(Step::Close).then(Step::ReceiveEnd);
+                server = server.then(Step::ReceiveEnd).then(Step::Close);
+            }
+        }
+        self.world_of(client, server)
+    }
+
+    /// The world for hosts with other scripts than the conversation's.
+    pub fn world_of(self, client: Script, server: Script) -> World {
+        let peer = self.server.local;
+        let world = World::new(self.seed)
+            .with_client(Host::client(self.client, peer).with_script(client))
             .with_server(Host::server(self.server).with_script(server));
-        world = match self.client_side {
-            Some(proxy) => world.with_element(proxy),
-            None => world.with_element(tandem_netsim::element::Wire::default()),
-        };
-        world = world.with_element(Link::new(self.link, self.seed, Instant::ZERO));
-        world = match self.server_side {
-            Some(proxy) => world.with_element(proxy),
-            None => world.with_element(tandem_netsim::element::Wire::default()),
-        };
+        let world = place(world, self.client_lan);
+        let world = place(world, self.client_side);
+        let world = place(world, self.before_link);
+        let world = world.with_element(Link::new(self.link, self.seed, Instant::ZERO));
+        let world = place(world, self.after_link);
+        let world = place(world, self.server_side);
+        let mut world = place(world, self.server_lan);
         world.connect();
         world
     }
 }
 
+fn place(world: World, element: Option<impl Element>) -> World {
+    match element {
+        Some(element) => world.with_element(element),
+        None => world.with_element(Wire::default()),
+    }
+}
+
 /// Runs until both scripts are done, and checks the promise: what each end received is what the other sent.
+///
+/// # Errors
+/// Where they are not done in 50 minutes.
 pub fn complete(world: &mut World, conversation: &tls::Conversation) -> Result<(), Failure> {
-    world.run_until(Duration::from_secs(3_000), |world| {
+    complete_within(world, conversation, Duration::from_secs(3_000))
+}
+
+/// The same within another time.
+///
+/// # Errors
+/// Where they are not done by then.
+pub fn complete_within(
+    world: &mut World,
+    conversation: &tls::Conversation,
+    limit: Duration,
+) -> Result<(), Failure> {
+    world.run_until(limit, |world| {
         prefix(world, conversation);
         world.client().script().is_done() && world.server().script().is_done()
     })
@@ -281,24 +260,58 @@ pub fn prefix(world: &World, conversation: &tls::Conversation) {
     let (client, server) = (world.client().received(), world.server().received());
     assert!(
         conversation.from_server.starts_with(client),
-        "the client received other bytes than the server sent\n{}",
-        world.failure("wrong bytes")
+        "the client received other bytes than the server sent"
     );
     assert!(
         conversation.from_client.starts_with(server),
-        "the server received other bytes than the client sent\n{}",
-        world.failure("wrong bytes")
+        "the server received other bytes than the client sent"
     );
 }
 
-/// The events of one of the proxies.
+/// After a connection is over and some time has passed: nothing waits, no flow is left.
+pub fn clean(world: &World) {
+    for index in [CLIENT_SIDE, SERVER_SIDE] {
+        if let Some(proxy) = world.element::<ProxyElement>(index) {
+            assert_eq!(proxy.queued(), 0, "packets wait at {index}");
+            let gauges = proxy.gauges();
+            assert_eq!(
+                (
+                    gauges.flows,
+                    gauges.held_packets,
+                    gauges.held_bytes,
+                    gauges.memory
+                ),
+                (0, 0, 0, 0),
+                "flows are left at {index}: {:?}",
+                proxy.events
+            );
+        }
+    }
+}
+
+/// One of the proxies.
 pub fn proxy(world: &World, index: usize) -> &ProxyElement {
     world.element(index).expect("a proxy stands there")
 }
 
+/// The link.
+pub fn link(world: &World) -> &Link {
+    world.element(LINK).expect("the link stands there")
+}
+
 /// TCP payload bytes that crossed the link, up and down.
 pub fn tls_bytes(world: &World) -> (u64, u64) {
-    let link: &Link = world.element(1).expect("the link stands there");
-    let counters = link.counters();
+    let counters = link(world).counters();
     (counters.up.tls_bytes, counters.down.tls_bytes)
+}
+
+/// How often either end had to send something again: time-outs, fast retransmissions, SYNs.
+pub fn repeats(world: &World) -> u64 {
+    [world.client(), world.server()]
+        .map(|host| {
+            let counters = host.counters();
+            counters.timeouts + counters.fast_retransmits + counters.syn_retransmitted
+        })
+        .iter()
+        .sum()
 }

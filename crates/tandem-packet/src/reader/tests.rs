@@ -1,0 +1,134 @@
+use super::*;
+use std::sync::Arc;
+use tandem_engine::{DeltaWriter, Reference};
+use tandem_wire::{SegmentRepr, TcpFlags};
+
+const FLOW: FlowId = FlowId {
+    client: Seq(5),
+    server: Seq(u32::MAX - 100),
+};
+
+/// Holds one object.
+struct One(Reference, Arc<[u8]>);
+
+impl Source for One {
+    fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
+        (*reference == self.0).then(|| Arc::clone(&self.1))
+    }
+}
+
+fn key() -> Key {
+    Key::from_bytes([1; 32])
+}
+
+fn held() -> One {
+    One(Reference([7; 16]), (0..200u8).cycle().take(4_000).collect())
+}
+
+/// A flight at the start of the stream and its frame, with `fresh` literal bytes in it.
+fn flight(fresh: usize) -> (Vec<u8>, Vec<u8>) {
+    let One(reference, object) = held();
+    let mut delta = DeltaWriter::new();
+    delta.add(&vec![b'f'; fresh]);
+    delta.copy(reference, 0, 4_000);
+    let bytes = [vec![b'f'; fresh], object.to_vec()].concat();
+    let start = FLOW.server.wrapping_add(1);
+    let frame = frame::write(&key(), FLOW, start, &delta.finish(), &bytes).expect("shorter");
+    (bytes, frame)
+}
+
+fn segment(seq: Seq, payload: &[u8]) -> Vec<u8> {
+    SegmentRepr {
+        source: std::net::SocketAddr::from(([10, 0, 0, 2], 443)),
+        destination: std::net::SocketAddr::from(([10, 0, 0, 1], 1)),
+        seq,
+        ack: Seq(6),
+        flags: TcpFlags::ACK,
+        window: 1,
+        options: Vec::new(),
+        payload: payload.to_vec(),
+        hop_limit: 1,
+    }
+    .build()
+}
+
+fn take(reader: &mut Reader, seq: Seq, payload: &[u8]) -> Rebuilt {
+    let packet = segment(seq, payload);
+    let key = key();
+    let origin = Origin {
+        key: &key,
+        flow: FLOW,
+    };
+    let packet = TcpPacket::parse(&packet).expect("a segment");
+    reader.segment(&packet, origin, &mut held())
+}
+
+/// Where a frame for `bytes` begins: its end is the flight's end.
+fn begin(bytes: &[u8], frame: &[u8]) -> Seq {
+    let shift = bytes.len() - frame.len();
+    FLOW.server.wrapping_add(1 + shift as u32)
+}
+
+#[test]
+fn a_frame_is_put_together_from_segments_in_any_order_and_again() {
+    let (bytes, frame) = flight(2_500);
+    let at = begin(&bytes, &frame);
+    let mut reader = Reader::default();
+    let whole = Rebuilt::Flight(FLOW.server.wrapping_add(1), bytes);
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        for (index, piece) in order.into_iter().enumerate() {
+            let start = piece * 1_000;
+            let end = (start + 1_000).min(frame.len());
+            let outcome = take(
+                &mut reader,
+                at.wrapping_add(start as u32),
+                &frame[start..end],
+            );
+            let expected = if index == 2 {
+                &whole
+            } else {
+                &Rebuilt::Incomplete
+            };
+            assert_eq!(outcome, *expected, "{order:?}");
+        }
+        assert_eq!(reader.footprint(), 0);
+    }
+    assert_eq!(take(&mut reader, at, &frame), whole, "all of it at once");
+}
+
+#[test]
+fn what_is_not_held_or_was_changed_or_moved_is_a_miss() {
+    let (bytes, mut frame) = flight(100);
+    let at = begin(&bytes, &frame);
+    let mut reader = Reader::default();
+    assert_eq!(take(&mut reader, at.wrapping_add(1), &frame), Rebuilt::Miss);
+    assert_eq!(
+        take(&mut reader, Seq(FLOW.server.0 - 9), &frame),
+        Rebuilt::Miss
+    );
+    assert_eq!(
+        take(&mut reader, at.wrapping_add(70_000), &frame),
+        Rebuilt::Miss
+    );
+    let last = frame.len() - 1;
+    frame[last] ^= 1;
+    assert_eq!(take(&mut reader, at, &frame), Rebuilt::Miss);
+}
+
+#[test]
+fn pieces_of_nothing_are_bounded_and_cost_little() {
+    let mut reader = Reader::default();
+    // Each begins like a frame that is longer than what there is; so does what they are together.
+    let mut misses = 0;
+    for round in 0..10_000u32 {
+        let piece = [&[0x11, 0xff, 0xff, 3, 0x80, 0x80, 2][..], &[0; 900]].concat();
+        let at = FLOW.server.wrapping_add(1 + (round * 907) % 60_000);
+        match take(&mut reader, at, &piece) {
+            Rebuilt::Miss => misses += 1,
+            Rebuilt::Incomplete => {}
+            Rebuilt::Flight(..) => panic!("nobody wrote a frame"),
+        }
+        assert!(reader.footprint() <= frame::MAX_SPAN);
+    }
+    assert!(misses > 0);
+}

@@ -1,0 +1,185 @@
+use super::*;
+use proptest::prelude::*;
+use std::net::SocketAddr;
+use tandem_wire::SegmentRepr;
+
+fn packet(options: Vec<u8>, payload: &[u8]) -> Vec<u8> {
+    SegmentRepr {
+        source: SocketAddr::from(([10, 0, 0, 1], 1)),
+        destination: SocketAddr::from(([10, 0, 0, 2], 443)),
+        seq: Seq(u32::MAX - 10),
+        ack: Seq(7),
+        flags: TcpFlags::ACK.with(TcpFlags::PSH),
+        window: 77,
+        options,
+        payload: payload.to_vec(),
+        hop_limit: 9,
+    }
+    .build()
+}
+
+fn parse(bytes: &[u8]) -> TcpPacket<'_> {
+    TcpPacket::parse(bytes).expect("a segment")
+}
+
+fn stamps() -> Vec<u8> {
+    vec![1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6]
+}
+
+fn hint(chains: usize) -> Vec<u8> {
+    use tandem_link::{FlowId, Key, mark};
+    let flow = FlowId {
+        client: Seq(1),
+        server: Seq(2),
+    };
+    mark::hint(&Key::NONE, flow, &vec![[3; 8]; chains])
+}
+
+#[test]
+fn a_mark_that_was_put_on_comes_off_without_a_trace() {
+    for options in [
+        Vec::new(),
+        stamps(),
+        vec![5, 10, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0],
+    ] {
+        let bare = packet(options, b"hello");
+        for chains in [1, 2] {
+            let marked = with_mark(&parse(&bare), &hint(chains), 1_500).expect("there is room");
+            let (_, rest) = mark(&parse(&marked)).expect("it is there");
+            assert_eq!(with_options(&parse(&marked), rest), Some(bare.clone()));
+        }
+        assert!(mark(&parse(&bare)).is_none());
+    }
+}
+
+#[test]
+fn a_mark_needs_room_in_the_header_and_on_the_link() {
+    let full = packet(stamps(), &[0; 1_448]);
+    assert_eq!(full.len(), 1_500);
+    assert_eq!(with_mark(&parse(&full), &hint(1), 1_500), None);
+    assert!(with_mark(&parse(&full), &hint(1), 1_520).is_some());
+    let crowded = packet([stamps(), stamps()].concat(), b"x");
+    assert_eq!(with_mark(&parse(&crowded), &hint(1), 1_500), None);
+    assert_eq!(lone_mark(&parse(&crowded), Seq(0), &hint(1)), None);
+    let small = packet(stamps(), b"");
+    assert!(with_mark(&parse(&small), &hint(2), 68).is_some());
+}
+
+#[test]
+fn a_mark_alone_is_a_pure_acknowledgement_whatever_it_was_made_of() {
+    let full = packet(stamps(), &[0; 1_448]);
+    let alone = lone_mark(&parse(&full), Seq(3), &hint(2)).expect("there is room");
+    let alone = parse(&alone);
+    assert_eq!(
+        (alone.seq(), alone.ack(), alone.window()),
+        (Seq(3), Seq(7), 77)
+    );
+    assert_eq!((alone.flags(), alone.payload()), (TcpFlags::ACK, &b""[..]));
+    assert!(mark(&alone).is_some() && alone.checksums_valid());
+}
+
+#[test]
+fn only_a_mark_in_front_and_whole_is_one() {
+    let hint = hint(1);
+    for options in [
+        [&[1, 1, 1, 1], &hint[..]].concat(),
+        [&stamps()[..], &hint].concat(),
+        [&[254], &hint[1..]].concat(),
+        [&[253, 8, 0x54, 0x44, 0x13, 0, 0, 0][..]].concat(),
+        vec![253, 4, 0x54, 0x44],
+    ] {
+        assert!(
+            mark(&parse(&packet(options.clone(), b""))).is_none(),
+            "{options:x?}"
+        );
+    }
+}
+
+#[test]
+fn timestamps_are_found_behind_whatever_stands_before_them() {
+    let new = Timestamps {
+        value: 70,
+        echo: 80,
+    };
+    for options in [
+        stamps(),
+        [&[2, 4, 5, 180][..], &stamps()].concat(),
+        [&[253, 12, 8, 10, 8, 10, 8, 10, 8, 10, 8, 10][..], &stamps()].concat(),
+    ] {
+        let bytes = packet(options.clone(), b"");
+        let changed = options_with(&parse(&bytes), new);
+        assert_eq!(changed.len(), options.len());
+        let changed = packet(changed, b"");
+        assert_eq!(parse(&changed).timestamps(), Some(new));
+    }
+    let none = packet(vec![1, 1, 1, 0], b"");
+    assert_eq!(options_with(&parse(&none), new), [1, 1, 1, 0]);
+}
+
+#[test]
+fn a_packet_longer_than_the_link_allows_is_cut_and_says_the_same() {
+    let payload: Vec<u8> = (0..=255u8).cycle().take(20_000).collect();
+    let long = packet(stamps(), &payload);
+    let pieces = within(&parse(&long), 1_500);
+    assert_eq!(pieces.len(), 20_000usize.div_ceil(1_448));
+    let mut seq = Seq(u32::MAX - 10);
+    let mut together = Vec::new();
+    for piece in &pieces {
+        let piece = parse(piece);
+        assert!(piece.bytes().len() <= 1_500 && piece.checksums_valid());
+        assert_eq!(piece.seq(), seq);
+        seq = seq.wrapping_add(piece.payload().len() as u32);
+        together.extend_from_slice(piece.payload());
+    }
+    assert_eq!(together, payload);
+    assert_eq!(within(&parse(&long), long.len()), [long]);
+}
+
+#[test]
+fn an_offer_says_what_packet_mode_leaves_alone() {
+    let offer = |options: &[u8], payload: &[u8]| {
+        let mut options = options.to_vec();
+        options.resize(options.len().next_multiple_of(4), 1);
+        Offer::of(&parse(&packet(options, payload)))
+    };
+    let plain = offer(&[&[2, 4, 5, 180][..], &stamps()].concat(), b"");
+    assert_eq!(
+        (plain.mss, plain.timestamps, plain.foreign),
+        (1_460, true, false)
+    );
+    assert_eq!(offer(&[], b"").mss, 536);
+    assert!(!offer(&[], b"").timestamps);
+    for foreign in [
+        &[19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..],
+        &[29, 4, 1, 1],
+        &[30, 4, 0, 0],
+        &[34, 2],
+        &[34, 10, 1, 2, 3, 4, 5, 6, 7, 8],
+        &[2, 4, 0, 87],
+    ] {
+        assert!(offer(foreign, b"").foreign, "{foreign:x?}");
+    }
+    assert!(offer(&[], b"early").foreign);
+}
+
+proptest! {
+    #[test]
+    fn pieces_of_a_payload_are_the_payload(
+        length in 1usize..9_000, mss in 0usize..3_000, start in any::<u32>(), stamped in any::<bool>(),
+    ) {
+        let payload: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
+        let options = if stamped { stamps() } else { Vec::new() };
+        let template = packet(options.clone(), b"x");
+        let how = Cut { start: Seq(start), options: &options, mss };
+        let pieces = cut(&parse(&template), &payload, how);
+        let mut together = Vec::new();
+        for (index, piece) in pieces.iter().enumerate() {
+            let piece = parse(piece);
+            prop_assert!(piece.payload().len() <= mss.saturating_sub(options.len()).max(1));
+            prop_assert_eq!(piece.seq(), Seq(start).wrapping_add(together.len() as u32));
+            prop_assert_eq!(piece.flags().contains(TcpFlags::PSH), index + 1 == pieces.len());
+            together.extend_from_slice(piece.payload());
+        }
+        prop_assert_eq!(together, payload);
+    }
+}
