@@ -56,6 +56,10 @@ impl Host {
         run(Command::new("ip").args(["netns", "add", &name]));
         let mut host = Self::open(&name);
         host.owned = true;
+        // Addresses are usable at once, link-local ones too.
+        for scope in ["all", "default"] {
+            host.set(&format!("ipv6/conf/{scope}/accept_dad"), "0");
+        }
         host
     }
 
@@ -433,17 +437,20 @@ fn forward(host: &Host) {
     host.set("ipv6/conf/all/forwarding", "1");
 }
 
-/// Joins two hosts by an Ethernet wire. No duplicate address detection: addresses are usable at once.
+/// Joins two hosts by an Ethernet wire.
 fn wire(a: (&Host, &str), b: (&Host, &str), network: u8, ends: [&str; 2]) {
     a.0.ip(&format!(
         "link add {} type veth peer name {} netns {}\n",
         a.1, b.1, b.0.name
     ));
+    // Both ends are up before they get addresses: an IPv6 address of a device without carrier takes a second to be usable.
+    for (host, device) in [a, b] {
+        host.ip(&format!("link set {device} up\n"));
+    }
     for ((host, device), end) in [a, b].into_iter().zip(ends) {
         host.ip(&format!(
             "addr add 10.77.{network}.{end}/24 dev {device}\n\
-             addr add fd77:{network}::{end}/64 dev {device} nodad\n\
-             link set {device} up\n"
+             addr add fd77:{network}::{end}/64 dev {device} nodad\n"
         ));
     }
 }
