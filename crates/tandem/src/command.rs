@@ -3,6 +3,7 @@
 mod daemon;
 mod estimate;
 mod keygen;
+mod lab;
 mod status;
 mod store;
 
@@ -26,8 +27,6 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Status(arguments) => status::run(&arguments).map(done),
         Command::Store(command) => store::run(command).map(done),
         Command::Estimate(arguments) => estimate::run(&arguments).map(done),
-        Command::Lab(_) => Err(Failure::Usage(
-            "the lab is not part of this build".to_owned(),
-        )),
+        Command::Lab(command) => lab::run(command),
     }
 }

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use tandem_estimate::EstimateError;
 use tandem_io::IoError;
+use tandem_lab::LabError;
 use tandem_store::{StoreError, Warning};
 
 /// How a run of the program ends.
@@ -61,6 +62,9 @@ pub(crate) enum Failure {
     /// A capture was read in part; its figures are out already.
     #[error("{}: read in part only: {damage}", path.display())]
     DamagedCapture { path: PathBuf, damage: String },
+    /// The lab.
+    #[error(transparent)]
+    Lab(#[from] LabError),
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -125,6 +129,18 @@ fn exit_of(failure: &Failure) -> Exit {
             EstimateError::Read(source) => exit_of_file(source),
         },
         Failure::DamagedCapture { .. } => Exit::Damaged,
+        Failure::Lab(error) => match error {
+            LabError::NotRoot | LabError::Kernel { .. } | LabError::ProgramMissing { .. } => {
+                Exit::Privilege
+            }
+            LabError::Usage { .. } => Exit::Usage,
+            LabError::Busy { .. } => Exit::Busy,
+            LabError::Command { .. }
+            | LabError::Io { .. }
+            | LabError::BytesDiffer { .. }
+            | LabError::TrialsFailed { .. }
+            | LabError::Interrupted => Exit::RunTime,
+        },
     }
 }
 
@@ -470,6 +486,75 @@ mod tests {
                 }),
                 expected
             );
+        }
+    }
+
+    #[test]
+    fn failures_of_the_lab_have_these_codes() {
+        let table = [
+            (LabError::NotRoot, Exit::Privilege),
+            (
+                LabError::Kernel {
+                    what: "TUN",
+                    source: other(),
+                },
+                Exit::Privilege,
+            ),
+            (
+                LabError::ProgramMissing {
+                    program: "nginx",
+                    package: "nginx-light",
+                },
+                Exit::Privilege,
+            ),
+            (
+                LabError::Usage {
+                    what: text(),
+                    why: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                LabError::Busy {
+                    what: text(),
+                    remedy: "wait",
+                },
+                Exit::Busy,
+            ),
+            (
+                LabError::Command {
+                    command: text(),
+                    why: text(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                LabError::Io {
+                    what: text(),
+                    source: other(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                LabError::BytesDiffer {
+                    differing: 1,
+                    trials: 2,
+                    rows: path(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                LabError::TrialsFailed {
+                    failed: 1,
+                    trials: 2,
+                    why: text(),
+                },
+                Exit::RunTime,
+            ),
+            (LabError::Interrupted, Exit::RunTime),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Lab(error)), expected);
         }
     }
 

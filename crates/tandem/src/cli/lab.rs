@@ -58,6 +58,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) links: Vec<String>,
 
+    /// Only these endpoints of the file
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) endpoints: Vec<String>,
+
     /// Only these arms of the file
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) arms: Vec<String>,
