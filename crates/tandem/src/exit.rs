@@ -135,8 +135,8 @@ fn exit_of(failure: &Failure) -> Exit {
             }
             LabError::Usage { .. } => Exit::Usage,
             LabError::Busy { .. } => Exit::Busy,
+            LabError::Io { source, .. } => exit_of_file(source),
             LabError::Command { .. }
-            | LabError::Io { .. }
             | LabError::BytesDiffer { .. }
             | LabError::TrialsFailed { .. }
             | LabError::Interrupted => Exit::RunTime,
@@ -527,6 +527,13 @@ mod tests {
                     why: text(),
                 },
                 Exit::RunTime,
+            ),
+            (
+                LabError::Io {
+                    what: text(),
+                    source: io_error(io::ErrorKind::NotFound),
+                },
+                Exit::Usage,
             ),
             (
                 LabError::Io {
