@@ -26,7 +26,15 @@ const MOST_LABS: u32 = 1000;
 #[derive(Debug)]
 pub(crate) struct Lease {
     name: String,
+    remove: Belongings,
     _lock: Flock<File>,
+}
+
+/// What becomes of a lab's things when its lease ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Belongings {
+    Go,
+    Stay,
 }
 
 impl Lease {
@@ -48,7 +56,8 @@ impl Lease {
         })
     }
 
-    /// This name, where nobody has it. What a dead holder left under it is removed first.
+    /// This name, where nobody has it. What a dead holder left under it is removed first; not so for the standing lab, which has
+    /// no holder.
     pub(crate) fn named(name: &str) -> Result<Self, LabError> {
         require_root()?;
         fs::create_dir_all(ROOT).map_err(LabError::io(format!("make {ROOT}")))?;
@@ -74,21 +83,31 @@ impl Lease {
                 });
             }
         };
-        let lease = Self {
-            name: name.to_owned(),
-            _lock: lock,
-        };
         if name != STANDING {
             remove_belongings(name)?;
-            fs::create_dir_all(lease.directory())
-                .map_err(LabError::io("make the lab's directory"))?;
+            let directory = directory(name);
+            fs::create_dir_all(&directory)
+                .map_err(LabError::io(format!("make {}", directory.display())))?;
         }
-        Ok(lease)
+        Ok(Self {
+            name: name.to_owned(),
+            remove: if name == STANDING {
+                Belongings::Stay
+            } else {
+                Belongings::Go
+            },
+            _lock: lock,
+        })
     }
 
     /// The name.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Ends the lease and leaves everything under its name where it is.
+    pub(crate) fn leave_belongings(mut self) {
+        self.remove = Belongings::Stay;
     }
 
     /// A directory of its own, removed when the lease ends.
@@ -99,8 +118,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.name == STANDING {
-            return;
+        match self.remove {
+            Belongings::Stay => return,
+            Belongings::Go => {}
         }
         // What is left at this point is only what a panic or an error skipped. The lock file stays: removing it would race with
         // somebody who has just opened it and would then hold a lock that nobody else can see.

@@ -6,16 +6,20 @@
 //! nothing outside its own namespaces is changed.
 
 pub mod arm;
+mod bars;
 pub mod capture;
 pub mod client;
 mod command;
+mod console;
 mod describe;
 pub mod emulator;
 pub mod endpoints;
 mod error;
 pub mod exchange;
+pub mod experiment;
 pub mod floor;
 mod interrupt;
+pub mod ladder;
 pub mod lane;
 mod lease;
 mod links;
@@ -26,9 +30,19 @@ pub mod phases;
 pub mod pki;
 pub mod proxies;
 pub mod row;
+mod runner;
 pub mod server;
+pub mod setting;
+mod standing;
+mod stats;
+mod summary;
 pub mod topology;
 mod tun;
 
 pub use error::LabError;
+pub use experiment::Effort;
 pub use links::LinkSpec;
+pub use runner::{Captures, RunOptions, RunSummary, run_experiment};
+pub use standing::{
+    DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,
+};

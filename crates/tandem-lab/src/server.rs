@@ -31,7 +31,8 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// A server that runs, until dropped.
 #[derive(Debug)]
 pub struct Server {
-    child: Child,
+    /// `None` once it is left to run on.
+    child: Option<Child>,
 }
 
 impl Server {
@@ -57,12 +58,15 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(file);
         let mut server = Self {
-            child: namespace.spawn(&mut command)?,
+            child: Some(namespace.spawn(&mut command)?),
         };
         let name = command::line(&command);
         match netns::wait_for_listener(namespace, PORT, &name, START_LIMIT) {
             Err(LabError::Command { command, why }) => {
-                let ended = matches!(server.child.try_wait(), Ok(Some(_)));
+                let ended = server
+                    .child
+                    .as_mut()
+                    .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))));
                 let text = fs::read_to_string(&log).unwrap_or_default();
                 let last = text.lines().last().unwrap_or_default();
                 let ended = if ended { "it ended; " } else { "" };
@@ -74,22 +78,31 @@ impl Server {
             other => other.map(|()| server),
         }
     }
+
+    /// Does not end it when dropped; it goes with its namespace.
+    pub(crate) fn leave_running(mut self) {
+        self.child = None;
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        let Some(child) = &mut self.child else {
+            return;
+        };
         // SIGTERM, so that nginx's master ends its workers; what does not heed it goes with the namespace.
-        if let Ok(pid) = i32::try_from(self.child.id()) {
+        if let Ok(pid) = i32::try_from(child.id()) {
+            // It may have ended already.
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
         for _ in 0..100 {
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if !matches!(child.try_wait(), Ok(None)) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

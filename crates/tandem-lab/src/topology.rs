@@ -149,8 +149,9 @@ impl Topology {
             server_side: device(Host::ServerSide)?,
         };
         for host in Host::ALL {
-            topology.host(host).ip_batch(&addressing(host, mtu))?;
+            topology.host(host).ip_batch(&lan_addressing(host))?;
         }
+        topology.address_link(mtu)?;
         for gateway in [Host::ClientSide, Host::ServerSide] {
             topology.host(gateway).set("ipv4/ip_forward", "1")?;
             topology
@@ -158,6 +159,19 @@ impl Topology {
                 .set("ipv6/conf/all/forwarding", "1")?;
         }
         Ok((topology, ends))
+    }
+
+    /// Gives the link's devices their addresses and routes. Needed again when the devices have been made anew.
+    pub(crate) fn address_link(&self, mtu: usize) -> Result<(), LabError> {
+        self.host(Host::ClientSide)
+            .ip_batch(&link_addressing(1, 2, 3, mtu))?;
+        self.host(Host::ServerSide)
+            .ip_batch(&link_addressing(2, 1, 1, mtu))
+    }
+
+    /// Does not take it down when dropped: it is for `lab down` to do.
+    pub(crate) fn leave_standing(self) {
+        self.lease.leave_belongings();
     }
 
     /// The namespace of a host.
@@ -186,19 +200,8 @@ impl Topology {
     }
 }
 
-/// What `ip` is told in each host. No duplicate address detection: the addresses are usable at once. The link's devices get no
-/// link-local address and no multicast, so that only what the endpoints send crosses the link.
-fn addressing(host: Host, mtu: usize) -> String {
-    let link = |near: u8, far: u8, network: u8| {
-        format!(
-            "link set {LINK_DEVICE} addrgenmode none\n\
-             link set {LINK_DEVICE} multicast off mtu {mtu} up\n\
-             addr add 10.77.2.{near} peer 10.77.2.{far} dev {LINK_DEVICE}\n\
-             addr add fd77:2::{near}/64 dev {LINK_DEVICE} nodad\n\
-             route add 10.77.{network}.0/24 via 10.77.2.{far}\n\
-             route add fd77:{network}::/64 dev {LINK_DEVICE}\n"
-        )
-    };
+/// What `ip` is told of a host's own network. No duplicate address detection: the addresses are usable at once.
+fn lan_addressing(host: Host) -> String {
     let lan = |device: &str, network: u8, own: u8| {
         format!(
             "link set {device} up\n\
@@ -213,8 +216,21 @@ fn addressing(host: Host, mtu: usize) -> String {
     };
     match host {
         Host::Client => lan("eth0", 1, 2) + &default_route(1),
-        Host::ClientSide => lan("lan0", 1, 1) + &link(1, 2, 3),
-        Host::ServerSide => lan("lan0", 3, 1) + &link(2, 1, 1),
+        Host::ClientSide => lan("lan0", 1, 1),
+        Host::ServerSide => lan("lan0", 3, 1),
         Host::Server => lan("eth0", 3, 2) + &default_route(3),
     }
+}
+
+/// What `ip` is told of the link in a gateway. The device gets no link-local address and no multicast, so that only what the
+/// endpoints send crosses the link.
+fn link_addressing(near: u8, far: u8, network: u8, mtu: usize) -> String {
+    format!(
+        "link set {LINK_DEVICE} addrgenmode none\n\
+         link set {LINK_DEVICE} multicast off mtu {mtu} up\n\
+         addr add 10.77.2.{near} peer 10.77.2.{far} dev {LINK_DEVICE}\n\
+         addr add fd77:2::{near}/64 dev {LINK_DEVICE} nodad\n\
+         route add 10.77.{network}.0/24 via 10.77.2.{far}\n\
+         route add fd77:{network}::/64 dev {LINK_DEVICE}\n"
+    )
 }

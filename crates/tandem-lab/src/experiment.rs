@@ -1,0 +1,474 @@
+//! An experiment as a TOML file says it: links x endpoints x arms x trials, and how long it will take.
+//!
+//! ```toml
+//! name = "bars"
+//! about = "one line"
+//! seed = 2026                              # of the order of arms and of the links' chance
+//! trials = 20                              # of each arm
+//! links = ["iridium", "kite"]              # presets, or names of [[link]] tables
+//! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
+//! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet, packet-mcveety
+//! side-by-side = 8                         # optional: labs that run at a time on slow links
+//!
+//! [[link]]
+//! name = "kite"
+//! up = 64000                               # bit/s
+//! down = 64000
+//! delay-ms = 20.0                          # one way
+//!
+//! [[endpoint]]
+//! name = "mine"
+//! client = "curl"                          # curl, s_client, gnutls-cli
+//! server = "nginx"                         # nginx, s_server
+//! version = "1.2"
+//! key = "ecdsa-p256"                       # rsa-2048, ecdsa-p256
+//! chain = 3
+//! ```
+//!
+//! Is not: the running of it, which is `runner`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rand::Rng;
+use rand::seq::SliceRandom;
+use serde::{Deserialize, Serialize};
+use tandem_netsim::link::LinkConfig;
+
+use crate::arm::{Arm, StoreState};
+use crate::endpoints::Endpoints;
+use crate::error::LabError;
+use crate::links::{self, LinkSpec};
+use crate::pki::KeyKind;
+
+/// Labs that run side by side on slow links unless the file says otherwise. Each is idle nearly all the time; with eight, the two
+/// processors of a small machine still are.
+const SIDE_BY_SIDE: usize = 8;
+
+/// What `--quick` may take, seconds.
+const QUICK_SECONDS: f64 = 75.0;
+
+/// Trials of each arm with `--quick`, where there is time for more than one.
+const QUICK_TRIALS: u32 = 3;
+
+/// An experiment that is complete and checked.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// Its name; files are called by it.
+    pub name: String,
+    /// What it is for, one line.
+    pub about: String,
+    /// Of all its chance.
+    pub seed: u64,
+    /// Measured trials of each arm.
+    pub trials: u32,
+    /// In the file's order.
+    pub links: Vec<LinkSpec>,
+    /// In the file's order.
+    pub endpoints: Vec<Endpoints>,
+    /// In the file's order.
+    pub arms: Vec<Arm>,
+    /// Labs that run at a time on slow links.
+    pub side_by_side: usize,
+}
+
+/// One link with one pair of endpoints: all its arms, interleaved.
+#[derive(Debug, Clone)]
+pub struct Unit {
+    /// The link as the file says it.
+    pub link: LinkSpec,
+    /// What it means.
+    pub config: LinkConfig,
+    /// The endpoints.
+    pub endpoints: Endpoints,
+    /// Of this unit's chance.
+    pub seed: u64,
+}
+
+/// How much is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Effort {
+    /// What the file says.
+    #[default]
+    Full,
+    /// About a minute's worth: few trials, and only links that are fast enough for it.
+    Quick,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    name: String,
+    about: String,
+    seed: u64,
+    trials: u32,
+    links: Vec<String>,
+    endpoints: Vec<String>,
+    arms: Vec<Arm>,
+    side_by_side: Option<usize>,
+    #[serde(default)]
+    link: Vec<LinkSpec>,
+    #[serde(default)]
+    endpoint: Vec<Endpoints>,
+}
+
+impl Experiment {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// `Usage` with the place in the file; `Io` where it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, LabError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(LabError::io(format!("read {}", path.display())))?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads a text that stands in `file`.
+    ///
+    /// # Errors
+    /// `Usage` with the place in the text.
+    pub fn parse(text: &str, file: &str) -> Result<Self, LabError> {
+        let wrong = |why: String| LabError::usage(file, why);
+        let parsed: File = toml::from_str(text)
+            .map_err(|error| wrong(error.to_string().trim().replace('\n', " ")))?;
+        let named_link = |name: &String| {
+            parsed
+                .link
+                .iter()
+                .find(|link| link.name == *name)
+                .cloned()
+                .unwrap_or_else(|| LinkSpec::preset(name))
+        };
+        let named_endpoints = |name: &String| {
+            parsed
+                .endpoint
+                .iter()
+                .find(|endpoints| endpoints.name == *name)
+                .cloned()
+                .map_or_else(|| Endpoints::case(name), Ok)
+        };
+        let experiment = Self {
+            links: parsed.links.iter().map(named_link).collect(),
+            endpoints: parsed
+                .endpoints
+                .iter()
+                .map(named_endpoints)
+                .collect::<Result<_, _>>()?,
+            name: parsed.name,
+            about: parsed.about,
+            seed: parsed.seed,
+            trials: parsed.trials,
+            arms: parsed.arms,
+            side_by_side: parsed.side_by_side.unwrap_or(SIDE_BY_SIDE).max(1),
+        };
+        for link in &experiment.links {
+            link.config()?;
+        }
+        if experiment.trials == 0
+            || experiment.links.is_empty()
+            || experiment.endpoints.is_empty()
+            || experiment.arms.is_empty()
+        {
+            return Err(wrong(
+                "needs at least one link, one pair of endpoints, one arm and one trial".to_owned(),
+            ));
+        }
+        if !is_file_name(&experiment.name) {
+            return Err(wrong(format!(
+                "name = {:?}: letters, digits and hyphens only, since files are called by it",
+                experiment.name
+            )));
+        }
+        Ok(experiment)
+    }
+
+    /// Keeps only these links, endpoints or arms; an empty list keeps all.
+    ///
+    /// # Errors
+    /// `Usage` for a name that the experiment does not have.
+    pub fn restrict(
+        &mut self,
+        links: &[String],
+        endpoints: &[String],
+        arms: &[String],
+    ) -> Result<(), LabError> {
+        keep(&mut self.links, links, "link", |link| &link.name)?;
+        keep(&mut self.endpoints, endpoints, "endpoints", |pair| {
+            &pair.name
+        })?;
+        keep(&mut self.arms, arms, "arm", |arm| arm.name())
+    }
+
+    /// Cuts it down to about a minute; says what was left out.
+    pub fn make_quick(&mut self) -> Vec<String> {
+        let full = self.trials;
+        self.trials = self.trials.min(QUICK_TRIALS);
+        let mut left_out = Vec::new();
+        while self.estimate().as_secs_f64() > QUICK_SECONDS {
+            if self.trials > 1 {
+                self.trials -= 1;
+            } else if let Some(slowest) = (self.links.len() > 1).then(|| self.slowest_link()) {
+                left_out.push(self.links.remove(slowest).name);
+            } else if self.endpoints.len() > 1 {
+                left_out.extend(self.endpoints.pop().map(|pair| pair.name));
+            } else {
+                break;
+            }
+        }
+        if self.trials < full {
+            left_out.push(format!("{} of {full} trials", full - self.trials));
+        }
+        left_out
+    }
+
+    /// All its units, each link with all endpoints in turn.
+    ///
+    /// # Errors
+    /// `Usage` where a link cannot be.
+    pub fn units(&self) -> Result<Vec<Unit>, LabError> {
+        let mut seeds = rand_pcg::Pcg64Mcg::new(u128::from(self.seed));
+        let mut units = Vec::new();
+        for link in &self.links {
+            for endpoints in &self.endpoints {
+                units.push(Unit {
+                    link: link.clone(),
+                    config: link.config()?,
+                    endpoints: endpoints.clone(),
+                    seed: seeds.random(),
+                });
+            }
+        }
+        Ok(units)
+    }
+
+    /// The order of arms in one round of trials: the same for the same seed.
+    pub fn order(&self, unit: &Unit, round: u32) -> Vec<Arm> {
+        let mut order = self.arms.clone();
+        let mut chance = rand_pcg::Pcg64Mcg::new(u128::from(unit.seed) << 32 | u128::from(round));
+        order.shuffle(&mut chance);
+        order
+    }
+
+    /// How long it will take, by arithmetic: bytes by the links' rates, round trips by their delays, slow links side by side.
+    pub fn estimate(&self) -> Duration {
+        let Ok(units) = self.units() else {
+            return Duration::ZERO;
+        };
+        let seconds = |unit: &Unit| self.unit_seconds(unit);
+        let (slow, fast): (Vec<&Unit>, Vec<&Unit>) =
+            units.iter().partition(|unit| links::is_slow(&unit.config));
+        let mut workers = vec![0.0_f64; self.side_by_side];
+        for unit in slow {
+            if let Some(free) = workers.iter_mut().min_by(|a, b| a.total_cmp(b)) {
+                *free += seconds(unit);
+            }
+        }
+        let slow = workers.into_iter().fold(0.0, f64::max);
+        Duration::from_secs_f64(slow + fast.into_iter().map(seconds).sum::<f64>())
+    }
+
+    fn unit_seconds(&self, unit: &Unit) -> f64 {
+        // Namespaces, programs and daemons of one lane.
+        const SET_UP: f64 = 0.5;
+        self.arms
+            .iter()
+            .map(|arm| {
+                let one = trial_seconds(&unit.config, &unit.endpoints, *arm);
+                SET_UP + one * f64::from(self.trials)
+            })
+            .sum::<f64>()
+            + self
+                .arms
+                .iter()
+                .filter(|arm| arm.store() == StoreState::Warm)
+                .map(|_| trial_seconds(&unit.config, &unit.endpoints, Arm::Plain))
+                // Warm-ups run at the same time.
+                .fold(0.0, f64::max)
+    }
+
+    fn slowest_link(&self) -> usize {
+        let seconds = |link: &LinkSpec| {
+            link.config().map_or(0.0, |config| {
+                trial_seconds(&config, &self.endpoints[0], Arm::Plain)
+            })
+        };
+        (0..self.links.len())
+            .max_by(|a, b| seconds(&self.links[*a]).total_cmp(&seconds(&self.links[*b])))
+            .unwrap_or(0)
+    }
+}
+
+/// How long one connection takes on a link, by arithmetic, seconds.
+pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm) -> f64 {
+    /// SYN, hello, key exchange, request, close.
+    const ROUND_TRIPS: f64 = 5.0;
+    /// IP bytes up: hello, key exchange, request, and eight headers with timestamps of 52 bytes.
+    const UP: f64 = 1_000.0;
+    /// IP bytes down beside the certificates: hello, signature, Finished, response, and as many headers.
+    const DOWN: f64 = 1_300.0;
+    /// Starting a client, and being sure that the link has gone quiet.
+    const AROUND: f64 = 0.25;
+    let natural = match endpoints.key {
+        KeyKind::Rsa2048 => 870,
+        KeyKind::EcdsaP256 => 480,
+    };
+    let leaf = endpoints.leaf_bytes.unwrap_or(natural);
+    let issuers = endpoints.issuer_bytes.unwrap_or(natural) * usize::from(endpoints.chain - 1);
+    let certificates = match arm {
+        Arm::Packet | Arm::PacketMcveety => 60,
+        Arm::Plain | Arm::PassThrough | Arm::PacketCold => leaf + issuers,
+    };
+    AROUND
+        + ROUND_TRIPS * (config.up.delay + config.down.delay).as_secs_f64()
+        + links::air_seconds(&config.up, UP)
+        + links::air_seconds(&config.down, DOWN + certificates as f64)
+}
+
+fn keep<T>(
+    list: &mut Vec<T>,
+    wanted: &[String],
+    what: &str,
+    name: impl Fn(&T) -> &str,
+) -> Result<(), LabError> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    if let Some(unknown) = wanted
+        .iter()
+        .find(|wanted| !list.iter().any(|item| name(item) == wanted.as_str()))
+    {
+        return Err(LabError::usage(
+            format!("{what} {unknown}"),
+            "is not in the experiment",
+        ));
+    }
+    list.retain(|item| wanted.iter().any(|wanted| name(item) == wanted));
+    Ok(())
+}
+
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || character == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+        name = "test"
+        about = "a test"
+        seed = 7
+        trials = 20
+        links = ["iridium", "kite"]
+        endpoints = ["one", "mine"]
+        arms = ["plain", "packet", "packet-cold"]
+        [[link]]
+        name = "kite"
+        up = 10000000
+        down = 10000000
+        delay-ms = 1.0
+        [[endpoint]]
+        name = "mine"
+        client = "curl"
+        version = "1.2"
+        key = "ecdsa-p256"
+        chain = 3
+    "#;
+
+    #[test]
+    fn a_file_is_read_and_its_units_are_links_by_endpoints() -> Result<(), LabError> {
+        let experiment = Experiment::parse(TEXT, "test.toml")?;
+        let names: Vec<(String, String)> = experiment
+            .units()?
+            .into_iter()
+            .map(|unit| (unit.link.name, unit.endpoints.name))
+            .collect();
+        let expected = [
+            ("iridium", "one"),
+            ("iridium", "mine"),
+            ("kite", "one"),
+            ("kite", "mine"),
+        ];
+        assert!(
+            names
+                .iter()
+                .map(|(link, pair)| (link.as_str(), pair.as_str()))
+                .eq(expected)
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn every_round_has_every_arm_in_an_order_of_its_own() -> Result<(), LabError> {
+        let experiment = Experiment::parse(TEXT, "test.toml")?;
+        let unit = &experiment.units()?[0];
+        let orders: Vec<Vec<Arm>> = (1..=20)
+            .map(|round| experiment.order(unit, round))
+            .collect();
+        for order in &orders {
+            let mut sorted = order.clone();
+            sorted.sort();
+            assert_eq!(sorted, [Arm::Plain, Arm::Packet, Arm::PacketCold]);
+        }
+        assert!(orders.iter().any(|order| *order != orders[0]));
+        assert_eq!(
+            experiment.order(unit, 3),
+            orders[2],
+            "the same seed, the same order"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn the_estimate_follows_the_arithmetic_of_the_link() -> Result<(), LabError> {
+        let iridium = LinkSpec::preset("iridium").config()?;
+        let plain = trial_seconds(&iridium, &Endpoints::three(), Arm::Plain);
+        let warm = trial_seconds(&iridium, &Endpoints::three(), Arm::Packet);
+        // 2,726 bytes of certificates at 2,400 bit/s, less the reference's 60.
+        assert!((plain - warm - 2_666.0 * 8.0 / 2_400.0).abs() < 1e-6);
+        assert!((20.0..25.0).contains(&plain), "{plain}");
+        let experiment = Experiment::parse(TEXT, "test.toml")?;
+        let full = experiment.estimate();
+        let mut quick = experiment.clone();
+        let left_out = quick.make_quick();
+        assert!(full > Duration::from_secs(600), "{full:?}");
+        assert!(quick.estimate() < Duration::from_secs(76));
+        assert_eq!(left_out, ["19 of 20 trials"]);
+        Ok(())
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        let cases = [
+            ("trials = 20", "trials = 0"),
+            ("\"plain\",", "\"plane\","),
+            ("\"iridium\"", "\"pigeon\""),
+            ("\"one\"", "\"seven\""),
+            ("name = \"test\"", "name = \"../test\""),
+            ("seed = 7", "sead = 7"),
+        ];
+        for (right, wrong) in cases {
+            let text = TEXT.replacen(right, wrong, 1);
+            let result = Experiment::parse(&text, "test.toml");
+            assert!(matches!(result, Err(LabError::Usage { .. })), "{wrong}");
+        }
+        let mut experiment = match Experiment::parse(TEXT, "test.toml") {
+            Ok(experiment) => experiment,
+            Err(error) => unreachable!("{error}"),
+        };
+        assert!(
+            experiment
+                .restrict(&["pigeon".to_owned()], &[], &[])
+                .is_err()
+        );
+        assert!(
+            experiment
+                .restrict(&["kite".to_owned()], &[], &["plain".to_owned()])
+                .is_ok()
+        );
+        assert_eq!((experiment.links.len(), experiment.arms.len()), (1, 1));
+    }
+}

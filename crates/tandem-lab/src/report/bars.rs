@@ -1,0 +1,529 @@
+//! The figures that packet mode has to reach, and whether the rows say that it does.
+//!
+//! The figures are those of the lab's design ("figures to reach"). A bar names its case. Where several links or runs hold the
+//! case, the worst counts, so that a bar is reached everywhere or not at all. Bars of the engine alone, of memory for each flow
+//! and of bulk transfers are the benches'; they are listed and said not to be measured here.
+
+use serde::Serialize;
+
+use super::cases::{Case, Measure};
+use super::number::{self, SPACE};
+use crate::arm::Arm;
+
+/// Trials of each arm that the bars ask for.
+pub(crate) const TRIALS: usize = 20;
+
+/// A bar held against the rows. In JSON: one object of `bars.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BarResult {
+    /// A name that stays, such as `tls-bytes-one`.
+    pub id: &'static str,
+    /// What is measured.
+    pub what: &'static str,
+    /// Whose it is: link and endpoints.
+    pub case: &'static str,
+    /// Of the figures below.
+    pub unit: Unit,
+    /// What must hold: at most this. `None` for what is measured elsewhere.
+    pub bar: Option<f64>,
+    /// Where it should end.
+    pub aim: Option<f64>,
+    /// What the thesis has, in words.
+    pub thesis: Option<&'static str>,
+    /// The worst case's figure.
+    pub measured: Option<f64>,
+    /// Whether the bar holds.
+    pub outcome: Outcome,
+    /// By how much it does not; `None` where it does.
+    pub missed_by: Option<f64>,
+    /// Whether the aim holds, too.
+    pub aim_reached: Option<bool>,
+    /// Sound trials of the arm that has fewer.
+    pub trials: Option<usize>,
+    /// Which case is the worst, of how many, and what else a reader must know.
+    pub note: String,
+}
+
+/// What a bar's figures are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Per cent of plain, in the same run.
+    PercentOfPlain,
+    /// Milliseconds.
+    Milliseconds,
+    /// Something that rows do not hold.
+    Elsewhere,
+}
+
+/// Whether a bar holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It does.
+    Reached,
+    /// It does not.
+    Missed,
+    /// The rows do not say.
+    NotMeasured,
+}
+
+/// Where a bar's figure comes from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// Packet by plain, in per cent, and the share that is allowed.
+    Share { measure: Measure, bar: f64 },
+    /// Packet above plain, in milliseconds: at most this, or at most this share of plain, whichever is more.
+    AddedTime { milliseconds: f64, share: f64 },
+    /// Packet alone, in milliseconds.
+    Processor { bar: f64 },
+    /// Not the rows.
+    Bench { place: &'static str },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bar {
+    id: &'static str,
+    what: &'static str,
+    case: &'static str,
+    /// `None`: any.
+    link: Option<&'static str>,
+    endpoints: &'static [&'static str],
+    source: Source,
+    aim: Option<f64>,
+    thesis: Option<&'static str>,
+}
+
+const NAMED: &[&str] = &["one", "three", "curl"];
+
+const BARS: [Bar; 10] = [
+    Bar {
+        id: "tls-bytes-one",
+        what: "TLS bytes on the link, warm",
+        case: "one, any link",
+        link: None,
+        endpoints: &["one"],
+        source: Source::Share {
+            measure: Measure::TlsBytes,
+            bar: 52.0,
+        },
+        aim: Some(45.0),
+        thesis: Some("50 %"),
+    },
+    Bar {
+        id: "tls-bytes-three",
+        what: "TLS bytes on the link, warm",
+        case: "three, any link",
+        link: None,
+        endpoints: &["three"],
+        source: Source::Share {
+            measure: Measure::TlsBytes,
+            bar: 33.0,
+        },
+        aim: Some(25.0),
+        thesis: None,
+    },
+    Bar {
+        id: "tls-bytes-curl",
+        what: "TLS bytes on the link, warm",
+        case: "curl, any link",
+        link: None,
+        endpoints: &["curl"],
+        source: Source::Share {
+            measure: Measure::TlsBytes,
+            bar: 36.0,
+        },
+        aim: Some(28.0),
+        thesis: None,
+    },
+    Bar {
+        id: "time-iridium-one",
+        what: "Time to the first byte, warm",
+        case: "one, iridium",
+        link: Some("iridium"),
+        endpoints: &["one"],
+        source: Source::Share {
+            measure: Measure::FirstByte,
+            bar: 72.0,
+        },
+        aim: Some(65.0),
+        thesis: Some("70 %"),
+    },
+    Bar {
+        id: "time-iridium-three",
+        what: "Time to the first byte, warm",
+        case: "three, iridium",
+        link: Some("iridium"),
+        endpoints: &["three"],
+        source: Source::Share {
+            measure: Measure::FirstByte,
+            bar: 50.0,
+        },
+        aim: Some(45.0),
+        thesis: None,
+    },
+    Bar {
+        id: "added-time-tcdl-10",
+        what: "Time added to routed, warm",
+        case: "any of the three, tcdl-10",
+        link: Some("tcdl-10"),
+        endpoints: NAMED,
+        source: Source::AddedTime {
+            milliseconds: 2.0,
+            share: 0.05,
+        },
+        aim: Some(1.0),
+        thesis: Some("440 ms"),
+    },
+    Bar {
+        id: "cpu-both-proxies",
+        what: "CPU of both proxies, a handshake",
+        case: "any of the three, any link",
+        link: None,
+        endpoints: NAMED,
+        source: Source::Processor { bar: 1.0 },
+        aim: Some(0.2),
+        thesis: Some("200 ms"),
+    },
+    Bar {
+        id: "memory",
+        what: "Memory of a flow",
+        case: "64 KiB handshaking, 2 KiB finished",
+        link: None,
+        endpoints: &[],
+        source: Source::Bench {
+            place: "see the bench of flows",
+        },
+        aim: None,
+        thesis: None,
+    },
+    Bar {
+        id: "engine-alone",
+        what: "Engine alone, one core",
+        case: "10,000 handshakes/s, aim 50,000",
+        link: None,
+        endpoints: &[],
+        source: Source::Bench {
+            place: "see the engine's bench",
+        },
+        aim: None,
+        thesis: None,
+    },
+    Bar {
+        id: "bulk",
+        what: "Bulk after the handshake",
+        case: "90 % of routed, aim 98 %",
+        link: None,
+        endpoints: &[],
+        source: Source::Bench {
+            place: "see the bench of bulk transfers",
+        },
+        aim: None,
+        thesis: None,
+    },
+];
+
+/// A case's figure, with what is allowed there.
+struct Finding<'a> {
+    case: &'a Case,
+    measured: f64,
+    allowed: f64,
+    trials: usize,
+}
+
+/// Holds every bar against the cases.
+pub(crate) fn check(cases: &[Case]) -> Vec<BarResult> {
+    BARS.iter().map(|bar| bar.check(cases)).collect()
+}
+
+impl Bar {
+    fn check(&self, cases: &[Case]) -> BarResult {
+        let findings: Vec<Finding<'_>> = cases
+            .iter()
+            .filter(|case| {
+                self.endpoints.contains(&case.endpoints.as_str())
+                    && self.link.is_none_or(|link| link == case.link)
+            })
+            .filter_map(|case| self.finding(case))
+            .collect();
+        let worst = findings
+            .iter()
+            .max_by(|a, b| (a.measured - a.allowed).total_cmp(&(b.measured - b.allowed)));
+        let missed_by = worst
+            .filter(|worst| worst.measured > worst.allowed)
+            .map(|worst| worst.measured - worst.allowed);
+        BarResult {
+            id: self.id,
+            what: self.what,
+            case: self.case,
+            unit: self.unit(),
+            bar: worst.map_or_else(|| self.nominal(), |worst| Some(worst.allowed)),
+            aim: self.aim,
+            thesis: self.thesis,
+            measured: worst.map(|worst| worst.measured),
+            outcome: match (worst, missed_by) {
+                (None, _) => Outcome::NotMeasured,
+                (Some(_), None) => Outcome::Reached,
+                (Some(_), Some(_)) => Outcome::Missed,
+            },
+            missed_by,
+            aim_reached: worst
+                .zip(self.aim)
+                .map(|(worst, aim)| worst.measured <= aim),
+            trials: worst.map(|worst| worst.trials),
+            note: worst.map_or_else(|| self.absence(), |worst| note(worst, &findings)),
+        }
+    }
+
+    fn finding<'a>(&self, case: &'a Case) -> Option<Finding<'a>> {
+        let median = |arm, measure| case.spread(arm, measure).map(|spread| spread.median);
+        let (measured, allowed) = match self.source {
+            Source::Share { measure, bar } => (case.ratio(Arm::Packet, measure)? * 100.0, bar),
+            Source::AddedTime {
+                milliseconds,
+                share,
+            } => {
+                let plain = median(Arm::Plain, Measure::FirstByte)? * 1e3;
+                let packet = median(Arm::Packet, Measure::FirstByte)? * 1e3;
+                (packet - plain, milliseconds.max(share * plain))
+            }
+            Source::Processor { bar } => (median(Arm::Packet, Measure::Cpu)? / 1e3, bar),
+            Source::Bench { .. } => return None,
+        };
+        let compared: &[Arm] = match self.source {
+            Source::Share { .. } | Source::AddedTime { .. } => &[Arm::Plain, Arm::Packet],
+            Source::Processor { .. } | Source::Bench { .. } => &[Arm::Packet],
+        };
+        let trials = compared
+            .iter()
+            .filter_map(|arm| case.arm(*arm))
+            .map(|figures| figures.sound())
+            .min()?;
+        Some(Finding {
+            case,
+            measured,
+            allowed,
+            trials,
+        })
+    }
+
+    fn unit(&self) -> Unit {
+        match self.source {
+            Source::Share { .. } => Unit::PercentOfPlain,
+            Source::AddedTime { .. } | Source::Processor { .. } => Unit::Milliseconds,
+            Source::Bench { .. } => Unit::Elsewhere,
+        }
+    }
+
+    /// The bar where no case says what is allowed there.
+    fn nominal(&self) -> Option<f64> {
+        match self.source {
+            Source::Share { bar, .. } | Source::Processor { bar } => Some(bar),
+            Source::AddedTime { milliseconds, .. } => Some(milliseconds),
+            Source::Bench { .. } => None,
+        }
+    }
+
+    fn absence(&self) -> String {
+        match self.source {
+            Source::Bench { place } => format!("not in these rows; {place}"),
+            Source::Share { .. } | Source::AddedTime { .. } => {
+                format!("no sound trials of plain and packet for {}", self.case)
+            }
+            Source::Processor { .. } => format!("no sound trials of packet for {}", self.case),
+        }
+    }
+}
+
+impl BarResult {
+    /// A figure of this bar with its unit.
+    pub(crate) fn in_words(&self, figure: f64) -> String {
+        match self.unit {
+            Unit::PercentOfPlain => format!("{figure:.1}{SPACE}%"),
+            Unit::Milliseconds if figure.abs() < 10.0 => format!("{figure:.2}{SPACE}ms"),
+            Unit::Milliseconds => format!("{figure:.1}{SPACE}ms"),
+            Unit::Elsewhere => format!("{figure}"),
+        }
+    }
+
+    /// "reached", "reached, aim too", "missed by 3.1 points", "not measured".
+    pub(crate) fn verdict(&self) -> String {
+        let aim = match self.aim_reached {
+            Some(true) => ", aim too",
+            Some(false) | None => "",
+        };
+        match (self.outcome, self.missed_by) {
+            (Outcome::Reached, _) => format!("reached{aim}"),
+            (Outcome::Missed, missed_by) => {
+                let by = missed_by.unwrap_or_default();
+                match self.unit {
+                    Unit::PercentOfPlain if by < 0.05 => {
+                        format!("missed by less than 0.1{SPACE}points")
+                    }
+                    Unit::PercentOfPlain => format!("missed by {by:.1}{SPACE}points"),
+                    Unit::Milliseconds if by < 0.005 => {
+                        format!("missed by less than 0.01{SPACE}ms")
+                    }
+                    Unit::Milliseconds | Unit::Elsewhere => {
+                        format!("missed by {}", self.in_words(by))
+                    }
+                }
+            }
+            (Outcome::NotMeasured, _) => "not measured".to_owned(),
+        }
+    }
+}
+
+/// Which case is the worst, of how many, and how many trials it has where they are too few.
+fn note(worst: &Finding<'_>, findings: &[Finding<'_>]) -> String {
+    let mut note = format!("{}, {}", worst.case.endpoints, worst.case.link);
+    let runs: Vec<&str> = findings
+        .iter()
+        .map(|finding| finding.case.run.as_str())
+        .collect();
+    if runs.iter().any(|run| *run != worst.case.run) {
+        note.push_str(&format!(" ({})", worst.case.run));
+    }
+    if findings.len() > 1 {
+        note.push_str(&format!(", the worst of {}", findings.len()));
+    }
+    if worst.trials < TRIALS {
+        note.push_str(&format!(
+            "; {}, {TRIALS} are asked for",
+            number::plural(worst.trials, "trial")
+        ));
+    }
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::cases;
+    use super::super::input::Run;
+    use super::super::synthetic;
+    use super::*;
+    use crate::row::Row;
+
+    fn results(rows: Vec<Row>) -> Vec<BarResult> {
+        check(&cases(&[Run {
+            name: "rows.jsonl".to_owned(),
+            rows,
+            info: None,
+        }]))
+    }
+
+    fn result(rows: Vec<Row>, id: &str) -> BarResult {
+        results(rows)
+            .into_iter()
+            .find(|result| result.id == id)
+            .unwrap()
+    }
+
+    fn pair(link: &str, endpoints: &str, plain: f64, packet: f64) -> Vec<Row> {
+        let mut rows = synthetic::arm_rows(link, endpoints, Arm::Plain, &[plain; 20]);
+        rows.extend(synthetic::arm_rows(
+            link,
+            endpoints,
+            Arm::Packet,
+            &[packet; 20],
+        ));
+        rows
+    }
+
+    #[test]
+    fn a_share_is_reached_up_to_the_bar_and_missed_beyond() {
+        let at = result(pair("iridium", "one", 100.0, 72.0), "time-iridium-one");
+        assert_eq!(
+            (at.outcome, at.measured, at.missed_by),
+            (Outcome::Reached, Some(72.0), None)
+        );
+        assert_eq!(
+            (at.aim_reached, at.verdict().as_str()),
+            (Some(false), "reached")
+        );
+        let aim = result(pair("iridium", "one", 100.0, 65.0), "time-iridium-one");
+        assert_eq!(aim.verdict(), "reached, aim too");
+        let beyond = result(pair("iridium", "three", 100.0, 53.5), "time-iridium-three");
+        assert_eq!(
+            (beyond.outcome, beyond.missed_by),
+            (Outcome::Missed, Some(3.5))
+        );
+        assert_eq!(beyond.verdict(), "missed by 3.5\u{a0}points");
+        let just = result(
+            pair("iridium", "three", 100.0, 50.01),
+            "time-iridium-three",
+        );
+        assert_eq!(just.verdict(), "missed by less than 0.1\u{a0}points");
+    }
+
+    #[test]
+    fn bytes_count_on_the_worst_link() {
+        let mut rows = pair("iridium", "three", 10.0, 5.0);
+        rows.extend(pair("tcdl-10", "three", 0.01, 0.01));
+        for row in &mut rows {
+            (row.tls_bytes_up, row.tls_bytes_down) = match (row.arm, row.link.as_str()) {
+                (Arm::Plain, "iridium") => (1000, 4000),
+                (Arm::Plain, _) => (500, 2500),
+                (_, _) => (400, 600),
+            };
+        }
+        let result = result(rows, "tls-bytes-three");
+        assert_eq!(result.outcome, Outcome::Missed);
+        assert_eq!(
+            result.in_words(result.measured.unwrap()),
+            "33.3\u{a0}%"
+        );
+        assert_eq!(result.note, "three, tcdl-10, the worst of 2");
+    }
+
+    #[test]
+    fn added_time_may_be_two_milliseconds_or_five_per_cent() {
+        let added = |plain, packet| {
+            let result = result(pair("tcdl-10", "curl", plain, packet), "added-time-tcdl-10");
+            (result.outcome, result.bar.unwrap().round())
+        };
+        assert_eq!(added(0.010, 0.0119), (Outcome::Reached, 2.0));
+        assert_eq!(added(0.010, 0.0121), (Outcome::Missed, 2.0));
+        assert_eq!(added(0.100, 0.1049), (Outcome::Reached, 5.0));
+        assert_eq!(added(0.100, 0.1051), (Outcome::Missed, 5.0));
+        assert_eq!(added(0.010, 0.009), (Outcome::Reached, 2.0));
+    }
+
+    #[test]
+    fn processor_time_is_both_proxies_median_in_milliseconds() {
+        let mut rows = pair("iridium", "one", 10.0, 5.0);
+        for (index, row) in rows.iter_mut().enumerate() {
+            row.proxy_cpu_us = 900 + 20 * (index as u64 % 20);
+        }
+        let result = result(rows, "cpu-both-proxies");
+        assert_eq!(result.measured, Some(1.09));
+        assert_eq!(result.verdict(), "missed by 0.09\u{a0}ms");
+    }
+
+    #[test]
+    fn missing_arms_and_other_links_are_not_measured() {
+        let rows = synthetic::arm_rows("iridium", "one", Arm::Plain, &[10.0; 20]);
+        for result in results(rows) {
+            assert_eq!(result.outcome, Outcome::NotMeasured, "{}", result.id);
+            assert_eq!((result.measured, result.trials), (None, None));
+        }
+        let elsewhere = result(pair("milstar", "one", 10.0, 5.0), "time-iridium-one");
+        assert_eq!(elsewhere.outcome, Outcome::NotMeasured);
+        assert_eq!(
+            elsewhere.note,
+            "no sound trials of plain and packet for one, iridium"
+        );
+    }
+
+    #[test]
+    fn too_few_trials_are_said() {
+        let mut rows = pair("iridium", "one", 10.0, 5.0);
+        rows.truncate(23);
+        let result = result(rows, "time-iridium-one");
+        assert_eq!(result.trials, Some(3));
+        assert_eq!(
+            result.note,
+            "one, iridium; 3\u{a0}trials, 20 are asked for"
+        );
+    }
+}

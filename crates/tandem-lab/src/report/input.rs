@@ -1,0 +1,262 @@
+//! Reads what runs left in a directory and one level below: rows, what is known of their run, and waterfalls.
+//!
+//! Damage is an error that names file and line, never a figure that is missing in silence: a result out of half of its rows is
+//! wrong. Order is that of the paths, so that the same files make the same page.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use super::run_info::{self, RunInfo};
+use super::waterfall::{self, Waterfall};
+use crate::error::LabError;
+use crate::row::Row;
+
+/// What a directory holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Input {
+    /// One for each file with rows, in the order of their paths.
+    pub(crate) runs: Vec<Run>,
+    /// In the order of their paths.
+    pub(crate) waterfalls: Vec<Waterfall>,
+}
+
+/// One file with rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Run {
+    /// The file's name below the directory.
+    pub(crate) name: String,
+    /// One or more.
+    pub(crate) rows: Vec<Row>,
+    /// `None` where nothing stands beside the rows.
+    pub(crate) info: Option<RunInfo>,
+}
+
+/// Reads a directory.
+///
+/// # Errors
+/// `NoResults` where there is no directory or no row in it; `DamagedResults` for what cannot be a result; `Io`.
+pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
+    let no_results = || LabError::NoResults {
+        dir: directory.to_owned(),
+    };
+    if !directory.is_dir() {
+        return Err(no_results());
+    }
+    let mut input = Input::default();
+    for path in files(directory)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.ends_with(".jsonl") {
+            let rows = rows(&path)?;
+            if rows.is_empty() {
+                continue;
+            }
+            let info = run_info::beside(&path);
+            let below = path.strip_prefix(directory).unwrap_or(&path);
+            input.runs.push(Run {
+                name: below.display().to_string(),
+                rows,
+                info: info.is_file().then(|| json(&info)).transpose()?,
+            });
+        } else if name.starts_with(waterfall::PREFIX) && name.ends_with(".json") {
+            input.waterfalls.push(checked(&path, json(&path)?)?);
+        }
+    }
+    if input.runs.is_empty() {
+        return Err(no_results());
+    }
+    Ok(input)
+}
+
+/// All files in a directory and in the directories in it, sorted.
+fn files(directory: &Path) -> Result<Vec<PathBuf>, LabError> {
+    let mut files = Vec::new();
+    for path in entries(directory)? {
+        if path.is_dir() {
+            files.extend(entries(&path)?.into_iter().filter(|path| path.is_file()));
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn entries(directory: &Path) -> Result<Vec<PathBuf>, LabError> {
+    fs::read_dir(directory)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(LabError::io(format!("read {}", directory.display())))
+}
+
+fn rows(path: &Path) -> Result<Vec<Row>, LabError> {
+    let io = || LabError::io(format!("read {}", path.display()));
+    let file = File::open(path).map_err(io())?;
+    let mut rows = Vec::new();
+    for (index, line) in BufReader::new(file).lines().enumerate() {
+        let damaged = |why: String| LabError::DamagedResults {
+            file: path.to_owned(),
+            line: index + 1,
+            why,
+        };
+        let line = line.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => damaged("not UTF-8".to_owned()),
+            _ => io()(error),
+        })?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let row: Row =
+            serde_json::from_str(&line).map_err(|error| damaged(without_position(&error)))?;
+        for (name, seconds) in [
+            ("seconds_handshake", row.seconds_handshake),
+            ("seconds_first_byte", row.seconds_first_byte),
+        ] {
+            if seconds.is_some_and(|seconds| seconds < 0.0) {
+                return Err(damaged(format!("{name} is below zero")));
+            }
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn json<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
+    let text =
+        fs::read_to_string(path).map_err(LabError::io(format!("read {}", path.display())))?;
+    serde_json::from_str(&text).map_err(|error| LabError::DamagedResults {
+        file: path.to_owned(),
+        line: error.line(),
+        why: without_position(&error),
+    })
+}
+
+fn checked(path: &Path, waterfall: Waterfall) -> Result<Waterfall, LabError> {
+    let backwards = waterfall
+        .arms
+        .iter()
+        .flat_map(|arm| &arm.packets)
+        .any(|packet| {
+            packet.at_seconds < 0.0
+                || packet
+                    .arrived_seconds
+                    .is_some_and(|arrived| arrived < packet.at_seconds)
+        });
+    if backwards {
+        return Err(LabError::DamagedResults {
+            file: path.to_owned(),
+            line: 1,
+            why: "a packet arrives before it is sent".to_owned(),
+        });
+    }
+    Ok(waterfall)
+}
+
+/// The parser's words without the line and column in its own count.
+fn without_position(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    words
+        .rsplit_once(" at line ")
+        .map_or(words.as_str(), |(words, _)| words)
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::synthetic;
+    use super::*;
+
+    fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        directory
+    }
+
+    #[test]
+    fn rows_are_read_here_and_one_level_below() {
+        let line = synthetic::lines(&synthetic::rows()[..1]);
+        let info = r#"{"date":"2026-03-01 14:05","machine":"2 × X"}"#;
+        let here = directory(&[
+            ("b.jsonl", &line),
+            ("b.run.json", info),
+            ("sub/a.jsonl", &format!("\n{line}\n")),
+            ("sub/deeper/c.jsonl", "not read"),
+            ("notes.txt", "not read"),
+            ("empty.jsonl", ""),
+        ]);
+        let input = read(here.path()).unwrap();
+        let names: Vec<&str> = input.runs.iter().map(|run| run.name.as_str()).collect();
+        assert_eq!(names, ["b.jsonl", "sub/a.jsonl"]);
+        assert_eq!(
+            input.runs[0]
+                .info
+                .as_ref()
+                .map(|info| info.machine.as_str()),
+            Some("2 × X")
+        );
+        assert_eq!(input.runs[1].info, None);
+        assert_eq!(input.runs[0].rows, input.runs[1].rows);
+    }
+
+    #[test]
+    fn no_rows_are_an_error_in_one_line() {
+        for files in [&[][..], &[("a.jsonl", "\n")], &[("a.json", "{}")]] {
+            let error = read(directory(files).path()).unwrap_err();
+            assert!(matches!(error, LabError::NoResults { .. }), "{error:?}");
+            assert_eq!(error.exit_code(), 2);
+            assert_eq!(error.to_string().lines().count(), 1);
+        }
+        let missing = directory(&[]).path().join("nothing");
+        assert!(matches!(read(&missing), Err(LabError::NoResults { .. })));
+    }
+
+    #[test]
+    fn damage_is_an_error_that_names_the_line() {
+        let good = synthetic::lines(&synthetic::rows()[..1]);
+        let cut = &good[..good.len() / 2];
+        let negative = good.replace("\"seconds_first_byte\":", "\"seconds_first_byte\":-");
+        for (bad, expected) in [
+            (cut, "EOF"),
+            ("{}", "missing field"),
+            (&negative, "below zero"),
+        ] {
+            let here = directory(&[("rows.jsonl", &format!("{good}{bad}"))]);
+            let error = read(here.path()).unwrap_err();
+            assert!(
+                matches!(error, LabError::DamagedResults { line: 2, .. }),
+                "{error:?}"
+            );
+            assert_eq!(error.exit_code(), 5);
+            let words = error.to_string();
+            assert!(
+                words.contains("rows.jsonl, line 2") && words.contains(expected),
+                "{words}"
+            );
+            assert_eq!(words.lines().count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_waterfall_that_runs_backwards_is_refused() {
+        let line = synthetic::lines(&synthetic::rows()[..1]);
+        let mut waterfall = synthetic::waterfall();
+        let text = serde_json::to_string(&waterfall).unwrap();
+        let here = directory(&[("a.jsonl", &line), ("waterfall-x.json", &text)]);
+        assert_eq!(read(here.path()).unwrap().waterfalls, [waterfall.clone()]);
+        waterfall.arms[0].packets[1].arrived_seconds = Some(0.0);
+        fs::write(
+            here.path().join("waterfall-x.json"),
+            serde_json::to_string(&waterfall).unwrap(),
+        )
+        .unwrap();
+        assert!(matches!(
+            read(here.path()),
+            Err(LabError::DamagedResults { .. })
+        ));
+    }
+}

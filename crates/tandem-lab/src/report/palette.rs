@@ -1,0 +1,67 @@
+//! One colour, one mark and one name for each arm, the same in every plot and table.
+//!
+//! Colours are Okabe and Ito's (Color Universal Design, 2008), which most colour-blind readers can tell apart, and a grey for
+//! plain. Marks and labels say the same without colour.
+
+use super::svg::Shape;
+use crate::arm::Arm;
+
+/// How an arm looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// For areas, lines and marks; never for text.
+    pub(crate) colour: &'static str,
+    /// For points.
+    pub(crate) shape: Shape,
+    /// What readers call it.
+    pub(crate) label: &'static str,
+}
+
+/// An arm's.
+pub(crate) fn look(arm: Arm) -> Look {
+    match arm {
+        Arm::Plain => Look {
+            colour: "#7F7F7F",
+            shape: Shape::Square,
+            label: "plain (routed)",
+        },
+        Arm::PassThrough => Look {
+            colour: "#CC79A7",
+            shape: Shape::Diamond,
+            label: "pass-through queue",
+        },
+        Arm::PacketCold => Look {
+            colour: "#56B4E9",
+            shape: Shape::Ring,
+            label: "packet, cold",
+        },
+        Arm::Packet => Look {
+            colour: "#0072B2",
+            shape: Shape::Disc,
+            label: "packet, warm",
+        },
+        Arm::PacketMcveety => Look {
+            colour: "#E69F00",
+            shape: Shape::Triangle,
+            label: "packet, the thesis's format, warm",
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_arms_look_alike() {
+        for (index, arm) in Arm::ALL.into_iter().enumerate() {
+            for other in Arm::ALL.into_iter().skip(index + 1) {
+                let (a, b) = (look(arm), look(other));
+                assert!(
+                    a.colour != b.colour && a.shape != b.shape && a.label != b.label,
+                    "{arm:?}, {other:?}"
+                );
+            }
+        }
+    }
+}

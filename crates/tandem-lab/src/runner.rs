@@ -1,0 +1,435 @@
+//! Runs an experiment: builds its lanes, interleaves its arms, writes its rows.
+//!
+//! Units (one link with one pair of endpoints) on slow links run side by side, since they leave the processor idle; those on fast
+//! links run alone and last. Within a unit nothing runs at the same time: a round has one trial of each arm, in random order.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::arm::Arm;
+use crate::console::{self, Console, human_duration};
+use crate::error::LabError;
+use crate::experiment::{Effort, Experiment, Unit, trial_seconds};
+use crate::interrupt;
+use crate::ladder::Ladder;
+use crate::lane::{Lane, LaneSpec, Trial};
+use crate::lease::Lease;
+use crate::links;
+use crate::pki::{self, Chain, ChainSpec};
+use crate::row::Row;
+use crate::setting::Setting;
+use crate::summary;
+
+/// A trial is given up when it takes this many times what arithmetic says, and [`TRIAL_MARGIN`] more: room for a connection
+/// that loses everything several times.
+const TRIAL_FACTOR: f64 = 4.0;
+
+/// See [`TRIAL_FACTOR`]; longer than the five retransmissions that Linux makes of a SYN in half a minute.
+const TRIAL_MARGIN: f64 = 40.0;
+
+/// Whether to write what crosses the links to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Captures {
+    /// No.
+    #[default]
+    Off,
+    /// A pcapng file for each lane.
+    On,
+}
+
+/// What to run and how.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// The experiment's file.
+    pub file: PathBuf,
+    /// All of it, or a minute's worth.
+    pub effort: Effort,
+    /// Where results go; made where it is missing. Default: `out/lab/NAME`.
+    pub out: Option<PathBuf>,
+    /// The `tandem` binary for the daemons.
+    pub exe: PathBuf,
+    /// Only these links; empty: all.
+    pub links: Vec<String>,
+    /// Only these endpoints; empty: all.
+    pub endpoints: Vec<String>,
+    /// Only these arms; empty: all.
+    pub arms: Vec<String>,
+    /// Trials instead of the file's.
+    pub trials: Option<u32>,
+    /// Whether to keep captures.
+    pub captures: Captures,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSummary {
+    /// The rows, JSON lines.
+    pub rows: PathBuf,
+    /// The table, Markdown.
+    pub table: PathBuf,
+    /// Trials that were made.
+    pub trials: usize,
+}
+
+/// Runs an experiment and writes NAME.jsonl (rows), NAME.md (table), NAME.setting.json (circumstances) and NAME.ladders.json
+/// (the first trials on the first link, packet by packet).
+///
+/// # Errors
+/// `Usage` for a file or a name that does not fit; `NotRoot`, `Kernel`, `ProgramMissing` where the lab cannot be built;
+/// `BytesDiffer` where an endpoint received other bytes than were sent, `TrialsFailed` where a client failed (all is written
+/// nevertheless); `Interrupted`.
+pub fn run_experiment(options: &RunOptions) -> Result<RunSummary, LabError> {
+    interrupt::watch()?;
+    let console = Console::new();
+    let mut experiment = Experiment::load(&options.file)?;
+    experiment.restrict(&options.links, &options.endpoints, &options.arms)?;
+    experiment.trials = options.trials.unwrap_or(experiment.trials);
+    match options.effort {
+        Effort::Full => {}
+        Effort::Quick => {
+            let left_out = experiment.make_quick();
+            if !left_out.is_empty() {
+                console.say(&format!("quick: without {}", left_out.join(", ")));
+            }
+        }
+    }
+    let out = options
+        .out
+        .clone()
+        .unwrap_or_else(|| Path::new("out/lab").join(&experiment.name));
+    let setting = Setting::now(&experiment, options.effort)?;
+    console.say(&format!(
+        "{}: {} links x {} endpoints x {} arms x {} trials, about {}",
+        experiment.name,
+        experiment.links.len(),
+        experiment.endpoints.len(),
+        experiment.arms.len(),
+        experiment.trials,
+        human_duration(experiment.estimate()),
+    ));
+    let run = Run::begin(&experiment, options, &out, &console)?;
+    let begun = Instant::now();
+    let done = run.units();
+    let finished = run.finish(&setting);
+    done?;
+    let (summary, rows) = finished?;
+    console.say(&format!(
+        "{} trials in {}; rows in {}",
+        summary.trials,
+        human_duration(begun.elapsed()),
+        summary.rows.display()
+    ));
+    verdict(&rows, &summary.rows)?;
+    Ok(summary)
+}
+
+/// An error where a byte differed or a trial failed.
+pub(crate) fn verdict(rows: &[Row], file: &Path) -> Result<(), LabError> {
+    // A connection that came to nothing has nothing to compare; it counts as failed.
+    let differing = rows.iter().filter(|row| row.ok && !row.identical).count();
+    if differing > 0 {
+        return Err(LabError::BytesDiffer {
+            differing,
+            trials: rows.len(),
+            rows: file.to_owned(),
+        });
+    }
+    let mut failed = rows.iter().filter(|row| !row.ok);
+    if let Some(first) = failed.next() {
+        let what = format!("{} {} {}", first.link, first.endpoints, first.arm.name());
+        return Err(LabError::TrialsFailed {
+            failed: failed.count() + 1,
+            trials: rows.len(),
+            why: format!("{what}: {}", first.error.as_deref().unwrap_or("unknown")),
+        });
+    }
+    Ok(())
+}
+
+/// How long a trial may take.
+pub(crate) fn trial_limit(unit: &Unit) -> Duration {
+    let expected = trial_seconds(&unit.config, &unit.endpoints, Arm::Plain);
+    Duration::from_secs_f64(expected * TRIAL_FACTOR + TRIAL_MARGIN)
+}
+
+/// A run under way.
+struct Run<'a> {
+    experiment: &'a Experiment,
+    options: &'a RunOptions,
+    console: &'a Console,
+    out: &'a Path,
+    chains: Vec<(ChainSpec, Chain)>,
+    results: Mutex<Results>,
+    /// Holds the certificates' directory.
+    _lease: Lease,
+}
+
+struct Results {
+    file: BufWriter<File>,
+    rows: Vec<Row>,
+    ladders: Vec<Ladder>,
+    /// What ended the run early.
+    error: Option<LabError>,
+}
+
+impl<'a> Run<'a> {
+    fn begin(
+        experiment: &'a Experiment,
+        options: &'a RunOptions,
+        out: &'a Path,
+        console: &'a Console,
+    ) -> Result<Self, LabError> {
+        let lease = Lease::any()?;
+        fs::create_dir_all(out).map_err(LabError::io(format!("make {}", out.display())))?;
+        let rows = file(out, &experiment.name, "jsonl");
+        let file =
+            File::create(&rows).map_err(LabError::io(format!("write {}", rows.display())))?;
+        let mut chains: Vec<(ChainSpec, Chain)> = Vec::new();
+        for endpoints in &experiment.endpoints {
+            let spec = endpoints.chain_spec();
+            if !chains.iter().any(|(known, _)| *known == spec) {
+                let name = format!("chain{}", chains.len());
+                chains.push((spec, pki::issue(&lease.directory(), &name, &spec)?));
+            }
+        }
+        Ok(Self {
+            experiment,
+            options,
+            console,
+            out,
+            chains,
+            results: Mutex::new(Results {
+                file: BufWriter::new(file),
+                rows: Vec::new(),
+                ladders: Vec::new(),
+                error: None,
+            }),
+            _lease: lease,
+        })
+    }
+
+    /// All units: the slow ones side by side, then the fast ones one by one.
+    fn units(&self) -> Result<(), LabError> {
+        let (slow, fast): (VecDeque<Unit>, VecDeque<Unit>) = self
+            .experiment
+            .units()?
+            .into_iter()
+            .partition(|unit| links::is_slow(&unit.config));
+        self.work_off(slow, self.experiment.side_by_side);
+        self.work_off(fast, 1);
+        let error = self.lock().error.take();
+        error.map_or(Ok(()), Err)
+    }
+
+    fn work_off(&self, units: VecDeque<Unit>, workers: usize) {
+        let workers = workers.min(units.len());
+        let queue = Mutex::new(units);
+        let next = || {
+            let stopped = self.lock().error.is_some();
+            let unit = queue
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .pop_front();
+            unit.filter(|_| !stopped)
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    while let Some(unit) = next() {
+                        if let Err(error) = self.unit(&unit) {
+                            // The first error is the reason, those of the others are its consequences.
+                            self.lock().error.get_or_insert(error);
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    fn unit(&self, unit: &Unit) -> Result<(), LabError> {
+        let name = format!("{} {}", unit.link.name, unit.endpoints.name);
+        let total = u64::from(self.experiment.trials) * self.experiment.arms.len() as u64;
+        let mut progress = self.console.bar(&name, total);
+        progress.doing("setting up");
+        let mut lanes = self
+            .experiment
+            .arms
+            .iter()
+            .map(|arm| self.lane(unit, *arm))
+            .collect::<Result<Vec<Lane>, LabError>>()?;
+        progress.doing("warming up");
+        std::thread::scope(|scope| {
+            let warming: Vec<_> = lanes
+                .iter_mut()
+                .map(|lane| scope.spawn(|| lane.warm_up()))
+                .collect();
+            warming
+                .into_iter()
+                .try_for_each(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+        })?;
+        for round in 1..=self.experiment.trials {
+            for arm in self.experiment.order(unit, round) {
+                interrupt::check()?;
+                if self.lock().error.is_some() {
+                    return Ok(());
+                }
+                let Some(lane) = lanes.iter_mut().find(|lane| lane.arm() == arm) else {
+                    continue;
+                };
+                progress.doing(&format!("{} ...", arm.name()));
+                let trial = lane.trial()?;
+                progress.step(&in_words(&trial.row));
+                self.keep(unit, trial, round)?;
+            }
+        }
+        progress.finish();
+        lanes.into_iter().try_for_each(Lane::finish)
+    }
+
+    fn lane(&self, unit: &Unit, arm: Arm) -> Result<Lane, LabError> {
+        let spec = unit.endpoints.chain_spec();
+        let (_, chain) = self
+            .chains
+            .iter()
+            .find(|(known, _)| *known == spec)
+            .ok_or_else(|| LabError::usage(&unit.endpoints.name, "has no chain"))?;
+        let capture = match self.options.captures {
+            Captures::Off => None,
+            Captures::On => Some(self.out.join(format!(
+                "{}-{}-{}-{}.pcapng",
+                self.experiment.name,
+                unit.link.name,
+                unit.endpoints.name,
+                arm.name()
+            ))),
+        };
+        let spec = LaneSpec {
+            experiment: &self.experiment.name,
+            link_name: &unit.link.name,
+            link: unit.config.clone(),
+            arm,
+            endpoints: &unit.endpoints,
+            chain,
+            exe: &self.options.exe,
+            seed: unit.seed,
+            capture,
+        };
+        Lane::build(&spec, trial_limit(unit))
+    }
+
+    /// Writes a row, and at first also what crossed the link.
+    fn keep(&self, unit: &Unit, trial: Trial, round: u32) -> Result<(), LabError> {
+        let line = serde_json::to_string(&trial.row).map_err(|error| LabError::Io {
+            what: "write a row".to_owned(),
+            source: error.into(),
+        })?;
+        let first_link = self.experiment.links.first();
+        let ladder = (round == 1 && first_link == Some(&unit.link))
+            .then(|| Ladder::of(&trial, &unit.config));
+        let mut results = self.lock();
+        results.ladders.extend(ladder);
+        results.rows.push(trial.row);
+        writeln!(results.file, "{line}")
+            .and_then(|()| results.file.flush())
+            .map_err(LabError::io("write a row"))
+    }
+
+    /// Writes the table and what stands beside it. Also after an error: what was measured is worth having.
+    fn finish(&self, setting: &Setting) -> Result<(RunSummary, Vec<Row>), LabError> {
+        let mut results = self.lock();
+        let mut rows = std::mem::take(&mut results.rows);
+        sort_as_in(&mut rows, setting);
+        let name = &self.experiment.name;
+        let table = file(self.out, name, "md");
+        write(&table, &page(setting, &rows))?;
+        write_json(&file(self.out, name, "setting.json"), setting)?;
+        write_json(&file(self.out, name, "ladders.json"), &results.ladders)?;
+        if !rows.is_empty() {
+            console::result(&summary::markdown(&rows));
+        }
+        let summary = RunSummary {
+            rows: file(self.out, name, "jsonl"),
+            table,
+            trials: rows.len(),
+        };
+        Ok((summary, rows))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Results> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Rows in the order of the experiment's links and endpoints.
+pub(crate) fn sort_as_in(rows: &mut [Row], setting: &Setting) {
+    rows.sort_by_key(|row| {
+        (
+            setting.links.iter().position(|link| link.name == row.link),
+            setting
+                .endpoints
+                .iter()
+                .position(|pair| pair.name == row.endpoints),
+            row.arm,
+            row.trial,
+        )
+    });
+}
+
+/// The experiment's page in Markdown.
+fn page(setting: &Setting, rows: &[Row]) -> String {
+    let mut links = String::new();
+    for link in &setting.links {
+        links.push_str(&format!(
+            "- {}: {} ({})\n",
+            link.name, link.figures, link.source
+        ));
+    }
+    format!(
+        "# {}\n\n{}\n\nMeasured: {}. Seed {}, {} trials of each arm{}, interleaved in random order. Times are medians ± half the \
+         distance between the quartiles; bytes are the link's own count, medians; ratios are to `plain` of the same link and \
+         endpoints.\n\n{links}\n{}",
+        setting.experiment,
+        setting.about,
+        setting.in_words(),
+        setting.seed,
+        setting.trials,
+        if setting.quick { " (quick run)" } else { "" },
+        summary::markdown(rows)
+    )
+}
+
+/// One trial in a few words.
+fn in_words(row: &Row) -> String {
+    match (&row.error, row.seconds_first_byte.or(row.seconds_handshake)) {
+        (Some(error), _) => format!("{}: FAILED: {error}", row.arm.name()),
+        (None, seconds) => format!(
+            "{}: {:.3} s, {} TLS bytes",
+            row.arm.name(),
+            seconds.unwrap_or_default(),
+            row.tls_bytes()
+        ),
+    }
+}
+
+fn file(directory: &Path, name: &str, ending: &str) -> PathBuf {
+    directory.join(format!("{name}.{ending}"))
+}
+
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), LabError> {
+    fs::write(path, text).map_err(LabError::io(format!("write {}", path.display())))
+}
+
+fn write_json<T: serde::Serialize>(path: &Path, value: &T) -> Result<(), LabError> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| LabError::Io {
+        what: format!("write {}", path.display()),
+        source: error.into(),
+    })?;
+    write(path, &(text + "\n"))
+}
