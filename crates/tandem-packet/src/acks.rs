@@ -4,7 +4,8 @@
 //! what reaches the far side was said by the endpoint. In a handshake nearly every pure ACK is followed within milliseconds by
 //! data that carry the same number: ACK and flight, ACK and key exchange. On 2,400 bit/s each costs 173 ms of the link.
 //!
-//! Invariants: the ACK that completes TCP's own handshake is never held, for the server's timer waits for it; a duplicate ACK,
+//! Invariants: the first pure ACK of either direction, the one that completes TCP's handshake or acknowledges the hello, is never held, for
+//! the other end's timer waits for it; a duplicate ACK,
 //! one with SACK blocks or any flag beside ACK is never held, for those say something by their very being; no data wait for an
 //! ACK that is held.
 
@@ -29,14 +30,6 @@ struct Held {
 }
 
 impl AckFilter {
-    /// For an endpoint whose SYN/ACK has acknowledged up to `ack`. The default is for one that has acknowledged nothing yet.
-    pub(crate) fn after(ack: Seq) -> Self {
-        Self {
-            held: None,
-            newest: Some(ack),
-        }
-    }
-
     /// The flow's next segment towards the link: what waits is said again by it, or goes first.
     pub(crate) fn next(&mut self, packet: &TcpPacket<'_>, out: &mut Outbox) {
         if !packet.flags().contains(TcpFlags::ACK) {

@@ -12,6 +12,7 @@ use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 use crate::acks::AckFilter;
 use crate::config::WireFormat;
 use crate::flow::Share;
+use crate::hello::HelloTimer;
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::paws::ServerClock;
 use crate::proxy::{Context, Keep, Toward};
@@ -28,6 +29,8 @@ pub(crate) enum ClientSide {
         client: Seq,
         /// What the SYN said.
         offer: Offer,
+        /// When it crossed.
+        timer: HelloTimer,
     },
     /// The far side is there.
     Agreed(Box<Agreed>),
@@ -41,6 +44,7 @@ pub(crate) struct Agreed {
     watch: Watch,
     reader: Reader,
     hint: Hint,
+    timer: HelloTimer,
     clock: ServerClock,
     /// The thesis's: where the segment began that held references.
     expanded: Option<Seq>,
@@ -72,9 +76,12 @@ impl ClientSide {
         cx: &mut Context<'_, S>,
     ) -> Option<Self> {
         let offer = Offer::of(packet);
+        let mut timer = HelloTimer::default();
+        timer.syn(packet, cx.now);
         let asked = Self::Asked {
             client: packet.seq(),
             offer,
+            timer,
         };
         let refusal = match cx.config.wire {
             _ if offer.foreign => GiveUp::ForeignSyn,
@@ -117,9 +124,10 @@ impl ClientSide {
     ) -> Keep {
         match (self, toward) {
             // The same SYN again: without a mark, in case the mark is what somebody in between does not like.
-            (Self::Asked { client, .. }, Toward::Server)
+            (Self::Asked { client, timer, .. }, Toward::Server)
                 if packet.flags().contains(TcpFlags::SYN) && packet.seq() == *client =>
             {
+                timer.syn(packet, cx.now);
                 owed.settle(Verdict::Accept, cx.out);
                 Keep::Flow
             }
@@ -136,7 +144,12 @@ impl ClientSide {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) -> Keep {
-        let Self::Asked { client, offer } = *self else {
+        let Self::Asked {
+            client,
+            offer,
+            mut timer,
+        } = *self
+        else {
             return cx.give_up(owed, GiveUp::NotFromStart);
         };
         let wanted = TcpFlags::SYN.with(TcpFlags::ACK);
@@ -147,8 +160,10 @@ impl ClientSide {
             client,
             server: packet.seq(),
         };
+        timer.syn_ack(packet, cx.now);
         let agreed = Box::new(Agreed {
             id,
+            timer,
             mss: offer.mss,
             watch: Watch::new(id),
             reader: Reader::default(),
@@ -232,6 +247,13 @@ impl Agreed {
             owed.settle(Verdict::Accept, cx.out);
             return Keep::Flow;
         }
+        // Before anything else, for what is absorbed says nothing again.
+        let safe = cx.config.wire == WireFormat::Safe;
+        if safe && self.timer.absorbs(packet, cx.now, cx.link) {
+            cx.out.event(Event::RepeatAbsorbed);
+            owed.settle(Verdict::Drop, cx.out);
+            return Keep::Flow;
+        }
         self.acks.next(packet, cx.out);
         self.template.clear();
         self.template
@@ -243,6 +265,7 @@ impl Agreed {
         }
         if matches!(self.hint, Hint::Pending) && self.watch.hello_is_complete() {
             self.hint = self.choose_hint(packet, cx);
+            self.timer.hello(packet, cx.now);
         }
         let end = packet.seq().wrapping_add(packet.payload().len() as u32);
         let verdict = match &self.hint {
@@ -339,6 +362,7 @@ impl Agreed {
             owed.settle(verdict, cx.out);
             return Keep::Flow;
         }
+        self.timer.acknowledged(packet.ack(), cx.now, cx.link);
         match cx.config.wire {
             WireFormat::Safe => {
                 if let Some(timestamps) = packet.timestamps() {

@@ -11,6 +11,7 @@ mod acks;
 mod client_side;
 mod config;
 mod flow;
+mod hello;
 mod output;
 mod pace;
 mod paws;

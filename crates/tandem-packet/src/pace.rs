@@ -13,7 +13,7 @@ use tandem_wire::{Instant, TcpPacket};
 
 /// Longest time that is waited for an answer, whatever was measured: a retransmission after it always counts. On 2,400 bit/s
 /// a frame of 2,500 bytes has its answer by then; another connection's traffic can make a gap look like a slower link still.
-const MOST: Duration = Duration::from_secs(10);
+pub(crate) const MOST: Duration = Duration::from_secs(10);
 
 /// What a tick of the client's timestamp clock is taken for: the shortest that RFC 7323 (section 5.4) allows, and Linux's.
 const TICK: Duration = Duration::from_millis(1);
@@ -31,8 +31,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// A SYN/ACK goes out over the link. The first and the latest are kept; the echo tells which one was answered.
-    pub(crate) fn syn_ack_sent(&mut self, packet: &TcpPacket<'_>, now: Instant) {
+    /// A SYN/ACK (or, at the other side, a SYN) goes out over the link. The first and the latest are kept; the echo tells which one was answered.
+    pub(crate) fn opening_sent(&mut self, packet: &TcpPacket<'_>, now: Instant) {
         let sent = Some((
             now,
             packet.timestamps().map_or(0, |timestamps| timestamps.value),
@@ -121,7 +121,7 @@ mod tests {
     fn pace(hello_arrives: u64, hello_sent: u32) -> Pace {
         let mut pace = Pace::default();
         let syn_ack = segment(70, 0, 0);
-        pace.syn_ack_sent(&TcpPacket::parse(&syn_ack).expect("a segment"), at(1_000));
+        pace.opening_sent(&TcpPacket::parse(&syn_ack).expect("a segment"), at(1_000));
         read(&mut pace, &segment(5, 70, 0), 2_200);
         read(&mut pace, &segment(5 + hello_sent, 70, 300), hello_arrives);
         pace
@@ -148,7 +148,7 @@ mod tests {
         let mut pace = Pace::default();
         for (clock, sent) in [(70, 1_000), (1_070, 2_000)] {
             let syn_ack = segment(clock, 0, 0);
-            pace.syn_ack_sent(&TcpPacket::parse(&syn_ack).expect("a segment"), at(sent));
+            pace.opening_sent(&TcpPacket::parse(&syn_ack).expect("a segment"), at(sent));
         }
         read(&mut pace, &segment(5, 1_070, 0), 2_500);
         assert_eq!(pace.round_trip(), Some(Duration::from_millis(500)));

@@ -14,6 +14,7 @@ use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 use crate::client_side::ClientSide;
 use crate::config::{Config, Role, WireFormat};
 use crate::flow::{Flow, Share, Side};
+use crate::hello::LinkMemory;
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
 use crate::server_side::ServerSide;
 use crate::table::{FlowKey, FlowTable};
@@ -32,6 +33,7 @@ pub struct Proxy<S> {
     /// What all flows together keep.
     kept: Share,
     out: Outbox,
+    link: LinkMemory,
 }
 
 /// Sizes of what the engine keeps right now.
@@ -68,6 +70,7 @@ pub(crate) struct Context<'a, S> {
     pub(crate) key: &'a Key,
     pub(crate) store: &'a mut S,
     pub(crate) out: &'a mut Outbox,
+    pub(crate) link: &'a mut LinkMemory,
     pub(crate) now: Instant,
     pub(crate) wall: UnixTime,
     /// The server's address: the site, where the client named none.
@@ -117,6 +120,7 @@ impl<S: Store> Proxy<S> {
             holds: BTreeSet::new(),
             kept: Share::default(),
             out: Outbox::default(),
+            link: LinkMemory::default(),
         }
     }
 
@@ -184,6 +188,7 @@ impl<S: Store> Proxy<S> {
             key: &self.key,
             store: &mut self.store,
             out: &mut self.out,
+            link: &mut self.link,
             now,
             wall,
             server: key.server,

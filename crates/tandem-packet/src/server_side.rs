@@ -149,12 +149,12 @@ impl ServerSide {
             pace: Pace::default(),
             watch: Watch::new(id),
             writer: Writer::default(),
-            acks: AckFilter::after(packet.ack()),
+            acks: AckFilter::default(),
             acknowledged: None,
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => {
-                agreed.pace.syn_ack_sent(packet, cx.now);
+                agreed.pace.opening_sent(packet, cx.now);
                 owed.settle(Verdict::Accept, cx.out);
             }
             WireFormat::Safe if packet.timestamps().is_none() => {
@@ -247,7 +247,7 @@ impl Agreed {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) -> Keep {
-        self.pace.syn_ack_sent(packet, cx.now);
+        self.pace.opening_sent(packet, cx.now);
         match segment::with_mark(packet, &mark::answer(cx.key, self.id), cx.config.limits.mtu) {
             Some(marked) => {
                 owed.settle(Verdict::Replace(marked), cx.out);
@@ -335,7 +335,7 @@ impl Agreed {
         if packet.flags().contains(TcpFlags::SYN) {
             return match cx.config.wire {
                 WireFormat::Mcveety(_) => {
-                    self.pace.syn_ack_sent(packet, cx.now);
+                    self.pace.opening_sent(packet, cx.now);
                     owed.settle(Verdict::Accept, cx.out);
                     Keep::Flow
                 }

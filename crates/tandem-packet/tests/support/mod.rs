@@ -10,6 +10,7 @@
 
 pub mod adapter;
 pub mod pair;
+pub mod plan;
 pub mod tls;
 
 use std::net::SocketAddr;

@@ -129,6 +129,26 @@ pub fn records(messages: &[Vec<u8>], layout: Layout) -> Vec<u8> {
     }
 }
 
+/// ChangeCipherSpec and an encrypted Finished.
+pub fn finished(seed: u64) -> Vec<u8> {
+    [
+        record(20, 0x0303, &[1]),
+        record(22, 0x0303, &noise(40, seed)),
+    ]
+    .concat()
+}
+
+/// A ServerHello that selects TLS 1.3.
+pub fn server_hello13() -> Vec<u8> {
+    let mut hello = vec![3, 3];
+    hello.extend(noise(32, 200));
+    hello.push(32);
+    hello.extend(noise(32, 201));
+    hello.extend([0x13, 0x01, 0]);
+    hello.extend([0, 6, 0, 43, 0, 2, 3, 4]);
+    message(2, &hello)
+}
+
 impl Conversation {
     /// A full handshake, a request and an answer.
     pub fn with_chain(chain: &[Vec<u8>]) -> Self {
@@ -140,13 +160,6 @@ impl Conversation {
     }
 
     pub fn new(hello: Vec<u8>, chain: &[Vec<u8>], layout: Layout) -> Self {
-        let finished = |seed| {
-            [
-                record(20, 0x0303, &[1]),
-                record(22, 0x0303, &noise(40, seed)),
-            ]
-            .concat()
-        };
         let key_exchange = record(22, 0x0303, &message(16, &noise(33, 300)));
         let turns = vec![
             (Speaker::Client, hello),
@@ -155,6 +168,61 @@ impl Conversation {
             (Speaker::Server, finished(302)),
             (Speaker::Client, record(23, 0x0303, &noise(120, 303))),
             (Speaker::Server, record(23, 0x0303, &noise(3_000, 304))),
+        ];
+        Self::of(chain.to_vec(), turns)
+    }
+
+    /// An abbreviated handshake: the server has a session, and shows no certificate.
+    pub fn resumed(hello: Vec<u8>, chain: &[Vec<u8>]) -> Self {
+        let server_hello = records(&server_flight(chain)[..1], Layout::MessageARecord);
+        let turns = vec![
+            (Speaker::Client, hello),
+            (Speaker::Server, [server_hello, finished(302)].concat()),
+            (Speaker::Client, finished(301)),
+            (Speaker::Client, record(23, 0x0303, &noise(120, 303))),
+            (Speaker::Server, record(23, 0x0303, &noise(3_000, 304))),
+        ];
+        Self::of(chain.to_vec(), turns)
+    }
+
+    /// TLS 1.3: all after the ServerHello looks like application data.
+    pub fn tls13(hello: Vec<u8>, chain: &[Vec<u8>]) -> Self {
+        let mut flight = record(22, 0x0303, &server_hello13());
+        flight.extend(record(20, 0x0303, &[1]));
+        for der in chain {
+            flight.extend(record(23, 0x0303, &noise(der.len() + 17, 305)));
+        }
+        let answer = [
+            record(20, 0x0303, &[1]),
+            record(23, 0x0303, &noise(53, 306)),
+        ];
+        let turns = vec![
+            (Speaker::Client, hello),
+            (Speaker::Server, flight),
+            (Speaker::Client, answer.concat()),
+            (Speaker::Client, record(23, 0x0303, &noise(120, 303))),
+            (Speaker::Server, record(23, 0x0303, &noise(3_000, 304))),
+        ];
+        Self::of(chain.to_vec(), turns)
+    }
+
+    /// Something else on this port.
+    pub fn not_tls(chain: &[Vec<u8>]) -> Self {
+        let turns = vec![
+            (Speaker::Server, b"220 mail.example.org ESMTP\r\n".to_vec()),
+            (Speaker::Client, b"EHLO client.example.org\r\n".to_vec()),
+            (Speaker::Server, noise(5_000, 307)),
+        ];
+        Self::of(chain.to_vec(), turns)
+    }
+
+    /// A client that does not like what the server shows.
+    pub fn alerted(hello: Vec<u8>, chain: &[Vec<u8>], layout: Layout) -> Self {
+        let turns = vec![
+            (Speaker::Client, hello),
+            (Speaker::Server, records(&server_flight(chain), layout)),
+            // RFC 5246, section 7.2: fatal, bad_certificate.
+            (Speaker::Client, record(21, 0x0303, &[2, 42])),
         ];
         Self::of(chain.to_vec(), turns)
     }

@@ -1,0 +1,152 @@
+//! The promise, under random schedules: whatever happens to the link and to the proxies, each end receives what the other sent,
+//! and the connection completes.
+//!
+//! `TANDEM_SEEDS=5000` runs so many seeds; `TANDEM_SEED=17` runs one, which is printed with the trace of what went wrong.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use support::plan::{Fate, Fault, Plan};
+use support::{CLIENT_SIDE, ProxyElement, SERVER_SIDE, clean, kill, prefix, start};
+use tandem_netsim::World;
+use tandem_netsim::host::Ending;
+use tandem_netsim::world::Overflow;
+use tandem_store::MemoryStore;
+use tandem_wire::Instant;
+
+/// Seeds of one run of the test in CI.
+const SEEDS: u64 = 300;
+
+/// Virtual time within which any connection completes: at a loss of 30 % each way and more beside, with timers of ten seconds at
+/// most, the slowest of 100,000 took less than half of this.
+const PATIENCE: Duration = Duration::from_secs(3 * 3_600);
+
+fn seeds() -> Vec<u64> {
+    let number = |name: &str| {
+        let text = std::env::var(name).ok()?;
+        Some(text.parse().expect("a number"))
+    };
+    match (number("TANDEM_SEED"), number("TANDEM_SEEDS")) {
+        (Some(seed), _) => vec![seed],
+        (None, count) => (0..count.unwrap_or(SEEDS)).collect(),
+    }
+}
+
+/// Says which plan went wrong.
+struct Announced(Plan);
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("replay with TANDEM_SEED={}: {:#?}", self.0.seed, self.0);
+        }
+    }
+}
+
+/// A proxy that is stopped, until then.
+type Stopped = (Instant, usize);
+
+fn befall(world: &mut World, plan: &Plan, fault: Fault, stopped: &mut Vec<Stopped>) {
+    let config = plan.config(fault.index);
+    let is_stopped = stopped.iter().any(|(_, index)| *index == fault.index);
+    match fault.fate {
+        Fate::Dies => drop(kill(world, fault.index)),
+        Fate::Restarts => {
+            let store = kill(world, fault.index);
+            start(world, fault.index, config, store);
+        }
+        Fate::LosesAll => {
+            kill(world, fault.index);
+            start(world, fault.index, config, MemoryStore::default());
+        }
+        Fate::Stops(_) | Fate::StopsFailOpen(_) if is_stopped => {}
+        Fate::Stops(queue) => {
+            world.stop(fault.index, queue, Overflow::Drop);
+            stopped.push((world.now() + Duration::from_secs(5), fault.index));
+        }
+        Fate::StopsFailOpen(queue) => {
+            world.stop(fault.index, queue, Overflow::Bypass);
+            stopped.push((world.now() + Duration::from_secs(5), fault.index));
+        }
+    }
+}
+
+/// Runs a plan to its end, and says what the proxies counted.
+fn run(plan: Plan) -> Vec<&'static str> {
+    let conversation = plan.conversation();
+    let announced = Announced(plan);
+    let plan = &announced.0;
+    let mut world = plan.scenario().world();
+    let mut stopped = Vec::new();
+    let mut step = 0;
+    loop {
+        for fault in plan.faults.iter().filter(|fault| fault.step == step) {
+            befall(&mut world, plan, *fault, &mut stopped);
+        }
+        stopped.retain(|(until, index)| {
+            let goes_on = *until <= world.now();
+            if goes_on {
+                world.resume(*index);
+            }
+            !goes_on
+        });
+        prefix(&world, &conversation);
+        let over = |ending| ending == Some(Ending::Finished);
+        if over(world.client().ending()) && over(world.server().ending()) {
+            break;
+        }
+        let next = world.next_event();
+        match stopped.iter().map(|(until, _)| *until).min() {
+            // Nothing is due before a proxy goes on.
+            Some(until) if next.is_none_or(|at| at > until) => {
+                let wait = until.saturating_since(world.now());
+                world.run_for(wait).expect("nothing is due");
+            }
+            _ => {
+                assert!(next.is_some(), "{}", world.failure("it hangs"));
+                world.step().expect("a step");
+            }
+        }
+        step += 1;
+        let late = world.now().saturating_since(Instant::ZERO) > PATIENCE;
+        assert!(!late, "{}", world.failure("it does not complete"));
+    }
+    assert_eq!(world.client().received(), conversation.from_server);
+    assert_eq!(world.server().received(), conversation.from_client);
+    let counted = [CLIENT_SIDE, SERVER_SIDE]
+        .into_iter()
+        .filter_map(|index| world.element::<ProxyElement>(index))
+        .flat_map(|proxy| proxy.events.iter().map(|event| event.name()))
+        .collect();
+    // Late copies, timers of the ends, and whatever the proxies still wait for.
+    stopped.iter().for_each(|(_, index)| world.resume(*index));
+    world.run_for(Duration::from_secs(400)).expect("it ends");
+    clean(&world);
+    counted
+}
+
+#[test]
+fn each_end_receives_what_the_other_sent_whatever_happens() {
+    let seeds = seeds();
+    let mut counters: BTreeMap<&str, usize> = BTreeMap::new();
+    for seed in &seeds {
+        for name in run(Plan::of(*seed)) {
+            *counters.entry(name).or_default() += 1;
+        }
+    }
+    eprintln!("{} seeds: {counters:#?}", seeds.len());
+    if seeds.len() >= SEEDS as usize {
+        for name in [
+            "flights_rebuilt_bytes",
+            "originals_sent_bytes",
+            "flights_repeated",
+            "misses_received",
+            "hold_released_bytes",
+            "chains_learned",
+        ] {
+            assert!(counters.contains_key(name), "no seed leads to {name}");
+        }
+    }
+}

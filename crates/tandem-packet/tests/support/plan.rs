@@ -1,0 +1,385 @@
+//! Random schedules: everything about a run is drawn from one seed, so that the seed is the run.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64;
+use tandem_netsim::firewall::{Firewall, Reach, Rule};
+use tandem_netsim::host::{AckPolicy, RtoBounds, Segmenter};
+use tandem_netsim::link::{
+    Corruption, DirectionConfig, Duplication, GilbertElliott, Loss, Reordering,
+};
+use tandem_netsim::nat::{InvalidPolicy, Nat};
+use tandem_netsim::pep::SplittingPep;
+use tandem_netsim::{BitRate, HostConfig, Link, LinkConfig, Probability};
+use tandem_packet::{Config, Role, WireFormat};
+use tandem_store::MemoryStore;
+use tandem_wire::{Instant, Seq};
+
+use super::tls::{self, Conversation, Layout};
+use super::{Boxed, CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, config, store_with};
+
+/// What befalls a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Killed; packets pass.
+    Dies,
+    /// Killed and started again with what is on its disk.
+    Restarts,
+    /// Killed and started again with nothing.
+    LosesAll,
+    /// Stopped for five seconds while the kernel's queue fills; what it cannot take is dropped.
+    Stops(usize),
+    /// The same, and what the queue cannot take passes by.
+    StopsFailOpen(usize),
+}
+
+/// A fault: after so many steps, to this proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    pub step: u64,
+    pub index: usize,
+    pub fate: Fate,
+}
+
+/// What the two ends say to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speech {
+    FullHandshake,
+    Resumed,
+    Tls13,
+    NotTls,
+    ClientAlert,
+}
+
+/// What a store holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    TheChain,
+    /// A chain with the same issuers and another leaf.
+    AnOldLeaf,
+    Nothing,
+}
+
+/// What stands beside the link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Middle {
+    Nothing,
+    NatBefore(InvalidPolicy),
+    NatAfter(InvalidPolicy),
+    Firewall(Rule),
+    Pep,
+}
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub seed: u64,
+    pub speech: Speech,
+    pub hello_filler: usize,
+    pub certificates: Vec<usize>,
+    pub layout: Layout,
+    pub client: HostConfig,
+    pub server: HostConfig,
+    pub link: LinkConfig,
+    pub client_lan: LinkConfig,
+    pub server_lan: LinkConfig,
+    pub middle: Middle,
+    pub client_holds: Held,
+    pub server_holds: Held,
+    pub faults: Vec<Fault>,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let v6 = rng.random_bool(0.3);
+        let certificates: Vec<usize> = (0..rng.random_range(1..5))
+            .map(|_| rng.random_range(200..2_000))
+            .collect();
+        Self {
+            seed,
+            speech: match rng.random_range(0..20) {
+                0 => Speech::Resumed,
+                1 => Speech::Tls13,
+                2 => Speech::NotTls,
+                3 => Speech::ClientAlert,
+                _ => Speech::FullHandshake,
+            },
+            hello_filler: match rng.random_range(0..6) {
+                0 => rng.random_range(1_200..1_400),
+                1 => rng.random_range(1_400..4_000),
+                _ => rng.random_range(0..400),
+            },
+            certificates,
+            layout: match rng.random_range(0..3) {
+                0 => Layout::Packed(1 << 14),
+                1 => Layout::Packed(rng.random_range(1..4_000)),
+                _ => Layout::MessageARecord,
+            },
+            client: host(&mut rng, super::client_address(), v6),
+            server: host(&mut rng, super::server_address(), v6),
+            link: link(&mut rng),
+            client_lan: lan(&mut rng),
+            server_lan: lan(&mut rng),
+            middle: middle(&mut rng),
+            client_holds: held(&mut rng),
+            server_holds: held(&mut rng),
+            faults: (0..rng.random_range(0..3))
+                .map(|_| fault(&mut rng))
+                .collect(),
+        }
+    }
+
+    /// The same without any harm that is left to chance.
+    #[must_use]
+    pub fn without_chance(mut self) -> Self {
+        for config in [&mut self.link, &mut self.client_lan, &mut self.server_lan] {
+            for direction in [&mut config.up, &mut config.down] {
+                direction.loss = Loss::None;
+                direction.reordering = Reordering::default();
+                direction.duplication = Duplication::default();
+                direction.corruption = Corruption::default();
+            }
+        }
+        self
+    }
+
+    pub fn conversation(&self) -> Conversation {
+        let chain = tls::chain(&self.certificates);
+        let hello = tls::client_hello(Some(super::NAME), self.hello_filler);
+        match self.speech {
+            Speech::FullHandshake => Conversation::new(hello, &chain, self.layout),
+            Speech::Resumed => Conversation::resumed(hello, &chain),
+            Speech::Tls13 => Conversation::tls13(hello, &chain),
+            Speech::NotTls => Conversation::not_tls(&chain),
+            Speech::ClientAlert => Conversation::alerted(hello, &chain, self.layout),
+        }
+    }
+
+    fn store(&self, held: Held) -> MemoryStore {
+        let mut chain = tls::chain(&self.certificates);
+        match held {
+            Held::TheChain => {}
+            Held::AnOldLeaf => chain[0] = tls::noise(700, 4_711),
+            Held::Nothing => return MemoryStore::default(),
+        }
+        store_with(&chain)
+    }
+
+    /// What the proxy at `index` is told at its start.
+    pub fn config(&self, index: usize) -> Config {
+        let role = if index == CLIENT_SIDE {
+            Role::ClientSide
+        } else {
+            Role::ServerSide
+        };
+        config(role, WireFormat::Safe)
+    }
+
+    /// The whole world of the plan.
+    pub fn scenario(&self) -> Scenario {
+        let lan = |config: &LinkConfig, salt| {
+            let link = Link::new(config.clone(), self.seed ^ salt, Instant::ZERO);
+            Some(Boxed(Box::new(link)))
+        };
+        let outer = Ipv4Addr::new(192, 0, 2, 7);
+        let nat = |policy| Some(Boxed(Box::new(Nat::new(outer, 50_000, policy))));
+        let (before, after) = match &self.middle {
+            Middle::Nothing => (None, None),
+            Middle::NatBefore(policy) => (nat(*policy), None),
+            Middle::NatAfter(policy) => (None, nat(*policy)),
+            Middle::Firewall(rule) => (None, Some(Boxed(Box::new(Firewall::new([*rule]))))),
+            Middle::Pep => (None, Some(Boxed(Box::new(SplittingPep::new())))),
+        };
+        Scenario {
+            conversation: self.conversation(),
+            link: self.link.clone(),
+            client: self.client.clone(),
+            server: self.server.clone(),
+            client_side: Some(ProxyElement::new(
+                self.config(CLIENT_SIDE),
+                self.store(self.client_holds),
+            )),
+            server_side: Some(ProxyElement::new(
+                self.config(SERVER_SIDE),
+                self.store(self.server_holds),
+            )),
+            client_lan: lan(&self.client_lan, 0xc11e),
+            before_link: before,
+            after_link: after,
+            server_lan: lan(&self.server_lan, 0x5e12),
+            closes: Closes::AtTheEnd,
+            seed: self.seed,
+        }
+    }
+}
+
+fn percent(rng: &mut Pcg64, most: u8) -> Probability {
+    Probability::percent(rng.random_range(0..=most))
+}
+
+fn millis(rng: &mut Pcg64, most: u64) -> Duration {
+    Duration::from_millis(rng.random_range(0..=most))
+}
+
+fn one_of<T: Clone>(rng: &mut Pcg64, choices: &[T]) -> T {
+    choices[rng.random_range(0..choices.len())].clone()
+}
+
+fn host(rng: &mut Pcg64, local: SocketAddr, v6: bool) -> HostConfig {
+    let local = match (local, v6) {
+        (SocketAddr::V4(local), true) => {
+            SocketAddr::new(local.ip().to_ipv6_mapped().into(), local.port())
+        }
+        (local, _) => local,
+    };
+    let mut host = HostConfig::new(local);
+    host.initial_seq = Seq(rng.random());
+    host.timestamps = rng.random_bool(0.97).then(|| rng.random());
+    host.rto = RtoBounds {
+        maximum: Duration::from_secs(10),
+        ..RtoBounds::default()
+    };
+    (host.syn_retries, host.data_retries) = (100, 100);
+    if rng.random_bool(0.5) {
+        return host;
+    }
+    host.mss = match rng.random_range(0..3) {
+        0 => rng.random_range(536..host.mss),
+        _ => host.mss,
+    };
+    host.window_scale = rng.random_bool(0.8).then(|| rng.random_range(0..10));
+    host.receive_window = match rng.random_range(0..4) {
+        0 => rng.random_range(2_000..10_000),
+        _ => 65_535,
+    };
+    host.acknowledgements = match rng.random_range(0..3) {
+        0 => AckPolicy::Immediate,
+        _ => AckPolicy::Delayed(millis(rng, 200)),
+    };
+    host.segmenter = match rng.random_range(0..8) {
+        0 => Segmenter::AtMost(one_of(rng, &[1, 7, 100])),
+        1 => Segmenter::AtMost(rng.random_range(200..1_400)),
+        2 => Segmenter::CutAt((1..20).map(|cut| cut * rng.random_range(1..400)).collect()),
+        _ => Segmenter::Full,
+    };
+    if let Segmenter::CutAt(cuts) = &mut host.segmenter {
+        cuts.sort_unstable();
+    }
+    host.initial_window = one_of(rng, &[1, 2, 4, 10, 10, 10]);
+    host
+}
+
+fn link(rng: &mut Pcg64) -> LinkConfig {
+    let rates = [
+        None,
+        Some(2_400),
+        Some(64_000),
+        Some(1_000_000),
+        Some(1_000_000),
+    ];
+    let rate = |rng: &mut Pcg64| one_of(rng, &rates).and_then(BitRate::from_bits_per_second);
+    let delays = [0, 20, 90, 400].map(Duration::from_millis);
+    let mut config = LinkConfig::new(rate(rng), rate(rng), one_of(rng, &delays));
+    let most = one_of(rng, &[0, 0, 3, 10, 30]);
+    if most > 0 {
+        harm(rng, &mut config.up, most);
+        harm(rng, &mut config.down, most);
+    }
+    config
+}
+
+fn lan(rng: &mut Pcg64) -> LinkConfig {
+    let mut config = LinkConfig::default();
+    if rng.random_bool(0.3) {
+        harm(rng, &mut config.up, 15);
+        harm(rng, &mut config.down, 15);
+    }
+    config
+}
+
+fn harm(rng: &mut Pcg64, direction: &mut DirectionConfig, most: u8) {
+    direction.loss = match rng.random_range(0..3) {
+        0 => Loss::None,
+        1 => Loss::Independent(percent(rng, most)),
+        _ => Loss::GilbertElliott(GilbertElliott {
+            good_to_bad: percent(rng, most / 3),
+            bad_to_good: Probability::percent(30),
+            loss_in_good: Probability::NEVER,
+            loss_in_bad: Probability::percent(70),
+        }),
+    };
+    if rng.random_bool(0.4) {
+        direction.reordering = Reordering {
+            probability: percent(rng, 30),
+            extra_delay: millis(rng, 100),
+        };
+    }
+    if rng.random_bool(0.4) {
+        direction.duplication = Duplication {
+            probability: percent(rng, 30),
+            after: millis(rng, 3_000),
+        };
+    }
+    if rng.random_bool(0.2) {
+        direction.corruption.probability = percent(rng, 10);
+    }
+}
+
+fn middle(rng: &mut Pcg64) -> Middle {
+    let policies = [
+        InvalidPolicy::Drop,
+        InvalidPolicy::Drop,
+        InvalidPolicy::LeaveUntranslated,
+    ];
+    let rules = [
+        Rule::RemoveUnknownOptions(Reach::Syn),
+        Rule::RemoveUnknownOptions(Reach::EverySegment),
+        Rule::BlankUnknownOptions(Reach::Syn),
+        Rule::RemoveTimestampsFromSyn,
+        Rule::DropSynWithUnknownOption,
+        Rule::RewriteIsn {
+            client: rng.random(),
+            server: rng.random(),
+        },
+    ];
+    match rng.random_range(0..10) {
+        0..3 => Middle::NatBefore(one_of(rng, &policies)),
+        3..6 => Middle::NatAfter(one_of(rng, &policies)),
+        6 if rng.random_bool(0.7) => Middle::Firewall(one_of(rng, &rules)),
+        7 if rng.random_bool(0.3) => Middle::Pep,
+        _ => Middle::Nothing,
+    }
+}
+
+fn held(rng: &mut Pcg64) -> Held {
+    one_of(
+        rng,
+        &[
+            Held::TheChain,
+            Held::TheChain,
+            Held::TheChain,
+            Held::AnOldLeaf,
+            Held::Nothing,
+        ],
+    )
+}
+
+fn fault(rng: &mut Pcg64) -> Fault {
+    let queue = one_of(rng, &[0, 1, 3, 1_024]);
+    let fates = [
+        Fate::Dies,
+        Fate::Restarts,
+        Fate::LosesAll,
+        Fate::Stops(queue),
+        Fate::StopsFailOpen(queue),
+    ];
+    Fault {
+        step: rng.random_range(0..60),
+        index: one_of(rng, &[CLIENT_SIDE, SERVER_SIDE]),
+        fate: one_of(rng, &fates),
+    }
+}
