@@ -307,3 +307,9 @@ fn a_link_without_a_rate_is_refused() {
     let ran = run(&mut tandem(&["estimate", "--link-rate", "0", "/dev/null"]));
     assert!(ran.failed_with(2).contains("--link-rate"), "{ran:?}");
 }
+
+#[test]
+fn without_privileges_the_lab_says_so() {
+    let ran = run(&mut unprivileged(&["lab", "up"]));
+    assert!(ran.failed_with(3).contains("root"), "{ran:?}");
+}

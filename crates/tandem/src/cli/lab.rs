@@ -150,23 +150,25 @@ pub(crate) struct LinkArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The link")]
 pub(crate) struct LinkSpecArgs {
-    /// Named link: iridium, inmarsat-64, milstar, tcdl-10, cell-modem and others [default: iridium, without figures]
+    /// Named link, such as iridium, inmarsat-64, milstar, tcdl-10, cell-modem [default: iridium]
+    ///
+    /// Any figure below replaces the named link's.
     #[arg(long, value_name = "NAME")]
     pub(crate) link: Option<String>,
 
-    /// Bits per second from the client side to the server side [default: the named link's, or no limit]
+    /// Bits per second from the client side to the server side
     #[arg(long, value_name = "BPS")]
     pub(crate) up: Option<u64>,
 
-    /// Bits per second from the server side to the client side [default: the named link's, or no limit]
+    /// Bits per second from the server side to the client side
     #[arg(long, value_name = "BPS")]
     pub(crate) down: Option<u64>,
 
-    /// Milliseconds one way [default: the named link's, or 0]
+    /// Milliseconds one way
     #[arg(long, value_name = "MS")]
     pub(crate) delay: Option<f64>,
 
-    /// Packets lost, in percent, each way
+    /// Packets lost, in percent, each way [default: 0]
     #[arg(long, value_name = "PERCENT")]
     pub(crate) loss: Option<f64>,
 
@@ -174,7 +176,7 @@ pub(crate) struct LinkSpecArgs {
     #[arg(long, value_name = "BYTES")]
     pub(crate) mtu: Option<usize>,
 
-    /// Queue before the link, bytes each way [default: the named link's]
+    /// Bytes that may wait in front of the link, each way
     #[arg(long, value_name = "BYTES")]
     pub(crate) queue: Option<usize>,
 }

@@ -3,23 +3,30 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tandem_lab::{Captures, Effort, RunOptions};
+use tandem_lab::{
+    Captures, DownOptions, DownScope, Effort, LinkOptions, LinkSpec, RunOptions, ShellOptions,
+    UpOptions,
+};
 
-use crate::cli::{LabCommand, RunArgs};
+use crate::cli::{DownArgs, LabCommand, LinkArgs, LinkSpecArgs, RunArgs, ShellArgs, UpArgs};
 use crate::exit::Failure;
 use crate::logging;
+
+/// What the lab emulates where neither a name nor figures are given: the thesis's slowest link.
+const DEFAULT_LINK: &str = "iridium";
 
 pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     logging::start(Some("warn"), None)?;
     let done = |()| ExitCode::SUCCESS;
     match command {
         LabCommand::Run(arguments) => run_experiments(arguments).map(done),
-        LabCommand::Demo(_)
-        | LabCommand::Report(_)
-        | LabCommand::Up(_)
-        | LabCommand::Shell(_)
-        | LabCommand::Down(_)
-        | LabCommand::Link(_) => Err(Failure::Usage("not part of this build".to_owned())),
+        LabCommand::Demo(_) | LabCommand::Report(_) => {
+            Err(Failure::Usage("not part of this build".to_owned()))
+        }
+        LabCommand::Up(arguments) => up(arguments).map(done),
+        LabCommand::Shell(arguments) => shell(arguments),
+        LabCommand::Down(arguments) => down(&arguments).map(done),
+        LabCommand::Link(arguments) => link(arguments).map(done),
     }
 }
 
@@ -48,6 +55,74 @@ fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+fn up(arguments: UpArgs) -> Result<(), Failure> {
+    tandem_lab::up(&UpOptions {
+        link: link_spec(arguments.link),
+        exe: this_program()?,
+    })?;
+    Ok(())
+}
+
+fn shell(arguments: ShellArgs) -> Result<ExitCode, Failure> {
+    let ShellArgs { host, command } = arguments;
+    Ok(ExitCode::from(tandem_lab::shell(&ShellOptions {
+        host,
+        command,
+    })?))
+}
+
+fn down(arguments: &DownArgs) -> Result<(), Failure> {
+    let scope = if arguments.all {
+        DownScope::Everything
+    } else {
+        DownScope::Leftovers
+    };
+    tandem_lab::down(&DownOptions { scope })?;
+    Ok(())
+}
+
+fn link(arguments: LinkArgs) -> Result<(), Failure> {
+    let LinkArgs {
+        client_side,
+        server_side,
+        seed,
+        capture,
+        link,
+    } = arguments;
+    tandem_lab::link(&LinkOptions {
+        client_side: client_side.parse()?,
+        server_side: server_side.parse()?,
+        link: link_spec(link),
+        capture,
+        seed,
+    })?;
+    Ok(())
+}
+
+/// A named link, or figures, which win over a name's; where some are missing and nothing is named, the default link's.
+fn link_spec(arguments: LinkSpecArgs) -> LinkSpec {
+    let LinkSpecArgs {
+        link,
+        up,
+        down,
+        delay,
+        loss,
+        mtu,
+        queue,
+    } = arguments;
+    let is_complete = up.is_some() && down.is_some() && delay.is_some();
+    let unnamed = if is_complete { "custom" } else { DEFAULT_LINK };
+    LinkSpec {
+        name: link.unwrap_or_else(|| unnamed.to_owned()),
+        up,
+        down,
+        delay_ms: delay,
+        loss_percent: loss,
+        mtu,
+        queue_bytes: queue,
+    }
 }
 
 /// This very program: the lab starts it again as the daemons and as the link.
