@@ -362,7 +362,7 @@ impl Agreed {
             owed.settle(verdict, cx.out);
             return Keep::Flow;
         }
-        self.timer.acknowledged(packet.ack(), cx.now, cx.link);
+        self.timer.answered(packet, cx.now, cx.link);
         match cx.config.wire {
             WireFormat::Safe => {
                 if let Some(timestamps) = packet.timestamps() {

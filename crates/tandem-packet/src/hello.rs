@@ -50,18 +50,10 @@ struct Sent {
     end: Seq,
     /// Size of the packet that ended it.
     bytes: usize,
-    copies: Copies,
-}
-
-/// What became of repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Copies {
-    /// There was none.
-    None,
-    /// One was absorbed.
-    Absorbed,
-    /// One crossed: an acknowledgement may be either's (Karn; RFC 6298, section 3).
-    Crossed,
+    /// Its TSval: the echo tells which copy was acknowledged (RFC 7323, section 4.1).
+    stamp: Option<u32>,
+    /// Whether a repeat was absorbed.
+    absorbed: bool,
 }
 
 impl HelloTimer {
@@ -81,7 +73,8 @@ impl HelloTimer {
             at: now,
             end: packet.seq().wrapping_add(packet.payload().len() as u32),
             bytes: packet.bytes().len(),
-            copies: Copies::None,
+            stamp: packet.timestamps().map(|timestamps| timestamps.value),
+            absorbed: false,
         });
     }
 
@@ -102,24 +95,17 @@ impl HelloTimer {
         let beyond = link.nanos_per_byte().saturating_mul(sent.bytes as u64);
         let wait = self.pace.answer_to(0) + Duration::from_nanos(beyond).min(crate::pace::MOST);
         let early = now.saturating_since(sent.at) < wait;
-        let absorbed = early && sent.copies == Copies::None;
-        sent.copies = if absorbed {
-            Copies::Absorbed
-        } else {
-            Copies::Crossed
-        };
-        absorbed
+        early && !std::mem::replace(&mut sent.absorbed, early)
     }
 
-    /// The server has acknowledged up to `ack`.
-    pub(crate) fn acknowledged(&mut self, ack: Seq, now: Instant, link: &mut LinkMemory) {
-        let Some(sent) = self.sent.filter(|sent| !ack.is_before(sent.end)) else {
+    /// A segment of the server's arrives, which may acknowledge the hello.
+    pub(crate) fn answered(&mut self, packet: &TcpPacket<'_>, now: Instant, link: &mut LinkMemory) {
+        let Some(sent) = self.sent.filter(|sent| !packet.ack().is_before(sent.end)) else {
             return;
         };
         self.sent = None;
-        if let (Some(round_trip), Copies::None | Copies::Absorbed) =
-            (self.pace.round_trip(), sent.copies)
-        {
+        let echo = packet.timestamps().map(|timestamps| timestamps.echo);
+        if let Some(round_trip) = self.pace.round_trip().filter(|_| echo == sent.stamp) {
             let beyond = now.saturating_since(sent.at).saturating_sub(round_trip);
             link.learn(beyond.as_nanos() as u64 / sent.bytes as u64);
         }
@@ -165,12 +151,16 @@ mod tests {
         (timer, hello)
     }
 
+    fn answer(timer: &mut HelloTimer, echo: u32, now: u64, link: &mut LinkMemory) {
+        let mut ack = segment(91, echo, 0);
+        ack[28..32].copy_from_slice(&449u32.to_be_bytes());
+        timer.answered(&TcpPacket::parse(&ack).expect("a segment"), at(now), link);
+    }
+
     #[test]
     fn what_a_hello_took_is_what_the_next_one_is_waited_for() {
         let mut link = LinkMemory::default();
-        timer()
-            .0
-            .acknowledged(Seq(449), at(2_000 + 3_050), &mut link);
+        answer(&mut timer().0, 8, 2_000 + 3_050, &mut link);
         // 1.75 s beyond the round trip for 500 bytes.
         assert_eq!(link.nanos_per_byte(), 3_500_000);
         let (mut timer, hello) = timer();
@@ -183,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_that_comes_late_enough_crosses_and_teaches_nothing() {
+    fn a_repeat_that_comes_late_enough_crosses_and_its_answer_teaches_nothing() {
         let mut link = LinkMemory::default();
         let (mut timer, hello) = timer();
         let hello = TcpPacket::parse(&hello).expect("a segment");
         assert!(!timer.absorbs(&hello, at(2_000 + 1_301), &link));
-        timer.acknowledged(Seq(449), at(9_000), &mut link);
+        answer(&mut timer, 3_308, 9_000, &mut link);
         assert_eq!(link.nanos_per_byte(), 0);
     }
 
