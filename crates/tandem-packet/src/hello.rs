@@ -93,7 +93,8 @@ impl HelloTimer {
             return false;
         }
         let beyond = link.nanos_per_byte().saturating_mul(sent.bytes as u64);
-        let wait = self.pace.answer_to(0) + Duration::from_nanos(beyond).min(crate::pace::MOST);
+        let wait = self.pace.round_trip().unwrap_or_default()
+            + Duration::from_nanos(beyond).min(crate::pace::MOST);
         let early = now.saturating_since(sent.at) < wait;
         early && !std::mem::replace(&mut sent.absorbed, early)
     }
