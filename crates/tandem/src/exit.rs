@@ -133,7 +133,8 @@ fn exit_of(failure: &Failure) -> Exit {
             LabError::NotRoot | LabError::Kernel { .. } | LabError::ProgramMissing { .. } => {
                 Exit::Privilege
             }
-            LabError::Usage { .. } => Exit::Usage,
+            LabError::Usage { .. } | LabError::NoResults { .. } => Exit::Usage,
+            LabError::DamagedResults { .. } => Exit::Damaged,
             LabError::Busy { .. } => Exit::Busy,
             LabError::Io { source, .. } => exit_of_file(source),
             LabError::Command { .. }
@@ -557,6 +558,15 @@ mod tests {
                     why: text(),
                 },
                 Exit::RunTime,
+            ),
+            (LabError::NoResults { dir: path() }, Exit::Usage),
+            (
+                LabError::DamagedResults {
+                    file: path(),
+                    line: 1,
+                    why: text(),
+                },
+                Exit::Damaged,
             ),
             (LabError::Interrupted, Exit::RunTime),
         ];

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tandem_lab::{
-    Captures, DownOptions, DownScope, Effort, LinkOptions, LinkSpec, RunOptions, ShellOptions,
-    UpOptions,
+    Captures, DemoOptions, DownOptions, DownScope, Effort, LinkOptions, LinkSpec, ReportOptions,
+    RunOptions, ShellOptions, UpOptions,
 };
 
-use crate::cli::{DownArgs, LabCommand, LinkArgs, LinkSpecArgs, RunArgs, ShellArgs, UpArgs};
+use crate::cli::{
+    DemoArgs, DownArgs, LabCommand, LinkArgs, LinkSpecArgs, ReportArgs, RunArgs, ShellArgs, UpArgs,
+};
 use crate::exit::Failure;
 use crate::logging;
 
@@ -19,15 +21,26 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     logging::start(Some("warn"), None)?;
     let done = |()| ExitCode::SUCCESS;
     match command {
+        LabCommand::Demo(arguments) => demo(arguments).map(done),
         LabCommand::Run(arguments) => run_experiments(arguments).map(done),
-        LabCommand::Demo(_) | LabCommand::Report(_) => {
-            Err(Failure::Usage("not part of this build".to_owned()))
-        }
+        LabCommand::Report(arguments) => report(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
         LabCommand::Down(arguments) => down(&arguments).map(done),
         LabCommand::Link(arguments) => link(arguments).map(done),
     }
+}
+
+fn demo(arguments: DemoArgs) -> Result<(), Failure> {
+    let DemoArgs { out, link, quick } = arguments;
+    let effort = if quick { Effort::Quick } else { Effort::Full };
+    tandem_lab::demo(&DemoOptions {
+        exe: this_program()?,
+        out,
+        effort,
+        link,
+    })?;
+    Ok(())
 }
 
 fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
@@ -54,6 +67,12 @@ fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
             captures: if capture { Captures::On } else { Captures::Off },
         })?;
     }
+    Ok(())
+}
+
+fn report(arguments: ReportArgs) -> Result<(), Failure> {
+    let ReportArgs { dir, out } = arguments;
+    tandem_lab::report(&ReportOptions { dir, out })?;
     Ok(())
 }
 
