@@ -11,7 +11,6 @@ use crate::sqlite::{Warning, holder};
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum StoreError {
     // ---- The caller is at fault.
     /// The text is no digest.

@@ -120,7 +120,6 @@ fn exit_of(failure: &Failure) -> Exit {
             StoreError::Unusable(warning) => exit_of_store(warning),
             StoreError::Output(source) => exit_of_output(source),
             StoreError::Unreadable { .. } | StoreError::NotWritten { .. } => Exit::RunTime,
-            _ => Exit::RunTime,
         },
         Failure::Capture { source, .. } => match source {
             EstimateError::Empty
@@ -159,7 +158,6 @@ fn exit_of_store(warning: &Warning) -> Exit {
         | Warning::WriteFailed { .. }
         | Warning::WriteRecovered { .. }
         | Warning::GaveUp { .. } => Exit::RunTime,
-        _ => Exit::RunTime,
     }
 }
 

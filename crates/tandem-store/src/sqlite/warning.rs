@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 /// Something about the store's disk that nobody's connection depends on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Warning {
     /// The file was damaged; it was kept under another name.
     #[error(
