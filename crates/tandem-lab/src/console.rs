@@ -34,6 +34,35 @@ impl Console {
         }
     }
 
+    /// A line of results, above all bars, to standard output.
+    pub(crate) fn line(&self, line: &str) {
+        match &self.bars {
+            Some(bars) => bars.suspend(|| result(line)),
+            None => result(line),
+        }
+    }
+
+    /// Something that turns for as long as a thing lasts, and says how long that should be.
+    pub(crate) fn spinner(&self, expected: f64) -> Progress {
+        let bar = self.bars.as_ref().map(|bars| {
+            let bar = bars.add(ProgressBar::new_spinner());
+            let template =
+                format!("   {{spinner}} {{elapsed}} of about {expected:.0} s  {{wide_msg}}");
+            if let Ok(style) = ProgressStyle::with_template(&template) {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Progress {
+            console: self.clone(),
+            name: String::new(),
+            length: 0,
+            done: 0,
+            bar,
+        }
+    }
+
     /// A bar that goes to `length`.
     pub(crate) fn bar(&self, name: &str, length: u64) -> Progress {
         let bar = self.bars.as_ref().map(|bars| {

@@ -23,7 +23,7 @@ use nix::sys::time::TimeSpec;
 use tandem_netsim::link::{Direction, Input, Link, LinkConfig, LinkCounters};
 use tandem_wire::Instant;
 
-use crate::describe;
+use crate::describe::{self, Narrator};
 use crate::error::LabError;
 use crate::moment::Moment;
 use crate::pcapng::LinkCapture;
@@ -50,6 +50,8 @@ pub struct Crossing {
     pub delivered: Option<Moment>,
     /// Whether the link took it.
     pub fate: Fate,
+    /// What it carries, in words.
+    pub words: String,
     /// The IP packet.
     pub packet: Vec<u8>,
 }
@@ -84,6 +86,7 @@ struct State {
     log: Vec<Crossing>,
     /// Where in the log packets are that have not come out yet, with a digest of their bytes.
     under_way: Vec<(u64, usize)>,
+    narrator: Narrator,
     capture: Option<LinkCapture>,
     last_event: Clock,
     undeliverable: u64,
@@ -125,6 +128,7 @@ impl Emulator {
                 link: Link::new(config, seed, Instant::ZERO),
                 log: Vec::new(),
                 under_way: Vec::new(),
+                narrator: Narrator::default(),
                 capture,
                 last_event: Clock::now(),
                 undeliverable: 0,
@@ -309,15 +313,21 @@ fn offer(shared: &Shared, direction: Direction, packet: Vec<u8>) -> Result<(), L
     let state = &mut *guard;
     state.last_event = clock;
     let refused_before = refused(state.link.counters());
+    let logs = state.log.len() < LOG_LIMIT;
+    let words = if logs || state.capture.is_some() {
+        state.narrator.words(direction, &packet)
+    } else {
+        String::new()
+    };
     if let Some(capture) = &mut state.capture {
         capture.packet(
             offered,
             direction,
             &packet,
-            &describe::comment(direction, &packet),
+            &describe::comment(direction, &words),
         )?;
     }
-    let logged = (state.log.len() < LOG_LIMIT).then(|| packet.clone());
+    let logged = logs.then(|| packet.clone());
     state.link.handle_input(Input { direction, packet }, now);
     let fate = if refused(state.link.counters()) > refused_before {
         Fate::Refused
@@ -334,6 +344,7 @@ fn offer(shared: &Shared, direction: Direction, packet: Vec<u8>) -> Result<(), L
             offered,
             delivered: None,
             fate,
+            words,
             packet,
         });
     }

@@ -83,13 +83,34 @@ pub enum LabError {
         /// The first one's reason.
         why: String,
     },
+    /// There is nothing to report on.
+    #[error(
+        "{} holds no results: `tandem lab run FILE --out {}` makes some",
+        dir.display(),
+        dir.display()
+    )]
+    NoResults {
+        /// Where rows were looked for.
+        dir: PathBuf,
+    },
+    /// A file of results does not read.
+    #[error("{}, line {line}: {why}", file.display())]
+    DamagedResults {
+        /// The file.
+        file: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The user ended it.
     #[error("interrupted; all that the lab set up is taken down")]
     Interrupted,
 }
 
 impl LabError {
-    /// The process's exit code: 1 run time, 2 usage, 3 privilege, kernel or a missing program, 4 busy.
+    /// The process's exit code: 1 run time, 2 usage, 3 privilege, kernel or a missing program, 4 busy,
+    /// 5 damaged input.
     pub fn exit_code(&self) -> u8 {
         match self {
             LabError::Command { .. }
@@ -97,9 +118,10 @@ impl LabError {
             | LabError::BytesDiffer { .. }
             | LabError::TrialsFailed { .. }
             | LabError::Interrupted => 1,
-            LabError::Usage { .. } => 2,
+            LabError::Usage { .. } | LabError::NoResults { .. } => 2,
             LabError::NotRoot | LabError::Kernel { .. } | LabError::ProgramMissing { .. } => 3,
             LabError::Busy { .. } => 4,
+            LabError::DamagedResults { .. } => 5,
         }
     }
 

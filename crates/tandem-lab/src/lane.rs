@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_netsim::link::{Direction, LinkConfig};
@@ -62,7 +63,7 @@ pub struct Lane {
     _server: Server,
     at_client: Capture,
     at_server: Capture,
-    emulator: Emulator,
+    emulator: Arc<Emulator>,
     arm: Arm,
     chain: Chain,
     endpoints: Endpoints,
@@ -95,7 +96,12 @@ impl Lane {
     /// As its parts say.
     pub fn build(spec: &LaneSpec<'_>, limit: Duration) -> Result<Self, LabError> {
         let (topology, ends) = Topology::build(spec.link.up.mtu.min(spec.link.down.mtu))?;
-        let emulator = Emulator::start(ends, spec.link.clone(), spec.seed, spec.capture.clone())?;
+        let emulator = Arc::new(Emulator::start(
+            ends,
+            spec.link.clone(),
+            spec.seed,
+            spec.capture.clone(),
+        )?);
         let at_client = Capture::start(topology.host(Host::Client))?;
         let at_server = Capture::start(topology.host(Host::Server))?;
         let server = Server::start(
@@ -128,9 +134,9 @@ impl Lane {
         self.arm
     }
 
-    /// The link, for showing what crosses it.
-    pub fn emulator(&self) -> &Emulator {
-        &self.emulator
+    /// The link, for showing what crosses it while a trial runs.
+    pub fn emulator(&self) -> Arc<Emulator> {
+        Arc::clone(&self.emulator)
     }
 
     /// One handshake that is not measured, where the arm is a warm one.

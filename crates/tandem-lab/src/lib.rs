@@ -6,11 +6,12 @@
 //! nothing outside its own namespaces is changed.
 
 pub mod arm;
-mod bars;
 pub mod capture;
+mod circumstances;
 pub mod client;
 mod command;
 mod console;
+mod demo;
 mod describe;
 pub mod emulator;
 pub mod endpoints;
@@ -19,7 +20,6 @@ pub mod exchange;
 pub mod experiment;
 pub mod floor;
 mod interrupt;
-pub mod ladder;
 pub mod lane;
 mod lease;
 mod links;
@@ -29,19 +29,25 @@ mod pcapng;
 pub mod phases;
 pub mod pki;
 pub mod proxies;
+mod report;
 pub mod row;
 mod runner;
 pub mod server;
-pub mod setting;
 mod standing;
 mod stats;
 mod summary;
 pub mod topology;
 mod tun;
+mod waterfalls;
 
+pub use demo::{DemoOptions, demo};
 pub use error::LabError;
 pub use experiment::Effort;
 pub use links::LinkSpec;
+pub use report::{
+    BarResult, LinkInfo, Outcome, Program, ReportOptions, RunInfo, Unit, Waterfall, WaterfallArm,
+    WaterfallPacket, Way, report,
+};
 pub use runner::{Captures, RunOptions, RunSummary, run_experiment};
 pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,

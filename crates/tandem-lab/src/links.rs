@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tandem_netsim::link::{DirectionConfig, LinkConfig, Loss};
+use tandem_netsim::link::{Direction, DirectionConfig, LinkConfig, Loss};
 use tandem_netsim::presets::Preset;
 use tandem_netsim::{BitRate, Probability};
 
@@ -113,6 +113,14 @@ pub(crate) fn air_seconds(direction: &DirectionConfig, bytes: f64) -> f64 {
         // A rate fits an f64 exactly up to 2^53 bit/s.
         Some(rate) => bytes * 8.0 / rate.bits_per_second() as f64,
         None => 0.0,
+    }
+}
+
+/// One direction of a link.
+pub(crate) fn side(config: &LinkConfig, direction: Direction) -> &DirectionConfig {
+    match direction {
+        Direction::Up => &config.up,
+        Direction::Down => &config.down,
     }
 }
 

@@ -11,18 +11,20 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::arm::Arm;
+use crate::circumstances::run_info;
 use crate::console::{self, Console, human_duration};
+use crate::endpoints::Endpoints;
 use crate::error::LabError;
 use crate::experiment::{Effort, Experiment, Unit, trial_seconds};
 use crate::interrupt;
-use crate::ladder::Ladder;
 use crate::lane::{Lane, LaneSpec, Trial};
 use crate::lease::Lease;
 use crate::links;
 use crate::pki::{self, Chain, ChainSpec};
+use crate::report::RunInfo;
 use crate::row::Row;
-use crate::setting::Setting;
 use crate::summary;
+use crate::waterfalls::Gallery;
 
 /// A trial is given up when it takes this many times what arithmetic says, and [`TRIAL_MARGIN`] more: room for a connection
 /// that loses everything several times.
@@ -75,8 +77,8 @@ pub struct RunSummary {
     pub trials: usize,
 }
 
-/// Runs an experiment and writes NAME.jsonl (rows), NAME.md (table), NAME.setting.json (circumstances) and NAME.ladders.json
-/// (the first trials on the first link, packet by packet).
+/// Runs an experiment and writes NAME.jsonl (rows), NAME.md (table), NAME.run.json (circumstances) and `waterfall-*.json` (a trial
+/// of each arm on the first link, packet by packet).
 ///
 /// # Errors
 /// `Usage` for a file or a name that does not fit; `NotRoot`, `Kernel`, `ProgramMissing` where the lab cannot be built;
@@ -101,7 +103,7 @@ pub fn run_experiment(options: &RunOptions) -> Result<RunSummary, LabError> {
         .out
         .clone()
         .unwrap_or_else(|| Path::new("out/lab").join(&experiment.name));
-    let setting = Setting::now(&experiment, options.effort)?;
+    let info = run_info(&experiment)?;
     console.say(&format!(
         "{}: {} links x {} endpoints x {} arms x {} trials, about {}",
         experiment.name,
@@ -114,7 +116,7 @@ pub fn run_experiment(options: &RunOptions) -> Result<RunSummary, LabError> {
     let run = Run::begin(&experiment, options, &out, &console)?;
     let begun = Instant::now();
     let done = run.units();
-    let finished = run.finish(&setting);
+    let finished = run.finish(&info);
     done?;
     let (summary, rows) = finished?;
     console.say(&format!(
@@ -171,7 +173,6 @@ struct Run<'a> {
 struct Results {
     file: BufWriter<File>,
     rows: Vec<Row>,
-    ladders: Vec<Ladder>,
     /// What ended the run early.
     error: Option<LabError>,
 }
@@ -205,7 +206,6 @@ impl<'a> Run<'a> {
             results: Mutex::new(Results {
                 file: BufWriter::new(file),
                 rows: Vec::new(),
-                ladders: Vec::new(),
                 error: None,
             }),
             _lease: lease,
@@ -274,6 +274,7 @@ impl<'a> Run<'a> {
                     Err(panic) => std::panic::resume_unwind(panic),
                 })
         })?;
+        let mut gallery = Gallery::default();
         for round in 1..=self.experiment.trials {
             for arm in self.experiment.order(unit, round) {
                 interrupt::check()?;
@@ -286,10 +287,21 @@ impl<'a> Run<'a> {
                 progress.doing(&format!("{} ...", arm.name()));
                 let trial = lane.trial()?;
                 progress.step(&in_words(&trial.row));
-                self.keep(unit, trial, round)?;
+                gallery.add(&trial);
+                self.keep(trial)?;
             }
         }
         progress.finish();
+        if self.is_drawn(unit) {
+            gallery
+                .waterfall(
+                    &self.experiment.name,
+                    &unit.link.name,
+                    &unit.endpoints.name,
+                    &self.experiment.arms,
+                )
+                .write(self.out)?;
+        }
         lanes.into_iter().try_for_each(Lane::finish)
     }
 
@@ -324,17 +336,22 @@ impl<'a> Run<'a> {
         Lane::build(&spec, trial_limit(unit))
     }
 
-    /// Writes a row, and at first also what crossed the link.
-    fn keep(&self, unit: &Unit, trial: Trial, round: u32) -> Result<(), LabError> {
-        let line = serde_json::to_string(&trial.row).map_err(|error| LabError::Io {
-            what: "write a row".to_owned(),
-            source: error.into(),
-        })?;
-        let first_link = self.experiment.links.first();
-        let ladder = (round == 1 && first_link == Some(&unit.link))
-            .then(|| Ladder::of(&trial, &unit.config));
+    /// Whether a waterfall is made of this unit: of the named cases on the first link, where there are any.
+    fn is_drawn(&self, unit: &Unit) -> bool {
+        let is_case = |endpoints: &Endpoints| Endpoints::case(&endpoints.name).is_ok();
+        let any_case = self.experiment.endpoints.iter().any(is_case);
+        let chosen = if any_case {
+            is_case(&unit.endpoints)
+        } else {
+            self.experiment.endpoints.first() == Some(&unit.endpoints)
+        };
+        chosen && self.experiment.links.first() == Some(&unit.link)
+    }
+
+    /// Writes a row.
+    fn keep(&self, trial: Trial) -> Result<(), LabError> {
+        let line = json_line(&trial.row)?;
         let mut results = self.lock();
-        results.ladders.extend(ladder);
         results.rows.push(trial.row);
         writeln!(results.file, "{line}")
             .and_then(|()| results.file.flush())
@@ -342,21 +359,17 @@ impl<'a> Run<'a> {
     }
 
     /// Writes the table and what stands beside it. Also after an error: what was measured is worth having.
-    fn finish(&self, setting: &Setting) -> Result<(RunSummary, Vec<Row>), LabError> {
+    fn finish(&self, info: &RunInfo) -> Result<(RunSummary, Vec<Row>), LabError> {
         let mut results = self.lock();
-        let mut rows = std::mem::take(&mut results.rows);
-        sort_as_in(&mut rows, setting);
-        let name = &self.experiment.name;
-        let table = file(self.out, name, "md");
-        write(&table, &page(setting, &rows))?;
-        write_json(&file(self.out, name, "setting.json"), setting)?;
-        write_json(&file(self.out, name, "ladders.json"), &results.ladders)?;
+        let rows = std::mem::take(&mut results.rows);
+        let rows = write_results(self.out, self.experiment, info, rows)?;
         if !rows.is_empty() {
             console::result(&summary::markdown(&rows));
         }
+        let name = &self.experiment.name;
         let summary = RunSummary {
             rows: file(self.out, name, "jsonl"),
-            table,
+            table: file(self.out, name, "md"),
             trials: rows.len(),
         };
         Ok((summary, rows))
@@ -367,12 +380,20 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Rows in the order of the experiment's links and endpoints.
-pub(crate) fn sort_as_in(rows: &mut [Row], setting: &Setting) {
+/// Writes an experiment's rows, in the order of its links and endpoints, its circumstances and its table. The rows come back.
+pub(crate) fn write_results(
+    out: &Path,
+    experiment: &Experiment,
+    info: &RunInfo,
+    mut rows: Vec<Row>,
+) -> Result<Vec<Row>, LabError> {
     rows.sort_by_key(|row| {
         (
-            setting.links.iter().position(|link| link.name == row.link),
-            setting
+            experiment
+                .links
+                .iter()
+                .position(|link| link.name == row.link),
+            experiment
                 .endpoints
                 .iter()
                 .position(|pair| pair.name == row.endpoints),
@@ -380,29 +401,46 @@ pub(crate) fn sort_as_in(rows: &mut [Row], setting: &Setting) {
             row.trial,
         )
     });
+    let mut lines = String::new();
+    for row in &rows {
+        lines.push_str(&json_line(row)?);
+        lines.push('\n');
+    }
+    let path = file(out, &experiment.name, "jsonl");
+    write(&path, &lines)?;
+    info.write_beside(&path)?;
+    write(
+        &file(out, &experiment.name, "md"),
+        &page(experiment, info, &rows),
+    )?;
+    Ok(rows)
+}
+
+fn json_line(row: &Row) -> Result<String, LabError> {
+    serde_json::to_string(row).map_err(|error| LabError::Io {
+        what: "write a row".to_owned(),
+        source: error.into(),
+    })
 }
 
 /// The experiment's page in Markdown.
-fn page(setting: &Setting, rows: &[Row]) -> String {
-    let mut links = String::new();
-    for link in &setting.links {
-        links.push_str(&format!(
-            "- {}: {} ({})\n",
-            link.name, link.figures, link.source
-        ));
+fn page(experiment: &Experiment, info: &RunInfo, rows: &[Row]) -> String {
+    let mut text = format!(
+        "# {}\n\n{}\n\nMeasured {} UTC on {}.",
+        experiment.name, experiment.about, info.date, info.machine
+    );
+    for program in &info.programs {
+        text += &format!(" {} {}.", program.name, program.version);
     }
-    format!(
-        "# {}\n\n{}\n\nMeasured: {}. Seed {}, {} trials of each arm{}, interleaved in random order. Times are medians ± half the \
-         distance between the quartiles; bytes are the link's own count, medians; ratios are to `plain` of the same link and \
-         endpoints.\n\n{links}\n{}",
-        setting.experiment,
-        setting.about,
-        setting.in_words(),
-        setting.seed,
-        setting.trials,
-        if setting.quick { " (quick run)" } else { "" },
-        summary::markdown(rows)
-    )
+    text += &format!(
+        "\n\nSeed {}, {} trials of each arm, interleaved in random order. Times are medians ± half the distance between the quartiles; \
+         bytes are the link's own count, medians; ratios are to `plain` of the same link and endpoints.\n\n",
+        experiment.seed, experiment.trials
+    );
+    for link in &info.links {
+        text += &format!("- {}: {} ({})\n", link.name, link.description, link.source);
+    }
+    text + "\n" + &summary::markdown(rows)
 }
 
 /// One trial in a few words.
@@ -422,14 +460,6 @@ fn file(directory: &Path, name: &str, ending: &str) -> PathBuf {
     directory.join(format!("{name}.{ending}"))
 }
 
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), LabError> {
+fn write(path: &Path, text: &str) -> Result<(), LabError> {
     fs::write(path, text).map_err(LabError::io(format!("write {}", path.display())))
-}
-
-fn write_json<T: serde::Serialize>(path: &Path, value: &T) -> Result<(), LabError> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| LabError::Io {
-        what: format!("write {}", path.display()),
-        source: error.into(),
-    })?;
-    write(path, &(text + "\n"))
 }

@@ -194,14 +194,15 @@ pub fn down(options: &DownOptions) -> Result<(), LabError> {
     let mut first_error = Ok(());
     let mut removed = 0;
     for (name, held) in lease::existing()? {
-        match (held, options.scope) {
-            (true, DownScope::Leftovers) => {
-                console::result(&format!(
-                    "the lab {name} is running; --all takes it down, too"
-                ));
-                continue;
-            }
-            (true, DownScope::Everything) | (false, _) => {}
+        let spared = match options.scope {
+            DownScope::Leftovers => held,
+            DownScope::Everything => false,
+        };
+        if spared {
+            console::result(&format!(
+                "the lab {name} is running; --all takes it down, too"
+            ));
+            continue;
         }
         let result = take_down(&name);
         if result.is_ok() {

@@ -1,0 +1,440 @@
+//! The demonstration: one satellite link, a real server, a real client; without proxies, at first contact, and then.
+//!
+//! It shows each packet as it leaves the link, so that what is said in the end can be believed: nothing in its figures comes from
+//! the proxies. It fails loudly where an endpoint received other bytes than were sent.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tandem_netsim::link::{Direction, LinkConfig};
+
+use crate::arm::Arm;
+use crate::circumstances::run_info;
+use crate::console::{self, Console, Progress, human_duration};
+use crate::emulator::{Crossing, Emulator, Fate};
+use crate::endpoints::Endpoints;
+use crate::error::LabError;
+use crate::experiment::{Effort, Experiment, Unit, trial_seconds};
+use crate::interrupt;
+use crate::lane::{Lane, LaneSpec, Trial};
+use crate::lease::Lease;
+use crate::links::{self, LinkSpec};
+use crate::moment::Moment;
+use crate::pki;
+use crate::report::{self, ReportOptions};
+use crate::row::Row;
+use crate::runner;
+use crate::summary::grouped;
+use crate::waterfalls::Gallery;
+
+/// The link of the demonstration, and the one of the short demonstration.
+const LINK: &str = "iridium";
+const QUICK_LINK: &str = "inmarsat-64";
+
+/// How often the display looks at the link. A packet of 60 bytes takes 200 ms on the slowest preset.
+const LOOK: Duration = Duration::from_millis(40);
+
+/// What to show.
+#[derive(Debug, Clone)]
+pub struct DemoOptions {
+    /// The `tandem` binary for the daemons.
+    pub exe: PathBuf,
+    /// Where the page and the captures go; made where it is missing.
+    pub out: PathBuf,
+    /// `Quick`: each way once, on a faster link.
+    pub effort: Effort,
+    /// A preset instead of the default.
+    pub link: Option<String>,
+}
+
+/// Shows it.
+///
+/// # Errors
+/// `BytesDiffer`, `TrialsFailed`; what keeps a lab from being built; `Interrupted`.
+pub fn demo(options: &DemoOptions) -> Result<(), LabError> {
+    interrupt::watch()?;
+    let lease = Lease::any()?;
+    let stage = Stage::set(options, &lease)?;
+    stage.introduce();
+    let rows = stage.play()?;
+    stage.conclude(&rows)?;
+    runner::verdict(&rows, &options.out.join("demo.jsonl"))
+}
+
+struct Stage<'a> {
+    options: &'a DemoOptions,
+    unit: Unit,
+    experiment: Experiment,
+    chain: pki::Chain,
+    console: Console,
+}
+
+impl<'a> Stage<'a> {
+    fn set(options: &'a DemoOptions, lease: &Lease) -> Result<Self, LabError> {
+        let default = match options.effort {
+            Effort::Full => LINK,
+            Effort::Quick => QUICK_LINK,
+        };
+        let link = LinkSpec::preset(options.link.as_deref().unwrap_or(default));
+        let config = link.config()?;
+        let endpoints = Endpoints::curl();
+        fs::create_dir_all(&options.out)
+            .map_err(LabError::io(format!("make {}", options.out.display())))?;
+        let chain = pki::issue(&lease.directory(), "chain", &endpoints.chain_spec())?;
+        let experiment = Experiment {
+            name: "demo".to_owned(),
+            about: "The demonstration: one server, one client, without and with Tandem.".to_owned(),
+            seed: 1,
+            trials: match options.effort {
+                Effort::Full => 2,
+                Effort::Quick => 1,
+            },
+            links: vec![link.clone()],
+            endpoints: vec![endpoints.clone()],
+            arms: vec![Arm::Plain, Arm::PacketCold, Arm::Packet],
+            side_by_side: 2,
+        };
+        Ok(Self {
+            options,
+            unit: Unit {
+                link,
+                config,
+                endpoints,
+                seed: 1,
+            },
+            experiment,
+            chain,
+            console: Console::new(),
+        })
+    }
+
+    fn introduce(&self) {
+        let sizes: Vec<String> = self.chain.sizes.iter().map(usize::to_string).collect();
+        let each = |arm| trial_seconds(&self.unit.config, &self.unit.endpoints, arm);
+        let mut seconds = each(Arm::Plain) + each(Arm::PacketCold) + each(Arm::Packet);
+        if self.experiment.trials > 1 {
+            seconds += each(Arm::Plain);
+        }
+        console::result(&format!(
+            "Four hosts on this machine, in network namespaces of their own:\n\n    \
+             client ──── client-side proxy ════ {link} ════ server-side proxy ──── server\n\n    \
+             client  curl fetches {body} bytes over HTTPS (TLS 1.2)\n    \
+             link    {figures}\n    \
+             server  nginx, shows itself by three certificates of {sizes} bytes\n\n\
+             Programs and kernel are the real ones; only the link is emulated. It carries each packet bit by bit and counts it:\n\
+             every figure below is the link's, or the kernel's clock at the client. None is the proxies' own.\n\
+             This takes about {time}. Times are those of arrival at the far end, from the first SYN on.\n",
+            link = self.unit.link.name,
+            figures = links::describe(&self.unit.config),
+            body = crate::server::BODY.len(),
+            sizes = sizes.join(", "),
+            time = human_duration(Duration::from_secs_f64(seconds)),
+        ));
+    }
+
+    /// All trials; the rows, and on disk what else the page needs.
+    fn play(&self) -> Result<Vec<Row>, LabError> {
+        let mut plain = self.lane(Arm::Plain)?;
+        let mut proxied = self.lane(Arm::Packet)?;
+        let mut trials = Vec::new();
+        console::result("1. Plain: the gateways only route.\n");
+        trials.push(self.shown(&mut plain, Arm::Plain)?);
+        console::result(
+            "\n2. Through the proxies, first contact: both stores are empty. Nothing can be left out yet; the proxies remember\n   \
+             the certificates that pass.\n",
+        );
+        trials.push(self.shown(&mut proxied, Arm::PacketCold)?);
+        console::result(
+            "\n3. Through the proxies again. The client-side proxy says in the connection itself what it holds, the server-side\n   \
+             one leaves that out, and the client-side one puts the exact bytes back before the client sees them.\n",
+        );
+        trials.push(self.shown(&mut proxied, Arm::Packet)?);
+        if self.experiment.trials > 1 {
+            console::result(
+                "\n4. Plain and through the proxies once more, at the same time, each on a link of its own.\n",
+            );
+            let (one, other) = std::thread::scope(|scope| {
+                let other = scope.spawn(|| proxied.trial());
+                let one = plain.trial();
+                match other.join() {
+                    Ok(other) => (one, other),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            });
+            for trial in [one?, other?] {
+                console::result(&format!("   {}", in_short(&trial.row)));
+                trials.push(trial);
+            }
+        }
+        self.write(&trials)?;
+        proxied.finish()?;
+        Ok(trials.into_iter().map(|trial| trial.row).collect())
+    }
+
+    fn lane(&self, arm: Arm) -> Result<Lane, LabError> {
+        let spec = LaneSpec {
+            experiment: &self.experiment.name,
+            link_name: &self.unit.link.name,
+            link: self.unit.config.clone(),
+            arm,
+            endpoints: &self.unit.endpoints,
+            chain: &self.chain,
+            exe: &self.options.exe,
+            seed: self.unit.seed,
+            capture: Some(self.options.out.join(format!("demo-{}.pcapng", arm.name()))),
+        };
+        Lane::build(&spec, runner::trial_limit(&self.unit))
+    }
+
+    /// A trial that is shown packet by packet, under the name of `arm`.
+    fn shown(&self, lane: &mut Lane, arm: Arm) -> Result<Trial, LabError> {
+        let emulator = lane.emulator();
+        let done = AtomicBool::new(false);
+        let expected = trial_seconds(&self.unit.config, &self.unit.endpoints, arm);
+        let mut trial = std::thread::scope(|scope| {
+            let display = scope.spawn(|| {
+                let mut display = Display::new(&self.console, &self.unit.config, expected);
+                while !done.load(Ordering::Relaxed) {
+                    display.look(&emulator);
+                    std::thread::sleep(LOOK);
+                }
+                display
+            });
+            let trial = lane.trial();
+            done.store(true, Ordering::Relaxed);
+            let display = match display.join() {
+                Ok(display) => display,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            let trial = trial?;
+            display.finish(&trial.crossings);
+            Ok::<_, LabError>(trial)
+        })?;
+        trial.row.arm = arm;
+        trial.row.store = arm.store();
+        console::result(&format!("\n   {}", in_short(&trial.row)));
+        Ok(trial)
+    }
+
+    fn write(&self, trials: &[Trial]) -> Result<(), LabError> {
+        let rows: Vec<Row> = trials.iter().map(|trial| trial.row.clone()).collect();
+        let info = run_info(&self.experiment)?;
+        let mut gallery = Gallery::default();
+        trials.iter().for_each(|trial| gallery.add(trial));
+        gallery
+            .waterfall(
+                &self.experiment.name,
+                &self.unit.link.name,
+                &self.unit.endpoints.name,
+                &self.experiment.arms,
+            )
+            .write(&self.options.out)?;
+        runner::write_results(&self.options.out, &self.experiment, &info, rows).map(|_| ())
+    }
+
+    fn conclude(&self, rows: &[Row]) -> Result<(), LabError> {
+        console::result(&format!("\n{}", table(rows)));
+        let options = ReportOptions {
+            dir: self.options.out.clone(),
+            out: None,
+        };
+        let page = report::make(&options)?;
+        console::result(&format!(
+            "Why believe it? Bytes were counted by the link, which knows nothing of TLS or proxies. What each end sent and what the\n\
+             other received was captured in both hosts and compared byte by byte. curl verified the server's certificates and TLS\n\
+             its Finished, as always. What crossed the link lies in {captures}, to look at with Wireshark.\n\n\
+             Report with plots: {page}",
+            captures = Path::new(&self.options.out).join("demo-*.pcapng").display(),
+            page = page.display(),
+        ));
+        Ok(())
+    }
+}
+
+/// The packets of a trial, one line each once they have crossed, and what is on the link now.
+struct Display<'a> {
+    console: &'a Console,
+    link: &'a LinkConfig,
+    progress: Progress,
+    /// Whether each crossing of the log has been printed.
+    printed: Vec<bool>,
+    zero: Option<Moment>,
+}
+
+impl<'a> Display<'a> {
+    fn new(console: &'a Console, link: &'a LinkConfig, expected: f64) -> Self {
+        Self {
+            console,
+            link,
+            progress: console.spinner(expected),
+            printed: Vec::new(),
+            zero: None,
+        }
+    }
+
+    fn look(&mut self, emulator: &Arc<Emulator>) {
+        let crossings = emulator.log_from(0);
+        self.print_arrived(&crossings);
+        let waiting: Vec<String> = crossings
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !self.is_printed(*index))
+            .map(|(_, crossing)| self.under_way(crossing))
+            .collect();
+        self.progress.doing(&if waiting.is_empty() {
+            "the link is idle".to_owned()
+        } else {
+            format!("on the link: {}", waiting.join(" | "))
+        });
+    }
+
+    fn finish(mut self, crossings: &[Crossing]) {
+        self.print_arrived(crossings);
+        self.progress.finish();
+    }
+
+    /// Prints what has arrived since the last time, in the order of arrival.
+    fn print_arrived(&mut self, crossings: &[Crossing]) {
+        self.printed.resize(crossings.len(), false);
+        let mut arrived: Vec<usize> = (0..crossings.len())
+            .filter(|index| !self.printed[*index])
+            .filter(|index| {
+                crossings[*index].delivered.is_some() || crossings[*index].fate == Fate::Refused
+            })
+            .collect();
+        arrived.sort_by_key(|index| crossings[*index].delivered);
+        for index in arrived {
+            self.printed[index] = true;
+            self.print(&crossings[index]);
+        }
+    }
+
+    fn is_printed(&self, index: usize) -> bool {
+        self.printed.get(index).copied().unwrap_or(false)
+    }
+
+    fn under_way(&self, crossing: &Crossing) -> String {
+        let bytes = crossing.packet.len();
+        format!(
+            "{} {} bytes, {:.1} s of air time, {}",
+            arrow(crossing.direction),
+            grouped(bytes as u64),
+            links::air_seconds(links::side(self.link, crossing.direction), bytes as f64),
+            crossing.words
+        )
+    }
+
+    fn print(&mut self, crossing: &Crossing) {
+        let zero = *self.zero.get_or_insert(crossing.offered);
+        let arrived = match (crossing.delivered, crossing.fate) {
+            (Some(at), _) => format!("{:6.2} s", at.seconds_since(zero)),
+            (None, Fate::Taken) => "    lost".to_owned(),
+            (None, Fate::Refused) => " refused".to_owned(),
+        };
+        self.console.line(&format!(
+            "   {arrived}  {} {:>5} bytes  {}",
+            arrow(crossing.direction),
+            grouped(crossing.packet.len() as u64),
+            crossing.words
+        ));
+    }
+}
+
+/// The client is on the left.
+fn arrow(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Up => "──▶",
+        Direction::Down => "◀──",
+    }
+}
+
+/// A trial in one sentence.
+fn in_short(row: &Row) -> String {
+    let name = match row.arm {
+        Arm::Plain => "Plain",
+        Arm::PacketCold => "First contact",
+        Arm::Packet => "With Tandem",
+        Arm::PassThrough | Arm::PacketMcveety => row.arm.name(),
+    };
+    match (row.seconds_first_byte, &row.error) {
+        (Some(seconds), None) => format!(
+            "{name}: first byte after {seconds:.2} s; the link carried {} bytes of TLS handshake, {} IP bytes in {} packets.",
+            grouped(row.tls_bytes()),
+            grouped(row.link_bytes()),
+            row.link_packets_up + row.link_packets_down,
+        ),
+        (_, error) => format!(
+            "{name}: FAILED: {}",
+            error.as_deref().unwrap_or("no application data")
+        ),
+    }
+}
+
+/// The first trials of each arm side by side, warm ones with their share of plain.
+fn table(rows: &[Row]) -> String {
+    type Figure = (&'static str, fn(&Row) -> f64, usize);
+    const FIGURES: [Figure; 5] = [
+        (
+            "time to the first byte, s",
+            |row| row.seconds_first_byte.unwrap_or(f64::NAN),
+            2,
+        ),
+        (
+            "time of the handshake, s",
+            |row| row.seconds_handshake.unwrap_or(f64::NAN),
+            2,
+        ),
+        (
+            "TLS handshake bytes on the link",
+            |row| row.tls_bytes() as f64,
+            0,
+        ),
+        (
+            "IP bytes on the link, whole connection",
+            |row| row.link_bytes() as f64,
+            0,
+        ),
+        (
+            "packets on the link",
+            |row| (row.link_packets_up + row.link_packets_down) as f64,
+            0,
+        ),
+    ];
+    let of = |arm| rows.iter().find(|row| row.arm == arm);
+    let (Some(plain), Some(cold), Some(warm)) =
+        (of(Arm::Plain), of(Arm::PacketCold), of(Arm::Packet))
+    else {
+        return String::new();
+    };
+    let mut text = format!(
+        "{:40}{:>10}{:>16}{:>22}\n",
+        "", "plain", "first contact", "with Tandem"
+    );
+    for (name, figure, digits) in FIGURES {
+        let share = figure(warm) / figure(plain) * 100.0;
+        let last = format!("{:.digits$} = {share:.0} %", figure(warm));
+        text += &format!(
+            "{name:40}{:>10.digits$}{:>16.digits$}{last:>22}\n",
+            figure(plain),
+            figure(cold)
+        );
+    }
+    let same = |arm| {
+        let all = rows
+            .iter()
+            .filter(|row| row.arm == arm)
+            .all(|row| row.identical);
+        if all { "yes" } else { "NO" }
+    };
+    text += &format!(
+        "{:40}{:>10}{:>16}{:>22}\n",
+        "every byte arrived as it was sent",
+        same(Arm::Plain),
+        same(Arm::PacketCold),
+        same(Arm::Packet)
+    );
+    text
+}

@@ -1,0 +1,123 @@
+//! Trials as waterfalls: what the report draws packet by packet, and which trial of each arm it draws.
+
+use tandem_netsim::link::Direction;
+
+use crate::arm::Arm;
+use crate::emulator::Crossing;
+use crate::lane::Trial;
+use crate::report::{Waterfall, WaterfallArm, WaterfallPacket, Way};
+
+/// A waterfall ends this much after the first byte of application data, as a share of the time until then. What comes after is
+/// the connection's close.
+const AFTERWARDS: f64 = 0.05;
+
+/// The trials of one link and one pair of endpoints, as far as a waterfall needs them.
+#[derive(Debug, Default)]
+pub(crate) struct Gallery {
+    trials: Vec<WaterfallArm>,
+}
+
+impl Gallery {
+    /// Takes a trial in. One that failed is not worth a picture.
+    pub(crate) fn add(&mut self, trial: &Trial) {
+        if trial.row.ok && trial.row.seconds_first_byte.is_some() {
+            self.trials.push(picture(trial));
+        }
+    }
+
+    /// One trial of each arm: that in the middle by its time.
+    pub(crate) fn waterfall(
+        self,
+        experiment: &str,
+        link: &str,
+        endpoints: &str,
+        arms: &[Arm],
+    ) -> Waterfall {
+        let arms = arms
+            .iter()
+            .filter_map(|arm| {
+                let mut trials: Vec<&WaterfallArm> = self
+                    .trials
+                    .iter()
+                    .filter(|trial| trial.arm == *arm)
+                    .collect();
+                let seconds = |trial: &WaterfallArm| trial.first_byte_seconds.unwrap_or(0.0);
+                trials.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+                trials.get(trials.len() / 2).map(|trial| (*trial).clone())
+            })
+            .collect();
+        Waterfall {
+            experiment: experiment.to_owned(),
+            link: link.to_owned(),
+            endpoints: endpoints.to_owned(),
+            arms,
+        }
+    }
+}
+
+fn picture(trial: &Trial) -> WaterfallArm {
+    // The client's SYN comes to the link some microseconds after the client has sent it.
+    let zero = trial
+        .crossings
+        .first()
+        .map(|crossing| crossing.offered)
+        .unwrap_or_default();
+    let end = trial
+        .row
+        .seconds_first_byte
+        .map_or(f64::INFINITY, |seconds| seconds * (1.0 + AFTERWARDS));
+    WaterfallArm {
+        arm: trial.row.arm,
+        first_byte_seconds: trial.row.seconds_first_byte,
+        packets: trial
+            .crossings
+            .iter()
+            .map(|crossing| packet(crossing, zero))
+            .take_while(|packet| packet.at_seconds <= end)
+            .collect(),
+    }
+}
+
+fn packet(crossing: &Crossing, zero: crate::moment::Moment) -> WaterfallPacket {
+    WaterfallPacket {
+        at_seconds: crossing.offered.seconds_since(zero),
+        arrived_seconds: crossing.delivered.map(|at| at.seconds_since(zero)),
+        direction: match crossing.direction {
+            Direction::Up => Way::Up,
+            Direction::Down => Way::Down,
+        },
+        bytes: crossing.packet.len() as u64,
+        label: crossing.words.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(arm: Arm, seconds: f64) -> WaterfallArm {
+        WaterfallArm {
+            arm,
+            first_byte_seconds: Some(seconds),
+            packets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_trial_in_the_middle_is_drawn_and_arms_without_trials_are_left_out() {
+        let gallery = Gallery {
+            trials: vec![
+                trial(Arm::Plain, 9.0),
+                trial(Arm::Plain, 1.0),
+                trial(Arm::Plain, 3.0),
+            ],
+        };
+        let waterfall = gallery.waterfall("x", "iridium", "one", &[Arm::Plain, Arm::Packet]);
+        let drawn: Vec<Option<f64>> = waterfall
+            .arms
+            .iter()
+            .map(|arm| arm.first_byte_seconds)
+            .collect();
+        assert_eq!(drawn, [Some(3.0)]);
+    }
+}
