@@ -449,10 +449,7 @@ mod tests {
             (Outcome::Missed, Some(3.5))
         );
         assert_eq!(beyond.verdict(), "missed by 3.5\u{a0}points");
-        let just = result(
-            pair("iridium", "three", 100.0, 50.01),
-            "time-iridium-three",
-        );
+        let just = result(pair("iridium", "three", 100.0, 50.01), "time-iridium-three");
         assert_eq!(just.verdict(), "missed by less than 0.1\u{a0}points");
     }
 
@@ -469,10 +466,7 @@ mod tests {
         }
         let result = result(rows, "tls-bytes-three");
         assert_eq!(result.outcome, Outcome::Missed);
-        assert_eq!(
-            result.in_words(result.measured.unwrap()),
-            "33.3\u{a0}%"
-        );
+        assert_eq!(result.in_words(result.measured.unwrap()), "33.3\u{a0}%");
         assert_eq!(result.note, "three, tcdl-10, the worst of 2");
     }
 
@@ -521,9 +515,6 @@ mod tests {
         rows.truncate(23);
         let result = result(rows, "time-iridium-one");
         assert_eq!(result.trials, Some(3));
-        assert_eq!(
-            result.note,
-            "one, iridium; 3\u{a0}trials, 20 are asked for"
-        );
+        assert_eq!(result.note, "one, iridium; 3\u{a0}trials, 20 are asked for");
     }
 }

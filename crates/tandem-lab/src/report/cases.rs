@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::input::Run;
-use super::stats::Spread;
-use crate::arm::{Arm, StoreState};
+use crate::arm::Arm;
 use crate::row::Row;
+use crate::stats::Spread;
 
 /// What an arm's trials are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,15 +202,6 @@ fn value(row: &Row, measure: Measure) -> Option<f64> {
             .map(|floor| handshake / floor),
         Measure::Cpu => of_proxies(row.proxy_cpu_us),
         Measure::Memory => of_proxies(row.proxy_memory_kib),
-    }
-}
-
-/// Whether an arm's proxies held the chain before the trial. Of plain and of the queue alone there is nothing to say.
-pub(crate) fn store_in_words(arm: Arm) -> Option<&'static str> {
-    match arm.store() {
-        StoreState::None => None,
-        StoreState::Cold => Some("cold"),
-        StoreState::Warm => Some("warm"),
     }
 }
 

@@ -129,9 +129,11 @@ mod tests {
     fn what_is_written_beside_rows_reads_back() {
         let directory = tempfile::tempdir().unwrap();
         let rows = directory.path().join("handshake.jsonl");
-        let info = RunInfo::here()
-            .with_program("nginx", "1.26")
-            .with_link("iridium", "2.4 kbit/s", "table 4.1");
+        let info = RunInfo::here().with_program("nginx", "1.26").with_link(
+            "iridium",
+            "2.4 kbit/s",
+            "table 4.1",
+        );
         let path = info.write_beside(&rows).unwrap();
         assert_eq!(path, directory.path().join("handshake.run.json"));
         let read: RunInfo = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();

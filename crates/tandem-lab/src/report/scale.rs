@@ -3,6 +3,9 @@
 /// Above this ratio of the largest to the smallest figure a linear scale hides the small ones.
 const DECADES_FROM: f64 = 20.0;
 
+/// Decades that each get a tick; of more, only some do.
+const MOST_DECADES: i32 = 8;
+
 /// Steps of linear ticks within a decade.
 const STEPS: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
 
@@ -33,10 +36,24 @@ impl Scale {
         }
     }
 
+    /// From 0 to exactly `largest`.
+    pub(crate) fn exact(largest: f64, pixels: (f64, f64)) -> Self {
+        Self {
+            kind: Kind::Linear,
+            from: 0.0,
+            to: largest.max(f64::MIN_POSITIVE),
+            pixels,
+        }
+    }
+
     /// Whole decades around figures that are above zero.
     pub(crate) fn logarithmic(smallest: f64, largest: f64, pixels: (f64, f64)) -> Self {
         let from = smallest.max(f64::MIN_POSITIVE).log10().floor();
-        let to = largest.max(f64::MIN_POSITIVE).log10().ceil().max(from + 1.0);
+        let to = largest
+            .max(f64::MIN_POSITIVE)
+            .log10()
+            .ceil()
+            .max(from + 1.0);
         Self {
             kind: Kind::Logarithmic,
             from: 10f64.powf(from),
@@ -70,7 +87,8 @@ impl Scale {
         let share = match self.kind {
             Kind::Linear => (figure - self.from) / (self.to - self.from),
             Kind::Logarithmic => {
-                (figure.max(self.from) / self.from).log10() / (self.to / self.from).log10()
+                (figure.max(self.from).log10() - self.from.log10())
+                    / (self.to.log10() - self.from.log10())
             }
         };
         self.pixels.0 + (self.pixels.1 - self.pixels.0) * share.clamp(0.0, 1.0)
@@ -88,7 +106,11 @@ impl Scale {
             Kind::Logarithmic => {
                 let first = self.from.log10().round() as i32;
                 let last = self.to.log10().round() as i32;
-                (first..=last).map(|power| 10f64.powi(power)).collect()
+                let every = (last - first) / MOST_DECADES + 1;
+                (first..=last)
+                    .filter(|power| (power - first) % every == 0)
+                    .map(|power| 10f64.powi(power))
+                    .collect()
             }
         }
     }
@@ -140,13 +162,16 @@ mod tests {
         assert!((scale.at(0.1) - 100.0).abs() < 1e-9);
         assert_eq!(scale.at(0.0), 0.0);
         assert!(!Scale::fitting(&[1.0, 9.0, 0.0], 5, (0.0, 1.0)).is_logarithmic());
+        let widest = Scale::fitting(&[1e-300, 1e300], 5, (0.0, 100.0));
+        assert!(widest.ticks(5).len() < 10);
+        assert!((widest.at(1.0) - 50.0).abs() < 1e-9);
     }
 
     #[test]
     fn nothing_to_show_is_a_scale_all_the_same() {
         let scale = Scale::fitting(&[], 5, (0.0, 100.0));
-        assert_eq!(scale.ticks(5), [0.0, 1.0]);
-        assert!(scale.at(f64::NAN).is_nan() || scale.at(0.0) == 0.0);
+        assert_eq!(scale.ticks(1), [0.0, 1.0]);
+        assert_eq!(scale.at(0.0), 0.0);
         assert_eq!(Scale::linear(0.0, 5, (0.0, 1.0)).at(0.0), 0.0);
     }
 

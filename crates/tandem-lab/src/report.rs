@@ -1,0 +1,131 @@
+//! `tandem lab report`: one page, its plots, its tables and the verdict on each bar, out of rows that runs left behind.
+//!
+//! ```text
+//!   *.jsonl -- input --> rows -- cases --> medians, ratios --+--> bars ----> bars.json
+//!   *.run.json                                               +--> plots ---> plots/*.svg
+//!   waterfall-*.json ----------------------------------------+--> page ----> report.html
+//!                                                            +--> tables --> tables.md
+//! ```
+//!
+//! It measures nothing and leaves nothing out in silence: what failed, what is missing and what is not known is said on the page.
+//! The same files always make the same page.
+
+mod bars;
+mod cases;
+mod caveats;
+mod figures;
+mod headline;
+mod input;
+mod number;
+mod page;
+mod palette;
+mod plots;
+mod run_info;
+mod scale;
+mod svg;
+#[cfg(test)]
+mod synthetic;
+mod tables;
+mod thesis;
+mod waterfall;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+pub use bars::{BarResult, Outcome, Unit};
+pub use run_info::{LinkInfo, Program, RunInfo};
+pub use waterfall::{Waterfall, WaterfallArm, WaterfallPacket, Way};
+
+use crate::error::LabError;
+use figures::Figures;
+use headline::Headline;
+
+/// Where results lie, and where the report is to go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReportOptions {
+    /// Where runs wrote their rows; searched one level deep.
+    pub dir: PathBuf,
+    /// Where to write. Default: `dir`. Made if it is not there.
+    pub out: Option<PathBuf>,
+}
+
+/// Makes a report and prints its essence. Returns where the page is.
+///
+/// # Errors
+/// `NoResults`, `DamagedResults`, `Io`.
+pub fn report(options: &ReportOptions) -> Result<PathBuf, LabError> {
+    let made = Made::by(options)?;
+    made.print()?;
+    Ok(made.page)
+}
+
+/// The same without a word.
+pub(crate) fn make(options: &ReportOptions) -> Result<PathBuf, LabError> {
+    Made::by(options).map(|made| made.page)
+}
+
+/// A report that is on disk.
+struct Made {
+    page: PathBuf,
+    headline: Headline,
+    bars: Vec<BarResult>,
+}
+
+impl Made {
+    fn by(options: &ReportOptions) -> Result<Self, LabError> {
+        let out = options.out.as_deref().unwrap_or(&options.dir);
+        let input = input::read(&options.dir)?;
+        let cases = cases::cases(&input.runs);
+        let bars = bars::check(&cases);
+        let figures = Figures::of(&input, &cases);
+        let plots = out.join("plots");
+        fs::create_dir_all(&plots).map_err(LabError::io(format!("make {}", plots.display())))?;
+        for figure in figures.all() {
+            write(&plots.join(format!("{}.svg", figure.name)), &figure.svg)?;
+        }
+        let mut json = serde_json::to_string_pretty(&bars)
+            .map_err(|error| LabError::io("write bars.json")(error.into()))?;
+        json.push('\n');
+        write(&out.join("bars.json"), &json)?;
+        let tables = tables::tables(&input.runs, &cases, &bars);
+        write(&out.join("tables.md"), &tables)?;
+        let page = out.join("report.html");
+        write(&page, &page::page(&input.runs, &cases, &bars, &figures))?;
+        Ok(Self {
+            page,
+            headline: Headline::of(&cases),
+            bars,
+        })
+    }
+
+    fn print(&self) -> Result<(), LabError> {
+        let mut text = format!("{}\n\n", self.headline.sentence);
+        for bar in self.bars.iter().filter(|bar| bar.unit != Unit::Elsewhere) {
+            let measured = bar
+                .measured
+                .map_or_else(|| number::ABSENT.to_owned(), |figure| bar.in_words(figure));
+            text.push_str(&format!(
+                "  {:<32}  {:<26}  {measured:>9}  {}\n",
+                bar.what,
+                bar.case,
+                bar.verdict()
+            ));
+        }
+        text.push_str(&format!("\n{}\n", self.page.display()));
+        // On a terminal a no-break space may not look like a space.
+        let text = text.replace(number::SPACE, " ");
+        match io::stdout().lock().write_all(text.as_bytes()) {
+            // A reader that went away wanted no more.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.map_err(LabError::io("write to standard output")),
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), LabError> {
+    fs::write(path, text).map_err(LabError::io(format!("write {}", path.display())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Which drawings a page has, given what the rows hold.
+
+use super::cases::Case;
+use super::input::Input;
+use super::plots::{self, Figure};
+
+/// All drawings, in the page's order.
+#[derive(Debug, Clone)]
+pub(crate) struct Figures {
+    /// All cases at a glance.
+    pub(crate) overview: Option<Figure>,
+    /// McVeety's, with ours beside.
+    pub(crate) thesis: [Figure; 3],
+    /// Bytes against certificate size; belongs to figure 4-6.
+    pub(crate) sizes: Option<Figure>,
+    /// Where the directory holds what to draw.
+    pub(crate) waterfalls: Vec<Figure>,
+}
+
+impl Figures {
+    /// Draws them.
+    pub(crate) fn of(input: &Input, cases: &[Case]) -> Self {
+        Self {
+            overview: plots::overview(cases),
+            thesis: [
+                plots::high_latency(cases),
+                plots::low_latency(cases),
+                plots::bandwidth(cases),
+            ],
+            sizes: plots::sizes(cases),
+            waterfalls: input
+                .waterfalls
+                .iter()
+                .filter_map(plots::waterfall)
+                .collect(),
+        }
+    }
+
+    /// Each of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Figure> {
+        self.overview
+            .iter()
+            .chain(&self.thesis)
+            .chain(&self.sizes)
+            .chain(&self.waterfalls)
+    }
+}

@@ -1,0 +1,128 @@
+//! The one sentence that stands on top: what packet mode does on the slowest link.
+
+use super::cases::{Case, Measure};
+use super::number::{self, SPACE};
+use crate::arm::Arm;
+
+/// Which endpoints to speak of, where the slowest link has several.
+const PREFERRED: [&str; 3] = ["three", "one", "curl"];
+
+/// A sentence with figures, and one that says what they are of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Headline {
+    /// The sentence.
+    pub(crate) sentence: String,
+    /// Endpoints, trials, spread.
+    pub(crate) details: String,
+}
+
+impl Headline {
+    /// Of the case with the slowest plain arm; says so where there is nothing to compare.
+    pub(crate) fn of(cases: &[Case]) -> Self {
+        let compared = || {
+            cases
+                .iter()
+                .filter(|case| case.ratio(Arm::Packet, Measure::FirstByte).is_some())
+        };
+        let slowest = compared().max_by(|a, b| {
+            let seconds = |case: &Case| case.plain_seconds().unwrap_or_default();
+            seconds(a).total_cmp(&seconds(b))
+        });
+        let Some(slowest) = slowest else {
+            return Self {
+                sentence: "Packet mode and plain are not side by side in these results.".to_owned(),
+                details: "A comparison needs sound trials of both arms in one run.".to_owned(),
+            };
+        };
+        let chosen = compared()
+            .filter(|case| case.link == slowest.link && case.run == slowest.run)
+            .min_by_key(|case| {
+                PREFERRED
+                    .iter()
+                    .position(|name| *name == case.endpoints)
+                    .unwrap_or(PREFERRED.len())
+            })
+            .filter(|case| PREFERRED.contains(&case.endpoints.as_str()))
+            .unwrap_or(slowest);
+        Self::about(chosen).unwrap_or_else(|| Self {
+            sentence: format!("On {} nothing was measured.", chosen.link),
+            details: String::new(),
+        })
+    }
+
+    fn about(case: &Case) -> Option<Self> {
+        let plain = case.spread(Arm::Plain, Measure::FirstByte)?;
+        let packet = case.spread(Arm::Packet, Measure::FirstByte)?;
+        let time = case.ratio(Arm::Packet, Measure::FirstByte)?;
+        let bytes = case.ratio(Arm::Packet, Measure::TlsBytes)?;
+        let range = |lower: f64, upper: f64| {
+            format!("{} to {}", number::seconds(lower), number::seconds(upper))
+        };
+        let chain = match case.certificates.len() {
+            1 => "one certificate".to_owned(),
+            count => format!("a chain of {count} certificates"),
+        };
+        Some(Self {
+            sentence: format!(
+                "On {}, a warm pair of proxies brings the first byte after {}{SPACE}s instead of {}{SPACE}s ({}), with {} of the TLS \
+                 bytes on the link.",
+                case.link,
+                number::seconds(packet.median),
+                number::seconds(plain.median),
+                number::percent(time),
+                number::percent(bytes),
+            ),
+            details: format!(
+                "Endpoints {}: {chain} of {}{SPACE}bytes, {}, TLS {}. Medians of {} and {}; quartiles {}{SPACE}s against {}{SPACE}s.",
+                case.endpoints,
+                number::count(case.certificate_bytes() as f64),
+                case.key,
+                case.version,
+                number::plural(packet.count, "trial"),
+                number::plural(plain.count, "trial"),
+                range(packet.low, packet.high),
+                range(plain.low, plain.high),
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cases::cases;
+    use super::super::input::Run;
+    use super::super::synthetic;
+    use super::*;
+    use crate::row::Row;
+
+    fn headline(rows: Vec<Row>) -> Headline {
+        Headline::of(&cases(&[Run {
+            name: "rows.jsonl".to_owned(),
+            rows,
+            info: None,
+        }]))
+    }
+
+    #[test]
+    fn it_speaks_of_three_on_the_slowest_link() {
+        let headline = headline(synthetic::rows());
+        assert!(
+            headline.sentence.starts_with("On iridium, a warm pair"),
+            "{}",
+            headline.sentence
+        );
+        assert!(
+            headline
+                .details
+                .starts_with("Endpoints three: a chain of 3 certificates of 2,726"),
+            "{}",
+            headline.details
+        );
+    }
+
+    #[test]
+    fn without_anything_to_compare_it_says_so() {
+        let alone = synthetic::arm_rows("iridium", "one", Arm::Plain, &[1.0]);
+        assert!(headline(alone).sentence.contains("not side by side"));
+    }
+}

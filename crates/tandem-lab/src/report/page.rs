@@ -1,0 +1,315 @@
+//! `report.html`: one page that needs nothing but itself. No script, no font, no image from elsewhere.
+//!
+//! Everything that comes from rows goes through [`escaped`]; drawings escape for themselves.
+
+use std::fmt::Write as _;
+
+use super::bars::{BarResult, Outcome};
+use super::cases::{ArmFigures, Case, Measure};
+use super::headline::Headline;
+use super::input::Run;
+use super::number::{self, ABSENT};
+use super::palette::look;
+use super::plots::{self, Figure};
+use super::svg::escaped;
+use super::{caveats, figures::Figures};
+
+const STYLE: &str = include_str!("page.css");
+
+/// Columns of the table of everything.
+const COLUMNS: usize = 14;
+
+/// The document.
+pub(crate) fn page(runs: &[Run], cases: &[Case], bars: &[BarResult], figures: &Figures) -> String {
+    let mut page = Page {
+        html: String::new(),
+    };
+    let headline = Headline::of(cases);
+    page.raw(&format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, \
+         initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>Tandem: results of the lab</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
+    ));
+    page.header(runs, cases, &headline);
+    page.bars(bars);
+    if let Some(overview) = &figures.overview {
+        page.heading(&overview.title);
+        page.figure(overview);
+    }
+    page.thesis(figures);
+    for waterfall in &figures.waterfalls {
+        page.heading(&waterfall.title);
+        page.figure(waterfall);
+    }
+    page.table(cases);
+    page.list(
+        "How it is measured",
+        "ol",
+        &caveats::METHOD.map(str::to_owned),
+    );
+    page.list("Limits", "ul", &caveats::limits(runs, cases));
+    page.failures(cases);
+    page.raw(
+        "<footer>The figures are also in tables.md, the bars in bars.json, the drawings in plots/.</footer>\n</body>\n</html>",
+    );
+    page.html
+}
+
+struct Page {
+    html: String,
+}
+
+impl Page {
+    fn raw(&mut self, html: &str) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.html, "{html}");
+    }
+
+    fn heading(&mut self, words: &str) {
+        self.raw(&format!("<h2>{}</h2>", escaped(words)));
+    }
+
+    fn figure(&mut self, figure: &Figure) {
+        self.raw(&format!(
+            "<figure>\n{}<figcaption>{}</figcaption>\n</figure>",
+            figure.svg,
+            escaped(&figure.caption)
+        ));
+    }
+
+    fn header(&mut self, runs: &[Run], cases: &[Case], headline: &Headline) {
+        self.raw(&format!(
+            "<header>\n<p class=\"name\">Tandem, results of the lab</p>\n<h1>{}</h1>\n<p>{}</p>",
+            escaped(&headline.sentence),
+            escaped(&headline.details)
+        ));
+        self.raw("<dl>");
+        for run in runs {
+            let words = match &run.info {
+                Some(info) => {
+                    let mut words = format!("{} UTC, {}", info.date, info.machine);
+                    for program in &info.programs {
+                        words.push_str(&format!(", {} {}", program.name, program.version));
+                    }
+                    words
+                }
+                None => "date and machine not recorded".to_owned(),
+            };
+            self.raw(&format!(
+                "<dt>{}</dt><dd>{}, {}</dd>",
+                escaped(&run.name),
+                number::plural(run.rows.len(), "trial"),
+                escaped(&words)
+            ));
+        }
+        let mut named: Vec<&str> = Vec::new();
+        for link in runs
+            .iter()
+            .filter_map(|run| run.info.as_ref())
+            .flat_map(|info| &info.links)
+        {
+            if !named.contains(&link.name.as_str()) {
+                named.push(&link.name);
+                self.raw(&format!(
+                    "<dt>{}</dt><dd>{} <span class=\"faint\">({})</span></dd>",
+                    escaped(&link.name),
+                    escaped(&link.description),
+                    escaped(&link.source)
+                ));
+            }
+        }
+        self.raw("</dl>\n</header>");
+        let (trials, failed, differing) = caveats::totals(cases);
+        let trials = number::plural(trials, "trial");
+        if failed == 0 && differing == 0 {
+            self.raw(&format!(
+                "<p class=\"good\">All {trials} succeeded, and every byte arrived as it was sent.</p>"
+            ));
+        } else {
+            self.raw(&format!(
+                "<p class=\"alert\"><b>Of {trials}, {failed} failed and {differing} delivered other bytes than were sent or could not \
+                 be compared.</b> They are in no median; they are listed at the end.</p>"
+            ));
+        }
+    }
+
+    fn bars(&mut self, bars: &[BarResult]) {
+        self.heading("Figures to reach in packet mode");
+        let count = |outcome| bars.iter().filter(|bar| bar.outcome == outcome).count();
+        self.raw(&format!(
+            "<p>{} reached, {} missed, {} not measured here. The worst link or run counts. Solid line: the bar; dashed: the aim.</p>",
+            count(Outcome::Reached),
+            count(Outcome::Missed),
+            count(Outcome::NotMeasured)
+        ));
+        self.raw(
+            "<div class=\"scroll\"><table>\n<thead><tr><th>What</th><th>Case</th><th></th><th class=\"n\">Measured</th><th class=\"n\">Bar</th>\
+             <th class=\"n\">Aim</th><th class=\"n\">Thesis</th><th>Verdict</th></tr></thead>\n<tbody>",
+        );
+        for bar in bars {
+            let figure = |figure: Option<f64>| {
+                figure.map_or_else(|| ABSENT.to_owned(), |figure| bar.in_words(figure))
+            };
+            let class = match bar.outcome {
+                Outcome::Reached => "reached",
+                Outcome::Missed => "missed",
+                Outcome::NotMeasured => "unknown",
+            };
+            let most = bar.bar.map_or_else(
+                || ABSENT.to_owned(),
+                |most| format!("≤ {}", bar.in_words(most)),
+            );
+            self.raw(&format!(
+                "<tr><td>{}</td><td>{}<small>{}</small></td><td class=\"bullet\">{}</td><td class=\"n\">{}</td><td class=\"n\">{most}</td>\
+                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"verdict\"><span class=\"{class}\">{}</span></td></tr>",
+                escaped(bar.what),
+                escaped(bar.case),
+                escaped(&bar.note),
+                plots::bullet(bar).unwrap_or_default(),
+                figure(bar.measured),
+                figure(bar.aim),
+                escaped(bar.thesis.unwrap_or(ABSENT)),
+                escaped(&bar.verdict()),
+            ));
+        }
+        self.raw("</tbody></table></div>");
+    }
+
+    fn thesis(&mut self, figures: &Figures) {
+        self.heading("Beside McVeety’s thesis of 2009");
+        self.raw(
+            "<p>Hatched: the thesis's own figures (appendix A.4, section 4.4), of one certificate of 926 bytes over TLS 1.0, averages of 20 \
+             handshakes over the links of its table 4.1. Solid: ours over links with the same figures. The thesis does not say whether \
+             its latency is one-way or round trip; ours is one-way.</p>\n<div class=\"pair\">",
+        );
+        for figure in figures.thesis.iter().chain(figures.sizes.as_ref()) {
+            self.raw(&format!(
+                "<div>\n<figure><h3>{}</h3>",
+                escaped(&figure.title)
+            ));
+            self.raw(&figure.svg);
+            self.raw(&format!(
+                "<figcaption>{}</figcaption></figure>\n</div>",
+                escaped(&figure.caption)
+            ));
+        }
+        self.raw("</div>");
+    }
+
+    fn table(&mut self, cases: &[Case]) {
+        self.heading("All figures");
+        self.raw(
+            "<p>Medians; quartiles below them in small where they differ. Bytes and packets both ways. “%” is of plain in the same run.</p>\n\
+             <div class=\"scroll\"><table>\n<thead>\n<tr class=\"spans\"><th></th><th class=\"n\" colspan=\"3\">seconds</th><th class=\"n\" \
+             colspan=\"2\">TLS</th><th class=\"n\" colspan=\"3\">link, IP</th><th class=\"n\" colspan=\"2\">over floor</th><th class=\"n\" \
+             colspan=\"2\">both proxies</th><th></th></tr>\n<tr><th>Arm</th><th class=\"n\">first byte</th><th class=\"n\">%</th><th \
+             class=\"n\">handshake</th><th class=\"n\">bytes</th><th class=\"n\">%</th><th class=\"n\">bytes</th><th class=\"n\">%</th><th \
+             class=\"n\">packets</th><th class=\"n\">bytes</th><th class=\"n\">×</th><th class=\"n\">CPU, µs</th><th class=\"n\">peak, \
+             KiB</th><th class=\"n\">trials</th></tr>\n</thead>\n<tbody>",
+        );
+        let several = cases
+            .iter()
+            .any(|case| (&case.run, &case.experiment) != (&cases[0].run, &cases[0].experiment));
+        for case in cases {
+            let mut origin = String::new();
+            if several {
+                origin = format!(" · {} ({})", case.experiment, case.run);
+            }
+            self.raw(&format!(
+                "<tr><th class=\"case\" colspan=\"{COLUMNS}\">{}, {} <span>TLS {}, {}, chain of {}, {} bytes{}</span></th></tr>",
+                escaped(&case.link),
+                escaped(&case.endpoints),
+                escaped(&case.version),
+                escaped(&case.key),
+                case.certificates.len(),
+                number::count(case.certificate_bytes() as f64),
+                escaped(&origin)
+            ));
+            for arm in &case.arms {
+                self.arm(case, arm);
+            }
+        }
+        self.raw("</tbody></table></div>");
+    }
+
+    fn arm(&mut self, case: &Case, arm: &ArmFigures) {
+        let look = look(arm.arm);
+        let mut row = format!(
+            "<tr><td><span class=\"swatch\" style=\"background:{}\"></span>{}</td>",
+            look.colour,
+            escaped(look.label)
+        );
+        let share = |measure| {
+            case.ratio(arm.arm, measure).map_or_else(
+                || ABSENT.to_owned(),
+                |ratio| format!("{:.0}", ratio * 100.0),
+            )
+        };
+        for text in [
+            with_quartiles(arm, Measure::FirstByte, number::seconds),
+            share(Measure::FirstByte),
+            with_quartiles(arm, Measure::Handshake, number::seconds),
+            with_quartiles(arm, Measure::TlsBytes, number::count),
+            share(Measure::TlsBytes),
+            with_quartiles(arm, Measure::LinkBytes, number::count),
+            share(Measure::LinkBytes),
+            with_quartiles(arm, Measure::Packets, number::count),
+            median(arm, Measure::OverFloor, number::count),
+            median(arm, Measure::FloorRatio, |ratio| format!("{ratio:.2}")),
+            with_quartiles(arm, Measure::Cpu, number::count),
+            median(arm, Measure::Memory, number::count),
+            trials(arm),
+        ] {
+            row.push_str(&format!("<td class=\"n\">{text}</td>"));
+        }
+        row.push_str("</tr>");
+        self.raw(&row);
+    }
+
+    fn list(&mut self, heading: &str, element: &str, items: &[String]) {
+        self.heading(heading);
+        self.raw(&format!("<{element}>"));
+        for item in items {
+            self.raw(&format!("<li>{}</li>", escaped(item)));
+        }
+        self.raw(&format!("</{element}>"));
+    }
+
+    fn failures(&mut self, cases: &[Case]) {
+        let failures = caveats::failures(cases);
+        if failures.is_empty() {
+            self.heading("Failures");
+            self.raw("<p>None.</p>");
+        } else {
+            self.list("Failures", "ul", &failures);
+        }
+    }
+}
+
+fn with_quartiles(arm: &ArmFigures, measure: Measure, write: fn(f64) -> String) -> String {
+    let Some(spread) = arm.spread(measure) else {
+        return ABSENT.to_owned();
+    };
+    let (lower, upper) = (write(spread.low), write(spread.high));
+    let median = write(spread.median);
+    if lower == upper {
+        median
+    } else {
+        format!("{median}<small>{lower}–{upper}</small>")
+    }
+}
+
+fn median(arm: &ArmFigures, measure: Measure, write: fn(f64) -> String) -> String {
+    arm.spread(measure)
+        .map_or_else(|| ABSENT.to_owned(), |spread| write(spread.median))
+}
+
+fn trials(arm: &ArmFigures) -> String {
+    let mut text = arm.trials.to_string();
+    for (count, what) in [(arm.failed, "failed"), (arm.differing, "differing")] {
+        if count > 0 {
+            text.push_str(&format!("<small class=\"bad\">{count} {what}</small>"));
+        }
+    }
+    text
+}

@@ -1,0 +1,33 @@
+//! The page's drawings. Each is a file of its own beside the page and stands in the page, too.
+
+mod bullet;
+mod groups;
+mod legend;
+mod overview;
+mod sizes;
+mod thesis;
+mod waterfall;
+
+pub(crate) use bullet::bullet;
+pub(crate) use overview::overview;
+pub(crate) use sizes::sizes;
+pub(crate) use thesis::{bandwidth, high_latency, low_latency};
+pub(crate) use waterfall::waterfall;
+
+/// A drawing with its words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Figure {
+    /// Of letters, digits and hyphens: the file's name without `.svg`.
+    pub(crate) name: String,
+    /// What it shows, in a few words.
+    pub(crate) title: String,
+    /// How to read it, and what to beware of.
+    pub(crate) caption: String,
+    /// A whole SVG document.
+    pub(crate) svg: String,
+}
+
+/// Width of a drawing that fills the page, pixels.
+pub(crate) const FULL: f64 = 960.0;
+/// Width of one of two side by side.
+pub(crate) const HALF: f64 = 470.0;

@@ -1,0 +1,38 @@
+//! A bar of the figures to reach, in a line: what is allowed, what was measured, and marks where bar and aim lie.
+
+use super::super::bars::{BarResult, Outcome};
+use super::super::palette::look;
+use super::super::scale::Scale;
+use super::super::svg::{FAINT, INK, Svg};
+use crate::arm::Arm;
+
+const WIDTH: f64 = 190.0;
+const HEIGHT: f64 = 18.0;
+/// What is allowed.
+const ALLOWED: &str = "#e8eef3";
+
+/// The drawing; `None` where nothing was measured.
+pub(crate) fn bullet(result: &BarResult) -> Option<String> {
+    let (measured, bar) = (result.measured?, result.bar?);
+    let largest = measured.max(bar) * 1.15;
+    let scale = Scale::exact(largest, (1.0, WIDTH - 1.0));
+    let middle = HEIGHT / 2.0;
+    let mut svg = Svg::new(&format!("bar-{}", result.id), WIDTH, HEIGHT);
+    svg.rectangle((1.0, 2.0), (scale.at(bar) - 1.0, HEIGHT - 4.0), ALLOWED);
+    let colour = look(Arm::Packet).colour;
+    let size = (scale.at(measured) - 1.0, 6.0);
+    match result.outcome {
+        Outcome::Reached | Outcome::NotMeasured => {
+            svg.rectangle((1.0, middle - 3.0), size, colour);
+        }
+        // Hatched, so that it shows without colour, too.
+        Outcome::Missed => svg.hatched((1.0, middle - 3.0), size, colour),
+    }
+    if let Some(aim) = result.aim {
+        let x = scale.at(aim);
+        svg.dashed((x, 1.0), (x, HEIGHT - 1.0), FAINT, 1.0);
+    }
+    let x = scale.at(bar);
+    svg.line((x, 1.0), (x, HEIGHT - 1.0), INK, 2.0);
+    Some(svg.finish(&format!("{}: {}", result.what, result.verdict())))
+}
