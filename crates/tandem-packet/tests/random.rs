@@ -9,30 +9,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use support::plan::{Fate, Fault, Plan};
+use support::seeds::seeds;
 use support::{CLIENT_SIDE, ProxyElement, SERVER_SIDE, clean, kill, prefix, start};
 use tandem_netsim::World;
-use tandem_netsim::host::Ending;
 use tandem_netsim::world::Overflow;
 use tandem_store::MemoryStore;
 use tandem_wire::Instant;
 
 /// Seeds of one run of the test in CI.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 1_000;
 
 /// Virtual time within which any connection completes: at a loss of 30 % each way and more beside, with timers of ten seconds at
 /// most, the slowest of 100,000 took less than half of this.
 const PATIENCE: Duration = Duration::from_secs(3 * 3_600);
-
-fn seeds() -> Vec<u64> {
-    let number = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        Some(text.parse().expect("a number"))
-    };
-    match (number("TANDEM_SEED"), number("TANDEM_SEEDS")) {
-        (Some(seed), _) => vec![seed],
-        (None, count) => (0..count.unwrap_or(SEEDS)).collect(),
-    }
-}
 
 /// Says which plan went wrong.
 struct Announced(Plan);
@@ -61,6 +50,11 @@ fn befall(world: &mut World, plan: &Plan, fault: Fault, stopped: &mut Vec<Stoppe
             kill(world, fault.index);
             start(world, fault.index, config, MemoryStore::default());
         }
+        Fate::Forgets => {
+            if let Some(proxy) = world.element_mut::<ProxyElement>(fault.index) {
+                *proxy.proxy.store_mut() = MemoryStore::default();
+            }
+        }
         Fate::Stops(_) | Fate::StopsFailOpen(_) if is_stopped => {}
         Fate::Stops(queue) => {
             world.stop(fault.index, queue, Overflow::Drop);
@@ -74,7 +68,7 @@ fn befall(world: &mut World, plan: &Plan, fault: Fault, stopped: &mut Vec<Stoppe
 }
 
 /// Runs a plan to its end, and says what the proxies counted.
-fn run(plan: Plan) -> Vec<&'static str> {
+fn run(plan: Plan) -> (Duration, Vec<&'static str>) {
     let conversation = plan.conversation();
     let announced = Announced(plan);
     let plan = &announced.0;
@@ -93,8 +87,11 @@ fn run(plan: Plan) -> Vec<&'static str> {
             !goes_on
         });
         prefix(&world, &conversation);
-        let over = |ending| ending == Some(Ending::Finished);
-        if over(world.client().ending()) && over(world.server().ending()) {
+        // How the connection is closed is not asked: a late copy of the SYN makes a NAT forget what it has closed, and then the
+        // last FIN is repeated in vain, with proxies or without.
+        if world.client().received() == conversation.from_server
+            && world.server().received() == conversation.from_client
+        {
             break;
         }
         let next = world.next_event();
@@ -113,30 +110,32 @@ fn run(plan: Plan) -> Vec<&'static str> {
         let late = world.now().saturating_since(Instant::ZERO) > PATIENCE;
         assert!(!late, "{}", world.failure("it does not complete"));
     }
-    assert_eq!(world.client().received(), conversation.from_server);
-    assert_eq!(world.server().received(), conversation.from_client);
     let counted = [CLIENT_SIDE, SERVER_SIDE]
         .into_iter()
         .filter_map(|index| world.element::<ProxyElement>(index))
         .flat_map(|proxy| proxy.events.iter().map(|event| event.name()))
         .collect();
+    let took = world.now().saturating_since(Instant::ZERO);
     // Late copies, timers of the ends, and whatever the proxies still wait for.
     stopped.iter().for_each(|(_, index)| world.resume(*index));
     world.run_for(Duration::from_secs(400)).expect("it ends");
     clean(&world);
-    counted
+    (took, counted)
 }
 
 #[test]
 fn each_end_receives_what_the_other_sent_whatever_happens() {
-    let seeds = seeds();
+    let seeds = seeds(SEEDS);
     let mut counters: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut slowest = (Duration::ZERO, 0);
     for seed in &seeds {
-        for name in run(Plan::of(*seed)) {
+        let (took, counted) = run(Plan::of(*seed));
+        slowest = slowest.max((took, *seed));
+        for name in counted {
             *counters.entry(name).or_default() += 1;
         }
     }
-    eprintln!("{} seeds: {counters:#?}", seeds.len());
+    eprintln!("{} seeds, slowest {slowest:?}: {counters:#?}", seeds.len());
     if seeds.len() >= SEEDS as usize {
         for name in [
             "flights_rebuilt_bytes",

@@ -11,6 +11,7 @@
 pub mod adapter;
 pub mod pair;
 pub mod plan;
+pub mod seeds;
 pub mod tls;
 
 use std::net::SocketAddr;
