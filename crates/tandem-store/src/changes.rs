@@ -28,6 +28,11 @@ impl Changes {
         self.certificates.is_empty() && self.chains.is_empty() && self.sightings.is_empty()
     }
 
+    /// Whether anything came or went, beside being seen again.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.certificates.is_empty() || !self.dropped.is_empty()
+    }
+
     /// Adds changes that could not be written.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.certificates.append(&mut other.certificates);

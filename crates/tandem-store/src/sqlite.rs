@@ -51,6 +51,10 @@ use crate::store::{Chain, Health, Keeping, Store};
 use database::Fault;
 use writer::{Job, Writer};
 
+/// Seconds that what only says "seen again" may wait to be written: a handshake with a known site then costs the disk nothing, and a
+/// crash forgets at most so long who was seen.
+const REFRESH_INTERVAL: u64 = 60;
+
 /// How long to wait, when the store is dropped, for what is not yet on disk.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Seconds between looks for what has expired. It is measured in days.
@@ -72,6 +76,7 @@ pub struct SqliteStore {
     disk: Option<Disk>,
     warnings: Vec<Warning>,
     expired_at: Option<UnixTime>,
+    refreshed_at: Option<UnixTime>,
     disk_reads: u64,
     disk_errors: u64,
 }
@@ -147,6 +152,7 @@ impl SqliteStore {
             disk,
             warnings: Vec::new(),
             expired_at: None,
+            refreshed_at: None,
             disk_reads: 0,
             disk_errors: 0,
         }
@@ -171,7 +177,16 @@ impl SqliteStore {
             self.settle();
         }
         self.hear(Duration::ZERO);
-        self.write();
+        let is_due = |then: UnixTime| then.0.abs_diff(now.0) >= REFRESH_INTERVAL;
+        let changes = self.memory.catalogue.changes_mut();
+        let scrub = self
+            .disk
+            .as_ref()
+            .is_some_and(|disk| disk.scrub == Scrub::Due);
+        if changes.has_news() || scrub || self.refreshed_at.is_none_or(is_due) {
+            self.refreshed_at = Some(now);
+            self.write();
+        }
     }
 
     /// Writes everything, and waits at most `wait` for each of the few steps. `true` if all is on disk.

@@ -221,3 +221,20 @@ fn a_store_may_move_to_another_thread() {
     is_send::<SqliteStore>();
     is_send::<MemoryStore>();
 }
+
+#[test]
+fn a_known_chain_that_is_seen_again_is_written_once_a_minute() {
+    let home = TempDir::new().expect("a directory");
+    let mut store = open(&home, Limits::default());
+    let writes = |store: &SqliteStore| store.disk.as_ref().expect("on disk").in_flight.is_some();
+    store.learn(None, &[&leaf(1)], NOW);
+    store.maintain(NOW);
+    assert!(writes(&store), "what is new is written at once");
+    assert!(store.sync(PATIENCE));
+    let later = |seconds| UnixTime(NOW.0 + seconds);
+    store.learn(None, &[&leaf(1)], later(1));
+    store.maintain(later(1));
+    assert!(!writes(&store), "seen again is nothing new");
+    store.maintain(later(REFRESH_INTERVAL));
+    assert!(writes(&store));
+}
