@@ -211,3 +211,36 @@ pub(crate) fn require_root() -> Result<(), LabError> {
         Err(LabError::NotRoot)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netns::Namespace;
+
+    #[test]
+    fn a_killed_labs_things_are_found_and_removed_and_a_running_labs_are_not()
+    -> Result<(), LabError> {
+        if require_root().is_err() {
+            return Ok(());
+        }
+        let running = Lease::any()?;
+        assert!(running.directory().is_dir());
+        assert!(existing()?.contains(&(running.name().to_owned(), true)));
+        assert!(matches!(
+            Lease::named(running.name()),
+            Err(LabError::Busy { .. })
+        ));
+
+        let killed = Lease::any()?;
+        let name = killed.name().to_owned();
+        let namespace = Namespace::create(&super::namespace(&name, "client"))?;
+        let mut sleeper = namespace.spawn(std::process::Command::new("sleep").arg("1000"))?;
+        killed.leave_belongings();
+        remove_belongings(&name)?;
+        assert!(Namespace::open(namespace.name()).is_err());
+        let status = sleeper.wait().map_err(LabError::io("wait for a process"))?;
+        assert!(!status.success(), "what ran inside has been ended");
+        assert!(running.directory().is_dir());
+        Ok(())
+    }
+}

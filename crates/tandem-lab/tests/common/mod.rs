@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::io::Write;
+use std::path::PathBuf;
 
 /// Whether the lab can run here; else says why the test did nothing.
 pub fn may_run(test: &str) -> bool {
@@ -17,4 +18,24 @@ pub fn may_run(test: &str) -> bool {
         );
     }
     root && tun
+}
+
+/// The `tandem` binary: `$TANDEM_EXE`, else where cargo builds it. `None`, and a line that says so, where there is none.
+pub fn tandem(test: &str) -> Option<PathBuf> {
+    let built = || {
+        let own = std::env::current_exe().ok()?;
+        // target/PROFILE/deps/TEST
+        Some(own.parent()?.parent()?.join("tandem"))
+    };
+    let found = std::env::var_os("TANDEM_EXE")
+        .map(PathBuf::from)
+        .or_else(built)
+        .filter(|path| path.exists());
+    if found.is_none() {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: {test} needs the tandem binary: cargo build -p tandem, or TANDEM_EXE"
+        );
+    }
+    found
 }

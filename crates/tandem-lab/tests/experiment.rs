@@ -1,0 +1,138 @@
+//! A whole experiment with the daemons, from its file to its rows; and what is left when it is interrupted.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tandem_lab::arm::Arm;
+use tandem_lab::row::Row;
+use tandem_lab::{Captures, Effort, LabError, RunOptions, run_experiment};
+
+fn smoke() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/smoke.toml")
+}
+
+fn io(source: std::io::Error) -> LabError {
+    LabError::Io {
+        what: "use a file of the test".to_owned(),
+        source,
+    }
+}
+
+#[test]
+fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), LabError> {
+    const NAME: &str = "every_arm_delivers_every_byte_and_warm_proxies_carry_less";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let summary = run_experiment(&RunOptions {
+        file: smoke(),
+        effort: Effort::Full,
+        out: Some(out.path().to_owned()),
+        exe,
+        links: Vec::new(),
+        endpoints: Vec::new(),
+        arms: Vec::new(),
+        trials: None,
+        captures: Captures::On,
+    })?;
+    let rows: Vec<Row> = fs::read_to_string(&summary.rows)
+        .map_err(io)?
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    assert_eq!(rows.len(), 10, "five arms, two trials each");
+    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
+    let bytes = |arm: Arm| {
+        rows.iter()
+            .filter(|row| row.arm == arm)
+            .map(Row::tls_bytes)
+            .max()
+            .unwrap_or(0)
+    };
+    let certificates: u64 = rows[0].certificates.iter().map(|size| *size as u64).sum();
+    assert!(bytes(Arm::Plain) > certificates);
+    assert_eq!(bytes(Arm::PassThrough), bytes(Arm::Plain));
+    for warm in [Arm::Packet, Arm::PacketMcveety] {
+        assert!(bytes(warm) < certificates / 2, "{warm:?}: {}", bytes(warm));
+    }
+    for row in &rows {
+        let proxied = row.arm != Arm::Plain;
+        assert_eq!(row.proxy_cpu_us > 0, proxied, "{row:?}");
+        assert_eq!(row.proxy_memory_kib > 0, proxied, "{row:?}");
+    }
+    for file in [
+        "smoke.md",
+        "smoke.run.json",
+        "smoke-fast-three-packet.pcapng",
+    ] {
+        assert!(out.path().join(file).exists(), "{file}");
+    }
+    Ok(())
+}
+
+/// Namespaces of labs that nobody holds.
+fn leftovers() -> BTreeSet<String> {
+    let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| {
+            let lab = name
+                .strip_prefix("tandem-")
+                .and_then(|rest| rest.split_once('-'));
+            lab.is_some_and(|(lab, _)| {
+                let lock = format!("/run/tandem-lab/{lab}.lock");
+                let file = OpenOptions::new().write(true).open(lock);
+                file.is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok())
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn an_interrupted_run_takes_everything_down() -> Result<(), LabError> {
+    const NAME: &str = "an_interrupted_run_takes_everything_down";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let before = leftovers();
+    let mut run = Command::new(exe)
+        .args(["lab", "run"])
+        .arg(smoke())
+        .args(["--trials", "1000", "--out"])
+        .arg(out.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(io)?;
+    let mut words = BufReader::new(
+        run.stderr
+            .take()
+            .ok_or_else(|| io(std::io::ErrorKind::BrokenPipe.into()))?,
+    )
+    .lines();
+    let under_way = words
+        .by_ref()
+        .map_while(Result::ok)
+        .any(|line| line.contains("3/5000"));
+    assert!(under_way, "the run got to its third trial");
+    let pid = i32::try_from(run.id()).unwrap_or_default();
+    kill(Pid::from_raw(pid), Signal::SIGINT).map_err(|errno| io(errno.into()))?;
+    let last = words.map_while(Result::ok).last().unwrap_or_default();
+    let status = run.wait().map_err(io)?;
+    assert_eq!(status.code(), Some(1), "{last}");
+    assert!(last.contains("interrupted"), "{last}");
+    assert!(leftovers().is_subset(&before), "something is left");
+    let rows = fs::read_to_string(out.path().join("smoke.jsonl")).map_err(io)?;
+    assert!(rows.lines().count() >= 3, "what was measured is kept");
+    Ok(())
+}
