@@ -48,10 +48,11 @@ bench:
 	@$(ENSURE) rust build
 	$(CARGO) bench --locked --workspace
 
-## lab: the full experiments of experiments/*.toml into docs/results (root; takes long)
+## lab: bench and full experiments into docs/results (root; about 35 minutes)
 lab: build
 	@$(ENSURE) lab
-	for experiment in experiments/*.toml; do $(TANDEM) lab run "$$experiment" --out docs/results; done
+	$(CARGO) bench --locked --package tandem-packet | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
+	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis}.toml --out docs/results
 	$(TANDEM) lab report docs/results
 
 ## clean: what was built
