@@ -1,10 +1,12 @@
 //! Trials as waterfalls: what the report draws packet by packet, and which trial of each arm it draws.
 
-use tandem_netsim::link::Direction;
+use tandem_netsim::link::{Direction, LinkConfig};
 
 use crate::arm::Arm;
 use crate::emulator::Crossing;
 use crate::lane::Trial;
+use crate::links;
+use crate::moment::Moment;
 use crate::report::{Waterfall, WaterfallArm, WaterfallPacket, Way};
 
 /// A waterfall ends this much after the first byte of application data, as a share of the time until then. What comes after is
@@ -12,16 +14,25 @@ use crate::report::{Waterfall, WaterfallArm, WaterfallPacket, Way};
 const AFTERWARDS: f64 = 0.05;
 
 /// The trials of one link and one pair of endpoints, as far as a waterfall needs them.
-#[derive(Debug, Default)]
-pub(crate) struct Gallery {
+#[derive(Debug)]
+pub(crate) struct Gallery<'a> {
+    link: &'a LinkConfig,
     trials: Vec<WaterfallArm>,
 }
 
-impl Gallery {
+impl<'a> Gallery<'a> {
+    /// An empty one for trials on this link.
+    pub(crate) fn new(link: &'a LinkConfig) -> Self {
+        Self {
+            link,
+            trials: Vec::new(),
+        }
+    }
+
     /// Takes a trial in. One that failed is not worth a picture.
     pub(crate) fn add(&mut self, trial: &Trial) {
         if trial.row.ok && trial.row.seconds_first_byte.is_some() {
-            self.trials.push(picture(trial));
+            self.trials.push(picture(trial, self.link));
         }
     }
 
@@ -55,7 +66,7 @@ impl Gallery {
     }
 }
 
-fn picture(trial: &Trial) -> WaterfallArm {
+fn picture(trial: &Trial, link: &LinkConfig) -> WaterfallArm {
     // The client's SYN comes to the link some microseconds after the client has sent it.
     let zero = trial
         .crossings
@@ -72,21 +83,26 @@ fn picture(trial: &Trial) -> WaterfallArm {
         packets: trial
             .crossings
             .iter()
-            .map(|crossing| packet(crossing, zero))
+            .map(|crossing| packet(crossing, zero, link))
             .take_while(|packet| packet.at_seconds <= end)
             .collect(),
     }
 }
 
-fn packet(crossing: &Crossing, zero: crate::moment::Moment) -> WaterfallPacket {
+fn packet(crossing: &Crossing, zero: Moment, link: &LinkConfig) -> WaterfallPacket {
+    let bytes = crossing.packet.len();
     WaterfallPacket {
         at_seconds: crossing.offered.seconds_since(zero),
         arrived_seconds: crossing.delivered.map(|at| at.seconds_since(zero)),
+        air_seconds: Some(links::air_seconds(
+            links::side(link, crossing.direction),
+            bytes as f64,
+        )),
         direction: match crossing.direction {
             Direction::Up => Way::Up,
             Direction::Down => Way::Down,
         },
-        bytes: crossing.packet.len() as u64,
+        bytes: bytes as u64,
         label: crossing.words.clone(),
     }
 }
@@ -105,7 +121,9 @@ mod tests {
 
     #[test]
     fn the_trial_in_the_middle_is_drawn_and_arms_without_trials_are_left_out() {
+        let link = LinkConfig::default();
         let gallery = Gallery {
+            link: &link,
             trials: vec![
                 trial(Arm::Plain, 9.0),
                 trial(Arm::Plain, 1.0),

@@ -73,17 +73,29 @@ impl Headline {
                 number::percent(bytes),
             ),
             details: format!(
-                "Endpoints {}: {chain} of {}{SPACE}bytes, {}, TLS {}. Medians of {} and {}; quartiles {}{SPACE}s against {}{SPACE}s.",
+                "Endpoints {}: {chain} of {}{SPACE}bytes, {}, TLS {}. Medians of {}; quartiles {}{SPACE}s against {}{SPACE}s.",
                 case.endpoints,
                 number::count(case.certificate_bytes() as f64),
                 case.key,
                 case.version,
-                number::plural(packet.count, "trial"),
-                number::plural(plain.count, "trial"),
+                trials(packet.count, plain.count),
                 range(packet.low, packet.high),
                 range(plain.low, plain.high),
             ),
         })
+    }
+}
+
+/// "20 trials each", or how many of which.
+fn trials(packet: usize, plain: usize) -> String {
+    if packet == plain {
+        format!("{} each", number::plural(packet, "trial"))
+    } else {
+        format!(
+            "{} with and {} without",
+            number::plural(packet, "trial"),
+            number::plural(plain, "trial")
+        )
     }
 }
 

@@ -6,13 +6,12 @@ pub(crate) const SPACE: char = '\u{a0}';
 /// An en dash for what was not measured.
 pub(crate) const ABSENT: &str = "–";
 
-/// Seconds without unit: two decimals from 1 s on, three significant digits below.
+/// Seconds without unit: two decimals from 1 s on, three below, four below a tenth.
 pub(crate) fn seconds(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 1.0 => 2,
         size if size >= 0.1 => 3,
-        size if size >= 0.01 => 4,
-        _ => 5,
+        _ => 4,
     };
     format!("{value:.decimals$}")
 }
@@ -54,7 +53,7 @@ mod tests {
         assert_eq!(seconds(9.50572), "9.51");
         assert_eq!(seconds(0.623161), "0.623");
         assert_eq!(seconds(0.01062), "0.0106");
-        assert_eq!(seconds(0.00523), "0.00523");
+        assert_eq!(seconds(0.00523), "0.0052");
     }
 
     #[test]

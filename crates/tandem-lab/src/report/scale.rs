@@ -62,7 +62,7 @@ impl Scale {
         }
     }
 
-    /// Logarithmic where figures span decades, else linear from 0.
+    /// For bars: logarithmic with whole decades where figures span decades, else linear from 0.
     pub(crate) fn fitting(figures: &[f64], ticks: usize, pixels: (f64, f64)) -> Self {
         let above_zero = || figures.iter().copied().filter(|figure| *figure > 0.0);
         let largest = above_zero().fold(0.0, f64::max);
@@ -72,6 +72,26 @@ impl Scale {
         } else {
             Self::linear(largest, ticks, pixels)
         }
+    }
+
+    /// For points, which need no base to stand on: a logarithmic scale ends close to its figures.
+    pub(crate) fn fitting_points(figures: &[f64], ticks: usize, pixels: (f64, f64)) -> Self {
+        let mut scale = Self::fitting(figures, ticks, pixels);
+        match scale.kind {
+            Kind::Linear => {}
+            Kind::Logarithmic => {
+                let above_zero = || figures.iter().copied().filter(|figure| *figure > 0.0);
+                let largest = above_zero().fold(0.0, f64::max);
+                let smallest = above_zero().fold(f64::INFINITY, f64::min);
+                while scale.from * 2.0 < smallest {
+                    scale.from *= 2.0;
+                }
+                while scale.to / 2.0 > largest {
+                    scale.to /= 2.0;
+                }
+            }
+        }
+        scale
     }
 
     /// Whether to say so beside the axis.
@@ -104,8 +124,9 @@ impl Scale {
                 (0..=count).map(|index| index as f64 * step).collect()
             }
             Kind::Logarithmic => {
-                let first = self.from.log10().round() as i32;
-                let last = self.to.log10().round() as i32;
+                // A little less and more, for decades that are not exact in floating point.
+                let first = (self.from.log10() - 1e-9).ceil() as i32;
+                let last = (self.to.log10() + 1e-9).floor() as i32;
                 let every = (last - first) / MOST_DECADES + 1;
                 (first..=last)
                     .filter(|power| (power - first) % every == 0)
@@ -162,6 +183,8 @@ mod tests {
         assert!((scale.at(0.1) - 100.0).abs() < 1e-9);
         assert_eq!(scale.at(0.0), 0.0);
         assert!(!Scale::fitting(&[1.0, 9.0, 0.0], 5, (0.0, 1.0)).is_logarithmic());
+        let points = Scale::fitting_points(&[0.0306, 0.623, 16.6], 5, (0.0, 300.0));
+        assert_eq!(points.ticks(5), [0.1, 1.0, 10.0]);
         let widest = Scale::fitting(&[1e-300, 1e300], 5, (0.0, 100.0));
         assert!(widest.ticks(5).len() < 10);
         assert!((widest.at(1.0) - 50.0).abs() < 1e-9);

@@ -150,6 +150,14 @@ impl Svg {
         ));
     }
 
+    /// A filled shape with four corners. `strength` is its opacity, 0 to 1.
+    pub(crate) fn band(&mut self, corners: [(f64, f64); 4], colour: &str, strength: f64) {
+        let points = corners.map(|(x, y)| format!("{x:.1},{y:.1}")).join(" ");
+        self.element(format_args!(
+            r#"<polygon points="{points}" fill="{colour}" fill-opacity="{strength}" stroke="white" stroke-width="0.7"/>"#
+        ));
+    }
+
     /// A mark around a point.
     pub(crate) fn mark(&mut self, at: (f64, f64), shape: Shape, colour: &str) {
         let (x, y) = at;
@@ -264,9 +272,9 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// About how wide text is, pixels: the mean advance of sans-serif fonts is 0.55 of their size.
+/// About how wide text is, pixels: the mean advance of sans-serif fonts is 0.52 of their size.
 pub(crate) fn width_of(text: &str, font: Font) -> f64 {
-    text.chars().count() as f64 * font.size * 0.55
+    text.chars().count() as f64 * font.size * 0.52
 }
 
 /// Text cut to about that width.
@@ -274,7 +282,7 @@ pub(crate) fn clipped(text: &str, font: Font, width: f64) -> String {
     if width_of(text, font) <= width {
         return text.to_owned();
     }
-    let room = (width / (font.size * 0.55)).max(1.0) as usize;
+    let room = (width / (font.size * 0.52)).max(1.0) as usize;
     let mut out: String = text.chars().take(room.saturating_sub(1)).collect();
     out.push('…');
     out

@@ -113,88 +113,99 @@ pub(super) fn lines(rows: &[Row]) -> String {
         .collect()
 }
 
-/// Two arms on iridium.
+/// Two arms on a link of 256 bytes a second and half a second each way: binary fractions, which read back as they were written.
 pub(super) fn waterfall() -> Waterfall {
-    let packet = |at, arrived, direction, bytes, label: &str| WaterfallPacket {
-        at_seconds: at,
-        arrived_seconds: arrived,
-        direction,
-        bytes,
-        label: label.to_owned(),
+    let hello = (Way::Up, "ClientHello");
+    let ends = [
+        (
+            Way::Up,
+            150,
+            "ClientKeyExchange, ChangeCipherSpec, Finished (encrypted)",
+        ),
+        (Way::Down, 100, "ChangeCipherSpec, Finished (encrypted)"),
+        (Way::Up, 140, "application data"),
+        (Way::Down, 300, "application data"),
+    ];
+    let arm = |arm, middle: &[(Way, u64, &str)]| {
+        let mut talk = Talk::default();
+        talk.say(Way::Up, 60, "SYN");
+        talk.say(Way::Down, 60, "SYN, ACK");
+        talk.say(Way::Up, 52, "ACK");
+        talk.say(hello.0, 290, hello.1);
+        for (way, bytes, label) in middle.iter().chain(&ends) {
+            talk.say(*way, *bytes, label);
+        }
+        WaterfallArm {
+            arm,
+            first_byte_seconds: Some(talk.heard),
+            packets: talk.packets,
+        }
     };
-    Waterfall {
+    let mut waterfall = Waterfall {
         experiment: "handshake".to_owned(),
         link: "iridium".to_owned(),
         endpoints: "three".to_owned(),
         arms: vec![
-            WaterfallArm {
-                arm: Arm::Plain,
-                first_byte_seconds: Some(15.2),
-                packets: vec![
-                    packet(0.0, Some(0.6), Way::Up, 60, "SYN"),
-                    packet(0.6, Some(1.2), Way::Down, 60, "SYN, ACK"),
-                    packet(1.0, None, Way::Up, 60, "SYN"),
-                    packet(1.21, Some(1.79), Way::Up, 52, "ACK"),
-                    packet(1.22, Some(2.8), Way::Up, 290, "ClientHello"),
-                    packet(2.81, Some(8.2), Way::Down, 1500, "ServerHello, Certificate"),
-                    packet(2.81, Some(12.5), Way::Down, 1500, "1448 bytes"),
-                    packet(
-                        2.82,
-                        Some(13.2),
-                        Way::Down,
-                        410,
-                        "ServerKeyExchange, ServerHelloDone",
-                    ),
-                    packet(12.51, Some(13.1), Way::Up, 52, "ACK"),
-                    packet(
-                        13.21,
-                        Some(14.0),
-                        Way::Up,
-                        145,
-                        "ClientKeyExchange, ChangeCipherSpec, Finished",
-                    ),
-                    packet(
-                        14.01,
-                        Some(14.7),
-                        Way::Down,
-                        103,
-                        "ChangeCipherSpec, Finished",
-                    ),
-                    packet(14.71, Some(15.5), Way::Up, 140, "application data"),
+            arm(
+                Arm::Plain,
+                &[
+                    (Way::Down, 1_500, "ServerHello, Certificate"),
+                    (Way::Down, 1_500, "1448 bytes"),
+                    (Way::Down, 410, "ServerKeyExchange, ServerHelloDone"),
+                    (Way::Up, 52, "ACK"),
                 ],
-            },
-            WaterfallArm {
-                arm: Arm::Packet,
-                first_byte_seconds: Some(7.4),
-                packets: vec![
-                    packet(0.0, Some(0.6), Way::Up, 60, "SYN"),
-                    packet(0.6, Some(1.2), Way::Down, 60, "SYN, ACK"),
-                    packet(1.21, Some(1.79), Way::Up, 52, "ACK"),
-                    packet(
-                        1.22,
-                        Some(2.8),
-                        Way::Up,
-                        310,
-                        "ClientHello, proxies' option",
-                    ),
-                    packet(2.81, Some(5.2), Way::Down, 560, "ServerHello, 330 bytes"),
-                    packet(
-                        5.21,
-                        Some(6.1),
-                        Way::Up,
-                        145,
-                        "ClientKeyExchange, ChangeCipherSpec, Finished",
-                    ),
-                    packet(
-                        6.11,
-                        Some(6.8),
-                        Way::Down,
-                        103,
-                        "ChangeCipherSpec, Finished",
-                    ),
-                    packet(6.81, Some(7.6), Way::Up, 140, "application data"),
-                ],
-            },
+            ),
+            arm(
+                Arm::Packet,
+                &[(
+                    Way::Down,
+                    560,
+                    "ServerHello, CompressedCertificate, ServerKeyExchange",
+                )],
+            ),
         ],
+    };
+    waterfall.arms[0].packets.insert(
+        2,
+        WaterfallPacket {
+            at_seconds: 1.0,
+            arrived_seconds: None,
+            air_seconds: None,
+            direction: Way::Up,
+            bytes: 60,
+            label: "SYN".to_owned(),
+        },
+    );
+    waterfall
+}
+
+/// Who speaks next answers what was heard last; who goes on speaking waits for the link.
+#[derive(Default)]
+struct Talk {
+    packets: Vec<WaterfallPacket>,
+    heard: f64,
+    /// When the link has sent what the last speaker said.
+    sent: f64,
+}
+
+impl Talk {
+    fn say(&mut self, way: Way, bytes: u64, label: &str) {
+        let goes_on = self
+            .packets
+            .last()
+            .filter(|last| last.direction == way)
+            .map(|last| last.at_seconds);
+        let at = goes_on.unwrap_or(self.heard);
+        let air = bytes as f64 / 256.0;
+        self.sent = goes_on.map_or(at, |_| self.sent) + air;
+        self.heard = self.sent + 0.5;
+        self.packets.push(WaterfallPacket {
+            at_seconds: at,
+            arrived_seconds: Some(self.heard),
+            air_seconds: Some(air),
+            direction: way,
+            bytes,
+            label: label.to_owned(),
+        });
     }
 }

@@ -43,6 +43,9 @@ pub struct WaterfallPacket {
     pub at_seconds: f64,
     /// When it left the link at the far end; `None` if it was lost.
     pub arrived_seconds: Option<f64>,
+    /// How long the link took to send it, seconds; `None` where that is not known.
+    #[serde(default)]
+    pub air_seconds: Option<f64>,
     /// Whose it is.
     pub direction: Way,
     /// Of IP.

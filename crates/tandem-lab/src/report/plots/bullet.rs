@@ -6,7 +6,7 @@ use super::super::scale::Scale;
 use super::super::svg::{FAINT, INK, Svg};
 use crate::arm::Arm;
 
-const WIDTH: f64 = 190.0;
+const WIDTH: f64 = 170.0;
 const HEIGHT: f64 = 18.0;
 /// What is allowed.
 const ALLOWED: &str = "#e8eef3";

@@ -149,7 +149,7 @@ fn panels(shown: &[&Case], arms: &[Arm]) -> [Panel; 3] {
         panel(
             0.0,
             "time to the first byte, s",
-            Scale::fitting(&seconds, 4, pixels(0.0)),
+            Scale::fitting_points(&seconds, 4, pixels(0.0)),
             Content::Spread(Measure::FirstByte),
         ),
         panel(

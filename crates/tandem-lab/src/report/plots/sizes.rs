@@ -11,8 +11,8 @@ const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const HEIGHT: f64 = 230.0;
 
-/// What is drawn; the queue alone is as plain.
-const ARMS: [Arm; 4] = [Arm::Plain, Arm::PacketCold, Arm::PacketMcveety, Arm::Packet];
+/// What is drawn; the queue alone and a first contact are as plain.
+const ARMS: [Arm; 3] = [Arm::Plain, Arm::Packet, Arm::PacketMcveety];
 
 /// The figure; `None` where no run has chains of two sizes.
 pub(crate) fn sizes(cases: &[Case]) -> Option<Figure> {
