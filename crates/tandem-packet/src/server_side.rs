@@ -349,7 +349,9 @@ impl Agreed {
             self.acks.next(packet, cx.out);
         }
         let seen = self.watch.packet(Toward::Client, packet);
-        if packet.payload().is_empty() && matches!(seen, Progress::Going) {
+        let ends = packet.flags().contains(TcpFlags::FIN);
+        if packet.payload().is_empty() && !ends && matches!(seen, Progress::Going) {
+            self.writer.saw(packet);
             self.acks.pass(owed, packet, cx.ack_time(), cx.out);
             return Keep::Flow;
         }

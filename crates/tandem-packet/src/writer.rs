@@ -160,6 +160,14 @@ impl Writer {
         }
     }
 
+    /// The server has sent a segment of any kind.
+    pub(crate) fn saw(&mut self, packet: &TcpPacket<'_>) {
+        match self {
+            Writer::Sent(group) => group.saw(packet.timestamps()),
+            Writer::Idle | Writer::Armed(_) | Writer::Holding(_) | Writer::Over => {}
+        }
+    }
+
     /// A segment of the server's, already read along by `watch` with the result `progress`. Settles its ticket now or later.
     pub(crate) fn segment(
         &mut self,
@@ -169,9 +177,7 @@ impl Writer {
         terms: Terms<'_>,
         (store, now, out): (&mut impl Store, Instant, &mut Outbox),
     ) {
-        if let Writer::Sent(group) = self {
-            group.saw(packet.timestamps());
-        }
+        self.saw(packet);
         if packet.payload().is_empty() {
             // What ends the stream does not overtake what is before it.
             if packet.flags().contains(TcpFlags::FIN) {

@@ -66,6 +66,32 @@ impl Pair {
         while self.server_side.poll_output().is_some() {}
     }
 
+    /// A segment enters at the server's end and gets as far as the link, in `crossed`.
+    pub fn server_to_link(&mut self, packet: Vec<u8>) {
+        self.server_side.handle_input(Port::Right, packet, self.now);
+        while let Some((port, packet)) = self.server_side.poll_output() {
+            self.crossed.push((port, packet));
+        }
+    }
+
+    /// Something arrives over the link at the client's side.
+    pub fn arrive_at_client_side(&mut self, packet: Vec<u8>) -> Arrived {
+        self.client_side.handle_input(Port::Right, packet, self.now);
+        self.settle()
+    }
+
+    /// The same, and what the client's side says to that is lost on the link.
+    pub fn arrive_at_client_side_and_lose_the_answer(&mut self, packet: Vec<u8>) {
+        self.client_side.handle_input(Port::Right, packet, self.now);
+        while self.client_side.poll_output().is_some() {}
+    }
+
+    /// Something arrives over the link at the server's side.
+    pub fn arrive_at_server_side(&mut self, packet: Vec<u8>) -> Arrived {
+        self.server_side.handle_input(Port::Left, packet, self.now);
+        self.settle()
+    }
+
     /// Time passes, and what is due by then happens.
     pub fn wait(&mut self, time: Duration) -> Arrived {
         let end = self.now + time;
