@@ -222,7 +222,7 @@ impl<'a> Stage<'a> {
     fn write(&self, trials: &[Trial]) -> Result<(), LabError> {
         let rows: Vec<Row> = trials.iter().map(|trial| trial.row.clone()).collect();
         let info = run_info(&self.experiment)?;
-        let mut gallery = Gallery::default();
+        let mut gallery = Gallery::new(&self.unit.config);
         trials.iter().for_each(|trial| gallery.add(trial));
         gallery
             .waterfall(

@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
                     Err(panic) => std::panic::resume_unwind(panic),
                 })
         })?;
-        let mut gallery = Gallery::default();
+        let mut gallery = Gallery::new(&unit.config);
         for round in 1..=self.experiment.trials {
             for arm in self.experiment.order(unit, round) {
                 interrupt::check()?;

@@ -160,7 +160,7 @@ pub(crate) fn line(cell: &Cell<'_>, cells: &[Cell<'_>]) -> Vec<String> {
     ]
 }
 
-/// Median, and half of what lies between the quartiles.
+/// Median, and half of what lies between the quartiles where there is more than one trial.
 pub(crate) fn spread_in_words(spread: Option<Spread>) -> String {
     let Some(spread) = spread else {
         return String::new();
@@ -173,7 +173,10 @@ pub(crate) fn spread_in_words(spread: Option<Spread>) -> String {
     } else {
         5
     };
-    format!("{:.digits$} ± {half:.digits$}", spread.median)
+    match spread.count {
+        1 => format!("{:.digits$}", spread.median),
+        _ => format!("{:.digits$} ± {half:.digits$}", spread.median),
+    }
 }
 
 /// A number with a thin space between groups of three digits, from five digits on.
