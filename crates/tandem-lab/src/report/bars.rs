@@ -353,9 +353,9 @@ impl Bar {
         match self.source {
             Source::Bench { place } => format!("not in these rows; {place}"),
             Source::Share { .. } | Source::AddedTime { .. } => {
-                format!("no sound trials of plain and packet for {}", self.case)
+                "no sound trials of plain and packet side by side".to_owned()
             }
-            Source::Processor { .. } => format!("no sound trials of packet for {}", self.case),
+            Source::Processor { .. } => "no sound trials of packet".to_owned(),
         }
     }
 }
@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(elsewhere.outcome, Outcome::NotMeasured);
         assert_eq!(
             elsewhere.note,
-            "no sound trials of plain and packet for one, iridium"
+            "no sound trials of plain and packet side by side"
         );
     }
 

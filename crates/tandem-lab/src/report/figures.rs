@@ -3,6 +3,7 @@
 use super::cases::Case;
 use super::input::Input;
 use super::plots::{self, Figure};
+use super::waterfall::Waterfall;
 
 /// All drawings, in the page's order.
 #[derive(Debug, Clone)]
@@ -13,7 +14,7 @@ pub(crate) struct Figures {
     pub(crate) thesis: [Figure; 3],
     /// Bytes against certificate size; belongs to figure 4-6.
     pub(crate) sizes: Option<Figure>,
-    /// Where the directory holds what to draw.
+    /// Where the directory holds what to draw, the longest handshake first.
     pub(crate) waterfalls: Vec<Figure>,
 }
 
@@ -28,11 +29,7 @@ impl Figures {
                 plots::bandwidth(cases),
             ],
             sizes: plots::sizes(cases),
-            waterfalls: input
-                .waterfalls
-                .iter()
-                .filter_map(plots::waterfall)
-                .collect(),
+            waterfalls: waterfalls(input),
         }
     }
 
@@ -44,4 +41,20 @@ impl Figures {
             .chain(&self.sizes)
             .chain(&self.waterfalls)
     }
+}
+
+fn waterfalls(input: &Input) -> Vec<Figure> {
+    let mut waterfalls: Vec<&Waterfall> = input.waterfalls.iter().collect();
+    let longest = |waterfall: &Waterfall| {
+        waterfall
+            .arms
+            .iter()
+            .filter_map(|arm| arm.first_byte_seconds)
+            .fold(0.0, f64::max)
+    };
+    waterfalls.sort_by(|a, b| longest(b).total_cmp(&longest(a)));
+    waterfalls
+        .into_iter()
+        .filter_map(plots::waterfall)
+        .collect()
 }

@@ -1,8 +1,11 @@
 //! The one sentence that stands on top: what packet mode does on the slowest link.
 
-use super::cases::{Case, Measure};
+use std::cmp::Reverse;
+
+use super::cases::{ArmFigures, Case, Measure};
 use super::number::{self, SPACE};
 use crate::arm::Arm;
+use crate::stats::Spread;
 
 /// Which endpoints to speak of, where the slowest link has several.
 const PREFERRED: [&str; 3] = ["three", "one", "curl"];
@@ -35,14 +38,15 @@ impl Headline {
             };
         };
         let chosen = compared()
-            .filter(|case| case.link == slowest.link && case.run == slowest.run)
+            .filter(|case| case.link == slowest.link)
             .min_by_key(|case| {
-                PREFERRED
+                let preference = PREFERRED
                     .iter()
                     .position(|name| *name == case.endpoints)
-                    .unwrap_or(PREFERRED.len())
+                    .unwrap_or(PREFERRED.len());
+                let trials = case.arm(Arm::Packet).map_or(0, ArmFigures::sound);
+                (preference, Reverse((trials, case.certificate_bytes())))
             })
-            .filter(|case| PREFERRED.contains(&case.endpoints.as_str()))
             .unwrap_or(slowest);
         Self::about(chosen).unwrap_or_else(|| Self {
             sentence: format!("On {} nothing was measured.", chosen.link),
@@ -55,9 +59,6 @@ impl Headline {
         let packet = case.spread(Arm::Packet, Measure::FirstByte)?;
         let time = case.ratio(Arm::Packet, Measure::FirstByte)?;
         let bytes = case.ratio(Arm::Packet, Measure::TlsBytes)?;
-        let range = |lower: f64, upper: f64| {
-            format!("{} to {}", number::seconds(lower), number::seconds(upper))
-        };
         let chain = match case.certificates.len() {
             1 => "one certificate".to_owned(),
             count => format!("a chain of {count} certificates"),
@@ -73,30 +74,42 @@ impl Headline {
                 number::percent(bytes),
             ),
             details: format!(
-                "Endpoints {}: {chain} of {}{SPACE}bytes, {}, TLS {}. Medians of {}; quartiles {}{SPACE}s against {}{SPACE}s.",
+                "Endpoints {}: {chain} of {}{SPACE}bytes, {}, TLS {}. {}",
                 case.endpoints,
                 number::count(case.certificate_bytes() as f64),
                 case.key,
                 case.version,
-                trials(packet.count, plain.count),
-                range(packet.low, packet.high),
-                range(plain.low, plain.high),
+                trials(&packet, &plain),
             ),
         })
     }
 }
 
-/// "20 trials each", or how many of which.
-fn trials(packet: usize, plain: usize) -> String {
-    if packet == plain {
-        format!("{} each", number::plural(packet, "trial"))
-    } else {
-        format!(
-            "{} with and {} without",
+/// Of how many trials, and how far these spread.
+fn trials(packet: &Spread, plain: &Spread) -> String {
+    let medians = match (packet.count, plain.count) {
+        (1, 1) => return "One trial each.".to_owned(),
+        (packet, plain) if packet == plain => {
+            format!("Medians of {} each", number::plural(packet, "trial"))
+        }
+        (packet, plain) => format!(
+            "Medians of {} with and {} without",
             number::plural(packet, "trial"),
             number::plural(plain, "trial")
+        ),
+    };
+    let range = |spread: &Spread| {
+        format!(
+            "{} to {}{SPACE}s",
+            number::seconds(spread.low),
+            number::seconds(spread.high)
         )
-    }
+    };
+    format!(
+        "{medians}; quartiles {} against {}.",
+        range(packet),
+        range(plain)
+    )
 }
 
 #[cfg(test)]

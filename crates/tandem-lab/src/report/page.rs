@@ -11,6 +11,7 @@ use super::input::Run;
 use super::number::{self, ABSENT};
 use super::palette::look;
 use super::plots::{self, Figure};
+use super::run_info::RunInfo;
 use super::svg::escaped;
 use super::{caveats, figures::Figures};
 
@@ -37,10 +38,7 @@ pub(crate) fn page(runs: &[Run], cases: &[Case], bars: &[BarResult], figures: &F
         page.figure(overview);
     }
     page.thesis(figures);
-    for waterfall in &figures.waterfalls {
-        page.heading(&waterfall.title);
-        page.figure(waterfall);
-    }
+    page.waterfall(&figures.waterfalls);
     page.table(cases);
     page.list(
         "How it is measured",
@@ -84,23 +82,22 @@ impl Page {
             escaped(&headline.details)
         ));
         self.raw("<dl>");
+        let mut machines: Vec<String> = Vec::new();
         for run in runs {
-            let words = match &run.info {
-                Some(info) => {
-                    let mut words = format!("{} UTC, {}", info.date, info.machine);
-                    for program in &info.programs {
-                        words.push_str(&format!(", {} {}", program.name, program.version));
-                    }
-                    words
-                }
-                None => "date and machine not recorded".to_owned(),
-            };
-            self.raw(&format!(
-                "<dt>{}</dt><dd>{}, {}</dd>",
-                escaped(&run.name),
-                number::plural(run.rows.len(), "trial"),
-                escaped(&words)
-            ));
+            let date = run.info.as_ref().map_or_else(
+                || "date and machine not recorded".to_owned(),
+                |info| format!("{} UTC", info.date),
+            );
+            self.definition(
+                &run.name,
+                &format!("{}, {date}", number::plural(run.rows.len(), "trial")),
+                "",
+            );
+            machines.extend(run.info.as_ref().map(machine));
+        }
+        machines.dedup();
+        for machine in machines {
+            self.definition("machine", &machine, "");
         }
         let mut named: Vec<&str> = Vec::new();
         for link in runs
@@ -110,12 +107,7 @@ impl Page {
         {
             if !named.contains(&link.name.as_str()) {
                 named.push(&link.name);
-                self.raw(&format!(
-                    "<dt>{}</dt><dd>{} <span class=\"faint\">({})</span></dd>",
-                    escaped(&link.name),
-                    escaped(&link.description),
-                    escaped(&link.source)
-                ));
+                self.definition(&link.name, &link.description, &format!("({})", link.source));
             }
         }
         self.raw("</dl>\n</header>");
@@ -133,11 +125,21 @@ impl Page {
         }
     }
 
+    fn definition(&mut self, term: &str, words: &str, aside: &str) {
+        self.raw(&format!(
+            "<dt>{}</dt><dd>{} <span class=\"faint\">{}</span></dd>",
+            escaped(term),
+            escaped(words),
+            escaped(aside)
+        ));
+    }
+
     fn bars(&mut self, bars: &[BarResult]) {
         self.heading("Figures to reach in packet mode");
         let count = |outcome| bars.iter().filter(|bar| bar.outcome == outcome).count();
         self.raw(&format!(
-            "<p>{} reached, {} missed, {} not measured here. The worst link or run counts. Solid line: the bar; dashed: the aim.</p>",
+            "<p>{} reached, {} missed, {} not measured here. The worst link or run counts, since on slow links plain \
+             sends some bytes twice, which would flatter the ratio. Solid line: the bar; dashed: the aim.</p>",
             count(Outcome::Reached),
             count(Outcome::Missed),
             count(Outcome::NotMeasured)
@@ -194,6 +196,25 @@ impl Page {
             ));
         }
         self.raw("</div>");
+    }
+
+    /// The longest handshake shows most; the others are named.
+    fn waterfall(&mut self, waterfalls: &[Figure]) {
+        let Some((first, others)) = waterfalls.split_first() else {
+            return;
+        };
+        self.heading(&first.title);
+        self.figure(first);
+        if !others.is_empty() {
+            let names: Vec<String> = others
+                .iter()
+                .map(|figure| format!("plots/{}.svg", figure.name))
+                .collect();
+            self.raw(&format!(
+                "<p class=\"faint\">In the same way: {}.</p>",
+                escaped(&names.join(", "))
+            ));
+        }
     }
 
     fn table(&mut self, cases: &[Case]) {
@@ -284,6 +305,15 @@ impl Page {
             self.list("Failures", "ul", &failures);
         }
     }
+}
+
+/// Processors, kernel and programs of a run.
+fn machine(info: &RunInfo) -> String {
+    let mut words = info.machine.clone();
+    for program in &info.programs {
+        words.push_str(&format!(", {} {}", program.name, program.version));
+    }
+    words
 }
 
 fn with_quartiles(arm: &ArmFigures, measure: Measure, write: fn(f64) -> String) -> String {

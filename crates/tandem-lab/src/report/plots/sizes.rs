@@ -84,24 +84,18 @@ pub(crate) fn sizes(cases: &[Case]) -> Option<Figure> {
         svg.line((at, bottom), (at, bottom - 4.0), FAINT, 1.0);
     }
     let first = series.first()?;
-    let names: Vec<String> = series
-        .iter()
-        .map(|case| {
-            format!(
-                "{} ({} bytes)",
-                case.endpoints,
-                tick_label(case.certificate_bytes() as f64)
-            )
-        })
-        .collect();
+    let what = if distinct {
+        format!("chains of {} sizes", series.len())
+    } else {
+        let names: Vec<&str> = series.iter().map(|case| case.endpoints.as_str()).collect();
+        format!("endpoints {}", names.join(", "))
+    };
     Some(Figure {
         name: "certificate-size".to_owned(),
         title: "Bytes against certificate size".to_owned(),
         caption: format!(
-            "Medians over {}, {}: {}.",
-            first.link,
-            first.experiment,
-            names.join(", ")
+            "Medians of {what}, {}, TLS {}, on {}, experiment {}.",
+            first.key, first.version, first.link, first.experiment
         ),
         svg: svg.finish("TLS bytes on the link against the size of the server's certificates"),
     })
