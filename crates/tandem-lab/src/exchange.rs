@@ -70,7 +70,12 @@ pub struct Way {
 impl Way {
     /// Whether the receiver got exactly the bytes that were sent.
     pub fn is_identical(&self) -> bool {
-        self.sent.bytes == self.received.bytes
+        self.sent.bytes == self.received.bytes && self.is_undamaged()
+    }
+
+    /// Whether the receiver got nothing but the beginning of what was sent: all that TCP promises of a connection that was cut.
+    pub fn is_undamaged(&self) -> bool {
+        self.sent.bytes.starts_with(&self.received.bytes)
             && self.sent.conflicts == 0
             && self.received.conflicts == 0
     }
@@ -139,6 +144,11 @@ impl Exchange {
     /// Whether both ends received exactly what the other sent.
     pub fn is_identical(&self) -> bool {
         self.up.is_identical() && self.down.is_identical()
+    }
+
+    /// Whether neither end received anything but the beginning of what the other sent.
+    pub fn is_undamaged(&self) -> bool {
+        self.up.is_undamaged() && self.down.is_undamaged()
     }
 }
 
@@ -283,7 +293,17 @@ pub(crate) mod tests {
         let sent = conversation(&[(true, b"hello")]);
         let received = conversation(&[(true, b"hellO")]);
         let exchange = Exchange::find(&sent, &received, 443).ok_or("no connection found")?;
-        assert!(!exchange.is_identical());
+        assert!(!exchange.is_identical() && !exchange.is_undamaged());
+        Ok(())
+    }
+
+    #[test]
+    fn a_cut_connection_is_undamaged_and_not_identical() -> Result<(), String> {
+        let sent = conversation(&[(true, b"hello"), (true, b"more")]);
+        let exchange = Exchange::find(&sent, &sent[..3], 443).ok_or("no connection found")?;
+        assert!(!exchange.is_identical() && exchange.is_undamaged());
+        let exchange = Exchange::find(&sent[..3], &sent, 443).ok_or("no connection found")?;
+        assert!(!exchange.is_undamaged(), "bytes that nobody sent");
         Ok(())
     }
 

@@ -203,7 +203,11 @@ impl Lane {
         }
         match &exchange {
             Some(exchange) => {
-                row.identical = exchange.is_identical();
+                row.identical = if row.ok {
+                    exchange.is_identical()
+                } else {
+                    exchange.is_undamaged()
+                };
                 if !row.identical {
                     row.error.get_or_insert_with(|| difference(exchange));
                 }

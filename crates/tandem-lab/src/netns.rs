@@ -23,7 +23,8 @@ const NAMES: &str = "/run/netns";
 /// How long processes may take to end by themselves before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A handle on a network namespace. Cheap to clone; the namespace lives until [`delete`] and the last process in it ends.
+/// A handle on a network namespace. Cheap to clone; the namespace lives until its name is removed and the last
+/// process in it ends.
 #[derive(Debug, Clone)]
 pub struct Namespace {
     name: String,

@@ -30,7 +30,8 @@ pub struct Row {
     pub trial: u32,
     /// Whether the client verified the server and got the whole response.
     pub ok: bool,
-    /// Whether both endpoints received exactly the payload bytes that the other sent.
+    /// Whether both endpoints received exactly the payload bytes that the other sent; of a trial that is not ok, whether they
+    /// received nothing but their beginning. False where there was no connection.
     pub identical: bool,
     /// Why not ok, or not identical.
     pub error: Option<String>,

@@ -131,8 +131,11 @@ pub fn run_experiment(options: &RunOptions) -> Result<RunSummary, LabError> {
 
 /// An error where a byte differed or a trial failed.
 pub(crate) fn verdict(rows: &[Row], file: &Path) -> Result<(), LabError> {
-    // A connection that came to nothing has nothing to compare; it counts as failed.
-    let differing = rows.iter().filter(|row| row.ok && !row.identical).count();
+    // A connection that never was has nothing to compare; it counts as failed.
+    let differing = rows
+        .iter()
+        .filter(|row| !row.identical && row.link_packets_down > 0)
+        .count();
     if differing > 0 {
         return Err(LabError::BytesDiffer {
             differing,
