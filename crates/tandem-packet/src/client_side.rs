@@ -53,6 +53,8 @@ pub(crate) struct Agreed {
     /// Whether the far side still has to be told of a miss.
     missed: bool,
     acks: AckFilter,
+    /// How far the client has acknowledged.
+    acknowledged: Option<Seq>,
 }
 
 /// What the far side is told beside the hello.
@@ -173,6 +175,7 @@ impl ClientSide {
             template: Vec::new(),
             missed: false,
             acks: AckFilter::default(),
+            acknowledged: None,
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => owed.settle(Verdict::Accept, cx.out),
@@ -246,6 +249,12 @@ impl Agreed {
             // A copy that comes late.
             owed.settle(Verdict::Accept, cx.out);
             return Keep::Flow;
+        }
+        let ack = packet.ack();
+        if packet.flags().contains(TcpFlags::ACK)
+            && self.acknowledged.is_none_or(|known| ack.is_after(known))
+        {
+            self.acknowledged = Some(ack);
         }
         // Before anything else, for what is absorbed says nothing again.
         let safe = cx.config.wire == WireFormat::Safe;
@@ -423,16 +432,17 @@ impl Agreed {
                 cx.out.event(Event::FlightRebuilt(bytes.len() as u64));
                 let headers = packet.header_len() - packet.options_bytes().len();
                 let mss = self.mss.min(cx.config.limits.mtu.saturating_sub(headers));
-                let mut packets = segment::cut(
-                    packet,
-                    &bytes,
-                    Cut {
-                        start,
-                        options,
-                        mss,
-                    },
-                )
-                .into_iter();
+                let how = Cut {
+                    start,
+                    options,
+                    mss,
+                };
+                // Of a flight that comes again the client gets what it has not acknowledged: each segment that it knows would make
+                // it repeat itself over the link, and three such repeats look like a loss (RFC 5681, section 3.2).
+                let useless = self
+                    .acknowledged
+                    .map_or(0, |ack| how.useless(bytes.len(), ack));
+                let mut packets = segment::cut(packet, &bytes, how).into_iter().skip(useless);
                 owed.settle(
                     packets.next().map_or(Verdict::Drop, Verdict::Replace),
                     cx.out,

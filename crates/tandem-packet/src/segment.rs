@@ -112,9 +112,23 @@ pub(crate) struct Cut<'a> {
     pub(crate) mss: usize,
 }
 
+impl Cut<'_> {
+    /// Payload bytes of each segment but the last.
+    fn size(&self) -> usize {
+        self.mss.saturating_sub(self.options.len()).max(1)
+    }
+
+    /// How many segments of a payload of `length` bytes a receiver that has acknowledged up to `acknowledged` has no use for;
+    /// never the last, which makes it say again how far it is.
+    pub(crate) fn useless(&self, length: usize, acknowledged: Seq) -> usize {
+        let known = acknowledged.distance_from(self.start).max(0) as usize;
+        (known / self.size()).min(length.saturating_sub(1) / self.size())
+    }
+}
+
 /// The payload as whole packets, with the addresses, acknowledgement and window of `template`; PSH on the last.
 pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec<Vec<u8>> {
-    let size = how.mss.saturating_sub(how.options.len()).max(1);
+    let size = how.size();
     let flags = template
         .flags()
         .without(TcpFlags::PSH)

@@ -997,3 +997,27 @@ fn segments_below_any_reasonable_size_are_not_what_a_flight_is_cut_to() {
         }
     }
 }
+
+#[test]
+fn of_a_flight_that_comes_again_the_client_gets_what_it_has_not_acknowledged() {
+    let (chain, hello, flight) = speech();
+    let mut flow = Flow::default();
+    let mut pair = greeted(&chain, &mut flow, &hello);
+    let segments = cut(&flow, &flight, 1_000);
+    let mut whole = Vec::new();
+    for packet in &segments {
+        whole.extend(pair.server(packet.clone()).at_client);
+    }
+    assert_eq!(whole.len(), 2, "1,448 bytes and the rest");
+    let (_, frame) = pair.crossed.last().expect("it crossed").clone();
+    for (acked, arrive) in [(0, &whole[..]), (1_447, &whole), (1_448, &whole[1..])] {
+        flow.client_acked = acked;
+        pair.client(flow.client(hello.len() as u32, &[]));
+        let again = pair.arrive_at_client_side(frame.clone()).at_client;
+        same(&again, &arrive.iter().collect::<Vec<_>>());
+    }
+    flow.client_acked = flight.len() as u32;
+    pair.client(flow.client(hello.len() as u32, &[]));
+    let again = pair.arrive_at_client_side(frame).at_client;
+    same(&again, &[&whole[1]]);
+}
