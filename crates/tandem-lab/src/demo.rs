@@ -438,3 +438,50 @@ fn table(rows: &[Row]) -> String {
     );
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::tests::row;
+
+    #[test]
+    fn the_table_has_the_arms_side_by_side_and_says_where_a_byte_differed() {
+        let mut rows = vec![
+            row(LINK, "curl", Arm::Plain, 20.0, 4000),
+            row(LINK, "curl", Arm::PacketCold, 21.0, 4100),
+            row(LINK, "curl", Arm::Packet, 8.0, 1000),
+        ];
+        let text = table(&rows);
+        let line = |start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start));
+            line.unwrap_or_default()
+                .split_ascii_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert!(
+            line("time to the first byte").ends_with("20.00 21.00 8.00 = 40 %"),
+            "{text}"
+        );
+        assert!(
+            line("TLS handshake bytes").ends_with("4000 4100 1000 = 25 %"),
+            "{text}"
+        );
+        assert!(
+            line("every byte arrived").ends_with("yes yes yes"),
+            "{text}"
+        );
+        rows[2].identical = false;
+        assert!(table(&rows).contains("NO"));
+        rows.pop();
+        assert_eq!(table(&rows), "");
+    }
+
+    #[test]
+    fn a_failed_trial_is_told_as_such() {
+        let mut failed = row(LINK, "curl", Arm::Packet, 8.0, 1000);
+        failed.ok = false;
+        failed.error = Some("curl: (35)".to_owned());
+        assert_eq!(in_short(&failed), "With Tandem: FAILED: curl: (35)");
+    }
+}

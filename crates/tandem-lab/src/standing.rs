@@ -192,16 +192,14 @@ pub struct DownOptions {
 pub fn down(options: &DownOptions) -> Result<(), LabError> {
     lease::require_root()?;
     let mut first_error = Ok(());
-    let mut removed = 0;
+    let (mut removed, mut running) = (0, 0);
     for (name, held) in lease::existing()? {
         let spared = match options.scope {
             DownScope::Leftovers => held,
             DownScope::Everything => false,
         };
         if spared {
-            console::result(&format!(
-                "the lab {name} is running; --all takes it down, too"
-            ));
+            running += 1;
             continue;
         }
         let result = take_down(&name);
@@ -218,6 +216,11 @@ pub fn down(options: &DownOptions) -> Result<(), LabError> {
     }
     if removed == 0 && first_error.is_ok() {
         console::result("nothing to take down");
+    }
+    if running > 0 {
+        console::result(&format!(
+            "labs that are running now, and stay: {running} (--all takes them down, too)"
+        ));
     }
     first_error
 }
