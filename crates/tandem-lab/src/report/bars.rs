@@ -363,12 +363,13 @@ impl Bar {
 impl BarResult {
     /// A figure of this bar with its unit.
     pub(crate) fn in_words(&self, figure: f64) -> String {
-        match self.unit {
+        let words = match self.unit {
             Unit::PercentOfPlain => format!("{figure:.1}{SPACE}%"),
             Unit::Milliseconds if figure.abs() < 10.0 => format!("{figure:.2}{SPACE}ms"),
             Unit::Milliseconds => format!("{figure:.1}{SPACE}ms"),
             Unit::Elsewhere => format!("{figure}"),
-        }
+        };
+        words.replace('-', "−")
     }
 
     /// "reached", "reached, aim too", "missed by 3.1 points", "not measured".

@@ -43,7 +43,7 @@ pub(crate) fn look(arm: Arm) -> Look {
         Arm::PacketMcveety => Look {
             colour: "#E69F00",
             shape: Shape::Triangle,
-            label: "packet, the thesis's format, warm",
+            label: "packet, thesis's format",
         },
     }
 }

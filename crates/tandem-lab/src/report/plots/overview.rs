@@ -9,7 +9,7 @@ use super::{FULL, Figure, legend};
 use crate::arm::Arm;
 
 /// Cases that are drawn; the table has all of them.
-const MOST_CASES: usize = 40;
+const MOST_CASES: usize = 64;
 
 /// Width of the labels on the left.
 const LABELS: f64 = 190.0;
@@ -55,10 +55,9 @@ pub(crate) fn overview(cases: &[Case]) -> Option<Figure> {
     let entries = legend::marks(&arms);
     let top = legend::height(&entries, FULL) + 34.0;
     let panels = panels(&shown, &arms);
-    let row = (arms.len() as f64 * LANE + 10.0).max(26.0);
     let headings = headings(&shown);
     let bottom = top
-        + shown.len() as f64 * row
+        + shown.iter().map(|case| row_height(case)).sum::<f64>()
         + headings.iter().filter(|show| **show).count() as f64 * HEADING;
     let mut svg = Svg::new("overview", FULL, bottom + 46.0);
     legend::draw(&mut svg, &entries, (0.0, 0.0), FULL);
@@ -84,16 +83,17 @@ pub(crate) fn overview(cases: &[Case]) -> Option<Figure> {
             );
             y += HEADING;
         }
+        let row = row_height(case);
         svg.text(
             (12.0, y + row / 2.0 + 4.0),
             Anchor::Start,
             LABEL,
             &clipped(&case.endpoints, LABEL, LABELS - 20.0),
         );
-        let first = y + (row - (arms.len() as f64 - 1.0) * LANE) / 2.0;
+        let first = y + (row - (case.arms.len() as f64 - 1.0) * LANE) / 2.0;
         for panel in &panels {
-            for (index, arm) in arms.iter().enumerate() {
-                point(&mut svg, panel, case, *arm, first + index as f64 * LANE);
+            for (index, arm) in case.arms.iter().enumerate() {
+                point(&mut svg, panel, case, arm.arm, first + index as f64 * LANE);
             }
         }
         y += row;
@@ -104,6 +104,10 @@ pub(crate) fn overview(cases: &[Case]) -> Option<Figure> {
         caption: caption(cases.len(), shown.len()),
         svg: svg.finish("Seconds to the first byte, and time and bytes as a share of plain, of every case and arm"),
     })
+}
+
+fn row_height(case: &Case) -> f64 {
+    case.arms.len() as f64 * LANE + 10.0
 }
 
 /// Before which cases the link is named.
@@ -231,8 +235,8 @@ fn point(svg: &mut Svg, panel: &Panel, case: &Case, arm: Arm, y: f64) {
 }
 
 fn caption(all: usize, shown: usize) -> String {
-    let mut caption = "Marks are medians, lines from quartile to quartile where they are wider than the mark. A link of which TLS 1.3 \
-                       hides the first byte has no time."
+    let mut caption = "Marks are medians, lines go from quartile to quartile where they are wider than the mark. TLS 1.3 hides the first byte: no \
+                       time there."
         .to_owned();
     if shown < all {
         caption.push_str(&format!(

@@ -133,7 +133,8 @@ impl<'a> Lane<'a> {
             .packets
             .iter()
             .take(MOST_PACKETS)
-            .filter(|packet| packet.at_seconds <= end)
+            // What the client says in answer to that byte is stamped a little before it, by another clock's reading.
+            .filter(|packet| packet.at_seconds < end * 0.999)
             .collect();
         for packet in &shown {
             self.packet(svg, packet, look.colour);
@@ -178,11 +179,7 @@ impl<'a> Lane<'a> {
             Way::Up => (self.client, self.server),
             Way::Down => (self.server, self.client),
         };
-        let strength = if only_acknowledges(packet) {
-            0.35
-        } else {
-            0.85
-        };
+        let strength = if only_acknowledges(packet) { 0.3 } else { 0.7 };
         let start = self.scale.at(self.started(packet));
         match (packet.arrived_seconds, packet.air_seconds) {
             (Some(arrived), Some(air)) => {
@@ -244,18 +241,16 @@ fn only_acknowledges(packet: &WaterfallPacket) -> bool {
     packet.label.is_empty() || packet.label == "ACK"
 }
 
-/// Bytes, then what it carries, in as few lines as fit a width.
+/// Bytes, then what it carries, in lines that fit a width.
 fn lines(packet: &WaterfallPacket, width: f64) -> Vec<String> {
     /// Beyond these a packet's words would push the next ones away.
     const MOST_LINES: usize = 3;
     let mut lines: Vec<String> = Vec::new();
     let mut line = format!("{}:", number::count(packet.bytes as f64));
-    for (index, part) in packet.label.split(", ").enumerate() {
-        let joint = if index == 0 { " " } else { ", " };
-        let longer = format!("{line}{joint}{part}");
-        if width_of(&longer, SMALL) > width && index > 0 {
-            lines.push(line + ",");
-            line = part.to_owned();
+    for word in packet.label.split_whitespace() {
+        let longer = format!("{line} {word}");
+        if width_of(&longer, SMALL) > width {
+            lines.push(std::mem::replace(&mut line, word.to_owned()));
         } else {
             line = longer;
         }
@@ -279,15 +274,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_wrap_between_messages() {
+    fn words_wrap_at_spaces() {
         let mut packet = synthetic::waterfall().arms[0].packets[1].clone();
         packet.label = "ClientKeyExchange, ChangeCipherSpec, Finished (encrypted)".to_owned();
         assert_eq!(
             lines(&packet, 150.0),
             [
                 "60: ClientKeyExchange,",
-                "ChangeCipherSpec,",
-                "Finished (encrypted)"
+                "ChangeCipherSpec, Finished",
+                "(encrypted)"
             ]
         );
         packet.label = "a, b, c".to_owned();
