@@ -45,8 +45,8 @@ pub use error::LabError;
 pub use experiment::Effort;
 pub use links::LinkSpec;
 pub use report::{
-    BarResult, LinkInfo, Outcome, Program, ReportOptions, RunInfo, Unit, Waterfall, WaterfallArm,
-    WaterfallPacket, Way, report,
+    BarResult, Bound, LinkInfo, Outcome, Program, ReportOptions, RunInfo, Unit, Waterfall,
+    WaterfallArm, WaterfallPacket, Way, report,
 };
 pub use runner::{Captures, RunOptions, RunSummary, run_experiment};
 pub use standing::{

@@ -4,7 +4,7 @@
 //!   *.jsonl -- input --> rows -- cases --> medians, ratios --+--> bars ----> bars.json
 //!   *.run.json                                               +--> plots ---> plots/*.svg
 //!   waterfall-*.json ----------------------------------------+--> page ----> report.html
-//!                                                            +--> tables --> tables.md
+//!   bench.jsonl ---------------------------------------------+--> tables --> tables.md
 //! ```
 //!
 //! It measures nothing and leaves nothing out in silence: what failed, what is missing and what is not known is said on the page.
@@ -27,14 +27,15 @@ mod svg;
 mod synthetic;
 mod tables;
 mod thesis;
+mod verdict;
 mod waterfall;
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-pub use bars::{BarResult, Outcome, Unit};
 pub use run_info::{LinkInfo, Program, RunInfo};
+pub use verdict::{BarResult, Bound, Outcome, Unit};
 pub use waterfall::{Waterfall, WaterfallArm, WaterfallPacket, Way};
 
 use crate::error::LabError;
@@ -77,7 +78,7 @@ impl Made {
         let out = options.out.as_deref().unwrap_or(&options.dir);
         let input = input::read(&options.dir)?;
         let cases = cases::cases(&input.runs);
-        let bars = bars::check(&cases);
+        let bars = bars::check(&cases, &input.benches);
         let figures = Figures::of(&input, &cases);
         let plots = out.join("plots");
         fs::create_dir_all(&plots).map_err(LabError::io(format!("make {}", plots.display())))?;
@@ -101,7 +102,7 @@ impl Made {
 
     fn print(&self) -> Result<(), LabError> {
         let mut text = format!("{}\n\n", self.headline.sentence);
-        for bar in self.bars.iter().filter(|bar| bar.unit != Unit::Elsewhere) {
+        for bar in &self.bars {
             let measured = bar
                 .measured
                 .map_or_else(|| number::ABSENT.to_owned(), |figure| bar.in_words(figure));

@@ -1,72 +1,17 @@
 //! The figures that packet mode has to reach, and whether the rows say that it does.
 //!
 //! The figures are those of the lab's design ("figures to reach"). A bar names its case. Where several links or runs hold the
-//! case, the worst counts, so that a bar is reached everywhere or not at all. Bars of the engine alone, of memory for each flow
-//! and of bulk transfers are the benches'; they are listed and said not to be measured here.
-
-use serde::Serialize;
+//! case, the worst counts, so that a bar is reached everywhere or not at all. What packet mode costs without a kernel comes from
+//! the benches' own lines.
 
 use super::cases::{Case, Measure};
+use super::input::Bench;
 use super::number::{self, SPACE};
+use super::verdict::{BarResult, Bound, Outcome, Unit};
 use crate::arm::Arm;
 
 /// Trials of each arm that the bars ask for.
 pub(crate) const TRIALS: usize = 20;
-
-/// A bar held against the rows. In JSON: one object of `bars.json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BarResult {
-    /// A name that stays, such as `tls-bytes-one`.
-    pub id: &'static str,
-    /// What is measured.
-    pub what: &'static str,
-    /// Whose it is: link and endpoints.
-    pub case: &'static str,
-    /// Of the figures below.
-    pub unit: Unit,
-    /// What must hold: at most this. `None` for what is measured elsewhere.
-    pub bar: Option<f64>,
-    /// Where it should end.
-    pub aim: Option<f64>,
-    /// What the thesis has, in words.
-    pub thesis: Option<&'static str>,
-    /// The worst case's figure.
-    pub measured: Option<f64>,
-    /// Whether the bar holds.
-    pub outcome: Outcome,
-    /// By how much it does not; `None` where it does.
-    pub missed_by: Option<f64>,
-    /// Whether the aim holds, too.
-    pub aim_reached: Option<bool>,
-    /// Sound trials of the arm that has fewer.
-    pub trials: Option<usize>,
-    /// Which case is the worst, of how many, and what else a reader must know.
-    pub note: String,
-}
-
-/// What a bar's figures are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// Per cent of plain, in the same run.
-    PercentOfPlain,
-    /// Milliseconds.
-    Milliseconds,
-    /// Something that rows do not hold.
-    Elsewhere,
-}
-
-/// Whether a bar holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// It does.
-    Reached,
-    /// It does not.
-    Missed,
-    /// The rows do not say.
-    NotMeasured,
-}
 
 /// Where a bar's figure comes from.
 #[derive(Debug, Clone, Copy)]
@@ -77,8 +22,14 @@ enum Source {
     AddedTime { milliseconds: f64, share: f64 },
     /// Packet alone, in milliseconds.
     Processor { bar: f64 },
-    /// Not the rows.
-    Bench { place: &'static str },
+    /// A line of the benches, in a unit of which one is so many of the bench's own.
+    Bench {
+        name: &'static str,
+        unit: Unit,
+        scale: f64,
+        bound: Bound,
+        bar: f64,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +47,7 @@ struct Bar {
 
 const NAMED: &[&str] = &["one", "three", "curl"];
 
-const BARS: [Bar; 10] = [
+const BARS: [Bar; 11] = [
     Bar {
         id: "tls-bytes-one",
         what: "TLS bytes on the link, warm",
@@ -186,25 +137,49 @@ const BARS: [Bar; 10] = [
         thesis: Some("200 ms"),
     },
     Bar {
-        id: "memory",
-        what: "Memory of a flow",
-        case: "64 KiB handshaking, 2 KiB finished",
+        id: "engine-alone",
+        what: "Engine alone, both roles",
+        case: "one core, chain of three",
         link: None,
         endpoints: &[],
         source: Source::Bench {
-            place: "see the bench of flows",
+            name: "engine",
+            unit: Unit::HandshakesPerSecond,
+            scale: 1.0,
+            bound: Bound::AtLeast,
+            bar: 10_000.0,
+        },
+        aim: Some(50_000.0),
+        thesis: None,
+    },
+    Bar {
+        id: "memory-handshaking",
+        what: "Memory of a flow",
+        case: "in its handshake",
+        link: None,
+        endpoints: &[],
+        source: Source::Bench {
+            name: "memory_handshaking_flow",
+            unit: Unit::Kibibytes,
+            scale: 1024.0,
+            bound: Bound::AtMost,
+            bar: 64.0,
         },
         aim: None,
         thesis: None,
     },
     Bar {
-        id: "engine-alone",
-        what: "Engine alone, one core",
-        case: "10,000 handshakes/s, aim 50,000",
+        id: "memory-finished",
+        what: "Memory of a flow",
+        case: "after its handshake",
         link: None,
         endpoints: &[],
         source: Source::Bench {
-            place: "see the engine's bench",
+            name: "memory_finished_flow",
+            unit: Unit::Kibibytes,
+            scale: 1024.0,
+            bound: Bound::AtMost,
+            bar: 2.0,
         },
         aim: None,
         thesis: None,
@@ -212,13 +187,17 @@ const BARS: [Bar; 10] = [
     Bar {
         id: "bulk",
         what: "Bulk after the handshake",
-        case: "90 % of routed, aim 98 %",
+        case: "against routed, median of 10",
         link: None,
         endpoints: &[],
         source: Source::Bench {
-            place: "see the bench of bulk transfers",
+            name: "bulk_percent_of_routed",
+            unit: Unit::PercentOfRouted,
+            scale: 1.0,
+            bound: Bound::AtLeast,
+            bar: 90.0,
         },
-        aim: None,
+        aim: Some(98.0),
         thesis: None,
     },
 ];
@@ -231,13 +210,68 @@ struct Finding<'a> {
     trials: usize,
 }
 
-/// Holds every bar against the cases.
-pub(crate) fn check(cases: &[Case]) -> Vec<BarResult> {
-    BARS.iter().map(|bar| bar.check(cases)).collect()
+/// Holds every bar against the cases and the benches.
+pub(crate) fn check(cases: &[Case], benches: &[Bench]) -> Vec<BarResult> {
+    BARS.iter().map(|bar| bar.check(cases, benches)).collect()
 }
 
 impl Bar {
-    fn check(&self, cases: &[Case]) -> BarResult {
+    fn check(&self, cases: &[Case], benches: &[Bench]) -> BarResult {
+        let open = BarResult {
+            id: self.id,
+            what: self.what,
+            case: self.case,
+            unit: Unit::Milliseconds,
+            bound: Bound::AtMost,
+            bar: 0.0,
+            aim: self.aim,
+            thesis: self.thesis,
+            measured: None,
+            outcome: Outcome::NotMeasured,
+            missed_by: None,
+            aim_reached: None,
+            trials: None,
+            note: String::new(),
+        };
+        match self.source {
+            Source::Share { bar, .. } => self.worst(
+                BarResult {
+                    unit: Unit::PercentOfPlain,
+                    bar,
+                    ..open
+                },
+                cases,
+            ),
+            Source::AddedTime {
+                milliseconds: bar, ..
+            }
+            | Source::Processor { bar } => self.worst(BarResult { bar, ..open }, cases),
+            Source::Bench {
+                name,
+                unit,
+                scale,
+                bound,
+                bar,
+            } => {
+                let open = BarResult {
+                    unit,
+                    bound,
+                    bar,
+                    note: format!("no line {name} in bench.jsonl"),
+                    ..open
+                };
+                match benches.iter().rfind(|bench| bench.bench == name) {
+                    Some(bench) => BarResult {
+                        note: format!("bench {name}"),
+                        ..measured(open, bench.value / scale)
+                    },
+                    None => open,
+                }
+            }
+        }
+    }
+
+    fn worst(&self, open: BarResult, cases: &[Case]) -> BarResult {
         let findings: Vec<Finding<'_>> = cases
             .iter()
             .filter(|case| {
@@ -249,31 +283,20 @@ impl Bar {
         let worst = findings
             .iter()
             .max_by(|a, b| (a.measured - a.allowed).total_cmp(&(b.measured - b.allowed)));
-        let missed_by = worst
-            .filter(|worst| worst.measured > worst.allowed)
-            .map(|worst| worst.measured - worst.allowed);
-        BarResult {
-            id: self.id,
-            what: self.what,
-            case: self.case,
-            unit: self.unit(),
-            bar: worst.map_or_else(|| self.nominal(), |worst| Some(worst.allowed)),
-            aim: self.aim,
-            thesis: self.thesis,
-            measured: worst.map(|worst| worst.measured),
-            outcome: match (worst, missed_by) {
-                (None, _) => Outcome::NotMeasured,
-                (Some(_), None) => Outcome::Reached,
-                (Some(_), Some(_)) => Outcome::Missed,
-            },
-            missed_by,
-            aim_reached: worst
-                .zip(self.aim)
-                .map(|(worst, aim)| worst.measured <= aim),
-            trials: worst.map(|worst| worst.trials),
-            note: worst.map_or_else(|| self.absence(), |worst| note(worst, &findings))
-                + &self.elsewhere(cases),
-        }
+        let elsewhere = self.elsewhere(cases);
+        let Some(worst) = worst else {
+            return BarResult {
+                note: format!("no sound trials{elsewhere}"),
+                ..open
+            };
+        };
+        let open = BarResult {
+            bar: worst.allowed,
+            trials: Some(worst.trials),
+            note: note(worst, &findings) + &elsewhere,
+            ..open
+        };
+        measured(open, worst.measured)
     }
 
     fn finding<'a>(&self, case: &'a Case) -> Option<Finding<'a>> {
@@ -331,72 +354,24 @@ impl Bar {
             }
         }
     }
-
-    fn unit(&self) -> Unit {
-        match self.source {
-            Source::Share { .. } => Unit::PercentOfPlain,
-            Source::AddedTime { .. } | Source::Processor { .. } => Unit::Milliseconds,
-            Source::Bench { .. } => Unit::Elsewhere,
-        }
-    }
-
-    /// The bar where no case says what is allowed there.
-    fn nominal(&self) -> Option<f64> {
-        match self.source {
-            Source::Share { bar, .. } | Source::Processor { bar } => Some(bar),
-            Source::AddedTime { milliseconds, .. } => Some(milliseconds),
-            Source::Bench { .. } => None,
-        }
-    }
-
-    fn absence(&self) -> String {
-        match self.source {
-            Source::Bench { place } => format!("not in these rows; {place}"),
-            Source::Share { .. } | Source::AddedTime { .. } => {
-                "no sound trials of plain and packet side by side".to_owned()
-            }
-            Source::Processor { .. } => "no sound trials of packet".to_owned(),
-        }
-    }
 }
 
-impl BarResult {
-    /// A figure of this bar with its unit.
-    pub(crate) fn in_words(&self, figure: f64) -> String {
-        let words = match self.unit {
-            Unit::PercentOfPlain => format!("{figure:.1}{SPACE}%"),
-            Unit::Milliseconds if figure.abs() < 10.0 => format!("{figure:.2}{SPACE}ms"),
-            Unit::Milliseconds => format!("{figure:.1}{SPACE}ms"),
-            Unit::Elsewhere => format!("{figure}"),
-        };
-        words.replace('-', "−")
-    }
-
-    /// "reached", "reached, aim too", "missed by 3.1 points", "not measured".
-    pub(crate) fn verdict(&self) -> String {
-        let aim = match self.aim_reached {
-            Some(true) => ", aim too",
-            Some(false) | None => "",
-        };
-        match (self.outcome, self.missed_by) {
-            (Outcome::Reached, _) => format!("reached{aim}"),
-            (Outcome::Missed, missed_by) => {
-                let by = missed_by.unwrap_or_default();
-                match self.unit {
-                    Unit::PercentOfPlain if by < 0.05 => {
-                        format!("missed by less than 0.1{SPACE}points")
-                    }
-                    Unit::PercentOfPlain => format!("missed by {by:.1}{SPACE}points"),
-                    Unit::Milliseconds if by < 0.005 => {
-                        format!("missed by less than 0.01{SPACE}ms")
-                    }
-                    Unit::Milliseconds | Unit::Elsewhere => {
-                        format!("missed by {}", self.in_words(by))
-                    }
-                }
-            }
-            (Outcome::NotMeasured, _) => "not measured".to_owned(),
-        }
+/// A bar with its figure, and what follows from it.
+fn measured(open: BarResult, figure: f64) -> BarResult {
+    let excess = open.bound.excess(figure, open.bar);
+    let missed = excess > 0.0;
+    BarResult {
+        measured: Some(figure),
+        outcome: if missed {
+            Outcome::Missed
+        } else {
+            Outcome::Reached
+        },
+        missed_by: missed.then_some(excess),
+        aim_reached: open
+            .aim
+            .map(|aim| !missed && open.bound.excess(figure, aim) <= 0.0),
+        ..open
     }
 }
 
@@ -430,11 +405,14 @@ mod tests {
     use crate::row::Row;
 
     fn results(rows: Vec<Row>) -> Vec<BarResult> {
-        check(&cases(&[Run {
-            name: "rows.jsonl".to_owned(),
-            rows,
-            info: None,
-        }]))
+        check(
+            &cases(&[Run {
+                name: "rows.jsonl".to_owned(),
+                rows,
+                info: None,
+            }]),
+            &[],
+        )
     }
 
     fn result(rows: Vec<Row>, id: &str) -> BarResult {
@@ -499,7 +477,7 @@ mod tests {
     fn added_time_may_be_two_milliseconds_or_five_per_cent() {
         let added = |plain, packet| {
             let result = result(pair("tcdl-10", "curl", plain, packet), "added-time-tcdl-10");
-            (result.outcome, result.bar.unwrap().round())
+            (result.outcome, result.bar.round())
         };
         assert_eq!(added(0.010, 0.0119), (Outcome::Reached, 2.0));
         assert_eq!(added(0.010, 0.0121), (Outcome::Missed, 2.0));
@@ -546,9 +524,44 @@ mod tests {
         }
         let elsewhere = result(pair("milstar", "one", 10.0, 5.0), "time-iridium-one");
         assert_eq!(elsewhere.outcome, Outcome::NotMeasured);
+        assert_eq!(elsewhere.note, "no sound trials");
+    }
+
+    #[test]
+    fn benches_may_have_to_be_at_least_something() {
+        let bench = |bench: &str, value| Bench {
+            bench: bench.to_owned(),
+            value,
+        };
+        let benches = [
+            bench("engine", 9_000.0),
+            bench("memory_finished_flow", 1_024.0),
+            bench("something_else", 1.0),
+        ];
+        let results = check(&[], &benches);
+        let verdict = |id| {
+            results
+                .iter()
+                .find(|result| result.id == id)
+                .map(|result| (result.measured, result.verdict()))
+        };
         assert_eq!(
-            elsewhere.note,
-            "no sound trials of plain and packet side by side"
+            verdict("engine-alone"),
+            Some((Some(9_000.0), "missed by 1,000/s".to_owned()))
+        );
+        assert_eq!(
+            verdict("memory-finished"),
+            Some((Some(1.0), "reached".to_owned()))
+        );
+        assert_eq!(
+            verdict("memory-handshaking"),
+            Some((None, "not measured".to_owned()))
+        );
+        let results = check(&[], &[bench("engine", 50_000.0)]);
+        assert!(
+            results
+                .iter()
+                .any(|result| result.aim_reached == Some(true))
         );
     }
 

@@ -1,4 +1,4 @@
-//! Reads what runs left in a directory and one level below: rows, what is known of their run, and waterfalls.
+//! Reads what runs left in a directory and one level below: rows, what is known of their run, waterfalls, and benches' lines.
 //!
 //! Damage is an error that names file and line, never a figure that is missing in silence: a result out of half of its rows is
 //! wrong. Order is that of the paths, so that the same files make the same page.
@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::run_info::{self, RunInfo};
@@ -21,7 +22,21 @@ pub(crate) struct Input {
     pub(crate) runs: Vec<Run>,
     /// In the order of their paths.
     pub(crate) waterfalls: Vec<Waterfall>,
+    /// Of `bench.jsonl`.
+    pub(crate) benches: Vec<Bench>,
 }
+
+/// A figure of a bench: one line of `bench.jsonl`, the one file of JSON lines that has no rows.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct Bench {
+    /// What was measured.
+    pub(crate) bench: String,
+    /// In the bench's unit.
+    pub(crate) value: f64,
+}
+
+/// Where the benches' lines are.
+const BENCHES: &str = "bench.jsonl";
 
 /// One file with rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,8 +63,10 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
     let mut input = Input::default();
     for path in files(directory)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.ends_with(".jsonl") {
-            let rows = rows(&path)?;
+        if name == BENCHES {
+            input.benches.extend(lines(&path, |_| Ok(()))?);
+        } else if name.ends_with(".jsonl") {
+            let rows = lines(&path, plausible)?;
             if rows.is_empty() {
                 continue;
             }
@@ -90,10 +107,14 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, LabError> {
         .map_err(LabError::io(format!("read {}", directory.display())))
 }
 
-fn rows(path: &Path) -> Result<Vec<Row>, LabError> {
+/// A file's lines, each held against a check that says in words what is wrong.
+fn lines<T: DeserializeOwned>(
+    path: &Path,
+    check: impl Fn(&T) -> Result<(), String>,
+) -> Result<Vec<T>, LabError> {
     let io = || LabError::io(format!("read {}", path.display()));
     let file = File::open(path).map_err(io())?;
-    let mut rows = Vec::new();
+    let mut values = Vec::new();
     for (index, line) in BufReader::new(file).lines().enumerate() {
         let damaged = |why: String| LabError::DamagedResults {
             file: path.to_owned(),
@@ -107,19 +128,24 @@ fn rows(path: &Path) -> Result<Vec<Row>, LabError> {
         if line.trim().is_empty() {
             continue;
         }
-        let row: Row =
+        let value =
             serde_json::from_str(&line).map_err(|error| damaged(without_position(&error)))?;
-        for (name, seconds) in [
-            ("seconds_handshake", row.seconds_handshake),
-            ("seconds_first_byte", row.seconds_first_byte),
-        ] {
-            if seconds.is_some_and(|seconds| seconds < 0.0) {
-                return Err(damaged(format!("{name} is below zero")));
-            }
-        }
-        rows.push(row);
+        check(&value).map_err(damaged)?;
+        values.push(value);
     }
-    Ok(rows)
+    Ok(values)
+}
+
+fn plausible(row: &Row) -> Result<(), String> {
+    for (name, seconds) in [
+        ("seconds_handshake", row.seconds_handshake),
+        ("seconds_first_byte", row.seconds_first_byte),
+    ] {
+        if seconds.is_some_and(|seconds| seconds < 0.0) {
+            return Err(format!("{name} is below zero"));
+        }
+    }
+    Ok(())
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
@@ -188,6 +214,10 @@ mod tests {
             ("sub/deeper/c.jsonl", "not read"),
             ("notes.txt", "not read"),
             ("empty.jsonl", ""),
+            (
+                "bench.jsonl",
+                "{\"bench\":\"engine\",\"value\":12345.5,\"unit\":\"handshakes/s\"}\n",
+            ),
         ]);
         let input = read(here.path()).unwrap();
         let names: Vec<&str> = input.runs.iter().map(|run| run.name.as_str()).collect();
@@ -201,6 +231,12 @@ mod tests {
         );
         assert_eq!(input.runs[1].info, None);
         assert_eq!(input.runs[0].rows, input.runs[1].rows);
+        let benches: Vec<(&str, f64)> = input
+            .benches
+            .iter()
+            .map(|bench| (bench.bench.as_str(), bench.value))
+            .collect();
+        assert_eq!(benches, [("engine", 12_345.5)]);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 
 use std::fmt::Write as _;
 
-use super::bars::{BarResult, Outcome};
 use super::cases::{ArmFigures, Case, Measure};
 use super::headline::Headline;
 use super::input::Run;
@@ -13,6 +12,7 @@ use super::palette::look;
 use super::plots::{self, Figure};
 use super::run_info::RunInfo;
 use super::svg::escaped;
+use super::verdict::{BarResult, Outcome};
 use super::{caveats, figures::Figures};
 
 const STYLE: &str = include_str!("page.css");
@@ -157,18 +157,15 @@ impl Page {
                 Outcome::Missed => "missed",
                 Outcome::NotMeasured => "unknown",
             };
-            let most = bar.bar.map_or_else(
-                || ABSENT.to_owned(),
-                |most| format!("≤ {}", bar.in_words(most)),
-            );
             self.raw(&format!(
-                "<tr><td>{}</td><td>{}<small>{}</small></td><td class=\"bullet\">{}</td><td class=\"n\">{}</td><td class=\"n\">{most}</td>\
+                "<tr><td>{}</td><td>{}<small>{}</small></td><td class=\"bullet\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
                  <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"verdict\"><span class=\"{class}\">{}</span></td></tr>",
                 escaped(bar.what),
                 escaped(bar.case),
                 escaped(&bar.note),
                 plots::bullet(bar).unwrap_or_default(),
                 figure(bar.measured),
+                escaped(&bar.bar_in_words()),
                 figure(bar.aim),
                 escaped(bar.thesis.unwrap_or(ABSENT)),
                 escaped(&bar.verdict()),

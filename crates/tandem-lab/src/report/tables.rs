@@ -5,11 +5,11 @@
 
 use std::fmt::Write as _;
 
-use super::bars::BarResult;
 use super::cases::{ArmFigures, Case, Measure};
 use super::headline::Headline;
 use super::input::Run;
 use super::number::{self, ABSENT};
+use super::verdict::BarResult;
 use super::{caveats, palette};
 use crate::stats::Spread;
 
@@ -68,10 +68,7 @@ pub(crate) fn tables(runs: &[Run], cases: &[Case], bars: &[BarResult]) -> String
                 bar.what,
                 bar.case,
                 &figure(bar.measured),
-                &bar.bar.map_or_else(
-                    || ABSENT.to_owned(),
-                    |most| format!("≤ {}", bar.in_words(most)),
-                ),
+                &bar.bar_in_words(),
                 &figure(bar.aim),
                 bar.thesis.unwrap_or(ABSENT),
                 &bar.verdict(),
@@ -246,7 +243,7 @@ mod tests {
             info: None,
         }];
         let cases = cases(&runs);
-        tables(&runs, &cases, &bars::check(&cases))
+        tables(&runs, &cases, &bars::check(&cases, &[]))
     }
 
     #[test]

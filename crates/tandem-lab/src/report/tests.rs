@@ -148,7 +148,7 @@ fn bars_are_written_for_scripts() {
     assert_eq!(bar("tls-bytes-three")["outcome"], "reached");
     assert_eq!(bar("tls-bytes-curl")["bar"], 36.0);
     assert_eq!(bar("added-time-tcdl-10")["outcome"], "reached");
-    assert_eq!(bar("memory")["outcome"], "not-measured");
+    assert_eq!(bar("memory-finished")["outcome"], "not-measured");
     assert_eq!(bar("time-iridium-one")["trials"], 20);
 }
 

@@ -1,9 +1,9 @@
 //! A bar of the figures to reach, in a line: what is allowed, what was measured, and marks where bar and aim lie.
 
-use super::super::bars::{BarResult, Outcome};
 use super::super::palette::look;
 use super::super::scale::Scale;
 use super::super::svg::{FAINT, INK, Svg};
+use super::super::verdict::{BarResult, Bound, Outcome};
 use crate::arm::Arm;
 
 const WIDTH: f64 = 170.0;
@@ -13,12 +13,16 @@ const ALLOWED: &str = "#e8eef3";
 
 /// The drawing; `None` where nothing was measured.
 pub(crate) fn bullet(result: &BarResult) -> Option<String> {
-    let (measured, bar) = (result.measured?, result.bar?);
-    let largest = measured.max(bar) * 1.15;
+    let (measured, bar) = (result.measured?, result.bar);
+    let largest = measured.max(bar).max(result.aim.unwrap_or(0.0)) * 1.15;
     let scale = Scale::exact(largest, (1.0, WIDTH - 1.0));
     let middle = HEIGHT / 2.0;
     let mut svg = Svg::new(&format!("bar-{}", result.id), WIDTH, HEIGHT);
-    svg.rectangle((1.0, 2.0), (scale.at(bar) - 1.0, HEIGHT - 4.0), ALLOWED);
+    let (from, to) = match result.bound {
+        Bound::AtMost => (1.0, scale.at(bar)),
+        Bound::AtLeast => (scale.at(bar), WIDTH - 1.0),
+    };
+    svg.rectangle((from, 2.0), (to - from, HEIGHT - 4.0), ALLOWED);
     let colour = look(Arm::Packet).colour;
     let size = (scale.at(measured) - 1.0, 6.0);
     match result.outcome {

@@ -1,0 +1,140 @@
+//! A bar held against what was measured: the record that scripts read, and its words for people.
+
+use serde::Serialize;
+
+use super::number::{self, SPACE};
+
+/// A bar held against the results. In JSON: one object of `bars.json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BarResult {
+    /// A name that stays, such as `tls-bytes-one`.
+    pub id: &'static str,
+    /// What is measured.
+    pub what: &'static str,
+    /// Whose it is: link and endpoints.
+    pub case: &'static str,
+    /// Of the figures below.
+    pub unit: Unit,
+    /// Which side of the bar is the good one.
+    pub bound: Bound,
+    /// What must hold.
+    pub bar: f64,
+    /// Where it should end.
+    pub aim: Option<f64>,
+    /// What the thesis has, in words.
+    pub thesis: Option<&'static str>,
+    /// The worst case's figure.
+    pub measured: Option<f64>,
+    /// Whether the bar holds.
+    pub outcome: Outcome,
+    /// By how much it does not; `None` where it does.
+    pub missed_by: Option<f64>,
+    /// Whether the aim holds, too.
+    pub aim_reached: Option<bool>,
+    /// Sound trials of the arm that has fewer; `None` for benches.
+    pub trials: Option<usize>,
+    /// Which case is the worst, of how many, and what else a reader must know.
+    pub note: String,
+}
+
+/// What a bar's figures are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Per cent of plain, in the same run.
+    PercentOfPlain,
+    /// Per cent of what plain routing carries in the same time.
+    PercentOfRouted,
+    /// Milliseconds.
+    Milliseconds,
+    /// Handshakes a second.
+    HandshakesPerSecond,
+    /// Kibibytes.
+    Kibibytes,
+}
+
+/// Which side of a bar is the good one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// The bar and below.
+    AtMost,
+    /// The bar and above.
+    AtLeast,
+}
+
+/// Whether a bar holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It does.
+    Reached,
+    /// It does not.
+    Missed,
+    /// The results do not say.
+    NotMeasured,
+}
+
+impl Bound {
+    /// How far a figure is on the wrong side of a bar; not above zero where it is on the good one.
+    pub(crate) fn excess(self, figure: f64, bar: f64) -> f64 {
+        match self {
+            Bound::AtMost => figure - bar,
+            Bound::AtLeast => bar - figure,
+        }
+    }
+
+    fn sign(self) -> char {
+        match self {
+            Bound::AtMost => '≤',
+            Bound::AtLeast => '≥',
+        }
+    }
+}
+
+impl BarResult {
+    /// A figure of this bar with its unit.
+    pub(crate) fn in_words(&self, figure: f64) -> String {
+        let words = match self.unit {
+            Unit::PercentOfPlain | Unit::PercentOfRouted => format!("{figure:.1}{SPACE}%"),
+            Unit::Milliseconds if figure.abs() < 10.0 => format!("{figure:.2}{SPACE}ms"),
+            Unit::Milliseconds => format!("{figure:.1}{SPACE}ms"),
+            Unit::HandshakesPerSecond => format!("{}/s", number::count(figure)),
+            Unit::Kibibytes => format!("{figure:.1}{SPACE}KiB"),
+        };
+        words.replace('-', "−")
+    }
+
+    /// "≤ 52.0 %".
+    pub(crate) fn bar_in_words(&self) -> String {
+        format!("{}{SPACE}{}", self.bound.sign(), self.in_words(self.bar))
+    }
+
+    /// "reached", "reached, aim too", "missed by 3.1 points", "not measured".
+    pub(crate) fn verdict(&self) -> String {
+        let aim = match self.aim_reached {
+            Some(true) => ", aim too",
+            Some(false) | None => "",
+        };
+        match (self.outcome, self.missed_by) {
+            (Outcome::Reached, _) => format!("reached{aim}"),
+            (Outcome::Missed, missed_by) => self.distance(missed_by.unwrap_or_default()),
+            (Outcome::NotMeasured, _) => "not measured".to_owned(),
+        }
+    }
+
+    fn distance(&self, by: f64) -> String {
+        match self.unit {
+            Unit::PercentOfPlain | Unit::PercentOfRouted if by < 0.05 => {
+                format!("missed by less than 0.1{SPACE}points")
+            }
+            Unit::PercentOfPlain | Unit::PercentOfRouted => {
+                format!("missed by {by:.1}{SPACE}points")
+            }
+            Unit::Milliseconds if by < 0.005 => format!("missed by less than 0.01{SPACE}ms"),
+            Unit::Milliseconds | Unit::HandshakesPerSecond | Unit::Kibibytes => {
+                format!("missed by {}", self.in_words(by))
+            }
+        }
+    }
+}
