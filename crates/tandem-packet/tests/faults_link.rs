@@ -5,99 +5,20 @@ mod support;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use support::once::{Harm, Once};
 use support::plan::Plan;
 use support::tls::{self, Conversation};
 use support::{
     Boxed, CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, clean, complete, iridium,
     proxy, repeats, satellite,
 };
-use tandem_netsim::element::{Element, Port, Tamper};
+use tandem_netsim::element::{Port, Tamper};
 use tandem_netsim::host::Ending;
 use tandem_netsim::link::{Outage, OutageEffect, Oversize};
 use tandem_netsim::{LinkConfig, World};
 use tandem_packet::WireFormat;
 use tandem_store::Store as _;
 use tandem_wire::{Edit, Instant, TcpPacket};
-
-/// What befalls one packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Harm {
-    Lost,
-    /// It arrives again, so long after the first.
-    Copied(Duration),
-    /// It arrives so much later.
-    Late(Duration),
-    /// A bit is flipped and the checksum tells.
-    Damaged,
-}
-
-/// Does this to the packet of this number in this direction, counted from 0.
-struct Once {
-    harm: Harm,
-    towards: Port,
-    number: usize,
-    seen: usize,
-    out: Vec<(Instant, Port, Vec<u8>)>,
-}
-
-impl Once {
-    fn boxed(harm: Harm, towards: Port, number: usize) -> Boxed {
-        Boxed(Box::new(Self {
-            harm,
-            towards,
-            number,
-            seen: 0,
-            out: Vec::new(),
-        }))
-    }
-}
-
-impl Element for Once {
-    fn handle_input(&mut self, port: Port, mut packet: Vec<u8>, now: Instant) {
-        let towards = port.opposite();
-        let hit = towards == self.towards && {
-            self.seen += 1;
-            self.seen == self.number + 1
-        };
-        let mut arrivals = vec![now];
-        if hit {
-            match self.harm {
-                Harm::Lost => arrivals.clear(),
-                Harm::Copied(after) => arrivals.push(now + after),
-                Harm::Late(by) => arrivals = vec![now + by],
-                Harm::Damaged => {
-                    let last = packet.len() - 1;
-                    packet[last] ^= 1;
-                }
-            }
-        }
-        for at in arrivals {
-            self.out.push((at, towards, packet.clone()));
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        // What is due goes; `poll_output` cannot know the time.
-        for (at, _, _) in &mut self.out {
-            if *at <= now {
-                *at = Instant::ZERO;
-            }
-        }
-    }
-
-    fn poll_output(&mut self) -> Option<(Port, Vec<u8>)> {
-        let due = self
-            .out
-            .iter()
-            .position(|(at, _, _)| *at == Instant::ZERO)?;
-        let (_, port, packet) = self.out.remove(due);
-        Some((port, packet))
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.out.iter().map(|(at, _, _)| *at).min()
-    }
-}
 
 /// Where the harm is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@
 )]
 
 pub mod adapter;
+pub mod once;
 pub mod pair;
 pub mod plan;
 pub mod seeds;
