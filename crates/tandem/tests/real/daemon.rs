@@ -111,7 +111,8 @@ impl Spec {
             .arg(&self.store);
         match self.key {
             Some(number) => {
-                let file = keys.join(format!("key-{number}"));
+                // A file for each side: both start at the same time, and one may read while the other is written.
+                let file = keys.join(format!("key-{number}-{:?}", self.side));
                 write_private(&file, KEYS[number]);
                 command.arg("--key").arg(file);
             }
