@@ -199,6 +199,13 @@ impl Scenario {
     }
 
     pub fn world(self) -> World {
+        let mut world = self.world_not_connected();
+        world.connect();
+        world
+    }
+
+    /// The same before the client has sent anything.
+    pub fn world_not_connected(self) -> World {
         let (mut client, mut server) = self.conversation.scripts();
         match self.closes {
             Closes::Never => {}
@@ -207,11 +214,17 @@ impl Scenario {
                 server = server.then(Step::ReceiveEnd).then(Step::Close);
             }
         }
-        self.world_of(client, server)
+        self.build(client, server)
     }
 
     /// The world for hosts with other scripts than the conversation's.
     pub fn world_of(self, client: Script, server: Script) -> World {
+        let mut world = self.build(client, server);
+        world.connect();
+        world
+    }
+
+    fn build(self, client: Script, server: Script) -> World {
         let peer = self.server.local;
         let world = World::new(self.seed)
             .with_client(Host::client(self.client, peer).with_script(client))
@@ -222,9 +235,7 @@ impl Scenario {
         let world = world.with_element(Link::new(self.link, self.seed, Instant::ZERO));
         let world = place(world, self.after_link);
         let world = place(world, self.server_side);
-        let mut world = place(world, self.server_lan);
-        world.connect();
-        world
+        place(world, self.server_lan)
     }
 }
 
