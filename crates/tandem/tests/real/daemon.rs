@@ -376,32 +376,26 @@ impl Pair {
         }
     }
 
-    /// Makes a connection, up to three times, until the server's flight crosses as a delta; each must end well. A flight that a busy
-    /// machine holds up for longer than the daemons' patience crosses as it is, and a further try shows that it was that. Gives how
-    /// many connections were made.
+    /// Makes a connection, up to three times, until the server's flight crosses as a delta, and only so; each must end well. On a
+    /// machine that is busy for longer than the daemons' and the servers' patience (200 ms), a flight crosses as it is, or again; a
+    /// further try shows that it was that. Gives how many connections were made.
     #[track_caller]
     pub(crate) fn rewrites(&self, expected: &[u8], connect: impl Fn() -> Fetched) -> usize {
         const TRIES: usize = 3;
-        let before = self.rewritten();
+        let mut before = self.rewritten();
         for tried in 1..=TRIES {
             connect().is(expected);
             let now = self.rewritten();
-            assert_eq!(
-                now.originals, before.originals,
-                "a flight was sent again as it was"
-            );
-            if now.written > before.written {
+            if now.written > before.written && now.originals == before.originals {
                 assert!(
                     now.rebuilt > before.rebuilt,
                     "a flight was written and not rebuilt"
                 );
                 return tried;
             }
+            before = now;
         }
-        panic!(
-            "{TRIES} warm handshakes, and none was rewritten: {:?}",
-            connect()
-        );
+        panic!("{TRIES} warm handshakes, and none was rewritten");
     }
 
     /// Waits until both sides have learned this many chains.

@@ -145,23 +145,44 @@ impl Host {
     /// Gives rules to the firewall, as lines of `iptables-restore` in one table.
     #[track_caller]
     pub(crate) fn rules(&self, family: Family, table: &str, lines: &[&str]) {
+        if let Err(why) = self.try_rules(family, table, lines) {
+            panic!("{lines:?}: {why}");
+        }
+    }
+
+    /// The same; what the program says where it refuses.
+    pub(crate) fn try_rules(
+        &self,
+        family: Family,
+        table: &str,
+        lines: &[&str],
+    ) -> Result<(), String> {
         let program = match family {
             Family::V4 => "iptables-restore",
             Family::V6 => "ip6tables-restore",
         };
-        let text = format!("*{table}\n{}\nCOMMIT\n", lines.join("\n"));
+        // The name of a chain with a policy is set as its declaration.
+        let lines = lines.iter().map(|line| match line.strip_prefix("-P ") {
+            Some(policy) => format!(":{policy} [0:0]\n"),
+            None => format!("{line}\n"),
+        });
+        let text = format!("*{table}\n{}COMMIT\n", lines.collect::<String>());
         self.inside(|| {
             let mut child = Command::new(program)
                 .args(["--noflush", "--wait=5"])
                 .stdin(Stdio::piped())
+                .stderr(Stdio::piped())
                 .spawn()
                 .expect("iptables is installed");
             let mut input = child.stdin.take().expect("it is piped");
             input.write_all(text.as_bytes()).expect("it reads");
             drop(input);
-            let status = child.wait().expect("it is ours");
-            assert!(status.success(), "{program}: {text}");
-        });
+            let output = child.wait_with_output().expect("it is ours");
+            match output.status.success() {
+                true => Ok(()),
+                false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            }
+        })
     }
 
     /// What stands in both firewalls that a daemon of ours set.
@@ -195,10 +216,19 @@ impl Host {
 
     /// A counter of the kernel's TCP (`TcpExt` of `/proc/net/netstat`).
     pub(crate) fn tcp_counter(&self, name: &str) -> u64 {
+        self.kernel_counter("netstat", "TcpExt: ", name)
+    }
+
+    /// A counter of the kernel's IPv4 (`Ip` of `/proc/net/snmp`).
+    pub(crate) fn ip_counter(&self, name: &str) -> u64 {
+        self.kernel_counter("snmp", "Ip: ", name)
+    }
+
+    fn kernel_counter(&self, table: &str, start: &str, name: &str) -> u64 {
         let text = self
-            .inside(|| fs::read_to_string("/proc/thread-self/net/netstat"))
+            .inside(|| fs::read_to_string(format!("/proc/thread-self/net/{table}")))
             .expect("readable");
-        let mut rows = text.lines().filter_map(|row| row.strip_prefix("TcpExt: "));
+        let mut rows = text.lines().filter_map(|row| row.strip_prefix(start));
         let (names, values) = (rows.next().unwrap_or(""), rows.next().unwrap_or(""));
         names
             .split(' ')
@@ -386,7 +416,9 @@ impl Net {
         for host in [&self.client, &self.server, &self.a, &self.b] {
             host.ip("link set lo up\n");
             // Linux 6.15 and later; an older kernel backs off for longer.
-            host.inside(|| drop(fs::write("/proc/sys/net/ipv4/tcp_rto_max_ms", "2000")));
+            host.inside(|| drop(fs::write("/proc/sys/net/ipv4/tcp_rto_max_ms", "1000")));
+            // By default a closed socket whose timer is at its maximum is given up at once.
+            host.set("ipv4/tcp_orphan_retries", "8");
         }
     }
 
@@ -419,6 +451,21 @@ impl Net {
         match family {
             Family::V4 => Ipv4Addr::new(10, 77, network, 2).into(),
             Family::V6 => Ipv6Addr::new(0xfd77, u16::from(network), 0, 0, 0, 0, 0, 2).into(),
+        }
+    }
+
+    /// Sends what goes to `address` from the client over the link, and back.
+    pub(crate) fn route_over_the_link(&self, address: IpAddr) {
+        let by = |host: &Host, v4: &str, v6: &str| match address {
+            IpAddr::V4(_) => host.ip(&format!("route add {address}/32 via {v4}\n")),
+            IpAddr::V6(_) => host.ip(&format!("route add {address}/128 via {v6}\n")),
+        };
+        match &self.middle {
+            Some(middle) => {
+                by(&self.a, "10.77.2.254", "fd77:2::254");
+                by(middle, "10.77.4.2", "fd77:4::2");
+            }
+            None => by(&self.a, "10.77.2.2", "fd77:2::2"),
         }
     }
 

@@ -159,7 +159,7 @@ impl Server {
         let text = format!(
             "daemon off; master_process off; user root; pid {0}/pid; error_log stderr warn;\n\
              events {{ worker_connections 4096; }}\n\
-             http {{ access_log off; root {1}; keepalive_timeout 5; client_body_temp_path {0}/temp; proxy_temp_path {0}/temp;\n\
+             http {{ access_log off; root {1}; keepalive_timeout 600; client_header_timeout 600; client_body_temp_path {0}/temp; proxy_temp_path {0}/temp;\n\
              fastcgi_temp_path {0}/temp; uwsgi_temp_path {0}/temp; scgi_temp_path {0}/temp; sendfile on; tcp_nopush off;\n\
              ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; ssl_ciphers ALL:@SECLEVEL=0; ssl_session_cache none; default_type text/plain;\n\
              {servers} }}\n",
