@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 mod delta;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod possession;
 #[cfg(test)]

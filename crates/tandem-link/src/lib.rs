@@ -8,6 +8,8 @@
 
 mod flow;
 pub mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod key;
 pub mod mark;
 

@@ -11,6 +11,8 @@ mod acks;
 mod client_side;
 mod config;
 mod flow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hello;
 mod output;
 mod pace;

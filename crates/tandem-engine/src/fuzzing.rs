@@ -1,0 +1,149 @@
+//! What must hold for any input of this crate: one function for each parser, called by the fuzz targets in `fuzz/` and by the
+//! replay of their corpora.
+//!
+//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tandem_store::{MemoryStore, Site, Store};
+use tandem_wire::UnixTime;
+
+use crate::delta::{Delta, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
+use crate::handshake::{Handshake, Stage};
+use crate::possession::{Possession, StoreSource, expected_chains, write_flight};
+use crate::thesis::{self, Codes, Expanded};
+
+/// A function that checks the invariants of a parser on any input.
+pub type Check = fn(&[u8]);
+
+/// All checks of this crate by the name of their fuzz target.
+pub const CHECKS: [(&str, Check); 3] = [
+    ("delta", delta),
+    ("handshake_read_along", handshake_read_along),
+    ("thesis_messages", thesis_messages),
+];
+
+const LIMIT: usize = 4_096;
+const NOW: UnixTime = UnixTime(1_790_000_000);
+
+/// Holds one object of 256 bytes under references that begin with 1, nothing else.
+struct Ones(Arc<[u8]>);
+
+impl Source for Ones {
+    fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
+        (reference.0[0] == 1).then(|| Arc::clone(&self.0))
+    }
+}
+
+/// A delta: bounded, and the same when its instructions are written again.
+pub fn delta(data: &[u8]) {
+    let Ok(parsed) = Delta::parse(data, LIMIT) else {
+        return;
+    };
+    assert!(parsed.rebuilt_len() <= LIMIT);
+    let mut source = Ones((0..=255).collect());
+    let built = parsed.apply(&mut source);
+    if let Ok(built) = &built {
+        assert_eq!(built.len(), parsed.rebuilt_len());
+    }
+    let mut writer = DeltaWriter::new();
+    let mut references = 0;
+    for instruction in parsed.instructions() {
+        match *instruction {
+            Instruction::Add(bytes) => writer.add(bytes),
+            Instruction::Copy {
+                reference,
+                offset,
+                length,
+            } => {
+                references += 1;
+                writer.copy(reference, offset as u32, length as u32);
+            }
+        }
+    }
+    let written = writer.finish();
+    assert!(references > MAX_REFERENCES || written.len() <= data.len());
+    let again = Delta::parse(&written, LIMIT).expect("our own encoding");
+    assert_eq!(again.apply(&mut source), built);
+}
+
+/// Both directions of a connection, the client's first with its length in two bytes: read byte by byte as at once; a flight that
+/// is found is rebuilt to the byte in both formats.
+pub fn handshake_read_along(data: &[u8]) {
+    let Some(&[high, low]) = data.first_chunk() else {
+        return;
+    };
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    let (client, server) = data[2..].split_at(length.min(data.len() - 2));
+
+    let mut at_once = Handshake::new();
+    at_once.client_sent(client);
+    at_once.server_sent(server);
+    let mut in_steps = Handshake::new();
+    for end in 0..=client.len() {
+        in_steps.client_sent(&client[..end]);
+    }
+    for end in 0..=server.len() {
+        in_steps.server_sent(&server[..end]);
+    }
+    assert_eq!(in_steps.stage(), at_once.stage());
+    assert_eq!(in_steps.flight(), at_once.flight());
+    assert_eq!(in_steps.server_name(), at_once.server_name());
+    assert!(at_once.footprint() <= 64 * (data.len() + 64));
+
+    let site = Site::Address(SocketAddr::from(([192, 0, 2, 1], 443)));
+    let mut store = MemoryStore::default();
+    let learned = at_once.learn(server, &mut store, &site, NOW);
+    assert_eq!(
+        learned,
+        at_once.stage() == Stage::Finished && at_once.flight().is_some()
+    );
+    let Some(flight) = at_once.flight() else {
+        return;
+    };
+    let chain = flight.certificates(server).expect("a flight has a chain");
+    let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
+    store.learn(Some(&site), &chain, NOW);
+    let chains = expected_chains(&mut store, &site, NOW, 1);
+    let hints: Vec<_> = chains.iter().map(|id| id.prefix8()).collect();
+    let possession = Possession::from_hints(&hints);
+    if let Some(delta) = write_flight(server, flight, &possession, &mut MemoryStore::default()) {
+        let rebuilt = Delta::parse(&delta, server.len())
+            .and_then(|delta| delta.apply(&mut StoreSource::new(&mut store)));
+        assert!(rebuilt.as_deref() == Ok(server));
+    }
+    let references: Vec<Reference> = chain
+        .iter()
+        .map(|der| Reference(tandem_store::Digest::of(der).prefix16()))
+        .collect();
+    let possession = Possession::from_references(&references);
+    let codes = Codes::default();
+    if let Some(shorter) = thesis::compress(server, flight, &possession, codes) {
+        assert!(shorter.len() < server.len());
+        let expanded = thesis::expand(&shorter, &mut store, codes);
+        assert!(expanded == Expanded::Whole(server.to_vec()));
+    }
+}
+
+/// A payload: what is stripped or announced comes back, what is expanded is bounded.
+pub fn thesis_messages(data: &[u8]) {
+    let codes = Codes::default();
+    let site = Site::Address(SocketAddr::from(([192, 0, 2, 1], 443)));
+    let mut store = MemoryStore::default();
+    let chain: [&[u8]; 2] = [b"a certificate of some length", b"another"];
+    store.learn(Some(&site), &chain, NOW);
+    let chains = expected_chains(&mut store, &site, NOW, 1);
+    if let Some(announced) = thesis::announce(data, &chains, &mut store, codes) {
+        let stripped = thesis::strip(&announced, codes).expect("our own");
+        assert_eq!(stripped.hello, data);
+        assert_eq!(stripped.references.len(), chain.len());
+    }
+    if let Some(stripped) = thesis::strip(data, codes) {
+        assert!(stripped.hello.len() + 16 * stripped.references.len() < data.len());
+    }
+    match thesis::expand(data, &mut store, codes) {
+        Expanded::Whole(bytes) => assert!(bytes.len() <= 3 * data.len() + 64),
+        Expanded::Miss | Expanded::Ordinary => {}
+    }
+}

@@ -1,0 +1,86 @@
+//! What must hold for any input of this crate: one function for each parser, called by the fuzz targets in `fuzz/` and by the
+//! replay of their corpora.
+//!
+//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+
+use tandem_wire::Seq;
+
+use crate::flow::FlowId;
+use crate::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed};
+use crate::key::Key;
+use crate::mark::{self, MAX_HINTS, Mark, MarkKind};
+
+/// A function that checks the invariants of a parser on any input.
+pub type Check = fn(&[u8]);
+
+/// All checks of this crate by the name of their fuzz target.
+pub const CHECKS: [(&str, Check); 2] = [("link_mark", link_mark), ("link_frame", link_frame)];
+
+/// A key that the corpora were not made with.
+const KEY: [u8; Key::LEN] = [0x6b; Key::LEN];
+
+const FLOW: FlowId = FlowId {
+    client: Seq(0x0102_0304),
+    server: Seq(0x0506_0708),
+};
+
+/// The data of an option: never believed, unless it is what a proxy with the key writes.
+pub fn link_mark(data: &[u8]) {
+    let key = Key::from_bytes(KEY);
+    let Some(mark) = Mark::parse(data) else {
+        return;
+    };
+    let own = match mark.kind() {
+        MarkKind::Presence => mark::presence(&key, FLOW.client),
+        MarkKind::Answer => mark::answer(&key, FLOW),
+        MarkKind::Miss => mark::miss(&key, FLOW),
+        MarkKind::Hint => {
+            // Version and type, chains, tag of seven bytes.
+            let (chains, rest) = data[1..data.len() - 7].as_chunks::<8>();
+            assert!(rest.is_empty() && (1..=MAX_HINTS).contains(&chains.len()));
+            mark::hint(&key, FLOW, chains)
+        }
+    };
+    let is_own = own[4..] == *data;
+    assert_eq!(own.len(), data.len() + 4);
+    let believed = [
+        mark.verify_presence(&key, FLOW.client),
+        mark.verify_answer(&key, FLOW),
+        mark.verify_hint(&key, FLOW).is_some(),
+        mark.verify_miss(&key, FLOW),
+    ];
+    let count = believed.iter().filter(|believed| **believed).count();
+    assert_eq!(count, usize::from(is_own));
+}
+
+/// A payload: a frame lies inside it, is found in any longer one, announced by any shorter one, and not believed.
+pub fn link_frame(data: &[u8]) {
+    let key = Key::from_bytes(KEY);
+    match Frame::parse(data) {
+        Parsed::Whole(frame) => {
+            assert!(frame.length <= data.len() && frame.length < frame.span);
+            assert!(frame.span <= MAX_SPAN);
+            assert!(
+                frame.delta.len() < frame.length
+                    && frame.length <= frame.delta.len() + MAX_OVERHEAD
+            );
+            assert!(!frame.verify(&key, FLOW, Seq(1), &vec![0; frame.span]));
+            let longer = [data, b"more"].concat();
+            assert_eq!(Frame::parse(&longer), Parsed::Whole(frame));
+            for cut in 0..frame.length {
+                match Frame::parse(&data[..cut]) {
+                    Parsed::Cut { length } => {
+                        assert!(length.is_none_or(|length| length == frame.length));
+                    }
+                    other => panic!("cut at {cut} it is {other:?}"),
+                }
+            }
+        }
+        Parsed::Cut { length } => assert!(length.is_none_or(|length| length > data.len())),
+        Parsed::No => {
+            // What is no frame does not become one by growing.
+            let longer = [data, &[0; 16]].concat();
+            assert_eq!(Frame::parse(&longer), Parsed::No);
+        }
+    }
+}

@@ -1,0 +1,582 @@
+//! What must hold for any sequence of packets: two proxies back to back, driven by a few bytes an event.
+//!
+//! Not part of the public interface. The function returns where all is well and panics where an invariant is broken: a ticket
+//! without exactly one verdict, a packet that is none, memory beyond its limit, a byte that the server did not send under a
+//! timestamp that the client would take.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tandem_link::{FlowId, Key, mark};
+use tandem_store::{HostName, MemoryStore, Site, Store};
+use tandem_wire::tls::{ContentType, ProtocolVersion, certificate, handshake, record};
+use tandem_wire::tls::{HandshakeType, ServerHello};
+use tandem_wire::{Edit, Instant, SegmentRepr, Seq, TcpFlags, TcpPacket, UnixTime};
+
+use crate::config::{Config, Limits, Role, WireFormat};
+use crate::output::{Direction, Output, Ticket, Verdict};
+use crate::proxy::Proxy;
+
+/// A function that checks the invariants of an engine on any input.
+pub type Check = fn(&[u8]);
+
+/// All checks of this crate by the name of their fuzz target.
+pub const CHECKS: [(&str, Check); 2] = [
+    ("packet_sequence_safe", packet_sequence_safe),
+    ("packet_sequence_mcveety", packet_sequence_mcveety),
+];
+
+const NOW: UnixTime = UnixTime(1_790_000_000);
+const NAME: &str = "a.example";
+/// Small, so that short inputs meet them.
+const FLOWS: usize = 3;
+const MEMORY: usize = 40_000;
+/// Most events of one input.
+const MOST_EVENTS: usize = 300;
+
+/// The safe format, any sequence of events.
+pub fn packet_sequence_safe(data: &[u8]) {
+    Bench::new(WireFormat::Safe).run(data);
+}
+
+/// The thesis's format; what the ends receive is not checked, since a lone proxy breaks a connection in it.
+pub fn packet_sequence_mcveety(data: &[u8]) {
+    Bench::new(WireFormat::Mcveety(tandem_engine::thesis::Codes::default())).run(data);
+}
+
+/// Which proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Which {
+    Client,
+    Server,
+}
+
+/// One proxy and the packets that it holds.
+struct Seat {
+    proxy: Proxy<MemoryStore>,
+    queued: BTreeMap<Ticket, (Direction, Vec<u8>)>,
+}
+
+struct Bench {
+    wire: WireFormat,
+    client_side: Seat,
+    server_side: Seat,
+    next_ticket: u64,
+    now: Instant,
+    client_isn: Seq,
+    server_isn: Seq,
+    client_acked: u32,
+    server_acked: u32,
+    client_clock: u32,
+    server_clock: u32,
+    client_bytes: Vec<u8>,
+    server_bytes: Vec<u8>,
+    client_sent: u32,
+    server_sent: u32,
+    /// Packets on their way over the link, and where to.
+    crossing: VecDeque<(Which, Vec<u8>)>,
+    last_crossed: Option<(Which, Vec<u8>)>,
+    /// What the next packet on the link meets.
+    loses_next: bool,
+    /// Somebody else has spoken in this connection: what the client gets may be theirs.
+    tainted: bool,
+}
+
+/// The bytes of an input, one by one; nothing after its end.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> Option<usize> {
+        Some(usize::from(self.byte()?) << 8 | usize::from(self.byte()?))
+    }
+}
+
+fn config(role: Role, wire: WireFormat) -> Config {
+    Config {
+        role,
+        wire,
+        key: Some(Key::from_bytes([1; 32])),
+        ports: vec![443],
+        limits: Limits {
+            flows: FLOWS,
+            memory: MEMORY,
+            hold_segments: 6,
+            ..Limits::default()
+        },
+    }
+}
+
+fn message(kind: HandshakeType, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    handshake::write_message(&mut out, kind, body).expect("a short body");
+    let mut records = Vec::new();
+    record::write_records(
+        &mut records,
+        ContentType::Handshake,
+        ProtocolVersion::TLS1_2,
+        &out,
+    );
+    records
+}
+
+fn finished() -> Vec<u8> {
+    let mut out = Vec::new();
+    record::write_records(
+        &mut out,
+        ContentType::ChangeCipherSpec,
+        ProtocolVersion::TLS1_2,
+        &[1],
+    );
+    record::write_records(
+        &mut out,
+        ContentType::Handshake,
+        ProtocolVersion::TLS1_2,
+        &[9; 40],
+    );
+    out
+}
+
+/// What the client says: hello, key exchange, Finished, some data.
+fn client_bytes() -> Vec<u8> {
+    let mut hello = vec![3, 3];
+    hello.extend([5; 32]);
+    hello.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
+    let length = NAME.len() as u16;
+    hello.extend((length + 9).to_be_bytes());
+    hello.extend([0, 0]);
+    hello.extend((length + 5).to_be_bytes());
+    hello.extend((length + 3).to_be_bytes());
+    hello.push(0);
+    hello.extend(length.to_be_bytes());
+    hello.extend(NAME.as_bytes());
+    let mut out = message(HandshakeType::CLIENT_HELLO, &hello);
+    out.extend(message(HandshakeType::CLIENT_KEY_EXCHANGE, &[7; 33]));
+    out.extend(finished());
+    record::write_records(
+        &mut out,
+        ContentType::ApplicationData,
+        ProtocolVersion::TLS1_2,
+        &[4; 50],
+    );
+    out
+}
+
+fn chain() -> [Vec<u8>; 2] {
+    [0u8, 1].map(|which| (0..900u32).map(|at| (at * 31) as u8 ^ which).collect())
+}
+
+/// What the server says: a flight with two certificates, Finished, some data.
+fn server_bytes() -> Vec<u8> {
+    let mut hello = vec![3, 3];
+    hello.extend([6; 32]);
+    hello.extend([0, 0xc0, 0x2f, 0]);
+    debug_assert!(ServerHello::parse(&hello).is_ok());
+    let mut certificates = Vec::new();
+    let chain = chain();
+    certificate::write_certificates(&mut certificates, chain.iter().map(Vec::as_slice))
+        .expect("a short chain");
+    let mut out = message(HandshakeType::SERVER_HELLO, &hello);
+    out.extend(message(HandshakeType::CERTIFICATE, &certificates));
+    out.extend(message(HandshakeType::SERVER_KEY_EXCHANGE, &[8; 100]));
+    out.extend(message(HandshakeType::SERVER_HELLO_DONE, &[]));
+    out.extend(finished());
+    record::write_records(
+        &mut out,
+        ContentType::ApplicationData,
+        ProtocolVersion::TLS1_2,
+        &[4; 90],
+    );
+    out
+}
+
+fn stamps(value: u32, echo: u32) -> Vec<u8> {
+    let mut options = vec![1, 1, 8, 10];
+    options.extend(value.to_be_bytes());
+    options.extend(echo.to_be_bytes());
+    options
+}
+
+impl Bench {
+    fn new(wire: WireFormat) -> Self {
+        let seat = |role, store| Seat {
+            proxy: Proxy::new(config(role, wire), store),
+            queued: BTreeMap::new(),
+        };
+        let mut store = MemoryStore::default();
+        let site = HostName::new(NAME).map(Site::Name).ok();
+        let chain = chain();
+        let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+        store.learn(site.as_ref(), &chain, NOW);
+        Self {
+            wire,
+            client_side: seat(Role::ClientSide, store),
+            server_side: seat(Role::ServerSide, MemoryStore::default()),
+            next_ticket: 0,
+            now: Instant::from_micros(1),
+            client_isn: Seq(u32::MAX - 20),
+            server_isn: Seq(u32::MAX - 500),
+            client_acked: 0,
+            server_acked: 0,
+            client_clock: 1_000,
+            server_clock: u32::MAX - 10,
+            client_bytes: client_bytes(),
+            server_bytes: server_bytes(),
+            client_sent: 0,
+            server_sent: 0,
+            crossing: VecDeque::new(),
+            last_crossed: None,
+            loses_next: false,
+            tainted: false,
+        }
+    }
+
+    fn run(mut self, data: &[u8]) {
+        let mut input = Input(data);
+        for _ in 0..MOST_EVENTS {
+            if self.event(&mut input).is_none() {
+                break;
+            }
+        }
+        // The end: what is held goes, then nothing is left.
+        for which in [Which::Client, Which::Server] {
+            self.seat(which).proxy.release_all();
+            self.drain(which);
+            let seat = self.seat(which);
+            assert!(seat.queued.is_empty(), "a ticket is left");
+            assert_eq!(seat.proxy.gauges(), crate::Gauges::default());
+        }
+    }
+
+    /// One event out of the input; `None` at its end.
+    fn event(&mut self, input: &mut Input<'_>) -> Option<()> {
+        match input.byte()? % 18 {
+            0 => {
+                let mut syn = self.client_segment(0, &[]);
+                (syn.seq, syn.ack, syn.flags) = (self.client_isn, Seq(0), TcpFlags::SYN);
+                syn.options = [vec![2, 4, 5, 180], stamps(self.client_clock, 0)].concat();
+                self.enter(Which::Client, Direction::ToLink, syn.build());
+            }
+            1 => {
+                let mut syn = self.server_segment(0, &[]);
+                (syn.seq, syn.flags) = (self.server_isn, TcpFlags::SYN.with(TcpFlags::ACK));
+                syn.ack = self.client_isn.wrapping_add(1);
+                syn.options = [&[2, 4, 5, 180], &syn.options[..]].concat();
+                self.enter(Which::Server, Direction::ToLink, syn.build());
+            }
+            2 => {
+                self.client_acked = input.number()? as u32;
+                let ack = self.client_segment(self.client_sent, &[]);
+                self.enter(Which::Client, Direction::ToLink, ack.build());
+            }
+            3 => {
+                self.server_acked = u32::from(input.byte()?);
+                let ack = self.server_segment(self.server_sent, &[]);
+                self.enter(Which::Server, Direction::ToLink, ack.build());
+            }
+            4 => {
+                let size = usize::from(input.byte()?) * 6;
+                let at = self.client_sent as usize;
+                let piece = slice(&self.client_bytes, at, size);
+                self.client_sent += piece.len() as u32;
+                let segment = self.client_segment(at as u32, &piece);
+                self.enter(Which::Client, Direction::ToLink, segment.build());
+            }
+            5 => {
+                let size = usize::from(input.byte()?) * 6;
+                let at = self.server_sent as usize;
+                let piece = slice(&self.server_bytes, at, size);
+                self.server_sent += piece.len() as u32;
+                let segment = self.server_segment(at as u32, &piece);
+                self.enter(Which::Server, Direction::ToLink, segment.build());
+            }
+            6 => {
+                let (at, size) = (input.number()? % 400, input.number()? % 1_449);
+                let piece = slice(&self.client_bytes, at, size);
+                let segment = self.client_segment(at as u32, &piece);
+                self.enter(Which::Client, Direction::ToLink, segment.build());
+            }
+            7 => {
+                let (at, size) = (input.number()? % 2_200, input.number()? % 1_449);
+                let piece = slice(&self.server_bytes, at, size);
+                let segment = self.server_segment(at as u32, &piece);
+                self.enter(Which::Server, Direction::ToLink, segment.build());
+            }
+            8 => self.pass_time(Duration::from_millis(u64::from(input.byte()?) * 20)),
+            9 => self.loses_next = true,
+            10 => {
+                if let Some((to, packet)) = self.last_crossed.clone() {
+                    self.enter(to, Direction::FromLink, packet);
+                }
+            }
+            11 => self.damage(input.number()?, input.byte()?),
+            12 => {
+                let length = usize::from(input.byte()?).min(input.0.len());
+                let (raw, rest) = input.0.split_at(length);
+                let raw = raw.to_vec();
+                input.0 = rest;
+                self.tainted = true;
+                self.enter(Which::Client, Direction::FromLink, raw.clone());
+                self.enter(Which::Server, Direction::FromLink, raw.clone());
+                self.enter(Which::Client, Direction::ToLink, raw);
+            }
+            13 => {
+                let flags = TcpFlags::ACK.with(TcpFlags(u16::from(input.byte()?)));
+                let segment = SegmentRepr {
+                    flags,
+                    ..self.client_segment(self.client_sent, &[])
+                };
+                self.enter(Which::Client, Direction::ToLink, segment.build());
+            }
+            14 => {
+                let flags = TcpFlags::ACK.with(TcpFlags(u16::from(input.byte()?)));
+                let segment = SegmentRepr {
+                    flags,
+                    ..self.server_segment(self.server_sent, &[])
+                };
+                self.enter(Which::Server, Direction::ToLink, segment.build());
+            }
+            15 => *self.seat(Which::Client).proxy.store_mut() = MemoryStore::default(),
+            16 => {
+                let step = u32::from(input.byte()?);
+                self.server_clock = self.server_clock.wrapping_add(step);
+                self.client_clock = self.client_clock.wrapping_add(step);
+            }
+            _ => self.begin_again(input.byte()?),
+        }
+        self.cross();
+        Some(())
+    }
+
+    /// Another connection, on the same ports or others.
+    fn begin_again(&mut self, how: u8) {
+        self.client_isn = self.client_isn.wrapping_add(1 + u32::from(how) * 70_000);
+        self.server_isn = self.server_isn.wrapping_sub(1 + u32::from(how) * 90_000);
+        (self.client_sent, self.server_sent) = (0, 0);
+        (self.client_acked, self.server_acked) = (0, 0);
+        // Late copies of the other connection's segments are somebody else's.
+        self.tainted = true;
+    }
+
+    fn pass_time(&mut self, time: Duration) {
+        let end = self.now + time;
+        for which in [Which::Client, Which::Server] {
+            let due = self.seat(which).proxy.poll_timeout();
+            if let Some((at, _)) = due.filter(|(at, _)| *at <= end) {
+                self.now = self.now.max(at);
+                let now = self.now;
+                self.seat(which).proxy.handle_timeout(now);
+                let next = self.seat(which).proxy.poll_timeout();
+                assert!(
+                    next.is_none_or(|(next, _)| next > now),
+                    "a time-out is spent"
+                );
+                self.drain(which);
+            }
+        }
+        self.now = end;
+    }
+
+    /// Flips a bit of what crossed last, gives it a good checksum, and lets it arrive.
+    fn damage(&mut self, bit: usize, how: u8) {
+        let Some((to, mut packet)) = self.last_crossed.clone() else {
+            return;
+        };
+        let at = bit % (packet.len() * 8);
+        packet[at / 8] ^= 1 << (at % 8);
+        let repaired = TcpPacket::parse(&packet).ok().and_then(|parsed| {
+            let seq = Some(parsed.seq());
+            let edit = Edit {
+                seq,
+                ..Edit::default()
+            };
+            parsed.rebuilt(&edit).ok()
+        });
+        if how.is_multiple_of(2) {
+            packet = repaired.unwrap_or(packet);
+            self.tainted = true;
+        }
+        if how.is_multiple_of(3) {
+            // A mark of ours in another place.
+            let flow = FlowId {
+                client: self.client_isn,
+                server: self.server_isn,
+            };
+            let key = Key::from_bytes([1; 32]);
+            let marks = [mark::hint(&key, flow, &[[3; 8]]), mark::miss(&key, flow)];
+            let segment = self.client_segment(self.client_sent, &[]);
+            let mark = &marks[usize::from(how) % 2];
+            let options = [mark, &segment.options[..]].concat();
+            packet = SegmentRepr { options, ..segment }.build();
+            return self.enter(Which::Server, Direction::FromLink, packet);
+        }
+        self.enter(to, Direction::FromLink, packet);
+    }
+
+    fn client_segment(&self, offset: u32, payload: &[u8]) -> SegmentRepr {
+        SegmentRepr {
+            source: SocketAddr::from(([10, 0, 0, 1], 40_000)),
+            destination: SocketAddr::from(([10, 0, 0, 2], 443)),
+            seq: self.client_isn.wrapping_add(1 + offset),
+            ack: self.server_isn.wrapping_add(1 + self.client_acked),
+            flags: TcpFlags::ACK,
+            window: 65_535,
+            options: stamps(self.client_clock, self.server_clock),
+            payload: payload.to_vec(),
+            hop_limit: 64,
+        }
+    }
+
+    fn server_segment(&self, offset: u32, payload: &[u8]) -> SegmentRepr {
+        let back = self.client_segment(0, &[]);
+        SegmentRepr {
+            source: back.destination,
+            destination: back.source,
+            seq: self.server_isn.wrapping_add(1 + offset),
+            ack: self.client_isn.wrapping_add(1 + self.server_acked),
+            options: stamps(self.server_clock, self.client_clock),
+            payload: payload.to_vec(),
+            ..back
+        }
+    }
+
+    fn seat(&mut self, which: Which) -> &mut Seat {
+        match which {
+            Which::Client => &mut self.client_side,
+            Which::Server => &mut self.server_side,
+        }
+    }
+
+    fn enter(&mut self, which: Which, direction: Direction, packet: Vec<u8>) {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let now = self.now;
+        let seat = self.seat(which);
+        seat.queued.insert(ticket, (direction, packet.clone()));
+        seat.proxy
+            .handle_packet(ticket, direction, &packet, now, NOW);
+        self.drain(which);
+    }
+
+    fn drain(&mut self, which: Which) {
+        while let Some(output) = self.seat(which).proxy.poll_output() {
+            let (direction, packet) = match output {
+                Output::Event(_) => continue,
+                Output::Inject(direction, packet) => {
+                    well_formed(&packet);
+                    (direction, packet)
+                }
+                Output::Verdict(ticket, verdict) => {
+                    let queued = self.seat(which).queued.remove(&ticket);
+                    let (direction, packet) = queued.expect("one verdict for each ticket");
+                    match verdict {
+                        Verdict::Accept | Verdict::Leave => (direction, packet),
+                        Verdict::Replace(packet) => {
+                            well_formed(&packet);
+                            (direction, packet)
+                        }
+                        Verdict::Drop => continue,
+                    }
+                }
+            };
+            self.out(which, direction, packet);
+        }
+        let seat = self.seat(which);
+        let gauges = seat.proxy.gauges();
+        assert_eq!(gauges.held_packets, seat.queued.len());
+        assert!(gauges.flows <= FLOWS && gauges.memory <= MEMORY);
+    }
+
+    fn out(&mut self, which: Which, direction: Direction, packet: Vec<u8>) {
+        match (which, direction) {
+            (_, Direction::ToLink) => {
+                let to = match which {
+                    Which::Client => Which::Server,
+                    Which::Server => Which::Client,
+                };
+                self.last_crossed = Some((to, packet.clone()));
+                if !std::mem::take(&mut self.loses_next) {
+                    self.crossing.push_back((to, packet));
+                }
+            }
+            (Which::Client, Direction::FromLink) => self.at_client(&packet),
+            (Which::Server, Direction::FromLink) => {}
+        }
+    }
+
+    fn cross(&mut self) {
+        while let Some((to, packet)) = self.crossing.pop_front() {
+            self.enter(to, Direction::FromLink, packet);
+        }
+    }
+
+    /// What a client would take is what the server said.
+    fn at_client(&self, packet: &[u8]) {
+        let Ok(packet) = TcpPacket::parse(packet) else {
+            return;
+        };
+        let fresh = packet
+            .timestamps()
+            .is_some_and(|stamps| !crate::paws::is_older(stamps.value, u32::MAX - 10));
+        let checked = match self.wire {
+            WireFormat::Safe => !self.tainted && packet.checksums_valid() && fresh,
+            WireFormat::Mcveety(_) => false,
+        };
+        if !checked {
+            return;
+        }
+        let at = packet.seq().distance_from(self.server_isn.wrapping_add(1));
+        let at = usize::try_from(at).unwrap_or_default();
+        let said = slice(&self.server_bytes, at, packet.payload().len());
+        assert!(
+            packet.payload() == said,
+            "a byte that the server did not send"
+        );
+    }
+}
+
+fn slice(bytes: &[u8], at: usize, length: usize) -> Vec<u8> {
+    bytes.iter().skip(at).take(length).copied().collect()
+}
+
+fn well_formed(packet: &[u8]) {
+    let parsed = TcpPacket::parse(packet).expect("a proxy sends whole TCP packets");
+    assert!(parsed.checksums_valid() && packet.len() <= 1_500);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// SYN, SYN/ACK, ACK, hello, the flight in two segments.
+    const WARM: [u8; 13] = [0, 1, 2, 0, 0, 4, 13, 5, 241, 5, 90, 8, 0];
+
+    #[test]
+    fn the_usual_events_lead_to_a_rewritten_flight() {
+        let mut bench = Bench::new(WireFormat::Safe);
+        let mut input = Input(&WARM);
+        while bench.event(&mut input).is_some() {}
+        let (_, frame) = bench.last_crossed.clone().expect("something crossed");
+        let frame = TcpPacket::parse(&frame).expect("a segment");
+        assert_eq!(frame.payload().first(), Some(&0x11));
+        bench.run(&[]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn any_events_after_the_usual_ones(events in proptest::collection::vec(any::<u8>(), 0..300), skip in 0usize..13) {
+            let data = [&WARM[..WARM.len() - skip], &events].concat();
+            packet_sequence_safe(&data);
+            packet_sequence_mcveety(&data);
+        }
+    }
+}
