@@ -204,6 +204,12 @@ impl Daemon {
         Pid::from_raw(i32::try_from(self.child.id()).expect("process numbers are small"))
     }
 
+    /// A path as the daemon sees it, whatever is mounted for it alone.
+    pub(crate) fn path_inside(&self, path: &Path) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.child.id()));
+        root.join(path.strip_prefix("/").expect("an absolute path"))
+    }
+
     /// What it says of itself.
     #[track_caller]
     pub(crate) fn status(&self) -> Status {

@@ -4,7 +4,7 @@
 //! OpenSSL is left out, since distributions forbid old versions of TLS there.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -375,6 +375,8 @@ impl Fetch {
         command
     }
 
+    /// Runs the client to its end. Its input stays open until it has written as much as it was sent, or ends: some clients end with
+    /// their input, whatever is still to come.
     fn finish(&self, host: &Host, mut command: Command, input: Option<&[u8]>) -> Fetched {
         let mut child = host.spawn(
             command
@@ -385,16 +387,33 @@ impl Fetch {
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
         );
-        if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
+        let mut open = child.stdin.take();
+        if let (Some(pipe), Some(input)) = (&mut open, input) {
             // One that has ended says why by its exit code.
             let _ = pipe.write_all(input);
         }
-        let output = child.wait_with_output().expect("it is ours");
+        let mut said = child.stderr.take().expect("it is piped");
+        let errors = std::thread::spawn(move || {
+            let mut errors = String::new();
+            let _ = said.read_to_string(&mut errors);
+            errors
+        });
+        let mut output = child.stdout.take().expect("it is piped");
+        let mut body = Vec::new();
+        let mut part = [0; 16 * 1024];
+        while let Ok(count @ 1..) = output.read(&mut part) {
+            body.extend_from_slice(&part[..count]);
+            // What is sent back to an echo is what was sent; an answer over HTTP ends the connection by itself.
+            if input.is_some_and(|input| input == body) {
+                open = None;
+            }
+        }
+        drop(open);
         Fetched {
+            code: child.wait().expect("it is ours").code(),
             what: format!("{command:?}"),
-            code: output.status.code(),
-            body: output.stdout,
-            errors: String::from_utf8_lossy(&output.stderr).into_owned(),
+            body,
+            errors: errors.join().unwrap_or_default(),
         }
     }
 
