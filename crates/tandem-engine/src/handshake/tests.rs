@@ -1,3 +1,5 @@
+//! Following handshakes: full and abbreviated, cut anywhere, and those that are passed, each for its reason.
+
 use super::*;
 use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, message, named, noise,

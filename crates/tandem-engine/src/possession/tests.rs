@@ -1,3 +1,5 @@
+//! Flights against what the far side is known to hold: references for it, the bytes for the rest.
+
 use super::*;
 use crate::delta::{Delta, DeltaError};
 use crate::handshake::Handshake;

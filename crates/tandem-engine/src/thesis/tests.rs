@@ -1,3 +1,5 @@
+//! The thesis's messages: announced, compressed, put back exactly, and left alone where they do not fit.
+
 use super::*;
 use crate::handshake::Handshake;
 use crate::samples::{

@@ -1,3 +1,5 @@
+//! The reading side by itself: a frame from segments in any order, a miss for what it cannot follow, bounded work.
+
 use super::*;
 use std::sync::Arc;
 use tandem_engine::{DeltaWriter, Reference};

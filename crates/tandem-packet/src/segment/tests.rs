@@ -1,3 +1,5 @@
+//! Marks put on segments and taken off without a trace, timestamps found, and segments cut to the link.
+
 use super::*;
 use proptest::prelude::*;
 use std::net::SocketAddr;
