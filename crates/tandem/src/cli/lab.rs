@@ -101,7 +101,7 @@ pub(crate) struct UpArgs {
 #[command(after_help = "\
 Examples:
     tandem lab shell client
-    tandem lab shell client -- ping -c 3 server
+    tandem lab shell client -- ip -brief address
     tandem lab shell client-side -- tcpdump -ni link0")]
 pub(crate) struct ShellArgs {
     /// client, client-side, server-side or server
