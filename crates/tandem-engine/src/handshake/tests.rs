@@ -1,3 +1,5 @@
+//! Unit tests of reading a handshake along. Not here: real captures (`tests/captures.rs`).
+
 //! Following handshakes: full and abbreviated, cut anywhere, and those that are passed, each for its reason.
 
 use super::*;

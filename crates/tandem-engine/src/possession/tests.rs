@@ -1,3 +1,5 @@
+//! Unit and property tests of flights written against what the far side holds. Not here: real captures.
+
 //! Flights against what the far side is known to hold: references for it, the bytes for the rest.
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Unit and property tests of single segments: marks, cuts, timestamps. Not here: whole connections.
+
 //! Marks put on segments and taken off without a trace, timestamps found, and segments cut to the link.
 
 use super::*;
