@@ -51,7 +51,7 @@ bench:
 ## lab: bench and full experiments into docs/results (root; about 35 minutes)
 lab: build
 	@$(ENSURE) lab
-	$(CARGO) bench --locked --package tandem-packet | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
+	$(CARGO) bench --locked --package tandem-packet --package tandem-io | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
 	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis}.toml --out docs/results
 	$(TANDEM) lab report docs/results
 
