@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use real::*;
-use tandem_netsim::link::LinkConfig;
+use tandem_netsim::Probability;
+use tandem_netsim::link::{LinkConfig, Loss};
 
 const FILE: &str = "file";
 
@@ -234,6 +235,25 @@ fn a_side_that_pauses_for_five_seconds_costs_no_connection() {
             }
         }),
     );
+}
+
+#[test]
+fn an_outage_of_the_link_costs_no_connection() {
+    if !can_run("an outage") {
+        return;
+    }
+    let (scene, pair) = Scene::new(slow());
+    scene.meets(|| {
+        scene.net.change_link(slow().with_both(|direction| {
+            direction.loss = Loss::Independent(Probability::ALWAYS);
+        }));
+        // How long it lasts is the fault itself.
+        std::thread::sleep(Duration::from_secs(4));
+        scene.net.change_link(slow());
+    });
+    scene.net.change_link(fast(1));
+    pair.rewrites(&scene.file, || scene.fetch().curl(&scene.net.client));
+    pair.end(&scene.net);
 }
 
 /// Kills one side when a counter of the other or its own moves, while one connection crosses the narrow link.

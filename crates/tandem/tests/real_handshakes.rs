@@ -221,3 +221,134 @@ fn tls_1_3_clear_text_and_resumed_sessions_stay_as_they_are() {
         pair.end(&net);
     }
 }
+
+#[test]
+fn a_client_with_tiny_segments_gets_rebuilt_flights_in_its_size() {
+    if !can_run("tiny segments") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let _nginx = Server::nginx(&net, &net.server, &Site::default());
+        // A hello of 517 bytes takes two segments, the server's flight nine of the ten that it may send at first (RFC 6928).
+        net.client.run("ip link set eth0 mtu 450");
+        net.a.run("ip link set lan0 mtu 450");
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let captures = [(&net.client, "client.pcap"), (&net.server, "server.pcap")]
+            .map(|(host, name)| Capture::start(host, "eth0", net.path(name)));
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+        fetch.curl(&net.client).is(&file);
+        pair.wait_learned(1);
+        let mut connections = 1;
+        if wire == "safe" {
+            connections += pair.rewrites(&file, || fetch.curl(&net.client));
+        } else {
+            // The thesis's announcement needs a hello in one segment.
+            fetch.curl(&net.client).is(&file);
+            connections += 1;
+        }
+        let [client, server] = captures.map(|capture| capture.streams(connections));
+        assert_same_streams(&client, &server);
+        pair.end(&net);
+    }
+}
+
+#[test]
+fn a_flight_larger_than_the_servers_first_window_is_not_held_for_long() {
+    if !can_run("a large flight") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        // About 28 kB of certificates: more than ten segments (RFC 6928), less than what may be held.
+        let site = Site {
+            issuers: 15,
+            ..Site::default()
+        };
+        let _nginx = Server::nginx(&net, &net.server, &site);
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+        fetch.curl(&net.client).is(&file);
+        pair.wait_learned(1);
+        for _ in 0..2 {
+            fetch.curl(&net.client).is(&file);
+        }
+        assert_eq!(pair.rewritten().written, 0);
+        // The first window's ten segments at least, both times.
+        pair.b.wait_for("packet_hold_released_bytes", 2 * 10 * 1400);
+        pair.end(&net);
+    }
+}
+
+#[test]
+fn a_four_tuple_that_is_used_again_is_a_new_connection() {
+    if !can_run("a four-tuple used again") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let _nginx = Server::nginx(&net, &net.server, &Site::default());
+        // Two ports to choose from, which the client's kernel gives out again while they are in TIME_WAIT (RFC 6191), and which
+        // connection tracking on both gateways meets again.
+        net.client.set("ipv4/tcp_tw_reuse", "1");
+        net.client.set("ipv4/ip_local_port_range", "40000 40001");
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+        fetch.curl(&net.client).is(&file);
+        pair.wait_learned(1);
+        for _ in 0..5 {
+            let mut fetched = None;
+            wait_until("a port is given out again", || {
+                let next = fetch.curl(&net.client);
+                // 7: the kernel has no port to connect from.
+                let made = next.code != Some(7);
+                fetched = Some(next);
+                made
+            });
+            fetched.expect("one was made").is(&file);
+        }
+        let rewritten = pair.rewritten();
+        assert!(rewritten.written >= 4, "{rewritten:?}");
+        assert_eq!(pair.a.counter("packet_flows_opened"), 6);
+        pair.end(&net);
+    }
+}
+
+#[test]
+fn fast_open_is_left_alone() {
+    if !can_run("TCP Fast Open") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        for host in [&net.client, &net.server] {
+            host.set("ipv4/tcp_fastopen", "3");
+        }
+        let site = Site {
+            listen: "fastopen=64",
+            ..Site::default()
+        };
+        let _nginx = Server::nginx(&net, &net.server, &site);
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+        fetch.curl(&net.client).is(&file);
+        pair.wait_learned(1);
+        let open = fetch.clone().more(&["--tcp-fastopen"]);
+        // The first asks for a cookie, the others send their hello with the SYN.
+        for _ in 0..3 {
+            open.curl(&net.client).is(&file);
+        }
+        assert!(
+            net.server.tcp_counter("TCPFastOpenPassive") >= 2,
+            "Fast Open was at work"
+        );
+        pair.a.wait_for("packet_flows_given_up_foreign_syn", 3);
+        assert_eq!(pair.rewritten().written, 0);
+        pair.rewrites(&file, || fetch.curl(&net.client));
+        pair.end(&net);
+    }
+}

@@ -359,6 +359,113 @@ fn an_mtu_that_drops_in_the_middle_is_found_out_as_without_proxies() {
     all(2, jobs);
 }
 
+#[test]
+fn where_one_direction_takes_another_way_nothing_is_rewritten_and_all_is_well() {
+    if !can_run("two ways") {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let file = served(&net, 20_000);
+    let _nginx = Server::nginx(&net, &net.server, &Site::default());
+    net.second_way();
+    let pair = Pair::start(&net, &PairSpec::new(&net));
+    let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+    fetch.curl(&net.client).is(&file);
+    pair.wait_learned(1);
+    pair.rewrites(&file, || fetch.curl(&net.client));
+    let before = pair.rewritten();
+
+    // Answers take the other way.
+    net.b.run("ip route replace 10.77.1.0/24 via 10.77.9.1");
+    for _ in 0..2 {
+        fetch.curl(&net.client).is(&file);
+    }
+    // And requests instead.
+    net.b.run("ip route replace 10.77.1.0/24 via 10.77.2.1");
+    net.a.run("ip route replace 10.77.3.0/24 via 10.77.9.2");
+    for _ in 0..2 {
+        fetch.curl(&net.client).is(&file);
+    }
+    assert_eq!(pair.rewritten(), before);
+
+    // In the middle of connections, the ways change again and again.
+    std::thread::scope(|scope| {
+        let connections: Vec<_> = (0..20)
+            .map(|number| {
+                let connection = scope.spawn(|| fetch.curl(&net.client));
+                let [there, back] = [["10.77.2.2", "10.77.9.2"], ["10.77.2.1", "10.77.9.1"]];
+                net.a.run(&format!(
+                    "ip route replace 10.77.3.0/24 via {}",
+                    there[number % 2]
+                ));
+                net.b.run(&format!(
+                    "ip route replace 10.77.1.0/24 via {}",
+                    back[number / 2 % 2]
+                ));
+                connection
+            })
+            .collect();
+        for connection in connections {
+            connection.join().expect("it does not panic").is(&file);
+        }
+    });
+    net.a.run("ip route replace 10.77.3.0/24 via 10.77.2.2");
+    net.b.run("ip route replace 10.77.1.0/24 via 10.77.2.1");
+    pair.rewrites(&file, || fetch.curl(&net.client));
+    pair.end(&net);
+}
+
+#[test]
+fn a_firewall_that_is_emptied_or_forgets_its_connections_costs_none() {
+    if !can_run("an emptied firewall") {
+        return;
+    }
+    let net = Net::emulated(fast(40), 5);
+    let file = served(&net, 400_000);
+    let _nginx = Server::nginx(&net, &net.server, &Site::default());
+    let mut pair = Pair::start(&net, &PairSpec::new(&net));
+    let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+    fetch.curl(&net.client).is(&file);
+    pair.wait_learned(1);
+    let meets = |what: &dyn Fn()| {
+        std::thread::scope(|scope| {
+            let connections: Vec<_> = (0..10)
+                .map(|_| {
+                    let connection = scope.spawn(|| fetch.curl(&net.client));
+                    std::thread::sleep(Duration::from_millis(40));
+                    connection
+                })
+                .collect();
+            what();
+            for connection in connections {
+                connection.join().expect("it does not panic").is(&file);
+            }
+        });
+    };
+    if is_there("conntrack") {
+        // The marks by which connections have left the queue go with it: they come back to the queue, and leave again.
+        meets(&|| {
+            for host in [&net.a, &net.b] {
+                let _ = host.output(std::process::Command::new("conntrack").args(["-F"]));
+            }
+        });
+        pair.rewrites(&file, || fetch.curl(&net.client));
+    } else {
+        println!("skipped: conntrack is not installed");
+    }
+    // Somebody reloads a firewall of his own.
+    for host in [&net.a, &net.b] {
+        meets(&|| {
+            for family in FAMILIES {
+                host.rules(family, "mangle", &["-F"]);
+            }
+        });
+        assert!(pair.a.is_alive() && pair.b.is_alive());
+    }
+    fetch.curl(&net.client).is(&file);
+    pair.end(&net);
+}
+
 /// Eight connections at a time over such a link, all well, until one of them is rewritten: where the first SYN or its answer is lost,
 /// the flow goes on without the proxies.
 fn survives(config: LinkConfig, seed: u64) {

@@ -469,6 +469,11 @@ impl Net {
         }
     }
 
+    /// Joins the gateways by a second wire that is not the link: `10.77.9.1` at A, `10.77.9.2` at B.
+    pub(crate) fn second_way(&self) {
+        wire((&self.a, "side0"), (&self.b, "side0"), 9, ["1", "2"]);
+    }
+
     /// A path for a file of this net's own.
     pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)

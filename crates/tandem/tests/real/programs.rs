@@ -85,8 +85,10 @@ pub(crate) struct Site {
     pub(crate) clear: Vec<u16>,
     /// Whether it asks clients for a certificate.
     pub(crate) asks_clients: Option<u16>,
-    /// More lines for each TLS server.
-    pub(crate) more: &'static str,
+    /// More words for the sockets of the TLS servers.
+    pub(crate) listen: &'static str,
+    /// How often the issuers are sent along. More than once makes a long chain, which clients accept.
+    pub(crate) issuers: usize,
 }
 
 impl Default for Site {
@@ -96,7 +98,8 @@ impl Default for Site {
             tls: vec![(443, vec![KeyType::Rsa])],
             clear: Vec::new(),
             asks_clients: None,
-            more: "",
+            listen: "",
+            issuers: 1,
         }
     }
 }
@@ -135,13 +138,13 @@ impl Server {
         let mut servers = String::new();
         for (port, keys) in &site.tls {
             servers += &format!(
-                "server {{ listen {port} ssl; listen [::]:{port} ssl; {}\n",
-                site.more
+                "server {{ listen {port} ssl {0}; listen [::]:{port} ssl {0};\n",
+                site.listen
             );
             for key in keys {
                 servers += &format!(
                     "ssl_certificate {}; ssl_certificate_key {};\n",
-                    pki.chain(*key).display(),
+                    chain(&folder, *key, site.issuers).display(),
                     pki.key(*key).display()
                 );
             }
@@ -252,6 +255,16 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The leaf, and the issuers as often as they are wanted.
+fn chain(folder: &Path, key: KeyType, issuers: usize) -> PathBuf {
+    let pki = Pki::shared();
+    let read = |path: PathBuf| fs::read_to_string(path).expect("it was made");
+    let file = folder.join(format!("{}-chain.pem", key.name()));
+    let text = read(pki.leaf(key)) + &read(pki.issuers()).repeat(issuers);
+    fs::write(&file, text).expect("a writable folder");
+    file
 }
 
 fn folder_of_files(net: &Net) -> PathBuf {
