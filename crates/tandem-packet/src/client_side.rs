@@ -279,16 +279,7 @@ impl Agreed {
         let end = packet.seq().wrapping_add(packet.payload().len() as u32);
         let verdict = match &self.hint {
             Hint::On { end: hinted, mark } if end == *hinted && !packet.payload().is_empty() => {
-                match segment::with_mark(packet, mark, cx.config.limits.mtu) {
-                    Some(marked) => Verdict::Replace(marked),
-                    None => {
-                        // The segment is full: a pure ACK before it carries the mark, and ends at the far side.
-                        if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark) {
-                            cx.out.inject(Direction::ToLink, alone);
-                        }
-                        Verdict::Accept
-                    }
-                }
+                self.marked(packet, mark, cx)
             }
             Hint::Replaced { start } if packet.seq() == *start && !packet.payload().is_empty() => {
                 match cx.replaced.take() {
@@ -299,9 +290,7 @@ impl Agreed {
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing
                 if self.missed =>
             {
-                let mark = mark::miss(cx.key, self.id);
-                segment::with_mark(packet, &mark, cx.config.limits.mtu)
-                    .map_or(Verdict::Accept, Verdict::Replace)
+                self.marked(packet, &mark::miss(cx.key, self.id), cx)
             }
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => {
                 Verdict::Accept
@@ -312,6 +301,17 @@ impl Agreed {
             Verdict::Replace(_) | Verdict::Drop | Verdict::Leave => owed.settle(verdict, cx.out),
         }
         Keep::Flow
+    }
+
+    /// The segment with a mark. Where it is full, a pure ACK before it carries the mark, and ends at the far side.
+    fn marked<S>(&self, packet: &TcpPacket<'_>, mark: &[u8], cx: &mut Context<'_, S>) -> Verdict {
+        if let Some(marked) = segment::with_mark(packet, mark, cx.config.limits.mtu) {
+            return Verdict::Replace(marked);
+        }
+        if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark) {
+            cx.out.inject(Direction::ToLink, alone);
+        }
+        Verdict::Accept
     }
 
     /// What to tell the far side, now that the hello is complete with `packet`.
@@ -430,6 +430,7 @@ impl Agreed {
         match rebuilt {
             Rebuilt::Flight(start, bytes) => {
                 cx.out.event(Event::FlightRebuilt(bytes.len() as u64));
+                self.missed = false;
                 let headers = packet.header_len() - packet.options_bytes().len();
                 let mss = self.mss.min(cx.config.limits.mtu.saturating_sub(headers));
                 let how = Cut {

@@ -385,7 +385,8 @@ impl Bench {
 
     /// Flips a bit of what crossed last, gives it a good checksum, and lets it arrive.
     fn damage(&mut self, bit: usize, how: u8) {
-        let Some((to, mut packet)) = self.last_crossed.clone() else {
+        let last = self.last_crossed.clone();
+        let Some((to, mut packet)) = last.filter(|(_, packet)| !packet.is_empty()) else {
             return;
         };
         let at = bit % (packet.len() * 8);

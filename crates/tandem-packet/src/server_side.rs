@@ -302,8 +302,10 @@ impl Agreed {
         }
         let announced = match cx.config.wire {
             WireFormat::Safe => None,
-            WireFormat::Mcveety(codes) => thesis::strip(packet.payload(), codes)
-                .filter(|_| packet.seq() == self.id.client.wrapping_add(1)),
+            WireFormat::Mcveety(codes) if packet.seq() == self.id.client.wrapping_add(1) => {
+                thesis::strip(packet.payload(), codes)
+            }
+            WireFormat::Mcveety(_) => None,
         };
         let seen = match &announced {
             Some(announced) => {

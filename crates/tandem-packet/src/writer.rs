@@ -223,7 +223,8 @@ impl Writer {
         let Writer::Holding(hold) = self else {
             return owed.settle(Verdict::Accept, out);
         };
-        if hold.has(packet) && matches!(progress, Progress::Going) {
+        let ends = packet.flags().contains(TcpFlags::FIN);
+        if !ends && hold.has(packet) && matches!(progress, Progress::Going) {
             out.event(Event::RepeatAbsorbed);
             return owed.settle(Verdict::Drop, out);
         }
@@ -231,7 +232,6 @@ impl Writer {
         hold.segments.push((owed, packet.bytes().to_vec()));
         let over_limit = hold.segments.len() > terms.limits.hold_segments
             || hold.bytes > terms.limits.hold_bytes;
-        let ends = packet.flags().contains(TcpFlags::FIN);
         match progress {
             Progress::GiveUp(_) | Progress::Finished => self.release(out),
             Progress::Going if over_limit || ends => self.release(out),
@@ -344,7 +344,8 @@ impl Writer {
         };
         let first = packet.seq();
         let last = first.wrapping_add(packet.payload().len() as u32);
-        if !first.is_before(group.end) {
+        // New data, or a keep-alive of the byte before the flight (RFC 9293, section 3.8.4).
+        if !first.is_before(group.end) || !last.is_after(group.start) {
             return owed.settle(Verdict::Accept, out);
         }
         let reaches_past = last.is_after(group.end) || packet.flags().contains(TcpFlags::FIN);

@@ -421,8 +421,9 @@ fn a_request_that_is_lost_goes_again_with_the_next_segment() {
     pair.server_to_link(segments[1].clone());
     let (_, frame) = pair.crossed.last().expect("it crossed").clone();
     pair.arrive_at_client_side_and_lose_the_answer(frame);
-    // Whatever the client says next carries it.
-    let more = flow.client(hello.len() as u32, &[22, 3, 3]);
+    // Whatever the client says next carries it, a full segment too.
+    let record = tls::record(22, 0x0303, &tls::message(16, &[1; 5_000]));
+    let more = flow.client(hello.len() as u32, &record[..1_448]);
     let arrived = pair.client(more.clone());
     assert_eq!(arrived.at_server, [more]);
     assert_eq!(payloads(&arrived.at_client), flight);

@@ -1021,3 +1021,48 @@ fn of_a_flight_that_comes_again_the_client_gets_what_it_has_not_acknowledged() {
     let again = pair.arrive_at_client_side(frame).at_client;
     same(&again, &[&whole[1]]);
 }
+
+#[test]
+fn a_flight_with_something_after_a_gap_behind_it_waits_for_the_gap_or_goes_as_it_is() {
+    let (chain, hello, flight) = speech();
+    let mut flow = Flow::default();
+    let mut pair = greeted(&chain, &mut flow, &hello);
+    let more = tls::record(21, 0x0303, &[1, 90]);
+    let after = flow.server(flight.len() as u32 + 7, &more);
+    let segments = cut(&flow, &flight, 1_448);
+    let sent = [&segments[0], &after, &segments[1]];
+    for packet in sent {
+        assert!(pair.server(packet.clone()).at_client.is_empty());
+    }
+    let arrived = pair.wait(Limits::default().hold_time).at_client;
+    same(&arrived, &sent);
+}
+
+#[test]
+fn a_keep_alive_of_the_byte_before_the_flight_is_no_repeat_of_it() {
+    let (chain, hello, flight) = speech();
+    let mut flow = Flow::default();
+    let mut pair = greeted(&chain, &mut flow, &hello);
+    for packet in cut(&flow, &flight, 1_448) {
+        pair.server_lost(packet);
+    }
+    let probe = flow.server(u32::MAX, b"x");
+    same(&pair.server(probe.clone()).at_client, &[&probe]);
+    assert_eq!(pair.server_side.count("flights_repeated"), 0);
+}
+
+#[test]
+fn a_repeat_of_what_is_held_is_absorbed_unless_it_ends_the_stream() {
+    let (chain, hello, flight) = speech();
+    let mut flow = Flow::default();
+    let mut pair = greeted(&chain, &mut flow, &hello);
+    let first = flow.server(0, &flight[..1_448]);
+    for _ in 0..3 {
+        assert!(pair.server(first.clone()).at_client.is_empty());
+    }
+    assert_eq!(pair.server_side.gauges().held_packets, 1);
+    let repr = flow.server_repr(0, &flight[..1_448]);
+    let flags = repr.flags.with(TcpFlags::FIN);
+    let last = SegmentRepr { flags, ..repr }.build();
+    same(&pair.server(last.clone()).at_client, &[&first, &last]);
+}

@@ -233,7 +233,7 @@ impl Flow {
         SegmentRepr {
             source: self.client,
             destination: self.server,
-            seq: self.client_isn.wrapping_add(1 + offset),
+            seq: self.client_isn.wrapping_add(1).wrapping_add(offset),
             ack: self.server_isn.wrapping_add(1 + self.client_acked),
             flags: flags(payload),
             window: 60_000,
@@ -247,7 +247,7 @@ impl Flow {
         SegmentRepr {
             source: self.server,
             destination: self.client,
-            seq: self.server_isn.wrapping_add(1 + offset),
+            seq: self.server_isn.wrapping_add(1).wrapping_add(offset),
             ack: self.client_isn.wrapping_add(1 + self.server_acked),
             flags: flags(payload),
             window: 60_000,
