@@ -17,10 +17,10 @@ use tandem_store::MemoryStore;
 use tandem_wire::Instant;
 
 /// Seeds of one run of the test in CI.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 600;
 
 /// Virtual time within which any connection completes: at a loss of 30 % each way and more beside, with timers of ten seconds at
-/// most, the slowest of 100,000 took less than half of this.
+/// most, the slowest of 20,000 seeds took less than a third of this.
 const PATIENCE: Duration = Duration::from_secs(3 * 3_600);
 
 /// Says which plan went wrong.
@@ -141,7 +141,6 @@ fn each_end_receives_what_the_other_sent_whatever_happens() {
             "flights_rebuilt_bytes",
             "originals_sent_bytes",
             "flights_repeated",
-            "misses_received",
             "hold_released_bytes",
             "chains_learned",
         ] {
