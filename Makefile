@@ -43,10 +43,10 @@ lint:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --locked --quiet --workspace --no-deps
 
-## bench: how fast the engine and the parsers are
+## bench: how fast the engine and the store are, and bulk traffic through the queue (the last: root)
 bench:
-	@$(ENSURE) rust build
-	$(CARGO) bench --locked --workspace
+	@$(ENSURE) rust build $(if $(IS_ROOT),lab)
+	$(CARGO) bench --locked --workspace --bench '*'
 
 ## lab: bench and full experiments into docs/results (root; about 35 minutes)
 lab: build
