@@ -266,12 +266,12 @@ fn killed_when(
     let (scene, pair) = Scene::new(narrow());
     let Pair { a, b } = pair;
     std::thread::scope(|scope| {
-        let connection = scope.spawn(|| scene.connect());
         let told = match teller {
             Side::Client => &a,
             Side::Server => &b,
         };
         let before = told.counter(counter);
+        let connection = scope.spawn(|| scene.connect());
         told.wait_for(counter, before + 1);
         let survivor = match victim {
             Side::Client => {

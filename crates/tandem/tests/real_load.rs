@@ -251,8 +251,14 @@ fn a_queue_that_overflows_fails_open() {
     let pair = warm(&net, &PairSpec::new(&net), &file);
     let fetch = Fetch::new(net.server_address(Family::V4), FILE);
     // The daemon does not read, and more packets come than its buffer holds: what comes then passes, with no need of it.
+    let (waiting, before) = net.a.queue();
+    assert_eq!(waiting, 0);
     pair.a.signal(Signal::SIGSTOP);
     flood(&net, 30_000);
+    wait_until("A's queue overflows, and B has caught up", || {
+        let (waiting, offered) = net.a.queue();
+        offered - before > waiting && net.b.queue().0 == 0
+    });
     for _ in 0..3 {
         fetch.curl(&net.client).is(&file);
     }

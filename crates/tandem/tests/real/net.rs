@@ -238,6 +238,22 @@ impl Host {
             .unwrap_or_else(|| panic!("the kernel has no counter {name}"))
     }
 
+    /// The packet queue of the daemon in this host: packets that wait in it, and packets that were ever offered to it.
+    pub(crate) fn queue(&self) -> (u64, u64) {
+        let text = self
+            .inside(|| fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue"))
+            .expect("the kernel has the queue");
+        // Number, owner, waiting, copy mode, copy range, dropped twice, sequence number.
+        let columns: Vec<u64> = text
+            .split_ascii_whitespace()
+            .map_while(|word| word.parse().ok())
+            .collect();
+        match columns[..] {
+            [_, _, waiting, _, _, _, _, offered, ..] => (waiting, offered),
+            _ => panic!("no queue: {text}"),
+        }
+    }
+
     /// Whether something listens on this TCP port.
     pub(crate) fn listens_on(&self, port: u16) -> bool {
         let tables = self.inside(|| {
@@ -417,8 +433,12 @@ impl Net {
             host.ip("link set lo up\n");
             // Linux 6.15 and later; an older kernel backs off for longer.
             host.inside(|| drop(fs::write("/proc/sys/net/ipv4/tcp_rto_max_ms", "1000")));
+            // The kernel counts retransmissions where time is meant: as many as before, and more, for the shorter timers.
+            for setting in ["tcp_syn_retries", "tcp_synack_retries", "tcp_retries2"] {
+                host.set(&format!("ipv4/{setting}"), "60");
+            }
             // By default a closed socket whose timer is at its maximum is given up at once.
-            host.set("ipv4/tcp_orphan_retries", "8");
+            host.set("ipv4/tcp_orphan_retries", "20");
         }
     }
 
