@@ -20,6 +20,10 @@ use crate::reader::{Origin, Reader, Rebuilt};
 use crate::segment::{self, Cut, Offer};
 use crate::watch::{Progress, Watch};
 
+/// How many copies of the hello carry the hint: the first, and one more in case that is lost. A hello that has to be repeated
+/// again goes as the client sent it, in case the mark is what somebody in between does not like.
+const HINTED_COPIES: u8 = 2;
+
 /// A flow at the client-side proxy.
 #[derive(Debug)]
 pub(crate) enum ClientSide {
@@ -62,8 +66,8 @@ pub(crate) struct Agreed {
 enum Hint {
     /// The hello is not complete yet.
     Pending,
-    /// On the segment whose payload ends here; again on each repeat of it.
-    On { end: Seq, mark: Vec<u8> },
+    /// On the segment whose payload ends here, so many times more.
+    On { end: Seq, mark: Vec<u8>, copies: u8 },
     /// The thesis's: the hello whose first byte stands here was replaced once.
     Replaced { start: Seq },
     /// There was nothing to say.
@@ -113,6 +117,14 @@ impl ClientSide {
         match self {
             Self::Asked { client, .. } => *client,
             Self::Agreed(agreed) => agreed.id.client,
+        }
+    }
+
+    /// Whether nobody has answered yet.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        match self {
+            Self::Asked { .. } => true,
+            Self::Agreed(_) => false,
         }
     }
 
@@ -277,9 +289,14 @@ impl Agreed {
             self.timer.hello(packet, cx.now);
         }
         let end = packet.seq().wrapping_add(packet.payload().len() as u32);
-        let verdict = match &self.hint {
-            Hint::On { end: hinted, mark } if end == *hinted && !packet.payload().is_empty() => {
-                self.marked(packet, mark, cx)
+        let verdict = match &mut self.hint {
+            Hint::On {
+                end: hinted,
+                mark,
+                copies: copies @ 1..,
+            } if end == *hinted && !packet.payload().is_empty() => {
+                *copies -= 1;
+                marked(packet, mark, cx)
             }
             Hint::Replaced { start } if packet.seq() == *start && !packet.payload().is_empty() => {
                 match cx.replaced.take() {
@@ -290,7 +307,7 @@ impl Agreed {
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing
                 if self.missed =>
             {
-                self.marked(packet, &mark::miss(cx.key, self.id), cx)
+                marked(packet, &mark::miss(cx.key, self.id), cx)
             }
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => {
                 Verdict::Accept
@@ -301,17 +318,6 @@ impl Agreed {
             Verdict::Replace(_) | Verdict::Drop | Verdict::Leave => owed.settle(verdict, cx.out),
         }
         Keep::Flow
-    }
-
-    /// The segment with a mark. Where it is full, a pure ACK before it carries the mark, and ends at the far side.
-    fn marked<S>(&self, packet: &TcpPacket<'_>, mark: &[u8], cx: &mut Context<'_, S>) -> Verdict {
-        if let Some(marked) = segment::with_mark(packet, mark, cx.config.limits.mtu) {
-            return Verdict::Replace(marked);
-        }
-        if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark) {
-            cx.out.inject(Direction::ToLink, alone);
-        }
-        Verdict::Accept
     }
 
     /// What to tell the far side, now that the hello is complete with `packet`.
@@ -328,6 +334,7 @@ impl Agreed {
                 Hint::On {
                     end,
                     mark: mark::hint(cx.key, self.id, &prefixes),
+                    copies: HINTED_COPIES,
                 }
             }
             WireFormat::Mcveety(codes) => {
@@ -500,6 +507,17 @@ impl Agreed {
     fn origin<'k>(&self, key: &'k Key) -> Origin<'k> {
         Origin { key, flow: self.id }
     }
+}
+
+/// The segment with a mark. Where it is full, a pure ACK before it carries the mark, and ends at the far side.
+fn marked<S>(packet: &TcpPacket<'_>, mark: &[u8], cx: &mut Context<'_, S>) -> Verdict {
+    if let Some(marked) = segment::with_mark(packet, mark, cx.config.limits.mtu) {
+        return Verdict::Replace(marked);
+    }
+    if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark) {
+        cx.out.inject(Direction::ToLink, alone);
+    }
+    Verdict::Accept
 }
 
 /// A whole packet out of the headers of one that had a payload: its length fields still count that payload.

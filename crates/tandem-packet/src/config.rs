@@ -60,7 +60,8 @@ pub struct Limits {
     pub flows: usize,
     /// Most bytes that all flows together may buffer. Default 64 MiB. Past it the oldest flow is given up.
     pub memory: usize,
-    /// How long a handshake may take before its flow is given up. Default 300 s: five minutes of outage.
+    /// How long a handshake may take before its flow is given up. Default 300 s: five minutes of outage. Less than the two
+    /// minutes for which a client repeats its SYN makes each late repeat look like a first one.
     pub flow_lifetime: Duration,
     /// Largest IP packet that may be sent to either side, in bytes. Default 1,500 (Ethernet); the adapter sets the link's.
     pub mtu: usize,

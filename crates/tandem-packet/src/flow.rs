@@ -71,6 +71,14 @@ impl Flow {
         self.client_isn() == syn.seq()
     }
 
+    /// Whether the far side was asked for and has not answered.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        match &self.side {
+            Side::Client(side) => side.is_unanswered(),
+            Side::Server(_) => false,
+        }
+    }
+
     fn client_isn(&self) -> Seq {
         match &self.side {
             Side::Client(side) => side.client_isn(),

@@ -34,7 +34,13 @@ pub struct Proxy<S> {
     kept: Share,
     out: Outbox,
     link: LinkMemory,
+    /// Until then SYNs go without a mark.
+    quiet_until: Instant,
 }
+
+/// How long SYNs go without a mark after one that had no answer yet was forgotten for want of room. Its repeat would be taken
+/// for a new one and marked again, and it was perhaps for its mark that it got no answer.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// Sizes of what the engine keeps right now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,6 +127,7 @@ impl<S: Store> Proxy<S> {
             kept: Share::default(),
             out: Outbox::default(),
             link: LinkMemory::default(),
+            quiet_until: Instant::ZERO,
         }
     }
 
@@ -172,7 +179,7 @@ impl<S: Store> Proxy<S> {
             let Some((key, flow)) = self.flows.remove_oldest() else {
                 break;
             };
-            self.evict(key, flow, GiveUp::Limits);
+            self.evict(key, flow, GiveUp::Limits, now);
         }
     }
 
@@ -200,17 +207,22 @@ impl<S: Store> Proxy<S> {
         let known = self.flows.get(&key);
         if opens && !known.as_ref().is_some_and(|flow| flow.began_with(packet)) {
             let side = match self.config.role {
+                Role::ClientSide if now < self.quiet_until => {
+                    cx.out.event(Event::GivenUp(GiveUp::Limits));
+                    owed.settle(Verdict::Leave, cx.out);
+                    None
+                }
                 Role::ClientSide => ClientSide::open(owed, packet, &mut cx).map(Side::Client),
                 Role::ServerSide => ServerSide::open(owed, packet, &mut cx).map(Side::Server),
             };
             // A four-tuple that is used again is a new flow, whatever became of the old one.
             if let Some(old) = self.flows.remove(&key) {
-                self.evict(key, old, GiveUp::Closed);
+                self.evict(key, old, GiveUp::Closed, now);
             }
             if let Some(side) = side {
                 self.out.event(Event::FlowOpened);
                 if let Some((key, oldest)) = self.flows.insert(key, Flow::new(side), now) {
-                    self.evict(key, oldest, GiveUp::Limits);
+                    self.evict(key, oldest, GiveUp::Limits, now);
                 }
                 self.account(key);
             }
@@ -299,11 +311,14 @@ impl<S: Store> Proxy<S> {
 
     fn expire(&mut self, now: Instant) {
         while let Some((key, flow)) = self.flows.remove_expired(now) {
-            self.evict(key, flow, GiveUp::Limits);
+            self.evict(key, flow, GiveUp::Limits, now);
         }
     }
 
-    fn evict(&mut self, key: FlowKey, flow: Flow, why: GiveUp) {
+    fn evict(&mut self, key: FlowKey, flow: Flow, why: GiveUp, now: Instant) {
+        if flow.is_unanswered() && why == GiveUp::Limits {
+            self.quiet_until = now + QUIET;
+        }
         self.end(key, flow);
         self.out.event(Event::GivenUp(why));
     }

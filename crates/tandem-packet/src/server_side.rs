@@ -43,6 +43,8 @@ pub(crate) struct Agreed {
     acks: AckFilter,
     /// How far the client has acknowledged.
     acknowledged: Option<Seq>,
+    /// Whether the SYN came again after our answer: it may not get through.
+    unheard: bool,
 }
 
 impl ServerSide {
@@ -112,9 +114,10 @@ impl ServerSide {
         }
     }
 
-    /// A repeated SYN may carry the mark (it was held up) or not (the client-side proxy left it off).
+    /// A repeated SYN may carry the mark (it was held up) or not (the client-side proxy left it off, having seen no answer: then
+    /// our mark may be what somebody in between does not like, and it is left off too).
     fn syn_again<S: Store>(
-        &self,
+        &mut self,
         owed: Owed,
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
@@ -122,6 +125,10 @@ impl ServerSide {
         let stripped = segment::mark(packet)
             .filter(|(mark, _)| mark.verify_presence(cx.key, self.client_isn()))
             .and_then(|(_, rest)| segment::with_options(packet, rest));
+        match self {
+            Self::Asked { .. } => {}
+            Self::Agreed(agreed) => agreed.unheard |= stripped.is_none(),
+        }
         owed.settle(stripped.map_or(Verdict::Accept, Verdict::Replace), cx.out);
         Keep::Flow
     }
@@ -151,6 +158,7 @@ impl ServerSide {
             writer: Writer::default(),
             acks: AckFilter::default(),
             acknowledged: None,
+            unheard: false,
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => {
@@ -338,6 +346,10 @@ impl Agreed {
             return match cx.config.wire {
                 WireFormat::Mcveety(_) => {
                     self.pace.opening_sent(packet, cx.now);
+                    owed.settle(Verdict::Accept, cx.out);
+                    Keep::Flow
+                }
+                WireFormat::Safe if self.unheard => {
                     owed.settle(Verdict::Accept, cx.out);
                     Keep::Flow
                 }

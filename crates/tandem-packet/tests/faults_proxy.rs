@@ -13,6 +13,7 @@ use support::{
 use tandem_engine::{DeltaWriter, Reference};
 use tandem_link::{FlowId, Key, frame, mark};
 use tandem_netsim::element::{Element as _, Port, Tamper};
+use tandem_netsim::firewall::{Firewall, Rule};
 use tandem_netsim::{Host, World};
 use tandem_packet::{Config, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat};
 use tandem_store::MemoryStore;
@@ -492,6 +493,35 @@ fn a_flood_of_syns_is_bounded() {
     // They are forgotten when their time is up.
     pair.wait(Limits::default().flow_lifetime);
     assert_eq!(pair.client_side.gauges(), tandem_packet::Gauges::default());
+}
+
+#[test]
+fn a_full_table_does_not_make_a_repeated_syn_look_like_a_first_one() {
+    // Each client's SYN is dropped for its mark, and each pushes the other out of a table of one.
+    let limits = Limits {
+        flows: 1,
+        ..Limits::default()
+    };
+    let mut scenario = Scenario::warm(WireFormat::Safe).limited(WireFormat::Safe, limits);
+    let rule = Rule::DropSynWithUnknownOption;
+    scenario.after_link = Some(support::Boxed(Box::new(Firewall::new([rule]))));
+    let conversation = scenario.conversation.clone();
+    let (client, server) = conversation.scripts();
+    let mut second = scenario.client.clone();
+    second.local.set_port(40_001);
+    let second = Host::client(second, scenario.server.local).with_script(client);
+    let another = Host::server(scenario.server.clone()).with_script(server);
+    let mut world = scenario.world().with_client(second).with_server(another);
+    world.connect();
+    world
+        .run_until(Duration::from_secs(60), |world| {
+            let done = |host: &Host| host.script().is_done();
+            world.clients().iter().all(done) && world.servers().iter().all(done)
+        })
+        .expect("both complete");
+    for client in world.clients() {
+        assert!(client.counters().syn_retransmitted <= 2);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use support::{
     Boxed, CLIENT_SIDE, Closes, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete,
     prefix, proxy, repeats, tls_bytes,
 };
-use tandem_netsim::element::Tamper;
+use tandem_netsim::element::{Port, Tamper};
 use tandem_netsim::firewall::{Firewall, Reach, Rule};
 use tandem_netsim::host::{Ending, Phase};
 use tandem_netsim::pep::SplittingPep;
@@ -397,6 +397,42 @@ fn a_syn_that_is_dropped_for_its_mark_is_repeated_without_it() {
         1
     );
     clean(&world);
+}
+
+#[test]
+fn a_syn_ack_that_is_dropped_for_its_mark_is_repeated_without_it() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    let drops = Tamper::dropping(|port, packet| {
+        let packet = TcpPacket::parse(packet).expect("a segment");
+        let marked = packet.options_bytes().first() == Some(&253);
+        port == Port::Right && marked && packet.flags().contains(TcpFlags::SYN)
+    });
+    scenario.after_link = Some(Boxed(Box::new(drops)));
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert!(world.client().counters().syn_retransmitted <= 1);
+    assert!(repeats(&world) <= 3);
+    assert_eq!(
+        proxy(&world, CLIENT_SIDE).count("flows_given_up_no_answer"),
+        1
+    );
+}
+
+#[test]
+fn a_hello_that_is_dropped_for_its_mark_is_repeated_without_it() {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    let drops = Tamper::dropping(|_, packet| {
+        let packet = TcpPacket::parse(packet).expect("a segment");
+        let marked = packet.options_bytes().first() == Some(&253);
+        marked && !packet.flags().contains(TcpFlags::SYN)
+    });
+    scenario.after_link = Some(Boxed(Box::new(drops)));
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    assert_eq!(repeats(&world), 2);
+    assert_eq!(tls_bytes(&world).1, conversation.from_server.len() as u64);
 }
 
 #[test]

@@ -11,8 +11,8 @@ use std::time::Duration;
 use support::plan::{Fate, Fault, Plan};
 use support::seeds::seeds;
 use support::{CLIENT_SIDE, ProxyElement, SERVER_SIDE, clean, kill, prefix, start};
-use tandem_netsim::World;
 use tandem_netsim::world::Overflow;
+use tandem_netsim::{Host, World};
 use tandem_store::MemoryStore;
 use tandem_wire::Instant;
 
@@ -73,6 +73,10 @@ fn run(plan: Plan) -> (Duration, Vec<&'static str>) {
     let announced = Announced(plan);
     let plan = &announced.0;
     let mut world = plan.scenario().world();
+    for (client, server) in plan.more_hosts() {
+        world = world.with_client(client).with_server(server);
+    }
+    world.connect();
     let mut stopped = Vec::new();
     let mut step = 0;
     loop {
@@ -89,8 +93,9 @@ fn run(plan: Plan) -> (Duration, Vec<&'static str>) {
         prefix(&world, &conversation);
         // How the connection is closed is not asked: a late copy of the SYN makes a NAT forget what it has closed, and then the
         // last FIN is repeated in vain, with proxies or without.
-        if world.client().received() == conversation.from_server
-            && world.server().received() == conversation.from_client
+        let all = |hosts: &[Host], said: &[u8]| hosts.iter().all(|host| host.received() == said);
+        if all(world.clients(), &conversation.from_server)
+            && all(world.servers(), &conversation.from_client)
         {
             break;
         }

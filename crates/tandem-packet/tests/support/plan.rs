@@ -12,8 +12,8 @@ use tandem_netsim::link::{
 };
 use tandem_netsim::nat::{InvalidPolicy, Nat};
 use tandem_netsim::pep::SplittingPep;
-use tandem_netsim::{BitRate, HostConfig, Link, LinkConfig, Probability};
-use tandem_packet::{Config, Role, WireFormat};
+use tandem_netsim::{BitRate, Host, HostConfig, Link, LinkConfig, Probability, Step};
+use tandem_packet::{Config, Limits, Role, WireFormat};
 use tandem_store::MemoryStore;
 use tandem_wire::{Instant, Seq};
 
@@ -91,6 +91,9 @@ pub struct Plan {
     pub client_holds: Held,
     pub server_holds: Held,
     pub faults: Vec<Fault>,
+    /// How many clients say the same at once, each to a server of its own.
+    pub clients: u16,
+    pub limits: Limits,
 }
 
 impl Plan {
@@ -132,6 +135,8 @@ impl Plan {
             faults: (0..rng.random_range(0..3))
                 .map(|_| fault(&mut rng))
                 .collect(),
+            clients: one_of(&mut rng, &[1, 1, 1, 4]),
+            limits: limits(&mut rng),
         }
     }
 
@@ -178,7 +183,29 @@ impl Plan {
         } else {
             Role::ServerSide
         };
-        config(role, WireFormat::Safe)
+        Config {
+            limits: self.limits,
+            ..config(role, WireFormat::Safe)
+        }
+    }
+
+    /// The hosts of the other clients, beside the scenario's own.
+    pub fn more_hosts(&self) -> Vec<(Host, Host)> {
+        let conversation = self.conversation();
+        (1..self.clients)
+            .map(|number| {
+                let (client, server) = conversation.scripts();
+                let mut config = self.client.clone();
+                config.local.set_port(config.local.port() + number);
+                config.initial_seq = Seq(config.initial_seq.0.wrapping_mul(u32::from(number) + 7));
+                let client = client.then(Step::Close).then(Step::ReceiveEnd);
+                let server = server.then(Step::ReceiveEnd).then(Step::Close);
+                (
+                    Host::client(config, self.server.local).with_script(client),
+                    Host::server(self.server.clone()).with_script(server),
+                )
+            })
+            .collect()
     }
 
     /// The whole world of the plan.
@@ -369,6 +396,35 @@ fn held(rng: &mut Pcg64) -> Held {
             Held::Nothing,
         ],
     )
+}
+
+/// The usual limits, or some that are met.
+fn limits(rng: &mut Pcg64) -> Limits {
+    let usual = Limits::default();
+    match rng.random_range(0..10) {
+        0 => Limits {
+            flows: rng.random_range(1..4),
+            ..usual
+        },
+        1 => Limits {
+            memory: rng.random_range(1_000..30_000),
+            ..usual
+        },
+        2 => Limits {
+            hold_segments: rng.random_range(0..6),
+            hold_bytes: rng.random_range(100..8_000),
+            hold_time: millis(rng, 1_000),
+            ack_time: millis(rng, 500),
+            ..usual
+        },
+        3 => Limits {
+            // No shorter than a client keeps repeating its SYN (two minutes), lest each repeat be taken for a first one.
+            flow_lifetime: Duration::from_secs(rng.random_range(130..300)),
+            mtu: rng.random_range(1_400..1_500),
+            ..usual
+        },
+        _ => usual,
+    }
 }
 
 fn fault(rng: &mut Pcg64) -> Fault {
