@@ -392,6 +392,11 @@ impl Agreed {
                         return self.rebuilt(owed, packet, (rebuilt, &options), cx);
                     }
                     self.clock.saw(timestamps.value);
+                } else if let Some(rebuilt) =
+                    Reader::unmarked(packet, self.origin(cx.key), &mut StoreSource::new(cx.store))
+                {
+                    // Somebody takes timestamps off, and the client would take the frame for data.
+                    return self.rebuilt(owed, packet, (rebuilt, packet.options_bytes()), cx);
                 }
             }
             WireFormat::Mcveety(codes) => {

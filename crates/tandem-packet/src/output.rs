@@ -75,7 +75,7 @@ pub enum GiveUp {
     TooLong,
     /// Urgent data.
     Urgent,
-    /// The connection was closed or reset.
+    /// The connection was closed or reset, or its ports were used again.
     Closed,
     /// Nobody rebuilt the flight, or the far side said so; the originals went out.
     Failsafe,

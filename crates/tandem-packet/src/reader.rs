@@ -88,6 +88,21 @@ impl Reader {
         }
     }
 
+    /// Rebuilds a frame that a segment holds whole, where nothing but its own check says that it is one.
+    pub(crate) fn unmarked(
+        packet: &TcpPacket<'_>,
+        origin: Origin<'_>,
+        source: &mut impl Source,
+    ) -> Option<Rebuilt> {
+        let Parsed::Whole(frame) = Frame::parse(packet.payload()) else {
+            return None;
+        };
+        match rebuild(&frame, packet.seq(), origin, source) {
+            Rebuilt::Flight(start, bytes) => Some(Rebuilt::Flight(start, bytes)),
+            Rebuilt::Incomplete | Rebuilt::Miss => None,
+        }
+    }
+
     /// Bytes of memory in use, about.
     pub(crate) fn footprint(&self) -> usize {
         self.bytes

@@ -284,8 +284,9 @@ impl Agreed {
         let mut verdict = Verdict::Accept;
         if let Some((mark, rest)) = segment::mark(packet) {
             if let Some(hints) = mark.verify_hint(cx.key, self.id) {
-                // What has begun to pass as it is goes on as it is.
-                if !self.watch.server_has_spoken() {
+                // What has begun to pass as it is goes on as it is; and where timestamps were agreed and are taken off on the way,
+                // nothing is harmless.
+                if !self.watch.server_has_spoken() && packet.timestamps().is_some() {
                     self.writer.arm(Possession::from_hints(hints));
                 }
             } else if mark.verify_miss(cx.key, self.id) {

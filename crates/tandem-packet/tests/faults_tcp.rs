@@ -435,6 +435,41 @@ fn a_hello_that_is_dropped_for_its_mark_is_repeated_without_it() {
     assert_eq!(tls_bytes(&world).1, conversation.from_server.len() as u64);
 }
 
+/// Takes the timestamps off everything but SYNs that goes this way.
+fn strips_timestamps(towards: Port) -> Boxed {
+    Boxed(Box::new(Tamper::new(move |port, packet, _| {
+        let parsed = TcpPacket::parse(&packet).expect("a segment");
+        if port.opposite() != towards || parsed.flags().contains(TcpFlags::SYN) {
+            return vec![(port.opposite(), packet)];
+        }
+        let mut options = parsed.options_bytes().to_vec();
+        // NOP, NOP, timestamps: at the end of what these hosts and proxies send.
+        let at = options.len() - 12;
+        assert_eq!(options[at..at + 4], [1, 1, 8, 10]);
+        options.truncate(at);
+        let edit = Edit {
+            options: Some(&options),
+            ..Edit::default()
+        };
+        vec![(port.opposite(), parsed.rebuilt(&edit).expect("shorter"))]
+    })))
+}
+
+#[test]
+fn timestamps_that_are_agreed_and_then_taken_off_break_nothing() {
+    for towards in [Port::Right, Port::Left] {
+        let mut scenario = Scenario::warm(WireFormat::Safe);
+        scenario.after_link = Some(strips_timestamps(towards));
+        let conversation = scenario.conversation.clone();
+        let mut world = scenario.world();
+        complete(&mut world, &conversation).expect("it completes");
+        assert_eq!(repeats(&world), 0);
+        // Without them on the hint nothing is rewritten; without them on the frame it is known by what it is.
+        let written = usize::from(towards == Port::Left);
+        assert_eq!(proxy(&world, SERVER_SIDE).count("flights_written"), written);
+    }
+}
+
 #[test]
 fn a_carriers_own_proxy_between_the_two_is_found_out() {
     let mut scenario = Scenario::warm(WireFormat::Safe);
