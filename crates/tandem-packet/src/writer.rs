@@ -12,11 +12,13 @@
 //! Invariants: every held ticket gets its verdict; what was written once is never written differently; after `Over` nothing
 //! of this flow is altered again.
 
+mod group;
+
 use tandem_engine::thesis;
 use tandem_engine::{Possession, write_flight};
 use tandem_link::{FlowId, Key, frame};
 use tandem_store::Store;
-use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket, Timestamps};
+use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::config::{Limits, WireFormat};
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
@@ -24,6 +26,7 @@ use crate::pace::Pace;
 use crate::paws;
 use crate::segment::{self, Cut};
 use crate::watch::{Progress, Watch};
+use group::Group;
 
 /// What the writer has to know of its flow.
 #[derive(Debug, Clone, Copy)]
@@ -62,20 +65,6 @@ pub(crate) struct Hold {
     since: Instant,
 }
 
-/// A flight that went out as a delta.
-#[derive(Debug)]
-pub(crate) struct Group {
-    start: Seq,
-    end: Seq,
-    payload: Vec<u8>,
-    originals: Vec<Vec<u8>>,
-    original_bytes: usize,
-    sent_at: Instant,
-    repeats: u8,
-    /// The server's newest timestamps.
-    stamps: Option<Timestamps>,
-}
-
 impl Hold {
     /// Whether a segment of the same bytes is held already.
     fn has(&self, packet: &TcpPacket<'_>) -> bool {
@@ -84,43 +73,6 @@ impl Hold {
                 held.seq() == packet.seq() && held.payload().len() >= packet.payload().len()
             })
         })
-    }
-}
-
-impl Group {
-    /// The server has sent something with these timestamps.
-    fn saw(&mut self, stamps: Option<Timestamps>) {
-        if let (Some(newest), Some(seen)) = (&mut self.stamps, stamps)
-            && !paws::is_older(seen.value, newest.value)
-        {
-            *newest = seen;
-        }
-    }
-
-    /// An original that its receiver will look at and the link will take.
-    ///
-    /// Part of the flight may have been rebuilt under newer timestamps, and those of an original are then too old (PAWS). One
-    /// that the kernel had put together from several segments is longer than the link allows.
-    fn passable(&self, packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
-        let Ok(packet) = TcpPacket::parse(packet) else {
-            return Vec::new();
-        };
-        let stale = match (packet.timestamps(), self.stamps) {
-            (Some(own), Some(newest)) => paws::is_older(own.value, newest.value).then_some(newest),
-            (Some(_), None) | (None, Some(_) | None) => None,
-        };
-        let fresh = stale.and_then(|newest| {
-            let options = segment::options_with(&packet, newest);
-            let edit = Edit {
-                options: Some(&options),
-                ..Edit::default()
-            };
-            packet.rebuilt(&edit).ok()
-        });
-        match fresh.as_deref().map(TcpPacket::parse) {
-            Some(Ok(fresh)) => segment::within(&fresh, mtu),
-            Some(Err(_)) | None => segment::within(&packet, mtu),
-        }
     }
 }
 
