@@ -139,3 +139,63 @@ impl Watch {
         self.client.held() + self.server.held() + self.handshake.footprint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_engine::Pass;
+    use tandem_store::MemoryStore;
+
+    const FLOW: FlowId = FlowId {
+        client: Seq(u32::MAX),
+        server: Seq(u32::MAX - 2),
+    };
+
+    fn watch() -> Watch {
+        Watch::new(FLOW)
+    }
+
+    #[test]
+    fn two_views_of_a_byte_end_it_for_good() {
+        for toward in [Toward::Client, Toward::Server] {
+            let mut watch = watch();
+            let start = match toward {
+                Toward::Client => FLOW.server.wrapping_add(1),
+                Toward::Server => FLOW.client.wrapping_add(1),
+            };
+            assert_eq!(watch.bytes(toward, start, &[22, 3, 3]), Progress::Going);
+            let conflict = Progress::GiveUp(GiveUp::Conflict);
+            assert_eq!(watch.bytes(toward, start, &[22, 3, 1]), conflict);
+            assert_eq!(watch.bytes(toward, start, &[22, 3, 3, 0]), conflict);
+            assert_eq!(watch.bytes(toward, start, &[]), conflict);
+            let site = Site::Address(std::net::SocketAddr::from(([192, 0, 2, 1], 443)));
+            assert!(!watch.learn(&mut MemoryStore::default(), &site, UnixTime(1)));
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_counted_and_bounded() {
+        let mut watch = watch();
+        let start = FLOW.client.wrapping_add(1);
+        let far = start.wrapping_add(10_000);
+        assert_eq!(watch.bytes(Toward::Server, far, &[0; 900]), Progress::Going);
+        assert!(watch.footprint() >= 900);
+        let beyond = start.wrapping_add(STREAM_LIMIT as u32);
+        let too_long = Progress::GiveUp(GiveUp::TooLong);
+        assert_eq!(watch.bytes(Toward::Server, beyond, &[0]), too_long);
+    }
+
+    #[test]
+    fn the_servers_first_bytes_are_seen_whatever_their_order() {
+        let mut watch = watch();
+        assert!(!watch.server_has_spoken());
+        let start = FLOW.server.wrapping_add(1);
+        watch.bytes(Toward::Client, start.wrapping_add(5), b"later");
+        assert!(watch.server_has_spoken() && watch.server_has_gap());
+        assert_eq!(watch.server_next(), start);
+        let progress = watch.bytes(Toward::Client, start, b"220 m");
+        assert_eq!(progress, Progress::GiveUp(GiveUp::Handshake(Pass::NotTls)));
+        assert_eq!(watch.server_bytes(), b"220 mlater");
+        assert_eq!(watch.server_start(), start);
+    }
+}
