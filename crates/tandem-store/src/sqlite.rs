@@ -346,7 +346,9 @@ impl SqliteStore {
                     self.give_up(Fault::Disk(reason));
                 }
             }
-            Fault::Corrupt(_) | Fault::Newer(_) | Fault::NotOurs => self.give_up(fault),
+            Fault::Corrupt(_) | Fault::Newer(_) | Fault::NotOurs | Fault::Removed => {
+                self.give_up(fault);
+            }
         }
     }
 
@@ -384,6 +386,7 @@ impl SqliteStore {
             Fault::Corrupt(reason) | Fault::Disk(reason) => reason,
             Fault::Newer(version) => format!("it now has schema {version}"),
             Fault::NotOurs => "it is now another program's".to_owned(),
+            Fault::Removed => "it was removed, or replaced by another file".to_owned(),
         };
         self.warnings.push(Warning::GaveUp {
             path: disk.path.clone(),
@@ -451,9 +454,10 @@ impl SqliteStore {
                 self.disk_errors += 1;
                 match Fault::from(error) {
                     Fault::Disk(_) => {}
-                    fault @ (Fault::Corrupt(_) | Fault::Newer(_) | Fault::NotOurs) => {
-                        self.give_up(fault)
-                    }
+                    fault @ (Fault::Corrupt(_)
+                    | Fault::Newer(_)
+                    | Fault::NotOurs
+                    | Fault::Removed) => self.give_up(fault),
                 }
                 None
             }

@@ -309,6 +309,32 @@ fn disk_full_meanwhile_costs_a_warning_and_nothing_else() {
 }
 
 #[test]
+fn directory_removed_meanwhile_costs_a_warning_and_nothing_else() {
+    let removed = |path: &Path| fs::remove_dir_all(path).expect("it is ours");
+    let replaced = |path: &Path| {
+        fs::rename(database(path), path.join("other")).expect("it is there");
+        fs::write(database(path), b"").expect("it is ours");
+    };
+    for harm in [&removed as &dyn Fn(&Path), &replaced] {
+        let directory = TempDir::new().expect("a place");
+        let path = directory.path().join("store");
+        let held = fill(&path, 2);
+        let mut store = open_well(&path);
+        harm(&path);
+        assert_works(&mut store);
+        assert!(!store.sync(PATIENCE));
+        assert_eq!(store.health().keeping, Keeping::Memory);
+        let warnings = store.take_warnings();
+        assert!(
+            matches!(&warnings[..], [Warning::GaveUp { reason, .. }] if reason.contains("removed")),
+            "{warnings:?}"
+        );
+        assert!(held.iter().all(|id| store.chain(id).is_some()));
+        assert_works(&mut store);
+    }
+}
+
+#[test]
 fn locked_by_another_the_second_is_in_memory_and_says_who_has_it() {
     let home = TempDir::new().expect("a directory");
     let path = home.path().join("store");

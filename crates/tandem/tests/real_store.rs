@@ -212,11 +212,10 @@ fn a_store_that_is_removed_under_the_daemons_costs_no_connection() {
         fs::remove_dir_all(store).expect("it is ours");
     }
     scene.is_well(&pair);
-    // Until they have tried to write, and a while on.
-    let uptime = pair.a.status().uptime_seconds;
-    wait_until("some rounds of upkeep", || {
-        pair.a.status().uptime_seconds > uptime + 3.0
-    });
+    for daemon in [&pair.a, &pair.b] {
+        daemon.wait_for_log("it was removed");
+        assert_eq!(daemon.gauge("store_on_disk"), 0);
+    }
     pair.rewrites(&scene.file, || scene.connect());
     assert!(pair.a.is_alive() && pair.b.is_alive());
     pair.end(&scene.net);

@@ -33,6 +33,8 @@ pub(super) enum Fault {
     Newer(i64),
     /// Some other program's.
     NotOurs,
+    /// It is no longer where it was: nobody would find what is written to it.
+    Removed,
 }
 
 impl From<rusqlite::Error> for Fault {

@@ -57,6 +57,9 @@ pub(crate) fn look_into(
             known: schema::VERSION,
         }),
         Fault::NotOurs => StoreError::Unusable(Warning::NotOurs { path: path.clone() }),
+        Fault::Removed => StoreError::NoStore {
+            path: directory.to_owned(),
+        },
     })
 }
 
@@ -86,7 +89,7 @@ pub(super) fn open_disk(
         });
     }
     let reader = database::open_reader(&path).map_err(|fault| unusable(&path, fault))?;
-    let writer = Writer::start(connection).map_err(|error| Warning::Unwritable {
+    let writer = Writer::start(connection, &path).map_err(|error| Warning::Unwritable {
         path: path.clone(),
         reason: error.to_string(),
     })?;
@@ -138,5 +141,9 @@ fn unusable(path: &Path, fault: Fault) -> Warning {
             known: schema::VERSION,
         },
         Fault::NotOurs => Warning::NotOurs { path },
+        Fault::Removed => Warning::Unwritable {
+            path,
+            reason: "it was removed meanwhile".to_owned(),
+        },
     }
 }

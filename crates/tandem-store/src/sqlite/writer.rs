@@ -11,12 +11,14 @@
 
 use core::time::Duration;
 use std::io;
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
 
 use super::database::Fault;
+use super::files::Identity;
 use super::rows::Batch;
 
 /// Something to do to the database.
@@ -42,12 +44,19 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread.
-    pub(super) fn start(mut connection: Connection) -> io::Result<Self> {
+    pub(super) fn start(mut connection: Connection, path: &Path) -> io::Result<Self> {
+        let path = path.to_owned();
+        let opened = Identity::of(&path);
         let (jobs, to_do) = mpsc::sync_channel::<Job>(1);
         let (done, answers) = mpsc::sync_channel(1);
         let work = move || {
             while let Ok(job) = to_do.recv() {
-                let answer = perform(&job, &mut connection);
+                // A file without a name takes every write, and is gone with the process.
+                let answer = if Identity::of(&path) == opened {
+                    perform(&job, &mut connection)
+                } else {
+                    Err(Fault::Removed)
+                };
                 // The rows go before the answer, lest their bytes be counted twice.
                 drop(job);
                 if done.send(answer).is_err() {
