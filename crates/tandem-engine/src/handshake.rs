@@ -223,7 +223,8 @@ impl Handshake {
         pieces * size_of::<Range<usize>>()
     }
 
-    /// Puts the server's chain into the store. `false`, and nothing stored, before both Finished were read.
+    /// Puts the server's chain into the store. `false`, and nothing stored, before both Finished were read, or where the chain is
+    /// beyond the store's limits.
     pub fn learn(
         &self,
         server_stream: &[u8],
@@ -235,11 +236,10 @@ impl Handshake {
             (Some(flight), Stage::Finished) => flight.certificates(server_stream),
             _ => None,
         };
-        if let Some(chain) = &chain {
-            let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
-            store.learn(Some(site), &chain, now);
-        }
-        chain.is_some()
+        let Some(chain) = chain else { return false };
+        let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
+        let id = store.learn(Some(site), &chain, now);
+        store.chain(&id).is_some()
     }
 }
 

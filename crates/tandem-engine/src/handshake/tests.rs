@@ -7,6 +7,7 @@ use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, message, named, noise,
     packed, record, server_hello, store,
 };
+use tandem_store::{Limits, MemoryStore};
 
 fn site() -> Site {
     Site::Name(HostName::new("www.example.org").expect("a host name"))
@@ -69,6 +70,12 @@ fn a_full_handshake_is_followed_to_both_finished_and_its_chain_is_learned() {
         assert_eq!(handshake.stage(), Stage::Finished);
         assert!(handshake.learn(&server, &mut held, &site(), TODAY));
         assert_eq!(held.chains_for(&site(), TODAY, 9).len(), 1);
+        // What the store refuses was not learned.
+        let mut closed = MemoryStore::new(Limits {
+            certificates_per_chain: 0,
+            ..Limits::default()
+        });
+        assert!(!handshake.learn(&server, &mut closed, &site(), TODAY));
     }
 }
 
