@@ -360,12 +360,14 @@ impl Writer {
     }
 
     /// Whether the client, having been sent the delta longer than a round trip ago, still asks for the flight's first byte: a
-    /// duplicate acknowledgement is what PAWS answers with (RFC 7323, section 5.3) where nobody rebuilt the flight.
+    /// duplicate acknowledgement is what PAWS answers with (RFC 7323, section 5.3) where nobody rebuilt the flight. One that reports
+    /// later bytes is another matter: the flight was rebuilt, and a segment of it was lost behind the client-side proxy.
     pub(crate) fn is_refused_by(&self, packet: &TcpPacket<'_>, pace: &Pace, now: Instant) -> bool {
         match self {
             Writer::Sent(group) => {
                 packet.payload().is_empty()
                     && packet.ack() == group.start
+                    && !group.has_arrived_in_part(packet)
                     && pace
                         .round_trip()
                         .is_some_and(|round_trip| now.saturating_since(group.sent_at) >= round_trip)

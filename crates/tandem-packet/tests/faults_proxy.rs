@@ -412,6 +412,36 @@ fn a_store_lost_after_the_hint_costs_one_round_trip_of_the_link() {
 }
 
 #[test]
+fn a_segment_lost_after_it_was_rebuilt_does_not_look_like_a_refusal() {
+    let (chain, hello, flight) = speech();
+    // A block of what came after the first segment, and one of the ServerHello come twice (RFC 2883): only the first tells that the
+    // flight was rebuilt.
+    let later = [1_448, flight.len() as u32];
+    for (block, refused) in [(Some(later), 0), (Some([0, 0]), 1), (None, 1)] {
+        let mut flow = Flow::default();
+        let mut pair = greeted(Pair::knowing(&chain), &mut flow, &hello);
+        // The round trip is known from here on.
+        pair.wait(Duration::from_millis(100));
+        for segment in cut(&flow, &flight) {
+            pair.server(segment);
+        }
+        assert_eq!(pair.server_side.count("flights_written"), 1);
+        pair.wait(Duration::from_secs(1));
+        let mut acknowledgement = flow.client_repr(hello.len() as u32, &[]);
+        if let Some(edges) = block {
+            acknowledgement.options.extend([1, 1, 5, 10]);
+            for edge in edges {
+                let edge = flow.server_isn.wrapping_add(1 + edge).0;
+                acknowledgement.options.extend(edge.to_be_bytes());
+            }
+        }
+        pair.client(acknowledgement.build());
+        let sent = pair.server_side.count("originals_sent_bytes");
+        assert_eq!(sent, refused, "with the block {block:?}");
+    }
+}
+
+#[test]
 fn a_request_that_is_lost_goes_again_with_the_next_segment() {
     let (chain, hello, flight) = speech();
     let mut flow = Flow::default();

@@ -2,7 +2,7 @@
 //!
 //! Is not: when they are sent (`writer`). Invariant: what an original says of the stream never changes.
 
-use tandem_wire::{Edit, Instant, Seq, TcpPacket, Timestamps};
+use tandem_wire::{Edit, Instant, Seq, TcpOption, TcpPacket, Timestamps};
 
 use crate::paws;
 use crate::segment;
@@ -29,6 +29,19 @@ impl Group {
         {
             *newest = seen;
         }
+    }
+
+    /// Whether the receiver says that it has a part of the flight beyond the first byte (RFC 2018, section 3).
+    pub(super) fn has_arrived_in_part(&self, packet: &TcpPacket<'_>) -> bool {
+        packet.options().any(|option| {
+            let TcpOption::Sack(blocks) = option else {
+                return false;
+            };
+            blocks.as_chunks::<8>().0.iter().any(|block| {
+                let &[_, _, _, _, a, b, c, d] = block;
+                Seq(u32::from_be_bytes([a, b, c, d])).is_after(self.start)
+            })
+        })
     }
 
     /// An original that its receiver will look at and the link will take.
