@@ -7,8 +7,11 @@ mod real;
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::signal::Signal;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
 };
@@ -19,6 +22,9 @@ const FILE: &str = "file";
 
 /// The server, as [`Net::server_address`] has it.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 3, 2);
+
+/// Another address of its host, where nothing answers: a flood of it is the proxies' trouble alone.
+const SINK: Ipv4Addr = Ipv4Addr::new(10, 77, 3, 99);
 
 /// Memory that may be kept for a flow in its handshake (`docs`: at most 64 KiB), and what a debug build's heap may add to all of it.
 const PER_FLOW: u64 = 64 << 10;
@@ -104,7 +110,7 @@ fn two_hundred_connections_at_once_are_all_well() {
 }
 
 /// Sends SYNs from the client's host that nobody there will follow up, from ports and addresses of their own.
-fn flood(net: &Net, to: Ipv4Addr, count: u32) {
+fn flood(net: &Net, to: Ipv4Addr, numbers: Range<u32>) {
     // Its kernel knows nothing of these connections, and would refuse the server's answers.
     net.client.rules(
         Family::V4,
@@ -124,11 +130,11 @@ fn flood(net: &Net, to: Ipv4Addr, count: u32) {
         options
             .push_raw(&[2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 1, 0, 0, 0, 0, 0])
             .expect("there is room");
-        for number in 0..count {
+        for number in numbers {
             let port = 2_000 + u16::try_from(number % 60_000).expect("in range");
             let packet = SegmentRepr {
                 source: SocketAddr::from((
-                    Ipv4Addr::new(10, 77, 1, 100 + (number / 60_000) as u8),
+                    Ipv4Addr::new(10, 77, 1, 100 + (number / 60_000 % 100) as u8),
                     port,
                 )),
                 destination: SocketAddr::from((to, 443)),
@@ -148,6 +154,17 @@ fn flood(net: &Net, to: Ipv4Addr, count: u32) {
     });
 }
 
+/// Gives the server's host an address where SYNs vanish.
+fn sink(net: &Net) -> Ipv4Addr {
+    net.server.run(&format!("ip address add {SINK}/32 dev lo"));
+    net.server.rules(
+        Family::V4,
+        "filter",
+        &[&format!("-A INPUT -d {SINK} -j DROP")],
+    );
+    SINK
+}
+
 #[test]
 fn half_open_connections_are_bounded_and_harm_no_other() {
     if !can_run("a SYN flood") {
@@ -157,7 +174,7 @@ fn half_open_connections_are_bounded_and_harm_no_other() {
     let (net, _nginx, file) = with_server(10_000);
     let pair = warm(&net, &PairSpec::new(&net), &file);
     let before = [&pair.a, &pair.b].map(|daemon| daemon.status().resident_bytes);
-    flood(&net, SERVER, u32::try_from(FLOWS).expect("small"));
+    flood(&net, SERVER, 0..u32::try_from(FLOWS).expect("small"));
     for daemon in [&pair.a, &pair.b] {
         wait_until("the flood is followed", || {
             daemon.gauge("flows") > FLOWS / 2
@@ -208,5 +225,81 @@ fn connections_that_stop_after_the_first_byte_of_the_hello_are_bounded_and_harm_
     for daemon in [&pair.a, &pair.b] {
         wait_until("closed flows are forgotten", || daemon.gauge("flows") == 0);
     }
+    pair.end(&net);
+}
+
+#[test]
+fn a_full_table_lets_the_oldest_go_and_harms_no_other() {
+    if !can_run("a full table") {
+        return;
+    }
+    const FLOWS: u64 = 100;
+    let (net, _nginx, file) = with_server(10_000);
+    let spec = PairSpec::new(&net).more(&["--max-flows", "100"]);
+    let pair = warm(&net, &spec, &file);
+    let sink = sink(&net);
+    let given_up = || pair.a.counter("packet_flows_given_up_limits");
+    let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let flooding = scope.spawn(|| {
+            // A few at a time: of more than the queue holds, a busy machine lets most pass by. New ones each time: a SYN of a
+            // connection that was let go is a repeated one.
+            let mut batches = (0..).map(|batch| batch * 200..(batch + 1) * 200);
+            while !is_over.load(Ordering::Relaxed) {
+                flood(&net, sink, batches.next().expect("no end"));
+            }
+        });
+        wait_until("many were let go", || given_up() >= 1_000);
+        // In the midst of it connections are well, though there is no room for them.
+        for _ in 0..5 {
+            let before = given_up();
+            fetch.curl(&net.client).is(&file);
+            wait_until("the flood goes on", || given_up() > before);
+            for daemon in [&pair.a, &pair.b] {
+                assert!(daemon.gauge("flows") <= FLOWS);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(flooding.join().is_ok());
+    });
+    // After it, some seconds go by before new connections are marked again.
+    let before = pair.rewritten().rebuilt;
+    wait_until("flights are rewritten again", || {
+        fetch.curl(&net.client).is(&file);
+        pair.rewritten().rebuilt > before
+    });
+    pair.end(&net);
+}
+
+#[test]
+fn a_queue_that_overflows_fails_open() {
+    if !can_run("an overflow") {
+        return;
+    }
+    let (net, _nginx, file) = with_server(10_000);
+    let pair = warm(&net, &PairSpec::new(&net), &file);
+    let sink = sink(&net);
+    let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+    // The daemon does not read, and more packets come than its buffer holds: what comes then passes, with no need of it.
+    pair.a.signal(Signal::SIGSTOP);
+    let (_, before) = net.a.queue();
+    // The same connections each time, so that the table has room for them and for more.
+    wait_until("A's queue overflows", || {
+        flood(&net, sink, 0..5_000);
+        let (waiting, offered) = net.a.queue();
+        offered - before > waiting
+    });
+    wait_until("B has caught up", || net.b.queue().0 == 0);
+    for _ in 0..3 {
+        fetch.curl(&net.client).is(&file);
+    }
+    pair.a.signal(Signal::SIGCONT);
+    pair.a.wait_for("queue_overflows", 1);
+    wait_until("A has caught up", || net.a.queue().0 == 0);
+    pair.rewrites(&file, || fetch.curl(&net.client));
+    // The next packet's number tells how many passed by.
+    pair.a.wait_for("queue_passed_by_packets", 1);
+    assert_eq!(pair.a.counter("tickets_overdue"), 0);
     pair.end(&net);
 }

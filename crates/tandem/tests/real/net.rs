@@ -238,6 +238,22 @@ impl Host {
             .unwrap_or_else(|| panic!("the kernel has no counter {name}"))
     }
 
+    /// The packet queue of the daemon in this host: packets that wait in it, and packets that were ever offered to it.
+    pub(crate) fn queue(&self) -> (u64, u64) {
+        let text = self
+            .inside(|| fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue"))
+            .expect("the kernel has the queue");
+        // Number, owner, waiting, copy mode, copy range, dropped twice, sequence number.
+        let columns: Vec<u64> = text
+            .split_ascii_whitespace()
+            .map_while(|word| word.parse().ok())
+            .collect();
+        match columns[..] {
+            [_, _, waiting, _, _, _, _, offered, ..] => (waiting, offered),
+            _ => panic!("no queue: {text}"),
+        }
+    }
+
     /// Whether something listens on this TCP port.
     pub(crate) fn listens_on(&self, port: u16) -> bool {
         let tables = self.inside(|| {
