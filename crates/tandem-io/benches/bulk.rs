@@ -146,10 +146,10 @@ fn run_daemon(role: &str) -> ! {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("{error}");
-            error.exit_code()
+            1
         }
     };
-    std::process::exit(code.into());
+    std::process::exit(code);
 }
 
 /// The hosts. The link is `lnk0` of both gateways.

@@ -1,4 +1,4 @@
-//! What can go wrong for a daemon as a whole, by who is at fault, and the exit code that follows.
+//! What can go wrong for a daemon as a whole, by who is at fault.
 //!
 //! Is not: what goes wrong with one packet; that is a counter and the packet goes on, see `metrics.rs`.
 //!
@@ -157,32 +157,6 @@ pub enum IoError {
 }
 
 impl IoError {
-    /// The exit code of the process: 2 what the user said, 3 a missing privilege, program or kernel feature, 4 something is taken,
-    /// 1 anything that fails while running.
-    #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            IoError::Setting { .. }
-            | IoError::ConfigFile { .. }
-            | IoError::ConfigSyntax { .. }
-            | IoError::KeyFile { .. }
-            | IoError::NoSuchInterface { .. } => 2,
-            IoError::MissingCapability { .. }
-            | IoError::MissingTool { .. }
-            | IoError::MissingKernelFeature { .. }
-            | IoError::NoPacketQueue { .. } => 3,
-            IoError::QueueBusy { .. }
-            | IoError::AdminBusy { .. }
-            | IoError::AlreadyRunning { .. }
-            | IoError::NoMarkLeft => 4,
-            IoError::Firewall { .. }
-            | IoError::Queue { .. }
-            | IoError::Admin { .. }
-            | IoError::System { .. }
-            | IoError::Status { .. } => 1,
-        }
-    }
-
     pub(crate) fn setting(name: &'static str, problem: impl Into<String>) -> Self {
         IoError::Setting {
             name,

@@ -109,22 +109,6 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// The process's exit code: 1 run time, 2 usage, 3 privilege, kernel or a missing program, 4 busy,
-    /// 5 damaged input.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            LabError::Command { .. }
-            | LabError::Io { .. }
-            | LabError::BytesDiffer { .. }
-            | LabError::TrialsFailed { .. }
-            | LabError::Interrupted => 1,
-            LabError::Usage { .. } | LabError::NoResults { .. } => 2,
-            LabError::NotRoot | LabError::Kernel { .. } | LabError::ProgramMissing { .. } => 3,
-            LabError::Busy { .. } => 4,
-            LabError::DamagedResults { .. } => 5,
-        }
-    }
-
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
         let what = what.into();
         move |source| LabError::Io { what, source }

@@ -244,7 +244,6 @@ mod tests {
         for files in [&[][..], &[("a.jsonl", "\n")], &[("a.json", "{}")]] {
             let error = read(directory(files).path()).unwrap_err();
             assert!(matches!(error, LabError::NoResults { .. }), "{error:?}");
-            assert_eq!(error.exit_code(), 2);
             assert_eq!(error.to_string().lines().count(), 1);
         }
         let missing = directory(&[]).path().join("nothing");
@@ -267,7 +266,6 @@ mod tests {
                 matches!(error, LabError::DamagedResults { line: 2, .. }),
                 "{error:?}"
             );
-            assert_eq!(error.exit_code(), 5);
             let words = error.to_string();
             assert!(
                 words.contains("rows.jsonl, line 2") && words.contains(expected),
