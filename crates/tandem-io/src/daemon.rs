@@ -7,6 +7,7 @@
 //! wait are let go.
 
 mod event_loop;
+mod keeper;
 mod link;
 mod lock;
 mod signals;
@@ -29,6 +30,7 @@ use crate::queue::PacketQueue;
 use crate::rules::RuleSet;
 
 use event_loop::EventLoop;
+use keeper::RulesKeeper;
 use link::Link;
 use lock::{InstanceLock, StartLock};
 use signals::Signals;
@@ -147,7 +149,7 @@ fn start<E: Engine>(
     let overdue = config.limits.hold_time;
     let mut event_loop = EventLoop::new(engine, injector, Counting::on(&board), marks, overdue);
 
-    let installed = firewall.install(rules)?;
+    let rules = RulesKeeper::start(firewall.install(rules)?, board)?;
     drop(starting);
     tracing::info!(
         role = role_name(config.role),
@@ -160,7 +162,7 @@ fn start<E: Engine>(
     ready();
 
     let outcome = catch_unwind(AssertUnwindSafe(|| event_loop.run(&mut queue, &signals)));
-    let removed = installed.remove();
+    let removed = rules.remove();
     match outcome {
         Ok(outcome) => {
             event_loop.finish(&mut queue);

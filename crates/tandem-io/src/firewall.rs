@@ -178,6 +178,22 @@ impl InstalledRules {
         self.take_away()
     }
 
+    /// Sets the rules again where another program has taken them out. How often that had to be done: once for each version of IP.
+    ///
+    /// # Errors
+    /// A program failed.
+    pub(crate) fn restore_missing(&self) -> Result<u64, IoError> {
+        let mut restored = 0;
+        for family in &self.families {
+            let left = LeftBehind::find(&self.rules, &saved(*family)?);
+            if !left.is_whole(&self.rules) {
+                restore(*family, &self.rules.install(&left))?;
+                restored += 1;
+            }
+        }
+        Ok(restored)
+    }
+
     fn take_away(&mut self) -> Result<(), IoError> {
         let mut outcome = Ok(());
         for family in self.families.drain(..) {

@@ -43,11 +43,13 @@ pub(crate) enum Tally {
     InjectRefused,
     /// Bytes that the link was spared, as the engine reckons.
     SavedBytes,
+    /// Times the rules were set again after another program had taken them out of the firewall, counted for IPv4 and IPv6 each.
+    RulesRestored,
 }
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 13] = [
+    const ALL: [Tally; 14] = [
         Tally::QueuePackets,
         Tally::QueueOverflows,
         Tally::QueuePassedBy,
@@ -61,6 +63,7 @@ impl Tally {
         Tally::InjectTooLong,
         Tally::InjectRefused,
         Tally::SavedBytes,
+        Tally::RulesRestored,
     ];
 
     fn name(self) -> &'static str {
@@ -78,6 +81,7 @@ impl Tally {
             Tally::InjectTooLong => "inject_too_long",
             Tally::InjectRefused => "inject_refused",
             Tally::SavedBytes => "packet_saved_bytes",
+            Tally::RulesRestored => "rules_restored",
         }
     }
 }
@@ -126,6 +130,14 @@ impl Board {
             counters: Mutex::default(),
             gauges: Mutex::default(),
         })
+    }
+
+    /// Counts what is rare, from any thread.
+    pub(crate) fn count(&self, tally: Tally, amount: u64) {
+        lock(&self.counters)
+            .entry(tally.name().to_owned())
+            .or_default()
+            .fetch_add(amount, Ordering::Relaxed);
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

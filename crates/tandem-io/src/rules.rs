@@ -293,6 +293,16 @@ impl LeftBehind {
         })
     }
 
+    /// Whether all chains and jumps of `rules` are there. What stands in a chain is not looked at: emptying one by its name is no
+    /// accident.
+    #[must_use]
+    pub fn is_whole(&self, rules: &RuleSet) -> bool {
+        Table::ALL.into_iter().all(|table| {
+            let found = self.in_table(table);
+            found.has_chain && found.jumps.len() == rules.jumps(table).len()
+        })
+    }
+
     /// The input of `iptables-restore --noflush` that removes it all.
     #[must_use]
     pub fn removal(&self) -> String {
@@ -453,6 +463,12 @@ COMMIT
             "*mangle\n-D POSTROUTING -o tun0 -p tcp -m multiport --dports 8443 -j tandem-c-tun0\n-F tandem-c-tun0\n-X tandem-c-tun0\nCOMMIT\n"
         );
         assert!(!left.is_empty());
+        assert!(
+            !left.is_whole(&rules),
+            "two jumps and the raw table are missing"
+        );
+        let all = rules.install(&LeftBehind::default());
+        assert!(LeftBehind::find(&rules, &all).is_whole(&rules));
         assert!(
             rules
                 .install(&left)

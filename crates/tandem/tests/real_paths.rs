@@ -463,6 +463,12 @@ fn a_firewall_that_is_emptied_or_forgets_its_connections_costs_none() {
         assert!(pair.a.is_alive() && pair.b.is_alive());
     }
     fetch.curl(&net.client).is(&file);
+    // The daemons notice, and set theirs again.
+    for daemon in [&pair.a, &pair.b] {
+        daemon.wait_for("rules_restored", 2);
+        daemon.wait_for_log("took Tandem's rules out of the firewall");
+    }
+    pair.rewrites(&file, || fetch.curl(&net.client));
     pair.end(&net);
 }
 

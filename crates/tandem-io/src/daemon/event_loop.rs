@@ -29,7 +29,7 @@ use super::signals::Signals;
 /// Between two rounds of what is not urgent: what the store asks for.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Between two looks at the gauges while packets come; counting what is held takes a walk over the flows.
+/// Between two looks at the gauges while packets come: nobody reads them more often.
 const GAUGES_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How much longer than the engine's own bound a packet may wait before it is let go over the engine's head.
