@@ -2,9 +2,9 @@
 //!
 //! `client c0 - near0 gateway lnk0 - lnk0 gateway near0 - s0 server`, in network namespaces of the bench's own; the wires keep
 //! their offloads, and both gateways track connections in both arms. Arms run by turns: `routed` has no daemon, `packet` has
-//! both, fresh ones in each round, as processes of their own. A transfer is one connection to port 443: the turns of a TLS 1.2
-//! handshake (`bulk/handshake.rs`), then records of application data from the server to the client.
-//! The client takes the time, from the first 10 MB on.
+//! both, fresh ones in each round, as processes of their own. A transfer is one connection to port 443, or a hundred at once:
+//! the turns of a TLS 1.2 handshake (`bulk/handshake.rs`) on each, then records of application data from the server to the
+//! client. The client takes the time, from the first 100 MB on.
 //!
 //! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates nothing. What is checked,
 //! by the daemons' own counters: both followed the handshake, and the bulk data stayed in the kernel.
@@ -29,8 +29,8 @@ mod support;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use handshake::Speaker;
@@ -41,12 +41,14 @@ use tandem_io::daemon;
 
 /// Transfers of each arm.
 const ROUNDS: usize = 10;
+/// Connections at once, and what that is called in the names of the figures.
+const LOADS: [(usize, &str); 2] = [(1, "bulk"), (100, "bulk_100_flows")];
 /// How long a transfer should take, seconds.
 const TRANSFER: f64 = 0.8;
 /// Bytes of the first transfer, which only finds out how many the others need.
 const TRIAL: u64 = 1 << 30;
-/// Bytes before the time is taken: the window has opened by then, and the flow has left the queue.
-const UNTIMED: u64 = 10_000_000;
+/// Bytes before the time is taken: the windows have opened by then, and the flows have left the queue.
+const UNTIMED: u64 = 100_000_000;
 /// Rest before each transfer, longer than daemons take to start. Without it only the packet arm rests, and on a busy machine
 /// it comes out up to half as fast again as routed, which no daemon can cause.
 const REST: Duration = Duration::from_secs(1);
@@ -70,21 +72,27 @@ fn main() {
     let hosts = Hosts::new();
     let turns = handshake::turns();
     let server = Server::start(&hosts.server, turns.clone());
-    let transfer = || hosts.transfer(&server, &turns);
-    server.length.store(TRIAL, Ordering::Relaxed);
+    for (flows, name) in LOADS {
+        compare(&hosts, &server, &turns, flows, name);
+    }
+}
+
+/// Both arms by turns, with so many connections at once.
+fn compare(hosts: &Hosts, server: &Server, turns: &Turns, flows: usize, name: &str) {
+    let transfer = || hosts.transfer(server, turns, flows);
+    let share = |bytes: u64| server.length.store(bytes / flows as u64, Ordering::Relaxed);
+    share(TRIAL);
     let trial = transfer();
-    server
-        .length
-        .store((trial * TRANSFER) as u64 + UNTIMED, Ordering::Relaxed);
+    share((trial * TRANSFER) as u64 + UNTIMED);
     let stores = [support::store(), support::store()];
     let mut routed = Vec::new();
     let mut packet = Vec::new();
     let mut queued = Vec::new();
     for round in 0..ROUNDS {
         let mut through_daemons = || {
-            let daemons = Daemons::start(&hosts, [&stores[0].1, &stores[1].1]);
+            let daemons = Daemons::start(hosts, [&stores[0].1, &stores[1].1]);
             packet.push(transfer());
-            queued.extend(daemons.end());
+            queued.extend(daemons.end(flows));
         };
         // Neither arm is always the one that runs on a machine warmed by the other.
         if round % 2 == 0 {
@@ -95,30 +103,33 @@ fn main() {
             routed.push(transfer());
         }
     }
-    let [routed, packet] =
-        [("bulk_routed", routed), ("bulk_packet", packet)].map(|(name, rates)| {
-            let mut megabits: Vec<f64> = rates.iter().map(|rate| rate * 8e-6).collect();
-            let median = median(&mut megabits);
-            report(name, median, "Mbit/s");
-            // A share means little where one arm's own transfers are further apart than the arms.
-            println!(
-                "  transfers from {:.0} to {:.0} Mbit/s",
-                megabits[0],
-                megabits[ROUNDS - 1]
-            );
-            median
-        });
+    let [routed, packet] = [("routed", routed), ("packet", packet)].map(|(arm, rates)| {
+        let mut megabits: Vec<f64> = rates.iter().map(|rate| rate * 8e-6).collect();
+        let median = median(&mut megabits);
+        report(&format!("{name}_{arm}"), median, "Mbit/s");
+        // A share means little where one arm's own transfers are further apart than the arms.
+        println!(
+            "  transfers from {:.0} to {:.0} Mbit/s",
+            megabits[0],
+            megabits[ROUNDS - 1]
+        );
+        median
+    });
     let most = queued.iter().copied().max().unwrap_or_default();
-    report("bulk_queued_packets", most as f64, "packets at most");
     report(
-        "bulk_percent_of_routed",
+        &format!("{name}_queued_packets"),
+        most as f64,
+        "packets of a connection at most",
+    );
+    report(
+        &format!("{name}_percent_of_routed"),
         packet / routed * 100.0,
         "percent of routed",
     );
 }
 
 fn report(name: &str, value: f64, unit: &str) {
-    println!("{name:<24} {value:>12.1} {unit}");
+    println!("{name:<34} {value:>12.1} {unit}");
     println!(
         "{}",
         serde_json::json!({ "bench": name, "value": value, "unit": unit })
@@ -187,25 +198,51 @@ impl Hosts {
         hosts
     }
 
-    /// One connection; its bulk data in bytes a second.
-    fn transfer(&self, server: &Server, turns: &Turns) -> f64 {
+    /// So many connections at once; their bulk data in bytes a second.
+    fn transfer(&self, server: &Server, turns: &Turns, flows: usize) -> f64 {
         std::thread::sleep(REST);
-        let mut stream = connect(&self.client, server.address);
-        converse(&mut stream, Speaker::Client, turns).expect("the handshake goes through");
+        let arrived = Arrived::default();
+        let all_greeted = Barrier::new(flows);
         let length = server.length.load(Ordering::Relaxed);
-        let mut bytes = vec![0; 1 << 18];
-        let mut received = 0;
-        let mut timed: Option<(Instant, u64)> = None;
-        while received < length {
-            let count = stream.read(&mut bytes).expect("the connection stands");
-            assert!(count > 0, "the server closed after {received} bytes");
-            received += count as u64;
-            if timed.is_none() && received >= UNTIMED {
-                timed = Some((Instant::now(), received));
+        std::thread::scope(|scope| {
+            for _ in 0..flows {
+                scope.spawn(|| {
+                    let mut stream = connect(&self.client, server.address);
+                    converse(&mut stream, Speaker::Client, turns)
+                        .expect("the handshake goes through");
+                    all_greeted.wait();
+                    receive(&mut stream, length, &arrived);
+                });
             }
+        });
+        let (since, before) = *arrived
+            .timed
+            .get()
+            .expect("a transfer is longer than what is not timed");
+        let bytes = arrived.bytes.load(Ordering::Relaxed) - before;
+        bytes as f64 / since.elapsed().as_secs_f64()
+    }
+}
+
+/// What all connections of a transfer have received.
+#[derive(Default)]
+struct Arrived {
+    bytes: AtomicU64,
+    /// Since when the time is taken, and the bytes until then.
+    timed: OnceLock<(Instant, u64)>,
+}
+
+fn receive(stream: &mut TcpStream, length: u64, arrived: &Arrived) {
+    let mut bytes = vec![0; 1 << 18];
+    let mut received = 0;
+    while received < length {
+        let count = stream.read(&mut bytes).expect("the connection stands");
+        assert!(count > 0, "the server closed after {received} bytes");
+        received += count as u64;
+        let all = arrived.bytes.fetch_add(count as u64, Ordering::Relaxed) + count as u64;
+        if all >= UNTIMED {
+            arrived.timed.get_or_init(|| (Instant::now(), all));
         }
-        let (since, before) = timed.expect("a transfer is longer than what is not timed");
-        (received - before) as f64 / since.elapsed().as_secs_f64()
     }
 }
 
@@ -223,7 +260,7 @@ fn converse(stream: &mut TcpStream, me: Speaker, turns: &Turns) -> std::io::Resu
     Ok(())
 }
 
-/// Shakes hands and sends `length` bytes, for as many connections as come one after another.
+/// Shakes hands and sends `length` bytes, for as many connections as come.
 struct Server {
     address: SocketAddr,
     length: Arc<AtomicU64>,
@@ -242,10 +279,12 @@ impl Server {
             let records =
                 handshake::record(handshake::APPLICATION_DATA, &handshake::noise(1 << 14, 400))
                     .repeat(16);
+            let said = Arc::new((turns, records));
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let length = wanted.load(Ordering::Relaxed);
+                let said = Arc::clone(&said);
                 // The client says what is wrong with a connection that ends early.
-                let _ = serve(&mut stream, &turns, &records, length);
+                std::thread::spawn(move || serve(&mut stream, &said.0, &said.1, length));
             }
         });
         Self { address, length }
@@ -291,14 +330,16 @@ impl<'a> Daemons<'a> {
         }
     }
 
-    /// Checks what the daemons did with the one connection that they saw, and ends them; packets that passed each one's queue.
-    fn end(self) -> [u64; 2] {
+    /// Checks what the daemons did with the connections that they saw, and ends them; packets of a connection that passed each one's
+    /// queue.
+    fn end(self, flows: usize) -> [u64; 2] {
         let queued = [&self.hosts.client_side, &self.hosts.server_side].map(|host| {
             let status = status(host, ADMIN);
             let count = |name| status.counters.get(name).copied().unwrap_or_default();
             let table = status.table();
-            assert_eq!(count("packet_handshakes_finished"), 1, "{table}");
-            let queued = count("queue_packets");
+            let flows = flows as u64;
+            assert_eq!(count("packet_handshakes_finished"), flows, "{table}");
+            let queued = count("queue_packets") / flows;
             assert!((1..=QUEUED).contains(&queued), "{table}");
             queued
         });

@@ -47,7 +47,7 @@ struct Bar {
 
 const NAMED: &[&str] = &["one", "three", "curl"];
 
-const BARS: [Bar; 11] = [
+const BARS: [Bar; 12] = [
     Bar {
         id: "tls-bytes-one",
         what: "TLS bytes on the link, warm",
@@ -192,6 +192,22 @@ const BARS: [Bar; 11] = [
         endpoints: &[],
         source: Source::Bench {
             name: "bulk_percent_of_routed",
+            unit: Unit::PercentOfRouted,
+            scale: 1.0,
+            bound: Bound::AtLeast,
+            bar: 90.0,
+        },
+        aim: Some(98.0),
+        thesis: None,
+    },
+    Bar {
+        id: "bulk-100",
+        what: "Bulk of 100 connections at once",
+        case: "against routed, median of 10",
+        link: None,
+        endpoints: &[],
+        source: Source::Bench {
+            name: "bulk_100_flows_percent_of_routed",
             unit: Unit::PercentOfRouted,
             scale: 1.0,
             bound: Bound::AtLeast,
