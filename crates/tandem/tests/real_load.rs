@@ -170,7 +170,7 @@ fn half_open_connections_are_bounded_and_harm_no_other() {
     if !can_run("a SYN flood") {
         return;
     }
-    const FLOWS: u64 = 2_000;
+    const FLOWS: u64 = 10_000;
     let (net, _nginx, file) = with_server(10_000);
     let pair = warm(&net, &PairSpec::new(&net), &file);
     let before = [&pair.a, &pair.b].map(|daemon| daemon.status().resident_bytes);
