@@ -3,6 +3,7 @@
 use super::cases::Case;
 use super::input::Input;
 use super::plots::{self, Figure};
+use super::thesis::ENDPOINTS;
 use super::waterfall::Waterfall;
 
 /// All drawings, in the page's order.
@@ -10,8 +11,8 @@ use super::waterfall::Waterfall;
 pub(crate) struct Figures {
     /// All cases at a glance.
     pub(crate) overview: Option<Figure>,
-    /// McVeety's, with ours beside.
-    pub(crate) thesis: [Figure; 3],
+    /// McVeety's, with ours beside; none where nothing of ours was measured in his setting.
+    pub(crate) thesis: Vec<Figure>,
     /// Bytes against certificate size; belongs to figure 4-6.
     pub(crate) sizes: Option<Figure>,
     /// Where the directory holds what to draw, the longest handshake first.
@@ -21,13 +22,19 @@ pub(crate) struct Figures {
 impl Figures {
     /// Draws them.
     pub(crate) fn of(input: &Input, cases: &[Case]) -> Self {
-        Self {
-            overview: plots::overview(cases),
-            thesis: [
+        let in_his_setting = |case: &Case| ENDPOINTS.contains(&case.endpoints.as_str());
+        let thesis = if cases.iter().any(in_his_setting) {
+            vec![
                 plots::high_latency(cases),
                 plots::low_latency(cases),
                 plots::bandwidth(cases),
-            ],
+            ]
+        } else {
+            Vec::new()
+        };
+        Self {
+            overview: plots::overview(cases),
+            thesis,
             sizes: plots::sizes(cases),
             waterfalls: waterfalls(input),
         }

@@ -135,27 +135,33 @@ impl Page {
     }
 
     fn bars(&mut self, bars: &[BarResult]) {
-        self.heading("Figures to reach in packet mode");
         let count = |outcome| bars.iter().filter(|bar| bar.outcome == outcome).count();
+        if count(Outcome::NotMeasured) == bars.len() {
+            return;
+        }
+        self.heading("Figures to reach in packet mode");
+        let not_measured = match count(Outcome::NotMeasured) {
+            0 => String::new(),
+            others => format!(", {others} not measured here and left out"),
+        };
         self.raw(&format!(
-            "<p>{} reached, {} missed, {} not measured here. The worst link or run counts, since on slow links plain \
+            "<p>{} reached, {} missed{not_measured}. The worst link or run counts, since on slow links plain \
              sends some bytes twice, which would flatter the ratio. Solid line: the bar; dashed: the aim.</p>",
             count(Outcome::Reached),
             count(Outcome::Missed),
-            count(Outcome::NotMeasured)
         ));
         self.raw(
             "<div class=\"scroll\"><table>\n<thead><tr><th>What</th><th>Case</th><th></th><th class=\"n\">Measured</th><th class=\"n\">Bar</th>\
              <th class=\"n\">Aim</th><th class=\"n\">Thesis</th><th>Verdict</th></tr></thead>\n<tbody>",
         );
         for bar in bars {
-            let figure = |figure: Option<f64>| {
-                figure.map_or_else(|| ABSENT.to_owned(), |figure| bar.in_words(figure))
-            };
             let class = match bar.outcome {
                 Outcome::Reached => "reached",
                 Outcome::Missed => "missed",
-                Outcome::NotMeasured => "unknown",
+                Outcome::NotMeasured => continue,
+            };
+            let figure = |figure: Option<f64>| {
+                figure.map_or_else(|| ABSENT.to_owned(), |figure| bar.in_words(figure))
             };
             self.raw(&format!(
                 "<tr><td>{}</td><td>{}<small>{}</small></td><td class=\"bullet\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
@@ -175,6 +181,12 @@ impl Page {
     }
 
     fn thesis(&mut self, figures: &Figures) {
+        if figures.thesis.is_empty() {
+            return figures.sizes.iter().for_each(|sizes| {
+                self.heading(&sizes.title);
+                self.figure(sizes);
+            });
+        }
         self.heading("Beside McVeety’s thesis of 2009");
         self.raw(
             "<p>Hatched: the thesis's own figures (appendix A.4, section 4.4), of one certificate of 926 bytes over TLS 1.0, averages of 20 \
