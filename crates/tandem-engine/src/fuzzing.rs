@@ -11,7 +11,7 @@ use tandem_wire::UnixTime;
 
 use crate::delta::{Delta, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
 use crate::handshake::{Handshake, Stage};
-use crate::possession::{Possession, StoreSource, expected_chains, write_flight};
+use crate::possession::{Hints, Possession, StoreSource, expected_chains, write_flight};
 use crate::thesis::{self, Codes, Expanded};
 
 /// A function that checks the invariants of a parser on any input.
@@ -105,8 +105,8 @@ pub fn handshake_read_along(data: &[u8]) {
     let chain = flight.certificates(server).expect("a flight has a chain");
     let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
     store.learn(Some(&site), &chain, NOW);
-    let chains = expected_chains(&mut store, &site, NOW, 1);
-    let hints: Vec<_> = chains.iter().map(|id| id.prefix8()).collect();
+    let hints = Hints::to(&mut store, &site, NOW, 4);
+    let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
     let possession = Possession::from_hints(&hints);
     if let Some(delta) = write_flight(server, flight, &possession, &mut MemoryStore::default()) {
         let rebuilt = Delta::parse(&delta, server.len())

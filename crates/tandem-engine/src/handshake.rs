@@ -70,6 +70,7 @@ struct Side {
 pub struct Flight {
     certificate: MessageSpan,
     list: Vec<Range<usize>>,
+    extras: Vec<Range<usize>>,
 }
 
 impl Handshake {
@@ -129,9 +130,15 @@ impl Handshake {
                 let certificate = certificates.next().ok_or(Pass::NoCertificate)?;
                 let body: Vec<_> = certificate.body_pieces().collect();
                 let list = cut(&body, LIST_LENGTH..certificate.body_len());
+                let extras = messages[..index]
+                    .iter()
+                    .filter(|span| is_extra(span.msg_type))
+                    .flat_map(|span| span.pieces.iter().cloned())
+                    .collect();
                 let flight = Flight {
                     certificate: certificate.clone(),
                     list,
+                    extras,
                 };
                 flight
                     .certificates(stream)
@@ -223,8 +230,8 @@ impl Handshake {
         pieces * size_of::<Range<usize>>()
     }
 
-    /// Puts the server's chain into the store. `false`, and nothing stored, before both Finished were read, or where the chain is
-    /// beyond the store's limits.
+    /// Puts the server's chain into the store, its issuers for themselves, and what came beside it. `false`, and nothing stored,
+    /// before both Finished were read; `false`, too, where the chain is beyond the store's limits.
     pub fn learn(
         &self,
         server_stream: &[u8],
@@ -232,13 +239,22 @@ impl Handshake {
         site: &Site,
         now: UnixTime,
     ) -> bool {
-        let chain = match (&self.flight, self.stage()) {
-            (Some(flight), Stage::Finished) => flight.certificates(server_stream),
-            _ => None,
+        let (Some(flight), Stage::Finished) = (&self.flight, self.stage()) else {
+            return false;
         };
-        let Some(chain) = chain else { return false };
+        let Some(chain) = flight.certificates(server_stream) else {
+            return false;
+        };
         let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
         let id = store.learn(Some(site), &chain, now);
+        if let [_, issuers @ ..] = chain.as_slice()
+            && !issuers.is_empty()
+        {
+            store.learn(Some(&Site::Issuers), issuers, now);
+        }
+        if let Some(extras) = flight.extras(server_stream) {
+            store.learn(Some(&site.extras()), &[&extras], now);
+        }
         store.chain(&id).is_some()
     }
 }
@@ -247,6 +263,12 @@ impl Handshake {
 enum Who {
     Client,
     Server,
+}
+
+/// Whether a server sends the same message again to the next client: a staple (RFC 6066, section 8; RFC 6961) for days, a request for
+/// a certificate, with the authorities that it names, until somebody configures another.
+fn is_extra(message: HandshakeType) -> bool {
+    message == HandshakeType::CERTIFICATE_STATUS || message == HandshakeType::CERTIFICATE_REQUEST
 }
 
 fn client_name(span: &MessageSpan, stream: &[u8]) -> Result<Option<HostName>, Pass> {
@@ -266,6 +288,16 @@ impl Flight {
         &self.list
     }
 
+    /// The ranges of the stream that hold the messages beside the chain that repeat, headers included, record headers left out.
+    pub fn extras_pieces(&self) -> &[Range<usize>] {
+        &self.extras
+    }
+
+    /// These messages, one after the other; `None` if there are none.
+    pub(crate) fn extras<'s>(&self, stream: &'s [u8]) -> Option<Cow<'s, [u8]>> {
+        (!self.extras.is_empty()).then(|| gather(&self.extras, stream))
+    }
+
     /// The ranges of the stream that hold this range of the certificate list.
     pub(crate) fn within_list(&self, range: Range<usize>) -> Vec<Range<usize>> {
         cut(&self.list, range)
@@ -273,15 +305,7 @@ impl Flight {
 
     /// The contents of the certificate list: each certificate's length and DER.
     pub(crate) fn list<'s>(&self, stream: &'s [u8]) -> Cow<'s, [u8]> {
-        match self.list.as_slice() {
-            [whole] => Cow::Borrowed(&stream[whole.clone()]),
-            pieces => pieces
-                .iter()
-                .flat_map(|piece| &stream[piece.clone()])
-                .copied()
-                .collect::<Vec<u8>>()
-                .into(),
-        }
+        gather(&self.list, stream)
     }
 
     /// The certificates, DER, leaf first; `None` where the list is not well-formed.
@@ -302,6 +326,19 @@ impl Flight {
                 .map(|range| Cow::Owned(body[range].to_vec()))
                 .collect(),
         })
+    }
+}
+
+/// What these pieces are together.
+fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
+    match pieces {
+        [whole] => Cow::Borrowed(&stream[whole.clone()]),
+        pieces => pieces
+            .iter()
+            .flat_map(|piece| &stream[piece.clone()])
+            .copied()
+            .collect::<Vec<u8>>()
+            .into(),
     }
 }
 

@@ -11,6 +11,7 @@ mod delta;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
+mod likeness;
 mod possession;
 #[cfg(test)]
 mod samples;
@@ -19,4 +20,4 @@ pub mod varint;
 
 pub use delta::{Delta, DeltaError, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
 pub use handshake::{Flight, Handshake, Pass, Stage};
-pub use possession::{Possession, StoreSource, expected_chains, write_flight};
+pub use possession::{Hints, Possession, StoreSource, expected_chains, write_flight};

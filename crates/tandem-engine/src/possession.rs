@@ -3,26 +3,29 @@
 //! Is not: the store. Invariant: possession is what this very connection showed; a wrong one costs a miss, never a byte.
 
 use std::collections::BTreeSet;
+use std::iter::once;
+use std::ops::Range;
 use std::sync::Arc;
 
-use tandem_store::{ChainId, Digest, Site, Store};
+use tandem_store::{Chain, ChainId, Digest, Site, Store};
 use tandem_wire::UnixTime;
 
 use crate::delta::{DeltaWriter, Reference, Source};
 use crate::handshake::Flight;
+use crate::likeness::{Likeness, Run};
 
 /// What the far side holds, as it said itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Possession {
-    chains: Vec<[u8; 8]>,
+    hints: Vec<[u8; 4]>,
     certificates: BTreeSet<Reference>,
 }
 
 impl Possession {
-    /// Out of the hints of the safe format: the front of each chain's name.
-    pub fn from_hints(chains: &[[u8; 8]]) -> Self {
+    /// Out of the hints of the safe format: the fronts of the names of [`Hints`].
+    pub fn from_hints(hints: &[[u8; 4]]) -> Self {
         Self {
-            chains: chains.to_vec(),
+            hints: hints.to_vec(),
             certificates: BTreeSet::new(),
         }
     }
@@ -30,7 +33,7 @@ impl Possession {
     /// Out of the thesis's CPI: one reference for each certificate.
     pub fn from_references(references: &[Reference]) -> Self {
         Self {
-            chains: Vec::new(),
+            hints: Vec::new(),
             certificates: references.iter().copied().collect(),
         }
     }
@@ -42,7 +45,7 @@ impl Possession {
     }
 }
 
-/// The chains to expect from `site`: the client-side proxy's side of a hint.
+/// The chains to expect from `site`: what the thesis's CPI names.
 pub fn expected_chains(
     store: &mut impl Store,
     site: &Site,
@@ -52,69 +55,196 @@ pub fn expected_chains(
     store.chains_for(site, now, limit)
 }
 
-/// The delta for a server's first flight; `None` where nothing of its chain is held over there.
+/// What a client-side proxy has to say of itself to a hello: the names of lists that it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hints {
+    /// What the site has shown before: the chain seen last, what came beside it, and so on.
+    OfSite(Vec<ChainId>),
+    /// Nothing of this site is held. Issuers are the same for many: those seen last.
+    Issuers(Vec<ChainId>),
+}
+
+impl Hints {
+    /// The hints for `site`, at most `limit`, the likeliest first.
+    pub fn to(store: &mut impl Store, site: &Site, now: UnixTime, limit: usize) -> Self {
+        let chains = store.chains_for(site, now, limit);
+        if chains.is_empty() {
+            return Self::Issuers(store.chains_for(&Site::Issuers, now, limit));
+        }
+        // Farms show several chains, each with a staple of its own: no more of these than of those.
+        let mut extras = store
+            .chains_for(&site.extras(), now, chains.len())
+            .into_iter();
+        let mut ids: Vec<ChainId> = chains
+            .into_iter()
+            .flat_map(|chain| [Some(chain), extras.next()])
+            .flatten()
+            .collect();
+        ids.truncate(limit);
+        Self::OfSite(ids)
+    }
+
+    /// The names themselves.
+    pub fn ids(&self) -> &[ChainId] {
+        match self {
+            Self::OfSite(ids) | Self::Issuers(ids) => ids,
+        }
+    }
+}
+
+/// Something of a flight that repeats from handshake to handshake, and may be held as a whole.
+struct Part {
+    /// Its name in a store.
+    id: ChainId,
+    /// Where it lies in the stream, record headers left out.
+    pieces: Vec<Range<usize>>,
+    /// Where its first byte stands in the list that its name resolves to.
+    offset: usize,
+}
+
+/// A range of the stream as a copy.
+struct Copied {
+    range: Range<usize>,
+    reference: Reference,
+    offset: usize,
+}
+
+/// What a run costs in a delta, beside a literal that goes on: head, index and offset, and the head of the literal after it.
+const RUN_COST: usize = 7;
+
+/// The delta for a server's first flight; `None` where nothing of it is held over there, nor anything like it.
 ///
-/// `bytes` is the stream up to the end of the flight, or past it; all of it goes into the delta.
+/// What was hinted and is in the flight as a whole (the chain, or its issuers alone; what came beside it) is copied, whether it is
+/// held here or not. For the rest, whatever was hinted and is held here, too, is searched for likeness: a renewed leaf has most
+/// of its bytes from the one before. `bytes` is the stream up to the end of the flight, or past it; all of it goes into the delta.
 pub fn write_flight(
     bytes: &[u8],
     flight: &Flight,
     possession: &Possession,
     store: &mut impl Store,
 ) -> Option<Vec<u8>> {
-    let list = flight.list(bytes);
-    let id = ChainId::of_list_contents(&list);
+    let (mut copies, is_whole) = held_parts(bytes, flight, possession);
+    if !is_whole {
+        let sources: Vec<(Reference, Arc<[u8]>)> = possession
+            .hints
+            .iter()
+            .filter_map(|hint| {
+                let chain = store.chain_by_prefix(hint)?;
+                Some((Reference(chain.id.prefix16()), list_of(store, &chain)?))
+            })
+            .collect();
+        let like = like_parts(bytes, &copies, &sources);
+        copies.extend(like);
+        copies.sort_by_key(|copied| copied.range.start);
+    }
+    if copies.is_empty() {
+        return None;
+    }
     let mut delta = DeltaWriter::new();
     let mut at = 0;
-    if possession.chains.contains(&id.prefix8()) {
-        // One reference for the whole chain, in as many pieces as record headers cut it into.
-        let reference = Reference(id.prefix16());
-        let mut offset = 0;
-        for piece in flight.list_pieces() {
-            delta.add(&bytes[at..piece.start]);
-            delta.copy(reference, offset, piece.len() as u32);
-            offset += piece.len() as u32;
-            at = piece.end;
-        }
-    } else {
-        // Another chain than the hinted ones: a renewed leaf, mostly, under issuers that are held.
-        let mut held = possession.certificates.clone();
-        for prefix in &possession.chains {
-            let chain = store.chain_by_prefix(prefix);
-            held.extend(
-                chain
-                    .iter()
-                    .flat_map(|chain| &chain.certificates)
-                    .map(|digest| Reference(digest.prefix16())),
-            );
-        }
-        let certificates = flight.certificates(bytes)?;
-        let mut start = 0;
-        let mut any = false;
-        for der in certificates {
-            let reference = Reference(Digest::of(&der).prefix16());
-            let range = start + 3..start + 3 + der.len();
-            start = range.end;
-            if !held.contains(&reference) {
-                continue;
-            }
-            any = true;
-            let mut offset = 0;
-            for piece in flight.within_list(range) {
-                delta.add(&bytes[at..piece.start]);
-                delta.copy(reference, offset, piece.len() as u32);
-                offset += piece.len() as u32;
-                at = piece.end;
-            }
-        }
-        if !any {
-            return None;
-        }
+    for copied in copies {
+        let Range { start, end } = copied.range;
+        delta.add(&bytes[at..start]);
+        delta.copy(copied.reference, copied.offset as u32, (end - start) as u32);
+        at = end;
     }
     delta.add(&bytes[at..]);
     Some(delta.finish())
 }
 
-/// A store as the source of a delta's copies: a reference names a chain's certificate list, or a certificate.
+/// Copies of what was hinted and is in the flight, in order, and whether that is all that repeats in it.
+fn held_parts(bytes: &[u8], flight: &Flight, possession: &Possession) -> (Vec<Copied>, bool) {
+    let is_hinted = |part: &Part| possession.hints.contains(&part.id.prefix4());
+    let list = flight.list(bytes);
+    let from = |start: usize| Part {
+        id: ChainId::of_list_contents(&list[start..]),
+        pieces: flight.within_list(start..list.len()),
+        offset: 0,
+    };
+    let leaf = list.first_chunk().map_or(0, |&[high, middle, low]| {
+        3 + u32::from_be_bytes([0, high, middle, low]) as usize
+    });
+    let chain = Some(from(0)).filter(is_hinted);
+    let extras = flight.extras(bytes).map(|extras| Part {
+        id: ChainId::of(&[&extras]),
+        pieces: flight.extras_pieces().to_vec(),
+        // In its list its length stands before it.
+        offset: 3,
+    });
+    let extras_repeat = extras.as_ref().is_none_or(is_hinted);
+    let is_whole = chain.is_some() && extras_repeat;
+    let issuers = || (leaf < list.len()).then(|| from(leaf)).filter(is_hinted);
+    let parts = [chain.or_else(issuers), extras.filter(is_hinted)];
+    let mut copies = Vec::new();
+    for part in parts.into_iter().flatten() {
+        let reference = Reference(part.id.prefix16());
+        let mut offset = part.offset;
+        for range in part.pieces {
+            let length = range.len();
+            copies.push(Copied {
+                range,
+                reference,
+                offset,
+            });
+            offset += length;
+        }
+    }
+    // A request for a certificate stands behind the chain, a staple between the two; nothing says so of tomorrow's.
+    copies.sort_by_key(|copied| copied.range.start);
+    (copies, is_whole)
+}
+
+/// Copies for what lies between these copies, out of sources that have something like it.
+fn like_parts(bytes: &[u8], copies: &[Copied], sources: &[(Reference, Arc<[u8]>)]) -> Vec<Copied> {
+    let lists: Vec<&[u8]> = sources.iter().map(|(_, list)| &**list).collect();
+    let likeness = Likeness::to(&lists);
+    let mut runs: Vec<Run> = Vec::new();
+    let mut at = 0;
+    let ends = copies.iter().map(|copied| copied.range.clone());
+    for Range { start, end } in ends.chain(once(bytes.len()..bytes.len())) {
+        let found = likeness.runs(&bytes[at..start]);
+        runs.extend(found.into_iter().map(|run| Run {
+            at: run.at + at,
+            ..run
+        }));
+        at = end;
+    }
+    // A source that is named for the first time has to be worth its name.
+    let is_worth = |index: usize, reference: Reference| {
+        let named = copies.iter().any(|copied| copied.reference == reference);
+        let cost = if named { 0 } else { Reference::LEN };
+        let own = runs.iter().filter(|run| run.source == index);
+        own.map(|run| run.length - RUN_COST).sum::<usize>() > cost
+    };
+    let worth: Vec<Option<Reference>> = sources
+        .iter()
+        .enumerate()
+        .map(|(index, (reference, _))| is_worth(index, *reference).then_some(*reference))
+        .collect();
+    runs.iter()
+        .filter_map(|run| {
+            Some(Copied {
+                range: run.at..run.at + run.length,
+                reference: worth[run.source]?,
+                offset: run.offset,
+            })
+        })
+        .collect()
+}
+
+/// The contents of a chain's certificate list; `None` where a certificate of it is not held any more.
+fn list_of(store: &mut impl Store, chain: &Chain) -> Option<Arc<[u8]>> {
+    let mut list = Vec::new();
+    for digest in &chain.certificates {
+        let der = store.certificate(digest)?;
+        list.extend_from_slice(&(der.len() as u32).to_be_bytes()[1..]);
+        list.extend_from_slice(&der);
+    }
+    Some(list.into())
+}
+
+/// A store as the source of a delta's copies: a reference names the list of a chain, of issuers or of what came beside a chain; or a
+/// certificate.
 #[derive(Debug)]
 pub struct StoreSource<'a, S>(&'a mut S);
 
@@ -127,24 +257,13 @@ impl<'a, S: Store> StoreSource<'a, S> {
 
 impl<S: Store> Source for StoreSource<'_, S> {
     fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
-        let prefix = reference.0.first_chunk::<8>()?;
-        let chain = self
-            .0
-            .chain_by_prefix(prefix)
-            .filter(|chain| chain.id.prefix16() == reference.0);
-        let Some(chain) = chain else {
-            return self
+        match self.0.chain_by_prefix(&reference.0) {
+            Some(chain) => list_of(self.0, &chain),
+            None => self
                 .0
                 .certificate_by_prefix(&reference.0)
-                .map(|(_, der)| der);
-        };
-        let mut list = Vec::new();
-        for digest in &chain.certificates {
-            let der = self.0.certificate(digest)?;
-            list.extend_from_slice(&(der.len() as u32).to_be_bytes()[1..]);
-            list.extend_from_slice(&der);
+                .map(|(_, der)| der),
         }
-        Some(list.into())
     }
 }
 

@@ -128,7 +128,7 @@ fn real_flights_are_rebuilt_to_the_byte_in_both_formats() {
                 continue;
             }
             let chains = expected_chains(&mut held, &site, THEN, 2);
-            let hints: Vec<_> = chains.iter().map(|id| id.prefix8()).collect();
+            let hints: Vec<_> = chains.iter().map(|id| id.prefix4()).collect();
             assert_eq!(hints.len(), 1, "{}: the chain is expected", path.display());
 
             let possession = Possession::from_hints(&hints);

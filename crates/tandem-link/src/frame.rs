@@ -10,7 +10,8 @@
 //! ```
 //!
 //! `span` is the number of bytes that the frame stands for; the frame's last byte has the last sequence number of the span.
-//! The check is one tag for two questions: did our partner send this, and are these the bytes that it meant?
+//! The check is one tag for two questions: did our partner send this, and are these the bytes that it meant? It covers the
+//! first byte too, and a frame of another version than the connection agreed on is none.
 //!
 //! Invariant: no byte of a rebuilt flight leaves before [`Frame::verify`] has said yes.
 
@@ -19,7 +20,7 @@ use tandem_wire::Seq;
 
 use crate::flow::FlowId;
 use crate::key::{Key, Label};
-use crate::mark::VERSION;
+use crate::version::Version;
 
 /// Most bytes that a frame may stand for. A server's first flight is at most ten segments without an acknowledgement
 /// (RFC 6928), 14,600 bytes; post-quantum chains reach 20 kB.
@@ -38,6 +39,7 @@ pub struct Frame<'a> {
     pub span: usize,
     /// The delta that rebuilds them.
     pub delta: &'a [u8],
+    head: u8,
     check: &'a [u8],
     /// Length of the whole frame in bytes.
     pub length: usize,
@@ -53,33 +55,40 @@ pub enum Parsed<'a> {
         /// Length of the whole frame, in bytes.
         length: Option<usize>,
     },
-    /// Not a frame of this version.
+    /// Not a frame of the version that was asked for.
     No,
 }
 
 /// Writes the frame for `delta`, which rebuilds `bytes` at stream position `start` of the direction from the server.
 ///
 /// `None` where the frame would not be smaller than the bytes, or these are longer than [`MAX_SPAN`].
-pub fn write(key: &Key, flow: FlowId, start: Seq, delta: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn write(
+    key: &Key,
+    (flow, version): (FlowId, Version),
+    start: Seq,
+    delta: &[u8],
+    bytes: &[u8],
+) -> Option<Vec<u8>> {
     if bytes.len() > MAX_SPAN {
         return None;
     }
+    let head = version.number() << 4 | FLIGHT;
     let mut frame = Vec::with_capacity(delta.len() + MAX_OVERHEAD);
-    frame.push(VERSION << 4 | FLIGHT);
+    frame.push(head);
     varint::write(&mut frame, bytes.len() as u32);
     varint::write(&mut frame, delta.len() as u32);
     frame.extend_from_slice(delta);
-    frame.extend_from_slice(&check(key, flow, start, delta, bytes));
+    frame.extend_from_slice(&check(key, (flow, head), start, delta, bytes));
     (frame.len() < bytes.len()).then_some(frame)
 }
 
 impl<'a> Frame<'a> {
-    /// Looks for a frame at the front of `payload`.
-    pub fn parse(payload: &'a [u8]) -> Parsed<'a> {
+    /// Looks for a frame of this version at the front of `payload`.
+    pub fn parse(payload: &'a [u8], version: Version) -> Parsed<'a> {
         let Some((&head, mut rest)) = payload.split_first() else {
             return Parsed::Cut { length: None };
         };
-        if head != VERSION << 4 | FLIGHT {
+        if head != version.number() << 4 | FLIGHT {
             return Parsed::No;
         }
         let (Some(span), Some(length)) = (varint::read(&mut rest), varint::read(&mut rest)) else {
@@ -99,6 +108,7 @@ impl<'a> Frame<'a> {
             (Some(delta), Some(check)) => Parsed::Whole(Frame {
                 span,
                 delta,
+                head,
                 check,
                 length: whole,
             }),
@@ -114,17 +124,31 @@ impl<'a> Frame<'a> {
         let start = start.0.to_be_bytes();
         key.verify(
             Label::Frame,
-            &[&flow.to_bytes(), &start, &delta_len, self.delta, bytes],
+            &[
+                &[self.head],
+                &flow.to_bytes(),
+                &start,
+                &delta_len,
+                self.delta,
+                bytes,
+            ],
             self.check,
         )
     }
 }
 
-fn check(key: &Key, flow: FlowId, start: Seq, delta: &[u8], bytes: &[u8]) -> [u8; CHECK_LEN] {
+fn check(
+    key: &Key,
+    (flow, head): (FlowId, u8),
+    start: Seq,
+    delta: &[u8],
+    bytes: &[u8],
+) -> [u8; CHECK_LEN] {
     let delta_len = (delta.len() as u32).to_be_bytes();
     key.tag(
         Label::Frame,
         &[
+            &[head],
             &flow.to_bytes(),
             &start.0.to_be_bytes(),
             &delta_len,
@@ -144,6 +168,7 @@ mod tests {
         server: Seq(9),
     };
     const START: Seq = Seq(10);
+    const ONE: Version = Version::ONE;
 
     fn key() -> Key {
         Key::from_bytes([3; 32])
@@ -152,8 +177,8 @@ mod tests {
     #[test]
     fn a_frame_is_read_back_and_believed_only_for_its_bytes_and_place() {
         let bytes = [b'x'; 500];
-        let written = write(&key(), FLOW, START, b"the delta", &bytes).expect("smaller");
-        let Parsed::Whole(frame) = Frame::parse(&written) else {
+        let written = write(&key(), (FLOW, ONE), START, b"the delta", &bytes).expect("smaller");
+        let Parsed::Whole(frame) = Frame::parse(&written, ONE) else {
             panic!("whole")
         };
         assert_eq!(
@@ -177,15 +202,18 @@ mod tests {
 
     #[test]
     fn a_frame_that_saves_nothing_is_not_written() {
-        assert_eq!(write(&key(), FLOW, START, &[0; 100], &[0; 111]), None);
-        assert!(write(&key(), FLOW, START, &[0; 100], &[0; 112]).is_some());
+        assert_eq!(
+            write(&key(), (FLOW, ONE), START, &[0; 100], &[0; 111]),
+            None
+        );
+        assert!(write(&key(), (FLOW, ONE), START, &[0; 100], &[0; 112]).is_some());
     }
 
     #[test]
     fn a_cut_frame_says_how_long_it_will_be() {
-        let written = write(&key(), FLOW, START, &[1; 300], &[b'x'; 500]).expect("smaller");
+        let written = write(&key(), (FLOW, ONE), START, &[1; 300], &[b'x'; 500]).expect("smaller");
         for cut in 0..written.len() {
-            match Frame::parse(&written[..cut]) {
+            match Frame::parse(&written[..cut], ONE) {
                 Parsed::Cut { length } => {
                     assert!(length.is_none_or(|length| length == written.len()))
                 }
@@ -195,14 +223,27 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_of_another_version_is_none_and_cannot_be_made_one() {
+        let two = Version::new(2).expect("a version");
+        let bytes = [b'x'; 500];
+        let mut written = write(&key(), (FLOW, two), START, b"the delta", &bytes).expect("smaller");
+        assert_eq!(Frame::parse(&written, ONE), Parsed::No);
+        written[0] = written[0] & 0x0f | 1 << 4;
+        let Parsed::Whole(frame) = Frame::parse(&written, ONE) else {
+            panic!("whole")
+        };
+        assert!(!frame.verify(&key(), FLOW, START, &bytes));
+    }
+
+    #[test]
     fn tls_is_not_a_frame() {
-        assert_eq!(Frame::parse(&[0x16, 3, 3, 0, 50, 2, 0, 0]), Parsed::No);
+        assert_eq!(Frame::parse(&[0x16, 3, 3, 0, 50, 2, 0, 0], ONE), Parsed::No);
     }
 
     proptest! {
         #[test]
         fn any_payload_is_refused_or_unbelieved(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            if let Parsed::Whole(frame) = Frame::parse(&bytes) {
+            if let Parsed::Whole(frame) = Frame::parse(&bytes, ONE) {
                 prop_assert!(frame.length <= bytes.len());
                 prop_assert!(!frame.verify(&key(), FLOW, START, &bytes));
             }

@@ -9,6 +9,7 @@ use crate::flow::FlowId;
 use crate::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed};
 use crate::key::Key;
 use crate::mark::{self, MAX_HINTS, Mark, MarkKind};
+use crate::version::Version;
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
@@ -30,33 +31,36 @@ pub fn link_mark(data: &[u8]) {
     let Some(mark) = Mark::parse(data) else {
         return;
     };
+    let version = Version::new(data[0] >> 4).expect("a mark has a version");
+    // What a later version adds to a presence or an answer is its own.
     let own = match mark.kind() {
-        MarkKind::Presence => mark::presence(&key, FLOW.client),
-        MarkKind::Answer => mark::answer(&key, FLOW),
-        MarkKind::Miss => mark::miss(&key, FLOW),
+        MarkKind::Presence => mark::presence(&key, FLOW.client, version),
+        MarkKind::Answer => mark::answer(&key, FLOW, version),
+        MarkKind::Miss => mark::miss(&key, FLOW, version),
         MarkKind::Hint => {
-            // Version and type, chains, tag of seven bytes.
-            let (chains, rest) = data[1..data.len() - 7].as_chunks::<8>();
-            assert!(rest.is_empty() && (1..=MAX_HINTS).contains(&chains.len()));
-            mark::hint(&key, FLOW, chains)
+            // Version and type, what is held, tag of seven bytes.
+            let (held, rest) = data[1..data.len() - 7].as_chunks::<4>();
+            assert!(rest.is_empty() && (1..=MAX_HINTS).contains(&held.len()));
+            mark::hint(&key, FLOW, version, held)
         }
     };
     let is_own = own[4..] == *data;
-    assert_eq!(own.len(), data.len() + 4);
+    assert!(own.len() <= data.len() + 4);
     let believed = [
-        mark.verify_presence(&key, FLOW.client),
-        mark.verify_answer(&key, FLOW),
-        mark.verify_hint(&key, FLOW).is_some(),
-        mark.verify_miss(&key, FLOW),
+        mark.verify_presence(&key, FLOW.client).is_some(),
+        mark.verify_answer(&key, FLOW).is_some(),
+        mark.verify_hint(&key, FLOW, version).is_some(),
+        mark.verify_miss(&key, FLOW, version),
     ];
     let count = believed.iter().filter(|believed| **believed).count();
+    // A longer presence or answer is believed where its tag is right, which nobody finds without the key.
     assert_eq!(count, usize::from(is_own));
 }
 
 /// A payload: a frame lies inside it, is found in any longer one, announced by any shorter one, and not believed.
 pub fn link_frame(data: &[u8]) {
     let key = Key::from_bytes(KEY);
-    match Frame::parse(data) {
+    match Frame::parse(data, Version::ONE) {
         Parsed::Whole(frame) => {
             assert!(frame.length <= data.len() && frame.length < frame.span);
             assert!(frame.span <= MAX_SPAN);
@@ -66,9 +70,9 @@ pub fn link_frame(data: &[u8]) {
             );
             assert!(!frame.verify(&key, FLOW, Seq(1), &vec![0; frame.span]));
             let longer = [data, b"more"].concat();
-            assert_eq!(Frame::parse(&longer), Parsed::Whole(frame));
+            assert_eq!(Frame::parse(&longer, Version::ONE), Parsed::Whole(frame));
             for cut in 0..frame.length {
-                match Frame::parse(&data[..cut]) {
+                match Frame::parse(&data[..cut], Version::ONE) {
                     Parsed::Cut { length } => {
                         assert!(length.is_none_or(|length| length == frame.length));
                     }
@@ -80,7 +84,7 @@ pub fn link_frame(data: &[u8]) {
         Parsed::No => {
             // What is no frame does not become one by growing.
             let longer = [data, &[0; 16]].concat();
-            assert_eq!(Frame::parse(&longer), Parsed::No);
+            assert_eq!(Frame::parse(&longer, Version::ONE), Parsed::No);
         }
     }
 }

@@ -12,6 +12,8 @@ pub mod frame;
 pub mod fuzzing;
 mod key;
 pub mod mark;
+pub mod version;
 
 pub use flow::FlowId;
 pub use key::{Key, KeyError};
+pub use version::{Spoken, Version};

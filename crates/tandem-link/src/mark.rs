@@ -13,15 +13,23 @@
 //! +------+------+------+------+---------+------------+---------------+
 //! ```
 //!
-//! The body is empty but for hints: eight bytes a chain. With an empty body the option is 12 bytes, with one chain 20,
-//! with two 28: all multiples of four, and 28 is what timestamps leave of the 40 bytes that TCP has for options.
+//! The body is empty but for hints: four bytes for each thing that is held. With an empty body the option is 12 bytes, with a
+//! hint of one 16, with one of four 28: all multiples of four, and 28 is what timestamps leave of the 40 bytes that TCP has
+//! for options.
 //!
-//! Invariant: a mark is believed only in the connection that it was made for; the tag covers the initial sequence numbers.
+//! The presence names the newest version that the client-side proxy speaks, the answer the one that both go on with
+//! ([`crate::version`]); every later mark and frame of the connection is of that one. Presence and answer keep this form in
+//! every version, so that any two can read them of each other; a later version may put something into their body, which an
+//! earlier one does not look at.
+//!
+//! Invariants: a mark is believed only in the connection that it was made for; the tag covers the initial sequence numbers, the
+//! version and the type, and the body, so that nobody in between can lower the version.
 
 use tandem_wire::Seq;
 
 use crate::flow::FlowId;
 use crate::key::{Key, Label};
+use crate::version::Version;
 
 /// Option kind for experiments (RFC 4727; RFC 6994, section 3).
 pub const OPTION_KIND: u8 = 253;
@@ -29,30 +37,29 @@ pub const OPTION_KIND: u8 = 253;
 /// The experiment's identifier, "TD". RFC 6994 keeps a registry, in which this number is free but not yet asked for.
 pub const EXPERIMENT_ID: u16 = 0x5444;
 
-/// The version of the messages that this crate speaks. Two proxies that do not share it do not see each other.
-pub const VERSION: u8 = 1;
-
 /// Length of a tag in bytes: forging one takes 2^55 tries on average, each a segment on the wire.
 const TAG_LEN: usize = 7;
 
 /// Bytes of an option around its body.
 const OVERHEAD: usize = 2 + 2 + 1 + TAG_LEN;
 
-/// A chain in a hint: the first 8 bytes of SHA-256 over the certificate list. A wrong guess costs a miss, never a byte.
-pub type ChainHint = [u8; 8];
+/// Something that is held, in a hint: the first 4 bytes of its name in the store. Two things of one hint and one flight have
+/// the same by chance once in 2^32; a wrong guess costs a miss, never a byte, for a reference in a flight is longer.
+pub type HintId = [u8; 4];
 
-/// Most chains in one hint: as many as fit beside timestamps and the alignment of the option area.
-pub const MAX_HINTS: usize = 2;
+/// Most things in one hint: as many as fit beside timestamps and the alignment of the option area.
+pub const MAX_HINTS: usize = 4;
 
 const PRESENCE: u8 = 1;
 const ANSWER: u8 = 2;
 const HINT: u8 = 3;
 const MISS: u8 = 4;
 
-/// A mark before its tag has been checked: the type and what it carries.
+/// A mark before its tag has been checked: the version, the type and what it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark<'a> {
     kind: MarkKind,
+    version: Version,
     body: &'a [u8],
     tag: &'a [u8],
 }
@@ -64,27 +71,54 @@ pub enum MarkKind {
     Presence,
     /// On the SYN/ACK: a server-side proxy is here and heard you.
     Answer,
-    /// Beside the hello: these chains are held.
+    /// Beside the hello: these things are held.
     Hint,
     /// On an ACK: the flight could not be rebuilt, send the originals.
     Miss,
 }
 
+impl MarkKind {
+    fn number(self) -> u8 {
+        match self {
+            Self::Presence => PRESENCE,
+            Self::Answer => ANSWER,
+            Self::Hint => HINT,
+            Self::Miss => MISS,
+        }
+    }
+
+    fn label(self) -> Label {
+        match self {
+            Self::Presence => Label::Presence,
+            Self::Answer => Label::Answer,
+            Self::Hint => Label::Hint,
+            Self::Miss => Label::Miss,
+        }
+    }
+}
+
 impl<'a> Mark<'a> {
     /// Reads the data of an experimental option whose identifier is [`EXPERIMENT_ID`]: what follows the identifier.
     ///
-    /// `None` for another version or anything malformed: to this proxy that is no mark.
+    /// `None` for a type that is not known here, or anything malformed: to this proxy that is no mark.
     pub fn parse(data: &'a [u8]) -> Option<Self> {
         let (&head, rest) = data.split_first()?;
         let (body, tag) = rest.split_at_checked(rest.len().checked_sub(TAG_LEN)?)?;
-        let kind = match head {
-            head if head == VERSION << 4 | PRESENCE && body.is_empty() => MarkKind::Presence,
-            head if head == VERSION << 4 | ANSWER && body.is_empty() => MarkKind::Answer,
-            head if head == VERSION << 4 | HINT && is_hint_list(body) => MarkKind::Hint,
-            head if head == VERSION << 4 | MISS && body.is_empty() => MarkKind::Miss,
+        let version = Version::new(head >> 4)?;
+        let kind = match head & 0x0f {
+            // Whatever a later version says here.
+            PRESENCE => MarkKind::Presence,
+            ANSWER => MarkKind::Answer,
+            HINT if is_hint_list(body) => MarkKind::Hint,
+            MISS if body.is_empty() => MarkKind::Miss,
             _ => return None,
         };
-        Some(Self { kind, body, tag })
+        Some(Self {
+            kind,
+            version,
+            body,
+            tag,
+        })
     }
 
     /// What the mark says, if its tag is right; not to be acted upon before a `verify_…`.
@@ -92,70 +126,88 @@ impl<'a> Mark<'a> {
         self.kind
     }
 
-    /// Whether this is a presence made for a connection with this initial sequence number.
-    pub fn verify_presence(&self, key: &Key, client: Seq) -> bool {
-        self.kind == MarkKind::Presence
-            && key.verify(Label::Presence, &[&client.0.to_be_bytes()], self.tag)
+    /// The newest version that the sender speaks, if this is a presence made for a connection with this initial sequence
+    /// number.
+    pub fn verify_presence(&self, key: &Key, client: Seq) -> Option<Version> {
+        self.verify(key, MarkKind::Presence, &client.0.to_be_bytes())
+            .then_some(self.version)
     }
 
-    /// Whether this is an answer made for this connection.
-    pub fn verify_answer(&self, key: &Key, flow: FlowId) -> bool {
-        self.kind == MarkKind::Answer && key.verify(Label::Answer, &[&flow.to_bytes()], self.tag)
+    /// The version to go on with, if this is an answer made for this connection.
+    pub fn verify_answer(&self, key: &Key, flow: FlowId) -> Option<Version> {
+        self.verify(key, MarkKind::Answer, &flow.to_bytes())
+            .then_some(self.version)
     }
 
-    /// The chains of a hint made for this connection; `None` if it is not one.
-    pub fn verify_hint(&self, key: &Key, flow: FlowId) -> Option<&'a [ChainHint]> {
-        let valid = self.kind == MarkKind::Hint
-            && key.verify(Label::Hint, &[&flow.to_bytes(), self.body], self.tag);
+    /// What a hint made for this connection, in the version that it agreed on, says is held; `None` if it is not one.
+    pub fn verify_hint(&self, key: &Key, flow: FlowId, version: Version) -> Option<&'a [HintId]> {
+        let valid = self.version == version && self.verify(key, MarkKind::Hint, &flow.to_bytes());
         valid.then_some(self.body.as_chunks().0)
     }
 
-    /// Whether this is a miss reported in this connection.
-    pub fn verify_miss(&self, key: &Key, flow: FlowId) -> bool {
-        self.kind == MarkKind::Miss && key.verify(Label::Miss, &[&flow.to_bytes()], self.tag)
+    /// Whether this is a miss reported in this connection, in the version that it agreed on.
+    pub fn verify_miss(&self, key: &Key, flow: FlowId, version: Version) -> bool {
+        self.version == version && self.verify(key, MarkKind::Miss, &flow.to_bytes())
+    }
+
+    fn verify(&self, key: &Key, kind: MarkKind, connection: &[u8]) -> bool {
+        self.kind == kind
+            && key.verify(
+                kind.label(),
+                &[connection, &[head(self.version, kind)], self.body],
+                self.tag,
+            )
     }
 }
 
-/// The presence option for a SYN: 12 bytes, kind and length included.
-pub fn presence(key: &Key, client: Seq) -> Vec<u8> {
+/// The presence option for a SYN: 12 bytes, kind and length included. `newest` is the newest version spoken here.
+pub fn presence(key: &Key, client: Seq, newest: Version) -> Vec<u8> {
     option(
-        PRESENCE,
+        key,
+        newest,
+        MarkKind::Presence,
+        &client.0.to_be_bytes(),
         &[],
-        key.tag(Label::Presence, &[&client.0.to_be_bytes()]),
     )
 }
 
-/// The answer option for a SYN/ACK: 12 bytes.
-pub fn answer(key: &Key, flow: FlowId) -> Vec<u8> {
-    option(ANSWER, &[], key.tag(Label::Answer, &[&flow.to_bytes()]))
+/// The answer option for a SYN/ACK: 12 bytes. `agreed` is the version to go on with.
+pub fn answer(key: &Key, flow: FlowId, agreed: Version) -> Vec<u8> {
+    option(key, agreed, MarkKind::Answer, &flow.to_bytes(), &[])
 }
 
-/// The hint option: 12 bytes and 8 for each chain. Chains past [`MAX_HINTS`] are left out.
-pub fn hint(key: &Key, flow: FlowId, chains: &[ChainHint]) -> Vec<u8> {
-    let body = chains[..chains.len().min(MAX_HINTS)].as_flattened();
-    option(HINT, body, key.tag(Label::Hint, &[&flow.to_bytes(), body]))
+/// The hint option: 12 bytes and 4 for each thing. Things past [`MAX_HINTS`] are left out.
+pub fn hint(key: &Key, flow: FlowId, agreed: Version, held: &[HintId]) -> Vec<u8> {
+    let body = held[..held.len().min(MAX_HINTS)].as_flattened();
+    option(key, agreed, MarkKind::Hint, &flow.to_bytes(), body)
 }
 
 /// The miss option: 12 bytes.
-pub fn miss(key: &Key, flow: FlowId) -> Vec<u8> {
-    option(MISS, &[], key.tag(Label::Miss, &[&flow.to_bytes()]))
+pub fn miss(key: &Key, flow: FlowId, agreed: Version) -> Vec<u8> {
+    option(key, agreed, MarkKind::Miss, &flow.to_bytes(), &[])
 }
 
-fn option(kind: u8, body: &[u8], tag: [u8; TAG_LEN]) -> Vec<u8> {
+fn option(key: &Key, version: Version, kind: MarkKind, connection: &[u8], body: &[u8]) -> Vec<u8> {
+    let head = head(version, kind);
+    let tag: [u8; TAG_LEN] = key.tag(kind.label(), &[connection, &[head], body]);
     let length = OVERHEAD + body.len();
     let mut bytes = Vec::with_capacity(length);
     bytes.push(OPTION_KIND);
-    bytes.push(u8::try_from(length).expect("at most MAX_HINTS chains are in a body"));
+    bytes.push(u8::try_from(length).expect("at most MAX_HINTS things are in a body"));
     bytes.extend_from_slice(&EXPERIMENT_ID.to_be_bytes());
-    bytes.push(VERSION << 4 | kind);
+    bytes.push(head);
     bytes.extend_from_slice(body);
     bytes.extend_from_slice(&tag);
     bytes
 }
 
+fn head(version: Version, kind: MarkKind) -> u8 {
+    version.number() << 4 | kind.number()
+}
+
 fn is_hint_list(body: &[u8]) -> bool {
-    let (chains, rest) = body.as_chunks::<8>();
-    rest.is_empty() && (1..=MAX_HINTS).contains(&chains.len())
+    let (held, rest) = body.as_chunks::<{ size_of::<HintId>() }>();
+    rest.is_empty() && (1..=MAX_HINTS).contains(&held.len())
 }
 
 #[cfg(test)]
@@ -167,9 +219,14 @@ mod tests {
         client: Seq(0x0102_0304),
         server: Seq(0xa0b0_c0d0),
     };
+    const ONE: Version = Version::ONE;
 
     fn key() -> Key {
         Key::from_bytes([5; 32])
+    }
+
+    fn two() -> Version {
+        Version::new(2).expect("a version")
     }
 
     fn data(option: &[u8]) -> &[u8] {
@@ -180,11 +237,12 @@ mod tests {
 
     #[test]
     fn marks_have_the_sizes_that_the_option_area_was_planned_for() {
-        assert_eq!(presence(&key(), FLOW.client).len(), 12);
-        assert_eq!(answer(&key(), FLOW).len(), 12);
-        assert_eq!(miss(&key(), FLOW).len(), 12);
-        assert_eq!(hint(&key(), FLOW, &[[1; 8]]).len(), 20);
-        assert_eq!(hint(&key(), FLOW, &[[1; 8], [2; 8], [3; 8]]).len(), 28);
+        assert_eq!(presence(&key(), FLOW.client, ONE).len(), 12);
+        assert_eq!(answer(&key(), FLOW, ONE).len(), 12);
+        assert_eq!(miss(&key(), FLOW, ONE).len(), 12);
+        assert_eq!(hint(&key(), FLOW, ONE, &[[1; 4]]).len(), 16);
+        let five = [[1; 4], [2; 4], [3; 4], [4; 4], [5; 4]];
+        assert_eq!(hint(&key(), FLOW, ONE, &five).len(), 28);
     }
 
     #[test]
@@ -193,44 +251,91 @@ mod tests {
             client: Seq(1),
             server: Seq(2),
         };
-        let option = presence(&key(), FLOW.client);
+        let option = presence(&key(), FLOW.client, ONE);
         let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert!(mark.verify_presence(&key(), FLOW.client));
-        assert!(!mark.verify_presence(&key(), other.client));
-        assert!(!mark.verify_presence(&Key::NONE, FLOW.client));
-        assert!(!mark.verify_answer(&key(), FLOW));
+        assert_eq!(mark.verify_presence(&key(), FLOW.client), Some(ONE));
+        assert_eq!(mark.verify_presence(&key(), other.client), None);
+        assert_eq!(mark.verify_presence(&Key::NONE, FLOW.client), None);
+        assert_eq!(mark.verify_answer(&key(), FLOW), None);
 
-        let option = answer(&key(), FLOW);
+        let option = answer(&key(), FLOW, ONE);
         let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert!(mark.verify_answer(&key(), FLOW));
-        assert!(!mark.verify_answer(&key(), other));
+        assert_eq!(mark.verify_answer(&key(), FLOW), Some(ONE));
+        assert_eq!(mark.verify_answer(&key(), other), None);
 
-        let option = hint(&key(), FLOW, &[[1; 8], [2; 8]]);
+        let held = [[1; 4], [2; 4]];
+        let option = hint(&key(), FLOW, ONE, &held);
         let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert_eq!(mark.verify_hint(&key(), FLOW), Some(&[[1; 8], [2; 8]][..]));
-        assert_eq!(mark.verify_hint(&key(), other), None);
+        assert_eq!(mark.verify_hint(&key(), FLOW, ONE), Some(&held[..]));
+        assert_eq!(mark.verify_hint(&key(), other, ONE), None);
 
-        let option = miss(&key(), FLOW);
+        let option = miss(&key(), FLOW, ONE);
         let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert!(mark.verify_miss(&key(), FLOW));
-        assert!(!mark.verify_miss(&key(), other));
+        assert!(mark.verify_miss(&key(), FLOW, ONE));
+        assert!(!mark.verify_miss(&key(), other, ONE));
     }
 
     #[test]
-    fn another_version_is_no_mark() {
-        let mut option = presence(&key(), FLOW.client);
-        option[4] = (VERSION + 1) << 4 | PRESENCE;
-        assert_eq!(Mark::parse(data(&option)), None);
+    fn presence_and_answer_of_any_version_are_read_and_nobody_lowers_them() {
+        for (option, is_presence) in [
+            (presence(&key(), FLOW.client, two()), true),
+            (answer(&key(), FLOW, two()), false),
+        ] {
+            let said = |option: &[u8]| {
+                let mark = Mark::parse(data(option)).expect("well-formed");
+                if is_presence {
+                    mark.verify_presence(&key(), FLOW.client)
+                } else {
+                    mark.verify_answer(&key(), FLOW)
+                }
+            };
+            assert_eq!(said(&option), Some(two()));
+            let mut lowered = option.clone();
+            lowered[4] = lowered[4] & 0x0f | 1 << 4;
+            assert_eq!(said(&lowered), None);
+            // Nor is there a version 0.
+            lowered[4] &= 0x0f;
+            assert_eq!(Mark::parse(data(&lowered)), None);
+        }
+    }
+
+    #[test]
+    fn what_a_later_version_adds_to_a_presence_or_an_answer_is_covered_and_not_looked_at() {
+        let id = FLOW.client.0.to_be_bytes();
+        let longer = option(&key(), two(), MarkKind::Presence, &id, &[7; 4]);
+        let mark = Mark::parse(data(&longer)).expect("well-formed");
+        assert_eq!(mark.verify_presence(&key(), FLOW.client), Some(two()));
+        let longer = option(&key(), two(), MarkKind::Answer, &FLOW.to_bytes(), &[7; 8]);
+        let mark = Mark::parse(data(&longer)).expect("well-formed");
+        assert_eq!(mark.verify_answer(&key(), FLOW), Some(two()));
+        let mut changed = longer.clone();
+        changed[6] ^= 1;
+        let mark = Mark::parse(data(&changed)).expect("well-formed");
+        assert_eq!(mark.verify_answer(&key(), FLOW), None);
+    }
+
+    #[test]
+    fn hints_and_misses_count_in_the_agreed_version_only() {
+        let hinted = hint(&key(), FLOW, two(), &[[1; 4]]);
+        let mark = Mark::parse(data(&hinted)).expect("well-formed");
+        assert_eq!(mark.verify_hint(&key(), FLOW, ONE), None);
+        assert!(mark.verify_hint(&key(), FLOW, two()).is_some());
+        let missed = miss(&key(), FLOW, ONE);
+        let mark = Mark::parse(data(&missed)).expect("well-formed");
+        assert!(!mark.verify_miss(&key(), FLOW, two()));
     }
 
     proptest! {
         #[test]
         fn random_data_is_never_believed(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             if let Some(mark) = Mark::parse(&bytes) {
-                prop_assert!(!mark.verify_presence(&key(), FLOW.client));
-                prop_assert!(!mark.verify_answer(&key(), FLOW));
-                prop_assert!(!mark.verify_miss(&key(), FLOW));
-                prop_assert_eq!(mark.verify_hint(&key(), FLOW), None);
+                prop_assert_eq!(mark.verify_presence(&key(), FLOW.client), None);
+                prop_assert_eq!(mark.verify_answer(&key(), FLOW), None);
+                for number in 1..=15 {
+                    let version = Version::new(number).expect("a version");
+                    prop_assert!(!mark.verify_miss(&key(), FLOW, version));
+                    prop_assert_eq!(mark.verify_hint(&key(), FLOW, version), None);
+                }
             }
         }
     }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant as Clock};
 
 use tandem_engine::{Delta, Handshake, Possession, StoreSource, expected_chains, write_flight};
 use tandem_link::frame::{self, Frame, Parsed};
-use tandem_link::{FlowId, Key};
+use tandem_link::{FlowId, Key, Version};
 use tandem_packet::{Config, Direction, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat};
 use tandem_store::{HostName, MemoryStore, Site, Store};
 use tandem_wire::{Instant, OptionsBuf, SegmentRepr, Seq, TcpFlags, Timestamps, UnixTime};
@@ -99,7 +99,7 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
         let site = Site::Name(here.server_name().expect("the hello has a name").clone());
         let hints: Vec<_> = expected_chains(&mut client_side, &site, TODAY, 2)
             .iter()
-            .map(|id| id.prefix8())
+            .map(|id| id.prefix4())
             .collect();
 
         let mut there = Handshake::new();
@@ -108,9 +108,10 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
         let found = there.flight().expect("the flight is whole");
         let possession = Possession::from_hints(&hints);
         let delta = write_flight(&flight, found, &possession, &mut server_side).expect("held");
-        let frame = frame::write(&key, flow, Seq(3), &delta, &flight).expect("smaller");
+        let frame =
+            frame::write(&key, (flow, Version::ONE), Seq(3), &delta, &flight).expect("smaller");
 
-        let Parsed::Whole(frame) = Frame::parse(&frame) else {
+        let Parsed::Whole(frame) = Frame::parse(&frame, Version::ONE) else {
             panic!("our own frame")
         };
         let delta = Delta::parse(frame.delta, frame.span).expect("our own delta");

@@ -5,9 +5,9 @@
 
 mod rebuild;
 
-use tandem_engine::{StoreSource, expected_chains, thesis};
+use tandem_engine::{Hints, StoreSource, expected_chains, thesis};
 use tandem_link::mark::{self, MAX_HINTS};
-use tandem_link::{FlowId, Key};
+use tandem_link::{FlowId, Key, Version};
 use tandem_store::{Site, Store};
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
@@ -25,6 +25,9 @@ use crate::watch::{Progress, Watch};
 /// How many copies of the hello carry the hint: the first, and one more in case that is lost. A hello that has to be repeated
 /// again goes as the client sent it, in case the mark is what somebody in between does not like.
 const HINTED_COPIES: u8 = 2;
+
+/// Most chains whose certificates a CPI names. Each certificate makes the hello 16 bytes longer.
+const ANNOUNCED_CHAINS: usize = 2;
 
 /// A flow at the client-side proxy.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub(crate) enum ClientSide {
 #[derive(Debug)]
 pub(crate) struct Agreed {
     id: FlowId,
+    /// The version of all that is said after the answer.
+    version: Version,
     mss: usize,
     watch: Watch,
     reader: Reader,
@@ -99,7 +104,7 @@ impl ClientSide {
             }
             WireFormat::Safe if !offer.timestamps => GiveUp::NoTimestamps,
             WireFormat::Safe => {
-                let mark = mark::presence(cx.key, packet.seq());
+                let mark = mark::presence(cx.key, packet.seq(), cx.spoken.newest());
                 match segment::with_mark(packet, &mark, cx.config.limits.mtu) {
                     Some(marked) => {
                         owed.settle(Verdict::Replace(marked), cx.out);
@@ -177,8 +182,9 @@ impl ClientSide {
             server: packet.seq(),
         };
         timer.syn_ack(packet, cx.now);
-        let agreed = Box::new(Agreed {
+        let mut agreed = Box::new(Agreed {
             id,
+            version: cx.spoken.newest(),
             timer,
             mss: offer.mss,
             watch: Watch::new(id),
@@ -194,9 +200,14 @@ impl ClientSide {
         match cx.config.wire {
             WireFormat::Mcveety(_) => owed.settle(Verdict::Accept, cx.out),
             WireFormat::Safe => {
-                let Some(stripped) = answered(packet, cx.key, id) else {
+                let Some((version, stripped)) = answered(packet, cx.key, id) else {
                     return cx.give_up(owed, GiveUp::NoAnswer);
                 };
+                // What is said after this would not be understood.
+                if !cx.spoken.includes(version) {
+                    return cx.give_up(owed, GiveUp::NoCommonVersion);
+                }
+                agreed.version = version;
                 cx.out.event(Event::PeerSeen);
                 owed.settle(Verdict::Replace(stripped), cx.out);
             }
@@ -245,11 +256,13 @@ impl ClientSide {
     }
 }
 
-/// The SYN/ACK without the far side's answer; `None` if there is no valid one, or no timestamps were agreed.
-fn answered(packet: &TcpPacket<'_>, key: &Key, id: FlowId) -> Option<Vec<u8>> {
+/// The version in the far side's answer, and the SYN/ACK without it; `None` if there is no valid one, or no timestamps were
+/// agreed.
+fn answered(packet: &TcpPacket<'_>, key: &Key, id: FlowId) -> Option<(Version, Vec<u8>)> {
     let (mark, rest) = segment::mark(packet)?;
-    let valid = mark.verify_answer(key, id) && packet.timestamps().is_some();
-    valid.then(|| segment::with_options(packet, rest)).flatten()
+    let version = mark.verify_answer(key, id)?;
+    packet.timestamps()?;
+    Some((version, segment::with_options(packet, rest)?))
 }
 
 impl Agreed {
@@ -309,7 +322,7 @@ impl Agreed {
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing
                 if self.missed =>
             {
-                marked(packet, &mark::miss(cx.key, self.id), cx)
+                marked(packet, &mark::miss(cx.key, self.id, self.version), cx)
             }
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => {
                 Verdict::Accept
@@ -324,48 +337,66 @@ impl Agreed {
 
     /// What to tell the far side, now that the hello is complete with `packet`.
     fn choose_hint<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
-        let chains = expected_chains(cx.store, &self.site(cx), cx.wall, MAX_HINTS);
+        let hint = match cx.config.wire {
+            WireFormat::Safe => self.name_held(packet, cx),
+            WireFormat::Mcveety(codes) => self.announce(packet, codes, cx),
+        };
+        match &hint {
+            Hint::On { .. } | Hint::Replaced { .. } => cx.out.event(Event::HintSent),
+            Hint::Pending | Hint::Nothing => {}
+        }
+        hint
+    }
+
+    fn name_held<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
+        let hints = Hints::to(cx.store, &self.site(cx), cx.wall, MAX_HINTS);
+        match &hints {
+            Hints::OfSite(_) => {}
+            Hints::Issuers(_) => cx.out.event(Event::NothingHeld),
+        }
+        if hints.ids().is_empty() {
+            return Hint::Nothing;
+        }
+        let held: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
+        Hint::On {
+            end: packet.seq().wrapping_add(packet.payload().len() as u32),
+            mark: mark::hint(cx.key, self.id, self.version, &held),
+            copies: HINTED_COPIES,
+        }
+    }
+
+    /// The thesis's: references to all certificates that are expected, in the hello itself.
+    fn announce<S: Store>(
+        &self,
+        packet: &TcpPacket<'_>,
+        codes: thesis::Codes,
+        cx: &mut Context<'_, S>,
+    ) -> Hint {
+        let chains = expected_chains(cx.store, &self.site(cx), cx.wall, ANNOUNCED_CHAINS);
         if chains.is_empty() {
             cx.out.event(Event::NothingHeld);
             return Hint::Nothing;
         }
-        let hint = match cx.config.wire {
-            WireFormat::Safe => {
-                let prefixes: Vec<_> = chains.iter().map(|id| id.prefix8()).collect();
-                let end = packet.seq().wrapping_add(packet.payload().len() as u32);
-                Hint::On {
-                    end,
-                    mark: mark::hint(cx.key, self.id, &prefixes),
-                    copies: HINTED_COPIES,
-                }
-            }
-            WireFormat::Mcveety(codes) => {
-                let whole = packet.seq() == self.id.client.wrapping_add(1);
-                let announced =
-                    thesis::announce(packet.payload(), &chains, cx.store, codes).filter(|_| whole);
-                let replaced = announced
-                    .filter(|hello| packet.header_len() + hello.len() <= cx.config.limits.mtu)
-                    .and_then(|hello| {
-                        packet
-                            .rebuilt(&Edit {
-                                payload: Some(&hello),
-                                ..Edit::default()
-                            })
-                            .ok()
-                    });
-                match replaced {
-                    Some(replaced) => {
-                        cx.replaced = Some(replaced);
-                        Hint::Replaced {
-                            start: packet.seq(),
-                        }
-                    }
-                    None => return Hint::Nothing,
-                }
-            }
+        let whole = packet.seq() == self.id.client.wrapping_add(1);
+        let announced =
+            thesis::announce(packet.payload(), &chains, cx.store, codes).filter(|_| whole);
+        let replaced = announced
+            .filter(|hello| packet.header_len() + hello.len() <= cx.config.limits.mtu)
+            .and_then(|hello| {
+                packet
+                    .rebuilt(&Edit {
+                        payload: Some(&hello),
+                        ..Edit::default()
+                    })
+                    .ok()
+            });
+        let Some(replaced) = replaced else {
+            return Hint::Nothing;
         };
-        cx.out.event(Event::HintSent);
-        hint
+        cx.replaced = Some(replaced);
+        Hint::Replaced {
+            start: packet.seq(),
+        }
     }
 
     fn server_segment<S: Store>(
@@ -375,8 +406,8 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         if packet.flags().contains(TcpFlags::SYN) {
-            let verdict =
-                answered(packet, cx.key, self.id).map_or(Verdict::Accept, Verdict::Replace);
+            let verdict = answered(packet, cx.key, self.id)
+                .map_or(Verdict::Accept, |(_, stripped)| Verdict::Replace(stripped));
             owed.settle(verdict, cx.out);
             return Keep::Flow;
         }
@@ -452,7 +483,11 @@ impl Agreed {
     }
 
     fn origin<'k>(&self, key: &'k Key) -> Origin<'k> {
-        Origin { key, flow: self.id }
+        Origin {
+            key,
+            flow: self.id,
+            version: self.version,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tandem_link::{FlowId, Key, mark};
+use tandem_link::{FlowId, Key, Version, mark};
 use tandem_store::{HostName, MemoryStore, Site, Store};
 use tandem_wire::tls::{ContentType, ProtocolVersion, certificate, handshake, record};
 use tandem_wire::tls::{HandshakeType, ServerHello};
@@ -410,7 +410,10 @@ impl Bench {
                 server: self.server_isn,
             };
             let key = Key::from_bytes([1; 32]);
-            let marks = [mark::hint(&key, flow, &[[3; 8]]), mark::miss(&key, flow)];
+            let marks = [
+                mark::hint(&key, flow, Version::ONE, &[[3; 4]]),
+                mark::miss(&key, flow, Version::ONE),
+            ];
             let segment = self.client_segment(self.client_sent, &[]);
             let mark = &marks[usize::from(how) % 2];
             let options = [mark, &segment.options[..]].concat();

@@ -67,6 +67,8 @@ pub enum GiveUp {
     ForeignSyn,
     /// No proxy answered from the far side, or something between them took the mark away.
     NoAnswer,
+    /// The proxies of the two sides speak no common version.
+    NoCommonVersion,
     /// The handshake holds nothing for packet mode.
     Handshake(Pass),
     /// Overlapping segments with different bytes.
@@ -104,7 +106,7 @@ pub enum Event {
     ChainLearned,
     /// The far side was told what is held here.
     HintSent,
-    /// Nothing is held for the site that a client asked for.
+    /// Nothing is held for the site that a client asked for; of others, perhaps, issuers.
     NothingHeld,
     /// A flight was held, and went out unaltered; bytes.
     HoldReleased(u64),
@@ -129,7 +131,7 @@ pub enum Event {
     MissSent,
     /// The far side asked for the originals.
     MissReceived,
-    /// A mark was of another version or not made with our key, and was left alone.
+    /// A mark was not made with our key, or of another version than was agreed, and was left alone.
     MarkRefused,
 }
 
@@ -147,6 +149,7 @@ impl Event {
             GiveUp::NoTimestamps,
             GiveUp::ForeignSyn,
             GiveUp::NoAnswer,
+            GiveUp::NoCommonVersion,
             GiveUp::Conflict,
             GiveUp::TooLong,
             GiveUp::Urgent,
@@ -194,6 +197,7 @@ impl Event {
                 GiveUp::NoTimestamps => "flows_given_up_no_timestamps",
                 GiveUp::ForeignSyn => "flows_given_up_foreign_syn",
                 GiveUp::NoAnswer => "flows_given_up_no_answer",
+                GiveUp::NoCommonVersion => "flows_given_up_no_common_version",
                 GiveUp::Handshake(pass) => match pass {
                     Pass::NotTls => "flows_given_up_not_tls",
                     Pass::Tls13 => "flows_given_up_tls13",

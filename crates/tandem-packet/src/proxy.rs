@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tandem_link::Key;
+use tandem_link::{Key, Spoken};
 use tandem_store::Store;
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 
@@ -26,6 +26,7 @@ use crate::table::{FlowKey, FlowTable};
 pub struct Proxy<S> {
     config: Config,
     key: Key,
+    spoken: Spoken,
     store: S,
     flows: FlowTable<Flow>,
     /// Flows in which something waits, by when it has to be let go.
@@ -74,6 +75,7 @@ pub(crate) enum Keep {
 pub(crate) struct Context<'a, S> {
     pub(crate) config: &'a Config,
     pub(crate) key: &'a Key,
+    pub(crate) spoken: Spoken,
     pub(crate) store: &'a mut S,
     pub(crate) out: &'a mut Outbox,
     pub(crate) link: &'a mut LinkMemory,
@@ -121,6 +123,7 @@ impl<S: Store> Proxy<S> {
         Self {
             config,
             key,
+            spoken: Spoken::HERE,
             store,
             flows,
             holds: BTreeSet::new(),
@@ -129,6 +132,13 @@ impl<S: Store> Proxy<S> {
             link: LinkMemory::default(),
             quiet_until: Instant::ZERO,
         }
+    }
+
+    /// Speaks these versions from here on: what is said in each of them is the same, so this is for trying out what proxies of
+    /// different ages say to each other.
+    #[doc(hidden)]
+    pub fn speak(&mut self, spoken: Spoken) {
+        self.spoken = spoken;
     }
 
     /// Takes in one queued packet. Its verdict may come now, or with a later input.
@@ -193,6 +203,7 @@ impl<S: Store> Proxy<S> {
         let mut cx = Context {
             config: &self.config,
             key: &self.key,
+            spoken: self.spoken,
             store: &mut self.store,
             out: &mut self.out,
             link: &mut self.link,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tandem_engine::{Delta, Source};
 use tandem_link::frame::{self, Frame, Parsed};
-use tandem_link::{FlowId, Key};
+use tandem_link::{FlowId, Key, Version};
 use tandem_wire::{Seq, TcpPacket};
 
 /// Most segments of frames that are kept: a frame of [`frame::MAX_SPAN`] in segments of 1,024 bytes.
@@ -38,6 +38,7 @@ pub(crate) enum Rebuilt {
 pub(crate) struct Origin<'a> {
     pub(crate) key: &'a Key,
     pub(crate) flow: FlowId,
+    pub(crate) version: Version,
 }
 
 impl Reader {
@@ -56,7 +57,7 @@ impl Reader {
             return Rebuilt::Miss;
         }
         // The common case, a frame in one segment, is read where it lies.
-        if let Parsed::Whole(frame) = Frame::parse(packet.payload()) {
+        if let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version) {
             return rebuild(&frame, packet.seq(), origin, source);
         }
         self.bytes += packet.payload().len();
@@ -67,18 +68,18 @@ impl Reader {
             *self = Self::default();
             return Rebuilt::Miss;
         }
-        let first = self
-            .pieces
-            .iter()
-            .find(|(_, piece)| match Frame::parse(piece) {
-                Parsed::Whole(_) | Parsed::Cut { .. } => true,
-                Parsed::No => false,
-            });
+        let first =
+            self.pieces
+                .iter()
+                .find(|(_, piece)| match Frame::parse(piece, origin.version) {
+                    Parsed::Whole(_) | Parsed::Cut { .. } => true,
+                    Parsed::No => false,
+                });
         let Some(first) = first.map(|(first, _)| *first) else {
             return Rebuilt::Incomplete;
         };
         let bytes = self.contiguous(first);
-        match Frame::parse(&bytes) {
+        match Frame::parse(&bytes, origin.version) {
             Parsed::Whole(frame) => {
                 // A repeated frame comes whole again.
                 *self = Self::default();
@@ -94,7 +95,7 @@ impl Reader {
         origin: Origin<'_>,
         source: &mut impl Source,
     ) -> Option<Rebuilt> {
-        let Parsed::Whole(frame) = Frame::parse(packet.payload()) else {
+        let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version) else {
             return None;
         };
         match rebuild(&frame, packet.seq(), origin, source) {

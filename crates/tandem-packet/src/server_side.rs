@@ -4,7 +4,7 @@
 //! whose client-side proxy did not show itself in it.
 
 use tandem_engine::{Possession, thesis};
-use tandem_link::{FlowId, mark};
+use tandem_link::{FlowId, Version, mark};
 use tandem_store::{Site, Store};
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
@@ -27,6 +27,8 @@ pub(crate) enum ServerSide {
         client: Seq,
         /// What the SYN said.
         offer: Offer,
+        /// The version that both proxies speak.
+        version: Version,
     },
     /// The SYN/ACK has passed, with our answer on it.
     Agreed(Box<Agreed>),
@@ -36,6 +38,8 @@ pub(crate) enum ServerSide {
 #[derive(Debug)]
 pub(crate) struct Agreed {
     id: FlowId,
+    /// The version of all that is said from our answer on.
+    version: Version,
     mss: usize,
     pace: Pace,
     watch: Watch,
@@ -62,20 +66,25 @@ impl ServerSide {
                 return Some(Self::Asked {
                     client: packet.seq(),
                     offer,
+                    version: cx.spoken.newest(),
                 });
             }
             (WireFormat::Safe, None) => GiveUp::NoAnswer,
             (WireFormat::Safe, Some((mark, rest))) => {
-                let valid = mark.verify_presence(cx.key, packet.seq());
-                match segment::with_options(packet, rest).filter(|_| valid) {
-                    Some(stripped) => {
+                let offered = mark.verify_presence(cx.key, packet.seq());
+                let agreed = offered.map(|offered| cx.spoken.agree(offered));
+                match (agreed, segment::with_options(packet, rest)) {
+                    (Some(Some(version)), Some(stripped)) => {
                         owed.settle(Verdict::Replace(stripped), cx.out);
                         return Some(Self::Asked {
                             client: packet.seq(),
                             offer,
+                            version,
                         });
                     }
-                    None => {
+                    // No answer says so; the mark goes on, to be ignored by the server.
+                    (Some(None), _) => GiveUp::NoCommonVersion,
+                    (None, _) | (Some(Some(_)), None) => {
                         cx.out.event(Event::MarkRefused);
                         GiveUp::NoAnswer
                     }
@@ -123,7 +132,7 @@ impl ServerSide {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         let stripped = segment::mark(packet)
-            .filter(|(mark, _)| mark.verify_presence(cx.key, self.client_isn()))
+            .filter(|(mark, _)| mark.verify_presence(cx.key, self.client_isn()).is_some())
             .and_then(|(_, rest)| segment::with_options(packet, rest));
         match self {
             Self::Asked { .. } => {}
@@ -139,7 +148,12 @@ impl ServerSide {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) -> Keep {
-        let Self::Asked { client, offer } = *self else {
+        let Self::Asked {
+            client,
+            offer,
+            version,
+        } = *self
+        else {
             return cx.give_up(owed, GiveUp::NotFromStart);
         };
         let wanted = TcpFlags::SYN.with(TcpFlags::ACK);
@@ -152,6 +166,7 @@ impl ServerSide {
         };
         let mut agreed = Box::new(Agreed {
             id,
+            version,
             mss: offer.mss,
             pace: Pace::default(),
             watch: Watch::new(id),
@@ -256,7 +271,8 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         self.pace.opening_sent(packet, cx.now);
-        match segment::with_mark(packet, &mark::answer(cx.key, self.id), cx.config.limits.mtu) {
+        let mark = mark::answer(cx.key, self.id, self.version);
+        match segment::with_mark(packet, &mark, cx.config.limits.mtu) {
             Some(marked) => {
                 owed.settle(Verdict::Replace(marked), cx.out);
                 Keep::Flow
@@ -283,13 +299,13 @@ impl Agreed {
         let mtu = cx.config.limits.mtu;
         let mut verdict = Verdict::Accept;
         if let Some((mark, rest)) = segment::mark(packet) {
-            if let Some(hints) = mark.verify_hint(cx.key, self.id) {
+            if let Some(hints) = mark.verify_hint(cx.key, self.id, self.version) {
                 // What has begun to pass as it is goes on as it is; and where timestamps were agreed and are taken off on the way,
                 // nothing is harmless.
                 if !self.watch.server_has_spoken() && packet.timestamps().is_some() {
                     self.writer.arm(Possession::from_hints(hints));
                 }
-            } else if mark.verify_miss(cx.key, self.id) {
+            } else if mark.verify_miss(cx.key, self.id, self.version) {
                 cx.out.event(Event::MissReceived);
                 self.writer.send_originals(mtu, cx.out);
             } else {
@@ -378,6 +394,7 @@ impl Agreed {
             wire: cx.config.wire,
             limits: &cx.config.limits,
             flow: self.id,
+            version: self.version,
             mss: self.mss,
             pace: self.pace,
         };

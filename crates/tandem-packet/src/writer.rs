@@ -16,7 +16,7 @@ mod group;
 
 use tandem_engine::thesis;
 use tandem_engine::{Possession, write_flight};
-use tandem_link::{FlowId, Key, frame};
+use tandem_link::{FlowId, Key, Version, frame};
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 
@@ -35,6 +35,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) wire: WireFormat,
     pub(crate) limits: &'a Limits,
     pub(crate) flow: FlowId,
+    /// The version that both proxies speak in this flow.
+    pub(crate) version: Version,
     /// The client's maximum segment size.
     pub(crate) mss: usize,
     /// What was measured of the link.
@@ -230,7 +232,7 @@ impl Writer {
         let payload = watch.flight().and_then(|flight| match terms.wire {
             WireFormat::Safe => {
                 let delta = write_flight(bytes, flight, &hold.possession, store)?;
-                frame::write(terms.key, terms.flow, start, &delta, bytes)
+                frame::write(terms.key, (terms.flow, terms.version), start, &delta, bytes)
             }
             WireFormat::Mcveety(codes) => thesis::compress(bytes, flight, &hold.possession, codes),
         });

@@ -11,7 +11,7 @@ use support::{
     kill, proxy, repeats, run_to, start, store_with, tls_bytes,
 };
 use tandem_engine::{DeltaWriter, Reference};
-use tandem_link::{FlowId, Key, frame, mark};
+use tandem_link::{FlowId, Key, Version, frame, mark};
 use tandem_netsim::element::{Element as _, Port, Tamper};
 use tandem_netsim::firewall::{Firewall, Rule};
 use tandem_netsim::{Host, World};
@@ -219,9 +219,9 @@ fn two_proxies_that_were_told_to_do_without_a_key_work_together() {
 }
 
 #[test]
-fn another_version_is_no_proxy_at_all() {
+fn a_version_that_was_changed_on_the_way_is_no_proxy_at_all() {
     for which in [Port::Right, Port::Left] {
-        // The version is the front half of the byte after the identifier; a newer peer's tag is right for its own.
+        // The version is the front half of the byte after the identifier, and the tag covers it.
         let newer = Tamper::new(move |port, packet, _| {
             let parsed = TcpPacket::parse(&packet).expect("a segment");
             if port.opposite() != which || parsed.options_bytes().first() != Some(&253) {
@@ -256,11 +256,11 @@ fn forged_marks_do_nothing_but_send_the_flow_its_plain_way() {
         server: Seq(2),
     };
     let forged = [
-        mark::hint(&key, id(&flow), &[[1; 8]]),
-        mark::miss(&key, id(&flow)),
-        mark::miss(&support::key(), other),
-        mark::answer(&support::key(), id(&flow)),
-        mark::presence(&support::key(), flow.client_isn),
+        mark::hint(&key, id(&flow), Version::ONE, &[[1; 4]]),
+        mark::miss(&key, id(&flow), Version::ONE),
+        mark::miss(&support::key(), other, Version::ONE),
+        mark::answer(&support::key(), id(&flow), Version::ONE),
+        mark::presence(&support::key(), flow.client_isn, Version::ONE),
     ];
     // Before the flight, and while it is under way.
     for mark in forged {
@@ -292,9 +292,9 @@ fn a_forged_answer_makes_nobody_believe_in_a_far_side() {
     let (chain, hello, flight) = speech();
     let flow = Flow::default();
     let forged = [
-        mark::answer(&Key::from_bytes([9; 32]), id(&flow)),
-        mark::presence(&support::key(), flow.server_isn),
-        mark::hint(&support::key(), id(&flow), &[[1; 8]]),
+        mark::answer(&Key::from_bytes([9; 32]), id(&flow), Version::ONE),
+        mark::presence(&support::key(), flow.server_isn, Version::ONE),
+        mark::hint(&support::key(), id(&flow), Version::ONE, &[[1; 4]]),
     ];
     for mark in forged {
         let mut pair = Pair::knowing(&chain);
@@ -342,7 +342,7 @@ fn frames_that_nobody_wrote_reach_nobody_and_do_not_end_the_flow() {
     };
     let start = flow.server_isn.wrapping_add(1);
     let written = |key: &Key, delta: &[u8], bytes: &[u8]| {
-        frame::write(key, id(&flow), start, delta, bytes).expect("shorter")
+        frame::write(key, (id(&flow), Version::ONE), start, delta, bytes).expect("shorter")
     };
     let honest = delta(&|delta| delta.copy(held, 0, 926));
     let frames = [

@@ -42,11 +42,25 @@ pub struct Listing {
     pub bytes: u64,
 }
 
+/// What a row of chains is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A chain, leaf first.
+    Chain,
+    /// A chain without its leaf.
+    Issuers,
+    /// Messages that sites send in clear beside their chains: no certificate, though held as one.
+    Extras,
+}
+
 /// One chain. Times are Unix seconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChainRow {
     /// Its name.
     pub id: ChainId,
+    /// What it is.
+    pub kind: Kind,
     /// The sites that showed it.
     pub sites: Vec<Site>,
     /// The names that its leaf answers to, as far as they are indexed.
@@ -131,16 +145,28 @@ pub fn show(directory: &Path, prefix: &str) -> Result<Shown, StoreError> {
         .iter()
         .filter(|(id, _)| begins(id.digest()))
         .collect();
+    let is_extras = |digest: &Digest| {
+        let held = catalogue.chains().values();
+        held.filter(|chain| chain.is_extras())
+            .any(|chain| chain.certificates.contains(digest))
+    };
     let certificates: Vec<_> = catalogue
         .certificates()
         .keys()
-        .filter(|digest| begins(digest))
+        .filter(|digest| begins(digest) && !is_extras(digest))
         .collect();
     let details = |digests: &[Digest]| {
         let read = |digest: &Digest| sqlite::read_certificate(&connection, digest);
         digests
             .iter()
-            .filter_map(|digest| Some(CertificateDetails::of(*digest, &read(digest)?)))
+            .filter_map(|digest| {
+                let bytes = read(digest)?;
+                Some(if is_extras(digest) {
+                    CertificateDetails::of_extras(*digest, &bytes)
+                } else {
+                    CertificateDetails::of(*digest, &bytes)
+                })
+            })
             .collect()
     };
     match (chains.as_slice(), certificates.as_slice()) {
@@ -236,8 +262,14 @@ impl ChainRow {
                 .get(digest)
                 .map_or(0, |entry| entry.length)
         };
+        let kind = match chain.sites().next() {
+            Some(Site::Issuers) if chain.sites().count() == 1 => Kind::Issuers,
+            _ if chain.is_extras() => Kind::Extras,
+            _ => Kind::Chain,
+        };
         Self {
             id,
+            kind,
             sites: chain.sites().cloned().collect(),
             names: chain
                 .facts

@@ -93,6 +93,11 @@ impl ChainEntry {
         self.sites.iter()
     }
 
+    /// Whether it is no chain, but what sites send beside theirs.
+    pub(crate) fn is_extras(&self) -> bool {
+        !self.sites.is_empty() && self.sites.iter().all(Site::is_extras)
+    }
+
     fn is_expired(&self, now: UnixTime) -> bool {
         // RFC 5280, section 4.1.2.5: the validity includes its last second.
         self.facts.not_after.is_some_and(|end| end < now)
@@ -218,7 +223,7 @@ impl Catalogue {
         let mut expected: Vec<ChainId> = shown.into_iter().map(|sighting| sighting.chain).collect();
         expected.retain(is_valid);
         match site {
-            Site::Address(_) => {}
+            Site::Address(_) | Site::NameExtras(_) | Site::AddressExtras(_) | Site::Issuers => {}
             Site::Name(name) if expected.len() < limit => {
                 let mut named: Vec<ChainId> = self.names.find(name).collect();
                 named.retain(|id| !expected.contains(id) && is_valid(id));
@@ -417,23 +422,25 @@ impl Catalogue {
         let keep = self.limits.keep_expired.as_secs();
         let is_past = |then: UnixTime| then.0.saturating_add(keep) < now.0;
         self.remove_chains(|_, chain| {
-            chain.facts.not_after.is_some_and(is_past) && is_past(chain.last_seen)
+            // What is no certificate has no end, and is as good as ended where it was not seen for as long.
+            chain.facts.not_after.is_none_or(is_past) && is_past(chain.last_seen)
         }) + self.remove_singles(|entry, single| {
             single.not_after.is_some_and(is_past) && is_past(entry.added)
         })
     }
 
-    /// The chains that a name leads to, or that were seen at a site: all that would tell of the site.
+    /// The chains that a name leads to, or that were seen at a site, and what came beside them: all that
+    /// would tell of the site.
     pub(crate) fn chains_about(&self, site: &Site) -> BTreeSet<ChainId> {
-        let shown = self
-            .sites
-            .get(site)
+        let extras = site.extras();
+        let shown = [site, &extras]
             .into_iter()
+            .filter_map(|site| self.sites.get(site))
             .flatten()
             .map(|sighting| sighting.chain);
         let mut about: BTreeSet<ChainId> = shown.collect();
         match site {
-            Site::Address(_) => {}
+            Site::Address(_) | Site::NameExtras(_) | Site::AddressExtras(_) | Site::Issuers => {}
             Site::Name(name) => about.extend(self.names.find(name)),
         }
         about
@@ -520,6 +527,11 @@ impl Catalogue {
                 .map(|known| known.chain);
             if let Some(oldest) = oldest {
                 self.remove_sighting(site, &oldest);
+                // Nobody finds a staple but by the site that sent it.
+                let is_lost = |chain: &ChainEntry| chain.sites.is_empty();
+                if site.is_extras() && self.chains.get(&oldest).is_some_and(is_lost) {
+                    self.remove_chain(&oldest);
+                }
             }
         }
         let sites = self.chains.get(&sighting.chain).map(|chain| &chain.sites);
@@ -603,8 +615,8 @@ fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
 
 fn site_cost(site: &Site) -> u64 {
     match site {
-        Site::Name(name) => ENTRY_COST + length(name.as_str().len()),
-        Site::Address(_) => ENTRY_COST,
+        Site::Name(name) | Site::NameExtras(name) => ENTRY_COST + length(name.as_str().len()),
+        Site::Address(_) | Site::AddressExtras(_) | Site::Issuers => ENTRY_COST,
     }
 }
 

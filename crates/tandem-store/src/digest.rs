@@ -38,9 +38,9 @@ impl Digest {
         &self.0
     }
 
-    /// The first 8 bytes: how a hint names a chain.
+    /// The first 4 bytes: how a hint names what is held.
     #[must_use]
-    pub fn prefix8(&self) -> [u8; 8] {
+    pub fn prefix4(&self) -> [u8; 4] {
         self.prefix()
     }
 
@@ -156,10 +156,10 @@ impl ChainId {
         self.0.as_bytes()
     }
 
-    /// The first 8 bytes: how a hint names a chain.
+    /// The first 4 bytes: how a hint names what is held.
     #[must_use]
-    pub fn prefix8(&self) -> [u8; 8] {
-        self.0.prefix8()
+    pub fn prefix4(&self) -> [u8; 4] {
+        self.0.prefix4()
     }
 
     /// The first 16 bytes.
@@ -206,11 +206,8 @@ mod tests {
             ABC.to_uppercase().parse::<Digest>().expect("64 digits"),
             digest
         );
-        assert_eq!(
-            digest.prefix8(),
-            [0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea]
-        );
-        assert_eq!(digest.prefix16()[..8], digest.prefix8());
+        assert_eq!(digest.prefix4(), [0xba, 0x78, 0x16, 0xbf]);
+        assert_eq!(digest.prefix16()[..4], digest.prefix4());
     }
 
     #[test]
@@ -240,10 +237,10 @@ mod tests {
     #[test]
     fn a_prefix_names_the_range_of_what_starts_with_it() {
         let digest = Digest::of(b"abc");
-        let (least, greatest) = Digest::range_of(&digest.prefix8());
+        let (least, greatest) = Digest::range_of(&digest.prefix4());
         assert!(least <= digest && digest <= greatest);
-        assert_eq!(least.prefix8(), digest.prefix8());
-        assert_eq!(greatest.prefix8(), digest.prefix8());
+        assert_eq!(least.prefix4(), digest.prefix4());
+        assert_eq!(greatest.prefix4(), digest.prefix4());
         assert_eq!(Digest::range_of(digest.as_bytes()), (digest, digest));
     }
 }

@@ -22,7 +22,7 @@ pub struct Limits {
     /// For how long a chain seen at a site is expected there again. Default 30 days: certificates live
     /// 90 days or less by now, and the chains of a farm's members all come by within days.
     pub remember: Duration,
-    /// How long after a leaf's end, and after it was last seen, its chain goes. Default 30 days: long
+    /// How long after a leaf's end, if it has one, and after it was last seen, its chain goes. Default 30 days: long
     /// enough that a wrong clock and a server that nobody renewed cost nothing.
     pub keep_expired: Duration,
     /// Names taken out of one leaf. Default 256: the public authorities stop at 100, content networks

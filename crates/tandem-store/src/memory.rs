@@ -162,7 +162,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8; 8]) -> Option<Chain> {
+    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
         let id = self.catalogue.chain_by_prefix(prefix)?;
         self.chain(&id)
     }

@@ -82,13 +82,46 @@ impl FromStr for HostName {
 }
 
 /// Whom a client asked for: the name in its hello (SNI, RFC 6066, section 3), or where it connected to
-/// if it named nobody.
+/// if it named nobody. And what else is seen again and again, but is no chain of a site.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Site {
     /// The server name of the hello.
     Name(HostName),
     /// The server's address and port.
     Address(SocketAddr),
+    /// What the site of that name sends in clear beside its chain: staples, requests for certificates. It
+    /// is held like a chain of one certificate, and is none.
+    NameExtras(HostName),
+    /// The same for an address and port.
+    AddressExtras(SocketAddr),
+    /// Any site: the chains that are seen, without their leaves.
+    Issuers,
+}
+
+/// Before the site in the text of what it sends beside its chain. No host name and no address has a colon there.
+const EXTRAS: &str = "extras:";
+/// The text of any site.
+const ISSUERS: &str = "issuers:";
+
+impl Site {
+    /// Under which what this site sends beside its chain is held.
+    #[must_use]
+    pub fn extras(&self) -> Self {
+        match self {
+            Self::Name(name) | Self::NameExtras(name) => Self::NameExtras(name.clone()),
+            Self::Address(address) | Self::AddressExtras(address) => Self::AddressExtras(*address),
+            Self::Issuers => Self::Issuers,
+        }
+    }
+
+    /// Whether what is held under it is no certificate.
+    #[must_use]
+    pub const fn is_extras(&self) -> bool {
+        match self {
+            Self::NameExtras(_) | Self::AddressExtras(_) => true,
+            Self::Name(_) | Self::Address(_) | Self::Issuers => false,
+        }
+    }
 }
 
 impl fmt::Display for Site {
@@ -96,6 +129,9 @@ impl fmt::Display for Site {
         match self {
             Self::Name(name) => name.fmt(f),
             Self::Address(address) => address.fmt(f),
+            Self::NameExtras(name) => write!(f, "{EXTRAS}{name}"),
+            Self::AddressExtras(address) => write!(f, "{EXTRAS}{address}"),
+            Self::Issuers => f.write_str(ISSUERS),
         }
     }
 }
@@ -103,8 +139,15 @@ impl fmt::Display for Site {
 impl FromStr for Site {
     type Err = StoreError;
 
-    /// Reads `address:port` (IPv6 in brackets) or a host name. No text is both: a host name has no colon.
+    /// Reads `address:port` (IPv6 in brackets) or a host name, either with `extras:` before it, or
+    /// `issuers:`. No text is two of these: a host name has no colon.
     fn from_str(text: &str) -> Result<Self, StoreError> {
+        if text == ISSUERS {
+            return Ok(Self::Issuers);
+        }
+        if let Some(site) = text.strip_prefix(EXTRAS) {
+            return site.parse().map(|site: Self| site.extras());
+        }
         text.parse()
             .map(Self::Address)
             .or_else(|_| HostName::new(text).map(Self::Name))
@@ -192,7 +235,14 @@ mod tests {
 
     #[test]
     fn a_site_reads_back_as_it_is_written() {
-        for text in ["www.example.com", "192.0.2.1:443", "[2001:db8::1]:8443"] {
+        for text in [
+            "www.example.com",
+            "192.0.2.1:443",
+            "[2001:db8::1]:8443",
+            "extras:www.example.com",
+            "extras:[2001:db8::1]:8443",
+            "issuers:",
+        ] {
             assert_eq!(text.parse::<Site>().expect("a site").to_string(), text);
         }
         assert!("192.0.2.1".parse::<Site>().is_err());

@@ -491,7 +491,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8; 8]) -> Option<Chain> {
+    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
         let id = self.memory.catalogue.chain_by_prefix(prefix)?;
         self.chain(&id)
     }

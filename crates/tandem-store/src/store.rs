@@ -33,7 +33,7 @@ pub trait Store {
     fn chain(&mut self, id: &ChainId) -> Option<Chain>;
 
     /// The one chain whose name starts with `prefix`; `None` if there is none, or more than one.
-    fn chain_by_prefix(&mut self, prefix: &[u8; 8]) -> Option<Chain>;
+    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain>;
 
     /// Which chains to expect from `site`, at most `limit`. First those seen there within
     /// [`Limits::remember`](crate::Limits), then those whose leaf answers to the name (RFC 6125:
@@ -102,7 +102,7 @@ impl<S: Store + ?Sized> Store for &mut S {
         (**self).chain(id)
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8; 8]) -> Option<Chain> {
+    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
         (**self).chain_by_prefix(prefix)
     }
 
@@ -132,7 +132,7 @@ impl<S: Store + ?Sized> Store for Box<S> {
         (**self).chain(id)
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8; 8]) -> Option<Chain> {
+    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
         (**self).chain_by_prefix(prefix)
     }
 

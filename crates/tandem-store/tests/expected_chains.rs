@@ -43,7 +43,7 @@ fn a_site_is_expected_to_show_what_it_showed() {
                 .map(|digest| store.certificate(digest).expect("in the chain").to_vec())
                 .collect();
             assert_eq!(ders, chain);
-            assert_eq!(store.chain_by_prefix(&id.prefix8()), Some(found.clone()));
+            assert_eq!(store.chain_by_prefix(&id.prefix4()), Some(found.clone()));
             let (digest, der) = store
                 .certificate_by_prefix(&found.certificates[1].prefix16())
                 .expect("in the chain");

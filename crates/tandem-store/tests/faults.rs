@@ -70,7 +70,7 @@ fn assert_works(store: &mut SqliteStore) {
     let id = learn(store, &www, std::slice::from_ref(&der), NOW);
     store.maintain(NOW);
     assert_eq!(store.chains_for(&www, NOW, 1), [id]);
-    let chain = store.chain_by_prefix(&id.prefix8()).expect("learned");
+    let chain = store.chain_by_prefix(&id.prefix4()).expect("learned");
     assert_eq!(
         store.certificate(&chain.certificates[0]).as_deref(),
         Some(&der[..])

@@ -169,7 +169,7 @@ impl Pair {
             }
             Step::FindChain(chain) => {
                 let id = ChainId::of(&refs(*chain));
-                self.both(|store, _| (store.chain(&id), store.chain_by_prefix(&id.prefix8())));
+                self.both(|store, _| (store.chain(&id), store.chain_by_prefix(&id.prefix4())));
             }
             Step::FindCertificates(chain) => {
                 for der in refs(*chain) {

@@ -68,7 +68,7 @@ impl Agreed {
         let Ok(template) = TcpPacket::parse(&headers) else {
             return;
         };
-        let mark = mark::miss(cx.key, self.id);
+        let mark = mark::miss(cx.key, self.id, self.version);
         let seq = self.watch.client_next();
         if let Some(request) = segment::lone_mark(&template, seq, &mark) {
             cx.out.inject(Direction::ToLink, request);

@@ -37,7 +37,8 @@ fn flight(fresh: usize) -> (Vec<u8>, Vec<u8>) {
     delta.copy(reference, 0, 4_000);
     let bytes = [vec![b'f'; fresh], object.to_vec()].concat();
     let start = FLOW.server.wrapping_add(1);
-    let frame = frame::write(&key(), FLOW, start, &delta.finish(), &bytes).expect("shorter");
+    let frame = frame::write(&key(), (FLOW, Version::ONE), start, &delta.finish(), &bytes)
+        .expect("shorter");
     (bytes, frame)
 }
 
@@ -60,6 +61,7 @@ fn take(reader: &mut Reader, seq: Seq, payload: &[u8]) -> Rebuilt {
     let packet = segment(seq, payload);
     let key = key();
     let origin = Origin {
+        version: Version::ONE,
         key: &key,
         flow: FLOW,
     };

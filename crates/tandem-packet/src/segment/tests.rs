@@ -30,13 +30,13 @@ fn stamps() -> Vec<u8> {
     vec![1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6]
 }
 
-fn hint(chains: usize) -> Vec<u8> {
-    use tandem_link::{FlowId, Key, mark};
+fn hint(held: usize) -> Vec<u8> {
+    use tandem_link::{FlowId, Key, Version, mark};
     let flow = FlowId {
         client: Seq(1),
         server: Seq(2),
     };
-    mark::hint(&Key::NONE, flow, &vec![[3; 8]; chains])
+    mark::hint(&Key::NONE, flow, Version::ONE, &vec![[3; 4]; held])
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn a_mark_that_was_put_on_comes_off_without_a_trace() {
         vec![5, 10, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0],
     ] {
         let bare = packet(options, b"hello");
-        for chains in [1, 2] {
-            let marked = with_mark(&parse(&bare), &hint(chains), 1_500).expect("there is room");
+        for held in [1, 2, 4] {
+            let marked = with_mark(&parse(&bare), &hint(held), 1_500).expect("there is room");
             let (_, rest) = mark(&parse(&marked)).expect("it is there");
             assert_eq!(with_options(&parse(&marked), rest), Some(bare.clone()));
         }
@@ -63,8 +63,8 @@ fn a_mark_needs_room_in_the_header_and_on_the_link() {
     assert_eq!(with_mark(&parse(&full), &hint(1), 1_500), None);
     assert!(with_mark(&parse(&full), &hint(1), 1_520).is_some());
     let crowded = packet([stamps(), stamps()].concat(), b"x");
-    assert_eq!(with_mark(&parse(&crowded), &hint(1), 1_500), None);
-    assert_eq!(lone_mark(&parse(&crowded), Seq(0), &hint(1)), None);
+    assert_eq!(with_mark(&parse(&crowded), &hint(2), 1_500), None);
+    assert_eq!(lone_mark(&parse(&crowded), Seq(0), &hint(2)), None);
     let small = packet(stamps(), b"");
     assert!(with_mark(&parse(&small), &hint(2), 68).is_some());
 }

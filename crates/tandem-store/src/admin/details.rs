@@ -13,6 +13,8 @@ use crate::digest::Digest;
 const NAMES_SHOWN: usize = 1_000;
 /// Columns of Base64 in PEM (RFC 7468, section 2).
 const PEM_COLUMNS: usize = 64;
+/// The label of certificates (RFC 7468, section 5.1).
+pub(super) const CERTIFICATE: &str = "CERTIFICATE";
 
 /// One certificate in words. Times are Unix seconds, negative before 1970.
 #[derive(Clone, Debug, Serialize)]
@@ -23,7 +25,7 @@ pub struct CertificateDetails {
     pub bytes: usize,
     /// What is in it; none if it is no X.509.
     pub contents: Option<Contents>,
-    /// The certificate itself.
+    /// The certificate itself; under another label where it is none.
     pub pem: String,
 }
 
@@ -58,7 +60,17 @@ impl CertificateDetails {
             digest,
             bytes: der.len(),
             contents,
-            pem: pem(der),
+            pem: pem(CERTIFICATE, der),
+        }
+    }
+
+    /// What a site sends beside its chain: nothing is read in it.
+    pub(super) fn of_extras(digest: Digest, messages: &[u8]) -> Self {
+        Self {
+            digest,
+            bytes: messages.len(),
+            contents: None,
+            pem: pem("TLS HANDSHAKE MESSAGES", messages),
         }
     }
 }
@@ -99,11 +111,11 @@ fn in_words(name: &GeneralName<'_>) -> String {
     }
 }
 
-/// The certificate as RFC 7468 writes it.
-pub(super) fn pem(der: &[u8]) -> String {
+/// The bytes as RFC 7468 writes them.
+pub(super) fn pem(label: &str, der: &[u8]) -> String {
     let base64 = data_encoding::BASE64.encode(der);
     let mut pem = String::with_capacity(base64.len() + base64.len() / PEM_COLUMNS + 64);
-    pem.push_str("-----BEGIN CERTIFICATE-----\n");
+    pem.push_str(&format!("-----BEGIN {label}-----\n"));
     let mut rest = base64.as_str();
     while !rest.is_empty() {
         // Base64 is ASCII, so any place is between two characters.
@@ -112,7 +124,7 @@ pub(super) fn pem(der: &[u8]) -> String {
         pem.push('\n');
         rest = after;
     }
-    pem.push_str("-----END CERTIFICATE-----\n");
+    pem.push_str(&format!("-----END {label}-----\n"));
     pem
 }
 

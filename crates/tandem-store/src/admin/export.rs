@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::details::pem;
+use super::details::{CERTIFICATE, pem};
 use crate::digest::Digest;
 use crate::error::StoreError;
 use crate::limits::Limits;
@@ -19,7 +19,7 @@ use crate::sqlite;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Certificates in PEM (RFC 7468), each once, with a line of text before each chain's leaf. For
-    /// other programs.
+    /// other programs. What sites send beside their chains is left out.
     Pem,
     /// One JSON object a line: for each chain and site `{"site", "not_before", "chain": [DER in Base64,
     /// leaf first]}`, the site being null where none is known; for a certificate without a chain
@@ -61,6 +61,9 @@ pub fn export(
     let mut count = 0;
     let mut written = std::collections::BTreeSet::new();
     for (id, chain) in chains {
+        if format == Format::Pem && chain.is_extras() {
+            continue;
+        }
         let Some(ders) = chain
             .certificates
             .iter()
@@ -81,7 +84,7 @@ pub fn export(
                 )?;
                 for (digest, der) in chain.certificates.iter().zip(&ders) {
                     if written.insert(*digest) {
-                        output.write_all(pem(der).as_bytes())?;
+                        output.write_all(pem(CERTIFICATE, der).as_bytes())?;
                     }
                 }
             }
@@ -112,7 +115,9 @@ pub fn export(
         };
         count += 1;
         match format {
-            Format::Pem if written.insert(*digest) => output.write_all(pem(&der).as_bytes())?,
+            Format::Pem if written.insert(*digest) => {
+                output.write_all(pem(CERTIFICATE, &der).as_bytes())?
+            }
             Format::Pem => {}
             Format::JsonLines => {
                 write_line(

@@ -34,14 +34,14 @@ fn a_prefix_that_names_more_than_one_thing_names_none() {
         Some(other)
     );
     assert_eq!(catalogue.certificate_by_prefix(&[3; 16]), None);
-    assert_eq!(catalogue.chain_by_prefix(&first.prefix8()), None);
-    assert_eq!(catalogue.chain_by_prefix(&other.prefix8()), Some(ids[2]));
+    assert_eq!(catalogue.chain_by_prefix(&first.prefix4()), None);
+    assert_eq!(catalogue.chain_by_prefix(&other.prefix4()), Some(ids[2]));
     catalogue.remove_chains(|id, _| *id == ids[1]);
     assert_eq!(
         catalogue.certificate_by_prefix(&first.prefix16()),
         Some(first)
     );
-    assert_eq!(catalogue.chain_by_prefix(&first.prefix8()), Some(ids[0]));
+    assert_eq!(catalogue.chain_by_prefix(&first.prefix4()), Some(ids[0]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use tandem_store::admin::{
-    self, CertificateDetails, ChainRow, Format, Import, Listing, Several, Shown,
+    self, CertificateDetails, ChainRow, Format, Import, Kind, Listing, Several, Shown,
 };
 use tandem_store::{Limits, Purge, Warning};
 use tandem_wire::clock::UnixTime;
@@ -53,7 +53,7 @@ fn listing_table(listing: &Listing) -> String {
             listed(&chain.id.to_string()),
             date_of(Some(chain.last_seen)),
             date_of(chain.not_after),
-            chain.certificates.len(),
+            certificates_of(chain),
             chain.bytes,
             chain.hits,
             names_of(chain),
@@ -70,13 +70,30 @@ fn listing_table(listing: &Listing) -> String {
             "",
         );
     }
+    let extras = listing
+        .chains
+        .iter()
+        .filter(|chain| chain.kind == Kind::Extras)
+        .count();
+    let beside = match extras {
+        0 => String::new(),
+        extras => format!("{extras} times messages beside a chain, "),
+    };
     table += &format!(
-        "{} chains, {} single certificates, {} bytes\n",
-        listing.chains.len(),
+        "{} chains, {beside}{} single certificates, {} bytes\n",
+        listing.chains.len() - extras,
         listing.singles.len(),
         listing.bytes
     );
     table
+}
+
+/// How many certificates it has; none, where it is no chain.
+fn certificates_of(chain: &ChainRow) -> String {
+    match chain.kind {
+        Kind::Chain | Kind::Issuers => chain.certificates.len().to_string(),
+        Kind::Extras => "-".to_owned(),
+    }
 }
 
 fn listed(name: &str) -> &str {
@@ -119,8 +136,14 @@ fn show(arguments: &StoreShowArgs) -> Result<(), Failure> {
 
 fn shown_text(shown: &Shown) -> String {
     let mut text = String::new();
+    let kind = shown.chain.as_ref().map_or(Kind::Chain, |chain| chain.kind);
     if let Some(chain) = &shown.chain {
-        text += &format!("chain        {}\n", chain.id);
+        let title = match kind {
+            Kind::Chain => "chain",
+            Kind::Issuers => "issuers",
+            Kind::Extras => "beside chain",
+        };
+        text += &format!("{title:12} {}\n", chain.id);
         text += &format!("first seen   {}\n", date_of(Some(chain.first_seen)));
         text += &format!(
             "last seen    {}, {} times again\n",
@@ -132,8 +155,17 @@ fn shown_text(shown: &Shown) -> String {
         }
         text += "\n";
     }
-    let certificates: Vec<String> = shown.certificates.iter().map(certificate_text).collect();
-    text + &certificates.join("\n")
+    match kind {
+        Kind::Chain | Kind::Issuers => {
+            let certificates: Vec<String> =
+                shown.certificates.iter().map(certificate_text).collect();
+            text + &certificates.join("\n")
+        }
+        Kind::Extras => {
+            let bytes: usize = shown.certificates.iter().map(|part| part.bytes).sum();
+            text + &format!("messages     {bytes} bytes: staples, requests for certificates\n")
+        }
+    }
 }
 
 fn certificate_text(certificate: &CertificateDetails) -> String {

@@ -1,0 +1,131 @@
+//! Two proxies of different versions: they use what both know, and where they share nothing, nothing is rewritten.
+//!
+//! What later versions will say is not known; here each of them says what the first one says, under its own number.
+
+mod support;
+
+use support::{
+    CLIENT_SIDE, Flow, ProxyElement, SERVER_SIDE, Scenario, clean, complete, config, proxy,
+    repeats, store_with, tls_bytes,
+};
+use tandem_link::mark::EXPERIMENT_ID;
+use tandem_link::{Spoken, Version};
+use tandem_packet::{Role, WireFormat};
+use tandem_store::MemoryStore;
+use tandem_wire::TcpPacket;
+
+fn version(number: u8) -> Version {
+    Version::new(number).expect("a version")
+}
+
+fn spoken(oldest: u8, newest: u8) -> Spoken {
+    Spoken::between(version(oldest), version(newest)).expect("in order")
+}
+
+/// A warm scenario whose proxies speak these versions.
+fn scenario(client: (u8, u8), server: (u8, u8)) -> Scenario {
+    let mut scenario = Scenario::warm(WireFormat::Safe);
+    let store = store_with(&scenario.conversation.chain);
+    let side = |role, store, (oldest, newest)| {
+        let mut element = ProxyElement::new(config(role, WireFormat::Safe), store);
+        element.proxy.speak(spoken(oldest, newest));
+        element
+    };
+    scenario.client_side = Some(side(Role::ClientSide, store, client));
+    scenario.server_side = Some(side(Role::ServerSide, MemoryStore::default(), server));
+    scenario
+}
+
+#[test]
+fn what_both_know_is_used_and_where_they_share_nothing_the_flow_goes_plain() {
+    // Client side, server side, whether they share a version, and which of them says so where they do not.
+    let cases = [
+        ((1, 1), (1, 1), None),
+        ((1, 2), (1, 1), None),
+        ((1, 1), (1, 2), None),
+        ((1, 2), (1, 2), None),
+        ((2, 2), (1, 2), None),
+        ((1, 2), (2, 2), None),
+        ((2, 2), (2, 2), None),
+        ((1, 1), (2, 2), Some(SERVER_SIDE)),
+        ((2, 2), (1, 1), Some(CLIENT_SIDE)),
+        ((3, 15), (1, 2), Some(CLIENT_SIDE)),
+    ];
+    for (client, server, apart) in cases {
+        let scenario = scenario(client, server);
+        let conversation = scenario.conversation.clone();
+        let mut world = scenario.world();
+        complete(&mut world, &conversation).expect("it completes");
+        assert_eq!(repeats(&world), 0, "{client:?} and {server:?}");
+        let rebuilt = proxy(&world, CLIENT_SIDE).count("flights_rebuilt_bytes");
+        assert_eq!(
+            rebuilt,
+            usize::from(apart.is_none()),
+            "{client:?} and {server:?}"
+        );
+        for side in [CLIENT_SIDE, SERVER_SIDE] {
+            let count = proxy(&world, side).count("flows_given_up_no_common_version");
+            assert_eq!(
+                count,
+                usize::from(apart == Some(side)),
+                "{client:?} and {server:?}"
+            );
+            assert_eq!(proxy(&world, side).count("marks_refused"), 0);
+        }
+        if apart.is_some() {
+            assert_eq!(tls_bytes(&world).1, conversation.from_server.len() as u64);
+        }
+        clean(&world);
+    }
+}
+
+/// The version of each mark and of the frame that crossed, in order.
+fn versions(crossed: &[Vec<u8>]) -> Vec<u8> {
+    let heads = crossed.iter().flat_map(|packet| {
+        let packet = TcpPacket::parse(packet).expect("a segment");
+        let [high, low] = EXPERIMENT_ID.to_be_bytes();
+        let mark = match *packet.options_bytes() {
+            [253, _, first, second, head, ..] if (first, second) == (high, low) => Some(head),
+            _ => None,
+        };
+        // What begins with no content type of TLS is a frame.
+        let frame = packet
+            .payload()
+            .first()
+            .filter(|head| !(20..=24).contains(*head));
+        [mark, frame.copied()]
+    });
+    heads.flatten().map(|head| head >> 4).collect()
+}
+
+#[test]
+fn everything_after_the_answer_is_of_the_agreed_version() {
+    let scenario = scenario((1, 3), (1, 2));
+    let conversation = scenario.conversation.clone();
+    let (Some(client_side), Some(server_side)) = (scenario.client_side, scenario.server_side)
+    else {
+        panic!("both are there")
+    };
+    let mut pair = support::Pair::knowing(&conversation.chain);
+    (pair.client_side, pair.server_side) = (client_side, server_side);
+    let mut flow = Flow::default();
+    pair.open(&flow);
+    let [hello, flight] = [0, 1].map(|turn| conversation.turns[turn].1.clone());
+    pair.client(flow.client(0, &hello));
+    flow.server_acked = hello.len() as u32;
+    let mut at = 0;
+    let mut rebuilt = 0;
+    for piece in flight.chunks(1_448) {
+        let arrived = pair.server(flow.server(at, piece));
+        rebuilt += arrived.at_client.len();
+        at += piece.len() as u32;
+    }
+    assert!(rebuilt > 0);
+    let crossed: Vec<Vec<u8>> = pair
+        .crossed
+        .iter()
+        .map(|(_, packet)| packet.clone())
+        .collect();
+    // Presence, answer, hint, frame.
+    assert_eq!(versions(&crossed), [3, 2, 2, 2]);
+}
