@@ -24,7 +24,7 @@ local SHIFT = 2 ^ 30
 local MARKS = {
     [1] = { name = "presence", says = "a client-side proxy is here" },
     [2] = { name = "answer", says = "a server-side proxy is here, and heard the other" },
-    [3] = { name = "hint", says = "this is held here", entry = 8 },
+    [3] = { name = "hint", says = "this is held here", entry = 4 },
     [4] = { name = "miss", says = "it cannot be rebuilt here: send the originals" },
 }
 
