@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench lab clean
+.PHONY: help demo build test lint bench lab interop clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -30,7 +30,7 @@ build:
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
-	@$(if $(IS_ROOT),$(ENSURE) lab package,:)
+	@$(if $(IS_ROOT),$(ENSURE) lab,:)
 	$(CARGO) test --locked --workspace --no-fail-fast
 	@$(if $(IS_ROOT),:,echo 'make test: not root, so the tests in network namespaces were skipped; run it as root for all')
 
@@ -54,6 +54,12 @@ lab: build
 	$(CARGO) bench --locked --package tandem-packet --package tandem-io | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
 	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis}.toml --out docs/results
 	$(TANDEM) lab report docs/results
+
+## interop: every TLS client against every server through the proxies, into docs/results/interop.md (root; some minutes)
+interop: build
+	@$(ENSURE) lab interop
+	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
+	$(TANDEM) lab interop --out docs/results
 
 ## clean: what was built
 clean:

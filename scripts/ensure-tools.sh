@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the tools which the make targets call are there.
 #
-#   scripts/ensure-tools.sh GROUP...      groups: rust build deny lab package
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny lab interop
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -22,8 +22,10 @@ LAB_TOOLS=(
     gnutls-cli:gnutls-bin tcpdump:tcpdump jq:jq conntrack:conntrack setcap:libcap2-bin capsh:libcap2-bin
     setpriv:util-linux unshare:util-linux ping:iputils-ping python3:python3
 )
-# What reads what the package brings: manual pages, units; and what shows which system calls a daemon makes.
-PACKAGE_TOOLS=(man:man-db groff:groff-base systemd-analyze:systemd strace:strace dpkg-deb:dpkg)
+INTEROP_TOOLS=(
+    apache2:apache2-bin haproxy:haproxy stunnel4:stunnel4 gnutls-serv:gnutls-bin tstclnt:libnss3-tools certutil:libnss3-tools
+    wget:wget python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
+)
 
 say() { printf 'tools: %s\n' "$*" >&2; }
 
@@ -109,7 +111,7 @@ for group in "$@"; do
         build) ensure_commands "${BUILD_TOOLS[@]}" || exit $? ;;
         deny) ensure_deny || exit $? ;;
         lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
-        package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, lab, package)"; exit 2 ;;
+        interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
+        *) say "no group called $group (there are rust, build, deny, lab, interop)"; exit 2 ;;
     esac
 done

@@ -9,7 +9,7 @@
 mod event_loop;
 mod keeper;
 mod link;
-pub(crate) mod lock;
+mod lock;
 mod signals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,7 +28,6 @@ use crate::metrics::{Board, Counting, Facts};
 use crate::privilege;
 use crate::queue::PacketQueue;
 use crate::rules::RuleSet;
-use crate::service_manager::ServiceManager;
 
 use event_loop::EventLoop;
 use keeper::RulesKeeper;
@@ -129,7 +128,6 @@ fn start<E: Engine>(
     privilege::require()?;
     let _instance = InstanceLock::take(config.role, &config.link)?;
     let signals = Signals::catch()?;
-    let manager = ServiceManager::of_environment();
     let admin = config.admin.map(AdminPort::bind).transpose()?;
 
     // From here on nobody else chooses marks, until ours show in the rules.
@@ -161,13 +159,9 @@ fn start<E: Engine>(
         admin = address.map(tracing::field::display),
         "ready"
     );
-    manager.ready(&format!("{} on {}", role_name(config.role), config.link));
     ready();
 
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        event_loop.run(&mut queue, &signals, &manager)
-    }));
-    manager.stopping();
+    let outcome = catch_unwind(AssertUnwindSafe(|| event_loop.run(&mut queue, &signals)));
     let removed = rules.remove();
     match outcome {
         Ok(outcome) => {

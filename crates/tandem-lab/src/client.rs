@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use crate::endpoints::{ClientProgram, Endpoints, Offer, Version};
@@ -41,21 +41,58 @@ pub fn run(
         ClientProgram::SClient => s_client(address, endpoints, chain),
         ClientProgram::GnutlsCli => gnutls_cli(address, endpoints, chain),
     };
+    // Programs that take the request from standard input send it once they are connected.
+    let request = match endpoints.client {
+        ClientProgram::Curl => None,
+        ClientProgram::SClient | ClientProgram::GnutlsCli => Some(format!(
+            "GET {PATH} HTTP/1.1\r\nHost: {SERVER_NAME}\r\nConnection: close\r\n\r\n"
+        )),
+    };
+    // The exit status of s_client and gnutls-cli also tells how the server closed; what counts is the response. All of them
+    // are told to verify the server and give no response without.
+    let is_good = |output: &[u8], status: ExitStatus| {
+        contains(output, BODY) && (status.success() || endpoints.client != ClientProgram::Curl)
+    };
     let log = directory.join("client.log");
-    let errors = File::create(&log).map_err(LabError::io("write the client's log"))?;
+    run_program(
+        namespace,
+        &mut command,
+        request.as_deref(),
+        &log,
+        limit,
+        is_good,
+    )
+}
+
+/// Whether a text is somewhere in what a program wrote.
+pub(crate) fn contains(output: &[u8], text: &str) -> bool {
+    output
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
+}
+
+/// Runs a client program to its end, for at most `limit`. `request` is written to its standard input. Its words go to `log`; whether
+/// it fared well `is_good` tells by its output and exit status.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_program(
+    namespace: &Namespace,
+    command: &mut Command,
+    request: Option<&str>,
+    log: &Path,
+    limit: Duration,
+    is_good: impl Fn(&[u8], ExitStatus) -> bool,
+) -> Result<Outcome, LabError> {
+    let errors = File::create(log).map_err(LabError::io("write the client's log"))?;
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors);
-    let mut running = Running(namespace.spawn(&mut command)?);
-    // Programs that take the request from standard input send it once they are connected. The pipe stays open until they end:
-    // its end would make them close the connection early.
+    let mut running = Running(namespace.spawn(command)?);
+    // The pipe stays open until the program ends: its end would make some close the connection early.
     let mut stdin = running.0.stdin.take();
-    if let (Some(pipe), ClientProgram::SClient | ClientProgram::GnutlsCli) =
-        (&mut stdin, endpoints.client)
-    {
-        let request =
-            format!("GET {PATH} HTTP/1.1\r\nHost: {SERVER_NAME}\r\nConnection: close\r\n\r\n");
+    if let (Some(pipe), Some(request)) = (&mut stdin, request) {
         // A client that has ended already says why by its status.
         let _ = pipe.write_all(request.as_bytes());
     }
@@ -80,15 +117,10 @@ pub fn run(
         .0
         .wait()
         .map_err(LabError::io("wait for the client"))?;
-    let complete = output
-        .windows(BODY.len())
-        .any(|window| window == BODY.as_bytes());
-    // The exit status of s_client and gnutls-cli also tells how the server closed; what counts is the response. All of them
-    // are told to verify the server and give no response without.
-    if complete && (status.success() || endpoints.client != ClientProgram::Curl) {
+    if is_good(&output, status) {
         return Ok(Outcome::Success);
     }
-    let words = std::fs::read_to_string(&log).unwrap_or_default();
+    let words = std::fs::read_to_string(log).unwrap_or_default();
     let last = words
         .lines()
         .rev()

@@ -24,14 +24,14 @@ use crate::interrupt;
 use crate::moment::Moment;
 use crate::phases::Phases;
 use crate::pki::Chain;
-use crate::proxies::Proxies;
+use crate::proxies::{Admin, Proxies};
 use crate::row::Row;
 use crate::server::{self, Server};
 use crate::topology::{Host, Topology};
 
 /// How long the link must have been idle for a connection to count as over. Longer than what an endpoint waits before it answers
 /// (delayed acknowledgement: at most 40 ms on Linux), shorter than a trial.
-const QUIET: Duration = Duration::from_millis(150);
+pub(crate) const QUIET: Duration = Duration::from_millis(150);
 
 /// What a lane is to be.
 #[derive(Debug, Clone)]
@@ -242,7 +242,13 @@ impl Lane {
             if store.exists() {
                 fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;
             }
-            self.proxies = Some(Proxies::start(&self.exe, &self.topology, mode, &store)?);
+            self.proxies = Some(Proxies::start(
+                &self.exe,
+                &self.topology,
+                mode,
+                &store,
+                Admin::Off,
+            )?);
         }
         Ok(())
     }
@@ -336,14 +342,14 @@ fn measure(row: &mut Row, exchange: &Exchange, phases: &Phases, crossings: &[Cro
     }
 }
 
-/// What of a packet is the handshake's.
-struct Share {
-    payload: u64,
-    options: u64,
+/// What of a packet is the handshake's, bytes.
+pub(crate) struct Share {
+    pub(crate) payload: u64,
+    pub(crate) options: u64,
 }
 
 /// `None` for packets that the link refused and for those of other connections.
-fn share_of(crossing: &Crossing, exchange: &Exchange, phases: &Phases) -> Option<Share> {
+pub(crate) fn share_of(crossing: &Crossing, exchange: &Exchange, phases: &Phases) -> Option<Share> {
     match crossing.fate {
         Fate::Taken => {}
         Fate::Refused => return None,
@@ -376,7 +382,7 @@ fn share_of(crossing: &Crossing, exchange: &Exchange, phases: &Phases) -> Option
 }
 
 /// Where two streams first differ, in words.
-fn difference(exchange: &Exchange) -> String {
+pub(crate) fn difference(exchange: &Exchange) -> String {
     let of = |name: &str, way: &crate::exchange::Way| {
         let (sent, received) = (way.sent.bytes(), way.received.bytes());
         let first = sent.iter().zip(received).position(|(a, b)| a != b);

@@ -19,6 +19,7 @@ mod error;
 pub mod exchange;
 pub mod experiment;
 pub mod floor;
+mod interop;
 mod interrupt;
 pub mod lane;
 mod lease;
@@ -43,6 +44,7 @@ mod waterfalls;
 pub use demo::{DemoOptions, demo};
 pub use error::LabError;
 pub use experiment::Effort;
+pub use interop::{InteropOptions, InteropSummary, interop};
 pub use links::LinkSpec;
 pub use report::{
     BarResult, Bound, LinkInfo, Outcome, Program, ReportOptions, RunInfo, Unit, Waterfall,

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tandem_io::config::DEFAULT_ADMIN_PORT;
+use tandem_io::status::{self, Status};
 
 use crate::command;
 use crate::error::LabError;
@@ -33,6 +36,15 @@ pub enum Mode {
     Safe,
     /// Packet mode, the thesis's format.
     Mcveety,
+}
+
+/// Whether a daemon answers questions about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Admin {
+    /// No: where what it costs is measured.
+    Off,
+    /// Yes, at its default address.
+    On,
 }
 
 /// Both daemons, until dropped.
@@ -61,13 +73,24 @@ impl Proxies {
         topology: &Topology,
         mode: Mode,
         store: &Path,
+        admin: Admin,
     ) -> Result<Self, LabError> {
         let key = topology.directory().join("key");
         if !key.exists() {
             write_key(&key)?;
         }
-        let start =
-            |host: Host| Daemon::start(exe, topology, host, mode, &key, &store.join(host.name()));
+        let start = |host: Host| {
+            let spec = DaemonSpec {
+                exe,
+                host,
+                mode,
+                key: &key,
+                store: &store.join(host.name()),
+                ports: "443",
+                admin,
+            };
+            Daemon::start(topology, &spec)
+        };
         let client_side = start(Host::ClientSide)?;
         let server_side = start(Host::ServerSide)?;
         client_side.wait_until_ready()?;
@@ -76,6 +99,17 @@ impl Proxies {
             client_side,
             server_side,
         })
+    }
+
+    /// What both say of themselves, the client side first.
+    ///
+    /// # Errors
+    /// `Command` where one does not answer.
+    pub(crate) fn status(&self, topology: &Topology) -> Result<[Status; 2], LabError> {
+        Ok([
+            self.client_side.status(topology)?,
+            self.server_side.status(topology)?,
+        ])
     }
 
     /// What they have used since their start.
@@ -98,8 +132,29 @@ impl Proxies {
     }
 }
 
+/// How one daemon is started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DaemonSpec<'a> {
+    /// The `tandem` binary.
+    pub(crate) exe: &'a Path,
+    /// One of the gateways.
+    pub(crate) host: Host,
+    /// What it does.
+    pub(crate) mode: Mode,
+    /// The file with the key.
+    pub(crate) key: &'a Path,
+    /// The directory of its store; made where it is missing.
+    pub(crate) store: &'a Path,
+    /// The servers' ports, comma between.
+    pub(crate) ports: &'a str,
+    /// Whether it answers.
+    pub(crate) admin: Admin,
+}
+
+/// One daemon, until dropped.
 #[derive(Debug)]
-struct Daemon {
+pub(crate) struct Daemon {
+    host: Host,
     child: Child,
     line: String,
     log: PathBuf,
@@ -107,31 +162,33 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(
-        exe: &Path,
-        topology: &Topology,
-        host: Host,
-        mode: Mode,
-        key: &Path,
-        store: &Path,
-    ) -> Result<Self, LabError> {
+    /// Starts it; [`Daemon::wait_until_ready`] is to follow.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn start(topology: &Topology, spec: &DaemonSpec<'_>) -> Result<Self, LabError> {
+        let DaemonSpec {
+            exe,
+            host,
+            mode,
+            key,
+            store,
+            ports,
+            admin,
+        } = *spec;
         fs::create_dir_all(store).map_err(LabError::io("make a store's directory"))?;
         let log = topology.directory().join(format!("{}.log", host.name()));
         let mut command = Command::new(exe);
         command
-            .args([
-                host.name(),
-                "--link",
-                LINK_DEVICE,
-                "--ports",
-                "443",
-                "--admin",
-                "none",
-            ])
+            .args([host.name(), "--link", LINK_DEVICE, "--ports", ports])
             .arg("--key")
             .arg(key)
             .arg("--store")
             .arg(store);
+        match admin {
+            Admin::Off => drop(command.args(["--admin", "none"])),
+            Admin::On => {}
+        }
         match mode {
             Mode::PassThrough => command.args(["--mode", "pass-through"]),
             Mode::Safe => command.args(["--mode", "packet", "--wire", "safe"]),
@@ -158,6 +215,7 @@ impl Daemon {
             });
         }
         Ok(Self {
+            host,
             child,
             line: command::line(&command),
             log,
@@ -165,7 +223,9 @@ impl Daemon {
         })
     }
 
-    fn wait_until_ready(&self) -> Result<(), LabError> {
+    /// # Errors
+    /// `Command` with its last words; `Interrupted`.
+    pub(crate) fn wait_until_ready(&self) -> Result<(), LabError> {
         let mut gone = false;
         let came = interrupt::wait_until(READY_LIMIT, Duration::from_millis(2), || {
             match self.ready.try_recv() {
@@ -201,7 +261,27 @@ impl Daemon {
         }
     }
 
-    fn end(&mut self) -> Result<(), LabError> {
+    /// What it says of itself. Only of one that was started with [`Admin::On`].
+    ///
+    /// # Errors
+    /// `Command` where it does not answer.
+    pub(crate) fn status(&self, topology: &Topology) -> Result<Status, LabError> {
+        let port = match self.host {
+            Host::Client | Host::ClientSide => DEFAULT_ADMIN_PORT,
+            Host::Server | Host::ServerSide => DEFAULT_ADMIN_PORT + 1,
+        };
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        let answer = topology
+            .host(self.host)
+            .run(|| Ok(status::fetch(address, END_LIMIT)))?;
+        answer.map_err(|error| self.failure(&error.to_string()))
+    }
+
+    /// Ends it by SIGTERM and waits.
+    ///
+    /// # Errors
+    /// `Command` where it has died before, does not end or reports a failure.
+    pub(crate) fn end(&mut self) -> Result<(), LabError> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(self.failure(&format!("it ended by itself ({status})")));
         }
@@ -266,7 +346,7 @@ fn peak_kib(status: &Path) -> u64 {
 }
 
 /// A fresh key, 64 hexadecimal digits, readable by its owner only.
-fn write_key(path: &Path) -> Result<(), LabError> {
+pub(crate) fn write_key(path: &Path) -> Result<(), LabError> {
     use std::io::{Read, Write};
     let mut bytes = [0; 32];
     File::open("/dev/urandom")

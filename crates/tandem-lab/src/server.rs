@@ -51,23 +51,35 @@ impl Server {
             ServerProgram::Nginx => nginx(directory, endpoints, chain)?,
             ServerProgram::SServer => s_server(directory, endpoints, chain)?,
         };
-        let log = directory.join("server.log");
-        let file = File::create(&log).map_err(LabError::io("write the server's log"))?;
+        Self::launch(namespace, &mut command, PORT, &directory.join("server.log"))
+    }
+
+    /// Starts a server program and waits until it listens on `port`. What it writes goes to `log`.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub(crate) fn launch(
+        namespace: &Namespace,
+        command: &mut Command,
+        port: u16,
+        log: &Path,
+    ) -> Result<Self, LabError> {
+        let file = File::create(log).map_err(LabError::io("write the server's log"))?;
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file);
         let mut server = Self {
-            child: Some(namespace.spawn(&mut command)?),
+            child: Some(namespace.spawn(command)?),
         };
-        let name = command::line(&command);
-        match netns::wait_for_listener(namespace, PORT, &name, START_LIMIT) {
+        let name = command::line(command);
+        match netns::wait_for_listener(namespace, port, &name, START_LIMIT) {
             Err(LabError::Command { command, why }) => {
                 let ended = server
                     .child
                     .as_mut()
                     .is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))));
-                let text = fs::read_to_string(&log).unwrap_or_default();
+                let text = fs::read_to_string(log).unwrap_or_default();
                 let last = text.lines().last().unwrap_or_default();
                 let ended = if ended { "it ended; " } else { "" };
                 Err(LabError::Command {

@@ -26,7 +26,7 @@ pub(crate) struct Input {
     pub(crate) benches: Vec<Bench>,
 }
 
-/// A figure of a bench: one line of `bench.jsonl`, the one file of JSON lines that has no rows.
+/// A figure of a bench: one line of `bench.jsonl`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Bench {
     /// What was measured.
@@ -37,6 +37,9 @@ pub(crate) struct Bench {
 
 /// Where the benches' lines are.
 const BENCHES: &str = "bench.jsonl";
+
+/// Results that have a page of their own and no rows.
+const OTHERS: [&str; 2] = ["interop.jsonl", "soak.jsonl"];
 
 /// One file with rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +68,7 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name == BENCHES {
             input.benches.extend(lines(&path, |_| Ok(()))?);
-        } else if name.ends_with(".jsonl") {
+        } else if name.ends_with(".jsonl") && !OTHERS.contains(&&*name) {
             let rows = lines(&path, plausible)?;
             if rows.is_empty() {
                 continue;
@@ -214,6 +217,8 @@ mod tests {
             ("sub/deeper/c.jsonl", "not read"),
             ("notes.txt", "not read"),
             ("empty.jsonl", ""),
+            ("interop.jsonl", "{}"),
+            ("soak.jsonl", "{}"),
             (
                 "bench.jsonl",
                 "{\"bench\":\"engine\",\"value\":12345.5,\"unit\":\"handshakes/s\"}\n",

@@ -11,6 +11,7 @@ pub(crate) enum LabCommand {
     Demo(DemoArgs),
     Run(RunArgs),
     Report(ReportArgs),
+    Interop(InteropArgs),
     Up(UpArgs),
     Shell(ShellArgs),
     Down(DownArgs),
@@ -85,6 +86,22 @@ pub(crate) struct ReportArgs {
     /// Directory for the page [default: DIR]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+}
+
+/// Try every client program against every server program, plain and through two proxies
+///
+/// OpenSSL, curl, wget, GnuTLS, NSS, Go, Java, Python, Node and rustls against nginx, Apache, HAProxy, stunnel, OpenSSL, GnuTLS,
+/// Go and Java, in TLS 1.0 to 1.3. Writes a table and JSON lines. A program that is not installed is left out; `make
+/// interop` installs all. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct InteropArgs {
+    /// A handful of combinations, in some seconds
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/interop")]
+    pub(crate) out: PathBuf,
 }
 
 /// Leave the four hosts and the link standing, for use by hand

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tandem_lab::{
-    Captures, DemoOptions, DownOptions, DownScope, Effort, LinkOptions, LinkSpec, ReportOptions,
-    RunOptions, ShellOptions, UpOptions,
+    Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
+    ReportOptions, RunOptions, ShellOptions, UpOptions,
 };
 
 use crate::cli::{
-    DemoArgs, DownArgs, LabCommand, LinkArgs, LinkSpecArgs, ReportArgs, RunArgs, ShellArgs, UpArgs,
+    DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, ReportArgs, RunArgs,
+    ShellArgs, UpArgs,
 };
 use crate::exit::Failure;
 use crate::logging;
@@ -24,6 +25,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Demo(arguments) => demo(arguments).map(done),
         LabCommand::Run(arguments) => run_experiments(arguments).map(done),
         LabCommand::Report(arguments) => report(arguments).map(done),
+        LabCommand::Interop(arguments) => interop(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
         LabCommand::Down(arguments) => down(&arguments).map(done),
@@ -73,6 +75,16 @@ fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
 fn report(arguments: ReportArgs) -> Result<(), Failure> {
     let ReportArgs { dir, out } = arguments;
     tandem_lab::report(&ReportOptions { dir, out })?;
+    Ok(())
+}
+
+fn interop(arguments: InteropArgs) -> Result<(), Failure> {
+    let InteropArgs { quick, out } = arguments;
+    tandem_lab::interop(&InteropOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        out,
+        exe: this_program()?,
+    })?;
     Ok(())
 }
 

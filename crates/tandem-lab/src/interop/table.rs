@@ -1,0 +1,192 @@
+//! The interoperability table for people: Markdown, one table a version.
+
+use std::fmt::Write as _;
+
+use crate::endpoints::Version;
+
+use super::cell::{Cell, Verdict};
+use super::version::VERSIONS;
+
+/// A program and the version that took part; `None`: not installed.
+pub(crate) type Installed = (&'static str, Option<String>);
+
+/// The whole page.
+pub(crate) fn page(cells: &[Cell], clients: &[Installed], servers: &[Installed]) -> String {
+    let mut text = "\
+# Interoperability
+
+Made by `make interop` (`tandem lab interop`): every client against every server, over an emulated link of 10 Mbit/s, without proxies and
+through two proxies in packet mode (`--wire safe`). For each server and version the proxies start with empty stores; the first
+connection teaches them, later ones are to be rewritten. A chain of three certificates (RSA, 2,048 bits) and a page of 4 kB. Clients
+verify chain and name, and have to get the whole page; what each end sent and what the other received is captured in both hosts and
+compared byte by byte.
+
+- `3500 → 800`: works, **every byte identical at both ends, and the server's flight was rewritten** and rebuilt. The numbers are
+  TLS bytes of the handshake on the link, both ways, without proxies and through warm ones with their own options.
+- `untouched`: works, every byte identical, nothing rewritten: as it has to be in TLS 1.3, where certificates are encrypted.
+- `cannot`: the two programs do not come together without proxies either; the reasons are below.
+- **FAILS**, **BYTES DIFFER**, **NOT REWRITTEN**, **REWRITTEN** (in TLS 1.3): faults of Tandem's.
+
+"
+    .to_owned();
+    text += &tally(cells);
+    for version in VERSIONS
+        .into_iter()
+        .filter(|version| cells.iter().any(|cell| cell.version == *version))
+    {
+        text += &table(version, cells, clients, servers);
+    }
+    text += &reasons(cells);
+    text += "\n## Programs\n\n| | program | version |\n|---|---|---|\n";
+    for (kind, programs) in [("client", clients), ("server", servers)] {
+        for (name, found) in programs {
+            let found = found.as_deref().unwrap_or("not installed");
+            let _ = writeln!(text, "| {kind} | {name} | {found} |");
+        }
+    }
+    text
+}
+
+/// How many of what.
+fn tally(cells: &[Cell]) -> String {
+    let count = |verdict| cells.iter().filter(|cell| cell.verdict == verdict).count();
+    let faults = cells.iter().filter(|cell| cell.verdict.is_fault()).count();
+    format!(
+        "Of {} combinations of client, server and version: {} rewritten, {} in TLS 1.3 untouched, {} impossible for the programs \
+         themselves, {} with a program that is not installed, {faults} faults.\n",
+        cells.len(),
+        count(Verdict::Rewritten),
+        count(Verdict::Untouched),
+        count(Verdict::Cannot),
+        count(Verdict::NotInstalled),
+    )
+}
+
+fn table(version: Version, cells: &[Cell], clients: &[Installed], servers: &[Installed]) -> String {
+    let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
+    let mut text = format!(
+        "\n## TLS {}\n\n| client \\ server | {} |\n|---|{}\n",
+        version.name(),
+        names.join(" | "),
+        "---|".repeat(names.len())
+    );
+    for (client, _) in clients {
+        let row: Vec<String> = names
+            .iter()
+            .map(|server| {
+                cells
+                    .iter()
+                    .find(|cell| {
+                        cell.version == version && cell.client == *client && cell.server == *server
+                    })
+                    .map_or_else(String::new, in_short)
+            })
+            .collect();
+        let _ = writeln!(text, "| {client} | {} |", row.join(" | "));
+    }
+    text
+}
+
+fn in_short(cell: &Cell) -> String {
+    let bytes = |sample: &Option<super::bench::Sample>| {
+        sample
+            .as_ref()
+            .map_or(0, |sample| sample.tls_bytes)
+            .to_string()
+    };
+    match cell.verdict {
+        Verdict::Rewritten => format!("{} → {}", bytes(&cell.plain), bytes(&cell.warm)),
+        Verdict::Untouched => "untouched".to_owned(),
+        Verdict::NotRewritten => "**NOT REWRITTEN**".to_owned(),
+        Verdict::Touched => "**REWRITTEN**".to_owned(),
+        Verdict::Cannot => "cannot".to_owned(),
+        Verdict::Fails => "**FAILS**".to_owned(),
+        Verdict::Differs => "**BYTES DIFFER**".to_owned(),
+        Verdict::NotInstalled => "not installed".to_owned(),
+    }
+}
+
+/// Why some did not come about, equal reasons together.
+fn reasons(cells: &[Cell]) -> String {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for cell in cells {
+        let known = match cell.verdict {
+            Verdict::Rewritten | Verdict::Untouched | Verdict::NotInstalled => continue,
+            Verdict::NotRewritten
+            | Verdict::Touched
+            | Verdict::Cannot
+            | Verdict::Fails
+            | Verdict::Differs => cell.why.as_deref().unwrap_or("no reason given"),
+        };
+        let which = format!(
+            "{} with {}, {}",
+            cell.client,
+            cell.server,
+            cell.version.name()
+        );
+        match groups.iter_mut().find(|(reason, _)| reason == known) {
+            Some((_, group)) => group.push(which),
+            None => groups.push((known.to_owned(), vec![which])),
+        }
+    }
+    if groups.is_empty() {
+        return String::new();
+    }
+    let mut text = "\n## Reasons\n\nIn the clients' own words.\n\n".to_owned();
+    for (reason, group) in groups {
+        let _ = writeln!(text, "- `{reason}`: {}", group.join("; "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::Sample;
+    use super::super::clients::Client;
+    use super::super::servers::Server;
+    use super::*;
+
+    #[test]
+    fn the_page_has_a_table_a_version_and_says_why_something_cannot_be() {
+        let sample = |tls_bytes| {
+            Some(Sample {
+                ok: true,
+                identical: true,
+                tls_bytes,
+                ..Sample::default()
+            })
+        };
+        let of = |version, verdict, why: &str| {
+            Cell::untried(Client::Curl, Server::Nginx, version, verdict, why)
+        };
+        let cells = [
+            Cell {
+                plain: sample(3500),
+                warm: sample(800),
+                ..of(Version::Tls12, Verdict::Rewritten, "")
+            },
+            of(Version::Tls13, Verdict::Untouched, ""),
+            of(Version::Tls10, Verdict::Cannot, "too old"),
+            of(Version::Tls11, Verdict::Differs, "byte 3 differs"),
+        ];
+        let page = page(
+            &cells,
+            &[("curl", Some("8.1".to_owned()))],
+            &[("nginx", None)],
+        );
+        for line in [
+            "Of 4 combinations of client, server and version: 1 rewritten, 1 in TLS 1.3 untouched, 1 impossible for the programs \
+             themselves, 0 with a program that is not installed, 1 faults.",
+            "| curl | 3500 → 800 |",
+            "| curl | untouched |",
+            "| curl | cannot |",
+            "| curl | **BYTES DIFFER** |",
+            "- `too old`: curl with nginx, 1.0",
+            "- `byte 3 differs`: curl with nginx, 1.1",
+            "| client | curl | 8.1 |",
+            "| server | nginx | not installed |",
+        ] {
+            assert!(page.contains(line), "{line}\n{page}");
+        }
+    }
+}
