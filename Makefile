@@ -23,10 +23,10 @@ demo: build
 	@$(ENSURE) lab
 	$(TANDEM) lab demo
 
-## build: the release binary, target/release/tandem
+## build: the release binary, target/release/tandem, and libtandem_keytap.so beside it
 build:
 	@$(ENSURE) rust build
-	$(CARGO) build --locked --release --package tandem
+	$(CARGO) build --locked --release --package tandem --package tandem-keytap
 
 ## test: every check and every test; those in network namespaces need root
 test: lint

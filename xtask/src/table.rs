@@ -62,7 +62,7 @@ const IO: &str = "tandem-io";
 const LAB: &str = "tandem-lab";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 11] = [
+pub(crate) const LAYERS: [Layer; 12] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
@@ -104,6 +104,10 @@ pub(crate) const LAYERS: [Layer; 11] = [
         Kind::Program,
         &[LAB, IO, ESTIMATE, PACKET, LINK, ENGINE, STORE, NETSIM, WIRE],
     ),
+    Layer {
+        tests_may_use: &[WIRE],
+        ..Layer::new("tandem-keytap", "crates/tandem-keytap", Kind::Adapter, &[])
+    },
     Layer::new("xtask", "xtask", Kind::Program, &[]),
 ];
 

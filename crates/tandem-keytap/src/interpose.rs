@@ -1,0 +1,158 @@
+//! The functions that this library exports: each stands before OpenSSL's function of its name.
+//!
+//! Is not: a decision; each prepares the context that it is given (`library`) and calls the function that it stands before.
+//!
+//! Invariant: the function that is stood before is called, once, with the same arguments, whatever else happens; where there is
+//! none, the answer is that function's for a failure.
+
+use std::ffi::{CStr, c_int};
+use std::ptr;
+
+use crate::library::{Library, quietly};
+use crate::loader;
+use crate::openssl::{Bio, Connection, Context};
+use crate::settings;
+
+/// Prepares the context, if it is one; the library that made it.
+///
+/// # Safety
+/// Null, or a context of some library.
+unsafe fn enter(context: *mut Context) -> Option<&'static Library> {
+    if context.is_null() {
+        return None;
+    }
+    quietly(|| {
+        // SAFETY: not null, so a context; it is prepared by the library that made it.
+        unsafe {
+            let library = Library::find(|library| library.made_context(context))?;
+            library.prepare(context);
+            Some(library)
+        }
+    })
+}
+
+/// The function that this library stands before: of the library that is meant, or of the likeliest where that is not known.
+///
+/// # Safety
+/// As for [`loader::next`].
+unsafe fn real<F: Copy>(library: Option<&Library>, name: &CStr) -> Option<F> {
+    // SAFETY: as the caller promises.
+    quietly(|| unsafe {
+        match library {
+            Some(library) => library.object.function(name),
+            None => loader::next(name).or_else(|| Library::find(|_| true)?.object.function(name)),
+        }
+    })
+}
+
+/// `SSL_new`.
+///
+/// # Safety
+/// As the function of this name in OpenSSL.
+#[unsafe(export_name = "SSL_new")]
+pub(crate) unsafe extern "C" fn ssl_new(context: *mut Context) -> *mut Connection {
+    // SAFETY: declared so in all versions; called as the caller calls this.
+    unsafe {
+        type New = unsafe extern "C" fn(*mut Context) -> *mut Connection;
+        match real::<New>(enter(context), c"SSL_new") {
+            Some(real) => real(context),
+            None => ptr::null_mut(),
+        }
+    }
+}
+
+/// `SSL_set_SSL_CTX`.
+///
+/// # Safety
+/// As the function of this name in OpenSSL.
+#[unsafe(export_name = "SSL_set_SSL_CTX")]
+pub(crate) unsafe extern "C" fn ssl_set_ssl_ctx(
+    connection: *mut Connection,
+    context: *mut Context,
+) -> *mut Context {
+    // SAFETY: declared so in all versions; called as the caller calls this.
+    unsafe {
+        type Set = unsafe extern "C" fn(*mut Connection, *mut Context) -> *mut Context;
+        // Without a context the connection goes back to its first one, which came this way before.
+        let library = if !context.is_null() {
+            enter(context)
+        } else if !connection.is_null() {
+            quietly(|| Library::find(|library| library.made_connection(connection)))
+        } else {
+            None
+        };
+        match real::<Set>(library, c"SSL_set_SSL_CTX") {
+            Some(real) => real(connection, context),
+            None => ptr::null_mut(),
+        }
+    }
+}
+
+/// `BIO_new_ssl`, which makes a connection without calling `SSL_new` by its name.
+///
+/// # Safety
+/// As the function of this name in OpenSSL.
+#[unsafe(export_name = "BIO_new_ssl")]
+pub(crate) unsafe extern "C" fn bio_new_ssl(context: *mut Context, client: c_int) -> *mut Bio {
+    // SAFETY: declared so in all versions; called as the caller calls this.
+    unsafe {
+        type New = unsafe extern "C" fn(*mut Context, c_int) -> *mut Bio;
+        match real::<New>(enter(context), c"BIO_new_ssl") {
+            Some(real) => real(context, client),
+            None => ptr::null_mut(),
+        }
+    }
+}
+
+/// `BIO_new_ssl_connect`, alike.
+///
+/// # Safety
+/// As the function of this name in OpenSSL.
+#[unsafe(export_name = "BIO_new_ssl_connect")]
+pub(crate) unsafe extern "C" fn bio_new_ssl_connect(context: *mut Context) -> *mut Bio {
+    // SAFETY: declared so in all versions; called as the caller calls this.
+    unsafe { new_bio(context, c"BIO_new_ssl_connect") }
+}
+
+/// `BIO_new_buffer_ssl_connect`, alike.
+///
+/// # Safety
+/// As the function of this name in OpenSSL.
+#[unsafe(export_name = "BIO_new_buffer_ssl_connect")]
+pub(crate) unsafe extern "C" fn bio_new_buffer_ssl_connect(context: *mut Context) -> *mut Bio {
+    // SAFETY: declared so in all versions; called as the caller calls this.
+    unsafe { new_bio(context, c"BIO_new_buffer_ssl_connect") }
+}
+
+/// # Safety
+/// As the function of that name, which takes a context and gives a BIO.
+unsafe fn new_bio(context: *mut Context, name: &CStr) -> *mut Bio {
+    // SAFETY: as the caller promises.
+    unsafe {
+        type New = unsafe extern "C" fn(*mut Context) -> *mut Bio;
+        match real::<New>(enter(context), name) {
+            Some(real) => real(context),
+            None => ptr::null_mut(),
+        }
+    }
+}
+
+/// The linker calls this when it has loaded the library, before the program has threads of its own.
+#[cfg(not(test))]
+#[used]
+// SAFETY: the section holds pointers to functions of this type.
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+#[cfg_attr(
+    test,
+    allow(dead_code, reason = "the linker calls it in the shared object alone")
+)]
+extern "C" fn start() {
+    // None of this library's own panics is expected, and none is to be seen. A Rust program's own hook is another one.
+    quietly(|| {
+        std::panic::set_hook(Box::new(|_| {}));
+        settings::start(loader::privileges());
+        Some(())
+    });
+}

@@ -1,0 +1,197 @@
+//! The libraries that are found in the process, which of them made a context, and the extension that is registered with it.
+//!
+//! The extension is registered at the last moment, when the first connection is made from a context: what a program registers
+//! itself under the same number comes earlier and stays. All ways from a context to a connection are interposed (`interpose`),
+//! so no other thread can be reading a context's list of extensions while it grows: whoever reads it came this way and found it
+//! grown.
+//!
+//! Invariant: a context is only ever given to functions of the library that made it, reading its method apart.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::loader::Object;
+use crate::lock::Lock;
+use crate::openssl::{Certificate, Connection, Context, Functions};
+use crate::settings;
+
+/// `SSL_EXT_TLS_ONLY`, `_TLS_IMPLEMENTATION_ONLY` (not DTLS) and `_CLIENT_HELLO`. Not `_TLS1_2_AND_BELOW_ONLY`: whether old
+/// versions are possible is asked for each hello, and the one after a HelloRetryRequest has to repeat the first (RFC 8446,
+/// section 4.1.2).
+const WHERE: c_uint = 0x0001 | 0x0004 | 0x0080;
+
+/// A library with OpenSSL's interface: OpenSSL, or something else with functions of its names.
+pub(crate) struct Library {
+    pub(crate) object: Object,
+    method_of_context: Option<unsafe extern "C" fn(*const Context) -> *const c_void>,
+    method_of_connection: Option<unsafe extern "C" fn(*const Connection) -> *const c_void>,
+    /// `None` where the interface is not that of OpenSSL 1.1.1 or 3.x.
+    functions: Option<Functions>,
+}
+
+/// The libraries that were found, for ever: an entry is set once and never freed.
+static KNOWN: [AtomicPtr<Library>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+
+fn known() -> impl Iterator<Item = &'static Library> {
+    // SAFETY: null, or from a box that was leaked before it was stored here.
+    KNOWN
+        .iter()
+        .filter_map(|entry| unsafe { entry.load(Ordering::Acquire).as_ref() })
+}
+
+impl Library {
+    fn new(object: Object) -> Self {
+        // SAFETY: both are declared so in all versions.
+        unsafe {
+            Self {
+                method_of_context: object.function(c"SSL_CTX_get_ssl_method"),
+                method_of_connection: object.function(c"SSL_get_ssl_method"),
+                functions: Functions::of(&object),
+                object,
+            }
+        }
+    }
+
+    /// Looks for libraries that have been loaded since.
+    fn look_for_more() {
+        for object in Object::defining(c"SSL_new") {
+            if known().any(|library| library.object == object) {
+                continue;
+            }
+            let library = Box::into_raw(Box::new(Self::new(object)));
+            let kept = KNOWN.iter().any(|entry| {
+                let set = entry.compare_exchange(
+                    ptr::null_mut(),
+                    library,
+                    Ordering::Release,
+                    Ordering::Relaxed,
+                );
+                set.is_ok()
+            });
+            if !kept {
+                // SAFETY: from `into_raw` above, and stored nowhere.
+                drop(unsafe { Box::from_raw(library) });
+            }
+        }
+    }
+
+    /// The library for which this holds.
+    pub(crate) fn find(owns: impl Fn(&Self) -> bool) -> Option<&'static Self> {
+        known().find(|library| owns(library)).or_else(|| {
+            Self::look_for_more();
+            known().find(|library| owns(library))
+        })
+    }
+
+    /// Whether this library made the context: its method is a table in the library that made it.
+    ///
+    /// # Safety
+    /// A context of some library.
+    pub(crate) unsafe fn made_context(&self, context: *const Context) -> bool {
+        // SAFETY: reads a pointer near the start of the context; contexts of all libraries are larger.
+        self.method_of_context
+            .is_some_and(|method| self.object.contains(unsafe { method(context) }))
+    }
+
+    /// Whether this library made the connection.
+    ///
+    /// # Safety
+    /// A connection of some library.
+    pub(crate) unsafe fn made_connection(&self, connection: *const Connection) -> bool {
+        // SAFETY: as for a context.
+        self.method_of_connection
+            .is_some_and(|method| self.object.contains(unsafe { method(connection) }))
+    }
+
+    /// Sees to it that connections from this context announce.
+    ///
+    /// # Safety
+    /// A context of this library.
+    pub(crate) unsafe fn prepare(&'static self, context: *mut Context) {
+        static LOCK: Lock = Lock::new();
+        let (Some(functions), Some(number)) = (&self.functions, settings::extension()) else {
+            return;
+        };
+        let number = c_uint::from(number);
+        let library = ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: as the caller promises; one thread at a time, and the callbacks and their argument live for ever.
+        LOCK.hold(std::process::id(), || unsafe {
+            if (functions.has_extension)(context, number) == 0 {
+                (functions.add_extension)(
+                    context,
+                    number,
+                    WHERE,
+                    add,
+                    free,
+                    library,
+                    ptr::null(),
+                    ptr::null_mut(),
+                );
+            }
+        });
+    }
+}
+
+/// OpenSSL asks for the extension's body: 1 with one, 0 for none.
+unsafe extern "C" fn add(
+    connection: *mut Connection,
+    _: c_uint,
+    _: c_uint,
+    body: *mut *const u8,
+    len: *mut usize,
+    _: *mut Certificate,
+    _: usize,
+    _: *mut c_int,
+    library: *mut c_void,
+) -> c_int {
+    let announced = quietly(|| {
+        // SAFETY: `prepare` registered a library that lives for ever, and the connection is one of that library's.
+        let announcement = unsafe {
+            let library = library.cast::<Library>().as_ref()?;
+            library.functions.as_ref()?.announcement(connection)
+        };
+        match announcement {
+            Ok(body) => {
+                settings::say(format_args!("announced {} bytes of references", body.len()));
+                Some(body)
+            }
+            Err(silence) => {
+                settings::say(format_args!("announced nothing: {silence}"));
+                None
+            }
+        }
+    });
+    let Some(announced) = announced else {
+        return 0;
+    };
+    // SAFETY: a new block of that length is filled; OpenSSL gives places for both results, and the block back to `free`.
+    unsafe {
+        let block = libc::malloc(announced.len()).cast::<u8>();
+        if block.is_null() {
+            return 0;
+        }
+        ptr::copy_nonoverlapping(announced.as_ptr(), block, announced.len());
+        *body = block;
+        *len = announced.len();
+    }
+    1
+}
+
+/// OpenSSL has copied the body.
+unsafe extern "C" fn free(
+    _: *mut Connection,
+    _: c_uint,
+    _: c_uint,
+    body: *const u8,
+    _: *mut c_void,
+) {
+    // SAFETY: the block that `add` gave, once.
+    unsafe { libc::free(body.cast_mut().cast()) };
+}
+
+/// Does the work without ever unwinding into C.
+pub(crate) fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok().flatten()
+}

@@ -1,0 +1,153 @@
+//! What the environment says, read once when the library is loaded.
+//!
+//! Is not: re-read later: another thread of the program may be changing the environment by then.
+//!
+//! Invariant: with somebody else's rights (`AT_SECURE`) nothing in the environment counts, and nothing is announced or written.
+
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::{OsStr, c_ulong};
+use std::fmt;
+use std::io::Write;
+use std::sync::OnceLock;
+
+/// The extension's number, in decimal or with `0x`; anything else, `off` say: nothing is announced.
+const EXTENSION: &str = "TANDEM_KEYTAP_EXTENSION";
+
+/// Where to write what is done, a line for each hello: `stderr`; anything else: nowhere.
+const LOG: &str = "TANDEM_KEYTAP_LOG";
+
+/// The thesis's private number (section 2.4.2 names none; the proxies' `0x0099` is the neighbour), not assigned by IANA.
+const DEFAULT_EXTENSION: u16 = 0x009a;
+
+/// With whose rights the process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Privileges {
+    /// Those of the user who started it.
+    Own,
+    /// More or others: set-uid, set-gid, file capabilities. The kernel's `AT_SECURE`.
+    Elevated,
+}
+
+impl Privileges {
+    /// From the value of `AT_SECURE` in the auxiliary vector.
+    pub(crate) const fn from_at_secure(value: c_ulong) -> Self {
+        match value {
+            0 => Self::Own,
+            _ => Self::Elevated,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Log {
+    Silent,
+    Stderr,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Settings {
+    extension: Option<u16>,
+    log: Log,
+}
+
+impl Settings {
+    fn new(privileges: Privileges, extension: Option<&OsStr>, log: Option<&OsStr>) -> Self {
+        match privileges {
+            Privileges::Elevated => Self {
+                extension: None,
+                log: Log::Silent,
+            },
+            Privileges::Own => Self {
+                extension: match extension {
+                    None => Some(DEFAULT_EXTENSION),
+                    Some(number) => number.to_str().and_then(parse),
+                },
+                log: match log {
+                    Some(place) if place == "stderr" => Log::Stderr,
+                    Some(_) | None => Log::Silent,
+                },
+            },
+        }
+    }
+}
+
+fn parse(number: &str) -> Option<u16> {
+    match number.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16).ok(),
+        None => number.parse().ok(),
+    }
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// Reads the environment. Until then nothing is announced.
+pub(crate) fn start(privileges: Privileges) {
+    let (extension, log) = (env::var_os(EXTENSION), env::var_os(LOG));
+    let settings = Settings::new(privileges, extension.as_deref(), log.as_deref());
+    let _ = SETTINGS.set(settings);
+    match settings.extension {
+        Some(number) => say(format_args!("loaded; the extension is {number:#06x}")),
+        None => say(format_args!(
+            "loaded; {EXTENSION} is not a number: nothing is announced"
+        )),
+    }
+}
+
+/// The number of the extension to announce by, if anything is to be announced.
+pub(crate) fn extension() -> Option<u16> {
+    SETTINGS.get()?.extension
+}
+
+/// Writes a line where one is wanted. Never a name, never a certificate.
+pub(crate) fn say(line: fmt::Arguments<'_>) {
+    match SETTINGS.get().map_or(Log::Silent, |settings| settings.log) {
+        Log::Silent => {}
+        Log::Stderr => {
+            // Nobody can be told that standard error is closed.
+            let _ = writeln!(std::io::stderr(), "tandem-keytap: {line}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(privileges: Privileges, extension: Option<&str>, log: Option<&str>) -> Settings {
+        Settings::new(privileges, extension.map(OsStr::new), log.map(OsStr::new))
+    }
+
+    #[test]
+    fn the_extension_is_the_usual_one_unless_the_environment_says_another() {
+        for (text, number) in [
+            (None, Some(0x009a)),
+            (Some("0xff9a"), Some(0xff9a)),
+            (Some("154"), Some(154)),
+            (Some("off"), None),
+            (Some(""), None),
+            (Some("0x"), None),
+            (Some("65536"), None),
+        ] {
+            let settings = settings(Privileges::Own, text, None);
+            assert_eq!(settings.extension, number, "{text:?}");
+            assert_eq!(settings.log, Log::Silent);
+        }
+    }
+
+    #[test]
+    fn a_log_has_to_be_asked_for() {
+        let log = |place| settings(Privileges::Own, None, place).log;
+        assert_eq!(log(Some("stderr")), Log::Stderr);
+        assert_eq!(log(Some("1")), Log::Silent);
+    }
+
+    #[test]
+    fn with_elevated_rights_nothing_is_done_whatever_the_environment_says() {
+        assert_eq!(Privileges::from_at_secure(0), Privileges::Own);
+        assert_eq!(Privileges::from_at_secure(1), Privileges::Elevated);
+        let settings = settings(Privileges::Elevated, Some("0x9a"), Some("stderr"));
+        assert_eq!((settings.extension, settings.log), (None, Log::Silent));
+    }
+}

@@ -1,0 +1,145 @@
+//! What programs may do with OpenSSL that the usual ones do not, by a Python program that calls its C interface (`inside.py`):
+//! each probe runs with the library loaded and asserts by itself.
+//!
+//! Is not: a handshake; only hellos are made.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::{Pki, Preload, can_run, library, program, python, run};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inside.py");
+
+/// The command that runs a probe in this Python.
+fn probe(python: &Path, preload: Preload, name: &str) -> Command {
+    let pki = Pki::shared();
+    let mut command = program(&python.display().to_string(), preload);
+    command
+        .args(["-I", SCRIPT, name])
+        .args(["leaf.pem", "leaf.key", "trusted.pem"].map(|name| pki.file(name)));
+    command
+}
+
+/// Runs a probe with the library loaded.
+#[track_caller]
+fn holds(name: &str) {
+    if can_run(name, &["openssl", python()]) {
+        let output = run(&mut probe(Path::new(python()), Preload::Yes, name));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+#[test]
+fn a_program_that_loads_openssl_late_announces() {
+    holds("plain");
+}
+
+#[test]
+fn an_extension_that_the_program_registers_under_that_number_is_its_own() {
+    holds("registered_by_the_program");
+}
+
+#[test]
+fn every_way_to_a_connection_announces() {
+    holds("other_ways");
+    holds("late_certificate");
+}
+
+#[test]
+fn a_chain_that_was_looked_at_leaves_nothing_behind() {
+    holds("nothing_is_left_behind");
+}
+
+#[test]
+fn datagrams_announce_nothing() {
+    holds("datagrams");
+}
+
+#[test]
+fn failures_are_openssls_own() {
+    holds("failures");
+}
+
+#[test]
+fn first_connections_of_many_threads_all_announce() {
+    holds("threads");
+}
+
+#[test]
+fn two_openssls_in_a_process_keep_apart() {
+    let test = "two_openssls_in_a_process_keep_apart";
+    if std::env::var_os("TANDEM_KEYTAP_OTHER_LIBSSL").is_none() {
+        skipped(
+            test,
+            "another libssl, which TANDEM_KEYTAP_OTHER_LIBSSL names",
+        );
+    } else {
+        holds("two_libraries");
+    }
+}
+
+/// The linker ignores most preloads there; so the library is loaded by hand, by a copy of Python with another user's rights.
+#[test]
+fn with_elevated_rights_nothing_is_announced() {
+    let test = "with_elevated_rights_nothing_is_announced";
+    if !can_run(test, &["openssl", python()]) {
+        return;
+    }
+    if !is_root() {
+        return skipped(test, "root");
+    }
+    // Open to all on the way there, unlike the build's folder.
+    let folder = tempfile::tempdir_in("/tmp").expect("a folder for temporary files");
+    let open = |path: &Path, mode| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own");
+    };
+    open(folder.path(), 0o755);
+    let copy = |from: &Path, name: &str| {
+        let to = folder.path().join(name);
+        std::fs::copy(from, &to).expect("copied");
+        open(&to, 0o755);
+        to
+    };
+    let interpreter = std::fs::canonicalize(python()).expect("the system's Python");
+    let ordinary = copy(&interpreter, "python");
+    let elevated = copy(&interpreter, "python-elevated");
+    std::os::unix::fs::chown(&elevated, Some(65_534), Some(65_534)).expect("root may");
+    open(&elevated, 0o6755);
+    let pki = Pki::shared();
+    let files = ["leaf.pem", "leaf.key", "trusted.pem"].map(|name| copy(&pki.file(name), name));
+    let script = copy(Path::new(SCRIPT), "inside.py");
+    let by_hand = copy(&library(), "libtandem_keytap.so");
+    let ran = |python: &Path, name: &str| {
+        let mut command = program(&python.display().to_string(), Preload::No);
+        command.arg("-I").arg(&script).arg(name).args(&files);
+        let output = run(command.arg(&by_hand).env("TANDEM_KEYTAP_LOG", "stderr"));
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (stdout, stderr) = ran(&ordinary, "plain");
+    assert_eq!(stdout, "done\n", "loaded by hand it works");
+    assert!(stderr.contains("announced 16 bytes"), "{stderr}");
+    match ran(&elevated, "elevated") {
+        (stdout, _) if stdout == "no rights\n" => {
+            skipped(
+                test,
+                "a file system for temporary files that allows set-uid",
+            );
+        }
+        outcome => assert_eq!(outcome, ("done\n".to_owned(), String::new())),
+    }
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
+}
+
+#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+fn skipped(test: &str, needs: &str) {
+    println!("skipped: {test} needs {needs}");
+}
