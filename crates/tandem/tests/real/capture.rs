@@ -19,6 +19,9 @@ use super::{Host, wait_until};
 /// Bytes before the IP packet in a capture of an Ethernet device.
 const ETHERNET_HEADER: usize = 14;
 
+/// A timestamp so far behind the newest is no reordering: a quarter of an hour, at a millisecond a tick.
+const FAR_PAST: u32 = 900_000;
+
 /// The servers' port.
 const PORT: u16 = 443;
 
@@ -35,6 +38,7 @@ pub(crate) struct Stream {
     bytes: Vec<u8>,
     has: Vec<bool>,
     first: Option<Seq>,
+    newest: Option<u32>,
     finished: bool,
     reset: bool,
     /// The longest packet.
@@ -141,6 +145,9 @@ impl Stream {
             self.first = Some(packet.seq().wrapping_add(1));
         }
         let Some(first) = self.first else { return };
+        if self.is_refused(packet) {
+            return;
+        }
         self.longest = self.longest.max(packet.bytes().len());
         self.finished |= packet.flags().contains(TcpFlags::FIN);
         self.reset |= packet.flags().contains(TcpFlags::RST);
@@ -166,6 +173,21 @@ impl Stream {
             self.has[at] = true;
             self.bytes[at] = *byte;
         }
+    }
+
+    /// Whether the receiver's TCP does not look at this segment, for its timestamp is of the far past (RFC 7323, section 5.3): a copy
+    /// of a rewritten one that comes so late that its connection has left the proxies.
+    fn is_refused(&mut self, packet: &TcpPacket<'_>) -> bool {
+        let Some(stamps) = packet.timestamps() else {
+            return false;
+        };
+        let behind = self
+            .newest
+            .map_or(0, |newest| newest.wrapping_sub(stamps.value));
+        if behind == 0 || behind >= 1 << 31 {
+            self.newest = Some(stamps.value);
+        }
+        (FAR_PAST..1 << 31).contains(&behind)
     }
 
     /// The bytes, if none is missing.
