@@ -127,11 +127,11 @@ impl ClientSide {
         }
     }
 
-    /// Whether nobody has answered yet.
-    pub(crate) fn is_unanswered(&self) -> bool {
+    /// The client's initial sequence number, if nobody has answered yet.
+    pub(crate) fn unanswered(&self) -> Option<Seq> {
         match self {
-            Self::Asked { .. } => true,
-            Self::Agreed(_) => false,
+            Self::Asked { client, .. } => Some(*client),
+            Self::Agreed(_) => None,
         }
     }
 

@@ -71,11 +71,11 @@ impl Flow {
         self.client_isn() == syn.seq()
     }
 
-    /// Whether the far side was asked for and has not answered.
-    pub(crate) fn is_unanswered(&self) -> bool {
+    /// The SYN by which the far side was asked for, if it has not answered.
+    pub(crate) fn unanswered(&self) -> Option<Seq> {
         match &self.side {
-            Side::Client(side) => side.is_unanswered(),
-            Side::Server(_) => false,
+            Side::Client(side) => side.unanswered(),
+            Side::Server(_) => None,
         }
     }
 

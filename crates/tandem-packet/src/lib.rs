@@ -11,6 +11,7 @@ mod acks;
 mod client_side;
 mod config;
 mod flow;
+mod forgotten;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hello;

@@ -1,9 +1,9 @@
-//! How long an answer over the link takes, measured in this very connection by the server-side proxy.
+//! How long an answer over the link takes, measured in this very connection.
 //!
-//! Is: the round trip from SYN/ACK to ACK, and the time a byte takes, from the gap that a slow link puts between the
-//! client's ACK and its hello; what the client itself let pass between the two, by its own clock, is not the link's. Is not: a
-//! congestion controller's estimate; it only tells a repeat that knows something from one whose timer was shorter than the
-//! link (section 3.7 of RFC 6298 knows the case).
+//! Is: the round trip from SYN/ACK to ACK (at the client side: from SYN to SYN/ACK), and the time a byte takes, from the gap that a
+//! slow link puts between the client's ACK and its hello; what the client itself let pass between the two, by its own clock, is not
+//! the link's. Is not: a congestion controller's estimate; it only tells a repeat that knows something from one whose timer was
+//! shorter than the link (section 3.7 of RFC 6298 knows the case).
 //!
 //! Invariant: without a measurement nothing is waited for.
 
@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// What has been measured of one connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pace {
-    syn_acks: [Option<(Instant, u32)>; 2],
+    openings: [Option<(Instant, u32)>; 2],
     /// When the client's ACK arrived, and what its clock said.
     acknowledged: Option<(Instant, Option<u32>)>,
     /// Nothing more is to be learned from this connection.
@@ -37,10 +37,10 @@ impl Pace {
             now,
             packet.timestamps().map_or(0, |timestamps| timestamps.value),
         ));
-        if self.syn_acks[0].is_none() {
-            self.syn_acks[0] = sent;
+        if self.openings[0].is_none() {
+            self.openings[0] = sent;
         } else {
-            self.syn_acks[1] = sent;
+            self.openings[1] = sent;
         }
     }
 
@@ -54,7 +54,7 @@ impl Pace {
             self.settled = !packet.payload().is_empty();
             let echo = stamps.map_or(0, |timestamps| timestamps.echo);
             self.round_trip = self
-                .syn_acks
+                .openings
                 .into_iter()
                 .flatten()
                 .find(|(_, value)| *value == echo)

@@ -14,6 +14,7 @@ use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 use crate::client_side::ClientSide;
 use crate::config::{Config, Role, WireFormat};
 use crate::flow::{Flow, Share, Side};
+use crate::forgotten::ForgottenSyns;
 use crate::hello::LinkMemory;
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
 use crate::server_side::ServerSide;
@@ -35,13 +36,8 @@ pub struct Proxy<S> {
     kept: Share,
     out: Outbox,
     link: LinkMemory,
-    /// Until then SYNs go without a mark.
-    quiet_until: Instant,
+    forgotten: ForgottenSyns,
 }
-
-/// How long SYNs go without a mark after one that had no answer yet was forgotten for want of room. Its repeat would be taken
-/// for a new one and marked again, and it was perhaps for its mark that it got no answer.
-const QUIET: Duration = Duration::from_secs(5);
 
 /// Sizes of what the engine keeps right now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,6 +115,7 @@ impl<S: Store> Proxy<S> {
     /// A proxy with nothing in flight.
     pub fn new(config: Config, store: S) -> Self {
         let flows = FlowTable::new(config.limits.flows, config.limits.flow_lifetime);
+        let forgotten = ForgottenSyns::new(config.limits.flows);
         let key = config.key.clone().unwrap_or(Key::NONE);
         Self {
             config,
@@ -130,7 +127,7 @@ impl<S: Store> Proxy<S> {
             kept: Share::default(),
             out: Outbox::default(),
             link: LinkMemory::default(),
-            quiet_until: Instant::ZERO,
+            forgotten,
         }
     }
 
@@ -189,7 +186,7 @@ impl<S: Store> Proxy<S> {
             let Some((key, flow)) = self.flows.remove_oldest() else {
                 break;
             };
-            self.evict(key, flow, GiveUp::Limits, now);
+            self.make_room(key, flow);
         }
     }
 
@@ -218,7 +215,7 @@ impl<S: Store> Proxy<S> {
         let known = self.flows.get(&key);
         if opens && !known.as_ref().is_some_and(|flow| flow.began_with(packet)) {
             let side = match self.config.role {
-                Role::ClientSide if now < self.quiet_until => {
+                Role::ClientSide if self.forgotten.contains(key, packet.seq()) => {
                     cx.out.event(Event::GivenUp(GiveUp::Limits));
                     owed.settle(Verdict::Leave, cx.out);
                     None
@@ -228,12 +225,12 @@ impl<S: Store> Proxy<S> {
             };
             // A four-tuple that is used again is a new flow, whatever became of the old one.
             if let Some(old) = self.flows.remove(&key) {
-                self.evict(key, old, GiveUp::Closed, now);
+                self.evict(key, old, GiveUp::Closed);
             }
             if let Some(side) = side {
                 self.out.event(Event::FlowOpened);
                 if let Some((key, oldest)) = self.flows.insert(key, Flow::new(side), now) {
-                    self.evict(key, oldest, GiveUp::Limits, now);
+                    self.make_room(key, oldest);
                 }
                 self.account(key);
             }
@@ -322,14 +319,19 @@ impl<S: Store> Proxy<S> {
 
     fn expire(&mut self, now: Instant) {
         while let Some((key, flow)) = self.flows.remove_expired(now) {
-            self.evict(key, flow, GiveUp::Limits, now);
+            self.evict(key, flow, GiveUp::Limits);
         }
     }
 
-    fn evict(&mut self, key: FlowKey, flow: Flow, why: GiveUp, now: Instant) {
-        if flow.is_unanswered() && why == GiveUp::Limits {
-            self.quiet_until = now + QUIET;
+    /// Gives a flow up that others need the room of.
+    fn make_room(&mut self, key: FlowKey, flow: Flow) {
+        if let Some(syn) = flow.unanswered() {
+            self.forgotten.add(key, syn);
         }
+        self.evict(key, flow, GiveUp::Limits);
+    }
+
+    fn evict(&mut self, key: FlowKey, flow: Flow, why: GiveUp) {
         self.end(key, flow);
         self.out.event(Event::GivenUp(why));
     }

@@ -526,6 +526,41 @@ fn a_flood_of_syns_is_bounded() {
 }
 
 #[test]
+fn a_syn_that_nobody_answers_and_a_flood_of_them_cost_no_other_client_its_mark() {
+    let limits = Limits {
+        flows: 50,
+        ..Limits::default()
+    };
+    let mut pair = Pair::with(WireFormat::Safe, &[], limits);
+    let from = |number: u32| Flow {
+        client: std::net::SocketAddr::from((number.to_be_bytes(), 999)),
+        ..Flow::default()
+    };
+    let marked = |pair: &mut Pair, flow: &Flow| {
+        let opened = pair.client_side.count("flows_opened");
+        let arrived = pair.client(flow.syn());
+        assert_eq!(
+            arrived.at_server,
+            [flow.syn()],
+            "the mark ends at the other side"
+        );
+        pair.client_side.count("flows_opened") - opened
+    };
+    // One that is never answered, until it is forgotten for its age.
+    assert_eq!(marked(&mut pair, &from(1)), 1);
+    pair.wait(Limits::default().flow_lifetime + Duration::from_secs(1));
+    assert_eq!(marked(&mut pair, &from(2)), 1);
+    // More of them than there is room for.
+    for number in 100..200 {
+        assert_eq!(marked(&mut pair, &from(number)), 1);
+    }
+    assert_eq!(pair.client_side.gauges().flows, 50);
+    // A repeat of one that had to go is known for what it is.
+    assert_eq!(marked(&mut pair, &from(110)), 0);
+    assert_eq!(marked(&mut pair, &from(3)), 1);
+}
+
+#[test]
 fn a_full_table_does_not_make_a_repeated_syn_look_like_a_first_one() {
     // Each client's SYN is dropped for its mark, and each pushes the other out of a table of one.
     let limits = Limits {
