@@ -219,22 +219,26 @@ impl Catalogue {
         };
         let shown = self.sites.get(site).map_or(&[][..], Vec::as_slice);
         let mut shown: Vec<&Sighting> = shown.iter().filter(is_recent).collect();
-        shown.sort_by_key(|sighting| core::cmp::Reverse(sighting.seen));
+        // Whoever connects somewhere can name any site: a chain that does not answer to the name comes last.
+        let named: BTreeSet<ChainId> = match site {
+            Site::Address(_) | Site::NameExtras(_) | Site::AddressExtras(_) | Site::Issuers => {
+                BTreeSet::new()
+            }
+            Site::Name(name) => self.names.find(name).collect(),
+        };
+        shown.sort_by_key(|sighting| {
+            (
+                !named.contains(&sighting.chain),
+                core::cmp::Reverse(sighting.seen),
+            )
+        });
         let mut expected: Vec<ChainId> = shown.into_iter().map(|sighting| sighting.chain).collect();
         expected.retain(is_valid);
-        match site {
-            Site::Address(_) | Site::NameExtras(_) | Site::AddressExtras(_) | Site::Issuers => {}
-            Site::Name(name) if expected.len() < limit => {
-                let mut named: Vec<ChainId> = self.names.find(name).collect();
-                named.retain(|id| !expected.contains(id) && is_valid(id));
-                named.sort_by_key(|id| {
-                    core::cmp::Reverse(self.chains.get(id).map(|chain| chain.seen))
-                });
-                // A name and its wildcard may both lead to the same chain.
-                named.dedup();
-                expected.append(&mut named);
-            }
-            Site::Name(_) => {}
+        if expected.len() < limit {
+            let mut named: Vec<ChainId> = named.into_iter().collect();
+            named.retain(|id| !expected.contains(id) && is_valid(id));
+            named.sort_by_key(|id| core::cmp::Reverse(self.chains.get(id).map(|chain| chain.seen)));
+            expected.append(&mut named);
         }
         expected.truncate(limit);
         expected
@@ -406,15 +410,13 @@ impl Catalogue {
         going.len()
     }
 
-    /// Removes a certificate whose bytes are lost, and every chain that has it.
-    pub(crate) fn remove_certificate(&mut self, digest: &Digest) {
-        self.remove_chains(|_, chain| chain.certificates.contains(digest));
-        self.remove_single(digest);
-    }
-
-    /// Stops holding a certificate for itself; those in chains stay with their chains.
-    pub(crate) fn remove_certificate_alone(&mut self, digest: &Digest) {
-        self.remove_single(digest);
+    /// Removes certificates whose bytes are lost, and every chain that has one of them.
+    pub(crate) fn remove_certificates(&mut self, lost: &BTreeSet<Digest>) {
+        self.remove_chains(|_, chain| {
+            let mut certificates = chain.certificates.iter();
+            certificates.any(|digest| lost.contains(digest))
+        });
+        lost.iter().for_each(|digest| self.remove_single(digest));
     }
 
     /// Removes what expired long ago and was not seen for as long, by [`Limits::keep_expired`].

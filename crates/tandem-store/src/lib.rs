@@ -5,8 +5,8 @@
 //! never security, since the endpoints' own Finished tells. What each *peer* holds is not here either.
 //!
 //! The engine asks by [`Store`]. [`MemoryStore`] is a store; [`SqliteStore`] is the same one with a
-//! disk behind it, and [`admin`] is what an operator may ask of that. Everything but `sqlite` is a
-//! core, without files, clock or threads.
+//! disk behind it, and [`admin`] is what an operator may ask of that. Everything but these two modules
+//! is a core, without files, clock or threads.
 //!
 //! Invariants of the whole crate:
 //! - bytes that come out have the digest that they were asked for by;

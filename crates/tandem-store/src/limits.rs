@@ -32,7 +32,7 @@ pub struct Limits {
     /// no longer found by that name.
     pub chains_per_name: usize,
     /// Chains remembered for one site. Default 16: farms with a key each show more, but a hint has room
-    /// for three.
+    /// for two.
     pub chains_per_site: usize,
     /// Sites remembered for one chain. Default 256; past it the one seen longest ago is forgotten (its
     /// names still match).

@@ -217,11 +217,22 @@ impl SqliteStore {
     }
 
     /// Removes what `what` says, and overwrites it on disk at the next calls of
-    /// [`maintain`](Self::maintain), or at a [`sync`](Self::sync).
+    /// [`maintain`](Self::maintain), or at a [`sync`](Self::sync). With everything, the damaged files that
+    /// were put aside go too; they are past picking single entries out.
     pub fn purge(&mut self, what: &Purge) -> Purged {
         let purged = what.apply(&mut self.memory.catalogue);
         if let Some(disk) = &mut self.disk {
             disk.scrub = Scrub::Due;
+            let removed = match what {
+                Purge::All => files::remove_put_aside(&disk.path),
+                Purge::ExpiredBefore(_) | Purge::NotSeenSince(_) | Purge::Site(_) => Ok(()),
+            };
+            if let Err(error) = removed {
+                self.warnings.push(Warning::WriteFailed {
+                    path: disk.path.clone(),
+                    reason: error.to_string(),
+                });
+            }
         }
         self.settle();
         purged
@@ -401,14 +412,7 @@ impl SqliteStore {
             .filter(|digest| lost(digest))
             .copied()
             .collect();
-        catalogue.remove_chains(|_, chain| {
-            chain
-                .certificates
-                .iter()
-                .any(|digest| lost.contains(digest))
-        });
-        lost.iter()
-            .for_each(|digest| catalogue.remove_certificate_alone(digest));
+        catalogue.remove_certificates(&lost);
         let front = catalogue.limits().front_bytes;
         catalogue.limit_bytes(front);
         self.settle();
@@ -422,9 +426,8 @@ impl SqliteStore {
                 path: disk.path.clone(),
                 count: corrupt.len(),
             });
-            for digest in corrupt {
-                self.memory.catalogue.remove_certificate(digest);
-            }
+            let corrupt = corrupt.iter().copied().collect();
+            self.memory.catalogue.remove_certificates(&corrupt);
             self.settle();
         }
     }

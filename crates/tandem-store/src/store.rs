@@ -35,14 +35,15 @@ pub trait Store {
     /// The one chain whose name starts with `prefix`; `None` if there is none, or more than one.
     fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain>;
 
-    /// Which chains to expect from `site`, at most `limit`. First those seen there within
-    /// [`Limits::remember`](crate::Limits), then those whose leaf answers to the name (RFC 6125:
-    /// `dNSName`s, with `*` for the whole left-most label; the common name only where there is no
-    /// `dNSName`). In each group the newest seen come first; chains whose leaf has expired are left
-    /// out.
+    /// Which chains to expect from `site`, at most `limit`: first those seen there within
+    /// [`Limits::remember`](crate::Limits) whose leaf answers to the name (RFC 6125: `dNSName`s, with
+    /// `*` for the whole left-most label; the common name only where there is no `dNSName`), then the
+    /// others seen there, then the others whose leaf answers to it. In each group the newest seen come
+    /// first; chains whose leaf has expired are left out.
     ///
-    /// What the site itself showed comes before what others claim about it, lest a stranger's
-    /// certificate that names the site crowds it out of the few places that a hint has.
+    /// Neither being seen there nor naming the site is proof by itself: any server can be asked for any
+    /// name, and any certificate can hold one. Both together come first, lest strangers crowd the site's
+    /// own chains out of the few places that a hint has.
     fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId>;
 
     /// Takes in a chain (DER, leaf first) that `site` showed, or refreshes when it was last seen. Bytes

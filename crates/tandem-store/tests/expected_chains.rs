@@ -80,6 +80,28 @@ fn names_in_the_leaf_lead_to_the_chain_and_wildcards_stand_for_one_label() {
 }
 
 #[test]
+fn servers_of_strangers_that_were_asked_for_a_name_do_not_crowd_out_the_one_that_has_it() {
+    for (_home, mut store) in each_kind(&Limits::default()) {
+        let bank = site("bank.example");
+        let own = learn(&mut store, &bank, &[leaf(1, &["bank.example"])], NOW);
+        let strangers: Vec<ChainId> = (2..5)
+            .map(|serial| learn(&mut store, &bank, &[leaf(serial, &["other.example"])], NOW))
+            .collect();
+        // One that nobody showed here comes last, though it has the name.
+        let elsewhere = learn(
+            &mut store,
+            &site("other.example"),
+            &[leaf(9, &["bank.example"])],
+            NOW,
+        );
+        let expected = store.chains_for(&bank, NOW, 9);
+        assert_eq!(expected[0], own);
+        assert_eq!(expected[1..4], [strangers[2], strangers[1], strangers[0]]);
+        assert_eq!(expected[4..], [elsewhere]);
+    }
+}
+
+#[test]
 fn the_common_name_counts_only_without_alternative_names() {
     for (_home, mut store) in each_kind(&Limits::default()) {
         let alone = Certificate {

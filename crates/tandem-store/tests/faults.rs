@@ -154,6 +154,11 @@ fn corrupted_file_again_and_again_keeps_no_more_than_three() {
         names,
         [1, 2, 3].map(|n| format!("store.sqlite.corrupt-{n}"))
     );
+    // They hold names, too: who purges everything means them.
+    let mut store = open_well(&path);
+    store.purge(&Purge::All);
+    assert_eq!(store.take_warnings(), []);
+    assert!(names.iter().all(|name| !path.join(name).exists()));
 }
 
 proptest! {

@@ -67,7 +67,7 @@ fn what_is_removed_leaves_nothing_behind() {
     assert_eq!(catalogue.certificates.len(), 22);
     catalogue.remove_chains(|_, _| true);
     assert_eq!(catalogue.certificates.len(), 2);
-    catalogue.remove_certificate(&shared);
+    catalogue.remove_certificates(&[shared].into());
     catalogue.remove_singles(|_, _| true);
     let Catalogue {
         certificates,

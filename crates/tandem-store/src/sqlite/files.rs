@@ -161,11 +161,10 @@ fn read_process(file: &mut File) -> Option<u32> {
 /// Moves a damaged database out of the way. Its journal goes with it; its shared-memory file holds
 /// nothing of its own.
 pub(super) fn move_aside(path: &Path) -> io::Result<PathBuf> {
-    let numbered = |n: u32| with_suffix(path, &format!(".corrupt-{n}"));
     let free = (1..=KEPT_CORRUPT)
-        .map(numbered)
+        .map(|number| put_aside(path, number))
         .find(|candidate| !candidate.exists());
-    let target = free.unwrap_or_else(|| numbered(KEPT_CORRUPT));
+    let target = free.unwrap_or_else(|| put_aside(path, KEPT_CORRUPT));
     fs::rename(path, &target)?;
     let journal = with_suffix(path, "-wal");
     if journal.exists() {
@@ -175,6 +174,23 @@ pub(super) fn move_aside(path: &Path) -> io::Result<PathBuf> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(target),
     }
+}
+
+/// The name of a damaged database that was moved out of the way.
+fn put_aside(path: &Path, number: u32) -> PathBuf {
+    with_suffix(path, &format!(".corrupt-{number}"))
+}
+
+/// Removes damaged databases that were moved out of the way.
+pub(super) fn remove_put_aside(path: &Path) -> io::Result<()> {
+    let databases = (1..=KEPT_CORRUPT).map(|number| put_aside(path, number));
+    for file in databases.flat_map(|file| [with_suffix(&file, "-wal"), file]) {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

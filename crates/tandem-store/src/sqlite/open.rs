@@ -4,6 +4,7 @@
 //! Not here: the files themselves, the settings of connections. Invariant: what is not a store's is
 //! never changed.
 
+use core::time::Duration;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,7 +89,13 @@ pub(super) fn open_disk(
             to: schema::VERSION,
         });
     }
-    let reader = database::open_reader(&path).map_err(|fault| unusable(&path, fault))?;
+    let reader = database::open_reader(&path)
+        .and_then(|reader| {
+            // A look-up stands in the way of every packet: rather none than a late one.
+            reader.busy_timeout(Duration::ZERO)?;
+            Ok(reader)
+        })
+        .map_err(|fault| unusable(&path, fault))?;
     let writer = Writer::start(connection, &path).map_err(|error| Warning::Unwritable {
         path: path.clone(),
         reason: error.to_string(),
