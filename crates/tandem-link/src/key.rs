@@ -1,7 +1,8 @@
 //! The key that a pair of proxies shares, and the short tags made with it.
 //!
 //! Is: HMAC-SHA-256 (RFC 2104) with a label for each use, cut to the size that a TCP option has room for.
-//! Is not: a secret of any endpoint; whoever holds it can make the proxies waste a retransmission, nothing more.
+//! Is not: a secret of any endpoint. Whoever holds it and stands on the path can pass for one of the proxies: learn what the other
+//! expects and holds, and bring wrong bytes to an endpoint, as anybody on the path can; TLS then ends that connection.
 //!
 //! Invariants: a key is never printed; tags are compared in constant time.
 

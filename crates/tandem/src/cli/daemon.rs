@@ -85,7 +85,8 @@ pub(crate) struct DaemonArgs {
 
     /// Run without a key, for trials only
     ///
-    /// Anybody on the path can then pass for the other proxy and make handshakes fail.
+    /// Anybody on the path, servers too, can then pass for the other proxy: find out what the store holds, and make
+    /// handshakes fail.
     #[arg(long)]
     pub(crate) insecure_no_key: bool,
 
