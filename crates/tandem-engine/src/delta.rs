@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Invariants: applying a delta never yields more than the limit that the caller names; work is linear in the delta and
-//! in its result; a copy copies from the store and never from another delta, so nothing nests.
+//! in what it copies from, and that is bounded; a copy copies from the store and never from another delta, so nothing nests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +21,10 @@ use crate::varint;
 /// Most references that one delta may name. A chain of 16 certificates with nothing else held stays far below it; a
 /// peer that sends more is not one of ours.
 pub const MAX_REFERENCES: usize = 64;
+
+/// Most bytes that the objects of one delta may have together: sixteen times the longest flight. Whoever forges a delta has its
+/// objects looked up before the check over the result can tell.
+const MAX_RESOLVED: usize = 1 << 20;
 
 /// The name of bytes that the reader is thought to hold: the first 16 bytes of their SHA-256.
 ///
@@ -207,11 +211,13 @@ impl<'a> Delta<'a> {
     /// Rebuilds the bytes.
     ///
     /// # Errors
-    /// [`DeltaError::Miss`] for the first reference that is not held, [`DeltaError::OutOfRange`] for a copy past the end.
+    /// [`DeltaError::Miss`] for the first reference that is not held, [`DeltaError::OutOfRange`] for a copy past the end,
+    /// [`DeltaError::TooLong`] for objects of more than a mebibyte together.
     pub fn apply(&self, source: &mut impl Source) -> Result<Vec<u8>, DeltaError> {
         let mut out = Vec::with_capacity(self.length);
         // Resolved once each: what a reference names may be much longer than what is copied out of it.
         let mut resolved: Vec<(Reference, Arc<[u8]>)> = Vec::new();
+        let mut room = MAX_RESOLVED;
         for instruction in &self.instructions {
             match *instruction {
                 Instruction::Add(bytes) => out.extend_from_slice(bytes),
@@ -227,6 +233,9 @@ impl<'a> Delta<'a> {
                             let object = source
                                 .resolve(&reference)
                                 .ok_or(DeltaError::Miss(reference))?;
+                            room = room.checked_sub(object.len()).ok_or(DeltaError::TooLong {
+                                limit: MAX_RESOLVED,
+                            })?;
                             resolved.push((reference, Arc::clone(&object)));
                             object
                         }
@@ -343,6 +352,29 @@ mod tests {
         let mut source = Counting(0);
         assert_eq!(delta.apply(&mut source), Ok(vec![0; 200]));
         assert_eq!(source.0, 2);
+    }
+
+    #[test]
+    fn what_is_looked_up_for_one_delta_is_bounded() {
+        struct Large(usize);
+        impl Source for Large {
+            fn resolve(&mut self, _: &Reference) -> Option<Arc<[u8]>> {
+                self.0 += 1;
+                Some(vec![7; MAX_RESOLVED / 4].into())
+            }
+        }
+        let mut writer = DeltaWriter::new();
+        for number in 0..20 {
+            writer.copy(Reference([number; 16]), 0, 1);
+        }
+        let bytes = writer.finish();
+        let delta = Delta::parse(&bytes, 100).expect("well formed");
+        let mut source = Large(0);
+        assert!(matches!(
+            delta.apply(&mut source),
+            Err(DeltaError::TooLong { .. })
+        ));
+        assert_eq!(source.0, 5);
     }
 
     proptest! {

@@ -13,6 +13,10 @@ const MAX_OPTIONS: usize = 40;
 /// would be cut to dust at the wish of whoever sent the SYN.
 const MIN_MSS: usize = 88;
 
+/// Fewest bytes of payload that a segment among several is made for: what the smallest receiver takes beside all options there may
+/// be. IP options or extension headers may leave less, and each segment repeats those.
+const LEAST_SIZE: usize = MIN_MSS - MAX_OPTIONS;
+
 /// The packet with `mark` before its own options; `None` where option area or packet would be too long.
 pub(crate) fn with_mark(packet: &TcpPacket<'_>, mark: &[u8], mtu: usize) -> Option<Vec<u8>> {
     // A segment without payload may be marked on the smallest link.
@@ -63,7 +67,7 @@ pub(crate) fn with_options(packet: &TcpPacket<'_>, options: &[u8]) -> Option<Vec
         .ok()
 }
 
-/// The packet within the MTU: as it is, or as several that say the same together.
+/// The packet within the MTU: as it is, or as several that say the same together. As it is also where its headers leave no room.
 pub(crate) fn within(packet: &TcpPacket<'_>, mtu: usize) -> Vec<Vec<u8>> {
     if packet.bytes().len() <= mtu {
         return vec![packet.bytes().to_vec()];
@@ -74,7 +78,11 @@ pub(crate) fn within(packet: &TcpPacket<'_>, mtu: usize) -> Vec<Vec<u8>> {
         options,
         mss: mtu.saturating_sub(packet.header_len() - options.len()),
     };
-    cut(packet, packet.payload(), how)
+    let pieces = cut(packet, packet.payload(), how);
+    if pieces.is_empty() {
+        return vec![packet.bytes().to_vec()];
+    }
+    pieces
 }
 
 /// The packet's options with other timestamps.
@@ -86,7 +94,8 @@ pub(crate) fn options_with(packet: &TcpPacket<'_>, timestamps: Timestamps) -> Ve
         match kind {
             0 => break,
             1 => at += 1,
-            8 if options.len() >= at + 10 => {
+            // As the parser has it: one of another length is no timestamps option.
+            8 if options.get(at + 1) == Some(&10) && options.len() >= at + 10 => {
                 options[at + 2..at + 6].copy_from_slice(&timestamps.value.to_be_bytes());
                 options[at + 6..at + 10].copy_from_slice(&timestamps.echo.to_be_bytes());
                 break;
@@ -126,9 +135,13 @@ impl Cut<'_> {
     }
 }
 
-/// The payload as whole packets, with the addresses, acknowledgement and window of `template`; PSH on the last.
+/// The payload as whole packets, with the addresses, acknowledgement and window of `template`; PSH on the last. All of it or nothing:
+/// none where one cannot be built, or where headers would leave so little room that the payload becomes dust.
 pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec<Vec<u8>> {
     let size = how.size();
+    if size < LEAST_SIZE && size < payload.len() {
+        return Vec::new();
+    }
     let flags = template
         .flags()
         .without(TcpFlags::PSH)
@@ -137,7 +150,7 @@ pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec
     payload
         .chunks(size)
         .enumerate()
-        .filter_map(|(index, chunk)| {
+        .map(|(index, chunk)| {
             let edit = Edit {
                 seq: Some(how.start.wrapping_add((index * size) as u32)),
                 flags: Some(if index == last {
@@ -151,7 +164,8 @@ pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec
             };
             template.rebuilt(&edit).ok()
         })
-        .collect()
+        .collect::<Option<_>>()
+        .unwrap_or_default()
 }
 
 /// What a SYN says of its sender.

@@ -169,7 +169,7 @@ fn an_offer_says_what_packet_mode_leaves_alone() {
 proptest! {
     #[test]
     fn pieces_of_a_payload_are_the_payload(
-        length in 1usize..9_000, mss in 0usize..3_000, start in any::<u32>(), stamped in any::<bool>(),
+        length in 1usize..9_000, mss in MIN_MSS..3_000, start in any::<u32>(), stamped in any::<bool>(),
     ) {
         let payload: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
         let options = if stamped { stamps() } else { Vec::new() };
@@ -186,4 +186,61 @@ proptest! {
         }
         prop_assert_eq!(together, payload);
     }
+}
+
+/// The IPv6 packet with a destination options header of this length, which is a multiple of eight.
+fn with_destination_options(packet: &[u8], length: usize) -> Vec<u8> {
+    let mut header = vec![6, (length / 8 - 1) as u8];
+    // PadN (RFC 8200, section 4.2), as many as it takes.
+    while header.len() < length {
+        let rest = (length - header.len() - 2).min(200);
+        header.extend([1, rest as u8]);
+        header.resize(header.len() + rest, 0);
+    }
+    let mut out = packet[..40].to_vec();
+    out[6] = 60;
+    let payload = (packet.len() - 40 + length) as u16;
+    out[4..6].copy_from_slice(&payload.to_be_bytes());
+    out.extend(header);
+    out.extend(&packet[40..]);
+    out
+}
+
+#[test]
+fn headers_that_leave_no_room_make_no_dust() {
+    let plain = SegmentRepr {
+        source: "[fd00::1]:1".parse().expect("an address"),
+        destination: "[fd00::2]:443".parse().expect("an address"),
+        seq: Seq(1),
+        ack: Seq(7),
+        flags: TcpFlags::ACK,
+        window: 77,
+        options: stamps(),
+        payload: vec![1; 10],
+        hop_limit: 9,
+    }
+    .build();
+    for (length, segments) in [(8, 1), (1_304, 9), (1_376, 20), (1_384, 0), (1_424, 0)] {
+        let bytes = with_destination_options(&plain, length);
+        let template = parse(&bytes);
+        let headers = template.header_len() - template.options_bytes().len();
+        let how = Cut {
+            start: Seq(1),
+            options: template.options_bytes(),
+            mss: 1_500 - headers,
+        };
+        let packets = cut(&template, &[9; 1_000], how);
+        assert_eq!(packets.len(), segments, "with {length} bytes of options");
+        assert!(packets.iter().all(|packet| packet.len() <= 1_500));
+    }
+}
+
+#[test]
+fn timestamps_are_found_where_the_parser_finds_them() {
+    // An option of kind 8 and another length comes first.
+    let options = vec![8, 4, 1, 2, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6, 1, 1];
+    let bytes = packet(options, b"hello");
+    let newer = Timestamps { value: 7, echo: 8 };
+    let other = options_with(&parse(&bytes), newer);
+    assert_eq!(other, [8, 4, 1, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 8, 1, 1]);
 }
