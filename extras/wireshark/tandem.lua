@@ -26,11 +26,13 @@ local MARKS = {
     [2] = { name = "answer", says = "a server-side proxy is here, and heard the other" },
     [3] = { name = "hint", says = "this is held here", entry = 4 },
     [4] = { name = "miss", says = "it cannot be rebuilt here: send the originals" },
+    [5] = { name = "client miss", says = "the client's flight cannot be rebuilt here: send the originals" },
 }
 
 -- Types of a frame: name, and what it stands in for. All have the same layout.
 local FRAMES = {
     [1] = { name = "flight", says = "the server's flight" },
+    [2] = { name = "client flight", says = "the client's answer to the server's flight" },
 }
 
 -- Kinds of an entry in the thesis's CompressedCertificate.
@@ -59,7 +61,7 @@ local fields = {
     saved = ProtoField.uint32("tandem.frame.saved", "Bytes saved"),
     check = ProtoField.bytes("tandem.frame.check", "Check"),
     segment = ProtoField.framenum("tandem.frame.segment", "Segment"),
-    tsval = ProtoField.uint32("tandem.tsval", "The server's own TSval"),
+    tsval = ProtoField.uint32("tandem.tsval", "The sender's own TSval"),
     reference = ProtoField.bytes("tandem.reference", "Reference"),
     add = ProtoField.bytes("tandem.add", "Literal bytes"),
     add_length = ProtoField.uint32("tandem.add.length", "Length"),

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use tandem_store::{HostName, Site, Store};
+use tandem_store::{ChainId, HostName, Site, Store};
 use tandem_wire::UnixTime;
 use tandem_wire::tls::record::parse_header;
 use tandem_wire::tls::{
@@ -53,7 +53,20 @@ pub struct Handshake {
     server: Side,
     server_name: Option<HostName>,
     flight: Option<Flight>,
+    shown: ClientCertificate,
     pass: Option<Pass>,
+}
+
+/// What a client has shown of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ClientCertificate {
+    /// Its answer to the server's flight has not begun.
+    #[default]
+    NotYet,
+    /// No certificate: it was not asked for one, has none (RFC 5246, section 7.4.6), or it cannot be read.
+    None,
+    /// A chain.
+    Chain(Flight),
 }
 
 /// One direction.
@@ -65,7 +78,7 @@ struct Side {
     finished: bool,
 }
 
-/// Where a server's first flight lies in its stream.
+/// Where the chain of a server's first flight, or of the client's answer to it, lies in its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flight {
     certificate: MessageSpan,
@@ -87,6 +100,10 @@ impl Handshake {
                 Ok(name) => self.server_name = name,
                 Err(pass) => return self.pass(pass),
             }
+        }
+        // What follows the hello is the answer to the server's flight; a Certificate message comes first in it or not at all.
+        if let (ClientCertificate::NotYet, Some(first)) = (&self.shown, scan.messages.get(1)) {
+            self.shown = shown(first, stream);
         }
         self.client.seen = scan.messages.len();
         self.after(stream, Who::Client);
@@ -128,18 +145,12 @@ impl Handshake {
                     .iter()
                     .filter(|span| span.msg_type == HandshakeType::CERTIFICATE);
                 let certificate = certificates.next().ok_or(Pass::NoCertificate)?;
-                let body: Vec<_> = certificate.body_pieces().collect();
-                let list = cut(&body, LIST_LENGTH..certificate.body_len());
                 let extras = messages[..index]
                     .iter()
                     .filter(|span| is_extra(span.msg_type))
                     .flat_map(|span| span.pieces.iter().cloned())
                     .collect();
-                let flight = Flight {
-                    certificate: certificate.clone(),
-                    list,
-                    extras,
-                };
+                let flight = Flight::with(certificate, extras);
                 flight
                     .certificates(stream)
                     .filter(|chain| !chain.is_empty())
@@ -215,6 +226,30 @@ impl Handshake {
         self.flight.as_ref()
     }
 
+    /// Whether the server's first flight was read and asks the client for a certificate.
+    pub fn asks_for_certificate(&self) -> bool {
+        let messages = &self.server.scanner.scan().messages;
+        self.flight.is_some()
+            && messages
+                .iter()
+                .any(|span| span.msg_type == HandshakeType::CERTIFICATE_REQUEST)
+    }
+
+    /// What the client has shown of itself.
+    pub fn client_certificate(&self) -> &ClientCertificate {
+        &self.shown
+    }
+
+    /// The client's answer to the server's flight, once its Finished was read, if it shows a chain.
+    pub fn client_flight(&self) -> Option<&Flight> {
+        match &self.shown {
+            ClientCertificate::Chain(flight) if self.client.finished => Some(flight),
+            ClientCertificate::Chain(_) | ClientCertificate::NotYet | ClientCertificate::None => {
+                None
+            }
+        }
+    }
+
     /// Bytes of memory that the map of messages takes, about; the streams are the caller's.
     pub fn footprint(&self) -> usize {
         let pieces: usize = [&self.client, &self.server]
@@ -257,6 +292,37 @@ impl Handshake {
         }
         store.chain(&id).is_some()
     }
+
+    /// Puts the client's chain into the store, and names it. `None`, and nothing stored, before both Finished were read, where the
+    /// client showed none, and where it is beyond the store's limits.
+    pub fn learn_client(
+        &self,
+        client_stream: &[u8],
+        store: &mut impl Store,
+        now: UnixTime,
+    ) -> Option<ChainId> {
+        let chain = match (self.client_flight(), self.stage()) {
+            (Some(flight), Stage::Finished) => flight.certificates(client_stream)?,
+            _ => return None,
+        };
+        let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
+        let id = store.learn(None, &chain, now);
+        store.chain(&id).map(|chain| chain.id)
+    }
+}
+
+/// What the first message of the client's answer says.
+fn shown(first: &MessageSpan, stream: &[u8]) -> ClientCertificate {
+    if first.msg_type != HandshakeType::CERTIFICATE {
+        return ClientCertificate::None;
+    }
+    let flight = Flight::with(first, Vec::new());
+    let chain = flight.certificates(stream);
+    if chain.is_some_and(|chain| !chain.is_empty()) {
+        ClientCertificate::Chain(flight)
+    } else {
+        ClientCertificate::None
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,6 +349,16 @@ fn client_name(span: &MessageSpan, stream: &[u8]) -> Result<Option<HostName>, Pa
 }
 
 impl Flight {
+    /// A flight with this Certificate message, and what repeats beside it.
+    fn with(certificate: &MessageSpan, extras: Vec<Range<usize>>) -> Self {
+        let body: Vec<_> = certificate.body_pieces().collect();
+        Self {
+            certificate: certificate.clone(),
+            list: cut(&body, LIST_LENGTH..certificate.body_len()),
+            extras,
+        }
+    }
+
     /// The ranges of the stream that hold the certificate list, record headers left out.
     pub fn list_pieces(&self) -> &[Range<usize>] {
         &self.list

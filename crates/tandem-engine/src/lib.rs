@@ -7,6 +7,7 @@
 //! frame sees to that); nothing is learned that Finished did not vouch for.
 #![forbid(unsafe_code)]
 
+mod client_chain;
 mod delta;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,6 +19,7 @@ mod samples;
 pub mod thesis;
 pub mod varint;
 
+pub use client_chain::{Believed, ClientChain, write_client_flight};
 pub use delta::{Delta, DeltaError, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
-pub use handshake::{Flight, Handshake, Pass, Stage};
+pub use handshake::{ClientCertificate, Flight, Handshake, Pass, Stage};
 pub use possession::{Hints, Possession, StoreSource, expected_chains, write_flight};

@@ -156,8 +156,20 @@ pub fn compress(
     possession: &Possession,
     codes: Codes,
 ) -> Option<Vec<u8>> {
+    compress_from(bytes, 0, flight, possession, codes)
+}
+
+/// The same for the client's answer to the server's flight, which begins at offset `from` of its stream.
+pub fn compress_from(
+    stream: &[u8],
+    from: usize,
+    flight: &Flight,
+    possession: &Possession,
+    codes: Codes,
+) -> Option<Vec<u8>> {
+    let bytes = stream.get(from..)?;
     let (record, whole) = message_in_record(bytes, HandshakeType::CERTIFICATE.0)?;
-    let certificates = flight.certificates(bytes)?;
+    let certificates = flight.certificates(stream)?;
     let held: Vec<Option<Reference>> = certificates
         .iter()
         .map(|der| possession.certificate(der))

@@ -20,7 +20,7 @@ use crate::error::IoError;
 pub use key::KeyChoice;
 pub use names::{LinkName, Marks, role_name};
 pub use settings::Settings;
-pub use tandem_packet::{Role, WireFormat};
+pub use tandem_packet::{ClientCertificates, Role, WireFormat};
 
 /// Port of the servers whose connections are looked at, unless others are named: HTTPS (RFC 9110, section 4.2.2).
 pub const DEFAULT_PORT: u16 = 443;
@@ -57,6 +57,8 @@ pub struct Config {
     pub mode: Mode,
     /// The wire format. Default [`WireFormat::Safe`].
     pub wire: WireFormat,
+    /// What is done with clients' certificates. Default [`ClientCertificates::Persistent`].
+    pub client_certificates: ClientCertificates,
     /// Where the pair's key is.
     pub key: KeyChoice,
     /// Ports of the servers. At least one. Default 443.
@@ -86,6 +88,7 @@ impl Config {
         let link = LinkName::new(link)?;
         let mode = mode(settings.mode.as_deref())?;
         let wire = wire(&settings)?;
+        let client_certificates = client_certificates(settings.client_certificates.as_deref())?;
         let key = key::choose(settings.key, settings.insecure_no_key)?;
         let ports = ports(settings.ports)?;
         let admin = admin(role, settings.admin.as_deref())?;
@@ -113,6 +116,7 @@ impl Config {
             link,
             mode,
             wire,
+            client_certificates,
             key,
             ports,
             store,
@@ -164,6 +168,17 @@ fn wire(settings: &Settings) -> Result<WireFormat, IoError> {
         Some(other) => Err(IoError::setting(
             "wire",
             format!("`{other}` is neither `safe` nor `mcveety`"),
+        )),
+    }
+}
+
+fn client_certificates(said: Option<&str>) -> Result<ClientCertificates, IoError> {
+    match said {
+        None | Some("persistent") => Ok(ClientCertificates::Persistent),
+        Some("none") => Ok(ClientCertificates::None),
+        Some(other) => Err(IoError::setting(
+            "client-certificates",
+            format!("`{other}` is neither `persistent` nor `none`"),
         )),
     }
 }
@@ -272,6 +287,7 @@ mod tests {
         assert_eq!(config.ports, [443]);
         assert_eq!(config.mode, Mode::Packet);
         assert_eq!(config.wire, WireFormat::Safe);
+        assert_eq!(config.client_certificates, ClientCertificates::Persistent);
         assert_eq!(config.limits, Limits::default());
         assert_eq!(config.key, KeyChoice::Unset);
         assert_eq!(
@@ -300,7 +316,14 @@ mod tests {
     #[test]
     fn each_wrong_value_is_refused_by_name() {
         assert!(problem(Settings::default()).starts_with("link: "));
-        let cases: [(&str, Settings); 8] = [
+        let cases: [(&str, Settings); 9] = [
+            (
+                "client-certificates: ",
+                Settings {
+                    client_certificates: Some("all".into()),
+                    ..with_link()
+                },
+            ),
             (
                 "mode: ",
                 Settings {

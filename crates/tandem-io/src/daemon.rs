@@ -112,6 +112,7 @@ fn proxy(config: &Config, key: Option<Key>, mtu: usize) -> Result<Proxy<SqliteSt
     let engine = tandem_packet::Config {
         role: config.role,
         wire: config.wire,
+        client_certificates: config.client_certificates,
         key,
         ports: config.ports.clone(),
         limits,

@@ -30,7 +30,25 @@ pub const MAX_SPAN: usize = 1 << 16;
 pub const MAX_OVERHEAD: usize = 1 + 3 + 3 + CHECK_LEN;
 
 const CHECK_LEN: usize = 8;
-const FLIGHT: u8 = 1;
+
+/// Whose flight a frame stands for. A frame of one direction is none in the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// The server's first flight.
+    Server,
+    /// The client's answer to it.
+    Client,
+}
+
+impl Sender {
+    /// The type in a frame's first byte.
+    fn number(self) -> u8 {
+        match self {
+            Sender::Server => 1,
+            Sender::Client => 2,
+        }
+    }
+}
 
 /// A frame whose outer form is right; its check is still to be verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,16 +73,16 @@ pub enum Parsed<'a> {
         /// Length of the whole frame, in bytes.
         length: Option<usize>,
     },
-    /// Not a frame of the version that was asked for.
+    /// Not a frame of the version and the sender that were asked for.
     No,
 }
 
-/// Writes the frame for `delta`, which rebuilds `bytes` at stream position `start` of the direction from the server.
+/// Writes the frame for `delta`, which rebuilds `bytes` at stream position `start` of the direction from `sender`.
 ///
 /// `None` where the frame would not be smaller than the bytes, or these are longer than [`MAX_SPAN`].
 pub fn write(
     key: &Key,
-    (flow, version): (FlowId, Version),
+    (flow, version, sender): (FlowId, Version, Sender),
     start: Seq,
     delta: &[u8],
     bytes: &[u8],
@@ -72,7 +90,7 @@ pub fn write(
     if bytes.len() > MAX_SPAN {
         return None;
     }
-    let head = version.number() << 4 | FLIGHT;
+    let head = version.number() << 4 | sender.number();
     let mut frame = Vec::with_capacity(delta.len() + MAX_OVERHEAD);
     frame.push(head);
     varint::write(&mut frame, bytes.len() as u32);
@@ -83,12 +101,12 @@ pub fn write(
 }
 
 impl<'a> Frame<'a> {
-    /// Looks for a frame of this version at the front of `payload`.
-    pub fn parse(payload: &'a [u8], version: Version) -> Parsed<'a> {
+    /// Looks for a frame of this version and `sender`'s at the front of `payload`.
+    pub fn parse(payload: &'a [u8], version: Version, sender: Sender) -> Parsed<'a> {
         let Some((&head, mut rest)) = payload.split_first() else {
             return Parsed::Cut { length: None };
         };
-        if head != version.number() << 4 | FLIGHT {
+        if head != version.number() << 4 | sender.number() {
             return Parsed::No;
         }
         let (Some(span), Some(length)) = (varint::read(&mut rest), varint::read(&mut rest)) else {
@@ -169,6 +187,7 @@ mod tests {
     };
     const START: Seq = Seq(10);
     const ONE: Version = Version::ONE;
+    const SERVER: Sender = Sender::Server;
 
     fn key() -> Key {
         Key::from_bytes([3; 32])
@@ -177,8 +196,9 @@ mod tests {
     #[test]
     fn a_frame_is_read_back_and_believed_only_for_its_bytes_and_place() {
         let bytes = [b'x'; 500];
-        let written = write(&key(), (FLOW, ONE), START, b"the delta", &bytes).expect("smaller");
-        let Parsed::Whole(frame) = Frame::parse(&written, ONE) else {
+        let written =
+            write(&key(), (FLOW, ONE, SERVER), START, b"the delta", &bytes).expect("smaller");
+        let Parsed::Whole(frame) = Frame::parse(&written, ONE, SERVER) else {
             panic!("whole")
         };
         assert_eq!(
@@ -203,17 +223,18 @@ mod tests {
     #[test]
     fn a_frame_that_saves_nothing_is_not_written() {
         assert_eq!(
-            write(&key(), (FLOW, ONE), START, &[0; 100], &[0; 111]),
+            write(&key(), (FLOW, ONE, SERVER), START, &[0; 100], &[0; 111]),
             None
         );
-        assert!(write(&key(), (FLOW, ONE), START, &[0; 100], &[0; 112]).is_some());
+        assert!(write(&key(), (FLOW, ONE, SERVER), START, &[0; 100], &[0; 112]).is_some());
     }
 
     #[test]
     fn a_cut_frame_says_how_long_it_will_be() {
-        let written = write(&key(), (FLOW, ONE), START, &[1; 300], &[b'x'; 500]).expect("smaller");
+        let written =
+            write(&key(), (FLOW, ONE, SERVER), START, &[1; 300], &[b'x'; 500]).expect("smaller");
         for cut in 0..written.len() {
-            match Frame::parse(&written[..cut], ONE) {
+            match Frame::parse(&written[..cut], ONE, SERVER) {
                 Parsed::Cut { length } => {
                     assert!(length.is_none_or(|length| length == written.len()))
                 }
@@ -226,10 +247,24 @@ mod tests {
     fn a_frame_of_another_version_is_none_and_cannot_be_made_one() {
         let two = Version::new(2).expect("a version");
         let bytes = [b'x'; 500];
-        let mut written = write(&key(), (FLOW, two), START, b"the delta", &bytes).expect("smaller");
-        assert_eq!(Frame::parse(&written, ONE), Parsed::No);
+        let mut written =
+            write(&key(), (FLOW, two, SERVER), START, b"the delta", &bytes).expect("smaller");
+        assert_eq!(Frame::parse(&written, ONE, SERVER), Parsed::No);
         written[0] = written[0] & 0x0f | 1 << 4;
-        let Parsed::Whole(frame) = Frame::parse(&written, ONE) else {
+        let Parsed::Whole(frame) = Frame::parse(&written, ONE, SERVER) else {
+            panic!("whole")
+        };
+        assert!(!frame.verify(&key(), FLOW, START, &bytes));
+    }
+
+    #[test]
+    fn a_frame_of_one_direction_is_none_in_the_other_and_cannot_be_made_one() {
+        let bytes = [b'x'; 500];
+        let whose = (FLOW, ONE, SERVER);
+        let mut written = write(&key(), whose, START, b"the delta", &bytes).expect("smaller");
+        assert_eq!(Frame::parse(&written, ONE, Sender::Client), Parsed::No);
+        written[0] ^= 1 ^ 2;
+        let Parsed::Whole(frame) = Frame::parse(&written, ONE, Sender::Client) else {
             panic!("whole")
         };
         assert!(!frame.verify(&key(), FLOW, START, &bytes));
@@ -237,13 +272,16 @@ mod tests {
 
     #[test]
     fn tls_is_not_a_frame() {
-        assert_eq!(Frame::parse(&[0x16, 3, 3, 0, 50, 2, 0, 0], ONE), Parsed::No);
+        assert_eq!(
+            Frame::parse(&[0x16, 3, 3, 0, 50, 2, 0, 0], ONE, SERVER),
+            Parsed::No
+        );
     }
 
     proptest! {
         #[test]
         fn any_payload_is_refused_or_unbelieved(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            if let Parsed::Whole(frame) = Frame::parse(&bytes, ONE) {
+            if let Parsed::Whole(frame) = Frame::parse(&bytes, ONE, SERVER) {
                 prop_assert!(frame.length <= bytes.len());
                 prop_assert!(!frame.verify(&key(), FLOW, START, &bytes));
             }

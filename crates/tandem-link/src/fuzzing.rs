@@ -6,7 +6,7 @@
 use tandem_wire::Seq;
 
 use crate::flow::FlowId;
-use crate::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed};
+use crate::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed, Sender};
 use crate::key::Key;
 use crate::mark::{self, MAX_HINTS, Mark, MarkKind};
 use crate::version::Version;
@@ -36,7 +36,7 @@ pub fn link_mark(data: &[u8]) {
     let own = match mark.kind() {
         MarkKind::Presence => mark::presence(&key, FLOW.client, version),
         MarkKind::Answer => mark::answer(&key, FLOW, version),
-        MarkKind::Miss => mark::miss(&key, FLOW, version),
+        MarkKind::Miss(sender) => mark::miss(&key, FLOW, version, sender),
         MarkKind::Hint => {
             // Version and type, what is held, tag of seven bytes.
             let (held, rest) = data[1..data.len() - 7].as_chunks::<4>();
@@ -50,7 +50,8 @@ pub fn link_mark(data: &[u8]) {
         mark.verify_presence(&key, FLOW.client).is_some(),
         mark.verify_answer(&key, FLOW).is_some(),
         mark.verify_hint(&key, FLOW, version).is_some(),
-        mark.verify_miss(&key, FLOW, version),
+        mark.verify_miss(&key, FLOW, version, Sender::Server),
+        mark.verify_miss(&key, FLOW, version, Sender::Client),
     ];
     let count = believed.iter().filter(|believed| **believed).count();
     // A longer presence or answer is believed where its tag is right, which nobody finds without the key.
@@ -60,7 +61,7 @@ pub fn link_mark(data: &[u8]) {
 /// A payload: a frame lies inside it, is found in any longer one, announced by any shorter one, and not believed.
 pub fn link_frame(data: &[u8]) {
     let key = Key::from_bytes(KEY);
-    match Frame::parse(data, Version::ONE) {
+    match Frame::parse(data, Version::ONE, Sender::Server) {
         Parsed::Whole(frame) => {
             assert!(frame.length <= data.len() && frame.length < frame.span);
             assert!(frame.span <= MAX_SPAN);
@@ -70,9 +71,12 @@ pub fn link_frame(data: &[u8]) {
             );
             assert!(!frame.verify(&key, FLOW, Seq(1), &vec![0; frame.span]));
             let longer = [data, b"more"].concat();
-            assert_eq!(Frame::parse(&longer, Version::ONE), Parsed::Whole(frame));
+            assert_eq!(
+                Frame::parse(&longer, Version::ONE, Sender::Server),
+                Parsed::Whole(frame)
+            );
             for cut in 0..frame.length {
-                match Frame::parse(&data[..cut], Version::ONE) {
+                match Frame::parse(&data[..cut], Version::ONE, Sender::Server) {
                     Parsed::Cut { length } => {
                         assert!(length.is_none_or(|length| length == frame.length));
                     }
@@ -84,7 +88,10 @@ pub fn link_frame(data: &[u8]) {
         Parsed::No => {
             // What is no frame does not become one by growing.
             let longer = [data, &[0; 16]].concat();
-            assert_eq!(Frame::parse(&longer, Version::ONE), Parsed::No);
+            assert_eq!(
+                Frame::parse(&longer, Version::ONE, Sender::Server),
+                Parsed::No
+            );
         }
     }
 }

@@ -28,6 +28,7 @@
 use tandem_wire::Seq;
 
 use crate::flow::FlowId;
+use crate::frame::Sender;
 use crate::key::{Key, Label};
 use crate::version::Version;
 
@@ -54,6 +55,7 @@ const PRESENCE: u8 = 1;
 const ANSWER: u8 = 2;
 const HINT: u8 = 3;
 const MISS: u8 = 4;
+const CLIENT_MISS: u8 = 5;
 
 /// A mark before its tag has been checked: the version, the type and what it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +75,8 @@ pub enum MarkKind {
     Answer,
     /// Beside the hello: these things are held.
     Hint,
-    /// On an ACK: the flight could not be rebuilt, send the originals.
-    Miss,
+    /// On an ACK: this end's flight could not be rebuilt, send the originals.
+    Miss(Sender),
 }
 
 impl MarkKind {
@@ -83,7 +85,8 @@ impl MarkKind {
             Self::Presence => PRESENCE,
             Self::Answer => ANSWER,
             Self::Hint => HINT,
-            Self::Miss => MISS,
+            Self::Miss(Sender::Server) => MISS,
+            Self::Miss(Sender::Client) => CLIENT_MISS,
         }
     }
 
@@ -92,7 +95,7 @@ impl MarkKind {
             Self::Presence => Label::Presence,
             Self::Answer => Label::Answer,
             Self::Hint => Label::Hint,
-            Self::Miss => Label::Miss,
+            Self::Miss(_) => Label::Miss,
         }
     }
 }
@@ -110,7 +113,8 @@ impl<'a> Mark<'a> {
             PRESENCE => MarkKind::Presence,
             ANSWER => MarkKind::Answer,
             HINT if is_hint_list(body) => MarkKind::Hint,
-            MISS if body.is_empty() => MarkKind::Miss,
+            MISS if body.is_empty() => MarkKind::Miss(Sender::Server),
+            CLIENT_MISS if body.is_empty() => MarkKind::Miss(Sender::Client),
             _ => return None,
         };
         Some(Self {
@@ -145,9 +149,9 @@ impl<'a> Mark<'a> {
         valid.then_some(self.body.as_chunks().0)
     }
 
-    /// Whether this is a miss reported in this connection, in the version that it agreed on.
-    pub fn verify_miss(&self, key: &Key, flow: FlowId, version: Version) -> bool {
-        self.version == version && self.verify(key, MarkKind::Miss, &flow.to_bytes())
+    /// Whether this is a miss of `sender`'s flight reported in this connection, in the version that it agreed on.
+    pub fn verify_miss(&self, key: &Key, flow: FlowId, version: Version, sender: Sender) -> bool {
+        self.version == version && self.verify(key, MarkKind::Miss(sender), &flow.to_bytes())
     }
 
     fn verify(&self, key: &Key, kind: MarkKind, connection: &[u8]) -> bool {
@@ -182,9 +186,9 @@ pub fn hint(key: &Key, flow: FlowId, agreed: Version, held: &[HintId]) -> Vec<u8
     option(key, agreed, MarkKind::Hint, &flow.to_bytes(), body)
 }
 
-/// The miss option: 12 bytes.
-pub fn miss(key: &Key, flow: FlowId, agreed: Version) -> Vec<u8> {
-    option(key, agreed, MarkKind::Miss, &flow.to_bytes(), &[])
+/// The miss option: 12 bytes. `sender` is whose flight was missed.
+pub fn miss(key: &Key, flow: FlowId, agreed: Version, sender: Sender) -> Vec<u8> {
+    option(key, agreed, MarkKind::Miss(sender), &flow.to_bytes(), &[])
 }
 
 fn option(key: &Key, version: Version, kind: MarkKind, connection: &[u8], body: &[u8]) -> Vec<u8> {
@@ -239,7 +243,7 @@ mod tests {
     fn marks_have_the_sizes_that_the_option_area_was_planned_for() {
         assert_eq!(presence(&key(), FLOW.client, ONE).len(), 12);
         assert_eq!(answer(&key(), FLOW, ONE).len(), 12);
-        assert_eq!(miss(&key(), FLOW, ONE).len(), 12);
+        assert_eq!(miss(&key(), FLOW, ONE, Sender::Server).len(), 12);
         assert_eq!(hint(&key(), FLOW, ONE, &[[1; 4]]).len(), 16);
         let five = [[1; 4], [2; 4], [3; 4], [4; 4], [5; 4]];
         assert_eq!(hint(&key(), FLOW, ONE, &five).len(), 28);
@@ -269,10 +273,11 @@ mod tests {
         assert_eq!(mark.verify_hint(&key(), FLOW, ONE), Some(&held[..]));
         assert_eq!(mark.verify_hint(&key(), other, ONE), None);
 
-        let option = miss(&key(), FLOW, ONE);
+        let option = miss(&key(), FLOW, ONE, Sender::Server);
         let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert!(mark.verify_miss(&key(), FLOW, ONE));
-        assert!(!mark.verify_miss(&key(), other, ONE));
+        assert!(mark.verify_miss(&key(), FLOW, ONE, Sender::Server));
+        assert!(!mark.verify_miss(&key(), FLOW, ONE, Sender::Client));
+        assert!(!mark.verify_miss(&key(), other, ONE, Sender::Server));
     }
 
     #[test]
@@ -320,9 +325,9 @@ mod tests {
         let mark = Mark::parse(data(&hinted)).expect("well-formed");
         assert_eq!(mark.verify_hint(&key(), FLOW, ONE), None);
         assert!(mark.verify_hint(&key(), FLOW, two()).is_some());
-        let missed = miss(&key(), FLOW, ONE);
+        let missed = miss(&key(), FLOW, ONE, Sender::Server);
         let mark = Mark::parse(data(&missed)).expect("well-formed");
-        assert!(!mark.verify_miss(&key(), FLOW, two()));
+        assert!(!mark.verify_miss(&key(), FLOW, two(), Sender::Server));
     }
 
     proptest! {
@@ -333,7 +338,9 @@ mod tests {
                 prop_assert_eq!(mark.verify_answer(&key(), FLOW), None);
                 for number in 1..=15 {
                     let version = Version::new(number).expect("a version");
-                    prop_assert!(!mark.verify_miss(&key(), FLOW, version));
+                    for sender in [Sender::Server, Sender::Client] {
+                        prop_assert!(!mark.verify_miss(&key(), FLOW, version, sender));
+                    }
                     prop_assert_eq!(mark.verify_hint(&key(), FLOW, version), None);
                 }
             }

@@ -28,7 +28,9 @@ use std::time::{Duration, Instant as Clock};
 use tandem_engine::{Delta, Handshake, Possession, StoreSource, expected_chains, write_flight};
 use tandem_link::frame::{self, Frame, Parsed};
 use tandem_link::{FlowId, Key, Version};
-use tandem_packet::{Config, Direction, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat};
+use tandem_packet::{
+    ClientCertificates, Config, Direction, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat,
+};
 use tandem_store::{HostName, MemoryStore, Site, Store};
 use tandem_wire::{Instant, OptionsBuf, SegmentRepr, Seq, TcpFlags, Timestamps, UnixTime};
 
@@ -108,10 +110,16 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
         let found = there.flight().expect("the flight is whole");
         let possession = Possession::from_hints(&hints);
         let delta = write_flight(&flight, found, &possession, &mut server_side).expect("held");
-        let frame =
-            frame::write(&key, (flow, Version::ONE), Seq(3), &delta, &flight).expect("smaller");
+        let frame = frame::write(
+            &key,
+            (flow, Version::ONE, frame::Sender::Server),
+            Seq(3),
+            &delta,
+            &flight,
+        )
+        .expect("smaller");
 
-        let Parsed::Whole(frame) = Frame::parse(&frame, Version::ONE) else {
+        let Parsed::Whole(frame) = Frame::parse(&frame, Version::ONE, frame::Sender::Server) else {
             panic!("our own frame")
         };
         let delta = Delta::parse(frame.delta, frame.span).expect("our own delta");
@@ -211,6 +219,7 @@ fn proxies(conversation: &tls::Conversation) -> [Proxy<MemoryStore>; 2] {
     let config = |role| Config {
         role,
         wire: WireFormat::Safe,
+        client_certificates: ClientCertificates::default(),
         key: Some(Key::from_bytes([1; 32])),
         ports: vec![443],
         limits,

@@ -1,26 +1,29 @@
-//! One flow at the client-side proxy: shows its presence, says what it holds, rebuilds what comes as a delta.
+//! One flow at the client-side proxy: shows its presence, says what it holds, rebuilds what comes as a delta, hands the client's
+//! answer to the writer.
 //!
-//! Is not: the recognition of flows (`proxy`). Invariants: no mark that was put on for us reaches the client; what
-//! is rebuilt was checked; a flow whose far side did not answer is never touched after its SYN.
+//! Is not: the recognition of flows (`proxy`), the rebuilding (`inbound`) nor the writing (`writer`). Invariants: no mark that was
+//! put on for us reaches the client; what is rebuilt was checked; a flow whose far side did not answer is never touched after its
+//! SYN.
 
-mod rebuild;
+mod client_flight;
 
-use tandem_engine::{Hints, StoreSource, expected_chains, thesis};
+use tandem_engine::{Hints, expected_chains, thesis};
+use tandem_link::frame::Sender;
 use tandem_link::mark::{self, MAX_HINTS};
 use tandem_link::{FlowId, Key, Version};
 use tandem_store::{Site, Store};
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
-use crate::config::WireFormat;
+use crate::config::{ClientCertificates, Limits, WireFormat};
 use crate::flow::Share;
 use crate::hello::HelloTimer;
+use crate::inbound::Inbound;
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
-use crate::paws::ServerClock;
 use crate::proxy::{Context, Keep, Toward};
-use crate::reader::{Origin, Reader, Rebuilt};
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
+use crate::writer::Writer;
 
 /// How many copies of the hello carry the hint: the first, and one more in case that is lost. A hello that has to be repeated
 /// again goes as the client sent it, in case the mark is what somebody in between does not like.
@@ -51,21 +54,18 @@ pub(crate) struct Agreed {
     id: FlowId,
     /// The version of all that is said after the answer.
     version: Version,
-    mss: usize,
     watch: Watch,
-    reader: Reader,
+    inbound: Inbound,
     hint: Hint,
     timer: HelloTimer,
-    clock: ServerClock,
-    /// The thesis's: where the segment began that held references.
-    expanded: Option<Seq>,
-    /// The headers of the client's last segment: a segment of our own looks like it.
-    template: Vec<u8>,
-    /// Whether the far side still has to be told of a miss.
-    missed: bool,
     acks: AckFilter,
-    /// How far the client has acknowledged.
+    writer: Writer,
+    /// The server's maximum segment size.
+    server_mss: usize,
+    /// How far the server has acknowledged.
     acknowledged: Option<Seq>,
+    /// Whether timestamps are taken off on the way: then nothing is harmless.
+    is_stripped: bool,
 }
 
 /// What the far side is told beside the hello.
@@ -182,23 +182,8 @@ impl ClientSide {
             server: packet.seq(),
         };
         timer.syn_ack(packet, cx.now);
-        let mut agreed = Box::new(Agreed {
-            id,
-            version: cx.spoken.newest(),
-            timer,
-            mss: offer.mss,
-            watch: Watch::new(id),
-            reader: Reader::default(),
-            hint: Hint::Pending,
-            expanded: None,
-            clock: ServerClock::new(packet.timestamps().map_or(0, |timestamps| timestamps.value)),
-            template: Vec::new(),
-            missed: false,
-            acks: AckFilter::default(),
-            acknowledged: None,
-        });
-        match cx.config.wire {
-            WireFormat::Mcveety(_) => owed.settle(Verdict::Accept, cx.out),
+        let (version, verdict) = match cx.config.wire {
+            WireFormat::Mcveety(_) => (cx.spoken.newest(), Verdict::Accept),
             WireFormat::Safe => {
                 let Some((version, stripped)) = answered(packet, cx.key, id) else {
                     return cx.give_up(owed, GiveUp::NoAnswer);
@@ -207,28 +192,48 @@ impl ClientSide {
                 if !cx.spoken.includes(version) {
                     return cx.give_up(owed, GiveUp::NoCommonVersion);
                 }
-                agreed.version = version;
                 cx.out.event(Event::PeerSeen);
-                owed.settle(Verdict::Replace(stripped), cx.out);
+                (version, Verdict::Replace(stripped))
             }
-        }
+        };
+        owed.settle(verdict, cx.out);
+        let clock = packet.timestamps().map_or(0, |timestamps| timestamps.value);
+        let agreed = Box::new(Agreed {
+            id,
+            version,
+            timer,
+            watch: Watch::new(id),
+            inbound: Inbound::new((id, version), Toward::Client, offer.mss, clock),
+            hint: Hint::Pending,
+            acks: AckFilter::default(),
+            writer: Writer::default(),
+            server_mss: Offer::of(packet).mss,
+            acknowledged: None,
+            is_stripped: false,
+        });
         *self = Self::Agreed(agreed);
         Keep::Flow
     }
 
-    /// When an ACK that waits has to go.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    /// When a held flight or ACK has to be let go.
+    pub(crate) fn deadline(&self, limits: &Limits) -> Option<Instant> {
         match self {
             Self::Asked { .. } => None,
-            Self::Agreed(agreed) => agreed.acks.deadline(),
+            Self::Agreed(agreed) => {
+                let waiting = [agreed.writer.deadline(limits), agreed.acks.deadline()];
+                waiting.into_iter().flatten().min()
+            }
         }
     }
 
     /// Lets go what has waited long enough.
-    pub(crate) fn expire(&mut self, now: Instant, out: &mut Outbox) {
+    pub(crate) fn expire(&mut self, now: Instant, limits: &Limits, out: &mut Outbox) {
         match self {
             Self::Asked { .. } => {}
-            Self::Agreed(agreed) => agreed.acks.expire(now, out),
+            Self::Agreed(agreed) => {
+                agreed.acks.expire(now, out);
+                agreed.writer.expire(now, limits, out);
+            }
         }
     }
 
@@ -236,7 +241,21 @@ impl ClientSide {
     pub(crate) fn release(&mut self, out: &mut Outbox) {
         match self {
             Self::Asked { .. } => {}
-            Self::Agreed(agreed) => agreed.acks.release(out),
+            Self::Agreed(agreed) => {
+                agreed.acks.release(out);
+                agreed.writer.release(out);
+            }
+        }
+    }
+
+    /// Lets go what waits, and sends the originals of what went out rewritten.
+    pub(crate) fn fall_back(&mut self, mtu: usize, out: &mut Outbox) {
+        match self {
+            Self::Asked { .. } => {}
+            Self::Agreed(agreed) => {
+                agreed.acks.release(out);
+                agreed.writer.send_originals(mtu, out);
+            }
         }
     }
 
@@ -244,14 +263,17 @@ impl ClientSide {
     pub(crate) fn share(&self) -> Share {
         match self {
             Self::Asked { .. } => Share::default(),
-            Self::Agreed(agreed) => Share {
-                memory: size_of::<Agreed>()
-                    + agreed.watch.footprint()
-                    + agreed.reader.footprint()
-                    + agreed.template.len(),
-                held_packets: agreed.acks.held(),
-                held_bytes: 0,
-            },
+            Self::Agreed(agreed) => {
+                let (packets, bytes) = agreed.writer.held();
+                Share {
+                    memory: size_of::<Agreed>()
+                        + agreed.watch.footprint()
+                        + agreed.inbound.footprint()
+                        + agreed.writer.footprint(),
+                    held_packets: packets + agreed.acks.held(),
+                    held_bytes: bytes,
+                }
+            }
         }
     }
 }
@@ -277,12 +299,7 @@ impl Agreed {
             owed.settle(Verdict::Accept, cx.out);
             return Keep::Flow;
         }
-        let ack = packet.ack();
-        if packet.flags().contains(TcpFlags::ACK)
-            && self.acknowledged.is_none_or(|known| ack.is_after(known))
-        {
-            self.acknowledged = Some(ack);
-        }
+        self.inbound.near_sent(packet);
         // Before anything else, for what is absorbed says nothing again.
         let safe = cx.config.wire == WireFormat::Safe;
         if safe && self.timer.absorbs(packet, cx.now, cx.link) {
@@ -290,21 +307,44 @@ impl Agreed {
             owed.settle(Verdict::Drop, cx.out);
             return Keep::Flow;
         }
-        self.acks.next(packet, cx.out);
-        self.template.clear();
-        self.template
-            .extend_from_slice(&packet.bytes()[..packet.header_len()]);
-        match self.watch.packet(Toward::Server, packet) {
-            Progress::GiveUp(why) => return cx.give_up(owed, why),
-            Progress::Finished => return self.finished(owed, cx),
-            Progress::Going => {}
+        if self.writer.has_sent() {
+            // What comes now may be absorbed, and would not say again what waits.
+            self.acks.release(cx.out);
+        } else {
+            self.acks.next(packet, cx.out);
         }
+        self.expect_flight(packet, cx);
+        let seen = self.watch.packet(Toward::Server, packet);
+        self.form_belief(cx);
+        let verdict = match seen {
+            Progress::Going => self.marked_with_hint(packet, cx),
+            Progress::Finished | Progress::GiveUp(_) => Verdict::Accept,
+        };
+        let says = !packet.payload().is_empty() || packet.flags().contains(TcpFlags::FIN);
+        if says && verdict == Verdict::Accept && self.writer.is_engaged() {
+            self.write(owed, packet, seen, cx);
+            return Keep::Flow;
+        }
+        if verdict == Verdict::Accept && matches!(seen, Progress::Going) {
+            self.writer.saw(packet);
+            self.acks.pass(owed, packet, cx.ack_time(), cx.out);
+            return Keep::Flow;
+        }
+        self.settle(owed, verdict, seen, cx)
+    }
+
+    /// What the segment has to carry for the far side: the hint or a miss.
+    fn marked_with_hint<S: Store>(
+        &mut self,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Verdict {
         if matches!(self.hint, Hint::Pending) && self.watch.hello_is_complete() {
             self.hint = self.choose_hint(packet, cx);
             self.timer.hello(packet, cx.now);
         }
         let end = packet.seq().wrapping_add(packet.payload().len() as u32);
-        let verdict = match &mut self.hint {
+        match &mut self.hint {
             Hint::On {
                 end: hinted,
                 mark,
@@ -319,20 +359,13 @@ impl Agreed {
                     None => Verdict::Accept,
                 }
             }
-            Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing
-                if self.missed =>
-            {
-                marked(packet, &mark::miss(cx.key, self.id, self.version), cx)
-            }
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => {
-                Verdict::Accept
+                match self.inbound.request(cx) {
+                    Some(request) => marked(packet, &request, cx),
+                    None => Verdict::Accept,
+                }
             }
-        };
-        match verdict {
-            Verdict::Accept => self.acks.pass(owed, packet, cx.ack_time(), cx.out),
-            Verdict::Replace(_) | Verdict::Drop | Verdict::Leave => owed.settle(verdict, cx.out),
         }
-        Keep::Flow
     }
 
     /// What to tell the far side, now that the hello is complete with `packet`.
@@ -412,64 +445,83 @@ impl Agreed {
             return Keep::Flow;
         }
         self.timer.answered(packet, cx.now, cx.link);
-        match cx.config.wire {
-            WireFormat::Safe => {
-                if let Some(timestamps) = packet.timestamps() {
-                    if let Some(own) = self.clock.restored(timestamps) {
-                        let options = segment::options_with(packet, own);
-                        let rebuilt = self.reader.segment(
-                            packet,
-                            self.origin(cx.key),
-                            &mut StoreSource::new(cx.store),
-                        );
-                        return self.rebuilt(owed, packet, (rebuilt, &options), cx);
-                    }
-                    self.clock.saw(timestamps.value);
-                } else if let Some(rebuilt) =
-                    Reader::unmarked(packet, self.origin(cx.key), &mut StoreSource::new(cx.store))
-                {
-                    // Somebody takes timestamps off, and the client would take the frame for data.
-                    return self.rebuilt(owed, packet, (rebuilt, packet.options_bytes()), cx);
-                }
+        self.is_stripped |= packet.timestamps().is_none();
+        let news = packet.flags().contains(TcpFlags::ACK)
+            && self
+                .acknowledged
+                .is_none_or(|known| packet.ack().is_after(known));
+        if news {
+            self.acknowledged = Some(packet.ack());
+            self.writer.acknowledged(packet.ack());
+        }
+        let mut verdict = Verdict::Accept;
+        if let Some((mark, rest)) = segment::mark(packet) {
+            if mark.verify_miss(cx.key, self.id, self.version, Sender::Client) {
+                cx.out.event(Event::MissReceived);
+                self.disbelieve(cx);
+            } else {
+                cx.out.event(Event::MarkRefused);
+                return cx.give_up_with(owed, GiveUp::NoAnswer, |out| {
+                    self.writer.send_originals(cx.config.limits.mtu, out)
+                });
             }
-            WireFormat::Mcveety(codes) => {
-                // Anchored at its end, it begins after what is still missing; a copy of it begins where the first one did.
-                let ahead = packet.seq().is_after(self.watch.server_next());
-                let again = self.expanded == Some(packet.seq());
-                if (ahead || again) && !packet.payload().is_empty() {
-                    let rebuilt = match thesis::expand(packet.payload(), cx.store, codes) {
-                        thesis::Expanded::Whole(bytes) => {
-                            let end = packet.seq().wrapping_add(packet.payload().len() as u32);
-                            Some(Rebuilt::Flight(end.wrapping_sub(bytes.len() as u32), bytes))
-                        }
-                        thesis::Expanded::Miss => Some(Rebuilt::Miss),
-                        thesis::Expanded::Ordinary => None,
-                    };
-                    if let Some(rebuilt) = rebuilt {
-                        self.expanded = Some(packet.seq());
-                        return self.rebuilt(owed, packet, (rebuilt, packet.options_bytes()), cx);
-                    }
-                }
+            // What the server-side proxy added says nothing new, and ends here; from anything else only the mark is taken.
+            let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK && !news;
+            verdict = match segment::with_options(packet, rest) {
+                Some(_) if added => Verdict::Drop,
+                Some(stripped) => Verdict::Replace(stripped),
+                None => Verdict::Accept,
+            };
+        } else {
+            let pace = self.timer.pace(cx.link);
+            if self.writer.is_refused_by(packet, &pace, cx.now) {
+                self.disbelieve(cx);
+            }
+            if let Some(rewritten) = self.inbound.recognise(packet, &self.watch, cx) {
+                self.inbound
+                    .deliver(owed, packet, rewritten, &mut self.watch, cx);
+                return Keep::Flow;
             }
         }
-        if !packet.payload().is_empty() {
-            self.missed = false;
-        }
-        match self.watch.packet(Toward::Client, packet) {
-            Progress::GiveUp(why) => cx.give_up(owed, why),
-            Progress::Finished => self.finished(owed, cx),
-            Progress::Going => {
-                owed.settle(Verdict::Accept, cx.out);
+        self.inbound.passes(packet);
+        let seen = self.watch.packet(Toward::Client, packet);
+        self.settle(owed, verdict, seen, cx)
+    }
+
+    fn settle<S: Store>(
+        &mut self,
+        owed: Owed,
+        verdict: Verdict,
+        seen: Progress,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
+        match seen {
+            Progress::Finished if verdict == Verdict::Accept && self.writer.is_at_rest() => {
+                self.finished(owed, cx)
+            }
+            Progress::GiveUp(why) if verdict == Verdict::Accept => {
+                let mtu = cx.config.limits.mtu;
+                cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
+            }
+            // One with a mark to lose, or with a flight behind it that is not acknowledged: a later one of the flow takes its leave.
+            Progress::Going | Progress::Finished | Progress::GiveUp(_) => {
+                owed.settle(verdict, cx.out);
                 Keep::Flow
             }
         }
     }
 
-    /// Both Finished have passed: what the server sent is what the client accepted, so its chain may be remembered.
+    /// Both Finished have passed: what each sent is what the other accepted, so their chains may be remembered.
     fn finished<S: Store>(&mut self, owed: Owed, cx: &mut Context<'_, S>) -> Keep {
         let site = self.site(cx);
         if self.watch.learn(cx.store, &site, cx.wall) {
             cx.out.event(Event::ChainLearned);
+        }
+        if cx.config.client_certificates != ClientCertificates::None
+            && let Some(chain) = self.watch.learn_client(cx.store, cx.wall)
+        {
+            cx.far.learned(&chain);
+            cx.out.event(Event::ClientChainLearned);
         }
         cx.out.event(Event::HandshakeFinished);
         owed.settle(Verdict::Leave, cx.out);
@@ -480,14 +532,6 @@ impl Agreed {
         self.watch
             .server_name()
             .map_or(Site::Address(cx.server), |name| Site::Name(name.clone()))
-    }
-
-    fn origin<'k>(&self, key: &'k Key) -> Origin<'k> {
-        Origin {
-            key,
-            flow: self.id,
-            version: self.version,
-        }
     }
 }
 

@@ -25,6 +25,16 @@ pub enum WireFormat {
     Mcveety(Codes),
 }
 
+/// How the client-side proxy comes to know what of a client's chain the server-side one holds (McVeety 2009, section 2.4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientCertificates {
+    /// It does not ask: a client's flight is never touched, nor its chain remembered.
+    None,
+    /// It remembers: what a finished handshake has shown to both is held by both, until a miss tells otherwise.
+    #[default]
+    Persistent,
+}
+
 /// How a proxy works. Everything is fixed at the start.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -32,6 +42,8 @@ pub struct Config {
     pub role: Role,
     /// In which format.
     pub wire: WireFormat,
+    /// What is done with clients' certificates. Default [`ClientCertificates::Persistent`].
+    pub client_certificates: ClientCertificates,
     /// The key that the pair shares. `None` only where the operator insisted; marks then prove nothing.
     pub key: Option<Key>,
     /// The servers' TCP ports. Everything else passes.

@@ -119,7 +119,7 @@ impl Flow {
     /// When something that waits has to go.
     pub(crate) fn next_deadline(&self, limits: &Limits) -> Option<Instant> {
         match &self.side {
-            Side::Client(side) => side.deadline(),
+            Side::Client(side) => side.deadline(limits),
             Side::Server(side) => side.deadline(limits),
         }
     }
@@ -127,7 +127,7 @@ impl Flow {
     /// Lets go what has waited long enough.
     pub(crate) fn expire(&mut self, now: Instant, limits: &Limits, out: &mut Outbox) {
         match &mut self.side {
-            Side::Client(side) => side.expire(now, out),
+            Side::Client(side) => side.expire(now, limits, out),
             Side::Server(side) => side.expire(now, limits, out),
         }
     }
@@ -143,7 +143,7 @@ impl Flow {
     /// Lets go what waits, and sends the originals of what went out rewritten and may not be rebuilt any more.
     fn fall_back(&mut self, mtu: usize, out: &mut Outbox) {
         match &mut self.side {
-            Side::Client(side) => side.release(out),
+            Side::Client(side) => side.fall_back(mtu, out),
             Side::Server(side) => side.fall_back(mtu, out),
         }
     }

@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Key, Version, mark};
 use tandem_store::{HostName, MemoryStore, Site, Store};
 use tandem_wire::tls::{ContentType, ProtocolVersion, certificate, handshake, record};
 use tandem_wire::tls::{HandshakeType, ServerHello};
 use tandem_wire::{Edit, Instant, SegmentRepr, Seq, TcpFlags, TcpPacket, UnixTime};
 
-use crate::config::{Config, Limits, Role, WireFormat};
+use crate::config::{ClientCertificates, Config, Limits, Role, WireFormat};
 use crate::output::{Direction, Output, Ticket, Verdict};
 use crate::proxy::Proxy;
 
@@ -102,6 +103,7 @@ fn config(role: Role, wire: WireFormat) -> Config {
     Config {
         role,
         wire,
+        client_certificates: ClientCertificates::default(),
         key: Some(Key::from_bytes([1; 32])),
         ports: vec![443],
         limits: Limits {
@@ -412,7 +414,7 @@ impl Bench {
             let key = Key::from_bytes([1; 32]);
             let marks = [
                 mark::hint(&key, flow, Version::ONE, &[[3; 4]]),
-                mark::miss(&key, flow, Version::ONE),
+                mark::miss(&key, flow, Version::ONE, Sender::Server),
             ];
             let segment = self.client_segment(self.client_sent, &[]);
             let mark = &marks[usize::from(how) % 2];

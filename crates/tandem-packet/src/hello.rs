@@ -67,6 +67,11 @@ impl HelloTimer {
         self.pace.arrived(packet, now);
     }
 
+    /// How long an answer takes, by this connection's round trip and what a byte took in recent ones.
+    pub(crate) fn pace(&self, link: &LinkMemory) -> Pace {
+        self.pace.at_rate(link.nanos_per_byte())
+    }
+
     /// The segment that completes the hello crosses.
     pub(crate) fn hello(&mut self, packet: &TcpPacket<'_>, now: Instant) {
         self.sent = Some(Sent {

@@ -10,11 +10,13 @@
 mod acks;
 mod client_side;
 mod config;
+mod far_side;
 mod flow;
 mod forgotten;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hello;
+mod inbound;
 mod output;
 mod pace;
 mod paws;
@@ -26,6 +28,6 @@ mod table;
 mod watch;
 mod writer;
 
-pub use config::{Config, Limits, Role, WireFormat};
+pub use config::{ClientCertificates, Config, Limits, Role, WireFormat};
 pub use output::{Direction, Event, GiveUp, Output, Ticket, Verdict, Wakeup};
 pub use proxy::{Gauges, Proxy};

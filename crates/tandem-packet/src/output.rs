@@ -104,6 +104,8 @@ pub enum Event {
     HandshakeFinished,
     /// A chain was put into the store.
     ChainLearned,
+    /// A client's chain was put into the store.
+    ClientChainLearned,
     /// The far side was told what is held here.
     HintSent,
     /// Nothing is held for the site that a client asked for; of others, perhaps, issuers.
@@ -166,6 +168,7 @@ impl Event {
             Event::PeerSeen,
             Event::HandshakeFinished,
             Event::ChainLearned,
+            Event::ClientChainLearned,
             Event::HintSent,
             Event::NothingHeld,
             Event::HoldReleased(0),
@@ -215,6 +218,7 @@ impl Event {
             },
             Event::HandshakeFinished => "handshakes_finished",
             Event::ChainLearned => "chains_learned",
+            Event::ClientChainLearned => "client_chains_learned",
             Event::HintSent => "hints_sent",
             Event::NothingHeld => "hellos_nothing_held",
             Event::HoldReleased(_) => "hold_released_bytes",
@@ -243,6 +247,7 @@ impl Event {
             | Event::GivenUp(_)
             | Event::HandshakeFinished
             | Event::ChainLearned
+            | Event::ClientChainLearned
             | Event::HintSent
             | Event::NothingHeld
             | Event::FlightWritten { .. }

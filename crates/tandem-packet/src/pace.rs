@@ -71,6 +71,14 @@ impl Pace {
         }
     }
 
+    /// The same on a link whose bytes take so long.
+    pub(crate) fn at_rate(self, nanos_per_byte: u64) -> Self {
+        Self {
+            nanos_per_byte,
+            ..self
+        }
+    }
+
     /// The round trip of small segments.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.round_trip.map(|round_trip| round_trip.min(MOST))

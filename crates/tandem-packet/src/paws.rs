@@ -3,7 +3,7 @@
 //! Is: the shift, and telling a shifted value from one that is merely late. Is not: proof that a segment is our partner's;
 //! the frame's check is that.
 //!
-//! Invariant: shifting back what was shifted gives the server's own value.
+//! Invariant: shifting back what was shifted gives the endpoint's own value.
 
 use tandem_wire::Timestamps;
 
@@ -26,20 +26,20 @@ pub(crate) fn shifted(timestamps: Timestamps) -> Timestamps {
     }
 }
 
-/// How far a server's clock may get while its handshake is followed: five minutes at a microsecond a tick, and as much again.
+/// How far an endpoint's clock may get while its handshake is followed: five minutes at a microsecond a tick, and as much again.
 ///
 /// A value further ahead is damage or malice. Believed, it would make ordinary segments look shifted.
 const MOST_AHEAD: u32 = 1 << 29;
 
-/// A server's timestamp clock, as its segments show it.
+/// The timestamp clock of an endpoint beyond the link, as its segments show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ServerClock {
+pub(crate) struct Clock {
     first: u32,
     newest: u32,
 }
 
-impl ServerClock {
-    /// A clock that stood at `first` in the SYN/ACK.
+impl Clock {
+    /// A clock that stood at `first` in the SYN or SYN/ACK.
     pub(crate) fn new(first: u32) -> Self {
         Self {
             first,
@@ -55,7 +55,7 @@ impl ServerClock {
         }
     }
 
-    /// The server's own timestamps, if these are shifted ones.
+    /// The endpoint's own timestamps, if these are shifted ones.
     pub(crate) fn restored(&self, timestamps: Timestamps) -> Option<Timestamps> {
         let value = timestamps.value.wrapping_add(SHIFT);
         let near = value.wrapping_sub(self.newest).wrapping_add(TOLERANCE) <= 2 * TOLERANCE;
@@ -84,7 +84,7 @@ mod tests {
         for newest in [0, 5, SHIFT, u32::MAX - 3, 1 << 31] {
             for later in [0u32, 1, 60_000] {
                 let sent = stamps(newest.wrapping_add(later));
-                assert_eq!(ServerClock::new(newest).restored(shifted(sent)), Some(sent));
+                assert_eq!(Clock::new(newest).restored(shifted(sent)), Some(sent));
             }
         }
     }
@@ -94,7 +94,7 @@ mod tests {
         for newest in [0u32, 9, 1 << 30, u32::MAX] {
             for late in [0u32, 1, 1_000, 3_600_000] {
                 let late = stamps(newest.wrapping_sub(late));
-                assert_eq!(ServerClock::new(newest).restored(late), None);
+                assert_eq!(Clock::new(newest).restored(late), None);
             }
         }
     }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn one_value_from_the_far_future_does_not_make_ordinary_ones_look_shifted() {
-        let mut clock = ServerClock::new(7);
+        let mut clock = Clock::new(7);
         clock.saw(9);
         for damage in (0..32).map(|bit| 7 ^ 1u32 << bit) {
             clock.saw(damage);
@@ -120,7 +120,7 @@ mod tests {
         }
         clock.saw(20);
         let later = stamps(300_000);
-        let mut clock = ServerClock::new(7);
+        let mut clock = Clock::new(7);
         clock.saw(200_000);
         assert_eq!(clock.restored(shifted(later)), Some(later));
     }

@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tandem_link::frame::Sender;
 use tandem_link::{Key, Spoken};
 use tandem_store::Store;
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 
 use crate::client_side::ClientSide;
 use crate::config::{Config, Role, WireFormat};
+use crate::far_side::FarSide;
 use crate::flow::{Flow, Share, Side};
 use crate::forgotten::ForgottenSyns;
 use crate::hello::LinkMemory;
@@ -37,6 +39,7 @@ pub struct Proxy<S> {
     out: Outbox,
     link: LinkMemory,
     forgotten: ForgottenSyns,
+    far: FarSide,
 }
 
 /// Sizes of what the engine keeps right now.
@@ -59,6 +62,23 @@ pub(crate) enum Toward {
     Server,
 }
 
+impl Toward {
+    pub(crate) fn opposite(self) -> Self {
+        match self {
+            Toward::Client => Toward::Server,
+            Toward::Server => Toward::Client,
+        }
+    }
+
+    /// Who sends what goes this way.
+    pub(crate) fn sender(self) -> Sender {
+        match self {
+            Toward::Client => Sender::Server,
+            Toward::Server => Sender::Client,
+        }
+    }
+}
+
 /// Whether a flow has more to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -75,6 +95,7 @@ pub(crate) struct Context<'a, S> {
     pub(crate) store: &'a mut S,
     pub(crate) out: &'a mut Outbox,
     pub(crate) link: &'a mut LinkMemory,
+    pub(crate) far: &'a mut FarSide,
     pub(crate) now: Instant,
     pub(crate) wall: UnixTime,
     /// The server's address: the site, where the client named none.
@@ -128,6 +149,7 @@ impl<S: Store> Proxy<S> {
             out: Outbox::default(),
             link: LinkMemory::default(),
             forgotten,
+            far: FarSide::default(),
         }
     }
 
@@ -204,6 +226,7 @@ impl<S: Store> Proxy<S> {
             store: &mut self.store,
             out: &mut self.out,
             link: &mut self.link,
+            far: &mut self.far,
             now,
             wall,
             server: key.server,

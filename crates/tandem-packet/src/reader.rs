@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 
 use tandem_engine::{Delta, Source};
-use tandem_link::frame::{self, Frame, Parsed};
+use tandem_link::frame::{self, Frame, Parsed, Sender};
 use tandem_link::{FlowId, Key, Version};
 use tandem_wire::{Seq, TcpPacket};
 
 /// Most segments of frames that are kept: a frame of [`frame::MAX_SPAN`] in segments of 1,024 bytes.
 const MAX_PIECES: usize = 64;
 
-/// The segments of frames that are not whole yet, by sequence number from the server's first byte.
+/// The segments of frames that are not whole yet, by sequence number from the sender's first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     pieces: BTreeMap<u32, Vec<u8>>,
@@ -39,6 +39,18 @@ pub(crate) struct Origin<'a> {
     pub(crate) key: &'a Key,
     pub(crate) flow: FlowId,
     pub(crate) version: Version,
+    /// Whose flights they stand for.
+    pub(crate) sender: Sender,
+}
+
+impl Origin<'_> {
+    /// The sequence number of the sender's first byte.
+    fn start(&self) -> Seq {
+        match self.sender {
+            Sender::Server => self.flow.server.wrapping_add(1),
+            Sender::Client => self.flow.client.wrapping_add(1),
+        }
+    }
 }
 
 impl Reader {
@@ -49,7 +61,7 @@ impl Reader {
         origin: Origin<'_>,
         source: &mut impl Source,
     ) -> Rebuilt {
-        let start = origin.flow.server.wrapping_add(1);
+        let start = origin.start();
         let Ok(offset) = u32::try_from(packet.seq().distance_from(start)) else {
             return Rebuilt::Miss;
         };
@@ -57,7 +69,8 @@ impl Reader {
             return Rebuilt::Miss;
         }
         // The common case, a frame in one segment, is read where it lies.
-        if let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version) {
+        if let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version, origin.sender)
+        {
             return rebuild(&frame, packet.seq(), origin, source);
         }
         self.bytes += packet.payload().len();
@@ -68,18 +81,17 @@ impl Reader {
             *self = Self::default();
             return Rebuilt::Miss;
         }
-        let first =
-            self.pieces
-                .iter()
-                .find(|(_, piece)| match Frame::parse(piece, origin.version) {
-                    Parsed::Whole(_) | Parsed::Cut { .. } => true,
-                    Parsed::No => false,
-                });
+        let first = self.pieces.iter().find(|(_, piece)| {
+            match Frame::parse(piece, origin.version, origin.sender) {
+                Parsed::Whole(_) | Parsed::Cut { .. } => true,
+                Parsed::No => false,
+            }
+        });
         let Some(first) = first.map(|(first, _)| *first) else {
             return Rebuilt::Incomplete;
         };
         let bytes = self.contiguous(first);
-        match Frame::parse(&bytes, origin.version) {
+        match Frame::parse(&bytes, origin.version, origin.sender) {
             Parsed::Whole(frame) => {
                 // A repeated frame comes whole again.
                 *self = Self::default();
@@ -95,7 +107,8 @@ impl Reader {
         origin: Origin<'_>,
         source: &mut impl Source,
     ) -> Option<Rebuilt> {
-        let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version) else {
+        let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version, origin.sender)
+        else {
             return None;
         };
         match rebuild(&frame, packet.seq(), origin, source) {

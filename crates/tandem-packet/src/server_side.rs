@@ -1,22 +1,25 @@
-//! One flow at the server-side proxy: answers the other's presence, takes its hints, hands the server's flight to the writer.
+//! One flow at the server-side proxy: answers the other's presence, takes its hints, hands the server's flight to the writer,
+//! rebuilds the client's.
 //!
-//! Is not: the writer itself. Invariants: no mark that was put on for us reaches the server; nothing is rewritten in a flow
+//! Is not: the writing (`writer`) nor the rebuilding (`inbound`) itself. Invariants: no mark that was put on for us reaches the server; nothing is rewritten in a flow
 //! whose client-side proxy did not show itself in it.
 
 use tandem_engine::{Possession, thesis};
+use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::{Site, Store};
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
-use crate::config::{Limits, WireFormat};
+use crate::config::{ClientCertificates, Limits, WireFormat};
 use crate::flow::Share;
+use crate::inbound::Inbound;
 use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::proxy::{Context, Keep, Toward};
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
-use crate::writer::{Terms, Writer};
+use crate::writer::{Aim, Ground, Terms, Writer};
 
 /// A flow at the server-side proxy.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub(crate) enum ServerSide {
         offer: Offer,
         /// The version that both proxies speak.
         version: Version,
+        /// The client's clock in it.
+        clock: u32,
     },
     /// The SYN/ACK has passed, with our answer on it.
     Agreed(Box<Agreed>),
@@ -40,15 +45,19 @@ pub(crate) struct Agreed {
     id: FlowId,
     /// The version of all that is said from our answer on.
     version: Version,
+    /// The client's maximum segment size.
     mss: usize,
     pace: Pace,
     watch: Watch,
     writer: Writer,
+    inbound: Inbound,
     acks: AckFilter,
     /// How far the client has acknowledged.
     acknowledged: Option<Seq>,
     /// Whether the SYN came again after our answer: it may not get through.
     unheard: bool,
+    /// The sequence number after the server's Finished.
+    finished: Option<Seq>,
 }
 
 impl ServerSide {
@@ -59,15 +68,17 @@ impl ServerSide {
         cx: &mut Context<'_, S>,
     ) -> Option<Self> {
         let offer = Offer::of(packet);
+        let asked = |version| Self::Asked {
+            client: packet.seq(),
+            offer,
+            version,
+            clock: packet.timestamps().map_or(0, |timestamps| timestamps.value),
+        };
         let refusal = match (cx.config.wire, segment::mark(packet)) {
             _ if offer.foreign => GiveUp::ForeignSyn,
             (WireFormat::Mcveety(_), _) => {
                 owed.settle(Verdict::Accept, cx.out);
-                return Some(Self::Asked {
-                    client: packet.seq(),
-                    offer,
-                    version: cx.spoken.newest(),
-                });
+                return Some(asked(cx.spoken.newest()));
             }
             (WireFormat::Safe, None) => GiveUp::NoAnswer,
             (WireFormat::Safe, Some((mark, rest))) => {
@@ -76,11 +87,7 @@ impl ServerSide {
                 match (agreed, segment::with_options(packet, rest)) {
                     (Some(Some(version)), Some(stripped)) => {
                         owed.settle(Verdict::Replace(stripped), cx.out);
-                        return Some(Self::Asked {
-                            client: packet.seq(),
-                            offer,
-                            version,
-                        });
+                        return Some(asked(version));
                     }
                     // No answer says so; the mark goes on, to be ignored by the server.
                     (Some(None), _) => GiveUp::NoCommonVersion,
@@ -152,6 +159,7 @@ impl ServerSide {
             client,
             offer,
             version,
+            clock,
         } = *self
         else {
             return cx.give_up(owed, GiveUp::NotFromStart);
@@ -171,9 +179,11 @@ impl ServerSide {
             pace: Pace::default(),
             watch: Watch::new(id),
             writer: Writer::default(),
+            inbound: Inbound::new((id, version), Toward::Server, Offer::of(packet).mss, clock),
             acks: AckFilter::default(),
             acknowledged: None,
             unheard: false,
+            finished: None,
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => {
@@ -211,13 +221,7 @@ impl ServerSide {
             Self::Asked { .. } => {}
             Self::Agreed(agreed) => {
                 agreed.acks.expire(now, out);
-                if agreed
-                    .writer
-                    .deadline(limits)
-                    .is_some_and(|deadline| deadline <= now)
-                {
-                    agreed.writer.release(out);
-                }
+                agreed.writer.expire(now, limits, out);
             }
         }
     }
@@ -253,6 +257,7 @@ impl ServerSide {
                 Share {
                     memory: size_of::<Agreed>()
                         + agreed.watch.footprint()
+                        + agreed.inbound.footprint()
                         + agreed.writer.footprint(),
                     held_packets: packets + agreed.acks.held(),
                     held_bytes: bytes,
@@ -303,9 +308,9 @@ impl Agreed {
                 // What has begun to pass as it is goes on as it is; and where timestamps were agreed and are taken off on the way,
                 // nothing is harmless.
                 if !self.watch.server_has_spoken() && packet.timestamps().is_some() {
-                    self.writer.arm(Possession::from_hints(hints));
+                    self.arm(Possession::from_hints(hints));
                 }
-            } else if mark.verify_miss(cx.key, self.id, self.version) {
+            } else if mark.verify_miss(cx.key, self.id, self.version, Sender::Server) {
                 cx.out.event(Event::MissReceived);
                 self.writer.send_originals(mtu, cx.out);
             } else {
@@ -322,9 +327,17 @@ impl Agreed {
                 Some(stripped) => Verdict::Replace(stripped),
                 None => Verdict::Accept,
             };
-        } else if self.writer.is_refused_by(packet, &self.pace, cx.now) {
-            self.writer.send_originals(mtu, cx.out);
+        } else {
+            if self.writer.is_refused_by(packet, &self.pace, cx.now) {
+                self.writer.send_originals(mtu, cx.out);
+            }
+            if let Some(rewritten) = self.inbound.recognise(packet, &self.watch, cx) {
+                self.inbound
+                    .deliver(owed, packet, rewritten, &mut self.watch, cx);
+                return Keep::Flow;
+            }
         }
+        self.inbound.passes(packet);
         let announced = match cx.config.wire {
             WireFormat::Safe => None,
             WireFormat::Mcveety(codes) if packet.seq() == self.id.client.wrapping_add(1) => {
@@ -335,8 +348,7 @@ impl Agreed {
         let seen = match &announced {
             Some(announced) => {
                 if !self.watch.server_has_spoken() {
-                    let references = Possession::from_references(&announced.references);
-                    self.writer.arm(references);
+                    self.arm(Possession::from_references(&announced.references));
                 }
                 let edit = Edit {
                     payload: Some(&announced.hello),
@@ -351,6 +363,14 @@ impl Agreed {
             None => self.watch.packet(Toward::Server, packet),
         };
         self.settle(owed, verdict, seen, cx)
+    }
+
+    /// The client-side proxy holds this of what the server is about to send.
+    fn arm(&mut self, possession: Possession) {
+        self.writer.arm(Aim {
+            from: self.watch.start(Toward::Client),
+            ground: Ground::Hinted(possession),
+        });
     }
 
     fn server_segment<S: Store>(
@@ -373,6 +393,7 @@ impl Agreed {
                 WireFormat::Safe => self.answer(owed, packet, cx),
             };
         }
+        self.inbound.near_sent(packet);
         if self.writer.has_sent() {
             // What comes now may be absorbed, and would not say again what waits.
             self.acks.release(cx.out);
@@ -380,11 +401,22 @@ impl Agreed {
             self.acks.next(packet, cx.out);
         }
         let seen = self.watch.packet(Toward::Client, packet);
+        if matches!(seen, Progress::Finished) {
+            self.finished.get_or_insert(self.watch.next(Toward::Client));
+        }
         let ends = packet.flags().contains(TcpFlags::FIN);
         if packet.payload().is_empty() && !ends && matches!(seen, Progress::Going) {
             self.writer.saw(packet);
-            self.acks.pass(owed, packet, cx.ack_time(), cx.out);
+            match self.with_request(packet, cx) {
+                Some(asking) => owed.settle(Verdict::Replace(asking), cx.out),
+                None => self.acks.pass(owed, packet, cx.ack_time(), cx.out),
+            }
             return Keep::Flow;
+        }
+        if !self.writer.is_engaged()
+            && let Some(asking) = self.with_request(packet, cx)
+        {
+            return self.settle(owed, Verdict::Replace(asking), seen, cx);
         }
         if self.writer.is_at_rest() && !matches!(seen, Progress::Going) {
             return self.settle(owed, Verdict::Accept, seen, cx);
@@ -395,6 +427,7 @@ impl Agreed {
             limits: &cx.config.limits,
             flow: self.id,
             version: self.version,
+            toward: Toward::Client,
             mss: self.mss,
             pace: self.pace,
         };
@@ -406,6 +439,18 @@ impl Agreed {
             (cx.store, cx.now, cx.out),
         );
         Keep::Flow
+    }
+
+    /// Whether the client's flight, which crossed as a delta, may come so again: until the client has the server's Finished.
+    fn may_come_again(&self) -> bool {
+        let knows = |end: Seq| self.acknowledged.is_some_and(|ack| !ack.is_before(end));
+        self.inbound.has_rebuilt() && !self.finished.is_some_and(knows)
+    }
+
+    /// The segment with the request for originals, while there is one to make and room for it.
+    fn with_request<S>(&self, packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> {
+        let request = self.inbound.request(cx)?;
+        segment::with_mark(packet, &request, cx.config.limits.mtu)
     }
 
     fn settle<S: Store>(
@@ -420,13 +465,22 @@ impl Agreed {
                 owed.settle(verdict, cx.out);
                 Keep::Flow
             }
-            Progress::Finished if verdict == Verdict::Accept && self.writer.is_at_rest() => {
+            Progress::Finished
+                if verdict == Verdict::Accept
+                    && self.writer.is_at_rest()
+                    && !self.may_come_again() =>
+            {
                 let site = self
                     .watch
                     .server_name()
                     .map_or(Site::Address(cx.server), |name| Site::Name(name.clone()));
                 if self.watch.learn(cx.store, &site, cx.wall) {
                     cx.out.event(Event::ChainLearned);
+                }
+                if cx.config.client_certificates != ClientCertificates::None
+                    && self.watch.learn_client(cx.store, cx.wall).is_some()
+                {
+                    cx.out.event(Event::ClientChainLearned);
                 }
                 cx.out.event(Event::HandshakeFinished);
                 owed.settle(Verdict::Leave, cx.out);
@@ -436,7 +490,8 @@ impl Agreed {
                 let mtu = cx.config.limits.mtu;
                 cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
             }
-            // This packet has a mark to lose or a ticket to hold first; the next one of the flow takes its leave.
+            // This packet has a mark to lose or a ticket to hold first, or something may come again that has to be rebuilt; a later
+            // one of the flow takes its leave.
             Progress::Finished | Progress::GiveUp(_) => {
                 owed.settle(verdict, cx.out);
                 Keep::Flow

@@ -3,9 +3,9 @@
 //! Is not: a change of anything. Invariants: one view of each byte, the first; a flow in which there were two views is given up
 //! for good; what is learned was vouched for by both Finished; memory is bounded by the limit on each direction.
 
-use tandem_engine::{Flight, Handshake, Stage};
+use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Stage};
 use tandem_link::FlowId;
-use tandem_store::{HostName, Site, Store};
+use tandem_store::{ChainId, HostName, Site, Store};
 use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};
 
 use crate::output::GiveUp;
@@ -20,7 +20,6 @@ const STREAM_LIMIT: usize = tandem_link::frame::MAX_SPAN;
 pub(crate) struct Watch {
     client: Assembler,
     server: Assembler,
-    server_start: Seq,
     handshake: Handshake,
     given_up: Option<GiveUp>,
 }
@@ -36,13 +35,22 @@ pub(crate) enum Progress {
     GiveUp(GiveUp),
 }
 
+/// What a client has shown of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Nothing yet.
+    NotYet,
+    /// That it has no certificate, or was asked for none.
+    Nothing,
+    /// This chain.
+    Chain(ClientChain),
+}
+
 impl Watch {
     pub(crate) fn new(flow: FlowId) -> Self {
-        let server_start = flow.server.wrapping_add(1);
         Self {
             client: Assembler::new(flow.client.wrapping_add(1), STREAM_LIMIT),
-            server: Assembler::new(server_start, STREAM_LIMIT),
-            server_start,
+            server: Assembler::new(flow.server.wrapping_add(1), STREAM_LIMIT),
             handshake: Handshake::new(),
             given_up: None,
         }
@@ -93,24 +101,40 @@ impl Watch {
         self.handshake.server_name()
     }
 
-    /// The server's first flight, once all of it has passed.
-    pub(crate) fn flight(&self) -> Option<&Flight> {
-        self.handshake.flight()
+    /// The flight that goes to this endpoint, once all of it has passed: the server's first, or the client's answer to it where that
+    /// shows a chain.
+    pub(crate) fn flight(&self, toward: Toward) -> Option<&Flight> {
+        match toward {
+            Toward::Client => self.handshake.flight(),
+            Toward::Server => self.handshake.client_flight(),
+        }
     }
 
-    /// What the server has sent so far, from its first byte, without gaps.
-    pub(crate) fn server_bytes(&self) -> &[u8] {
-        self.server.contiguous()
+    /// What goes to this endpoint, from its first byte, without gaps.
+    pub(crate) fn stream(&self, toward: Toward) -> &[u8] {
+        self.assembler(toward).contiguous()
     }
 
-    /// The sequence number of the server's first byte.
-    pub(crate) fn server_start(&self) -> Seq {
-        self.server_start
+    /// The sequence number of the first byte that goes to this endpoint.
+    pub(crate) fn start(&self, toward: Toward) -> Seq {
+        self.assembler(toward).start_seq()
     }
 
-    /// The sequence number after the last byte that the server has sent without gaps.
-    pub(crate) fn server_next(&self) -> Seq {
-        self.server.next_seq()
+    /// The sequence number after the last byte that has gone to this endpoint without gaps.
+    pub(crate) fn next(&self, toward: Toward) -> Seq {
+        self.assembler(toward).next_seq()
+    }
+
+    /// Whether bytes to this endpoint are missing before others that have passed.
+    pub(crate) fn has_gap(&self, toward: Toward) -> bool {
+        self.assembler(toward).has_gap()
+    }
+
+    fn assembler(&self, toward: Toward) -> &Assembler {
+        match toward {
+            Toward::Server => &self.client,
+            Toward::Client => &self.server,
+        }
     }
 
     /// Whether the server has sent anything yet.
@@ -118,20 +142,36 @@ impl Watch {
         self.server.held() > 0
     }
 
-    /// Whether server bytes are missing before others that have passed.
-    pub(crate) fn server_has_gap(&self) -> bool {
-        self.server.has_gap()
+    /// Whether the server's flight has passed and asks the client for a certificate.
+    pub(crate) fn asks_for_certificate(&self) -> bool {
+        self.handshake.asks_for_certificate()
     }
 
-    /// The sequence number after the last byte that the client has sent without gaps.
-    pub(crate) fn client_next(&self) -> Seq {
-        self.client.next_seq()
+    /// Whether the client's answer to the server's flight has begun with a whole message.
+    pub(crate) fn client_has_shown(&self) -> bool {
+        *self.handshake.client_certificate() != ClientCertificate::NotYet
+    }
+
+    /// What the client has shown of itself so far.
+    pub(crate) fn shown(&self) -> Shown {
+        match self.handshake.client_certificate() {
+            ClientCertificate::NotYet => Shown::NotYet,
+            ClientCertificate::None => Shown::Nothing,
+            ClientCertificate::Chain(flight) => ClientChain::of(flight, self.client.contiguous())
+                .map_or(Shown::Nothing, Shown::Chain),
+        }
     }
 
     /// Puts the server's chain into the store, once both Finished have vouched for it.
     pub(crate) fn learn(&self, store: &mut impl Store, site: &Site, now: UnixTime) -> bool {
         self.handshake
             .learn(self.server.contiguous(), store, site, now)
+    }
+
+    /// Puts the client's chain into the store, likewise, and names it.
+    pub(crate) fn learn_client(&self, store: &mut impl Store, now: UnixTime) -> Option<ChainId> {
+        self.handshake
+            .learn_client(self.client.contiguous(), store, now)
     }
 
     /// Bytes of memory in use, about.
@@ -191,11 +231,11 @@ mod tests {
         assert!(!watch.server_has_spoken());
         let start = FLOW.server.wrapping_add(1);
         watch.bytes(Toward::Client, start.wrapping_add(5), b"later");
-        assert!(watch.server_has_spoken() && watch.server_has_gap());
-        assert_eq!(watch.server_next(), start);
+        assert!(watch.server_has_spoken() && watch.has_gap(Toward::Client));
+        assert_eq!(watch.next(Toward::Client), start);
         let progress = watch.bytes(Toward::Client, start, b"220 m");
         assert_eq!(progress, Progress::GiveUp(GiveUp::Handshake(Pass::NotTls)));
-        assert_eq!(watch.server_bytes(), b"220 mlater");
-        assert_eq!(watch.server_start(), start);
+        assert_eq!(watch.stream(Toward::Client), b"220 mlater");
+        assert_eq!(watch.start(Toward::Client), start);
     }
 }

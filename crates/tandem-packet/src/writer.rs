@@ -1,12 +1,12 @@
-//! The writing half of packet mode: holds a server's first flight, sends a delta in its place, and falls back.
+//! The writing half of packet mode: holds a flight, sends a delta in its place, and falls back.
 //!
-//! Is: the bounded hold, the anchoring at the end, repeats and the failsafe. Is not: the choice of what a delta says
-//! (`tandem-engine`) or presence and hints (`server_side`).
+//! Is: the bounded hold, the anchoring at the end, repeats and the failsafe, the same for the server's first flight and for the
+//! client's answer to it. Is not: the choice of what a delta says (`tandem-engine`) or presence and hints (`server_side`).
 //!
 //! ```text
-//!   Idle --hint--> Armed --first segment--> Holding --whole flight--> Sent --acknowledged--> Over
-//!                                              |  any bound                |  2nd repeat or miss
-//!                                              +--> originals, Over        +--> originals, Over
+//!   Idle --ground--> Armed --first segment--> Holding --whole flight--> Sent --acknowledged--> Over
+//!                                                |  any bound                |  2nd repeat or miss
+//!                                                +--> originals, Over        +--> originals, Over
 //! ```
 //!
 //! Invariants: every held ticket gets its verdict; what was written once is never written differently; after `Over` nothing
@@ -15,7 +15,7 @@
 mod group;
 
 use tandem_engine::thesis;
-use tandem_engine::{Possession, write_flight};
+use tandem_engine::{Believed, Possession, write_client_flight, write_flight};
 use tandem_link::{FlowId, Key, Version, frame};
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
@@ -24,6 +24,7 @@ use crate::config::{Limits, WireFormat};
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::paws;
+use crate::proxy::Toward;
 use crate::segment::{self, Cut};
 use crate::watch::{Progress, Watch};
 use group::Group;
@@ -37,7 +38,9 @@ pub(crate) struct Terms<'a> {
     pub(crate) flow: FlowId,
     /// The version that both proxies speak in this flow.
     pub(crate) version: Version,
-    /// The client's maximum segment size.
+    /// Whom the flight goes to.
+    pub(crate) toward: Toward,
+    /// That endpoint's maximum segment size.
     pub(crate) mss: usize,
     /// What was measured of the link.
     pub(crate) pace: Pace,
@@ -45,11 +48,11 @@ pub(crate) struct Terms<'a> {
 
 #[derive(Debug, Default)]
 pub(crate) enum Writer {
-    /// No hint has come; nothing is held.
+    /// There is no ground for a delta; nothing is held.
     #[default]
     Idle,
-    /// The far side holds something for this site.
-    Armed(Possession),
+    /// The far side may hold something of the next flight.
+    Armed(Aim),
     /// The flight is coming.
     Holding(Hold),
     /// The flight went out as a delta and is not yet acknowledged.
@@ -58,10 +61,28 @@ pub(crate) enum Writer {
     Over,
 }
 
+/// A flight to come: where it begins, and on what ground it is written shorter.
+#[derive(Debug)]
+pub(crate) struct Aim {
+    pub(crate) from: Seq,
+    pub(crate) ground: Ground,
+}
+
+/// What is known of what the far side holds.
+#[derive(Debug)]
+pub(crate) enum Ground {
+    /// The server's flight: what the client-side proxy said.
+    Hinted(Possession),
+    /// The client's, whose chain is still to be seen.
+    Unseen,
+    /// The client's: what of its chain is believed to be held.
+    Believed(Believed),
+}
+
 /// A flight on its way in.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    possession: Possession,
+    aim: Aim,
     segments: Vec<(Owed, Vec<u8>)>,
     bytes: usize,
     since: Instant,
@@ -76,14 +97,70 @@ impl Hold {
             })
         })
     }
+
+    /// What goes in place of the flight, and how many bytes it stands for.
+    fn payload(
+        &self,
+        watch: &Watch,
+        terms: Terms<'_>,
+        store: &mut impl Store,
+    ) -> Option<(Vec<u8>, usize)> {
+        let (stream, flight) = (watch.stream(terms.toward), watch.flight(terms.toward)?);
+        let before = self.aim.from.distance_from(watch.start(terms.toward));
+        let before = usize::try_from(before).ok()?;
+        let bytes = stream.get(before..)?;
+        let payload = match (terms.wire, &self.aim.ground) {
+            (_, Ground::Unseen) => None,
+            (WireFormat::Safe, ground) => {
+                let delta = match ground {
+                    Ground::Hinted(possession) => write_flight(stream, flight, possession, store),
+                    Ground::Believed(believed) => {
+                        write_client_flight(stream, before, flight, believed)
+                    }
+                    Ground::Unseen => None,
+                }?;
+                let whose = (terms.flow, terms.version, terms.toward.sender());
+                frame::write(terms.key, whose, self.aim.from, &delta, bytes)
+            }
+            (WireFormat::Mcveety(codes), Ground::Hinted(possession)) => {
+                thesis::compress(stream, flight, possession, codes)
+            }
+            (WireFormat::Mcveety(codes), Ground::Believed(believed)) => {
+                thesis::compress_from(stream, before, flight, &believed.possession(), codes)
+            }
+        };
+        payload.map(|payload| (payload, bytes.len()))
+    }
 }
 
 impl Writer {
-    /// The far side holds something: from here on, hold.
-    pub(crate) fn arm(&mut self, possession: Possession) {
+    /// The far side may hold something: from here on, hold.
+    pub(crate) fn arm(&mut self, aim: Aim) {
         match self {
-            Writer::Idle | Writer::Armed(_) => *self = Writer::Armed(possession),
+            Writer::Idle | Writer::Armed(_) => *self = Writer::Armed(aim),
             Writer::Holding(_) | Writer::Sent(_) | Writer::Over => {}
+        }
+    }
+
+    /// Whether it is still to be said what the far side holds.
+    pub(crate) fn awaits_belief(&self) -> bool {
+        match self {
+            Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => match aim.ground {
+                Ground::Unseen => true,
+                Ground::Hinted(_) | Ground::Believed(_) => false,
+            },
+            Writer::Idle | Writer::Sent(_) | Writer::Over => false,
+        }
+    }
+
+    /// Says what the far side holds; of nothing, nothing is held either.
+    pub(crate) fn believe(&mut self, believed: Believed, out: &mut Outbox) {
+        match self {
+            Writer::Armed(_) | Writer::Holding(_) if believed.is_nothing() => self.release(out),
+            Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => {
+                aim.ground = Ground::Believed(believed);
+            }
+            Writer::Idle | Writer::Sent(_) | Writer::Over => {}
         }
     }
 
@@ -92,6 +169,13 @@ impl Writer {
         match self {
             Writer::Holding(hold) => Some(hold.since + limits.hold_time),
             Writer::Idle | Writer::Armed(_) | Writer::Sent(_) | Writer::Over => None,
+        }
+    }
+
+    /// Lets a flight go that has been held long enough.
+    pub(crate) fn expire(&mut self, now: Instant, limits: &Limits, out: &mut Outbox) {
+        if self.deadline(limits).is_some_and(|due| due <= now) {
+            self.release(out);
         }
     }
 
@@ -114,7 +198,7 @@ impl Writer {
         }
     }
 
-    /// The server has sent a segment of any kind.
+    /// The near endpoint has sent a segment of any kind.
     pub(crate) fn saw(&mut self, packet: &TcpPacket<'_>) {
         match self {
             Writer::Sent(group) => group.saw(packet.timestamps()),
@@ -122,7 +206,7 @@ impl Writer {
         }
     }
 
-    /// A segment of the server's, already read along by `watch` with the result `progress`. Settles its ticket now or later.
+    /// A segment of the near endpoint's, already read along by `watch` with the result `progress`. Settles its ticket now or later.
     pub(crate) fn segment(
         &mut self,
         owed: Owed,
@@ -145,9 +229,9 @@ impl Writer {
                 *self = Writer::Over;
                 owed.settle(Verdict::Accept, out);
             }
-            Writer::Armed(possession) => {
+            Writer::Armed(aim) => {
                 let hold = Hold {
-                    possession,
+                    aim,
                     segments: Vec::new(),
                     bytes: 0,
                     since: now,
@@ -178,6 +262,11 @@ impl Writer {
             return owed.settle(Verdict::Accept, out);
         };
         let ends = packet.flags().contains(TcpFlags::FIN);
+        // What has passed before the flight and comes again.
+        let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+        if !ends && !end.is_after(hold.aim.from) && matches!(progress, Progress::Going) {
+            return owed.settle(Verdict::Accept, out);
+        }
         if !ends && hold.has(packet) && matches!(progress, Progress::Going) {
             out.event(Event::RepeatAbsorbed);
             return owed.settle(Verdict::Drop, out);
@@ -190,7 +279,7 @@ impl Writer {
             Progress::GiveUp(_) | Progress::Finished => self.release(out),
             Progress::Going if over_limit || ends => self.release(out),
             Progress::Going => {
-                if watch.flight().is_some() && !watch.server_has_gap() {
+                if watch.flight(terms.toward).is_some() && !watch.has_gap(terms.toward) {
                     self.write(watch, terms, (store, now, out));
                 }
             }
@@ -224,42 +313,32 @@ impl Writer {
         (store, now, out): (&mut impl Store, Instant, &mut Outbox),
     ) {
         let Writer::Holding(hold) = self else { return };
-        let (bytes, start, end) = (
-            watch.server_bytes(),
-            watch.server_start(),
-            watch.server_next(),
-        );
-        let payload = watch.flight().and_then(|flight| match terms.wire {
-            WireFormat::Safe => {
-                let delta = write_flight(bytes, flight, &hold.possession, store)?;
-                frame::write(terms.key, (terms.flow, terms.version), start, &delta, bytes)
-            }
-            WireFormat::Mcveety(codes) => thesis::compress(bytes, flight, &hold.possession, codes),
-        });
+        let (start, end) = (hold.aim.from, watch.next(terms.toward));
+        let written = hold.payload(watch, terms, store);
         let newest = hold
             .segments
             .last()
             .map(|(_, bytes)| bytes.clone())
             .unwrap_or_default();
-        let packets = match (payload.as_deref(), TcpPacket::parse(&newest)) {
-            (Some(payload), Ok(template)) => rewritten(&template, payload, end, terms),
+        let packets = match (&written, TcpPacket::parse(&newest)) {
+            (Some((payload, _)), Ok(template)) => rewritten(&template, payload, end, terms),
             _ => Vec::new(),
         };
-        let (Some(payload), false) = (payload, packets.is_empty()) else {
+        let (Some((payload, original)), false) = (written, packets.is_empty()) else {
             return self.release(out);
         };
         let Writer::Holding(hold) = std::mem::replace(self, Writer::Over) else {
             return;
         };
         out.event(Event::FlightWritten {
-            original: bytes.len() as u64,
+            original: original as u64,
             sent: payload.len() as u64,
         });
         let stamps = TcpPacket::parse(&newest)
             .ok()
             .and_then(|newest| newest.timestamps());
         // The last tickets carry the rewritten segments, so that these leave in order and nothing has to be injected:
-        // a frame needs no more segments than the flight it stands for, but for a server that sends larger ones than asked.
+        // a frame needs no more segments than the flight it stands for, but for an endpoint that sends larger ones than asked.
         let spare = packets.len().saturating_sub(hold.segments.len());
         let mut packets = packets.into_iter();
         for packet in packets.by_ref().take(spare) {
@@ -339,7 +418,7 @@ impl Writer {
         );
     }
 
-    /// Sends what the server sent, unaltered, and alters nothing of this flow again.
+    /// Sends what the near endpoint sent, unaltered, and alters nothing of this flow again.
     pub(crate) fn send_originals(&mut self, mtu: usize, out: &mut Outbox) {
         self.release_held(out);
         if let Writer::Sent(group) = std::mem::replace(self, Writer::Over) {
@@ -354,16 +433,16 @@ impl Writer {
         }
     }
 
-    /// The client has acknowledged everything up to `ack`.
+    /// The far endpoint has acknowledged everything up to `ack`.
     pub(crate) fn acknowledged(&mut self, ack: Seq) {
         if matches!(self, Writer::Sent(group) if !ack.is_before(group.end)) {
             *self = Writer::Over;
         }
     }
 
-    /// Whether the client, having been sent the delta longer than a round trip ago, still asks for the flight's first byte: a
+    /// Whether the far endpoint, having been sent the delta longer than a round trip ago, still asks for the flight's first byte: a
     /// duplicate acknowledgement is what PAWS answers with (RFC 7323, section 5.3) where nobody rebuilt the flight. One that reports
-    /// later bytes is another matter: the flight was rebuilt, and a segment of it was lost behind the client-side proxy.
+    /// later bytes is another matter: the flight was rebuilt, and a segment of it was lost behind the other proxy.
     pub(crate) fn is_refused_by(&self, packet: &TcpPacket<'_>, pace: &Pace, now: Instant) -> bool {
         match self {
             Writer::Sent(group) => {
@@ -386,6 +465,14 @@ impl Writer {
         }
     }
 
+    /// Whether the next segment of the near endpoint's is the writer's.
+    pub(crate) fn is_engaged(&self) -> bool {
+        match self {
+            Writer::Armed(_) | Writer::Holding(_) | Writer::Sent(_) => true,
+            Writer::Idle | Writer::Over => false,
+        }
+    }
+
     /// Whether nothing is left to do for this flow.
     pub(crate) fn is_at_rest(&self) -> bool {
         match self {
@@ -397,7 +484,7 @@ impl Writer {
 
 /// The packets that carry `payload` in place of a flight that ends at `end`; empty where it cannot be carried.
 ///
-/// Anchored at the end: a NAT between the proxies has then seen the last byte that the client will acknowledge.
+/// Anchored at the end: a NAT between the proxies has then seen the last byte that the receiver will acknowledge.
 fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_>) -> Vec<Vec<u8>> {
     let options = match (terms.wire, template.timestamps()) {
         (WireFormat::Safe, Some(timestamps)) => {

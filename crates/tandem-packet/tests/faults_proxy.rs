@@ -257,8 +257,8 @@ fn forged_marks_do_nothing_but_send_the_flow_its_plain_way() {
     };
     let forged = [
         mark::hint(&key, id(&flow), Version::ONE, &[[1; 4]]),
-        mark::miss(&key, id(&flow), Version::ONE),
-        mark::miss(&support::key(), other, Version::ONE),
+        mark::miss(&key, id(&flow), Version::ONE, frame::Sender::Server),
+        mark::miss(&support::key(), other, Version::ONE, frame::Sender::Server),
         mark::answer(&support::key(), id(&flow), Version::ONE),
         mark::presence(&support::key(), flow.client_isn, Version::ONE),
     ];
@@ -342,7 +342,14 @@ fn frames_that_nobody_wrote_reach_nobody_and_do_not_end_the_flow() {
     };
     let start = flow.server_isn.wrapping_add(1);
     let written = |key: &Key, delta: &[u8], bytes: &[u8]| {
-        frame::write(key, (id(&flow), Version::ONE), start, delta, bytes).expect("shorter")
+        frame::write(
+            key,
+            (id(&flow), Version::ONE, frame::Sender::Server),
+            start,
+            delta,
+            bytes,
+        )
+        .expect("shorter")
     };
     let honest = delta(&|delta| delta.copy(held, 0, 926));
     let frames = [

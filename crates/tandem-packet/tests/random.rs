@@ -67,8 +67,11 @@ fn befall(world: &mut World, plan: &Plan, fault: Fault, stopped: &mut Vec<Stoppe
     }
 }
 
+/// Which proxy counted what.
+type Counted = (&'static str, &'static str);
+
 /// Runs a plan to its end, and says what the proxies counted.
-fn run(plan: Plan) -> (Duration, Vec<&'static str>) {
+fn run(plan: Plan) -> (Duration, Vec<Counted>) {
     let conversation = plan.conversation();
     let announced = Announced(plan);
     let plan = &announced.0;
@@ -115,11 +118,14 @@ fn run(plan: Plan) -> (Duration, Vec<&'static str>) {
         let late = world.now().saturating_since(Instant::ZERO) > PATIENCE;
         assert!(!late, "{}", world.failure("it does not complete"));
     }
-    let counted = [CLIENT_SIDE, SERVER_SIDE]
-        .into_iter()
-        .filter_map(|index| world.element::<ProxyElement>(index))
-        .flat_map(|proxy| proxy.events.iter().map(|event| event.name()))
-        .collect();
+    let counted = [
+        (CLIENT_SIDE, "client's side"),
+        (SERVER_SIDE, "server's side"),
+    ]
+    .into_iter()
+    .filter_map(|(index, side)| Some((world.element::<ProxyElement>(index)?, side)))
+    .flat_map(|(proxy, side)| proxy.events.iter().map(move |event| (side, event.name())))
+    .collect();
     let took = world.now().saturating_since(Instant::ZERO);
     // Late copies, timers of the ends, and whatever the proxies still wait for.
     stopped.iter().for_each(|(_, index)| world.resume(*index));
@@ -131,7 +137,7 @@ fn run(plan: Plan) -> (Duration, Vec<&'static str>) {
 #[test]
 fn each_end_receives_what_the_other_sent_whatever_happens() {
     let seeds = seeds(SEEDS);
-    let mut counters: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counters: BTreeMap<Counted, usize> = BTreeMap::new();
     let mut slowest = (Duration::ZERO, 0);
     for seed in &seeds {
         let (took, counted) = run(Plan::of(*seed));
@@ -148,8 +154,14 @@ fn each_end_receives_what_the_other_sent_whatever_happens() {
             "flights_repeated",
             "hold_released_bytes",
             "chains_learned",
+            "client_chains_learned",
+            "misses_sent",
+            "misses_received",
         ] {
-            assert!(counters.contains_key(name), "no seed leads to {name}");
+            for side in ["client's side", "server's side"] {
+                let counted = counters.contains_key(&(side, name));
+                assert!(counted, "no seed leads to {name} at the {side}");
+            }
         }
     }
 }

@@ -166,6 +166,51 @@ fn a_client_that_shows_a_certificate_of_its_own_is_served() {
 }
 
 #[test]
+fn a_clients_chain_crosses_once_and_the_endpoints_see_the_same_bytes() {
+    if !can_run("clients' certificates") {
+        return;
+    }
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let site = Site {
+            asks_clients: Some(443),
+            ..Site::default()
+        };
+        let _nginx = Server::nginx(&net, &net.server, &site);
+        let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
+        let captures = [(&net.client, "client.pcap"), (&net.server, "server.pcap")]
+            .map(|(host, name)| Capture::start(host, "eth0", net.path(name)));
+        let pki = Pki::shared();
+        let (cert, key) = (pki.chain(KeyType::Ecdsa), pki.key(KeyType::Ecdsa));
+        let (cert, key) = (cert.to_str().expect("UTF-8"), key.to_str().expect("UTF-8"));
+        let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+        let curl = fetch.clone().more(&["--cert", cert, "--key", key]);
+        let s_client = fetch
+            .clone()
+            .more(&["-cert", cert, "-cert_chain", cert, "-key", key]);
+        curl.curl(&net.client).is(&file);
+        for daemon in [&pair.a, &pair.b] {
+            daemon.wait_for("packet_client_chains_learned", 1);
+        }
+        assert_eq!(
+            pair.rewritten_answers().written,
+            0,
+            "nothing is known at first"
+        );
+        let mut connections = 1;
+        for version in [TlsVersion::Tls10, TlsVersion::Tls12] {
+            let [curl, s_client] = [&curl, &s_client].map(|fetch| fetch.clone().version(version));
+            connections += pair.rewrites_answer(&file, || curl.curl(&net.client));
+            connections += pair.rewrites_answer(&file, || s_client.s_client(&net.client));
+        }
+        let [client, server] = captures.map(|capture| capture.streams(connections));
+        assert_same_streams(&client, &server);
+        pair.end(&net);
+    }
+}
+
+#[test]
 fn tls_1_3_clear_text_and_resumed_sessions_stay_as_they_are() {
     if !can_run("what is left alone") {
         return;

@@ -20,6 +20,8 @@ pub struct Settings {
     pub mode: Option<String>,
     /// `safe` (default) or `mcveety`.
     pub wire: Option<String>,
+    /// `persistent` (default) or `none`.
+    pub client_certificates: Option<String>,
     /// Code point of the possession extension, with `mcveety`. Default 0x0099.
     pub mcveety_cpi: Option<u16>,
     /// Handshake type of the compressed certificate, with `mcveety`. Default 0x99.
@@ -58,10 +60,11 @@ pub struct Settings {
 }
 
 /// The keys of the file.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "link",
     "mode",
     "wire",
+    "client-certificates",
     "mcveety-cpi",
     "mcveety-certificate",
     "key",
@@ -130,6 +133,7 @@ impl Settings {
             link: self.link.or(below.link),
             mode: self.mode.or(below.mode),
             wire: self.wire.or(below.wire),
+            client_certificates: self.client_certificates.or(below.client_certificates),
             mcveety_cpi: self.mcveety_cpi.or(below.mcveety_cpi),
             mcveety_certificate: self.mcveety_certificate.or(below.mcveety_certificate),
             key: self.key.or(below.key),
@@ -193,7 +197,7 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "\
-link = \"tun0\"\nmode = \"packet\"\nwire = \"mcveety\"\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
+link = \"tun0\"\nmode = \"packet\"\nwire = \"mcveety\"\nclient-certificates = \"none\"\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
 key = \"/k\"\ninsecure-no-key = false\nports = [443, 8443]\nstore = \"/s\"\nadmin = \"none\"\nhold-packets = 1\nhold-bytes = 2
 hold-ms = 3\nack-hold-ms = 9\nmax-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\nlog = \"info\"\nlog-format = \"json\"\n";
         for key in KEYS {

@@ -37,8 +37,14 @@ fn flight(fresh: usize) -> (Vec<u8>, Vec<u8>) {
     delta.copy(reference, 0, 4_000);
     let bytes = [vec![b'f'; fresh], object.to_vec()].concat();
     let start = FLOW.server.wrapping_add(1);
-    let frame = frame::write(&key(), (FLOW, Version::ONE), start, &delta.finish(), &bytes)
-        .expect("shorter");
+    let frame = frame::write(
+        &key(),
+        (FLOW, Version::ONE, Sender::Server),
+        start,
+        &delta.finish(),
+        &bytes,
+    )
+    .expect("shorter");
     (bytes, frame)
 }
 
@@ -64,6 +70,7 @@ fn take(reader: &mut Reader, seq: Seq, payload: &[u8]) -> Rebuilt {
         version: Version::ONE,
         key: &key,
         flow: FLOW,
+        sender: Sender::Server,
     };
     let packet = TcpPacket::parse(&packet).expect("a segment");
     reader.segment(&packet, origin, &mut held())

@@ -17,12 +17,12 @@ pub(crate) struct Group {
     pub(super) original_bytes: usize,
     pub(super) sent_at: Instant,
     pub(super) repeats: u8,
-    /// The server's newest timestamps.
+    /// The sender's newest timestamps.
     pub(super) stamps: Option<Timestamps>,
 }
 
 impl Group {
-    /// The server has sent something with these timestamps.
+    /// The sender has sent something with these timestamps.
     pub(super) fn saw(&mut self, stamps: Option<Timestamps>) {
         if let (Some(newest), Some(seen)) = (&mut self.stamps, stamps)
             && !paws::is_older(seen.value, newest.value)

@@ -24,7 +24,7 @@ use tandem_netsim::link::DirectionConfig;
 use tandem_netsim::{
     BitRate, Element, Failure, Host, HostConfig, Link, LinkConfig, Script, Step, World,
 };
-use tandem_packet::{Config, Limits, Role, WireFormat};
+use tandem_packet::{ClientCertificates, Config, Limits, Role, WireFormat};
 use tandem_store::{HostName, MemoryStore, Site, Store};
 use tandem_wire::{Instant, Seq, UnixTime};
 
@@ -46,6 +46,7 @@ pub fn config(role: Role, wire: WireFormat) -> Config {
     Config {
         role,
         wire,
+        client_certificates: ClientCertificates::default(),
         key: Some(key()),
         ports: vec![443],
         limits: Limits::default(),
@@ -67,6 +68,12 @@ pub fn store_with(chain: &[Vec<u8>]) -> MemoryStore {
 pub fn teach(store: &mut MemoryStore, site: &Site, chain: &[Vec<u8>]) {
     let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
     store.learn(Some(site), &chain, UnixTime(TODAY.0 - 3_600));
+}
+
+/// Makes a store remember that a client showed this chain an hour ago.
+pub fn teach_client(store: &mut MemoryStore, chain: &[Vec<u8>]) {
+    let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+    store.learn(None, &chain, UnixTime(TODAY.0 - 3_600));
 }
 
 pub fn client_address() -> SocketAddr {

@@ -13,12 +13,15 @@ use tandem_netsim::link::{
 use tandem_netsim::nat::{InvalidPolicy, Nat};
 use tandem_netsim::pep::SplittingPep;
 use tandem_netsim::{BitRate, Host, HostConfig, Link, LinkConfig, Probability, Step};
-use tandem_packet::{Config, Limits, Role, WireFormat};
+use tandem_packet::{ClientCertificates, Config, Limits, Role, WireFormat};
 use tandem_store::MemoryStore;
 use tandem_wire::{Instant, Seq};
 
 use super::tls::{self, Conversation, Layout};
-use super::{Boxed, CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, config, store_with};
+use super::{
+    Boxed, CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, config, store_with,
+    teach_client,
+};
 
 /// What befalls a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +97,11 @@ pub struct Plan {
     /// How many clients say the same at once, each to a server of its own.
     pub clients: u16,
     pub limits: Limits,
+    /// The client's certificates, where the server asks for them; none: it has none.
+    pub mutual: Option<Vec<usize>>,
+    /// Whether each proxy knows the client's chain.
+    pub remembered: [bool; 2],
+    pub client_certificates: ClientCertificates,
 }
 
 impl Plan {
@@ -137,6 +145,21 @@ impl Plan {
                 .collect(),
             clients: one_of(&mut rng, &[1, 1, 1, 4]),
             limits: limits(&mut rng),
+            mutual: rng.random_bool(0.5).then(|| {
+                (0..rng.random_range(0..4))
+                    .map(|_| rng.random_range(200..2_000))
+                    .collect()
+            }),
+            remembered: [rng.random_bool(0.8), rng.random_bool(0.7)],
+            client_certificates: one_of(
+                &mut rng,
+                &[
+                    ClientCertificates::Persistent,
+                    ClientCertificates::Persistent,
+                    ClientCertificates::Persistent,
+                    ClientCertificates::None,
+                ],
+            ),
         }
     }
 
@@ -158,7 +181,10 @@ impl Plan {
         let chain = tls::chain(&self.certificates);
         let hello = tls::client_hello(Some(super::NAME), self.hello_filler);
         match self.speech {
-            Speech::FullHandshake => Conversation::new(hello, &chain, self.layout),
+            Speech::FullHandshake => match &self.mutual {
+                Some(_) => Conversation::mutual(hello, &chain, &self.client_chain(), self.layout),
+                None => Conversation::new(hello, &chain, self.layout),
+            },
             Speech::Resumed => Conversation::resumed(hello, &chain),
             Speech::Tls13 => Conversation::tls13(hello, &chain),
             Speech::NotTls => Conversation::not_tls(&chain),
@@ -166,14 +192,29 @@ impl Plan {
         }
     }
 
-    fn store(&self, held: Held) -> MemoryStore {
+    fn client_chain(&self) -> Vec<Vec<u8>> {
+        let sizes = self.mutual.iter().flatten();
+        (70..)
+            .zip(sizes)
+            .map(|(seed, size)| tls::noise(*size, seed))
+            .collect()
+    }
+
+    fn store(&self, held: Held, remembered: bool) -> MemoryStore {
         let mut chain = tls::chain(&self.certificates);
-        match held {
-            Held::TheChain => {}
-            Held::AnOldLeaf => chain[0] = tls::noise(700, 4_711),
-            Held::Nothing => return MemoryStore::default(),
+        let mut store = match held {
+            Held::TheChain => store_with(&chain),
+            Held::AnOldLeaf => {
+                chain[0] = tls::noise(700, 4_711);
+                store_with(&chain)
+            }
+            Held::Nothing => MemoryStore::default(),
+        };
+        let client = self.client_chain();
+        if remembered && !client.is_empty() {
+            teach_client(&mut store, &client);
         }
-        store_with(&chain)
+        store
     }
 
     /// What the proxy at `index` is told at its start.
@@ -185,6 +226,7 @@ impl Plan {
         };
         Config {
             limits: self.limits,
+            client_certificates: self.client_certificates,
             ..config(role, WireFormat::Safe)
         }
     }
@@ -230,11 +272,11 @@ impl Plan {
             server: self.server.clone(),
             client_side: Some(ProxyElement::new(
                 self.config(CLIENT_SIDE),
-                self.store(self.client_holds),
+                self.store(self.client_holds, self.remembered[0]),
             )),
             server_side: Some(ProxyElement::new(
                 self.config(SERVER_SIDE),
-                self.store(self.server_holds),
+                self.store(self.server_holds, self.remembered[1]),
             )),
             client_lan: lan(&self.client_lan, 0xc11e),
             before_link: before,

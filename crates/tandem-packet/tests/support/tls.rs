@@ -87,6 +87,18 @@ pub fn client_hello(name: Option<&str>, filler: usize) -> Vec<u8> {
     record(22, 0x0301, &message(1, &body))
 }
 
+/// The body of a Certificate message.
+fn list(chain: &[Vec<u8>]) -> Vec<u8> {
+    let mut list = Vec::new();
+    for der in chain {
+        list.extend_from_slice(&(der.len() as u32).to_be_bytes()[1..]);
+        list.extend_from_slice(der);
+    }
+    let mut body = (list.len() as u32).to_be_bytes()[1..].to_vec();
+    body.extend(list);
+    body
+}
+
 /// The messages of a server's first flight.
 pub fn server_flight(chain: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut hello = vec![3, 3];
@@ -95,16 +107,9 @@ pub fn server_flight(chain: &[Vec<u8>]) -> Vec<Vec<u8>> {
     hello.extend(noise(32, 201));
     hello.extend([0xc0, 0x2f, 0]);
     hello.extend([0, 5, 0xff, 1, 0, 1, 0]);
-    let mut list = Vec::new();
-    for der in chain {
-        list.extend_from_slice(&(der.len() as u32).to_be_bytes()[1..]);
-        list.extend_from_slice(der);
-    }
-    let mut certificate = (list.len() as u32).to_be_bytes()[1..].to_vec();
-    certificate.extend(list);
     vec![
         message(2, &hello),
-        message(11, &certificate),
+        message(11, &list(chain)),
         message(12, &noise(296, 202)),
         message(14, &[]),
     ]
@@ -170,6 +175,22 @@ impl Conversation {
             (Speaker::Server, record(23, 0x0303, &noise(3_000, 304))),
         ];
         Self::of(chain.to_vec(), turns)
+    }
+
+    /// A full handshake in which the server asks for a certificate, and the client shows this chain; an empty one says that it has
+    /// none.
+    pub fn mutual(hello: Vec<u8>, chain: &[Vec<u8>], client: &[Vec<u8>], layout: Layout) -> Self {
+        let mut asking = server_flight(chain);
+        // Before the ServerHelloDone (RFC 5246, section 7.3).
+        asking.insert(3, message(13, &noise(60, 203)));
+        let mut answer = vec![message(11, &list(client)), message(16, &noise(66, 300))];
+        if !client.is_empty() {
+            answer.push(message(15, &noise(260, 305)));
+        }
+        let mut conversation = Self::new(hello, chain, layout);
+        conversation.turns[1].1 = records(&asking, layout);
+        conversation.turns[2].1 = [records(&answer, layout), finished(301)].concat();
+        Self::of(chain.to_vec(), conversation.turns)
     }
 
     /// An abbreviated handshake: the server has a session, and shows no certificate.

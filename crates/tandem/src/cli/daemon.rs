@@ -104,6 +104,13 @@ pub(crate) struct DaemonArgs {
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["safe", "mcveety"]), hide_possible_values = true)]
     pub(crate) wire: Option<String>,
 
+    /// Clients' certificates: `persistent` or `none` [default: persistent]
+    ///
+    /// `persistent` replaces a client's certificates by references once a handshake with them has finished: both proxies then
+    /// remember them. `none` never touches them nor remembers them. Both sides need the same.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "none"]), hide_possible_values = true)]
+    pub(crate) client_certificates: Option<String>,
+
     /// TCP ports of the servers whose connections are looked at, comma between [default: 443]
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
     pub(crate) ports: Option<Vec<u16>>,

@@ -387,11 +387,26 @@ impl Pair {
     /// further try shows that it was that. Gives how many connections were made.
     #[track_caller]
     pub(crate) fn rewrites(&self, expected: &[u8], connect: impl Fn() -> Fetched) -> usize {
+        Self::rewrites_by(|| self.rewritten(), expected, connect)
+    }
+
+    /// The same for the client's answer.
+    #[track_caller]
+    pub(crate) fn rewrites_answer(&self, expected: &[u8], connect: impl Fn() -> Fetched) -> usize {
+        Self::rewrites_by(|| self.rewritten_answers(), expected, connect)
+    }
+
+    #[track_caller]
+    fn rewrites_by(
+        count: impl Fn() -> Rewritten,
+        expected: &[u8],
+        connect: impl Fn() -> Fetched,
+    ) -> usize {
         const TRIES: usize = 3;
-        let mut before = self.rewritten();
+        let mut before = count();
         for tried in 1..=TRIES {
             connect().is(expected);
-            let now = self.rewritten();
+            let now = count();
             if now.written > before.written && now.originals == before.originals {
                 assert!(
                     now.rebuilt > before.rebuilt,
@@ -402,6 +417,18 @@ impl Pair {
             before = now;
         }
         panic!("{TRIES} warm handshakes, and none was rewritten");
+    }
+
+    /// The same for the client's answers to servers' flights.
+    #[track_caller]
+    pub(crate) fn rewritten_answers(&self) -> Rewritten {
+        let a = self.a.status();
+        let of = |name: &str| a.counters.get(name).copied().unwrap_or(0);
+        Rewritten {
+            written: of("packet_flights_written"),
+            originals: of("packet_originals_sent_bytes"),
+            rebuilt: self.b.counter("packet_flights_rebuilt_bytes"),
+        }
     }
 
     /// Waits until both sides have learned this many chains.

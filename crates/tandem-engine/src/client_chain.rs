@@ -1,0 +1,128 @@
+//! A client's chain, and what the server-side proxy is believed to hold of it.
+//!
+//! Is: the names in a chain, three grounds for belief, and the delta for the client's answer to the server's flight. Is not: the
+//! server's flight (`possession`), nor the choice among the grounds (`tandem-packet`). What a client shows cannot be told from its
+//! hello (McVeety 2009, section 2.4.1), so a belief is formed once the chain is there, and never before.
+//!
+//! Invariant: a wrong belief costs a miss, never a byte.
+
+use std::collections::BTreeSet;
+
+use tandem_store::{ChainId, Digest, Store};
+
+use crate::delta::{DeltaWriter, Reference};
+use crate::handshake::Flight;
+use crate::possession::Possession;
+
+/// The names in a chain that a client shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientChain {
+    id: ChainId,
+    certificates: Vec<Digest>,
+}
+
+/// What of a client's chain is believed to be held at the other side.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Believed {
+    /// The chain as such: one reference for all of it.
+    whole: Option<Reference>,
+    certificates: BTreeSet<Reference>,
+}
+
+impl ClientChain {
+    /// The chain of `flight` in the client's `stream`.
+    pub fn of(flight: &Flight, stream: &[u8]) -> Option<Self> {
+        let certificates = flight.certificates(stream)?;
+        Some(Self {
+            id: ChainId::of_list_contents(&flight.list(stream)),
+            certificates: certificates.iter().map(|der| Digest::of(der)).collect(),
+        })
+    }
+
+    /// The chain's name.
+    pub fn id(&self) -> ChainId {
+        self.id
+    }
+
+    /// What the other side learned when this side did (section 2.4.1.2): `store` is this side's own.
+    pub fn remembered(&self, store: &mut impl Store) -> Believed {
+        let whole = store.chain(&self.id).is_some();
+        let held = |digest: &&Digest| whole || store.certificate(digest).is_some();
+        Believed {
+            whole: whole.then(|| Reference(self.id.prefix16())),
+            certificates: references(self.certificates.iter().filter(held)),
+        }
+    }
+
+    /// What the other side holds by its own word.
+    pub fn among(&self, holds: impl Fn(&Reference) -> bool) -> Believed {
+        let certificates = references(self.certificates.iter());
+        Believed {
+            whole: None,
+            certificates: certificates.into_iter().filter(holds).collect(),
+        }
+    }
+}
+
+fn references<'a>(digests: impl Iterator<Item = &'a Digest>) -> BTreeSet<Reference> {
+    digests.map(|digest| Reference(digest.prefix16())).collect()
+}
+
+impl Believed {
+    /// Whether there is nothing to refer to.
+    pub fn is_nothing(&self) -> bool {
+        self.whole.is_none() && self.certificates.is_empty()
+    }
+
+    /// The same for the thesis's messages, which name certificates.
+    pub fn possession(&self) -> Possession {
+        let references: Vec<Reference> = self.certificates.iter().copied().collect();
+        Possession::from_references(&references)
+    }
+}
+
+/// The delta for a client's answer to the server's flight, which begins at offset `from` of its stream; `None` where nothing of its
+/// chain is believed to be held.
+pub fn write_client_flight(
+    stream: &[u8],
+    from: usize,
+    flight: &Flight,
+    believed: &Believed,
+) -> Option<Vec<u8>> {
+    let mut delta = DeltaWriter::new();
+    let mut at = from;
+    let mut copy = |reference, pieces: Vec<std::ops::Range<usize>>| {
+        let mut offset = 0;
+        for piece in pieces {
+            delta.add(stream.get(at..piece.start)?);
+            delta.copy(reference, offset, piece.len() as u32);
+            offset += piece.len() as u32;
+            at = piece.end;
+        }
+        Some(())
+    };
+    if let Some(chain) = believed.whole {
+        copy(chain, flight.list_pieces().to_vec())?;
+    } else {
+        let mut start = 0;
+        let mut any = false;
+        for der in flight.certificates(stream)? {
+            // Behind its length (RFC 5246, section 7.4.2).
+            let range = start + 3..start + 3 + der.len();
+            start = range.end;
+            let reference = Reference(Digest::of(&der).prefix16());
+            if believed.certificates.contains(&reference) {
+                copy(reference, flight.within_list(range))?;
+                any = true;
+            }
+        }
+        if !any {
+            return None;
+        }
+    }
+    delta.add(stream.get(at..)?);
+    Some(delta.finish())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! What arrives over the link for the near endpoint: told apart as rewritten, rebuilt, and asked for where it cannot be.
+//!
+//! Is: the same for the server's flight at the client-side proxy and for the client's answer at the server-side one. Is not: the
+//! rebuilding itself (`reader`), nor the writing (`writer`). Invariants: of what was rebuilt the endpoint gets all that it has not
+//! acknowledged, in order; what is not recognised is nobody's business here.
+
+use tandem_engine::{StoreSource, thesis};
+use tandem_link::{FlowId, Version, mark};
+use tandem_store::Store;
+use tandem_wire::{Seq, TcpFlags, TcpPacket};
+
+use crate::config::WireFormat;
+use crate::output::{Direction, Event, Owed, Verdict};
+use crate::paws::Clock;
+use crate::proxy::{Context, Toward};
+use crate::reader::{Origin, Reader, Rebuilt};
+use crate::segment::{self, Cut};
+use crate::watch::Watch;
+
+/// What a flow knows of the endpoint on this side of the link, and of what comes to it.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    flow: FlowId,
+    version: Version,
+    /// The near endpoint.
+    toward: Toward,
+    /// Its maximum segment size.
+    mss: usize,
+    /// The far endpoint's.
+    clock: Clock,
+    reader: Reader,
+    /// The thesis's: where the segment began that held references.
+    expanded: Option<Seq>,
+    /// Whether the far side still has to be told of a miss.
+    asks: bool,
+    /// Whether there was one.
+    missed: bool,
+    /// Whether something was rebuilt.
+    rebuilt: bool,
+    /// How far the near endpoint has acknowledged.
+    acknowledged: Option<Seq>,
+    /// The headers of its last segment: a segment of our own looks like it.
+    template: Vec<u8>,
+}
+
+/// A segment that was recognised as rewritten: what became of it, and the options that the far endpoint gave it.
+pub(crate) struct Rewritten {
+    rebuilt: Rebuilt,
+    options: Vec<u8>,
+}
+
+impl Inbound {
+    /// For the endpoint `toward`, which takes segments of `mss` bytes; `clock` is the timestamp in the far one's SYN or SYN/ACK.
+    pub(crate) fn new(
+        (flow, version): (FlowId, Version),
+        toward: Toward,
+        mss: usize,
+        clock: u32,
+    ) -> Self {
+        Self {
+            flow,
+            version,
+            toward,
+            mss,
+            clock: Clock::new(clock),
+            reader: Reader::default(),
+            expanded: None,
+            asks: false,
+            missed: false,
+            rebuilt: false,
+            acknowledged: None,
+            template: Vec::new(),
+        }
+    }
+
+    /// The near endpoint has sent this.
+    pub(crate) fn near_sent(&mut self, packet: &TcpPacket<'_>) {
+        let ack = packet.ack();
+        if packet.flags().contains(TcpFlags::ACK)
+            && self.acknowledged.is_none_or(|known| ack.is_after(known))
+        {
+            self.acknowledged = Some(ack);
+        }
+        self.template.clear();
+        self.template
+            .extend_from_slice(&packet.bytes()[..packet.header_len()]);
+    }
+
+    /// Looks at a segment from over the link, which has no mark; `None`: it is an ordinary one.
+    pub(crate) fn recognise<S: Store>(
+        &mut self,
+        packet: &TcpPacket<'_>,
+        watch: &Watch,
+        cx: &mut Context<'_, S>,
+    ) -> Option<Rewritten> {
+        match cx.config.wire {
+            WireFormat::Safe => {
+                let origin = Origin {
+                    key: cx.key,
+                    flow: self.flow,
+                    version: self.version,
+                    sender: self.toward.sender(),
+                };
+                let mut source = StoreSource::new(cx.store);
+                let Some(timestamps) = packet.timestamps() else {
+                    // Somebody takes timestamps off, and the endpoint would take the frame for data.
+                    return Reader::unmarked(packet, origin, &mut source).map(|rebuilt| {
+                        Rewritten {
+                            rebuilt,
+                            options: packet.options_bytes().to_vec(),
+                        }
+                    });
+                };
+                let Some(own) = self.clock.restored(timestamps) else {
+                    self.clock.saw(timestamps.value);
+                    return None;
+                };
+                Some(Rewritten {
+                    rebuilt: self.reader.segment(packet, origin, &mut source),
+                    options: segment::options_with(packet, own),
+                })
+            }
+            WireFormat::Mcveety(codes) => {
+                // Anchored at its end, it begins after what is still missing; a copy of it begins where the first one did.
+                let ahead = packet.seq().is_after(watch.next(self.toward));
+                let again = self.expanded == Some(packet.seq());
+                if !(ahead || again) || packet.payload().is_empty() {
+                    return None;
+                }
+                let rebuilt = match thesis::expand(packet.payload(), cx.store, codes) {
+                    thesis::Expanded::Whole(bytes) => {
+                        let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+                        Rebuilt::Flight(end.wrapping_sub(bytes.len() as u32), bytes)
+                    }
+                    thesis::Expanded::Miss => Rebuilt::Miss,
+                    thesis::Expanded::Ordinary => return None,
+                };
+                self.expanded = Some(packet.seq());
+                Some(Rewritten {
+                    rebuilt,
+                    options: packet.options_bytes().to_vec(),
+                })
+            }
+        }
+    }
+
+    /// Carries out what became of a rewritten segment.
+    pub(crate) fn deliver<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        rewritten: Rewritten,
+        watch: &mut Watch,
+        cx: &mut Context<'_, S>,
+    ) {
+        match rewritten.rebuilt {
+            Rebuilt::Flight(start, bytes) => {
+                cx.out.event(Event::FlightRebuilt(bytes.len() as u64));
+                self.asks = false;
+                self.rebuilt = true;
+                let headers = packet.header_len() - packet.options_bytes().len();
+                let mss = self.mss.min(cx.config.limits.mtu.saturating_sub(headers));
+                let how = Cut {
+                    start,
+                    options: &rewritten.options,
+                    mss,
+                };
+                // Of a flight that comes again the endpoint gets what it has not acknowledged: each segment that it knows would make
+                // it repeat itself over the link, and three such repeats look like a loss (RFC 5681, section 3.2).
+                let useless = self
+                    .acknowledged
+                    .map_or(0, |ack| how.useless(bytes.len(), ack));
+                let mut packets = segment::cut(packet, &bytes, how).into_iter().skip(useless);
+                owed.settle(
+                    packets.next().map_or(Verdict::Drop, Verdict::Replace),
+                    cx.out,
+                );
+                packets.for_each(|packet| cx.out.inject(Direction::FromLink, packet));
+                // Whatever reading along says of these bytes, they were checked, and the flow's end is still to come.
+                let _ = watch.bytes(self.toward, start, &bytes);
+            }
+            Rebuilt::Incomplete => owed.settle(Verdict::Drop, cx.out),
+            Rebuilt::Miss => {
+                // The segment would be discarded by the endpoint in any case (safe), or break the handshake (the thesis's).
+                owed.settle(Verdict::Drop, cx.out);
+                self.missed = true;
+                if cx.config.wire == WireFormat::Safe {
+                    self.ask_for_originals(watch, cx);
+                }
+            }
+        }
+    }
+
+    /// An ordinary segment has come over the link.
+    pub(crate) fn passes(&mut self, packet: &TcpPacket<'_>) {
+        if !packet.payload().is_empty() {
+            self.asks = false;
+        }
+    }
+
+    /// The mark that the near endpoint's next segment has to carry, as long as originals are asked for.
+    pub(crate) fn request<S>(&self, cx: &Context<'_, S>) -> Option<Vec<u8>> {
+        self.asks.then(|| self.miss(cx))
+    }
+
+    /// Whether something could not be rebuilt.
+    pub(crate) fn has_missed(&self) -> bool {
+        self.missed
+    }
+
+    /// Whether something was rebuilt.
+    pub(crate) fn has_rebuilt(&self) -> bool {
+        self.rebuilt
+    }
+
+    fn miss<S>(&self, cx: &Context<'_, S>) -> Vec<u8> {
+        mark::miss(cx.key, self.flow, self.version, self.toward.sender())
+    }
+
+    fn ask_for_originals<S: Store>(&mut self, watch: &Watch, cx: &mut Context<'_, S>) {
+        cx.out.event(Event::MissSent);
+        self.asks = true;
+        let Some(headers) = header_only(&self.template) else {
+            return;
+        };
+        let Ok(template) = TcpPacket::parse(&headers) else {
+            return;
+        };
+        let seq = watch.next(self.toward.opposite());
+        if let Some(request) = segment::lone_mark(&template, seq, &self.miss(cx)) {
+            cx.out.inject(Direction::ToLink, request);
+        }
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        self.reader.footprint() + self.template.len()
+    }
+}
+
+/// A whole packet out of the headers of one that had a payload: its length fields still count that payload.
+fn header_only(headers: &[u8]) -> Option<Vec<u8>> {
+    let mut packet = headers.to_vec();
+    let length = packet.len();
+    match packet.first()? >> 4 {
+        4 => packet
+            .get_mut(2..4)?
+            .copy_from_slice(&u16::try_from(length).ok()?.to_be_bytes()),
+        6 => packet
+            .get_mut(4..6)?
+            .copy_from_slice(&u16::try_from(length.checked_sub(40)?).ok()?.to_be_bytes()),
+        _ => return None,
+    }
+    Some(packet)
+}

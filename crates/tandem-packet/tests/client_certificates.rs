@@ -1,0 +1,449 @@
+//! Handshakes in which the client shows a certificate too: when its answer to the server's flight crosses as a delta, what that saves,
+//! and what becomes of it when either proxy forgets, dies or the link does harm.
+
+mod support;
+
+use std::time::Duration;
+
+use support::once::{Harm, Once};
+use support::tls::{self, Conversation, Layout};
+use support::{
+    Boxed, CLIENT_SIDE, Closes, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete,
+    config, kill, proxy, repeats, run_to, start, store_with, teach_client, tls_bytes,
+};
+use tandem_engine::thesis::Codes;
+use tandem_netsim::World;
+use tandem_netsim::element::Port;
+use tandem_netsim::firewall::{Firewall, Rule};
+use tandem_netsim::nat::{InvalidPolicy, Nat};
+use tandem_packet::{ClientCertificates, Config, Role, WireFormat};
+use tandem_store::MemoryStore;
+use tandem_wire::{Instant, TcpPacket};
+
+const BOTH: [usize; 2] = [CLIENT_SIDE, SERVER_SIDE];
+
+/// The client's chain: certificates of these sizes.
+const SIZES: [usize; 2] = [871, 905];
+
+fn client_chain() -> Vec<Vec<u8>> {
+    (40..)
+        .zip(SIZES)
+        .map(|(seed, size)| tls::noise(size, seed))
+        .collect()
+}
+
+fn conversation_in(layout: Layout) -> Conversation {
+    let hello = tls::client_hello(Some(support::NAME), 100);
+    Conversation::mutual(hello, &tls::chain(&[926, 900]), &client_chain(), layout)
+}
+
+fn conversation() -> Conversation {
+    conversation_in(Layout::MessageARecord)
+}
+
+/// Both proxies there, each knowing the client's chain where it is named in `knowing`; the client's side knows the server's.
+fn scenario(wire: WireFormat, conversation: Conversation, knowing: &[usize]) -> Scenario {
+    let mut scenario = Scenario::with(wire, conversation);
+    scenario.closes = Closes::AtTheEnd;
+    for (index, proxy) in [
+        (CLIENT_SIDE, &mut scenario.client_side),
+        (SERVER_SIDE, &mut scenario.server_side),
+    ] {
+        if knowing.contains(&index)
+            && let Some(proxy) = proxy
+        {
+            teach_client(proxy.proxy.store_mut(), &client_chain());
+        }
+    }
+    scenario
+}
+
+fn warm() -> Scenario {
+    scenario(WireFormat::Safe, conversation(), &BOTH)
+}
+
+/// What a connection came to.
+#[derive(Debug)]
+struct Outcome {
+    /// TLS bytes of the client's that the link was spared.
+    spared: i64,
+    repeats: u64,
+    took: Duration,
+}
+
+/// Runs to the end and beyond it; hands back the world too.
+fn run(scenario: Scenario) -> (Outcome, World) {
+    let conversation = scenario.conversation.clone();
+    let mut world = scenario.world();
+    complete(&mut world, &conversation).expect("it completes");
+    let outcome = Outcome {
+        spared: conversation.from_client.len() as i64 - tls_bytes(&world).0 as i64,
+        repeats: repeats(&world),
+        took: world.now().saturating_since(Instant::ZERO),
+    };
+    world.run_for(Duration::from_secs(400)).expect("it ends");
+    clean(&world);
+    (outcome, world)
+}
+
+/// How often each proxy counted this: the client's side first.
+fn counted(world: &World, event: &str) -> [usize; 2] {
+    BOTH.map(|index| proxy(world, index).count(event))
+}
+
+/// What one reference in place of the chain spares at least, frame and all.
+const LEAST: i64 = 871 + 905 + 6 - 17 - 30;
+
+#[test]
+fn a_chain_that_both_proxies_remember_does_not_cross_again() {
+    for layout in [
+        Layout::MessageARecord,
+        Layout::Packed(1 << 14),
+        Layout::Packed(700),
+    ] {
+        let (outcome, world) = run(scenario(WireFormat::Safe, conversation_in(layout), &BOTH));
+        assert!(outcome.spared >= LEAST - 30, "{layout:?}: {outcome:?}");
+        assert_eq!(outcome.repeats, 0);
+        assert_eq!(counted(&world, "flights_written"), [1, 1]);
+        assert_eq!(counted(&world, "flights_rebuilt_bytes"), [1, 1]);
+        assert_eq!(counted(&world, "client_chains_learned"), [1, 1]);
+        assert_eq!(world.server().counters().paws_dropped, 0);
+    }
+}
+
+#[test]
+fn the_first_handshake_of_a_client_teaches_both_and_the_second_is_spared_the_chain() {
+    let first = scenario(WireFormat::Safe, conversation(), &[]);
+    let (client, server) = conversation().scripts();
+    let mut second = first.client.clone();
+    second.local.set_port(40_001);
+    let second = tandem_netsim::Host::client(second, first.server.local).with_script(client);
+    let another = tandem_netsim::Host::server(first.server.clone()).with_script(server);
+    let mut world = first.world().with_server(another);
+    complete(&mut world, &conversation()).expect("it completes");
+    let all = conversation().from_client.len() as u64;
+    assert_eq!(tls_bytes(&world).0, all, "as it is");
+    assert_eq!(counted(&world, "client_chains_learned"), [1, 1]);
+    // A chain that is not held here makes nobody wait.
+    assert_eq!(counted(&world, "flights_written"), [0, 1]);
+    let mut world = world.with_client(second);
+    world.connect();
+    world
+        .run_until(Duration::from_secs(100), |world| {
+            world.clients()[1].script().is_done() && world.servers()[1].script().is_done()
+        })
+        .expect("it completes");
+    assert_eq!(world.servers()[1].received(), conversation().from_client);
+    assert!(2 * all - tls_bytes(&world).0 >= LEAST as u64);
+    assert_eq!(counted(&world, "flights_written"), [1, 2]);
+}
+
+#[test]
+fn nothing_is_held_for_a_client_that_shows_no_certificate() {
+    let hello = tls::client_hello(Some(support::NAME), 100);
+    let chain = tls::chain(&[926, 900]);
+    let none = Conversation::mutual(hello, &chain, &[], Layout::MessageARecord);
+    let of = |conversation: Conversation, with: ClientCertificates| {
+        let scenario = told(
+            scenario(WireFormat::Safe, conversation, &BOTH),
+            WireFormat::Safe,
+            with,
+        );
+        let (outcome, world) = run(scenario);
+        assert_eq!(outcome.spared, 0);
+        assert_eq!(counted(&world, "hold_released_bytes"), [0, 0]);
+        outcome.took
+    };
+    let with = of(none.clone(), ClientCertificates::Persistent);
+    assert_eq!(with, of(none, ClientCertificates::None));
+}
+
+/// The same with proxies that were told this.
+fn told(mut scenario: Scenario, wire: WireFormat, how: ClientCertificates) -> Scenario {
+    for (proxy, role) in [
+        (&mut scenario.client_side, Role::ClientSide),
+        (&mut scenario.server_side, Role::ServerSide),
+    ] {
+        if let Some(proxy) = proxy {
+            let store = std::mem::take(proxy.proxy.store_mut());
+            let config = Config {
+                client_certificates: how,
+                ..config(role, wire)
+            };
+            *proxy = ProxyElement::new(config, store);
+        }
+    }
+    scenario
+}
+
+#[test]
+fn told_to_leave_them_alone_the_proxies_neither_touch_nor_remember_client_certificates() {
+    let without = told(warm(), WireFormat::Safe, ClientCertificates::None);
+    let (outcome, world) = run(without);
+    assert_eq!((outcome.spared, outcome.repeats), (0, 0));
+    assert_eq!(counted(&world, "client_chains_learned"), [0, 0]);
+    assert_eq!(counted(&world, "flights_written"), [0, 1]);
+}
+
+#[test]
+fn a_store_lost_at_the_servers_side_costs_one_round_trip_of_the_link_and_no_timer() {
+    let (with, _) = run(warm());
+    let (without, world) = run(scenario(WireFormat::Safe, conversation(), &[CLIENT_SIDE]));
+    assert_eq!(without.repeats, 0);
+    assert_eq!(counted(&world, "misses_sent"), [0, 1]);
+    assert_eq!(counted(&world, "misses_received"), [1, 0]);
+    assert_eq!(counted(&world, "originals_sent_bytes"), [1, 0]);
+    // 500 ms, and the time that the originals take on the link.
+    let originals = Duration::from_micros(2_300 * 8);
+    let longest = with.took + Duration::from_millis(505) + originals;
+    assert!(without.took <= longest, "{without:?} against {with:?}");
+}
+
+#[test]
+fn after_a_miss_the_chain_goes_as_it_is_until_both_have_learned_it_again() {
+    let scenario = scenario(WireFormat::Safe, conversation(), &[CLIENT_SIDE]);
+    let hosts: Vec<_> = (1..3)
+        .map(|number| {
+            let (client, server) = conversation().scripts();
+            let mut config = scenario.client.clone();
+            config.local.set_port(40_000 + number);
+            (
+                tandem_netsim::Host::client(config, scenario.server.local).with_script(client),
+                tandem_netsim::Host::server(scenario.server.clone()).with_script(server),
+            )
+        })
+        .collect();
+    let mut world = scenario.world();
+    run_to(&mut world, SERVER_SIDE, "misses_sent").expect("it misses");
+    run_to(&mut world, CLIENT_SIDE, "misses_received").expect("it is told");
+    // The next one comes before the first is through.
+    for (done, (client, server)) in (2..).zip(hosts) {
+        world = world.with_client(client).with_server(server);
+        world.connect();
+        world
+            .run_until(Duration::from_secs(100), |world| {
+                let ends = world.clients().iter().zip(world.servers());
+                ends.clone().count() == done
+                    && ends.clone().all(|(client, server)| {
+                        client.script().is_done() && server.script().is_done()
+                    })
+            })
+            .expect("it completes");
+    }
+    assert_eq!(counted(&world, "misses_sent"), [0, 1], "one miss, no more");
+    assert!(counted(&world, "flights_written")[0] >= 2);
+}
+
+#[test]
+fn an_answer_that_comes_again_after_the_servers_finished_is_rebuilt_again() {
+    let conversation = conversation();
+    let [hello, answer] = [0, 2].map(|turn| conversation.turns[turn].1.clone());
+    let [flight, finished] = [1, 3].map(|turn| conversation.turns[turn].1.clone());
+    let mut flow = Flow::default();
+    let mut pair = Pair::knowing(&conversation.chain);
+    for side in [&mut pair.client_side, &mut pair.server_side] {
+        teach_client(side.proxy.store_mut(), &client_chain());
+    }
+    pair.open(&flow);
+    pair.client(flow.client(0, &hello));
+    flow.server_acked = hello.len() as u32;
+    let at = hello.len() as u32;
+    for (offset, piece) in (0..).step_by(1_448).zip(flight.chunks(1_448)) {
+        pair.server(flow.server(offset, piece));
+    }
+    flow.client_acked = flight.len() as u32;
+    let send = |pair: &mut Pair, flow: &Flow, pieces: usize| {
+        (at..)
+            .step_by(1_448)
+            .zip(answer.chunks(1_448).take(pieces))
+            .flat_map(|(offset, piece)| pair.client(flow.client(offset, piece)).at_server)
+            .flat_map(|packet| {
+                TcpPacket::parse(&packet)
+                    .expect("a segment")
+                    .payload()
+                    .to_vec()
+            })
+            .collect::<Vec<u8>>()
+    };
+    assert!(send(&mut pair, &flow, 2) == answer);
+    assert_eq!(pair.client_side.count("flights_written"), 1);
+    // The client's timer is faster than the server's Finished, and both meet on the link.
+    flow.server_acked += answer.len() as u32;
+    pair.server_to_link(flow.server(flow.client_acked, &finished));
+    flow.client_acked = flight.len() as u32;
+    pair.now += Duration::from_secs(2);
+    let again = send(&mut pair, &flow, 1);
+    assert_eq!(pair.client_side.count("flights_repeated"), 1);
+    assert!(!again.is_empty() && answer.ends_with(&again));
+    assert_eq!(pair.server_side.count("handshakes_finished"), 0);
+    // Once the client has it, the server's side takes its leave.
+    flow.client_acked += finished.len() as u32;
+    pair.arrive_at_server_side(flow.client(at + answer.len() as u32, b"more"));
+    assert_eq!(pair.server_side.count("handshakes_finished"), 1);
+}
+
+#[test]
+fn a_chain_that_is_known_only_as_a_servers_is_referred_to_and_costs_a_miss_at_most() {
+    let mut scenario = scenario(WireFormat::Safe, conversation(), &[]);
+    if let Some(proxy) = &mut scenario.client_side {
+        let mut store = store_with(&scenario.conversation.chain);
+        support::teach(&mut store, &support::site(), &client_chain());
+        *proxy.proxy.store_mut() = store;
+    }
+    let (outcome, world) = run(scenario);
+    assert_eq!(outcome.repeats, 0);
+    assert_eq!(counted(&world, "misses_sent"), [0, 1]);
+}
+
+#[test]
+fn it_passes_a_nat_and_a_firewall_that_drops_what_connection_tracking_calls_invalid() {
+    let outer = std::net::Ipv4Addr::new(192, 0, 2, 7);
+    for before in [true, false] {
+        let nat = Boxed(Box::new(Nat::new(outer, 50_000, InvalidPolicy::Drop)));
+        let mut scenario = warm();
+        if before {
+            scenario.before_link = Some(nat);
+        } else {
+            scenario.after_link = Some(nat);
+        }
+        let (outcome, world) = run(scenario);
+        assert!(outcome.spared >= LEAST, "{outcome:?}");
+        assert_eq!(outcome.repeats, 0);
+        assert_eq!(counted(&world, "flights_rebuilt_bytes"), [1, 1]);
+    }
+}
+
+#[test]
+fn without_timestamps_nothing_is_rewritten() {
+    for rule in [false, true] {
+        let mut scenario = warm();
+        if rule {
+            scenario.after_link = Some(Boxed(Box::new(Firewall::new([
+                Rule::RemoveTimestampsFromSyn,
+            ]))));
+        } else {
+            scenario.client.timestamps = None;
+        }
+        let (outcome, world) = run(scenario);
+        assert_eq!((outcome.spared, outcome.repeats), (0, 0));
+        assert_eq!(counted(&world, "flights_written"), [0, 0]);
+    }
+}
+
+#[test]
+fn the_proxies_die_start_again_or_forget_at_each_step_and_two_repeats_more_are_the_most_it_costs() {
+    let plain = {
+        let scenario = warm().plain();
+        let conversation = scenario.conversation.clone();
+        let mut world = scenario.world();
+        complete(&mut world, &conversation).expect("it completes");
+        repeats(&world)
+    };
+    type Fate = fn(&mut World, usize);
+    let fates: [(&str, Fate); 4] = [
+        ("dies", |world, index| drop(kill(world, index))),
+        ("starts again", |world, index| {
+            let store = kill(world, index);
+            start(world, index, told_of(index), store);
+        }),
+        ("loses all", |world, index| {
+            kill(world, index);
+            start(world, index, told_of(index), MemoryStore::default());
+        }),
+        ("forgets", |world, index| {
+            if let Some(proxy) = world.element_mut::<ProxyElement>(index) {
+                *proxy.proxy.store_mut() = MemoryStore::default();
+            }
+        }),
+    ];
+    let mut steps = 0;
+    for (name, fate) in fates {
+        for index in BOTH {
+            for step in 0.. {
+                let scenario = warm();
+                let conversation = scenario.conversation.clone();
+                let mut world = scenario.world();
+                let mut at = 0;
+                while at < step && !world.server().script().is_done() {
+                    world.step().expect("a step");
+                    at += 1;
+                }
+                if at < step {
+                    steps = steps.max(at);
+                    break;
+                }
+                fate(&mut world, index);
+                if let Err(failure) = complete(&mut world, &conversation) {
+                    panic!("{name} at {index} after {step}: {failure}");
+                }
+                let more = repeats(&world).saturating_sub(plain);
+                assert!(more <= 2, "{name} at {index} after {step}: {more} repeats");
+                world.run_for(Duration::from_secs(400)).expect("it ends");
+                clean(&world);
+            }
+        }
+    }
+    assert!(steps > 20, "{steps} steps were tried");
+}
+
+fn told_of(index: usize) -> Config {
+    let role = if index == CLIENT_SIDE {
+        Role::ClientSide
+    } else {
+        Role::ServerSide
+    };
+    config(role, WireFormat::Safe)
+}
+
+#[test]
+fn each_packet_lost_copied_or_late_costs_two_repeats_at_most_and_no_byte() {
+    let harms = [
+        Harm::Lost,
+        Harm::Damaged,
+        Harm::Copied(Duration::from_millis(1)),
+        Harm::Copied(Duration::from_secs(3)),
+        Harm::Late(Duration::from_millis(400)),
+        Harm::Late(Duration::from_secs(4)),
+    ];
+    let wires = [WireFormat::Safe, WireFormat::Mcveety(Codes::default())];
+    for wire in wires {
+        for harm in harms {
+            for place in ["link", "client", "server"] {
+                for towards in [Port::Left, Port::Right] {
+                    for number in 0..14 {
+                        let harmed = |mut scenario: Scenario| {
+                            let once = Some(Once::boxed(harm, towards, number));
+                            match place {
+                                "link" => scenario.before_link = once,
+                                "client" => scenario.client_lan = once,
+                                _ => scenario.server_lan = once,
+                            }
+                            scenario
+                        };
+                        let both = || scenario(wire, conversation(), &BOTH);
+                        let (without, _) = run(harmed(both().plain()));
+                        let (with, _) = run(harmed(both()));
+                        assert!(
+                            with.repeats <= without.repeats + 2,
+                            "{wire:?} {harm:?} {place} {towards:?} {number}: {with:?} {without:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_thesis_s_message_carries_a_clients_certificate_too() {
+    let wire = WireFormat::Mcveety(Codes::default());
+    for layout in [Layout::MessageARecord, Layout::Packed(1 << 14)] {
+        let (outcome, world) = run(scenario(wire, conversation_in(layout), &BOTH));
+        // Two references in place of two certificates, their lengths and the list's; and what the hello says of the server's two.
+        assert_eq!(outcome.spared, 871 + 905 + 6 + 3 - 32 - 36);
+        assert_eq!(outcome.repeats, 0);
+        assert_eq!(counted(&world, "flights_rebuilt_bytes"), [1, 1]);
+    }
+    let (outcome, _) = run(scenario(wire, conversation(), &[CLIENT_SIDE]));
+    assert_eq!(outcome.repeats, 1, "the thesis waits for TCP");
+}
