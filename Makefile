@@ -30,7 +30,7 @@ build:
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
-	@$(if $(IS_ROOT),$(ENSURE) lab,:)
+	@$(if $(IS_ROOT),$(ENSURE) lab package,:)
 	$(CARGO) test --locked --workspace --no-fail-fast
 	@$(if $(IS_ROOT),:,echo 'make test: not root, so the tests in network namespaces were skipped; run it as root for all')
 

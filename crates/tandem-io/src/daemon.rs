@@ -9,7 +9,7 @@
 mod event_loop;
 mod keeper;
 mod link;
-mod lock;
+pub(crate) mod lock;
 mod signals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -28,6 +28,7 @@ use crate::metrics::{Board, Counting, Facts};
 use crate::privilege;
 use crate::queue::PacketQueue;
 use crate::rules::RuleSet;
+use crate::service_manager::ServiceManager;
 
 use event_loop::EventLoop;
 use keeper::RulesKeeper;
@@ -129,6 +130,7 @@ fn start<E: Engine>(
     privilege::require()?;
     let _instance = InstanceLock::take(config.role, &config.link)?;
     let signals = Signals::catch()?;
+    let manager = ServiceManager::of_environment();
     let admin = config.admin.map(AdminPort::bind).transpose()?;
 
     // From here on nobody else chooses marks, until ours show in the rules.
@@ -160,9 +162,13 @@ fn start<E: Engine>(
         admin = address.map(tracing::field::display),
         "ready"
     );
+    manager.ready(&format!("{} on {}", role_name(config.role), config.link));
     ready();
 
-    let outcome = catch_unwind(AssertUnwindSafe(|| event_loop.run(&mut queue, &signals)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        event_loop.run(&mut queue, &signals, &manager)
+    }));
+    manager.stopping();
     let removed = rules.remove();
     match outcome {
         Ok(outcome) => {

@@ -122,6 +122,21 @@ impl Firewall {
         Ok(installed)
     }
 
+    /// Takes away everything that daemons of Tandem have set: the programs that were used, with the name of each chain.
+    ///
+    /// # Errors
+    /// A program failed.
+    pub(crate) fn clear(&self) -> Result<Vec<(&'static str, String)>, IoError> {
+        let mut removed = Vec::new();
+        for family in &self.families {
+            for left in LeftBehind::all(&saved(*family)?) {
+                restore(*family, &left.removal())?;
+                removed.push((family.program(), left.chain().to_owned()));
+            }
+        }
+        Ok(removed)
+    }
+
     /// What [`Self::install`] would do, as a shell would be told; then what the end of the daemon would do.
     ///
     /// # Errors

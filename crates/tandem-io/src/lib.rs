@@ -8,6 +8,7 @@ pub mod config;
 pub mod daemon;
 pub mod engine;
 pub mod error;
+pub mod off;
 pub mod rules;
 pub mod status;
 
@@ -17,5 +18,6 @@ mod inject;
 mod metrics;
 mod privilege;
 mod queue;
+mod service_manager;
 
 pub use error::IoError;

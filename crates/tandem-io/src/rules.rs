@@ -13,6 +13,7 @@
 //! | mangle FORWARD `-i LINK`, INPUT `-i LINK` | from the link | after it is translated back |
 //! | raw OUTPUT `! -o LINK` | injected towards the near endpoint | past connection tracking, which saw the packet already |
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use tandem_packet::Role;
@@ -24,6 +25,9 @@ const PORTS_A_RULE: usize = 15;
 
 /// How every chain of Tandem's begins.
 pub(crate) const CHAIN_PREFIX: &str = "tandem-";
+
+/// How the names of a client side's chains begin, of a server side's, and of those in which a start tries the kernel's features.
+const CHAIN_PREFIXES: [&str; 3] = ["tandem-c-", "tandem-s-", "tandem-try-"];
 
 /// An IP version, by the programs that set its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -251,8 +255,30 @@ impl LeftBehind {
     /// Finds what belongs to `rules` in the output of `iptables-save`, whose tables may come in any order.
     #[must_use]
     pub fn find(rules: &RuleSet, saved: &str) -> Self {
+        Self::of_chain(&rules.chain, saved)
+    }
+
+    /// Finds everything that daemons of Tandem have set, whether they run or not: one for each chain's name.
+    pub(crate) fn all(saved: &str) -> Vec<Self> {
+        let names: BTreeSet<&str> = saved
+            .lines()
+            .filter_map(|line| line.strip_prefix(':')?.split(' ').next())
+            .filter(|name| CHAIN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+            .collect();
+        names
+            .into_iter()
+            .map(|name| Self::of_chain(name, saved))
+            .collect()
+    }
+
+    /// The name of the chains.
+    pub(crate) fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    fn of_chain(chain: &str, saved: &str) -> Self {
         let mut left = Self {
-            chain: rules.chain.clone(),
+            chain: chain.to_owned(),
             ..Self::default()
         };
         let mut table = None;
@@ -264,7 +290,6 @@ impl LeftBehind {
                 continue;
             }
             let Some(table) = table else { continue };
-            let chain = rules.chain.as_str();
             let found = match table {
                 Table::Mangle => &mut left.mangle,
                 Table::Raw => &mut left.raw,
@@ -476,5 +501,10 @@ COMMIT
         );
         assert_eq!(marks_of_others(rules.chain(), saved), 0x0400_0000);
         assert!(LeftBehind::find(&rules, "").is_empty());
+        let chains: Vec<String> = LeftBehind::all(saved)
+            .iter()
+            .map(|left| left.chain().to_owned())
+            .collect();
+        assert_eq!(chains, ["tandem-c-tun0", "tandem-c-tun01"]);
     }
 }

@@ -7,18 +7,22 @@
 
 mod daemon;
 mod estimate;
+mod generate;
 mod keygen;
 mod lab;
+mod off;
 mod status;
 mod store;
 
 pub(crate) use daemon::DaemonArgs;
 pub(crate) use estimate::EstimateArgs;
+pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
 pub(crate) use lab::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, ReportArgs, RunArgs,
     ShellArgs, UpArgs,
 };
+pub(crate) use off::OffArgs;
 pub(crate) use status::StatusArgs;
 pub(crate) use store::{
     ExportFormat, PurgeChoice, StoreCommand, StoreExportArgs, StoreImportArgs, StoreLsArgs,
@@ -70,6 +74,7 @@ pub(crate) enum Command {
     ServerSide(Box<DaemonArgs>),
     Keygen(KeygenArgs),
     Status(StatusArgs),
+    Off(OffArgs),
     /// Look into a proxy's store of certificates, fill it, copy it, empty it
     ///
     /// A store keeps the certificates that passed, by their SHA-256, and which chains to expect from which server.
@@ -79,6 +84,8 @@ pub(crate) enum Command {
     /// Try things out on one machine: hosts in network namespaces, an emulated link, experiments
     #[command(subcommand)]
     Lab(LabCommand),
+    Man(ManArgs),
+    Completions(CompletionsArgs),
 }
 
 /// What to do about arguments that clap does not take: help and version are printed, anything else is one line.

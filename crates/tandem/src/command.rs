@@ -2,8 +2,10 @@
 
 mod daemon;
 mod estimate;
+mod generate;
 mod keygen;
 mod lab;
+mod off;
 mod status;
 mod store;
 
@@ -25,8 +27,11 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::ServerSide(arguments) => daemon::run(Role::ServerSide, *arguments).map(done),
         Command::Keygen(arguments) => keygen::run(&arguments).map(done),
         Command::Status(arguments) => status::run(&arguments).map(done),
+        Command::Off(_) => off::run().map(done),
         Command::Store(command) => store::run(command).map(done),
         Command::Estimate(arguments) => estimate::run(&arguments).map(done),
         Command::Lab(command) => lab::run(command),
+        Command::Man(arguments) => generate::man(&arguments).map(done),
+        Command::Completions(arguments) => generate::completions(&arguments).map(done),
     }
 }

@@ -25,6 +25,7 @@ use crate::queue::{
 };
 
 use super::signals::Signals;
+use crate::service_manager::ServiceManager;
 
 /// Between two rounds of what is not urgent: what the store asks for.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -97,6 +98,7 @@ impl<E: Engine> EventLoop<E> {
         &mut self,
         queue: &mut PacketQueue,
         signals: &Signals,
+        manager: &ServiceManager,
     ) -> Result<(), IoError> {
         loop {
             let wait = self.time_to_wait();
@@ -119,7 +121,7 @@ impl<E: Engine> EventLoop<E> {
                     }
                 }
             }
-            self.timeouts(queue.verdicts())?;
+            self.timeouts(queue.verdicts(), manager)?;
         }
     }
 
@@ -220,7 +222,11 @@ impl<E: Engine> EventLoop<E> {
     }
 
     /// Does what is due by the time.
-    fn timeouts(&mut self, verdicts: &mut VerdictWriter) -> Result<(), IoError> {
+    fn timeouts(
+        &mut self,
+        verdicts: &mut VerdictWriter,
+        manager: &ServiceManager,
+    ) -> Result<(), IoError> {
         let now = self.now();
         if self.engine.poll_timeout().is_some_and(|(at, _)| at <= now) {
             self.engine.handle_timeout(now);
@@ -228,6 +234,7 @@ impl<E: Engine> EventLoop<E> {
         }
         if self.next_upkeep <= now {
             self.next_upkeep = now + UPKEEP_INTERVAL;
+            manager.alive();
             self.let_overdue_go(now, verdicts)?;
             self.engine.upkeep(wall());
             self.carry_out(verdicts)?;

@@ -5,11 +5,15 @@
 //! Invariant: a lock ends with its process. They are names of abstract Unix sockets (unix(7)), which belong to the network namespace as the
 //! rules and the queue do, and leave no file behind.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::unistd::Pid;
 use tandem_packet::Role;
 
 use crate::config::{LinkName, role_name};
@@ -37,12 +41,61 @@ impl InstanceLock {
     }
 }
 
+/// Process, role and link of a daemon that runs in this network namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Running {
+    pub(crate) pid: Pid,
+    /// `client-side on ppp0`.
+    pub(crate) name: String,
+    lock: String,
+}
+
+/// All of them, by their locks: whoever listens on a lock's name is the daemon, and the kernel says which process that is.
+///
+/// # Errors
+/// The list of sockets cannot be read.
+pub(crate) fn running() -> Result<Vec<Running>, IoError> {
+    let sockets = std::fs::read_to_string("/proc/thread-self/net/unix")
+        .map_err(|error| IoError::system("looking for running daemons", error))?;
+    let names: BTreeSet<&str> = sockets
+        .lines()
+        .filter_map(|line| line.split_ascii_whitespace().last()?.strip_prefix('@'))
+        .collect();
+    Ok(names.into_iter().filter_map(Running::by).collect())
+}
+
+impl Running {
+    /// The daemon that holds this lock, if it is one of a daemon.
+    fn by(lock: &str) -> Option<Self> {
+        let (role, link) = lock.strip_prefix("tandem/")?.split_once('/')?;
+        Some(Self {
+            pid: holder(lock)?,
+            name: format!("{role} on {link}"),
+            lock: lock.to_owned(),
+        })
+    }
+
+    /// Whether it still holds its lock.
+    pub(crate) fn is_there(&self) -> bool {
+        holder(&self.lock) == Some(self.pid)
+    }
+}
+
+/// The process that listens on this abstract name (`SO_PEERCRED`, unix(7)).
+fn holder(name: &str) -> Option<Pid> {
+    let address = SocketAddr::from_abstract_name(name).ok()?;
+    let stream = UnixStream::connect_addr(&address).ok()?;
+    let credentials = getsockopt(&stream, PeerCredentials).ok()?;
+    // 0: in another PID namespace, out of reach.
+    (credentials.pid() > 0).then(|| Pid::from_raw(credentials.pid()))
+}
+
 /// Held while marks are chosen and rules set.
 #[derive(Debug)]
-pub(super) struct StartLock(#[expect(dead_code, reason = "held for its name")] UnixListener);
+pub(crate) struct StartLock(#[expect(dead_code, reason = "held for its name")] UnixListener);
 
 impl StartLock {
-    pub(super) fn take() -> Result<Self, IoError> {
+    pub(crate) fn take() -> Result<Self, IoError> {
         let start = Instant::now();
         loop {
             if let Some(listener) = take("tandem/start")? {
@@ -83,6 +136,14 @@ mod tests {
             "{second:?}"
         );
         InstanceLock::take(Role::ServerSide, &link).expect("the other role is another lock");
+        let name = format!("client-side on {link}");
+        let found: Vec<Pid> = running()
+            .expect("readable")
+            .into_iter()
+            .filter(|daemon| daemon.name == name && daemon.is_there())
+            .map(|daemon| daemon.pid)
+            .collect();
+        assert_eq!(found, [Pid::this()]);
         drop(first);
         InstanceLock::take(Role::ClientSide, &link).expect("free again");
     }

@@ -282,6 +282,11 @@ impl Daemon {
         self.wait()
     }
 
+    /// Waits for the end that somebody else has asked for.
+    pub(crate) fn end_by_itself(mut self) -> Ended {
+        self.wait()
+    }
+
     fn wait(&mut self) -> Ended {
         let mut code = None;
         wait_until("the daemon ends", || match self.child.try_wait() {

@@ -1,0 +1,39 @@
+//! `tandem man` and `tandem completions`: what is made out of these very definitions.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::Shell;
+
+/// Write the manual pages, one for each command
+///
+/// They say what `--help` says. The Debian package brings them; elsewhere a folder `man1` in a place of `manpath` takes
+/// them.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Example:
+  Read a page without installing it
+    tandem man /tmp/man1 && man /tmp/man1/tandem-client-side.1")]
+pub(crate) struct ManArgs {
+    /// Directory for the pages; made where it is missing
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+}
+
+/// Write a shell's completions to standard output
+///
+/// The Debian package brings those of bash, zsh and fish.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  For this bash only
+    source <(tandem completions bash)
+  For good
+    tandem completions bash >~/.local/share/bash-completion/completions/tandem
+    tandem completions fish >~/.config/fish/completions/tandem.fish
+    tandem completions zsh >~/.zfunc/_tandem      # a folder of $fpath")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
