@@ -210,6 +210,11 @@ impl Daemon {
         root.join(path.strip_prefix("/").expect("an absolute path"))
     }
 
+    /// What the kernel says of the process (`/proc/PID/status`).
+    pub(crate) fn process_status(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs")
+    }
+
     /// What it says of itself.
     #[track_caller]
     pub(crate) fn status(&self) -> Status {
