@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench lab interop clean
+.PHONY: help demo build test lint bench lab interop deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -60,6 +60,11 @@ interop: build
 	@$(ENSURE) lab interop
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
 	$(TANDEM) lab interop --out docs/results
+
+## deb: the Debian package, out/tandem_VERSION_ARCH.deb
+deb: build
+	@$(ENSURE) package
+	scripts/make-deb.sh $(TANDEM) out
 
 ## clean: what was built
 clean:

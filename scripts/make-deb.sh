@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Makes the Debian package out of a built program. Needs dpkg-deb, strip and gzip; neither root nor a network.
+#
+#   scripts/make-deb.sh PROGRAM DIR       prints the path of the package that it has put into DIR
+#
+# $DEB_MAINTAINER names the maintainer, $DEB_COMPRESSION the compression (xz). The same program and source give the same package.
+set -euo pipefail
+umask 022
+
+[ $# -eq 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+program=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2")
+cd "$(dirname "$0")/.."
+
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)-1
+architecture=$(dpkg --print-architecture)
+maintainer=${DEB_MAINTAINER:-Tandem maintainers <root@localhost>}
+if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+fi
+export SOURCE_DATE_EPOCH
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+chmod 755 "$root"
+put() { install -D -m "${3:-644}" "$1" "$root/$2"; }
+# Documentation is compressed without the time of day.
+put_compressed() { mkdir -p "$root/$(dirname "$2")" && gzip -9n <"$1" >"$root/$2"; }
+
+put "$program" usr/bin/tandem 755
+strip --strip-unneeded "$root/usr/bin/tandem"
+for side in client server; do
+    put "packaging/systemd/tandem-$side-side@.service" "usr/lib/systemd/system/tandem-$side-side@.service"
+    put "packaging/etc/$side-side.toml" "etc/tandem/$side-side.toml"
+done
+
+"$program" man "$root/man1"
+for page in "$root"/man1/*.1; do
+    put_compressed "$page" "usr/share/man/man1/$(basename "$page").gz"
+done
+rm -r "$root/man1"
+mkdir -p "$root"/usr/share/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
+"$program" completions bash >"$root/usr/share/bash-completion/completions/tandem"
+"$program" completions zsh >"$root/usr/share/zsh/vendor-completions/_tandem"
+"$program" completions fish >"$root/usr/share/fish/vendor_completions.d/tandem.fish"
+
+put extras/wireshark/tandem.lua usr/share/tandem/wireshark/tandem.lua
+for file in docs/operating.md docs/exit-codes.md LICENSE-MIT packaging/debian/copyright; do
+    put "$file" "usr/share/doc/tandem/$(basename "$file")"
+done
+put_compressed CHANGELOG.md usr/share/doc/tandem/changelog.gz
+date=$(date -u -R -d "@$SOURCE_DATE_EPOCH")
+printf 'tandem (%s) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$version" "$maintainer" "$date" |
+    gzip -9n >"$root/usr/share/doc/tandem/changelog.Debian.gz"
+
+mkdir "$root/DEBIAN"
+for script in postinst prerm postrm; do
+    put "packaging/debian/$script" "DEBIAN/$script" 755
+done
+printf '/etc/tandem/client-side.toml\n/etc/tandem/server-side.toml\n' >"$root/DEBIAN/conffiles"
+(cd "$root" && find etc usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+# The newest of the C library's versions that the program names.
+libc=$(grep -aoE 'GLIBC_2\.[0-9]+' "$root/usr/bin/tandem" | sed 's/^GLIBC_//' | sort -uV | tail -n 1)
+size=$(du -sk --apparent-size --exclude=DEBIAN "$root" | cut -f1)
+sed -e "s|@VERSION@|$version|" -e "s|@ARCHITECTURE@|$architecture|" -e "s|@MAINTAINER@|$maintainer|" \
+    -e "s|@SIZE@|$size|" -e "s|@LIBC@|$libc|" packaging/debian/control.in >"$root/DEBIAN/control"
+find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+
+package="$out/tandem_${version}_$architecture.deb"
+dpkg-deb --root-owner-group -Z"${DEB_COMPRESSION:-xz}" --build "$root" "$package" >/dev/null
+echo "$package"
