@@ -30,6 +30,13 @@ put_compressed() { mkdir -p "$root/$(dirname "$2")" && gzip -9n <"$1" >"$root/$2
 
 put "$program" usr/bin/tandem 755
 strip --strip-unneeded "$root/usr/bin/tandem"
+# Where the preloadable library was built beside the program, it comes along.
+keytap=$(dirname "$program")/libtandem_keytap.so
+if [ -e "$keytap" ]; then
+    put "$keytap" usr/lib/tandem/libtandem_keytap.so
+    strip --strip-unneeded "$root/usr/lib/tandem/libtandem_keytap.so"
+    put docs/keytap.md usr/share/doc/tandem/keytap.md
+fi
 for side in client server; do
     put "packaging/systemd/tandem-$side-side@.service" "usr/lib/systemd/system/tandem-$side-side@.service"
     put "packaging/etc/$side-side.toml" "etc/tandem/$side-side.toml"
