@@ -452,7 +452,9 @@ impl Agreed {
                 .is_none_or(|known| packet.ack().is_after(known));
         if news {
             self.acknowledged = Some(packet.ack());
-            self.writer.acknowledged(packet.ack());
+        }
+        if packet.flags().contains(TcpFlags::ACK) {
+            self.writer.acknowledged(packet);
         }
         let mut verdict = Verdict::Accept;
         if let Some((mark, rest)) = segment::mark(packet) {

@@ -153,24 +153,27 @@ impl Inbound {
         watch: &mut Watch,
         cx: &mut Context<'_, S>,
     ) {
+        let headers = packet.header_len() - packet.options_bytes().len();
+        let how = |start| Cut {
+            start,
+            options: &rewritten.options,
+            mss: self.mss.min(cx.config.limits.mtu.saturating_sub(headers)),
+        };
+        let packets = match &rewritten.rebuilt {
+            Rebuilt::Flight(start, bytes) => segment::cut(packet, bytes, how(*start)),
+            Rebuilt::Incomplete | Rebuilt::Miss => Vec::new(),
+        };
         match rewritten.rebuilt {
-            Rebuilt::Flight(start, bytes) => {
+            Rebuilt::Flight(start, bytes) if !packets.is_empty() => {
                 cx.out.event(Event::FlightRebuilt(bytes.len() as u64));
-                self.asks = false;
-                self.rebuilt = true;
-                let headers = packet.header_len() - packet.options_bytes().len();
-                let mss = self.mss.min(cx.config.limits.mtu.saturating_sub(headers));
-                let how = Cut {
-                    start,
-                    options: &rewritten.options,
-                    mss,
-                };
                 // Of a flight that comes again the endpoint gets what it has not acknowledged: each segment that it knows would make
                 // it repeat itself over the link, and three such repeats look like a loss (RFC 5681, section 3.2).
                 let useless = self
                     .acknowledged
-                    .map_or(0, |ack| how.useless(bytes.len(), ack));
-                let mut packets = segment::cut(packet, &bytes, how).into_iter().skip(useless);
+                    .map_or(0, |ack| how(start).useless(bytes.len(), ack));
+                self.asks = false;
+                self.rebuilt = true;
+                let mut packets = packets.into_iter().skip(useless);
                 owed.settle(
                     packets.next().map_or(Verdict::Drop, Verdict::Replace),
                     cx.out,
@@ -180,7 +183,7 @@ impl Inbound {
                 let _ = watch.bytes(self.toward, start, &bytes);
             }
             Rebuilt::Incomplete => owed.settle(Verdict::Drop, cx.out),
-            Rebuilt::Miss => {
+            Rebuilt::Miss | Rebuilt::Flight(..) => {
                 // The segment would be discarded by the endpoint in any case (safe), or break the handshake (the thesis's).
                 owed.settle(Verdict::Drop, cx.out);
                 self.missed = true;

@@ -12,8 +12,8 @@ use tandem_link::frame::{self, Frame, Parsed, Sender};
 use tandem_link::{FlowId, Key, Version};
 use tandem_wire::{Seq, TcpPacket};
 
-/// Most segments of frames that are kept: a frame of [`frame::MAX_SPAN`] in segments of 1,024 bytes.
-const MAX_PIECES: usize = 64;
+/// Most segments of frames that are kept, and of one frame that is written: one of [`frame::MAX_SPAN`] in segments of 1,024 bytes.
+pub(crate) const MAX_PIECES: usize = 64;
 
 /// The segments of frames that are not whole yet, by sequence number from the sender's first byte.
 #[derive(Debug, Default)]
@@ -68,10 +68,16 @@ impl Reader {
         if offset as usize + packet.payload().len() > frame::MAX_SPAN {
             return Rebuilt::Miss;
         }
-        // The common case, a frame in one segment, is read where it lies.
+        // The common case, a frame in one segment, is read where it lies. While a longer one is coming in, a piece of it may look like
+        // a frame of its own.
         if let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version, origin.sender)
         {
-            return rebuild(&frame, packet.seq(), origin, source);
+            match rebuild(&frame, packet.seq(), origin, source) {
+                Rebuilt::Miss if !self.pieces.is_empty() => {}
+                rebuilt @ (Rebuilt::Flight(..) | Rebuilt::Miss | Rebuilt::Incomplete) => {
+                    return rebuilt;
+                }
+            }
         }
         self.bytes += packet.payload().len();
         if let Some(old) = self.pieces.insert(offset, packet.payload().to_vec()) {

@@ -299,7 +299,9 @@ impl Agreed {
                 .is_none_or(|known| packet.ack().is_after(known));
         if news {
             self.acknowledged = Some(packet.ack());
-            self.writer.acknowledged(packet.ack());
+        }
+        if packet.flags().contains(TcpFlags::ACK) {
+            self.writer.acknowledged(packet);
         }
         let mtu = cx.config.limits.mtu;
         let mut verdict = Verdict::Accept;

@@ -25,6 +25,7 @@ use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::paws;
 use crate::proxy::Toward;
+use crate::reader::MAX_PIECES;
 use crate::segment::{self, Cut};
 use crate::watch::{Progress, Watch};
 use group::Group;
@@ -359,6 +360,7 @@ impl Writer {
             original_bytes: hold.bytes,
             sent_at: now,
             repeats: 0,
+            is_rebuilt: false,
             stamps,
         });
     }
@@ -381,7 +383,13 @@ impl Writer {
         if !first.is_before(group.end) || !last.is_after(group.start) {
             return owed.settle(Verdict::Accept, out);
         }
+        // What is lost behind the other proxy is nobody's business here.
+        if group.is_rebuilt {
+            return owed.settle(Verdict::Accept, out);
+        }
         let reaches_past = last.is_after(group.end) || packet.flags().contains(TcpFlags::FIN);
+        // A path that has become narrower takes this one, and may not take the originals.
+        let is_smaller = !group.has_sent(packet);
         if !reaches_past && !matches!(progress, Progress::GiveUp(_)) {
             // Before its answer can be here, a repeat says nothing about the copy under way.
             if now.saturating_since(group.sent_at) < terms.pace.answer_to(group.payload.len()) {
@@ -409,7 +417,7 @@ impl Writer {
         }
         self.send_originals(terms.limits.mtu, out);
         owed.settle(
-            if reaches_past {
+            if reaches_past || is_smaller {
                 Verdict::Accept
             } else {
                 Verdict::Drop
@@ -433,10 +441,13 @@ impl Writer {
         }
     }
 
-    /// The far endpoint has acknowledged everything up to `ack`.
-    pub(crate) fn acknowledged(&mut self, ack: Seq) {
-        if matches!(self, Writer::Sent(group) if !ack.is_before(group.end)) {
+    /// The far endpoint says how far it is.
+    pub(crate) fn acknowledged(&mut self, packet: &TcpPacket<'_>) {
+        let Writer::Sent(group) = self else { return };
+        if !packet.ack().is_before(group.end) {
             *self = Writer::Over;
+        } else if group.has_arrived_in_part(packet) {
+            group.is_rebuilt = true;
         }
     }
 
@@ -506,6 +517,8 @@ fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_
         },
     );
     match terms.wire {
+        // More would be refused.
+        WireFormat::Safe if packets.len() > MAX_PIECES => Vec::new(),
         WireFormat::Safe => packets,
         // The thesis's messages carry no length of the whole: the reader takes each segment by itself.
         WireFormat::Mcveety(_) if packets.len() == 1 => packets,

@@ -445,6 +445,9 @@ fn a_segment_lost_after_it_was_rebuilt_does_not_look_like_a_refusal() {
         pair.client(acknowledgement.build());
         let sent = pair.server_side.count("originals_sent_bytes");
         assert_eq!(sent, refused, "with the block {block:?}");
+        // What the server sends again because of it gets to the client, however early it comes.
+        let again = cut(&flow, &flight)[0].clone();
+        assert_eq!(pair.server(again.clone()).at_client, [again]);
     }
 }
 

@@ -31,11 +31,16 @@ fn held() -> One {
 
 /// A flight at the start of the stream and its frame, with `fresh` literal bytes in it.
 fn flight(fresh: usize) -> (Vec<u8>, Vec<u8>) {
+    flight_with(&vec![b'f'; fresh])
+}
+
+/// The same with these literal bytes.
+fn flight_with(literal: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let One(reference, object) = held();
     let mut delta = DeltaWriter::new();
-    delta.add(&vec![b'f'; fresh]);
+    delta.add(literal);
     delta.copy(reference, 0, 4_000);
-    let bytes = [vec![b'f'; fresh], object.to_vec()].concat();
+    let bytes = [literal, &object].concat();
     let start = FLOW.server.wrapping_add(1);
     let frame = frame::write(
         &key(),
@@ -144,4 +149,22 @@ fn pieces_of_nothing_are_bounded_and_cost_little() {
         assert!(reader.footprint() <= frame::MAX_SPAN);
     }
     assert!(misses > 0);
+}
+
+#[test]
+fn a_piece_that_looks_like_a_frame_is_still_a_piece() {
+    let (_, mut inner) = flight(10);
+    *inner.last_mut().expect("a check") ^= 1;
+    let literal = [&[b'f'; 300][..], &inner].concat();
+    let (bytes, frame) = flight_with(&literal);
+    let at = frame
+        .windows(inner.len())
+        .position(|window| window == inner)
+        .expect("it is literal");
+    let begin = begin(&bytes, &frame);
+    let mut reader = Reader::default();
+    assert_eq!(take(&mut reader, begin, &frame[..at]), Rebuilt::Incomplete);
+    let rest = begin.wrapping_add(at as u32);
+    let rebuilt = take(&mut reader, rest, &frame[at..]);
+    assert_eq!(rebuilt, Rebuilt::Flight(FLOW.server.wrapping_add(1), bytes));
 }

@@ -17,6 +17,8 @@ pub(crate) struct Group {
     pub(super) original_bytes: usize,
     pub(super) sent_at: Instant,
     pub(super) repeats: u8,
+    /// The receiver has shown that the other proxy rebuilt it.
+    pub(super) is_rebuilt: bool,
     /// The sender's newest timestamps.
     pub(super) stamps: Option<Timestamps>,
 }
@@ -31,17 +33,27 @@ impl Group {
         }
     }
 
-    /// Whether the receiver says that it has a part of the flight beyond the first byte (RFC 2018, section 3).
-    pub(super) fn has_arrived_in_part(&self, packet: &TcpPacket<'_>) -> bool {
-        packet.options().any(|option| {
-            let TcpOption::Sack(blocks) = option else {
-                return false;
-            };
-            blocks.as_chunks::<8>().0.iter().any(|block| {
-                let &[_, _, _, _, a, b, c, d] = block;
-                Seq(u32::from_be_bytes([a, b, c, d])).is_after(self.start)
+    /// Whether this segment is one of the originals, or one of the same size at the same place.
+    pub(super) fn has_sent(&self, packet: &TcpPacket<'_>) -> bool {
+        self.originals.iter().any(|original| {
+            TcpPacket::parse(original).is_ok_and(|original| {
+                original.seq() == packet.seq() && original.payload().len() <= packet.payload().len()
             })
         })
+    }
+
+    /// Whether the receiver says that it has a part of the flight: the front, or what is reported beyond it (RFC 2018, section 3).
+    pub(super) fn has_arrived_in_part(&self, packet: &TcpPacket<'_>) -> bool {
+        packet.ack().is_after(self.start)
+            || packet.options().any(|option| {
+                let TcpOption::Sack(blocks) = option else {
+                    return false;
+                };
+                blocks.as_chunks::<8>().0.iter().any(|block| {
+                    let &[_, _, _, _, a, b, c, d] = block;
+                    Seq(u32::from_be_bytes([a, b, c, d])).is_after(self.start)
+                })
+            })
     }
 
     /// An original that its receiver will look at and the link will take.
