@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use tandem_engine::{
-    Delta, Handshake, Pass, Possession, Stage, StoreSource, expected_chains, thesis, write_flight,
+    Delta, Handshake, Hints, Pass, Possession, Stage, StoreSource, expected_chains, thesis,
+    write_flight,
 };
 use tandem_store::{MemoryStore, Site};
 use tandem_wire::{Assembler, Inserted, TcpFlags, TcpPacket, UnixTime};
@@ -97,6 +98,7 @@ fn real_flights_are_rebuilt_to_the_byte_in_both_formats() {
         return;
     };
     let mut stages: BTreeMap<String, usize> = BTreeMap::new();
+    let mut extras = Vec::new();
     let (mut flights, mut warm, mut partial, mut whole, mut before, mut after) = (0, 0, 0, 0, 0, 0);
     for path in support::capture_files(&folder) {
         for connection in connections(&support::ip_packets(&path)) {
@@ -128,18 +130,33 @@ fn real_flights_are_rebuilt_to_the_byte_in_both_formats() {
                 continue;
             }
             let chains = expected_chains(&mut held, &site, THEN, 2);
-            let hints: Vec<_> = chains.iter().map(|id| id.prefix4()).collect();
-            assert_eq!(hints.len(), 1, "{}: the chain is expected", path.display());
+            assert_eq!(chains.len(), 1, "{}: the chain is expected", path.display());
 
-            let possession = Possession::from_hints(&hints);
-            let delta = write_flight(bytes, flight, &possession, &mut MemoryStore::default())
-                .expect("the chain is held");
-            let rebuilt = Delta::parse(&delta, bytes.len())
-                .and_then(|delta| delta.apply(&mut StoreSource::new(&mut held)));
-            assert!(rebuilt.as_deref() == Ok(bytes), "{}", path.display());
+            let hints = Hints::to(&mut held, &site, THEN, 4);
+            let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
+            let mut warm_delta = |hints: &[_]| {
+                let possession = Possession::from_hints(hints);
+                let delta = write_flight(bytes, flight, &possession, &mut MemoryStore::default())
+                    .expect("the chain is held");
+                let rebuilt = Delta::parse(&delta, bytes.len())
+                    .and_then(|delta| delta.apply(&mut StoreSource::new(&mut held)));
+                assert!(rebuilt.as_deref() == Ok(bytes), "{}", path.display());
+                delta.len()
+            };
+            let chain_alone = warm_delta(&hints[..1]);
+            let all = warm_delta(&hints);
             warm += 1;
             before += bytes.len();
-            after += delta.len();
+            after += all;
+            let beside: usize = flight
+                .extras_pieces()
+                .iter()
+                .map(ExactSizeIterator::len)
+                .sum();
+            assert_eq!(hints.len(), if beside == 0 { 1 } else { 2 });
+            if beside > 0 {
+                extras.push((beside, chain_alone - all));
+            }
 
             let codes = thesis::Codes::default();
             let longer = thesis::announce(
@@ -173,6 +190,8 @@ fn real_flights_are_rebuilt_to_the_byte_in_both_formats() {
     eprintln!(
         "{stages:?}; {flights} flights, {warm} warm: {before} bytes as {after}; thesis {whole} + {partial}"
     );
+    eprintln!("beside the chain, and of that saved: {extras:?}");
+    assert!(extras.len() >= 3 && extras.iter().all(|(beside, saved)| saved + 32 > *beside));
     assert!(flights >= 20 && warm >= 15 && whole >= 10 && partial >= 5);
     assert!(stages.contains_key(&format!("{:?}", Stage::Pass(Pass::Tls13))));
 }
