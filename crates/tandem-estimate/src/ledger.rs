@@ -23,6 +23,10 @@ pub const DELTA_FRAME_BYTES: u64 = 24;
 pub const CHAIN_REFERENCE_BYTES: u64 = 16;
 /// What a rewritten chain costs.
 pub const REWRITTEN_CHAIN_BYTES: u64 = DELTA_FRAME_BYTES + CHAIN_REFERENCE_BYTES;
+/// What a further reference in a rewritten flight costs: its name, a copy of two-byte lengths, and the literal that it cuts in two.
+pub(crate) const FURTHER_REFERENCE_BYTES: u64 = CHAIN_REFERENCE_BYTES + 7;
+/// Lists of issuers that a hint names to a site that was not seen before: what packet mode has room for.
+const HINTED_ISSUERS: usize = 4;
 
 /// A server's first window: ten segments of 1,460 bytes (RFC 6928, section 2). A chain that ends beyond it cannot be held back
 /// until it is whole, since the server waits for acknowledgements that a proxy never makes up.
@@ -45,6 +49,10 @@ const OTHER_SITES: &str = "(all other sites)";
 #[derive(Debug)]
 pub(crate) struct ChainMemory {
     seen: BTreeSet<Digest>,
+    /// What else was seen: issuers of a site, and what it sent beside its chain.
+    parts: BTreeSet<Digest>,
+    /// Issuers seen last at any site, the newest first.
+    issuers: Vec<ChainId>,
     limit: usize,
     not_learned: u64,
 }
@@ -53,6 +61,8 @@ impl ChainMemory {
     fn new(limit: usize) -> Self {
         Self {
             seen: BTreeSet::new(),
+            parts: BTreeSet::new(),
+            issuers: Vec::new(),
             limit,
             not_learned: 0,
         }
@@ -63,14 +73,39 @@ impl ChainMemory {
         self.learn_named(site, chain.as_bytes())
     }
 
+    /// Learns the issuers in a chain of this site; true if it had shown them before, or they are among those that a hint names to a
+    /// site that was not seen before.
+    pub(crate) fn learn_issuers(&mut self, site: &Site, issuers: ChainId) -> bool {
+        let newest = self.issuers.iter().position(|known| *known == issuers);
+        if let Some(index) = newest {
+            self.issuers.remove(index);
+        }
+        self.issuers.insert(0, issuers);
+        self.issuers.truncate(HINTED_ISSUERS);
+        self.learn_part(site, issuers.as_bytes()) || newest.is_some()
+    }
+
+    /// Learns what this site sent beside its chain; true if it had sent just this before.
+    pub(crate) fn learn_extras(&mut self, site: &Site, digests: &[u8]) -> bool {
+        self.learn_part(site, digests)
+    }
+
+    fn learn_part(&mut self, site: &Site, name: &[u8]) -> bool {
+        let key = key(site, name);
+        let known = self.parts.contains(&key);
+        if !known && self.parts.len() < self.limit {
+            self.parts.insert(key);
+        }
+        known
+    }
+
     /// Learns that this site was seen; true if it was known.
     fn learn_site(&mut self, site: &Site) -> bool {
         self.learn_named(site, b"any chain")
     }
 
     fn learn_named(&mut self, site: &Site, name: &[u8]) -> bool {
-        // A site's text has no zero byte, so no two pairs run together.
-        let key = Digest::of(&[site.to_string().as_bytes(), &[0], name].concat());
+        let key = key(site, name);
         if self.seen.contains(&key) {
             return true;
         }
@@ -83,6 +118,11 @@ impl ChainMemory {
     }
 }
 
+fn key(site: &Site, name: &[u8]) -> Digest {
+    // A site's text has no zero byte, so no two pairs run together.
+    Digest::of(&[site.to_string().as_bytes(), &[0], name].concat())
+}
+
 /// What one handshake would have saved in packet mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Savings {
@@ -90,7 +130,8 @@ struct Savings {
     warm: u64,
 }
 
-/// Packet mode's savings: the certificate list less its reference, where nothing stands in the way.
+/// Packet mode's savings, where nothing stands in the way: the certificate list less its reference, or of a list that is not known
+/// the issuers; and what comes beside it, less another reference.
 fn savings(summary: &Summary) -> Savings {
     let in_reach = summary.dialogue.is_none() && !summary.old_hello && !summary.is_opaque;
     let Some(chain) = summary
@@ -99,10 +140,22 @@ fn savings(summary: &Summary) -> Savings {
     else {
         return Savings::default();
     };
-    let warm = chain.list_bytes.saturating_sub(REWRITTEN_CHAIN_BYTES);
+    let beside = summary
+        .extras
+        .filter(|extras| extras.ends_at <= FIRST_WINDOW_BYTES)
+        .map_or((0, false), |extras| {
+            let saved = extras.bytes.saturating_sub(FURTHER_REFERENCE_BYTES);
+            (saved, extras.known)
+        });
+    let chain_saved = |bytes: u64| bytes.saturating_sub(REWRITTEN_CHAIN_BYTES);
+    let cold = if chain.known {
+        chain_saved(chain.list_bytes)
+    } else {
+        chain_saved(chain.known_issuers_bytes)
+    };
     Savings {
-        cold: if chain.known { warm } else { 0 },
-        warm,
+        cold: cold + if beside.1 { beside.0 } else { 0 },
+        warm: chain_saved(chain.list_bytes) + beside.0,
     }
 }
 

@@ -16,7 +16,7 @@ mod hello;
 
 use std::net::SocketAddr;
 
-use tandem_store::{ChainId, HostName, Site};
+use tandem_store::{ChainId, Digest, HostName, Site};
 use tandem_wire::Seq;
 use tandem_wire::tls::record::HEADER_LEN;
 use tandem_wire::tls::{
@@ -31,6 +31,9 @@ use encrypted::EncryptedFlights;
 use hello::{ClientFacts, ServerFacts};
 
 pub(crate) use encrypted::Flight;
+
+/// Bytes of a certificate's length in the list (RFC 5246, section 7.4.2).
+const LENGTH: usize = 3;
 
 const ALERT_WARNING: u8 = 1;
 const ALERT_CLOSE_NOTIFY: u8 = 0;
@@ -83,7 +86,20 @@ pub(crate) struct ServerChain {
     pub(crate) der_bytes: u64,
     /// Whether a store that learned from this capture held it already.
     pub(crate) known: bool,
+    /// Of the list, what is behind the leaf, if such a store held that.
+    pub(crate) known_issuers_bytes: u64,
     /// Bytes of the server's stream up to the end of the record that ends the message.
+    pub(crate) ends_at: u64,
+}
+
+/// What the server sent in clear beside its chain and sends again: staples, a request for a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ServerExtras {
+    /// Bytes of the messages, headers included.
+    pub(crate) bytes: u64,
+    /// Whether a store that learned from this capture held just these.
+    pub(crate) known: bool,
+    /// Bytes of the server's stream up to the end of its flight.
     pub(crate) ends_at: u64,
 }
 
@@ -111,6 +127,7 @@ pub(crate) struct Summary {
     pub(crate) is_one_sided: bool,
     pub(crate) tally: Tally,
     pub(crate) chain: Option<ServerChain>,
+    pub(crate) extras: Option<ServerExtras>,
     pub(crate) client_certificate: bool,
     pub(crate) client_der_bytes: u64,
     /// DER bytes in further Certificate messages of the server, which a handshake should not have.
@@ -134,6 +151,9 @@ pub(crate) struct Session {
     full_handshake: bool,
     server_changed: bool,
     chain: Option<ServerChain>,
+    /// Digests of the messages beside the chain, one after the other, and how many bytes these are.
+    beside: (Vec<u8>, u64),
+    extras: Option<ServerExtras>,
     client_der_bytes: u64,
     client_certificate: bool,
     other_der_bytes: u64,
@@ -173,6 +193,8 @@ impl Session {
             full_handshake: false,
             server_changed: false,
             chain: None,
+            beside: (Vec::new(), 0),
+            extras: None,
             client_der_bytes: 0,
             client_certificate: false,
             other_der_bytes: 0,
@@ -284,11 +306,19 @@ impl Session {
             }
             (_, HandshakeType::CERTIFICATE) => self.take_certificates(role, body, record, memory),
             // An abbreviated handshake has neither.
+            (Role::Server, HandshakeType::SERVER_KEY_EXCHANGE) => self.full_handshake = true,
+            (Role::Server, HandshakeType::SERVER_HELLO_DONE) => {
+                self.full_handshake = true;
+                self.end_flight(record, memory);
+            }
             (
                 Role::Server,
-                HandshakeType::SERVER_KEY_EXCHANGE | HandshakeType::SERVER_HELLO_DONE,
+                HandshakeType::CERTIFICATE_STATUS | HandshakeType::CERTIFICATE_REQUEST,
             ) => {
-                self.full_handshake = true;
+                let (digests, bytes) = &mut self.beside;
+                digests.push(message_type.0);
+                digests.extend_from_slice(Digest::of(body).as_bytes());
+                *bytes += whole_len(body) as u64;
             }
             (Role::Client, HandshakeType::CLIENT_KEY_EXCHANGE) => self.client_key_exchange = true,
             _ => {}
@@ -347,14 +377,35 @@ impl Session {
                     return;
                 }
                 let contents = body.get(list.range()).unwrap_or_default();
+                let leaf = list.iter().next().map_or(0, |leaf| LENGTH + leaf.der.len());
+                let issuers = contents.get(leaf..).filter(|issuers| !issuers.is_empty());
+                let issuers_known = issuers.is_some_and(|issuers| {
+                    memory.learn_issuers(&self.site, ChainId::of_list_contents(issuers))
+                });
                 let known = memory.learn(&self.site, ChainId::of_list_contents(contents));
                 self.chain = Some(ServerChain {
                     list_bytes: contents.len() as u64,
                     der_bytes,
                     known,
+                    known_issuers_bytes: match issuers {
+                        Some(issuers) if issuers_known => issuers.len() as u64,
+                        Some(_) | None => 0,
+                    },
                     ends_at: record.stream_end,
                 });
             }
+        }
+    }
+
+    /// The server's first flight is whole.
+    fn end_flight(&mut self, record: Record<'_>, memory: &mut ChainMemory) {
+        let (digests, bytes) = std::mem::take(&mut self.beside);
+        if bytes > 0 && self.extras.is_none() {
+            self.extras = Some(ServerExtras {
+                bytes,
+                known: memory.learn_extras(&self.site, &digests),
+                ends_at: record.stream_end,
+            });
         }
     }
 
@@ -434,6 +485,7 @@ impl Session {
             old_hello: self.old_hello,
             tally: self.tally,
             chain: self.chain,
+            extras: self.extras,
             client_certificate: self.client_certificate,
             client_der_bytes: self.client_der_bytes,
             other_der_bytes: self.other_der_bytes,

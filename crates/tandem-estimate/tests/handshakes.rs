@@ -11,6 +11,8 @@ use tandem_estimate::{Damage, REWRITTEN_CHAIN_BYTES, Report};
 const SIZES: [usize; 3] = [900, 800, 700];
 const DER: u64 = 2400;
 const SAVED: u64 = DER + 9 - REWRITTEN_CHAIN_BYTES;
+/// The same where the leaf is another one.
+const ISSUERS_SAVED: u64 = 800 + 700 + 6 - REWRITTEN_CHAIN_BYTES;
 
 fn clean(packets: &[Vec<u8>]) -> Report {
     let outcome = capture_of(packets);
@@ -73,7 +75,7 @@ fn a_cold_store_learns_each_sites_chains() {
     assert_eq!(report.handshakes, 6);
     assert_eq!(
         (report.saved_cold_bytes, report.saved_warm_bytes),
-        (3 * SAVED, 6 * SAVED)
+        (3 * SAVED + ISSUERS_SAVED, 6 * SAVED)
     );
     assert_eq!(
         (report.server_chains, report.distinct_server_chains),
@@ -90,7 +92,63 @@ fn a_cold_store_learns_each_sites_chains() {
             )
         })
         .collect();
-    assert_eq!(rows, [("a.example", 5, 3 * SAVED), ("b.example", 1, 0)]);
+    // The other site is spared what it shares with the first.
+    assert_eq!(
+        rows,
+        [("a.example", 5, 3 * SAVED), ("b.example", 1, ISSUERS_SAVED)]
+    );
+}
+
+#[test]
+fn issuers_of_other_sites_count_while_they_are_among_the_last() {
+    let mut packets = Vec::new();
+    for (port, name, fill) in [
+        (1, "a.example", 1),
+        (2, "b.example", 2),
+        (3, "c.example", 3),
+        (4, "d.example", 4),
+        (5, "e.example", 1),
+        (6, "f.example", 5),
+        (7, "g.example", 2),
+        (8, "b.example", 2),
+    ] {
+        let full = Full::new(Some(name), fill, &SIZES);
+        packets.extend(full.talk(Talk::open(port)).packets);
+    }
+    let report = clean(&packets);
+    // The fifth knows the first's issuers; the second's are the fifth back when the seventh comes.
+    assert_eq!(report.saved_cold_bytes, ISSUERS_SAVED + SAVED);
+}
+
+#[test]
+fn what_a_server_sends_again_beside_its_chain_is_saved_where_it_is_the_same() {
+    let full = Full::new(Some("a.example"), 1, &SIZES);
+    let talk = |port: u16, staple: &[u8], request: &[u8]| {
+        let hello = record(22, &server_hello(0x0303, &[]));
+        let messages = [
+            certificate(1, &SIZES),
+            message(22, staple),
+            message(12, &[5; 300]),
+            message(13, request),
+            message(14, &[]),
+        ];
+        let mut talk = Talk::open(port);
+        talk.client(&full.hello);
+        talk.server(&[hello, record(22, &messages.concat())].concat());
+        talk.client(&full.client);
+        talk.server(&full.finished);
+        talk.packets
+    };
+    let packets = [
+        talk(1, &[1; 500], &[2; 700]),
+        talk(2, &[1; 500], &[2; 700]),
+        talk(3, &[3; 500], &[2; 700]),
+    ];
+    let report = clean(&packets.concat());
+    // Two headers, and a reference that costs 23 bytes.
+    let beside = 500 + 700 + 8 - 23;
+    assert_eq!(report.saved_warm_bytes, 3 * (SAVED + beside));
+    assert_eq!(report.saved_cold_bytes, 2 * SAVED + beside);
 }
 
 #[test]
