@@ -287,7 +287,9 @@ impl Handshake {
         {
             store.learn(Some(&Site::Issuers), issuers, now);
         }
-        if let Some(extras) = flight.extras(server_stream) {
+        // Any server can be asked for any name: what is beside a chain is the site's where the chain is.
+        let is_expected = store.chains_for(site, now, 1).first() == Some(&id);
+        if let Some(extras) = flight.extras(server_stream).filter(|_| is_expected) {
             store.learn(Some(&site.extras()), &[&extras], now);
         }
         store.chain(&id).is_some()

@@ -11,8 +11,10 @@ use std::path::PathBuf;
 
 use certificate::Certificate;
 use stores::{NOW, days, learn, open, site};
-use tandem_store::admin::{self, Format, Import, Imported, Several};
-use tandem_store::{ChainId, Digest, Limits, Place, Purge, Purged, Store, StoreError};
+use tandem_store::admin::{self, Format, Import, Imported, Kind, Several};
+use tandem_store::{
+    ChainId, Digest, Limits, MemoryStore, Place, Purge, Purged, Site, Store, StoreError,
+};
 use tempfile::TempDir;
 
 fn leaf() -> Vec<u8> {
@@ -92,6 +94,72 @@ impl Desk {
     fn purge(&self, what: &Purge) -> Result<Purged, StoreError> {
         admin::purge(&self.store(), &Limits::default(), what).map(|(purged, _)| purged)
     }
+}
+
+#[test]
+fn what_is_beside_a_chain_is_not_called_a_certificate_and_goes_with_its_site() {
+    let desk = Desk::new();
+    let mut store = open(&desk.home, &Limits::default());
+    let www = site("www.example");
+    learn(&mut store, &www, &[leaf(), intermediate()], NOW);
+    let issuers = learn(&mut store, &Site::Issuers, &[intermediate()], NOW);
+    let messages = [22, 0, 0, 2, 1, 1].to_vec();
+    let beside = learn(
+        &mut store,
+        &www.extras(),
+        std::slice::from_ref(&messages),
+        NOW,
+    );
+    assert!(store.sync(core::time::Duration::from_secs(30)));
+    drop(store);
+
+    let listing = admin::list(&desk.store()).expect("a store");
+    let kinds: Vec<Kind> = listing.chains.iter().map(|row| row.kind).collect();
+    assert_eq!(kinds, [Kind::Extras, Kind::Issuers, Kind::Chain]);
+    let shown = admin::show(&desk.store(), &beside.to_string()).expect("it is there");
+    assert!(shown.certificates[0].contents.is_none());
+    assert_eq!(
+        shown.certificates[0].pem,
+        pem("TLS HANDSHAKE MESSAGES", &messages)
+    );
+    let alone = admin::show(&desk.store(), &Digest::of(&messages).to_string());
+    assert!(matches!(alone, Err(StoreError::NotFound { .. })));
+    let mut text = Vec::new();
+    admin::export(&desk.store(), Format::Pem, &mut text).expect("memory");
+    let text = String::from_utf8(text).expect("ASCII");
+    assert_eq!(text.matches("-----BEGIN CERTIFICATE-----").count(), 2);
+    assert_eq!(text.matches("-----BEGIN").count(), 2);
+
+    // Out and in again, the site finds all of it; and after a purge none.
+    let mut lines = Vec::new();
+    admin::export(&desk.store(), Format::JsonLines, &mut lines).expect("memory");
+    let other = Desk::new();
+    other.import(lines, &Import::default()).expect("our own");
+    let mut held = open(&other.home, &Limits::default());
+    assert_eq!(held.chains_for(&www.extras(), NOW, 9), [beside]);
+    assert_eq!(held.chains_for(&Site::Issuers, NOW, 9), [issuers]);
+    drop(held);
+    let purged = other
+        .purge(&Purge::Site(www.clone()))
+        .expect("nobody has it");
+    assert_eq!(purged.chains, 2);
+    let mut held = open(&other.home, &Limits::default());
+    assert_eq!(held.chains_for(&www.extras(), NOW, 9), []);
+    assert_eq!(held.chains_for(&Site::Issuers, NOW, 9), [issuers]);
+}
+
+#[test]
+fn staples_go_when_there_are_newer_ones_or_nobody_sent_them_for_long() {
+    let limits = Limits::default();
+    let mut store = MemoryStore::new(limits.clone());
+    let www = site("www.example");
+    for day in 0..100u8 {
+        learn(&mut store, &www.extras(), &[vec![22, day]], NOW);
+    }
+    let kept = u64::try_from(limits.chains_per_site).expect("small");
+    assert_eq!(store.health().chains, kept);
+    assert_eq!(store.expire(days(29)), 0);
+    assert_eq!(store.expire(days(31)), limits.chains_per_site);
 }
 
 #[test]

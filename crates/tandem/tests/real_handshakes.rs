@@ -134,6 +134,50 @@ fn servers_with_a_record_for_each_message_are_rewritten() {
 }
 
 #[test]
+fn a_staple_and_a_request_for_a_certificate_cross_once() {
+    if !can_run("staples and requests") {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let file = served(&net);
+    let pki = Pki::shared();
+    let staple = pki.staple(KeyType::Rsa, &net.path(""));
+    let issuers = pki.issuers();
+    let text = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+    let more = ["-verify", "4", "-CAfile", &text(&issuers), "-status_file"];
+    let _server = Server::openssl_told(
+        &net,
+        &net.server,
+        443,
+        (KeyType::Rsa, TlsVersion::Tls12),
+        &[&more[..], &[&text(&staple)]].concat(),
+    );
+    let pair = Pair::start(&net, &PairSpec::new(&net));
+    let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+    let asking = fetch.clone().more(&["-status"]);
+    // What one more handshake saves, when one like it was seen before.
+    let mut learned = 0;
+    let mut saved = |fetch: &Fetch| {
+        fetch.s_client(&net.client).is(&file);
+        learned += 1;
+        pair.wait_learned(learned);
+        let before = pair.b.counter("packet_saved_bytes");
+        learned += pair.rewrites(&file, || fetch.s_client(&net.client)) as u64;
+        pair.wait_learned(learned);
+        pair.b.counter("packet_saved_bytes") - before
+    };
+    let (without, with) = (saved(&fetch), saved(&asking));
+    let length = std::fs::metadata(&staple).expect("it was made").len();
+    assert!(length > 300, "an OCSP response of {length} bytes");
+    // The message's own header and length are spared too; the request was in both.
+    assert!(
+        (without + length..without + length + 30).contains(&with),
+        "{without}, {with}, {length}"
+    );
+    pair.end(&net);
+}
+
+#[test]
 fn a_client_that_shows_a_certificate_of_its_own_is_served() {
     if !can_run("mutual authentication") {
         return;

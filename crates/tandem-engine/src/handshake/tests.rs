@@ -7,7 +7,10 @@ use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, message, named, noise,
     packed, record, server_hello, store,
 };
-use tandem_store::{Limits, MemoryStore};
+use tandem_store::{ChainId, Limits, MemoryStore};
+
+#[path = "../../../tandem-store/tests/support/certificate.rs"]
+mod certificate;
 
 fn site() -> Site {
     Site::Name(HostName::new("www.example.org").expect("a host name"))
@@ -77,6 +80,56 @@ fn a_full_handshake_is_followed_to_both_finished_and_its_chain_is_learned() {
         });
         assert!(!handshake.learn(&server, &mut closed, &site(), TODAY));
     }
+}
+
+/// A whole handshake with this chain, and this staple beside it.
+fn stapled(chain: &[Vec<u8>], staple: &[u8]) -> (Handshake, Vec<u8>) {
+    let mut messages = flight(chain);
+    messages.insert(2, message(22, staple));
+    let server = [apart(&messages), finished()].concat();
+    let client = [client_hello(&named("www.example.org")), finished()].concat();
+    (read(&client, &server, usize::MAX), server)
+}
+
+#[test]
+fn a_chain_is_learned_with_its_issuers_and_what_came_beside_it() {
+    let chain = chain(&[700, 300, 400]);
+    let (handshake, server) = stapled(&chain, &noise(500, 40));
+    let mut held = MemoryStore::default();
+    assert!(handshake.learn(&server, &mut held, &site(), TODAY));
+    let issuers = ChainId::of(&[&chain[1], &chain[2]]);
+    assert_eq!(held.chains_for(&Site::Issuers, TODAY, 9), [issuers]);
+    let beside = message(22, &noise(500, 40));
+    let beside = ChainId::of(&[&beside]);
+    assert_eq!(held.chains_for(&site().extras(), TODAY, 9), [beside]);
+    // A chain of one has no issuers, and a flight without more has none.
+    let mut held = MemoryStore::default();
+    let server = [apart(&flight(&chain[..1])), finished()].concat();
+    let client = [client_hello(&[]), finished()].concat();
+    let handshake = read(&client, &server, usize::MAX);
+    assert!(handshake.learn(&server, &mut held, &site(), TODAY));
+    assert_eq!(held.health().chains, 1);
+}
+
+#[test]
+fn a_stranger_who_is_asked_for_a_name_does_not_put_a_staple_under_it() {
+    let named = |name: &str| {
+        let dns_names = &[name];
+        let certificate = certificate::Certificate {
+            dns_names,
+            not_after: "20400101000000Z",
+            ..certificate::Certificate::default()
+        };
+        vec![certificate.der()]
+    };
+    let mut held = MemoryStore::default();
+    let (own, server) = stapled(&named("www.example.org"), &noise(500, 40));
+    assert!(own.learn(&server, &mut held, &site(), TODAY));
+    let before = held.chains_for(&site().extras(), TODAY, 9);
+    assert_eq!(before.len(), 1);
+    let (other, server) = stapled(&named("elsewhere.example"), &noise(500, 41));
+    assert!(other.learn(&server, &mut held, &site(), TODAY));
+    assert_eq!(held.chains_for(&site().extras(), TODAY, 9), before);
 }
 
 #[test]

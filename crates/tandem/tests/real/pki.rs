@@ -74,6 +74,42 @@ impl Pki {
         self.0.join("issuers.pem")
     }
 
+    /// An OCSP response about the leaf, made anew in this folder: good for a day, signed by the issuer.
+    pub(crate) fn staple(&self, key: KeyType, folder: &Path) -> PathBuf {
+        let (request, response) = (folder.join("ocsp-request"), folder.join("ocsp-response"));
+        let index = folder.join("ocsp-index");
+        fs::write(&index, "").expect("a writable folder");
+        let file = |name: &str| self.0.join(name);
+        let ocsp = || {
+            let mut command = Command::new("openssl");
+            command.arg("ocsp").env("OPENSSL_CONF", "/dev/null");
+            command
+        };
+        let issuer = file("issuer2.pem");
+        run(ocsp()
+            .arg("-no_nonce")
+            .arg("-issuer")
+            .arg(&issuer)
+            .arg("-cert")
+            .arg(self.leaf(key))
+            .arg("-reqout")
+            .arg(&request));
+        run(ocsp()
+            .args(["-ndays", "1", "-index"])
+            .arg(&index)
+            .arg("-CA")
+            .arg(&issuer)
+            .arg("-rsigner")
+            .arg(&issuer)
+            .arg("-rkey")
+            .arg(file("issuer2.key"))
+            .arg("-reqin")
+            .arg(&request)
+            .arg("-respout")
+            .arg(&response));
+        response
+    }
+
     /// The leaf's private key.
     pub(crate) fn key(&self, key: KeyType) -> PathBuf {
         self.0.join(format!("{}.key", key.name()))

@@ -191,6 +191,17 @@ impl Server {
         key: KeyType,
         version: TlsVersion,
     ) -> Self {
+        Self::openssl_told(net, host, port, (key, version), &[])
+    }
+
+    /// The same, told more.
+    pub(crate) fn openssl_told(
+        net: &Net,
+        host: &Host,
+        port: u16,
+        (key, version): (KeyType, TlsVersion),
+        more: &[&str],
+    ) -> Self {
         let pki = Pki::shared();
         let mut command = Command::new("openssl");
         command
@@ -209,6 +220,7 @@ impl Server {
             .arg(pki.key(key))
             .arg("-cert_chain")
             .arg(pki.issuers())
+            .args(more)
             .current_dir(folder_of_files(net));
         Self::start(
             host,
