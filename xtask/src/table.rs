@@ -96,7 +96,7 @@ pub(crate) const LAYERS: [Layer; 12] = [
         LAB,
         "crates/tandem-lab",
         Kind::Adapter,
-        &[IO, NETSIM, PACKET, ENGINE, STORE, WIRE],
+        &[IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE],
     ),
     Layer::new(
         "tandem",

@@ -154,15 +154,6 @@ impl Way {
     }
 }
 
-/// A capture's comment: direction and content.
-pub(crate) fn comment(direction: Direction, words: &str) -> String {
-    let way = match direction {
-        Direction::Up => "up",
-        Direction::Down => "down",
-    };
-    format!("{way}: {words}")
-}
-
 /// Bytes of the experimental TCP options (RFC 6994) in a packet: what proxies say to each other beside the payload.
 pub(crate) fn proxy_option_bytes(packet: &TcpPacket<'_>) -> usize {
     packet

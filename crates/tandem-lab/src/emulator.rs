@@ -11,7 +11,6 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
@@ -23,9 +22,11 @@ use nix::sys::time::TimeSpec;
 use tandem_netsim::link::{Direction, Input, Link, LinkConfig, LinkCounters};
 use tandem_wire::Instant;
 
-use crate::describe::{self, Narrator};
+use crate::comment::comment;
+use crate::describe::Narrator;
 use crate::error::LabError;
 use crate::moment::Moment;
+pub use crate::pcapng::CaptureFile;
 use crate::pcapng::LinkCapture;
 use crate::topology::LinkEnds;
 
@@ -113,9 +114,9 @@ impl Emulator {
         ends: LinkEnds,
         config: LinkConfig,
         seed: u64,
-        capture: Option<PathBuf>,
+        capture: Option<CaptureFile>,
     ) -> Result<Self, LabError> {
-        let capture = capture.as_deref().map(LinkCapture::create).transpose()?;
+        let capture = capture.as_ref().map(LinkCapture::create).transpose()?;
         let stop = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(|errno| {
             LabError::Kernel {
                 what: "an event descriptor",
@@ -324,7 +325,7 @@ fn offer(shared: &Shared, direction: Direction, packet: Vec<u8>) -> Result<(), L
             offered,
             direction,
             &packet,
-            &describe::comment(direction, &words),
+            &comment(direction, &words, &packet),
         )?;
     }
     let logged = logs.then(|| packet.clone());

@@ -15,7 +15,7 @@ use crate::arm::{Arm, StoreState};
 use crate::capture::Capture;
 use crate::client::{self, Outcome};
 use crate::describe::proxy_option_bytes;
-use crate::emulator::{Crossing, Emulator, Fate};
+use crate::emulator::{CaptureFile, Crossing, Emulator, Fate};
 use crate::endpoints::Endpoints;
 use crate::error::LabError;
 use crate::exchange::Exchange;
@@ -100,7 +100,10 @@ impl Lane {
             ends,
             spec.link.clone(),
             spec.seed,
-            spec.capture.clone(),
+            spec.capture.clone().map(|path| CaptureFile {
+                path,
+                about: about(spec),
+            }),
         )?);
         let at_client = Capture::start(topology.host(Host::Client))?;
         let at_server = Capture::start(topology.host(Host::Server))?;
@@ -287,6 +290,20 @@ impl Lane {
         self.at_client.take();
         self.at_server.take();
     }
+}
+
+/// What a capture says of itself.
+fn about(spec: &LaneSpec<'_>) -> String {
+    format!(
+        "experiment {}, link {}, arm {}; endpoints {}, TLS {}, certificates of {:?} bytes; seed {}",
+        spec.experiment,
+        spec.link_name,
+        spec.arm.name(),
+        spec.endpoints.name,
+        spec.endpoints.version.name(),
+        spec.chain.sizes,
+        spec.seed
+    )
 }
 
 /// A row with all that does not change from trial to trial.

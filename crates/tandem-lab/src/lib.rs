@@ -10,6 +10,7 @@ pub mod capture;
 mod circumstances;
 pub mod client;
 mod command;
+mod comment;
 mod console;
 mod demo;
 mod describe;

@@ -1,4 +1,4 @@
-//! A pcapng file of what was offered to the link, with a comment on each packet.
+//! A pcapng file of what was offered to the link, with a comment on each packet and one on the whole.
 //!
 //! Two interfaces: 0 is the link's end at the client-side gateway, 1 that at the server-side one. Packets are raw IP, stamped
 //! when they reached the link, not when they had been sent.
@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::PathBuf;
 
 use pcap_file::DataLink;
 use pcap_file::PcapError;
@@ -16,14 +16,27 @@ use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPa
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use tandem_netsim::link::Direction;
 
 use crate::error::LabError;
 use crate::moment::Moment;
 
+/// What wrote the file.
+const PROGRAM: &str = concat!("tandem lab ", env!("CARGO_PKG_VERSION"));
+
 /// Timestamps count in 10^-9 s (pcapng, option if_tsresol), which is what the writer writes.
 const NANOSECONDS: u8 = 9;
+
+/// A capture to be written.
+#[derive(Debug, Clone)]
+pub struct CaptureFile {
+    /// Where; a file that exists is written over.
+    pub path: PathBuf,
+    /// What the section's header says of the capture: what was done, nothing of the machine or the day.
+    pub about: String,
+}
 
 /// A file under way.
 pub(crate) struct LinkCapture {
@@ -32,15 +45,23 @@ pub(crate) struct LinkCapture {
 }
 
 impl LinkCapture {
-    /// Makes the file, over one that exists.
+    /// Makes the file.
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn create(path: &Path) -> Result<Self, LabError> {
-        let what = format!("write {}", path.display());
-        let file = File::create(path).map_err(LabError::io(what.clone()))?;
+    pub(crate) fn create(capture: &CaptureFile) -> Result<Self, LabError> {
+        let what = format!("write {}", capture.path.display());
+        let file = File::create(&capture.path).map_err(LabError::io(what.clone()))?;
+        let section = SectionHeaderBlock {
+            options: vec![
+                SectionHeaderOption::Comment(Cow::Owned(capture.about.clone())),
+                SectionHeaderOption::UserApplication(Cow::Borrowed(PROGRAM)),
+            ],
+            ..SectionHeaderBlock::default()
+        };
         let mut capture = Self {
-            writer: PcapNgWriter::new(BufWriter::new(file)).map_err(|error| io(&what, error))?,
+            writer: PcapNgWriter::with_section_header(BufWriter::new(file), section)
+                .map_err(|error| io(&what, error))?,
             what,
         };
         for name in ["link, client side", "link, server side"] {

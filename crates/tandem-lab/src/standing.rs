@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 use crate::command;
 use crate::console;
-use crate::emulator::Emulator;
+use crate::emulator::{CaptureFile, Emulator};
 use crate::endpoints::Endpoints;
 use crate::error::LabError;
 use crate::interrupt;
@@ -370,7 +370,11 @@ pub fn link(options: &LinkOptions) -> Result<(), LabError> {
         client_side: device(&options.client_side, config.up.mtu)?,
         server_side: device(&options.server_side, config.down.mtu)?,
     };
-    let emulator = Emulator::start(ends, config, options.seed, options.capture.clone())?;
+    let capture = options.capture.clone().map(|path| CaptureFile {
+        path,
+        about: format!("link {}, seed {}", options.link.name, options.seed),
+    });
+    let emulator = Emulator::start(ends, config, options.seed, capture)?;
     console::result("ready");
     // Whoever reads a pipe is to see the line now.
     let _ = std::io::stdout().flush();

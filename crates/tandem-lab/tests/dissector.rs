@@ -177,8 +177,18 @@ fn the_messages_of_real_proxies_are_shown_with_their_values() -> Result<(), LabE
         let [own, shifted] = [7, 8].map(|column| numbers(&row[column])[0]);
         assert_eq!(own, (shifted + (1 << 30)) % (1 << 32), "{row:?}");
         assert_eq!(row[9].len(), 16, "{row:?}");
+        // The capture's own comment says the same.
+        let words = format!("frame: {length} bytes in place of {span} of the server's flight: ");
+        assert!(row[10].contains(&words), "{row:?}");
     }
     assert_eq!(safe.fields("tandem.malformed", &["frame.number"]).len(), 0);
+    let marked = safe.fields("tandem.mark == 1", &["frame.comment"]);
+    assert!(
+        marked
+            .iter()
+            .all(|row| row[0].contains("Tandem, presence: ")),
+        "{marked:?}"
+    );
 
     let (file, _) = captured(Arm::PacketMcveety, &endpoints, directory.path(), &exe)?;
     let thesis = Reader { file };
@@ -204,6 +214,57 @@ fn the_messages_of_real_proxies_are_shown_with_their_values() -> Result<(), LabE
 
 /// IPv4's header and TCP's without options.
 const HEADERS: usize = 20 + 20;
+
+#[test]
+fn every_kind_that_the_proxies_use_has_its_entry_in_the_dissector() {
+    let read = |path: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../..")
+            .join(path);
+        std::fs::read_to_string(path).expect("it is part of the source")
+    };
+    let dissector = read("extras/wireshark/tandem.lua");
+    let entries = |table: &str| -> Vec<u8> {
+        dissector
+            .split(&format!("\nlocal {table} = {{"))
+            .nth(1)
+            .and_then(|rest| rest.split("\n}").next())
+            .expect("the dissector has this table")
+            .lines()
+            .filter_map(|line| {
+                line.trim()
+                    .strip_prefix('[')?
+                    .split(']')
+                    .next()?
+                    .parse()
+                    .ok()
+            })
+            .collect()
+    };
+    let numbers = |path: &str, before: &str, between: &str| -> Vec<u8> {
+        read(path)
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(before)?.split_once(between))
+            .filter_map(|(_, number)| number.trim_end_matches([';', ',']).parse().ok())
+            .collect()
+    };
+    let marks = numbers("crates/tandem-link/src/mark.rs", "const ", ": u8 = ");
+    let frames = numbers("crates/tandem-link/src/frame.rs", "Sender::", " => ");
+    assert!(
+        marks.len() >= 4 && !frames.is_empty(),
+        "{marks:?} {frames:?}"
+    );
+    let missing: Vec<&u8> = marks
+        .iter()
+        .filter(|kind| !entries("MARKS").contains(kind))
+        .collect();
+    assert_eq!(missing, [&0; 0], "marks without an entry");
+    let missing: Vec<&u8> = frames
+        .iter()
+        .filter(|kind| !entries("FRAMES").contains(kind))
+        .collect();
+    assert_eq!(missing, [&0; 0], "frames without an entry");
+}
 
 /// One direction of a connection, for packets made by hand.
 #[derive(Clone, Copy)]

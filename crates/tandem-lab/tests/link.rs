@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tandem_lab::emulator::{Emulator, Fate};
+use tandem_lab::emulator::{CaptureFile, Emulator, Fate};
 use tandem_lab::netns::Namespace;
 use tandem_lab::topology::{Family, Host, Topology, client_address, server_address};
 use tandem_lab::{LabError, LinkSpec};
@@ -203,7 +203,11 @@ fn what_crosses_is_logged_with_its_times_and_what_is_refused_too() -> Result<(),
         queue_bytes: Some(1000),
         ..own_link(80_000, 80_000, 10.0)
     };
-    let link = Emulator::start(ends, spec.config()?, 1, Some(capture.clone()))?;
+    let file = CaptureFile {
+        path: capture.clone(),
+        about: "three packets".to_owned(),
+    };
+    let link = Emulator::start(ends, spec.config()?, 1, Some(file))?;
     let client = udp(
         topology.host(Host::Client),
         SocketAddr::new(client_address(Family::V4), 4000),
@@ -233,6 +237,10 @@ fn what_crosses_is_logged_with_its_times_and_what_is_refused_too() -> Result<(),
     assert!(link.take_log().is_empty());
     link.stop()?;
     let written = std::fs::read(&capture).map_err(io)?;
+    assert!(
+        written.windows(13).any(|bytes| bytes == b"three packets"),
+        "the section's header has a comment"
+    );
     // Section header, two interfaces, three packets with their 900 bytes.
     assert!(written.len() > 3 * 900, "{} bytes", written.len());
     Ok(())

@@ -6,6 +6,7 @@
 //! Invariant: nothing here allocates more than the message it reads or writes.
 #![forbid(unsafe_code)]
 
+pub mod describe;
 mod flow;
 pub mod frame;
 #[doc(hidden)]

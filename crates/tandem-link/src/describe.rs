@@ -1,0 +1,111 @@
+//! What a mark or a frame says, in words: for comments in captures.
+//!
+//! Is not: a check of tags; this is a look from outside, without the key, at what may be anything.
+//!
+//! Invariant: bounded work, and no word about bytes that do not have a message's exact form.
+
+use tandem_engine::{Delta, Instruction};
+
+use crate::frame::{Frame, Parsed, Sender};
+use crate::mark::{HintId, Mark, MarkKind};
+use crate::version::Version;
+
+/// A mark, by the data of its option: what follows the experiment's identifier.
+pub fn mark(data: &[u8]) -> Option<String> {
+    let mark = Mark::parse(data)?;
+    // Version and type, and the tag of seven bytes.
+    let entries = data.len().saturating_sub(1 + 7) / size_of::<HintId>();
+    Some(match mark.kind() {
+        MarkKind::Presence => "presence: a client-side proxy is here".to_owned(),
+        MarkKind::Answer => "answer: a server-side proxy is here".to_owned(),
+        MarkKind::Hint => format!("hint: {} held at the clients' side", things(entries)),
+        MarkKind::Miss(Sender::Server) => "miss: send the server's originals".to_owned(),
+        MarkKind::Miss(Sender::Client) => "miss: send the client's originals".to_owned(),
+    })
+}
+
+/// The frame that a segment's payload begins with, where the segment holds all of it.
+pub fn frame(payload: &[u8]) -> Option<String> {
+    let version = Version::new(payload.first()? >> 4)?;
+    [(Sender::Server, "server"), (Sender::Client, "client")]
+        .into_iter()
+        .find_map(
+            |(sender, whose)| match Frame::parse(payload, version, sender) {
+                Parsed::Whole(frame) => Some(flight(&frame, whose)),
+                Parsed::Cut { .. } | Parsed::No => None,
+            },
+        )
+}
+
+fn flight(frame: &Frame<'_>, whose: &str) -> String {
+    let front = format!(
+        "frame: {} bytes in place of {} of the {whose}'s flight",
+        frame.length, frame.span
+    );
+    let Ok(delta) = Delta::parse(frame.delta, frame.span) else {
+        return front + ", not a delta of ours";
+    };
+    let (mut literal, mut copied, mut copies) = (0, 0, 0);
+    for instruction in delta.instructions() {
+        match instruction {
+            Instruction::Add(bytes) => literal += bytes.len(),
+            Instruction::Copy { length, .. } => {
+                copied += length;
+                copies += 1;
+            }
+        }
+    }
+    let ranges = if copies == 1 { "range" } else { "ranges" };
+    format!("{front}: {literal} as they are, {copied} in {copies} {ranges} of what is held")
+}
+
+fn things(count: usize) -> String {
+    match count {
+        1 => "1 thing is".to_owned(),
+        count => format!("{count} things are"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::FlowId;
+    use crate::key::Key;
+    use tandem_engine::{DeltaWriter, Reference};
+    use tandem_wire::Seq;
+
+    const FLOW: FlowId = FlowId {
+        client: Seq(1),
+        server: Seq(2),
+    };
+
+    #[test]
+    fn marks_and_frames_are_told_and_nothing_else() {
+        let key = Key::from_bytes([1; 32]);
+        let hint = crate::mark::hint(&key, FLOW, Version::ONE, &[[1; 4], [2; 4]]);
+        assert_eq!(
+            mark(&hint[4..]).as_deref(),
+            Some("hint: 2 things are held at the clients' side")
+        );
+        let mut delta = DeltaWriter::new();
+        delta.add(&[7; 20]);
+        delta.copy(Reference([3; 16]), 0, 400);
+        let written = crate::frame::write(
+            &key,
+            (FLOW, Version::ONE, Sender::Client),
+            Seq(9),
+            &delta.finish(),
+            &[7; 420],
+        )
+        .expect("it is shorter");
+        let words = frame(&written).expect("a frame");
+        assert!(
+            words.ends_with("in place of 420 of the client's flight: 20 as they are, 400 in 1 range of what is held"),
+            "{words}"
+        );
+        assert_eq!(frame(&written[..30]), None);
+        assert_eq!(frame(&[0x16, 3, 3, 0, 50, 2, 0, 0]), None);
+        assert_eq!(frame(&[]), None);
+        assert_eq!(mark(&[0x1f; 12]), None);
+    }
+}
