@@ -19,8 +19,8 @@ use tandem_wire::{Instant, Seq};
 
 use super::tls::{self, Conversation, Layout};
 use super::{
-    Boxed, CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, config, store_with,
-    teach_client,
+    Boxed, CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, config, site, store_with,
+    teach, teach_client,
 };
 
 /// What befalls a proxy.
@@ -102,6 +102,17 @@ pub struct Plan {
     /// Whether each proxy knows the client's chain.
     pub remembered: [bool; 2],
     pub client_certificates: ClientCertificates,
+    /// The size of a staple, and which one the proxies know that hold a chain.
+    pub staple: Option<(usize, KnownStaple)>,
+}
+
+/// A staple that was seen before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownStaple {
+    TheSame,
+    /// One that was signed before, with most of its bytes the same.
+    AnOlder,
+    None,
 }
 
 impl Plan {
@@ -160,6 +171,14 @@ impl Plan {
                     ClientCertificates::None,
                 ],
             ),
+            staple: rng.random_bool(0.4).then(|| {
+                let known = [
+                    KnownStaple::TheSame,
+                    KnownStaple::AnOlder,
+                    KnownStaple::None,
+                ];
+                (rng.random_range(1..2_500), one_of(&mut rng, &known))
+            }),
         }
     }
 
@@ -181,10 +200,18 @@ impl Plan {
         let chain = tls::chain(&self.certificates);
         let hello = tls::client_hello(Some(super::NAME), self.hello_filler);
         match self.speech {
-            Speech::FullHandshake => match &self.mutual {
-                Some(_) => Conversation::mutual(hello, &chain, &self.client_chain(), self.layout),
-                None => Conversation::new(hello, &chain, self.layout),
-            },
+            Speech::FullHandshake => {
+                let conversation = match &self.mutual {
+                    Some(_) => {
+                        Conversation::mutual(hello, &chain, &self.client_chain(), self.layout)
+                    }
+                    None => Conversation::new(hello, &chain, self.layout),
+                };
+                match self.staple {
+                    Some((size, _)) => conversation.stapled(&tls::noise(size, 90), self.layout),
+                    None => conversation,
+                }
+            }
             Speech::Resumed => Conversation::resumed(hello, &chain),
             Speech::Tls13 => Conversation::tls13(hello, &chain),
             Speech::NotTls => Conversation::not_tls(&chain),
@@ -210,6 +237,20 @@ impl Plan {
             }
             Held::Nothing => MemoryStore::default(),
         };
+        if let (Some((size, known)), false) = (self.staple, held == Held::Nothing)
+            && self.speech == Speech::FullHandshake
+        {
+            let mut beside = self.conversation().beside();
+            let changed = beside.len() - 1 - size / 2;
+            match known {
+                KnownStaple::TheSame => teach(&mut store, &site().extras(), &[beside]),
+                KnownStaple::AnOlder => {
+                    beside[changed] ^= 1;
+                    teach(&mut store, &site().extras(), &[beside]);
+                }
+                KnownStaple::None => {}
+            }
+        }
         let client = self.client_chain();
         if remembered && !client.is_empty() {
             teach_client(&mut store, &client);

@@ -134,6 +134,27 @@ pub fn records(messages: &[Vec<u8>], layout: Layout) -> Vec<u8> {
     }
 }
 
+/// The messages in records that hold nothing else.
+fn messages(mut records: &[u8]) -> Vec<Vec<u8>> {
+    let length = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+    };
+    let mut all = Vec::new();
+    while !records.is_empty() {
+        let (record, rest) = records.split_at(5 + length(&records[3..5]));
+        all.extend_from_slice(&record[5..]);
+        records = rest;
+    }
+    let mut messages = Vec::new();
+    while !all.is_empty() {
+        let rest = all.split_off(4 + length(&all[1..4]));
+        messages.push(std::mem::replace(&mut all, rest));
+    }
+    messages
+}
+
 /// ChangeCipherSpec and an encrypted Finished.
 pub fn finished(seed: u64) -> Vec<u8> {
     [
@@ -191,6 +212,24 @@ impl Conversation {
         conversation.turns[1].1 = records(&asking, layout);
         conversation.turns[2].1 = [records(&answer, layout), finished(301)].concat();
         Self::of(chain.to_vec(), conversation.turns)
+    }
+
+    /// The same with a staple behind the server's chain (RFC 6066, section 8).
+    #[must_use]
+    pub fn stapled(mut self, staple: &[u8], layout: Layout) -> Self {
+        let mut flight = messages(&self.turns[1].1);
+        flight.insert(2, message(22, staple));
+        self.turns[1].1 = records(&flight, layout);
+        Self::of(self.chain, self.turns)
+    }
+
+    /// What the server's flight has beside the chain that comes again in the next: staple and request.
+    pub fn beside(&self) -> Vec<u8> {
+        let flight = messages(&self.turns[1].1).into_iter();
+        flight
+            .filter(|message| [13, 22].contains(&message[0]))
+            .flatten()
+            .collect()
     }
 
     /// An abbreviated handshake: the server has a session, and shows no certificate.
