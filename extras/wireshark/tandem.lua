@@ -69,6 +69,7 @@ local fields = {
     copy_offset = ProtoField.uint32("tandem.copy.offset", "Offset"),
     copy_length = ProtoField.uint32("tandem.copy.length", "Length"),
     possession = ProtoField.bytes("tandem.mcveety.possession", "Held"),
+    intention = ProtoField.bytes("tandem.intention", "Will show"),
     entry = ProtoField.uint8("tandem.mcveety.entry", "Entry", base.DEC, ENTRIES),
     entry_reference = ProtoField.bytes("tandem.mcveety.reference", "Reference"),
     entry_certificate = ProtoField.bytes("tandem.mcveety.certificate", "Certificate"),
@@ -80,6 +81,7 @@ local incomplete = ProtoExpert.new("tandem.incomplete", "More segments are neede
 tandem.experts = { malformed, incomplete }
 
 tandem.prefs.possession = Pref.uint("Thesis: possession extension", 0x99, "Number of the hello extension (--mcveety-cpi)")
+tandem.prefs.intention = Pref.uint("Announcing clients: intention extension", 0x9a, "Number of the hello extension (TANDEM_KEYTAP_EXTENSION)")
 tandem.prefs.certificate = Pref.uint("Thesis: CompressedCertificate", 0x99, "Number of the message (--mcveety-certificate)")
 
 local tcp_stream = Field.new("tcp.stream")
@@ -370,42 +372,51 @@ local function show_frame(frame, tree, parts, tsval)
     return string.format("%s: %d bytes for %d", frame.kind.name, frame.length, frame.span)
 end
 
--- The thesis's possession extension, if it is the last of this ClientHello.
-local function show_possession(body, tree)
+-- A list of references in an extension, if it is one.
+local function show_references(extension, data, field, says, tree)
+    if not data or data:len() % REFERENCE_LENGTH ~= 0 then
+        return nil
+    end
+    local references = cursor(data)
+    local count = data:len() / REFERENCE_LENGTH
+    local own = tree:add(tandem, extension, string.format("Tandem %s indication: %s", says, plural(count, "certificate")))
+    while references:left() > 0 do
+        own:add(field, references:take(REFERENCE_LENGTH))
+    end
+    return string.format("%s of %d", says, count)
+end
+
+-- What is announced in a ClientHello: by its client, what it will show; by the thesis's proxy, what is held, in the last extension.
+local function show_hello(body, tree, found)
     local from = cursor(body)
     if not from:take(2 + 32) then
-        return nil
+        return
     end
     -- Session, cipher suites, compression methods: each behind its length.
     for _, size in ipairs({ 1, 2, 1 }) do
         local length = from:number(size)
         if not length or (length > 0 and not from:take(length)) then
-            return nil
+            return
         end
     end
     if from:number(2) ~= from:left() then
-        return nil
+        return
     end
-    local last, data, start
     while from:left() >= 4 do
-        start = from.at
-        last = from:number(2)
+        local start = from.at
+        local kind = from:number(2)
         local length = from:number(2)
-        data = from:take(length)
+        local data = from:take(length)
         if not data and length > 0 then
-            return nil
+            return
+        end
+        local extension = body:range(start, 4 + length)
+        if kind == tandem.prefs.intention then
+            found[#found + 1] = show_references(extension, data, fields.intention, "intention", tree)
+        elseif kind == tandem.prefs.possession and from:left() == 0 then
+            found[#found + 1] = show_references(extension, data, fields.possession, "possession", tree)
         end
     end
-    if last ~= tandem.prefs.possession or not data or data:len() % REFERENCE_LENGTH ~= 0 then
-        return nil
-    end
-    local references = cursor(data)
-    local count = data:len() / REFERENCE_LENGTH
-    local own = tree:add(tandem, body:range(start, 4 + data:len()), "Tandem possession indication: " .. plural(count, "certificate"))
-    while references:left() > 0 do
-        own:add(fields.possession, references:take(REFERENCE_LENGTH))
-    end
-    return string.format("possession of %d", count)
 end
 
 -- The thesis's CompressedCertificate.
@@ -473,7 +484,7 @@ local function records(data, tree)
                 break
             end
             if kind == 1 and body then
-                found[#found + 1] = show_possession(body, tree)
+                show_hello(body, tree, found)
             elseif kind == tandem.prefs.certificate and body then
                 found[#found + 1] = show_compressed(body, tree)
             end

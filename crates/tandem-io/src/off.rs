@@ -2,9 +2,13 @@
 //!
 //! Is not: a part of a daemon. A daemon takes its own rules down when it is asked to end; here those go too that a killed one left.
 //!
+//! Where systemd runs the daemons it is told first, so that it does not start a killed one anew; nobody waits for it.
+//!
 //! Invariants: bounded in time, whatever state the daemons are in; a daemon is found by the lock that it holds, never by a
 //! program's name.
 
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +24,15 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// There where systemd is the service manager (sd_booted(3)).
+const SYSTEMD: &str = "/run/systemd/system";
+
+/// The services of the package.
+const SERVICES: [&str; 2] = [
+    "tandem-client-side@*.service",
+    "tandem-server-side@*.service",
+];
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +69,7 @@ pub enum Ending {
 /// A capability is missing, a daemon is another user's, or the firewall's programs fail.
 pub fn off() -> Result<Done, IoError> {
     privilege::require()?;
+    let mut telling = tell_systemd();
     let running = running()?;
     let mut stopped = Vec::new();
     for daemon in &running {
@@ -83,7 +97,26 @@ pub fn off() -> Result<Done, IoError> {
     // Nobody sets rules meanwhile.
     let _starting = StartLock::take()?;
     let removed = Firewall::here().clear()?;
+    if let Some(telling) = &mut telling {
+        // It has had its time; what it does from here on is not waited for.
+        let _ = telling.try_wait();
+    }
     Ok(Done { stopped, removed })
+}
+
+/// Has systemd stop the services, which it may take its time for. `None` where it is not there.
+fn tell_systemd() -> Option<Child> {
+    if !Path::new(SYSTEMD).is_dir() {
+        return None;
+    }
+    Command::new("systemctl")
+        .args(["--no-block", "stop"])
+        .args(SERVICES)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()
 }
 
 fn send(daemon: &Running, signal: Signal) -> Result<(), IoError> {

@@ -348,6 +348,24 @@ fn compressed() -> Vec<u8> {
     record
 }
 
+/// A ClientHello whose client announces a chain of two, and to which the thesis's proxy has added what is held.
+fn hello() -> Vec<u8> {
+    let mut extensions = vec![0, 0x9a, 0, 32];
+    extensions.extend([[0xaa; 16], [0xbb; 16]].as_flattened());
+    extensions.extend([0, 0x99, 0, 16]);
+    extensions.extend([0xcc; 16]);
+    let mut body = vec![3, 3];
+    body.extend([1; 32]);
+    // No session, one suite, no compression.
+    body.extend([0, 0, 2, 0xc0, 0x2f, 1, 0, 0]);
+    body.push(u8::try_from(extensions.len()).expect("short"));
+    body.append(&mut extensions);
+    let length = u8::try_from(body.len()).expect("short");
+    let mut record = vec![22, 3, 1, 0, length + 4, 1, 0, 0, length];
+    record.append(&mut body);
+    record
+}
+
 /// Writes a capture; each packet with how much of it was cut off.
 fn write(file: &Path, packets: &[(Vec<u8>, usize)]) {
     let file = File::create(file).expect("a writable folder");
@@ -401,6 +419,7 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         Way::down(3).packet(1, ack, &[], &thesis),
         Way::down(3).packet(1_000, ack, &[], &thesis[..20]),
         Way::down(3).packet(1_020, ack, &[], &thesis[20..]),
+        Way::up(4).packet(1, ack, &[], &hello()),
     ];
     write(&file, &packets.map(|packet| (packet, 0)));
 
@@ -478,6 +497,16 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         reader.fields("tandem.malformed", &["frame.number"]).len(),
         0
     );
+    let announced = [
+        "frame.number",
+        "tandem.intention",
+        "tandem.mcveety.possession",
+    ];
+    let both = format!("{first},{second}");
+    assert_eq!(
+        reader.fields("tandem.intention", &announced),
+        [["13", &both, &"cc".repeat(16)]]
+    );
     let line = reader.run(&["-Y", "frame.number == 4"]);
     assert!(line.contains("[Tandem: flight: "), "{line}");
 }
@@ -513,7 +542,7 @@ fn garbage_raises_no_error_in_the_dissector() {
         return;
     };
     let mut noise = Noise(0x1234_5678_9abc_def1);
-    let good = [frame(), compressed()];
+    let good = [frame(), compressed(), hello()];
     let ack = TcpFlags::ACK;
     // In these connections a mark was seen, so that what looks like a frame is taken for one.
     let mut packets: Vec<(Vec<u8>, usize)> = (0..8)

@@ -4,6 +4,8 @@
 
 mod real;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -57,6 +59,37 @@ fn everything_is_off_after_one_command_whatever_state_it_was_in() {
     // What runs in another network namespace is not its business.
     assert!(!net.b.rules_of_tandem().is_empty());
     assert_eq!(elsewhere.end(Signal::SIGTERM).code, Some(0));
+}
+
+#[test]
+fn the_service_manager_is_told_so_that_it_starts_nothing_anew() {
+    if !can_run("turning services off") {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let folder = net.path("instead");
+    fs::create_dir(&folder).expect("a writable folder");
+    let (program, said) = (folder.join("systemctl"), net.path("said"));
+    fs::write(
+        &program,
+        format!("#!/bin/sh\necho \"$*\" >{}\n", said.display()),
+    )
+    .expect("writable");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", folder.display());
+    let output = net.a.output(
+        Command::new("unshare")
+            .args(["--mount", "--", "sh", "-ec"])
+            .arg("mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system && exec \"$0\" off")
+            .arg(env!("CARGO_BIN_EXE_tandem"))
+            .env("PATH", path),
+    );
+    assert!(output.status.success(), "{output:?}");
+    wait_until("systemd is told", || {
+        fs::read_to_string(&said).is_ok_and(|said| {
+            said == "--no-block stop tandem-client-side@*.service tandem-server-side@*.service\n"
+        })
+    });
 }
 
 /// The rules of a host, without counters and comments.

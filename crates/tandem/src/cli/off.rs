@@ -8,7 +8,7 @@ use clap::Args;
 /// killed ones left. Connections go on as they would without Tandem. What it did is printed; where there was nothing to
 /// do, it says so, and that is no failure.
 ///
-/// It looks into the network namespace that it runs in. Where systemd runs the proxies, they stay off until they are
-/// started again, or the machine is.
+/// It looks into the network namespace that it runs in. Where systemd runs the proxies, it is told to stop them; they
+/// stay off until they are started again, their interface comes anew, or the machine does.
 #[derive(Debug, Args)]
 pub(crate) struct OffArgs {}
