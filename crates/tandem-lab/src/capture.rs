@@ -78,6 +78,12 @@ impl Capture {
         })
     }
 
+    /// The first packet since the last [`Capture::take`] that is so; it stays.
+    pub(crate) fn first(&self, is_wanted: impl Fn(&Seen) -> bool) -> Option<Seen> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().find(|seen| is_wanted(seen)).cloned()
+    }
+
     /// What was seen since the last call, in order.
     pub fn take(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner))

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::endpoints::{ClientProgram, Endpoints, Offer, Version};
+use crate::endpoints::{ClientProgram, Endpoints, Offer, ServerName, Version};
 use crate::error::LabError;
 use crate::interrupt;
 use crate::netns::Namespace;
-use crate::pki::{Chain, SERVER_NAME};
+use crate::pki::{Chain, Validity};
 use crate::server::{BODY, PATH, PORT};
 use crate::topology::server_address;
 
@@ -45,7 +45,8 @@ pub fn run(
     let request = match endpoints.client {
         ClientProgram::Curl => None,
         ClientProgram::SClient | ClientProgram::GnutlsCli => Some(format!(
-            "GET {PATH} HTTP/1.1\r\nHost: {SERVER_NAME}\r\nConnection: close\r\n\r\n"
+            "GET {PATH} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            chain.name
         )),
     };
     // The exit status of s_client and gnutls-cli also tells how the server closed; what counts is the response. All of them
@@ -164,7 +165,11 @@ fn curl(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
         ])
         .arg(&chain.root)
         .arg("--resolve")
-        .arg(format!("{SERVER_NAME}:{PORT}:{}", bracketed(address)));
+        .arg(format!("{}:{PORT}:{}", chain.name, bracketed(address)));
+    match chain.validity {
+        Validity::Current => {}
+        Validity::Expired => drop(command.arg("--insecure")),
+    }
     match endpoints.offer {
         Offer::Only => {
             let name = endpoints.version.name();
@@ -175,7 +180,7 @@ fn curl(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
     if endpoints.version.is_legacy() {
         command.args(["--ciphers", "DEFAULT@SECLEVEL=0"]);
     }
-    command.arg(format!("https://{SERVER_NAME}{PATH}"));
+    command.arg(format!("https://{}{PATH}", chain.name));
     command
 }
 
@@ -183,11 +188,19 @@ fn s_client(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
     let mut command = Command::new("openssl");
     command
         // -quiet also keeps it reading after its standard input has nothing more.
-        .args(["s_client", "-quiet", "-servername", SERVER_NAME, "-connect"])
+        .args(["s_client", "-quiet", "-connect"])
         .arg(format!("{}:{PORT}", bracketed(address)))
         .arg("-CAfile")
         .arg(&chain.root)
-        .args(["-verify_return_error", "-verify_hostname", SERVER_NAME]);
+        .args(["-verify_hostname", chain.name]);
+    match endpoints.server_name {
+        ServerName::Sent => command.args(["-servername", chain.name]),
+        ServerName::Withheld => command.arg("-noservername"),
+    };
+    match chain.validity {
+        Validity::Current => drop(command.arg("-verify_return_error")),
+        Validity::Expired => {}
+    }
     match endpoints.offer {
         Offer::Only => {
             command.arg(match endpoints.version {
@@ -213,9 +226,9 @@ fn gnutls_cli(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command 
         .args(["--port", &PORT.to_string()])
         .args([
             "--sni-hostname",
-            SERVER_NAME,
+            chain.name,
             "--verify-hostname",
-            SERVER_NAME,
+            chain.name,
         ]);
     match endpoints.offer {
         Offer::Only => {

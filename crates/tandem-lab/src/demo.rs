@@ -96,10 +96,12 @@ impl<'a> Stage<'a> {
             endpoints: vec![endpoints.clone()],
             arms: vec![Arm::Plain, Arm::PacketCold, Arm::Packet],
             side_by_side: 2,
+            situations: Vec::new(),
         };
         Ok(Self {
             options,
             unit: Unit {
+                situation: None,
                 link,
                 config,
                 endpoints,

@@ -1,4 +1,4 @@
-//! The emulated link in real time: `tandem_netsim`'s link between two TUN devices.
+//! The emulated link in real time: `tandem_netsim`'s link between TUN devices.
 //!
 //! One thread waits for packets and for the link's next due instant (`ppoll`, nanoseconds, no timer slack), and does no work
 //! otherwise. The arithmetic is the link's own and does not depend on how late the thread wakes; only the moment at which a
@@ -11,6 +11,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
@@ -28,7 +29,7 @@ use crate::error::LabError;
 use crate::moment::Moment;
 pub use crate::pcapng::CaptureFile;
 use crate::pcapng::LinkCapture;
-use crate::topology::LinkEnds;
+use crate::topology::{LinkEnds, Place};
 
 /// The largest packet that a read returns: an IP packet's own limit.
 const LARGEST_PACKET: usize = 65_535;
@@ -76,6 +77,8 @@ pub struct Emulator {
 
 #[derive(Debug)]
 struct Shared {
+    /// Where it comes out: which of the server sides what goes up, which of the client sides what goes down.
+    leads_to: [AtomicUsize; 2],
     /// Moment and clock reading at the link's time zero.
     start: (Moment, Clock),
     state: Mutex<State>,
@@ -105,7 +108,7 @@ pub struct Activity {
 }
 
 impl Emulator {
-    /// Starts a link between the two devices. All of the link's chance comes from `seed`. With `capture`, what is offered is
+    /// Starts a link between the devices, the first of each end until it is told otherwise. All of the link's chance comes from `seed`. With `capture`, what is offered is
     /// written there.
     ///
     /// # Errors
@@ -124,6 +127,7 @@ impl Emulator {
             }
         })?);
         let shared = Arc::new(Shared {
+            leads_to: [AtomicUsize::new(0), AtomicUsize::new(0)],
             start: (Moment::now(), Clock::now()),
             state: Mutex::new(State {
                 link: Link::new(config, seed, Instant::ZERO),
@@ -195,6 +199,18 @@ impl Emulator {
         self.wake();
     }
 
+    /// Has what goes this way come out at that gateway from now on, also what is under way: where the beam points. What comes to the
+    /// link is taken from any gateway.
+    pub fn lead(&self, direction: Direction, place: Place) {
+        let number = match place {
+            Place::First => 0,
+            Place::Other => 1,
+        };
+        self.shared
+            .outlet(direction)
+            .store(number, Ordering::Relaxed);
+    }
+
     /// Whether the thread still runs; it ends by itself when a device is gone.
     pub fn is_running(&self) -> bool {
         self.thread
@@ -252,6 +268,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn outlet(&self, direction: Direction) -> &AtomicUsize {
+        match direction {
+            Direction::Up => &self.leads_to[0],
+            Direction::Down => &self.leads_to[1],
+        }
+    }
+
     fn now(&self) -> Instant {
         Instant::ZERO + self.start.1.elapsed()
     }
@@ -268,21 +291,25 @@ fn run(shared: &Shared, ends: &LinkEnds, stop: &EventFd) -> Result<(), LabError>
     loop {
         let due = shared.lock().link.poll_timeout().map(|(at, _)| at);
         let wait = due.map(|at| TimeSpec::from(at.saturating_since(shared.now())));
-        let mut descriptors = [
-            PollFd::new(ends.client_side.as_fd(), PollFlags::POLLIN),
-            PollFd::new(ends.server_side.as_fd(), PollFlags::POLLIN),
-            PollFd::new(stop.as_fd(), PollFlags::POLLIN),
-        ];
+        let devices = ends.client_sides.iter().chain(&ends.server_sides);
+        let mut descriptors: Vec<PollFd<'_>> = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)]
+            .into_iter()
+            .chain(devices.map(|device| PollFd::new(device.as_fd(), PollFlags::POLLIN)))
+            .collect();
         match ppoll(&mut descriptors, wait, None) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(device_error("wait for the link's devices", errno)),
         }
-        let woken = descriptors[2].any().unwrap_or(false);
+        let woken = descriptors[0].any().unwrap_or(false);
         if woken && stop.read().is_ok_and(|value| value >= STOP) {
             return Ok(());
         }
-        read_all(shared, &ends.client_side, Direction::Up, &mut buffer)?;
-        read_all(shared, &ends.server_side, Direction::Down, &mut buffer)?;
+        for device in &ends.client_sides {
+            read_all(shared, device, Direction::Up, &mut buffer)?;
+        }
+        for device in &ends.server_sides {
+            read_all(shared, device, Direction::Down, &mut buffer)?;
+        }
         hand_over(shared, ends);
     }
 }
@@ -359,9 +386,13 @@ fn hand_over(shared: &Shared, ends: &LinkEnds) {
     let state = &mut *guard;
     state.link.handle_timeout(now);
     while let Some(output) = state.link.poll_output() {
-        let device = match output.direction {
-            Direction::Up => &ends.server_side,
-            Direction::Down => &ends.client_side,
+        let devices = match output.direction {
+            Direction::Up => &ends.server_sides,
+            Direction::Down => &ends.client_sides,
+        };
+        let outlet = shared.outlet(output.direction).load(Ordering::Relaxed);
+        let Some(device) = devices.get(outlet).or(devices.first()) else {
+            continue;
         };
         let written = nix::unistd::write(device, &output.packet);
         let clock = Clock::now();

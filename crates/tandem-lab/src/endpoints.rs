@@ -112,6 +112,20 @@ pub struct Endpoints {
     /// Whether addresses are IPv6. Default: IPv4.
     #[serde(default)]
     pub family: FamilyName,
+    /// Whether the client names the server in its hello. Default: it does.
+    #[serde(default)]
+    pub server_name: ServerName,
+}
+
+/// Whether a client's hello has the server's name (RFC 6066, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerName {
+    /// It has. The default.
+    #[default]
+    Sent,
+    /// It has not. Only `s_client` can do without.
+    Withheld,
 }
 
 /// A family of addresses, as a file says it.
@@ -151,6 +165,7 @@ impl Endpoints {
             issuer_bytes: None,
             suites: None,
             family: FamilyName::Ipv4,
+            server_name: ServerName::Sent,
         }
     }
 

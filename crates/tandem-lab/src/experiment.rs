@@ -9,6 +9,7 @@
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet, packet-mcveety
 //! side-by-side = 8                         # optional: labs that run at a time on slow links
+//! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
 //! [[link]]
 //! name = "kite"
@@ -40,6 +41,8 @@ use crate::endpoints::Endpoints;
 use crate::error::LabError;
 use crate::links::{self, LinkSpec};
 use crate::pki::KeyKind;
+use crate::situation::{Renewed, Situation};
+use crate::topology::{Family, Gateways};
 
 /// Labs that run side by side on slow links unless the file says otherwise. Each is idle nearly all the time; with eight, the two
 /// processors of a small machine still are.
@@ -70,6 +73,8 @@ pub struct Experiment {
     pub arms: Vec<Arm>,
     /// Labs that run at a time on slow links.
     pub side_by_side: usize,
+    /// In the file's order; empty for ordinary trials.
+    pub situations: Vec<Situation>,
 }
 
 /// One link with one pair of endpoints: all its arms, interleaved.
@@ -81,6 +86,8 @@ pub struct Unit {
     pub config: LinkConfig,
     /// The endpoints.
     pub endpoints: Endpoints,
+    /// What is the matter; `None` in ordinary trials.
+    pub situation: Option<Situation>,
     /// Of this unit's chance.
     pub seed: u64,
 }
@@ -106,6 +113,8 @@ struct File {
     endpoints: Vec<String>,
     arms: Vec<Arm>,
     side_by_side: Option<usize>,
+    #[serde(default)]
+    situations: Vec<Situation>,
     #[serde(default)]
     link: Vec<LinkSpec>,
     #[serde(default)]
@@ -160,7 +169,21 @@ impl Experiment {
             trials: parsed.trials,
             arms: parsed.arms,
             side_by_side: parsed.side_by_side.unwrap_or(SIDE_BY_SIDE).max(1),
+            situations: parsed.situations,
         };
+        let roams = experiment
+            .situations
+            .iter()
+            .any(|situation| situation.plan().gateways == Gateways::Two);
+        let has_v6 = experiment
+            .endpoints
+            .iter()
+            .any(|endpoints| endpoints.family.family() == Family::V6);
+        if roams && has_v6 {
+            return Err(wrong(
+                "situations with two gateways at an end are IPv4 only".to_owned(),
+            ));
+        }
         for link in &experiment.links {
             link.config()?;
         }
@@ -182,7 +205,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Keeps only these links, endpoints or arms; an empty list keeps all.
+    /// Keeps only these links, endpoints, arms or situations; an empty list keeps all.
     ///
     /// # Errors
     /// `Usage` for a name that the experiment does not have.
@@ -191,7 +214,11 @@ impl Experiment {
         links: &[String],
         endpoints: &[String],
         arms: &[String],
+        situations: &[String],
     ) -> Result<(), LabError> {
+        keep(&mut self.situations, situations, "situation", |situation| {
+            situation.name()
+        })?;
         keep(&mut self.links, links, "link", |link| &link.name)?;
         keep(&mut self.endpoints, endpoints, "endpoints", |pair| {
             &pair.name
@@ -211,6 +238,12 @@ impl Experiment {
                 left_out.push(self.links.remove(slowest).name);
             } else if self.endpoints.len() > 1 {
                 left_out.extend(self.endpoints.pop().map(|pair| pair.name));
+            } else if self.situations.len() > 1 {
+                left_out.extend(
+                    self.situations
+                        .pop()
+                        .map(|situation| situation.name().to_owned()),
+                );
             } else {
                 break;
             }
@@ -219,6 +252,14 @@ impl Experiment {
             left_out.push(format!("{} of {full} trials", full - self.trials));
         }
         left_out
+    }
+
+    /// Its situations; none is one, too.
+    fn situations(&self) -> Vec<Option<Situation>> {
+        match self.situations.as_slice() {
+            [] => vec![None],
+            situations => situations.iter().copied().map(Some).collect(),
+        }
     }
 
     /// All its units, each link with all endpoints in turn.
@@ -230,12 +271,15 @@ impl Experiment {
         let mut units = Vec::new();
         for link in &self.links {
             for endpoints in &self.endpoints {
-                units.push(Unit {
-                    link: link.clone(),
-                    config: link.config()?,
-                    endpoints: endpoints.clone(),
-                    seed: seeds.random(),
-                });
+                for situation in self.situations() {
+                    units.push(Unit {
+                        link: link.clone(),
+                        config: link.config()?,
+                        endpoints: endpoints.clone(),
+                        situation,
+                        seed: seeds.random(),
+                    });
+                }
             }
         }
         Ok(units)
@@ -268,6 +312,9 @@ impl Experiment {
     }
 
     fn unit_seconds(&self, unit: &Unit) -> f64 {
+        if let Some(situation) = unit.situation {
+            return self.staged_seconds(unit, situation);
+        }
         // Namespaces, programs and daemons of one lane.
         const SET_UP: f64 = 0.5;
         self.arms
@@ -284,6 +331,20 @@ impl Experiment {
                 .map(|_| trial_seconds(&unit.config, &unit.endpoints, Arm::Plain))
                 // Warm-ups run at the same time.
                 .fold(0.0, f64::max)
+    }
+
+    /// As if every connection were a plain one: those that come before a trial are, and some of those after.
+    fn staged_seconds(&self, unit: &Unit, situation: Situation) -> f64 {
+        // Namespaces, certificates, programs and daemons of an arm.
+        const SET_UP: f64 = 1.5;
+        let plan = situation.plan();
+        let one = trial_seconds(&unit.config, &unit.endpoints, Arm::Plain);
+        let rehearsals = match plan.renewed {
+            Renewed::Once => 1,
+            Renewed::Always => self.trials,
+        };
+        let before = f64::from(rehearsals) * plan.before.len() as f64;
+        self.arms.len() as f64 * (SET_UP + one * (f64::from(self.trials) + before))
     }
 
     fn slowest_link(&self) -> usize {
@@ -461,12 +522,12 @@ mod tests {
         };
         assert!(
             experiment
-                .restrict(&["pigeon".to_owned()], &[], &[])
+                .restrict(&["pigeon".to_owned()], &[], &[], &[])
                 .is_err()
         );
         assert!(
             experiment
-                .restrict(&["kite".to_owned()], &[], &["plain".to_owned()])
+                .restrict(&["kite".to_owned()], &[], &["plain".to_owned()], &[])
                 .is_ok()
         );
         assert_eq!((experiment.links.len(), experiment.arms.len()), (1, 1));

@@ -4,15 +4,16 @@
 //! another's kernel state.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_netsim::link::{Direction, LinkConfig};
-use tandem_wire::TcpPacket;
+use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
 use crate::arm::{Arm, StoreState};
-use crate::capture::Capture;
+use crate::capture::{Capture, Seen};
 use crate::client::{self, Outcome};
 use crate::describe::proxy_option_bytes;
 use crate::emulator::{CaptureFile, Crossing, Emulator, Fate};
@@ -25,7 +26,7 @@ use crate::moment::Moment;
 use crate::phases::Phases;
 use crate::pki::Chain;
 use crate::proxies::{Admin, Proxies};
-use crate::row::Row;
+use crate::row::{Crossed, Row};
 use crate::server::{self, Server};
 use crate::topology::{Host, Topology};
 
@@ -187,10 +188,7 @@ impl Lane {
             .unwrap_or_default();
         self.trials += 1;
 
-        let crossings = self.emulator.take_log();
-        let exchange = Exchange::find(&self.at_client.take(), &self.at_server.take(), server::PORT);
-        let phases = exchange.as_ref().and_then(Phases::of);
-        let mut row = Row {
+        let row = Row {
             trial: self.trials,
             link_bytes_up: after.up.ip_bytes - before.up.ip_bytes,
             link_bytes_down: after.down.ip_bytes - before.down.ip_bytes,
@@ -200,35 +198,8 @@ impl Lane {
             proxy_memory_kib: usage.peak_kib,
             ..self.template.clone()
         };
-        match outcome {
-            Outcome::Success => row.ok = true,
-            Outcome::Failure(why) => row.error = Some(why),
-        }
-        match &exchange {
-            Some(exchange) => {
-                row.identical = if row.ok {
-                    exchange.is_identical()
-                } else {
-                    exchange.is_undamaged()
-                };
-                if !row.identical {
-                    row.error.get_or_insert_with(|| difference(exchange));
-                }
-            }
-            None => {
-                row.error
-                    .get_or_insert_with(|| "no connection was seen".to_owned());
-            }
-        }
-        if let (Some(exchange), Some(phases)) = (&exchange, &phases) {
-            measure(&mut row, exchange, phases, &crossings);
-        }
-        Ok(Trial {
-            row,
-            crossings,
-            exchange,
-            phases,
-        })
+        let seen = (self.at_client.take(), self.at_server.take());
+        Ok(judged(row, outcome, self.emulator.take_log(), &seen))
     }
 
     /// Ends the proxies and says whether they ended as they should. The rest goes when it is dropped.
@@ -278,11 +249,7 @@ impl Lane {
 
     /// Waits until the connection's last packets have crossed.
     fn settle(&self) -> Result<(), LabError> {
-        interrupt::wait_until(self.limit, Duration::from_millis(10), || {
-            let activity = self.emulator.activity();
-            !activity.busy && activity.quiet_for >= QUIET
-        })
-        .map(|_| ())
+        settle(&self.emulator, self.limit)
     }
 
     fn forget(&self) {
@@ -293,7 +260,7 @@ impl Lane {
 }
 
 /// What a capture says of itself.
-fn about(spec: &LaneSpec<'_>) -> String {
+pub(crate) fn about(spec: &LaneSpec<'_>) -> String {
     format!(
         "experiment {}, link {}, arm {}; endpoints {}, TLS {}, certificates of {:?} bytes; seed {}",
         spec.experiment,
@@ -306,8 +273,125 @@ fn about(spec: &LaneSpec<'_>) -> String {
     )
 }
 
+/// Waits until a connection's last packets have crossed.
+pub(crate) fn settle(emulator: &Emulator, limit: Duration) -> Result<(), LabError> {
+    interrupt::wait_until(limit, Duration::from_millis(10), || {
+        let activity = emulator.activity();
+        !activity.busy && activity.quiet_for >= QUIET
+    })
+    .map(|_| ())
+}
+
+/// A trial out of its row with the link's counts, how the client fared, what crossed, and what the client's and the server's host
+/// saw.
+pub(crate) fn judged(
+    mut row: Row,
+    outcome: Outcome,
+    crossings: Vec<Crossing>,
+    seen: &(Vec<Seen>, Vec<Seen>),
+) -> Trial {
+    let exchange = Exchange::find(&seen.0, &seen.1, server::PORT);
+    let phases = exchange.as_ref().and_then(Phases::of);
+    match outcome {
+        Outcome::Success => row.ok = true,
+        Outcome::Failure(why) => row.error = Some(why),
+    }
+    match &exchange {
+        Some(exchange) => {
+            row.endpoint_repeats =
+                Some(repeats(&seen.0, exchange.client) + repeats(&seen.1, exchange.server));
+            row.identical = if row.ok {
+                exchange.is_identical()
+            } else {
+                exchange.is_undamaged()
+            };
+            if !row.identical {
+                row.error.get_or_insert_with(|| difference(exchange));
+            }
+        }
+        None => {
+            row.error
+                .get_or_insert_with(|| "no connection was seen".to_owned());
+        }
+    }
+    if let Some(exchange) = &exchange {
+        row.crossed = Some(crossed(&row, exchange, phases.as_ref(), &crossings));
+    }
+    if let (Some(exchange), Some(phases)) = (&exchange, &phases) {
+        measure(&mut row, exchange, phases, &crossings);
+    }
+    Trial {
+        row,
+        crossings,
+        exchange,
+        phases,
+    }
+}
+
+/// In which form certificates crossed: what of the server's payload on the link is what it sent there, and what stands for it.
+fn crossed(
+    row: &Row,
+    exchange: &Exchange,
+    phases: Option<&Phases>,
+    crossings: &[Crossing],
+) -> Crossed {
+    let sent = exchange.down.sent.bytes();
+    let (mut as_sent, mut rewritten) = (vec![false; sent.len()], 0);
+    for crossing in crossings {
+        let Ok(packet) = TcpPacket::parse(&crossing.packet) else {
+            continue;
+        };
+        if packet.source() != exchange.server || packet.payload().is_empty() {
+            continue;
+        }
+        let offset = usize::try_from(packet.seq().distance_from(exchange.down_start)).ok();
+        let range = offset.map(|offset| offset..offset + packet.payload().len());
+        match range.and_then(|range| Some((sent.get(range.clone())?, range))) {
+            Some((bytes, range)) if bytes == packet.payload() => as_sent[range].fill(true),
+            Some(_) | None => rewritten += packet.payload().len(),
+        }
+    }
+    let certificates: usize = row.certificates.iter().sum();
+    let smallest = row.certificates.iter().min().copied().unwrap_or(0);
+    let beside = phases.map_or(usize::MAX / 2, |phases| {
+        phases.down_end.saturating_sub(certificates)
+    });
+    let has_chain = as_sent.iter().filter(|is_there| **is_there).count() >= certificates;
+    match (rewritten, has_chain) {
+        (0, _) => Crossed::Chain,
+        (_, true) => Crossed::ReferenceThenChain,
+        // What is not a certificate crosses in any case, and counts as rewritten with the rest of its flight.
+        (rewritten, false) if rewritten > beside + smallest / 2 => Crossed::Part,
+        (_, false) => Crossed::Reference,
+    }
+}
+
+/// Segments with payload, SYN or FIN that an endpoint sent although it had sent all of them before.
+fn repeats(seen: &[Seen], from: SocketAddr) -> u64 {
+    let mut sent: Option<Seq> = None;
+    let mut count = 0;
+    for packet in seen
+        .iter()
+        .filter_map(|seen| TcpPacket::parse(&seen.packet).ok())
+        .filter(|packet| packet.source() == from)
+    {
+        let counted = |flag| u32::from(packet.flags().contains(flag));
+        let length =
+            packet.payload().len() as u32 + counted(TcpFlags::SYN) + counted(TcpFlags::FIN);
+        if length == 0 {
+            continue;
+        }
+        let end = packet.seq().wrapping_add(length);
+        match sent {
+            Some(known) if !end.is_after(known) => count += 1,
+            Some(_) | None => sent = Some(end),
+        }
+    }
+    count
+}
+
 /// A row with all that does not change from trial to trial.
-fn template(spec: &LaneSpec<'_>) -> Row {
+pub(crate) fn template(spec: &LaneSpec<'_>) -> Row {
     Row {
         experiment: spec.experiment.to_owned(),
         link: spec.link_name.to_owned(),
@@ -335,6 +419,10 @@ fn template(spec: &LaneSpec<'_>) -> Row {
         floor_bytes: None,
         proxy_cpu_us: 0,
         proxy_memory_kib: 0,
+        situation: None,
+        endpoint_repeats: None,
+        crossed: None,
+        staging_seconds: None,
     }
 }
 
@@ -417,4 +505,24 @@ pub(crate) fn difference(exchange: &Exchange) -> String {
     of("client to server", &exchange.up)
         .or_else(|| of("server to client", &exchange.down))
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::tests::conversation;
+
+    #[test]
+    fn what_an_endpoint_sends_again_is_counted() -> Result<(), String> {
+        let mut seen = conversation(&[(true, b"hello"), (false, b"answer")]);
+        let exchange = Exchange::find(&seen, &seen, 443).ok_or("no connection found")?;
+        let count =
+            |seen: &[Seen]| [exchange.client, exchange.server].map(|end| repeats(seen, end));
+        assert_eq!(count(&seen), [0, 0]);
+        seen.push(seen[3].clone());
+        seen.push(seen[1].clone());
+        seen.push(seen[3].clone());
+        assert_eq!(count(&seen), [0, 3]);
+        Ok(())
+    }
 }

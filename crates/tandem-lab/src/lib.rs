@@ -25,6 +25,7 @@ mod interrupt;
 pub mod lane;
 mod lease;
 mod links;
+mod losing;
 pub mod moment;
 pub mod netns;
 mod pcapng;
@@ -35,6 +36,8 @@ mod report;
 pub mod row;
 mod runner;
 pub mod server;
+pub mod situation;
+mod stage;
 mod standing;
 mod stats;
 mod summary;
@@ -47,6 +50,7 @@ pub use error::LabError;
 pub use experiment::Effort;
 pub use interop::{InteropOptions, InteropSummary, interop};
 pub use links::LinkSpec;
+pub use losing::{LosingOptions, losing_proxy};
 pub use report::{
     BarResult, Bound, LinkInfo, Outcome, Program, ReportOptions, RunInfo, Unit, Waterfall,
     WaterfallArm, WaterfallPacket, Way, report,

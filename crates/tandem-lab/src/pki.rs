@@ -15,8 +15,17 @@ use serde::{Deserialize, Serialize};
 use crate::command;
 use crate::error::LabError;
 
-/// The name that every leaf is for.
+/// The name that every leaf is for, unless it is told otherwise.
 pub const SERVER_NAME: &str = "www.tandem.example";
+
+/// Another name for a second leaf.
+pub(crate) const SECOND_NAME: &str = "www2.tandem.example";
+
+/// Days that a certificate is good for, as `openssl` counts them.
+const DAYS: &str = "825";
+
+/// A day ago: OpenSSL takes a certificate to have expired that ends before it begins, too.
+const DAYS_OF_EXPIRED: &str = "-1";
 
 /// ECDSA signatures vary by some bytes from one to the next, so an exact size may take several attempts.
 const ATTEMPTS: usize = 60;
@@ -68,9 +77,22 @@ pub struct ChainSpec {
     pub issuer_bytes: Option<usize>,
 }
 
+/// Whether a certificate is good today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Validity {
+    /// Yes.
+    Current,
+    /// It has expired.
+    Expired,
+}
+
 /// A chain on disk, all PEM.
 #[derive(Debug, Clone)]
 pub struct Chain {
+    /// Whom the leaf is for.
+    pub name: &'static str,
+    /// Whether the leaf is good today.
+    pub validity: Validity,
     /// The leaf, then the issuers, as a server sends them.
     pub full: PathBuf,
     /// The leaf alone.
@@ -90,6 +112,20 @@ pub struct Chain {
 /// # Errors
 /// `Usage` where a certificate cannot be so small or the length is out of range; `ProgramMissing`, `Command`, `Io`.
 pub fn issue(directory: &Path, name: &str, spec: &ChainSpec) -> Result<Chain, LabError> {
+    issue_for(directory, name, spec, SERVER_NAME, Validity::Current)
+}
+
+/// The same for another name, or with a leaf that has expired.
+///
+/// # Errors
+/// As [`issue`].
+pub(crate) fn issue_for(
+    directory: &Path,
+    name: &str,
+    spec: &ChainSpec,
+    subject: &'static str,
+    validity: Validity,
+) -> Result<Chain, LabError> {
     if !(1..=3).contains(&spec.length) {
         return Err(LabError::usage(
             format!("chain of {}", spec.length),
@@ -99,46 +135,62 @@ pub fn issue(directory: &Path, name: &str, spec: &ChainSpec) -> Result<Chain, La
     let office = Office {
         directory: directory.join(name),
         key: spec.key,
+        subject,
+        validity,
     };
     fs::create_dir_all(&office.directory).map_err(LabError::io("make a directory for keys"))?;
     office.write("req.cnf", "[req]\ndistinguished_name=dn\n[dn]\n")?;
     office.root()?;
     let mut signer = "root".to_owned();
-    let mut sent = Vec::new();
+    let mut issuers = Vec::new();
     for level in (1..spec.length).rev() {
         let issuer = format!("issuer{level}");
-        let size = office.sized(&issuer, &signer, &issuer_extensions, spec.issuer_bytes)?;
-        sent.push((issuer.clone(), size));
+        let size = office.sized(&issuer, &signer, spec.issuer_bytes)?;
+        issuers.insert(0, (issuer.clone(), size));
         signer = issuer;
     }
-    let size = office.sized("leaf", &signer, &leaf_extensions, spec.leaf_bytes)?;
-    sent.push(("leaf".to_owned(), size));
-    sent.reverse();
-    let mut full = String::new();
-    let mut issuers = String::new();
-    for (name, _) in &sent {
-        let pem = office.read(&format!("{name}.pem"))?;
-        if name != "leaf" {
-            issuers.push_str(&pem);
-        }
-        full.push_str(&pem);
-    }
-    office.write("full.pem", &full)?;
-    office.write("issuers.pem", &issuers)?;
-    Ok(Chain {
-        full: office.path("full.pem"),
-        leaf: office.path("leaf.pem"),
-        issuers: office.path("issuers.pem"),
-        key: office.path("leaf.key"),
-        root: office.path("root.pem"),
-        sizes: sent.into_iter().map(|(_, size)| size).collect(),
-    })
+    office.with_leaf(LEAF, &signer, &issuers, spec.leaf_bytes)
 }
+
+/// A chain with a new leaf, of a new key, by the issuers of one that [`issue`] has made in the same place.
+///
+/// # Errors
+/// As [`issue`].
+pub(crate) fn renew(directory: &Path, name: &str, spec: &ChainSpec) -> Result<Chain, LabError> {
+    let office = Office {
+        directory: directory.join(name),
+        key: spec.key,
+        subject: SERVER_NAME,
+        validity: Validity::Current,
+    };
+    let issuers = (1..spec.length)
+        .map(|level| {
+            let issuer = format!("issuer{level}");
+            let size = der_length(&office.read(&format!("{issuer}.pem"))?);
+            Ok((issuer, size))
+        })
+        .collect::<Result<Vec<_>, LabError>>()?;
+    let signer = issuers
+        .first()
+        .map_or("root", |(issuer, _)| issuer.as_str())
+        .to_owned();
+    office.with_leaf(RENEWED, &signer, &issuers, spec.leaf_bytes)
+}
+
+/// What files of a leaf are called.
+const LEAF: &str = "leaf";
+
+/// What files of a leaf are called that comes after.
+const RENEWED: &str = "renewed";
 
 /// Where certificates are made.
 struct Office {
     directory: PathBuf,
     key: KeyKind,
+    /// Of leaves.
+    subject: &'static str,
+    /// Of leaves.
+    validity: Validity,
 }
 
 impl Office {
@@ -182,19 +234,51 @@ impl Office {
         )
     }
 
-    /// A certificate of this size, signed by `signer`; its size.
-    fn sized(
+    /// Makes a leaf, and the files of the chain that it stands in front of.
+    fn with_leaf(
         &self,
-        name: &str,
+        leaf: &str,
         signer: &str,
-        extensions: &dyn Fn(Option<usize>) -> String,
+        issuers: &[(String, usize)],
         wanted: Option<usize>,
-    ) -> Result<usize, LabError> {
+    ) -> Result<Chain, LabError> {
+        let size = self.sized(leaf, signer, wanted)?;
+        let mut of_issuers = String::new();
+        for (issuer, _) in issuers {
+            of_issuers.push_str(&self.read(&format!("{issuer}.pem"))?);
+        }
+        let full = self.read(&format!("{leaf}.pem"))? + &of_issuers;
+        self.write(&format!("{leaf}-full.pem"), &full)?;
+        self.write("issuers.pem", &of_issuers)?;
+        Ok(Chain {
+            name: self.subject,
+            validity: self.validity,
+            full: self.path(&format!("{leaf}-full.pem")),
+            leaf: self.path(&format!("{leaf}.pem")),
+            issuers: self.path("issuers.pem"),
+            key: self.path(&format!("{leaf}.key")),
+            root: self.path("root.pem"),
+            sizes: std::iter::once(size)
+                .chain(issuers.iter().map(|(_, size)| *size))
+                .collect(),
+        })
+    }
+
+    /// A certificate of this size, signed by `signer`; its size.
+    fn sized(&self, name: &str, signer: &str, wanted: Option<usize>) -> Result<usize, LabError> {
         self.new_key(name)?;
-        let subject = if name == "leaf" {
-            format!("/CN={SERVER_NAME}")
+        let is_leaf = [LEAF, RENEWED].contains(&name);
+        let subject = if is_leaf {
+            format!("/CN={}", self.subject)
         } else {
             format!("/C=XX/O=Tandem Lab/CN=Tandem Lab {name}")
+        };
+        let extensions = |comment| {
+            if is_leaf {
+                leaf_extensions(self.subject, comment)
+            } else {
+                issuer_extensions(comment)
+            }
         };
         let (key, request) = (format!("{name}.key"), format!("{name}.csr"));
         self.openssl(&[
@@ -245,12 +329,16 @@ impl Office {
             format!("{signer}.key"),
             format!("{name}.pem"),
         ];
+        let days = match self.validity {
+            Validity::Expired if [LEAF, RENEWED].contains(&name) => DAYS_OF_EXPIRED,
+            Validity::Expired | Validity::Current => DAYS,
+        };
         self.openssl(&[
             "x509",
             "-req",
             "-sha256",
             "-days",
-            "825",
+            days,
             "-extfile",
             "ext.cnf",
             "-set_serial",
@@ -268,14 +356,14 @@ impl Office {
     }
 }
 
-fn leaf_extensions(comment: Option<usize>) -> String {
+fn leaf_extensions(subject: &str, comment: Option<usize>) -> String {
     format!(
         "basicConstraints=critical,CA:FALSE\n\
          keyUsage=critical,digitalSignature,keyEncipherment\n\
          extendedKeyUsage=serverAuth\n\
          subjectKeyIdentifier=hash\n\
          authorityKeyIdentifier=keyid\n\
-         subjectAltName=DNS:{SERVER_NAME}\n{}",
+         subjectAltName=DNS:{subject}\n{}",
         comment_line(comment)
     )
 }

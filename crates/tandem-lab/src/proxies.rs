@@ -36,6 +36,10 @@ pub enum Mode {
     Safe,
     /// Packet mode, the thesis's format.
     Mcveety,
+    /// As [`Mode::Safe`], with client sides that have lost what they claim to hold.
+    SafeLosing,
+    /// As [`Mode::Mcveety`], likewise.
+    McveetyLosing,
 }
 
 /// Whether a daemon answers questions about itself.
@@ -179,21 +183,33 @@ impl Daemon {
         fs::create_dir_all(store).map_err(LabError::io("make a store's directory"))?;
         let log = topology.directory().join(format!("{}.log", host.name()));
         let mut command = Command::new(exe);
-        command
-            .args([host.name(), "--link", LINK_DEVICE, "--ports", ports])
-            .arg("--key")
-            .arg(key)
-            .arg("--store")
-            .arg(store);
-        match admin {
-            Admin::Off => drop(command.args(["--admin", "none"])),
-            Admin::On => {}
-        }
-        match mode {
-            Mode::PassThrough => command.args(["--mode", "pass-through"]),
-            Mode::Safe => command.args(["--mode", "packet", "--wire", "safe"]),
-            Mode::Mcveety => command.args(["--mode", "packet", "--wire", "mcveety"]),
+        let wire = match mode {
+            Mode::PassThrough => None,
+            Mode::Safe | Mode::SafeLosing => Some("safe"),
+            Mode::Mcveety | Mode::McveetyLosing => Some("mcveety"),
         };
+        let loses = match mode {
+            Mode::PassThrough | Mode::Safe | Mode::Mcveety => false,
+            Mode::SafeLosing | Mode::McveetyLosing => host.role() == Some("client-side"),
+        };
+        if loses {
+            command.args(["lab", "losing-proxy", "--link", LINK_DEVICE]);
+        } else {
+            command
+                .args([host.role().unwrap_or_default(), "--link", LINK_DEVICE])
+                .args(["--ports", ports, "--mode"])
+                .arg(wire.map_or("pass-through", |_| "packet"))
+                .arg("--store")
+                .arg(store);
+            match admin {
+                Admin::Off => drop(command.args(["--admin", "none"])),
+                Admin::On => {}
+            }
+        }
+        command.arg("--key").arg(key);
+        if let Some(wire) = wire {
+            command.args(["--wire", wire]);
+        }
         let errors = File::create(&log).map_err(LabError::io("write a daemon's log"))?;
         command
             .stdin(Stdio::null())
@@ -253,7 +269,8 @@ impl Daemon {
         }
     }
 
-    fn usage(&self) -> Usage {
+    /// What it has used since its start.
+    pub(crate) fn usage(&self) -> Usage {
         let process = PathBuf::from(format!("/proc/{}", self.child.id()));
         Usage {
             cpu_micros: cpu_micros(&process.join("task")),
@@ -267,14 +284,21 @@ impl Daemon {
     /// `Command` where it does not answer.
     pub(crate) fn status(&self, topology: &Topology) -> Result<Status, LabError> {
         let port = match self.host {
-            Host::Client | Host::ClientSide => DEFAULT_ADMIN_PORT,
-            Host::Server | Host::ServerSide => DEFAULT_ADMIN_PORT + 1,
+            Host::Client | Host::ClientSide | Host::OtherClientSide => DEFAULT_ADMIN_PORT,
+            Host::Server | Host::ServerSide | Host::OtherServerSide => DEFAULT_ADMIN_PORT + 1,
         };
         let address = (Ipv4Addr::LOCALHOST, port).into();
         let answer = topology
             .host(self.host)
             .run(|| Ok(status::fetch(address, END_LIMIT)))?;
         answer.map_err(|error| self.failure(&error.to_string()))
+    }
+
+    /// Ends it at once, by SIGKILL: it takes nothing down.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Ends it by SIGTERM and waits.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   *.jsonl -- input --> rows -- cases --> medians, ratios --+--> bars ----> bars.json
+//!                   |-- situations --> cases of table 2.2 ----+
 //!   *.run.json                                               +--> plots ---> plots/*.svg
 //!   waterfall-*.json ----------------------------------------+--> page ----> report.html
 //!   bench.jsonl ---------------------------------------------+--> tables --> tables.md
@@ -22,6 +23,7 @@ mod palette;
 mod plots;
 mod run_info;
 mod scale;
+mod situations;
 mod svg;
 #[cfg(test)]
 mod synthetic;
@@ -35,6 +37,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub use run_info::{LinkInfo, Program, RunInfo};
+pub(crate) use situations::markdown as situations_markdown;
 pub use verdict::{BarResult, Bound, Outcome, Unit};
 pub use waterfall::{Waterfall, WaterfallArm, WaterfallPacket, Way};
 
@@ -79,7 +82,8 @@ impl Made {
         let input = input::read(&options.dir)?;
         let cases = cases::cases(&input.runs);
         let bars = bars::check(&cases, &input.benches);
-        let figures = Figures::of(&input, &cases);
+        let staged = situations::staged(input.staged.iter().flat_map(|run| &run.rows));
+        let figures = Figures::of(&input, &cases, &staged);
         let plots = out.join("plots");
         fs::create_dir_all(&plots).map_err(LabError::io(format!("make {}", plots.display())))?;
         for figure in figures.all() {
@@ -89,10 +93,10 @@ impl Made {
             .map_err(|error| LabError::io("write bars.json")(error.into()))?;
         json.push('\n');
         write(&out.join("bars.json"), &json)?;
-        let tables = tables::tables(&input.runs, &cases, &bars);
+        let tables = tables::tables(&input, &cases, &bars);
         write(&out.join("tables.md"), &tables)?;
         let page = out.join("report.html");
-        write(&page, &page::page(&input.runs, &cases, &bars, &figures))?;
+        write(&page, &page::page(&input, &cases, &staged, &bars, &figures))?;
         Ok(Self {
             page,
             headline: Headline::of(&cases),

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, StoreState};
+use crate::situation::Situation;
 
 /// A result row. Fields that a failed trial cannot have are null.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,9 +65,54 @@ pub struct Row {
     pub proxy_cpu_us: u64,
     /// The most memory that either proxy ever had resident, KiB; 0 where there are none.
     pub proxy_memory_kib: u64,
+    /// What was the matter, in an experiment with situations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub situation: Option<Situation>,
+    /// Segments that either endpoint sent although it had sent all of their bytes before. Null in rows of before it was counted, and
+    /// where there was no connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint_repeats: Option<u64>,
+    /// In which form the server's certificates crossed the link. Null where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crossed: Option<Crossed>,
+    /// How long the server program stood still with the hello at its host, for the situation to come about, seconds. It is part of
+    /// both other times. Null where it did not stand still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staging_seconds: Option<f64>,
+}
+
+/// In which form certificates crossed the link, told from the bytes on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Crossed {
+    /// As the server sent them.
+    Chain,
+    /// By reference.
+    Reference,
+    /// Some by reference, some as they are.
+    Part,
+    /// By reference, and then as the server sent them.
+    ReferenceThenChain,
+}
+
+impl Crossed {
+    /// As tables say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Crossed::Chain => "chain",
+            Crossed::Reference => "reference",
+            Crossed::Part => "reference in part",
+            Crossed::ReferenceThenChain => "reference, then chain",
+        }
+    }
 }
 
 impl Row {
+    /// Until the handshake's end, without the time for which the server program stood still.
+    pub fn seconds_unstaged(&self) -> Option<f64> {
+        Some(self.seconds_handshake? - self.staging_seconds.unwrap_or(0.0))
+    }
+
     /// TLS bytes both ways.
     pub fn tls_bytes(&self) -> u64 {
         self.tls_bytes_up + self.tls_bytes_down

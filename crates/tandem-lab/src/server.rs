@@ -46,10 +46,26 @@ impl Server {
         endpoints: &Endpoints,
         chain: &Chain,
     ) -> Result<Self, LabError> {
+        Self::start_with(namespace, directory, endpoints, &[chain])
+    }
+
+    /// The same with one or several chains, each shown to who asks for its name; the first to who asks for none. Several take nginx.
+    ///
+    /// # Errors
+    /// As [`Server::start`]; `Usage` for several of another program.
+    pub(crate) fn start_with(
+        namespace: &Namespace,
+        directory: &Path,
+        endpoints: &Endpoints,
+        chains: &[&Chain],
+    ) -> Result<Self, LabError> {
         fs::create_dir_all(directory).map_err(LabError::io("make the server's directory"))?;
-        let mut command = match endpoints.server {
-            ServerProgram::Nginx => nginx(directory, endpoints, chain)?,
-            ServerProgram::SServer => s_server(directory, endpoints, chain)?,
+        let mut command = match (endpoints.server, chains) {
+            (ServerProgram::Nginx, chains) => nginx(directory, endpoints, chains)?,
+            (ServerProgram::SServer, [chain]) => s_server(directory, endpoints, chain)?,
+            (ServerProgram::SServer, _) => {
+                return Err(LabError::usage("s_server", "shows one chain; use nginx"));
+            }
         };
         Self::launch(namespace, &mut command, PORT, &directory.join("server.log"))
     }
@@ -91,6 +107,34 @@ impl Server {
         }
     }
 
+    /// Has it stand still, its workers first: the kernel still takes connections and acknowledges, and no byte is answered.
+    pub(crate) fn pause(&self) {
+        self.signal_all(Signal::SIGSTOP);
+    }
+
+    /// Has it go on.
+    pub(crate) fn resume(&self) {
+        self.signal_all(Signal::SIGCONT);
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        let Some(child) = &self.child else {
+            return;
+        };
+        let id = child.id();
+        // proc(5): the children of a thread, as numbers in a line.
+        let children =
+            fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        let master = i32::try_from(id).ok();
+        let workers = children
+            .split_ascii_whitespace()
+            .filter_map(|word| word.parse().ok());
+        for process in workers.chain(master) {
+            // It may have ended, which a client will notice.
+            let _ = kill(Pid::from_raw(process), signal);
+        }
+    }
+
     /// Does not end it when dropped; it goes with its namespace.
     pub(crate) fn leave_running(mut self) {
         self.child = None;
@@ -99,6 +143,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // One that stands still would not hear.
+        self.resume();
         let Some(child) = &mut self.child else {
             return;
         };
@@ -128,7 +174,7 @@ fn suites(endpoints: &Endpoints, default: &str) -> String {
     }
 }
 
-fn nginx(directory: &Path, endpoints: &Endpoints, chain: &Chain) -> Result<Command, LabError> {
+fn nginx(directory: &Path, endpoints: &Endpoints, chains: &[&Chain]) -> Result<Command, LabError> {
     let protocol = match endpoints.version {
         Version::Tls10 => "TLSv1",
         Version::Tls11 => "TLSv1.1",
@@ -136,6 +182,29 @@ fn nginx(directory: &Path, endpoints: &Endpoints, chain: &Chain) -> Result<Comma
         Version::Tls13 => "TLSv1.3",
     };
     let dir = directory.display();
+    let site = |chain: &&Chain| {
+        format!(
+            "server {{\n\
+               listen {PORT} ssl; listen [::]:{PORT} ssl;\n\
+               server_name {name};\n\
+               ssl_certificate {full};\n\
+               ssl_certificate_key {key};\n\
+               ssl_protocols {protocol};\n\
+               ssl_ciphers {suites};\n\
+               ssl_session_cache none;\n\
+               ssl_session_tickets off;\n\
+               location {PATH} {{ return 200 \"{body}\\n\"; }}\n\
+               location / {{ root {dir}/www; }}\n\
+             }}\n",
+            name = chain.name,
+            full = chain.full.display(),
+            key = chain.key.display(),
+            // nginx's own default.
+            suites = suites(endpoints, "HIGH:!aNULL:!MD5"),
+            body = BODY.trim_end(),
+        )
+    };
+    let sites: String = chains.iter().map(site).collect();
     let text = format!(
         "daemon off;\n\
          user root;\n\
@@ -149,23 +218,8 @@ fn nginx(directory: &Path, endpoints: &Endpoints, chain: &Chain) -> Result<Comma
            uwsgi_temp_path {dir}/t4; scgi_temp_path {dir}/t5;\n\
            server_tokens off;\n\
            default_type text/plain;\n\
-           server {{\n\
-             listen {PORT} ssl; listen [::]:{PORT} ssl;\n\
-             ssl_certificate {full};\n\
-             ssl_certificate_key {key};\n\
-             ssl_protocols {protocol};\n\
-             ssl_ciphers {suites};\n\
-             ssl_session_cache none;\n\
-             ssl_session_tickets off;\n\
-             location {PATH} {{ return 200 \"{body}\\n\"; }}\n\
-             location / {{ root {dir}/www; }}\n\
-           }}\n\
-         }}\n",
-        full = chain.full.display(),
-        key = chain.key.display(),
-        // nginx's own default.
-        suites = suites(endpoints, "HIGH:!aNULL:!MD5"),
-        body = BODY.trim_end(),
+           {sites}\
+         }}\n"
     );
     let configuration = directory.join("nginx.conf");
     fs::write(&configuration, text).map_err(LabError::io("write nginx.conf"))?;

@@ -367,8 +367,8 @@ pub fn link(options: &LinkOptions) -> Result<(), LabError> {
         Ok::<_, LabError>(descriptor)
     };
     let ends = LinkEnds {
-        client_side: device(&options.client_side, config.up.mtu)?,
-        server_side: device(&options.server_side, config.down.mtu)?,
+        client_sides: vec![device(&options.client_side, config.up.mtu)?],
+        server_sides: vec![device(&options.server_side, config.down.mtu)?],
     };
     let capture = options.capture.clone().map(|path| CaptureFile {
         path,

@@ -245,6 +245,10 @@ pub(crate) mod tests {
             floor_bytes: Some(600),
             proxy_cpu_us: 500,
             proxy_memory_kib: 9000,
+            situation: None,
+            endpoint_repeats: None,
+            crossed: None,
+            staging_seconds: None,
         }
     }
 

@@ -7,6 +7,16 @@
 //!   fd77:1::2       fd77:1::1   fd77:2::1        fd77:2::2   fd77:3::1       fd77:3::2
 //! ```
 //!
+//! With [`Gateways::Two`] there are two more, A' and B' of the thesis, each with a cable of its own to its endpoint; the link is one
+//! medium that any of the client sides and any of the server sides may be reached by ([`crate::emulator::Emulator::lead`]):
+//!
+//! ```text
+//!   client -- eth1   lan0 other-client-side link0 == the link == link0 other-server-side lan0   eth1 -- server
+//!        10.77.4.2   10.77.4.1        10.77.2.11          10.77.2.12            10.77.5.1   10.77.5.2
+//! ```
+//!
+//! Endpoints keep their addresses on whichever way they are reached. IPv4 only.
+//!
 //! The gateways forward; every other setting of the kernel is left as it is, TCP's in particular. The link's two ends are TUN
 //! devices, whose descriptors the emulator reads and writes. All addresses exist inside the namespaces only.
 //!
@@ -24,7 +34,7 @@ use crate::tun;
 /// The link's device in both gateways: what the daemons are given as `--link`.
 pub const LINK_DEVICE: &str = "link0";
 
-/// One of the four hosts.
+/// One of the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Host {
     /// Where the client program runs.
@@ -35,10 +45,14 @@ pub enum Host {
     ServerSide,
     /// Where the server program runs.
     Server,
+    /// Another gateway at the client's end.
+    OtherClientSide,
+    /// Another gateway at the server's end.
+    OtherServerSide,
 }
 
 impl Host {
-    /// All four, from client to server.
+    /// The four that every topology has, from client to server.
     pub const ALL: [Host; 4] = [
         Host::Client,
         Host::ClientSide,
@@ -53,6 +67,17 @@ impl Host {
             Host::ClientSide => "client-side",
             Host::ServerSide => "server-side",
             Host::Server => "server",
+            Host::OtherClientSide => "other-client-side",
+            Host::OtherServerSide => "other-server-side",
+        }
+    }
+
+    /// Which daemon belongs there; `None` for the endpoints.
+    pub(crate) fn role(self) -> Option<&'static str> {
+        match self {
+            Host::Client | Host::Server => None,
+            Host::ClientSide | Host::OtherClientSide => Some("client-side"),
+            Host::ServerSide | Host::OtherServerSide => Some("server-side"),
         }
     }
 
@@ -99,20 +124,58 @@ pub fn server_address(family: Family) -> IpAddr {
     }
 }
 
-/// Four hosts in namespaces of their own.
+/// How many gateways stand at each end of the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gateways {
+    /// One: the four hosts.
+    One,
+    /// Two: six hosts.
+    Two,
+}
+
+/// One of two gateways at the same end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The one that every topology has.
+    First,
+    /// That of [`Gateways::Two`].
+    Other,
+}
+
+impl Place {
+    /// The gateway at the client's end.
+    pub fn client_side(self) -> Host {
+        match self {
+            Place::First => Host::ClientSide,
+            Place::Other => Host::OtherClientSide,
+        }
+    }
+
+    /// The gateway at the server's end.
+    pub fn server_side(self) -> Host {
+        match self {
+            Place::First => Host::ServerSide,
+            Place::Other => Host::OtherServerSide,
+        }
+    }
+}
+
+/// Hosts in namespaces of their own.
 #[derive(Debug)]
 pub struct Topology {
     hosts: [Namespace; 4],
+    /// The other client side and the other server side.
+    others: Option<[Namespace; 2]>,
     lease: Lease,
 }
 
-/// The descriptors of the link's two TUN devices.
+/// The descriptors of the link's TUN devices, the first gateway's first.
 #[derive(Debug)]
 pub struct LinkEnds {
-    /// In the client-side gateway.
-    pub client_side: OwnedFd,
-    /// In the server-side gateway.
-    pub server_side: OwnedFd,
+    /// In the client-side gateways.
+    pub client_sides: Vec<OwnedFd>,
+    /// In the server-side gateways.
+    pub server_sides: Vec<OwnedFd>,
 }
 
 impl Topology {
@@ -124,6 +187,106 @@ impl Topology {
         Self::build_under(Lease::any()?, mtu)
     }
 
+    /// The same with so many gateways.
+    ///
+    /// # Errors
+    /// As [`Topology::build`].
+    pub fn build_with(mtu: usize, gateways: Gateways) -> Result<(Self, LinkEnds), LabError> {
+        let (mut topology, mut ends) = Self::build(mtu)?;
+        match gateways {
+            Gateways::One => {}
+            Gateways::Two => topology.add_others(mtu, &mut ends)?,
+        }
+        Ok((topology, ends))
+    }
+
+    fn add_others(&mut self, mtu: usize, ends: &mut LinkEnds) -> Result<(), LabError> {
+        let create =
+            |host: Host| Namespace::create(&lease::namespace(self.lease.name(), host.name()));
+        self.others = Some([
+            create(Host::OtherClientSide)?,
+            create(Host::OtherServerSide)?,
+        ]);
+        for (end, gateway) in [
+            (Host::Client, Host::OtherClientSide),
+            (Host::Server, Host::OtherServerSide),
+        ] {
+            crate::command::ip(&format!(
+                "link add eth1 netns {} type veth peer name lan0 netns {}",
+                self.host(end).name(),
+                self.host(gateway).name()
+            ))?;
+        }
+        let device = |host: Host| self.host(host).run(|| tun::create(LINK_DEVICE));
+        ends.client_sides.push(device(Host::OtherClientSide)?);
+        ends.server_sides.push(device(Host::OtherServerSide)?);
+        for (end, gateway, network, lan) in [
+            (Host::Client, Host::OtherClientSide, 1, 4),
+            (Host::Server, Host::OtherServerSide, 3, 5),
+        ] {
+            self.host(end).ip_batch(&format!(
+                "link set eth1 up\naddr add 10.77.{lan}.2/24 dev eth1\n"
+            ))?;
+            self.host(gateway).ip_batch(&format!(
+                "link set lan0 up\naddr add 10.77.{lan}.1/24 dev lan0\nroute add 10.77.{network}.0/24 via 10.77.{lan}.2\n"
+            ))?;
+            self.host(gateway).set("ipv4/ip_forward", "1")?;
+        }
+        self.host(Host::OtherClientSide)
+            .ip_batch(&v4_link_addressing(11, 2, 3, mtu))?;
+        self.host(Host::OtherServerSide)
+            .ip_batch(&v4_link_addressing(12, 1, 1, mtu))?;
+        // What comes back another way than it would be sent is wanted here, and some systems refuse it.
+        for host in [
+            Host::Client,
+            Host::ClientSide,
+            Host::ServerSide,
+            Host::Server,
+            Host::OtherClientSide,
+            Host::OtherServerSide,
+        ] {
+            for device in ["all", "eth0", "eth1", "lan0", LINK_DEVICE] {
+                let key = format!("ipv4/conf/{device}/rp_filter");
+                match self.host(host).set(&key, "0") {
+                    Ok(()) => {}
+                    // Not every host has every device.
+                    Err(LabError::Io { source, .. })
+                        if source.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the client send by this gateway from now on.
+    ///
+    /// # Errors
+    /// `Command`.
+    pub fn client_sends_by(&self, place: Place) -> Result<(), LabError> {
+        let (network, device) = match place {
+            Place::First => (1, "eth0"),
+            Place::Other => (4, "eth1"),
+        };
+        self.host(Host::Client).ip(&format!(
+            "route replace default via 10.77.{network}.1 dev {device} src 10.77.1.2"
+        ))
+    }
+
+    /// Has the server send by this gateway from now on.
+    ///
+    /// # Errors
+    /// `Command`.
+    pub fn server_sends_by(&self, place: Place) -> Result<(), LabError> {
+        let (network, device) = match place {
+            Place::First => (3, "eth0"),
+            Place::Other => (5, "eth1"),
+        };
+        self.host(Host::Server).ip(&format!(
+            "route replace default via 10.77.{network}.1 dev {device} src 10.77.3.2"
+        ))
+    }
+
     pub(crate) fn build_under(lease: Lease, mtu: usize) -> Result<(Self, LinkEnds), LabError> {
         let create = |host: Host| Namespace::create(&lease::namespace(lease.name(), host.name()));
         let hosts = [
@@ -132,7 +295,11 @@ impl Topology {
             create(Host::ServerSide)?,
             create(Host::Server)?,
         ];
-        let topology = Self { hosts, lease };
+        let topology = Self {
+            hosts,
+            others: None,
+            lease,
+        };
         for (end, gateway) in [
             (Host::Client, Host::ClientSide),
             (Host::Server, Host::ServerSide),
@@ -145,8 +312,8 @@ impl Topology {
         }
         let device = |host: Host| topology.host(host).run(|| tun::create(LINK_DEVICE));
         let ends = LinkEnds {
-            client_side: device(Host::ClientSide)?,
-            server_side: device(Host::ServerSide)?,
+            client_sides: vec![device(Host::ClientSide)?],
+            server_sides: vec![device(Host::ServerSide)?],
         };
         for host in Host::ALL {
             topology.host(host).ip_batch(&lan_addressing(host))?;
@@ -175,12 +342,22 @@ impl Topology {
     }
 
     /// The namespace of a host.
+    ///
+    /// # Panics
+    /// For one of the other gateways where there are none.
     pub fn host(&self, host: Host) -> &Namespace {
+        let others = || {
+            self.others
+                .as_ref()
+                .expect("who asks for another gateway has built it")
+        };
         match host {
             Host::Client => &self.hosts[0],
             Host::ClientSide => &self.hosts[1],
             Host::ServerSide => &self.hosts[2],
             Host::Server => &self.hosts[3],
+            Host::OtherClientSide => &others()[0],
+            Host::OtherServerSide => &others()[1],
         }
     }
 
@@ -219,6 +396,8 @@ fn lan_addressing(host: Host) -> String {
         Host::ClientSide => lan("lan0", 1, 1),
         Host::ServerSide => lan("lan0", 3, 1),
         Host::Server => lan("eth0", 3, 2) + &default_route(3),
+        // Theirs is added when they are.
+        Host::OtherClientSide | Host::OtherServerSide => String::new(),
     }
 }
 
@@ -226,11 +405,19 @@ fn lan_addressing(host: Host) -> String {
 /// endpoints send crosses the link.
 fn link_addressing(near: u8, far: u8, network: u8, mtu: usize) -> String {
     format!(
+        "{}\
+         addr add fd77:2::{near}/64 dev {LINK_DEVICE} nodad\n\
+         route add fd77:{network}::/64 dev {LINK_DEVICE}\n",
+        v4_link_addressing(near, far, network, mtu)
+    )
+}
+
+/// The same without IPv6.
+fn v4_link_addressing(near: u8, far: u8, network: u8, mtu: usize) -> String {
+    format!(
         "link set {LINK_DEVICE} addrgenmode none\n\
          link set {LINK_DEVICE} multicast off mtu {mtu} up\n\
          addr add 10.77.2.{near} peer 10.77.2.{far} dev {LINK_DEVICE}\n\
-         addr add fd77:2::{near}/64 dev {LINK_DEVICE} nodad\n\
-         route add 10.77.{network}.0/24 via 10.77.2.{far}\n\
-         route add fd77:{network}::/64 dev {LINK_DEVICE}\n"
+         route add 10.77.{network}.0/24 via 10.77.2.{far}\n"
     )
 }

@@ -41,6 +41,7 @@ fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), Lab
         links: Vec::new(),
         endpoints: Vec::new(),
         arms: Vec::new(),
+        situations: Vec::new(),
         trials: None,
         captures: Captures::On,
     })?;

@@ -19,8 +19,8 @@ pub(crate) use estimate::EstimateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
 pub(crate) use lab::{
-    DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, ReportArgs, RunArgs,
-    ShellArgs, UpArgs,
+    DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
+    ReportArgs, RunArgs, ShellArgs, UpArgs,
 };
 pub(crate) use off::OffArgs;
 pub(crate) use status::StatusArgs;

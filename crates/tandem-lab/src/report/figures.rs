@@ -3,6 +3,7 @@
 use super::cases::Case;
 use super::input::Input;
 use super::plots::{self, Figure};
+use super::situations::Staged;
 use super::thesis::ENDPOINTS;
 use super::waterfall::Waterfall;
 
@@ -15,13 +16,17 @@ pub(crate) struct Figures {
     pub(crate) thesis: Vec<Figure>,
     /// Bytes against certificate size; belongs to figure 4-6.
     pub(crate) sizes: Option<Figure>,
+    /// What a miss adds, beside figure 4-9; where misses were measured.
+    pub(crate) misses: Option<Figure>,
+    /// A miss packet by packet, as figure 4-9 shows it.
+    pub(crate) flows: Vec<Figure>,
     /// Where the directory holds what to draw, the longest handshake first.
     pub(crate) waterfalls: Vec<Figure>,
 }
 
 impl Figures {
     /// Draws them.
-    pub(crate) fn of(input: &Input, cases: &[Case]) -> Self {
+    pub(crate) fn of(input: &Input, cases: &[Case], staged: &[Staged]) -> Self {
         let in_his_setting = |case: &Case| ENDPOINTS.contains(&case.endpoints.as_str());
         let thesis = if cases.iter().any(in_his_setting) {
             vec![
@@ -36,7 +41,9 @@ impl Figures {
             overview: plots::overview(cases),
             thesis,
             sizes: plots::sizes(cases),
-            waterfalls: waterfalls(input),
+            misses: plots::misses(staged),
+            flows: waterfalls(input, Scene::Staged),
+            waterfalls: waterfalls(input, Scene::Ordinary),
         }
     }
 
@@ -46,12 +53,29 @@ impl Figures {
             .iter()
             .chain(&self.thesis)
             .chain(&self.sizes)
+            .chain(&self.misses)
+            .chain(&self.flows)
             .chain(&self.waterfalls)
     }
 }
 
-fn waterfalls(input: &Input) -> Vec<Figure> {
-    let mut waterfalls: Vec<&Waterfall> = input.waterfalls.iter().collect();
+/// Whether something was the matter in a waterfall's trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scene {
+    Ordinary,
+    Staged,
+}
+
+fn waterfalls(input: &Input, scene: Scene) -> Vec<Figure> {
+    let is_wanted = |waterfall: &&Waterfall| {
+        let is_staged = input
+            .staged
+            .iter()
+            .flat_map(|run| &run.rows)
+            .any(|row| row.experiment == waterfall.experiment);
+        is_staged == (scene == Scene::Staged)
+    };
+    let mut waterfalls: Vec<&Waterfall> = input.waterfalls.iter().filter(is_wanted).collect();
     let longest = |waterfall: &Waterfall| {
         waterfall
             .arms

@@ -20,6 +20,8 @@ use crate::row::Row;
 pub(crate) struct Input {
     /// One for each file with rows, in the order of their paths.
     pub(crate) runs: Vec<Run>,
+    /// Those of experiments with situations, likewise.
+    pub(crate) staged: Vec<Run>,
     /// In the order of their paths.
     pub(crate) waterfalls: Vec<Waterfall>,
     /// Of `bench.jsonl`.
@@ -75,16 +77,27 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
             }
             let info = run_info::beside(&path);
             let below = path.strip_prefix(directory).unwrap_or(&path);
-            input.runs.push(Run {
+            let (staged, rows): (Vec<Row>, Vec<Row>) =
+                rows.into_iter().partition(|row| row.situation.is_some());
+            let run = Run {
                 name: below.display().to_string(),
                 rows,
                 info: info.is_file().then(|| json(&info)).transpose()?,
-            });
+            };
+            if !staged.is_empty() {
+                input.staged.push(Run {
+                    rows: staged,
+                    ..run.clone()
+                });
+            }
+            if !run.rows.is_empty() {
+                input.runs.push(run);
+            }
         } else if name.starts_with(waterfall::PREFIX) && name.ends_with(".json") {
             input.waterfalls.push(checked(&path, json(&path)?)?);
         }
     }
-    if input.runs.is_empty() {
+    if input.runs.is_empty() && input.staged.is_empty() {
         return Err(no_results());
     }
     Ok(input)

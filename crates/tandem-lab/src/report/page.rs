@@ -6,14 +6,18 @@ use std::fmt::Write as _;
 
 use super::cases::{ArmFigures, Case, Measure};
 use super::headline::Headline;
-use super::input::Run;
+use super::input::{Input, Run};
 use super::number::{self, ABSENT};
 use super::palette::look;
 use super::plots::{self, Figure};
 use super::run_info::RunInfo;
+use super::situations::{self, Staged};
 use super::svg::escaped;
+use super::thesis::CASES;
 use super::verdict::{BarResult, Outcome};
 use super::{caveats, figures::Figures};
+use crate::arm::Arm;
+use crate::situation::Situation;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -21,7 +25,14 @@ const STYLE: &str = include_str!("page.css");
 const COLUMNS: usize = 14;
 
 /// The document.
-pub(crate) fn page(runs: &[Run], cases: &[Case], bars: &[BarResult], figures: &Figures) -> String {
+pub(crate) fn page(
+    input: &Input,
+    cases: &[Case],
+    staged: &[Staged],
+    bars: &[BarResult],
+    figures: &Figures,
+) -> String {
+    let runs: Vec<&Run> = input.runs.iter().chain(&input.staged).collect();
     let mut page = Page {
         html: String::new(),
     };
@@ -31,13 +42,18 @@ pub(crate) fn page(runs: &[Run], cases: &[Case], bars: &[BarResult], figures: &F
          initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>Tandem: results of the lab</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
     ));
-    page.header(runs, cases, &headline);
+    page.header(&runs, cases, &headline);
     page.bars(bars);
     if let Some(overview) = &figures.overview {
         page.heading(&overview.title);
         page.figure(overview);
     }
     page.thesis(figures);
+    page.situations(staged);
+    for flow in &figures.flows {
+        page.heading(&format!("Figure 4-9, packet by packet: {}", flow.title));
+        page.figure(flow);
+    }
     page.waterfall(&figures.waterfalls);
     page.table(cases);
     page.list(
@@ -45,7 +61,7 @@ pub(crate) fn page(runs: &[Run], cases: &[Case], bars: &[BarResult], figures: &F
         "ol",
         &caveats::METHOD.map(str::to_owned),
     );
-    page.list("Limits", "ul", &caveats::limits(runs, cases));
+    page.list("Limits", "ul", &caveats::limits(&input.runs, cases));
     page.failures(cases);
     page.raw(
         "<footer>The figures are also in tables.md, the bars in bars.json, the drawings in plots/.</footer>\n</body>\n</html>",
@@ -75,7 +91,7 @@ impl Page {
         ));
     }
 
-    fn header(&mut self, runs: &[Run], cases: &[Case], headline: &Headline) {
+    fn header(&mut self, runs: &[&Run], cases: &[Case], headline: &Headline) {
         self.raw(&format!(
             "<header>\n<p class=\"name\">Tandem, results of the lab</p>\n<h1>{}</h1>\n<p>{}</p>",
             escaped(&headline.sentence),
@@ -193,7 +209,12 @@ impl Page {
              handshakes over the links of its table 4.1. Solid: ours over links with the same figures. The thesis does not say whether \
              its latency is one-way or round trip; ours is one-way.</p>\n<div class=\"pair\">",
         );
-        for figure in figures.thesis.iter().chain(figures.sizes.as_ref()) {
+        for figure in figures
+            .thesis
+            .iter()
+            .chain(&figures.sizes)
+            .chain(&figures.misses)
+        {
             self.raw(&format!(
                 "<div>\n<figure><h3>{}</h3>",
                 escaped(&figure.title)
@@ -205,6 +226,74 @@ impl Page {
             ));
         }
         self.raw("</div>");
+    }
+
+    /// Table 2.2, his words and ours, and what stands behind it. Only where more than a miss was looked at.
+    fn situations(&mut self, staged: &[Staged]) {
+        let wide = |like: &Staged| {
+            staged.iter().any(|staged| {
+                staged.link == like.link
+                    && staged.endpoints == like.endpoints
+                    && !matches!(staged.situation, Situation::Case0 | Situation::Case3)
+            })
+        };
+        let rows: Vec<&Staged> = staged
+            .iter()
+            .filter(|staged| staged.arm == Arm::Plain && wide(staged))
+            .collect();
+        let Some(first) = rows.first() else {
+            return;
+        };
+        self.heading("The cases of table 2.2, and the assumptions behind them");
+        self.raw(&format!(
+            "<p>What crossed the link ({}, endpoints {}), packets of the whole connection, and how much later than plain the handshake \
+             ended, in seconds. A and A' are client sides, B and B' server sides, Z is the server's chain. What happens, happens when the \
+             server has the hello and has not answered. Two proxies of the thesis's format that do not see a flow from its start break it \
+             here; the safe format costs a round trip.</p>",
+            escaped(&first.link),
+            escaped(&first.endpoints)
+        ));
+        self.raw(
+            "<div class=\"scroll\"><table>\n<thead><tr><th>Situation</th><th>The thesis says</th><th class=\"n\">Plain, packets</th>\
+             <th>Safe format</th><th class=\"n\">packets</th><th class=\"n\">later</th><th>Thesis's format</th><th class=\"n\">packets</th>\
+             <th class=\"n\">later</th></tr></thead>\n<tbody>",
+        );
+        for plain in rows {
+            let count = |staged: Option<&Staged>| {
+                staged
+                    .and_then(Staged::packets)
+                    .map_or_else(|| ABSENT.to_owned(), number::count)
+            };
+            let says = CASES
+                .iter()
+                .find(|(situation, _)| *situation == plain.situation)
+                .map_or("", |(_, says)| says);
+            let mut row = format!(
+                "<tr><td>{}<small>{}</small></td><td>{}</td><td class=\"n\">{}</td>",
+                escaped(plain.situation.name()),
+                escaped(plain.situation.about()),
+                escaped(says),
+                count(Some(plain)),
+            );
+            for arm in [Arm::Packet, Arm::PacketMcveety] {
+                let ours = situations::find(staged, plain, plain.situation, arm);
+                let later = ours
+                    .and_then(Staged::seconds)
+                    .zip(plain.seconds())
+                    .map_or_else(
+                        || ABSENT.to_owned(),
+                        |(own, plain)| situations::signed(own - plain),
+                    );
+                row.push_str(&format!(
+                    "<td>{}</td><td class=\"n\">{}</td><td class=\"n\">{later}</td>",
+                    escaped(&ours.map_or_else(|| ABSENT.to_owned(), Staged::outcome)),
+                    count(ours)
+                ));
+            }
+            row.push_str("</tr>");
+            self.raw(&row);
+        }
+        self.raw("</tbody></table></div>");
     }
 
     /// The longest handshake shows most; the others are named.

@@ -3,12 +3,14 @@
 mod bullet;
 mod groups;
 mod legend;
+mod misses;
 mod overview;
 mod sizes;
 mod thesis;
 mod waterfall;
 
 pub(crate) use bullet::bullet;
+pub(crate) use misses::misses;
 pub(crate) use overview::overview;
 pub(crate) use sizes::sizes;
 pub(crate) use thesis::{bandwidth, high_latency, low_latency};

@@ -90,6 +90,10 @@ pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -
                 floor_bytes: Some(790),
                 proxy_cpu_us: proxies * (420 + 5 * u64::from(trial)),
                 proxy_memory_kib: proxies * 6_200,
+                situation: None,
+                endpoint_repeats: None,
+                crossed: None,
+                staging_seconds: None,
             };
             set_bytes(&mut row, 2_000);
             row

@@ -7,14 +7,15 @@ use std::fmt::Write as _;
 
 use super::cases::{ArmFigures, Case, Measure};
 use super::headline::Headline;
-use super::input::Run;
+use super::input::{Input, Run};
 use super::number::{self, ABSENT};
 use super::verdict::BarResult;
-use super::{caveats, palette};
+use super::{caveats, palette, situations};
 use crate::stats::Spread;
 
 /// The document.
-pub(crate) fn tables(runs: &[Run], cases: &[Case], bars: &[BarResult]) -> String {
+pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> String {
+    let runs = &input.runs;
     let mut out = String::from("# Results of the lab\n\n");
     let headline = Headline::of(cases);
     let (trials, failed, differing) = caveats::totals(cases);
@@ -34,7 +35,7 @@ pub(crate) fn tables(runs: &[Run], cases: &[Case], bars: &[BarResult]) -> String
         &mut out,
         "| run | date (UTC) | machine | programs |\n|---|---|---|---|",
     );
-    for run in runs {
+    for run in runs.iter().chain(&input.staged) {
         let (date, machine, programs) = match &run.info {
             Some(info) => {
                 let programs: Vec<String> = info
@@ -52,7 +53,7 @@ pub(crate) fn tables(runs: &[Run], cases: &[Case], bars: &[BarResult]) -> String
         };
         row(&mut out, &[&run.name, date, machine, &programs]);
     }
-    links(&mut out, runs);
+    links(&mut out, runs.iter().chain(&input.staged));
     line(&mut out, "\n## Bars\n");
     line(
         &mut out,
@@ -95,6 +96,10 @@ pub(crate) fn tables(runs: &[Run], cases: &[Case], bars: &[BarResult]) -> String
         &mut out,
         "\nMedians, with quartiles in brackets where they differ. “of plain” is the ratio of medians within the run.",
     );
+    for run in &input.staged {
+        line(&mut out, &format!("\n## {}\n", plain_text(&run.name)));
+        out.push_str(&situations::markdown(&run.rows));
+    }
     list(&mut out, "Method", &caveats::METHOD.map(str::to_owned));
     list(&mut out, "Limits", &caveats::limits(runs, cases));
     let failures = caveats::failures(cases);
@@ -104,10 +109,9 @@ pub(crate) fn tables(runs: &[Run], cases: &[Case], bars: &[BarResult]) -> String
     out
 }
 
-fn links(out: &mut String, runs: &[Run]) {
+fn links<'a>(out: &mut String, runs: impl Iterator<Item = &'a Run>) {
     let mut known: Vec<(&str, &str, &str)> = Vec::new();
     for link in runs
-        .iter()
         .filter_map(|run| run.info.as_ref())
         .flat_map(|info| &info.links)
     {
@@ -242,8 +246,12 @@ mod tests {
             rows,
             info: None,
         }];
-        let cases = cases(&runs);
-        tables(&runs, &cases, &bars::check(&cases, &[]))
+        let input = Input {
+            runs: runs.to_vec(),
+            ..Input::default()
+        };
+        let cases = cases(&input.runs);
+        tables(&input, &cases, &bars::check(&cases, &[]))
     }
 
     #[test]

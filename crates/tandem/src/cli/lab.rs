@@ -16,6 +16,24 @@ pub(crate) enum LabCommand {
     Shell(ShellArgs),
     Down(DownArgs),
     Link(LinkArgs),
+    #[command(hide = true)]
+    LosingProxy(LosingProxyArgs),
+}
+
+/// Run a client-side proxy that has lost what it claims to hold (for the lab's own use; root)
+#[derive(Debug, Args)]
+pub(crate) struct LosingProxyArgs {
+    /// Network interface of the link
+    #[arg(long, value_name = "IFACE")]
+    pub(crate) link: String,
+
+    /// File with the key that both proxies share
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+
+    /// Format on the link: `safe` or `mcveety`
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) wire: String,
 }
 
 /// See it work: a real client fetches from a real server over an emulated satellite link, without and with Tandem
@@ -66,6 +84,10 @@ pub(crate) struct RunArgs {
     /// Only these arms of the file
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) arms: Vec<String>,
+
+    /// Only these situations of the file, such as case-3
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) situations: Vec<String>,
 
     /// Trials of each case [default: as in the file]
     #[arg(long, value_name = "N")]

@@ -5,15 +5,16 @@ use std::process::ExitCode;
 
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
-    ReportOptions, RunOptions, ShellOptions, UpOptions,
+    LosingOptions, ReportOptions, RunOptions, ShellOptions, UpOptions,
 };
 
 use crate::cli::{
-    DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, ReportArgs, RunArgs,
-    ShellArgs, UpArgs,
+    DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
+    ReportArgs, RunArgs, ShellArgs, UpArgs,
 };
 use crate::exit::Failure;
 use crate::logging;
+use crate::output;
 
 /// What the lab emulates where neither a name nor figures are given: the thesis's slowest link.
 const DEFAULT_LINK: &str = "iridium";
@@ -30,6 +31,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Shell(arguments) => shell(arguments),
         LabCommand::Down(arguments) => down(&arguments).map(done),
         LabCommand::Link(arguments) => link(arguments).map(done),
+        LabCommand::LosingProxy(arguments) => losing_proxy(arguments).map(done),
     }
 }
 
@@ -53,6 +55,7 @@ fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
         links,
         endpoints,
         arms,
+        situations,
         trials,
         capture,
     } = arguments;
@@ -65,6 +68,7 @@ fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
             links: links.clone(),
             endpoints: endpoints.clone(),
             arms: arms.clone(),
+            situations: situations.clone(),
             trials,
             captures: if capture { Captures::On } else { Captures::Off },
         })?;
@@ -128,6 +132,14 @@ fn link(arguments: LinkArgs) -> Result<(), Failure> {
         link: link_spec(link),
         capture,
         seed,
+    })?;
+    Ok(())
+}
+
+fn losing_proxy(arguments: LosingProxyArgs) -> Result<(), Failure> {
+    let LosingProxyArgs { link, key, wire } = arguments;
+    tandem_lab::losing_proxy(LosingOptions { link, key, wire }, || {
+        drop(output::print("ready"))
     })?;
     Ok(())
 }
