@@ -48,11 +48,11 @@ bench:
 	@$(ENSURE) rust build $(if $(IS_ROOT),lab)
 	$(CARGO) bench --locked --workspace --bench '*'
 
-## lab: bench and full experiments into docs/results (root; about 35 minutes)
+## lab: bench and full experiments into docs/results (root; about 45 minutes)
 lab: build
 	@$(ENSURE) lab
 	$(CARGO) bench --locked --package tandem-packet --package tandem-io | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
-	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis}.toml --out docs/results
+	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis,misses,cases}.toml --out docs/results
 	$(TANDEM) lab report docs/results
 
 ## interop: every TLS client against every server through the proxies, into docs/results/interop.md (root; some minutes)

@@ -1,4 +1,4 @@
-//! The lab: four hosts in network namespaces, an emulated link between them, real programs at the ends, and what is measured there.
+//! The lab: hosts in network namespaces, an emulated link between them, real programs at the ends, and what is measured there.
 //!
 //! Nothing is simulated but the link. It decides nothing about TLS; it reads handshakes only to say what they cost.
 //!
