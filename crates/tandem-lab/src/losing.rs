@@ -47,6 +47,7 @@ pub fn losing_proxy(options: LosingOptions, ready: impl FnOnce()) -> Result<(), 
     let engine = tandem_packet::Config {
         role: config.role,
         wire: config.wire,
+        client_certificates: config.client_certificates,
         key: config.key.load().map_err(failed)?,
         ports: config.ports.clone(),
         limits: config.limits,
