@@ -227,8 +227,9 @@ impl Situation {
         }
     }
 
-    /// Whether the connection is known to fail: the thesis's format as it is here has no harmless way out where a client side meets a
-    /// flow in its middle, and hands the reference to the client.
+    /// Whether it is known that wrong bytes reach the client's TCP, so that a trial is no mistake that differs or fails: a client side
+    /// that meets a flow in its middle hands the thesis's reference on, where it waits out of order. Linux puts the server's repeat in
+    /// its place; no standard says that a TCP must.
     pub fn may_fail(self, arm: Arm) -> bool {
         match (self, arm) {
             (

@@ -248,8 +248,9 @@ impl Page {
         self.raw(&format!(
             "<p>What crossed the link ({}, endpoints {}), packets of the whole connection, and how much later than plain the handshake \
              ended, in seconds. A and A' are client sides, B and B' server sides, Z is the server's chain. What happens, happens when the \
-             server has the hello and has not answered. Two proxies of the thesis's format that do not see a flow from its start break it \
-             here; the safe format costs a round trip.</p>",
+             server has the hello and has not answered. Where a client side of the thesis's format \
+             meets a flow in its middle, the reference reaches the client's TCP, out of order; Linux puts the server's repeat in its place, \
+             other systems need not. The safe format costs a round trip there.</p>",
             escaped(&first.link),
             escaped(&first.endpoints)
         ));

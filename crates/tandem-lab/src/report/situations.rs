@@ -69,9 +69,18 @@ impl Staged {
         }
     }
 
+    /// Trials in which the client got its answer, and its TCP bytes that the server did not send.
+    fn differing(&self) -> usize {
+        let differs = |row: &&Row| row.ok && !row.identical;
+        self.rows.iter().filter(differs).count()
+    }
+
     /// What came of it, in words.
     pub(crate) fn outcome(&self) -> String {
         match self.failed() {
+            0 if self.differing() > 0 => {
+                format!("{}; the client's TCP gets the reference", self.crossed())
+            }
             0 => self.crossed(),
             failed if failed == self.trials() => "breaks the handshake".to_owned(),
             failed => format!("{}; {failed} of {} break", self.crossed(), self.trials()),
@@ -184,7 +193,7 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
         let _ = writeln!(text, "| {} |", line(staged, &all).join(" | "));
     }
     text.push_str(
-        "\nMedians of the trials that succeeded. A and A' are client sides, B and B' server sides, Z the server's chain. Handshake: from \
+        "\nMedians of the trials that succeeded; no time where what the client's host saw is not one stream. A and A' are client sides, B and B' server sides, Z the server's chain. Handshake: from \
          SYN to its end, without the time for which the server program stood still for the situation to come about. Sent again: segments \
          that an endpoint repeated.\n\n",
     );
@@ -233,6 +242,13 @@ pub(crate) mod tests {
         all[1].ok = true;
         let text = markdown(&all);
         assert!(text.contains("reference; 1 of 2 break"), "{text}");
+        all[0].ok = true;
+        all[0].identical = false;
+        let text = markdown(&all);
+        assert!(
+            text.contains("the client's TCP gets the reference"),
+            "{text}"
+        );
     }
 
     #[test]
