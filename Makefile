@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench lab interop deb clean
+.PHONY: help demo build test lint bench lab interop soak deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -60,6 +60,12 @@ interop: build
 	@$(ENSURE) lab interop
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
 	$(TANDEM) lab interop --out docs/results
+
+## soak: 100,000 handshakes over a harmful link while the proxies are killed, into docs/results/soak.md (root; a quarter of an hour)
+soak: build
+	@$(ENSURE) lab interop
+	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
+	$(TANDEM) lab soak --out docs/results
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
 deb: build

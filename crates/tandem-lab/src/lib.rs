@@ -37,6 +37,7 @@ pub mod row;
 mod runner;
 pub mod server;
 pub mod situation;
+mod soak;
 mod stage;
 mod standing;
 mod stats;
@@ -56,6 +57,7 @@ pub use report::{
     WaterfallArm, WaterfallPacket, Way, report,
 };
 pub use runner::{Captures, RunOptions, RunSummary, run_experiment};
+pub use soak::{SoakOptions, SoakSummary, soak};
 pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,
 };

@@ -294,6 +294,11 @@ impl Daemon {
         answer.map_err(|error| self.failure(&error.to_string()))
     }
 
+    /// Its process number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it at once, by SIGKILL: it takes nothing down.
     pub(crate) fn kill(&mut self) {
         // It may have ended by itself.

@@ -40,10 +40,11 @@ fn clients_and_servers_meet_through_the_proxies_and_the_table_says_so() -> Resul
         let bytes = |arm: &str| cell[arm]["tls_bytes"].as_u64().unwrap_or_default();
         let version = cell["plain"]["version"].as_str().unwrap_or_default();
         assert_eq!(cell["version"], version, "{cell}");
+        // Three certificates of some 800 bytes cross once more, or do not. What a busy machine repeats comes on top.
+        assert!(bytes("plain") > 2_400, "{cell}");
         match version {
-            // Three certificates of about 800 bytes are not sent again.
-            "1.2" => assert!(bytes("warm") + 1_200 < bytes("plain"), "{cell}"),
-            _ => assert!(bytes("warm") >= bytes("plain"), "{cell}"),
+            "1.2" => assert!(bytes("warm") < bytes("plain"), "{cell}"),
+            _ => assert!(bytes("warm") > 2_400, "{cell}"),
         }
     }
     assert_eq!(lines.lines().count(), 12);

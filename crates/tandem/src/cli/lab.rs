@@ -12,6 +12,7 @@ pub(crate) enum LabCommand {
     Run(RunArgs),
     Report(ReportArgs),
     Interop(InteropArgs),
+    Soak(SoakArgs),
     Up(UpArgs),
     Shell(ShellArgs),
     Down(DownArgs),
@@ -123,6 +124,30 @@ pub(crate) struct InteropArgs {
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/interop")]
+    pub(crate) out: PathBuf,
+}
+
+/// Make very many handshakes through two proxies while everything is harmed
+///
+/// Mixed clients and servers, many connections at once, TLS 1.0 to 1.3; the link loses, duplicates and reorders packets; in the
+/// first half the proxies are killed and restarted at random moments, some with their stores wiped. Counts what fails
+/// and what differs, and how the proxies grow. Takes the programs of `make interop` that are installed. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct SoakArgs {
+    /// Handshakes in all [default: 100000, with --quick 300]
+    #[arg(long, value_name = "N")]
+    pub(crate) handshakes: Option<u64>,
+
+    /// Some programs, few handshakes
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Seed of the faults and of the link's chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/soak")]
     pub(crate) out: PathBuf,
 }
 

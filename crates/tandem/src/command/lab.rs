@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
-    LosingOptions, ReportOptions, RunOptions, ShellOptions, UpOptions,
+    LosingOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions, UpOptions,
 };
 
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ReportArgs, RunArgs, ShellArgs, UpArgs,
+    ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
 };
 use crate::exit::Failure;
 use crate::logging;
@@ -27,6 +27,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Run(arguments) => run_experiments(arguments).map(done),
         LabCommand::Report(arguments) => report(arguments).map(done),
         LabCommand::Interop(arguments) => interop(arguments).map(done),
+        LabCommand::Soak(arguments) => soak(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
         LabCommand::Down(arguments) => down(&arguments).map(done),
@@ -86,6 +87,23 @@ fn interop(arguments: InteropArgs) -> Result<(), Failure> {
     let InteropArgs { quick, out } = arguments;
     tandem_lab::interop(&InteropOptions {
         effort: if quick { Effort::Quick } else { Effort::Full },
+        out,
+        exe: this_program()?,
+    })?;
+    Ok(())
+}
+
+fn soak(arguments: SoakArgs) -> Result<(), Failure> {
+    let SoakArgs {
+        handshakes,
+        quick,
+        seed,
+        out,
+    } = arguments;
+    tandem_lab::soak(&SoakOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        handshakes: handshakes.unwrap_or(if quick { 300 } else { 100_000 }),
+        seed,
         out,
         exe: this_program()?,
     })?;

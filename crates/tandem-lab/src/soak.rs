@@ -1,0 +1,425 @@
+//! A soak: very many handshakes of mixed clients and servers through two proxies, over a link that harms packets, while the proxies
+//! are killed, restarted and robbed of their stores.
+//!
+//! ```text
+//!   first half    loss, duplication, reordering; SIGKILL and restart of either proxy, stores wiped
+//!   second half   loss, duplication, reordering; the proxies run through, and are watched for growth
+//! ```
+//!
+//! No connection may fail: plain TCP repeats what such a link loses, and a proxy that dies costs a retransmission. The seed settles
+//! the faults and the link's chance; which connection they hit is up to the machine.
+
+mod load;
+mod pair;
+mod tally;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+use tandem_netsim::link::{
+    DirectionConfig, DirectionCounters, Duplication, LinkConfig, Loss, Reordering,
+};
+use tandem_netsim::{BitRate, Probability};
+
+use crate::console::{self, Console, human_duration};
+use crate::emulator::Emulator;
+use crate::endpoints::Version;
+use crate::error::LabError;
+use crate::experiment::Effort;
+use crate::interop::servers::{Server, Site};
+use crate::interop::tools::Tools;
+use crate::interrupt;
+use crate::lease::Lease;
+use crate::pki::{self, ChainSpec, KeyKind};
+use crate::report::RunInfo;
+use crate::server::Server as RunningServer;
+use crate::topology::{Host, Topology};
+
+use load::{Load, Report};
+use pair::{Counted, Pair, Side, Size, StoreFate};
+use tally::{Faults, Harm, Summary, Tally};
+
+/// Servers that take many connections at a time, with their ports. The first is the one of a quick run.
+const SERVERS: [(Server, u16); 5] = [
+    (Server::Nginx, 443),
+    (Server::Haproxy, 444),
+    (Server::Apache, 445),
+    (Server::Go, 446),
+    (Server::Java, 447),
+];
+
+/// The link: fast, so that the processor is what limits the handshakes.
+const BITS_PER_SECOND: u64 = 100_000_000;
+const ONE_WAY: Duration = Duration::from_millis(2);
+/// Room for all connections' flights at a time: the link's chance is to lose packets, not its queue.
+const QUEUE_BYTES: usize = 2 << 20;
+
+/// Of packets, each way.
+const LOST: f64 = 0.01;
+const DUPLICATED: f64 = 0.01;
+const REORDERED: f64 = 0.02;
+/// More than the delay between two packets of a flight, so that a packet that is held back is overtaken.
+const HELD_BACK: Duration = Duration::from_millis(3);
+
+/// Between two kills, seconds.
+const KILLS_APART: std::ops::Range<f64> = 1.0..6.0;
+/// How long a killed daemon stays away, seconds: often not at all.
+const AWAY: std::ops::Range<f64> = -1.0..2.0;
+/// Of restarts, those that find their store gone.
+const WIPED: f64 = 0.4;
+/// Of kills, those that hit both.
+const BOTH: f64 = 0.2;
+
+/// In the half without kills: when growth begins to count, once what a start costs is over.
+const SETTLED: Duration = Duration::from_secs(10);
+
+/// Between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// Without a report for so long, something hangs that should not.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// What to do.
+#[derive(Debug, Clone)]
+pub struct SoakOptions {
+    /// All programs, or those that need not be compiled.
+    pub effort: Effort,
+    /// Handshakes in all.
+    pub handshakes: u64,
+    /// Of the faults and of the link's chance.
+    pub seed: u64,
+    /// Where results go; made where it is missing.
+    pub out: PathBuf,
+    /// The `tandem` binary for the daemons.
+    pub exe: PathBuf,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SoakSummary {
+    /// The page, Markdown.
+    pub page: PathBuf,
+    /// Connections.
+    pub handshakes: u64,
+    /// Flights that crossed as deltas.
+    pub rewritten: u64,
+}
+
+/// Runs it and writes `soak.md`, `soak.jsonl` (one line) and `soak.run.json`.
+///
+/// # Errors
+/// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built; `BytesDiffer` where a client got another page,
+/// `TrialsFailed` where one did not get it, `Command` where a daemon died, did not end or left rules (all is written nevertheless);
+/// `Interrupted`.
+pub fn soak(options: &SoakOptions) -> Result<SoakSummary, LabError> {
+    interrupt::watch()?;
+    let console = Console::new();
+    let lease = Lease::any()?;
+    fs::create_dir_all(&options.out)
+        .map_err(LabError::io(format!("make {}", options.out.display())))?;
+    let spec = ChainSpec {
+        key: KeyKind::Rsa2048,
+        length: 3,
+        leaf_bytes: None,
+        issuer_bytes: None,
+    };
+    let directory = lease.directory();
+    let chain = pki::issue(&directory, "chain", &spec)?;
+    let tools = Tools::prepare(&directory, chain, &options.exe)?;
+    let summary = Run::build(options, &tools, &console)?.finish()?;
+    write(&summary, options)
+}
+
+/// A soak that stands. Fields are dropped in this order: the hosts go last.
+struct Run<'a> {
+    load: Load,
+    pair: Pair,
+    _servers: Vec<RunningServer>,
+    names: BTreeMap<u16, &'static str>,
+    emulator: Emulator,
+    reports: Receiver<Report>,
+    options: &'a SoakOptions,
+    console: &'a Console,
+    /// When progress was last told, and the handshakes by then.
+    told: (Instant, u64),
+    /// When a client last said something.
+    heard: Instant,
+    topology: Topology,
+}
+
+impl<'a> Run<'a> {
+    fn build(
+        options: &'a SoakOptions,
+        tools: &Tools,
+        console: &'a Console,
+    ) -> Result<Self, LabError> {
+        let config = link()?;
+        let (topology, ends) = Topology::build(config.up.mtu)?;
+        let emulator = Emulator::start(ends, config, options.seed, None)?;
+        let (mut servers, mut names) = (Vec::new(), BTreeMap::new());
+        let kinds = match options.effort {
+            Effort::Full => &SERVERS[..],
+            Effort::Quick => &SERVERS[..1],
+        };
+        for (server, port) in kinds.iter().copied() {
+            if !server.is_installed() {
+                console.say(&format!("without {}: it is not installed", server.name()));
+                continue;
+            }
+            server.prepare(tools)?;
+            let directory = topology.directory().join(format!("server-{port}"));
+            fs::create_dir_all(&directory).map_err(LabError::io("make a directory"))?;
+            let site = Site {
+                port,
+                low: Version::Tls10,
+                high: Version::Tls13,
+            };
+            let namespace = topology.host(Host::Server);
+            servers.push(server.start(namespace, tools, &directory, site)?);
+            names.insert(port, server.name());
+        }
+        let ports: Vec<u16> = names.keys().copied().collect();
+        let words: Vec<String> = ports.iter().map(u16::to_string).collect();
+        let pair = Pair::start(&options.exe, &topology, &words.join(","))?;
+        let (sender, reports) = mpsc::channel();
+        let load = Load::start(
+            topology.host(Host::Client),
+            tools,
+            &ports,
+            options.effort,
+            &sender,
+        )?;
+        console.say(&format!(
+            "{} against {}",
+            load.names.join(", "),
+            names.values().copied().collect::<Vec<_>>().join(", ")
+        ));
+        Ok(Self {
+            load,
+            pair,
+            _servers: servers,
+            names,
+            emulator,
+            reports,
+            options,
+            console,
+            told: (Instant::now(), 0),
+            heard: Instant::now(),
+            topology,
+        })
+    }
+
+    fn finish(mut self) -> Result<Summary, LabError> {
+        let begun = Instant::now();
+        let mut tally = Tally::default();
+        let wanted = self.options.handshakes;
+        let faults = self.harm_daemons(&mut tally, wanted / 2)?;
+        self.console
+            .say("the proxies run through from here on, and are watched for growth");
+        let (early, early_at) = self.settle(&mut tally, wanted)?;
+        self.run_until(&mut tally, |tally| tally.handshakes() >= wanted)?;
+        let late = self.pair.sizes(&self.topology)?;
+        let between = tally.handshakes() - early_at;
+        self.load.end();
+        while let Ok(report) = self.reports.try_recv() {
+            tally.add(report);
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        let counted = self.pair.counted(&self.topology);
+        let harm = harm(&self.emulator);
+        let rules_left = self.pair.end(&self.topology)?;
+        Ok(Summary {
+            wanted,
+            seed: self.options.seed,
+            seconds,
+            servers: self.names,
+            tally,
+            counted,
+            faults,
+            harm,
+            early,
+            late,
+            between,
+            rules_left,
+        })
+    }
+
+    /// Kills and restarts daemons until there have been so many handshakes.
+    fn harm_daemons(&mut self, tally: &mut Tally, until: u64) -> Result<Faults, LabError> {
+        let mut chance = Pcg64Mcg::seed_from_u64(self.options.seed);
+        let mut faults = Faults::default();
+        while tally.handshakes() < until {
+            self.run_for(tally, chance.random_range(KILLS_APART), until)?;
+            let sides: &[Side] = if chance.random_bool(BOTH) {
+                &[Side::Client, Side::Server]
+            } else if chance.random_bool(0.5) {
+                &[Side::Client]
+            } else {
+                &[Side::Server]
+            };
+            for side in sides {
+                self.pair.kill(&self.topology, *side);
+                match side {
+                    Side::Client => faults.client_side_killed += 1,
+                    Side::Server => faults.server_side_killed += 1,
+                }
+            }
+            self.run_for(tally, chance.random_range(AWAY).max(0.0), u64::MAX)?;
+            for side in sides {
+                let fate = if chance.random_bool(WIPED) {
+                    StoreFate::Wiped
+                } else {
+                    StoreFate::Kept
+                };
+                match fate {
+                    StoreFate::Wiped => {
+                        self.pair.wipe(*side)?;
+                        faults.stores_wiped += 1;
+                    }
+                    StoreFate::Kept => {}
+                }
+                self.pair.restart(&self.topology, *side)?;
+            }
+        }
+        Ok(faults)
+    }
+
+    /// Lets what starts cost pass, and takes the daemons' measure: with the handshakes made by then.
+    fn settle(&mut self, tally: &mut Tally, until: u64) -> Result<([Size; 2], u64), LabError> {
+        self.run_for(tally, SETTLED.as_secs_f64(), until)?;
+        Ok((self.pair.sizes(&self.topology)?, tally.handshakes()))
+    }
+
+    /// Counts reports for some seconds, or until there have been so many handshakes.
+    fn run_for(&mut self, tally: &mut Tally, seconds: f64, until: u64) -> Result<(), LabError> {
+        let end = Instant::now() + Duration::from_secs_f64(seconds);
+        self.run_until(tally, |tally| {
+            Instant::now() >= end || tally.handshakes() >= until
+        })
+    }
+
+    fn run_until(
+        &mut self,
+        tally: &mut Tally,
+        is_over: impl Fn(&Tally) -> bool,
+    ) -> Result<(), LabError> {
+        while !is_over(tally) {
+            interrupt::check()?;
+            match self.reports.recv_timeout(Duration::from_millis(50)) {
+                Ok(report) => {
+                    self.heard = Instant::now();
+                    tally.add(report);
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            if self.heard.elapsed() > SILENCE || !self.load.is_running() {
+                return Err(LabError::Command {
+                    command: "a client of the soak".to_owned(),
+                    why: "it has ended, or all are silent".to_owned(),
+                });
+            }
+            let (at, by_then) = self.told;
+            if at.elapsed() >= PROGRESS {
+                let rate = (tally.handshakes() - by_then) as f64 / at.elapsed().as_secs_f64();
+                let counted = self.pair.counted(&self.topology);
+                self.console
+                    .say(&in_words(tally, self.options.handshakes, rate, counted));
+                self.told = (Instant::now(), tally.handshakes());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The link with its harm.
+fn link() -> Result<LinkConfig, LabError> {
+    let chance = |share: f64| {
+        Probability::new(share)
+            .map_err(|error| LabError::usage("the soak's link", error.to_string()))
+    };
+    let (lost, duplicated, reordered) = (chance(LOST)?, chance(DUPLICATED)?, chance(REORDERED)?);
+    let rate = BitRate::from_bits_per_second(BITS_PER_SECOND);
+    Ok(
+        LinkConfig::new(rate, rate, ONE_WAY).with_both(|direction: &mut DirectionConfig| {
+            direction.queue_limit = QUEUE_BYTES;
+            direction.loss = Loss::Independent(lost);
+            direction.duplication = Duplication {
+                probability: duplicated,
+                after: Duration::ZERO,
+            };
+            direction.reordering = Reordering {
+                probability: reordered,
+                extra_delay: HELD_BACK,
+            };
+        }),
+    )
+}
+
+fn harm(emulator: &Emulator) -> Harm {
+    let counters = emulator.counters();
+    let sum = |of: fn(&DirectionCounters) -> u64| of(&counters.up) + of(&counters.down);
+    Harm {
+        packets: sum(|way| way.offered_packets),
+        lost: sum(|way| way.lost),
+        duplicated: sum(|way| way.duplicated),
+        reordered: sum(|way| way.reordered),
+    }
+}
+
+fn in_words(tally: &Tally, wanted: u64, rate: f64, counted: Counted) -> String {
+    let left = wanted.saturating_sub(tally.handshakes()) as f64 / rate.max(0.1);
+    format!(
+        "{} of {wanted} handshakes, {rate:.0}/s, {} failed, {} differ, {} flights rewritten, {} misses; about {} to go",
+        tally.handshakes(),
+        tally.failed,
+        tally.differing,
+        counted.flights_written,
+        counted.misses,
+        human_duration(Duration::from_secs_f64(left.min(1e6)))
+    )
+}
+
+fn write(summary: &Summary, options: &SoakOptions) -> Result<SoakSummary, LabError> {
+    let (page, line) = (options.out.join("soak.md"), options.out.join("soak.jsonl"));
+    let text = summary.page();
+    fs::write(&page, &text).map_err(LabError::io(format!("write {}", page.display())))?;
+    let failed = || LabError::io(format!("write {}", line.display()));
+    let mut json = serde_json::to_string(summary).map_err(|error| failed()(error.into()))?;
+    json.push('\n');
+    fs::write(&line, json).map_err(failed())?;
+    RunInfo::here().write_beside(&line)?;
+    console::result(&text);
+    let tally = &summary.tally;
+    // A usize counts what fits the memory.
+    let in_words = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    if tally.differing > 0 {
+        return Err(LabError::BytesDiffer {
+            differing: in_words(tally.differing),
+            trials: in_words(tally.handshakes()),
+            rows: page,
+        });
+    }
+    if tally.failed > 0 {
+        return Err(LabError::TrialsFailed {
+            failed: in_words(tally.failed),
+            trials: in_words(tally.handshakes()),
+            why: tally.failures.first().cloned().unwrap_or_default(),
+        });
+    }
+    if summary.rules_left > 0 {
+        return Err(LabError::Command {
+            command: "taking down the daemons' rules".to_owned(),
+            why: format!("{} lines are left", summary.rules_left),
+        });
+    }
+    Ok(SoakSummary {
+        page,
+        handshakes: tally.handshakes(),
+        rewritten: summary.counted.flights_written,
+    })
+}

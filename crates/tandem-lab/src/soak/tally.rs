@@ -1,0 +1,321 @@
+//! What a soak has counted, and its page.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::load::{Fared, Report};
+use super::pair::{Counted, Size};
+
+/// Failures that are kept word for word.
+const MOST_FAILURES: usize = 200;
+
+/// Connections, as their clients fared.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Tally {
+    /// Connections whose client got the whole page.
+    pub(crate) well: u64,
+    /// Connections whose client got another page.
+    pub(crate) differing: u64,
+    /// Connections whose client did not get it.
+    pub(crate) failed: u64,
+    /// Connections that went well, by client.
+    pub(crate) by_client: BTreeMap<&'static str, u64>,
+    /// Connections that went well, by version.
+    pub(crate) by_version: BTreeMap<String, u64>,
+    /// Connections that went well, by the server's port.
+    pub(crate) by_port: BTreeMap<u16, u64>,
+    /// How long each took that went well, in steps of powers of two: (less than so many milliseconds, connections).
+    pub(crate) durations: BTreeMap<u64, u64>,
+    /// The longest that went well, milliseconds.
+    pub(crate) longest_ms: u64,
+    /// The first of those that did not go well.
+    pub(crate) failures: Vec<String>,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, report: Report) {
+        match report.fared {
+            Fared::Well => {
+                self.well += 1;
+                *self.by_client.entry(report.client).or_default() += 1;
+                *self.by_version.entry(report.version).or_default() += 1;
+                *self.by_port.entry(report.port).or_default() += 1;
+                let step = (report.milliseconds + 1).next_power_of_two();
+                *self.durations.entry(step).or_default() += 1;
+                self.longest_ms = self.longest_ms.max(report.milliseconds);
+                return;
+            }
+            Fared::Failed => self.failed += 1,
+            Fared::Differs => self.differing += 1,
+        }
+        if self.failures.len() < MOST_FAILURES {
+            self.failures.push(format!(
+                "{:?} after {} ms: {} with port {}, TLS {}: {}",
+                report.fared,
+                report.milliseconds,
+                report.client,
+                report.port,
+                report.version,
+                report.why
+            ));
+        }
+    }
+
+    /// All connections.
+    pub(crate) fn handshakes(&self) -> u64 {
+        self.well + self.differing + self.failed
+    }
+}
+
+/// What was done to the daemons.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Faults {
+    /// SIGKILL and restart of the client side.
+    pub(crate) client_side_killed: u64,
+    /// Of the server side.
+    pub(crate) server_side_killed: u64,
+    /// Stores that were wiped in between.
+    pub(crate) stores_wiped: u64,
+}
+
+/// What the link did to packets.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Harm {
+    /// Packets that were offered to it.
+    pub(crate) packets: u64,
+    /// Lost on the way.
+    pub(crate) lost: u64,
+    /// Delivered twice.
+    pub(crate) duplicated: u64,
+    /// Overtaken.
+    pub(crate) reordered: u64,
+}
+
+/// A soak: the line of JSON.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Summary {
+    /// Connections that were asked for.
+    pub(crate) wanted: u64,
+    /// Of the faults.
+    pub(crate) seed: u64,
+    /// How long it took.
+    pub(crate) seconds: f64,
+    /// The servers, with their ports.
+    pub(crate) servers: BTreeMap<u16, &'static str>,
+    /// Connections.
+    pub(crate) tally: Tally,
+    /// By the daemons' own account.
+    pub(crate) counted: Counted,
+    /// What was done to the daemons.
+    pub(crate) faults: Faults,
+    /// What the link did.
+    pub(crate) harm: Harm,
+    /// Both daemons early in the part without kills, the client side first.
+    pub(crate) early: [Size; 2],
+    /// And at its end.
+    pub(crate) late: [Size; 2],
+    /// Connections between the two.
+    pub(crate) between: u64,
+    /// Lines of firewall rules that are left after both have ended.
+    pub(crate) rules_left: u64,
+}
+
+impl Summary {
+    /// The page.
+    pub(crate) fn page(&self) -> String {
+        let Self {
+            wanted,
+            seed,
+            seconds,
+            servers,
+            tally,
+            counted,
+            faults,
+            harm,
+            early,
+            late,
+            between,
+            rules_left,
+        } = self;
+        let list = |pairs: &mut dyn Iterator<Item = String>| pairs.collect::<Vec<_>>().join(", ");
+        let mut text = format!(
+            "# Soak\n\n\
+             Made by `tandem lab soak --handshakes {wanted} --seed {seed}`: mixed clients against mixed servers, TLS 1.0 to 1.3, many connections\n\
+             at once, through two proxies (packet mode, `--wire safe`) over a link that loses, duplicates and reorders. In the first half the\n\
+             proxies are killed (SIGKILL) and restarted at random moments, some with their stores wiped; in the second half they run through.\n\
+             Every handshake is a full one, every client verifies chain and name, and compares the page of 4 kB byte by byte.\n\n\
+             | what | |\n|---|---|\n\
+             | handshakes | {} |\n\
+             | pages that differ | {} |\n\
+             | failed | {} |\n\
+             | time | {:.0} s, {:.0} handshakes/s |\n",
+            tally.handshakes(),
+            tally.differing,
+            tally.failed,
+            seconds,
+            tally.handshakes() as f64 / seconds.max(0.001),
+        );
+        let row = |text: &mut String, what: &str, value: String| {
+            let _ = writeln!(text, "| {what} | {value} |");
+        };
+        let named = |(port, count): (&u16, &u64)| {
+            format!("{} {count}", servers.get(port).copied().unwrap_or("?"))
+        };
+        row(
+            &mut text,
+            "by client",
+            list(
+                &mut tally
+                    .by_client
+                    .iter()
+                    .map(|(name, count)| format!("{name} {count}")),
+            ),
+        );
+        row(
+            &mut text,
+            "by server",
+            list(&mut tally.by_port.iter().map(named)),
+        );
+        row(
+            &mut text,
+            "by version",
+            list(
+                &mut tally
+                    .by_version
+                    .iter()
+                    .map(|(name, count)| format!("{name}: {count}")),
+            ),
+        );
+        row(
+            &mut text,
+            "flights rewritten",
+            format!(
+                "{} ({} bytes of flights rebuilt)",
+                counted.flights_written, counted.rebuilt_bytes
+            ),
+        );
+        row(
+            &mut text,
+            "misses, and originals sent after all",
+            format!("{}, {} bytes", counted.misses, counted.originals_bytes),
+        );
+        row(
+            &mut text,
+            "packets on the link",
+            format!(
+                "{}, of them lost {}, duplicated {}, reordered {}",
+                harm.packets, harm.lost, harm.duplicated, harm.reordered
+            ),
+        );
+        row(
+            &mut text,
+            "killed and restarted",
+            format!(
+                "client side {}, server side {}; stores wiped {}",
+                faults.client_side_killed, faults.server_side_killed, faults.stores_wiped
+            ),
+        );
+        row(
+            &mut text,
+            "the longest connection",
+            format!("{:.1} s", tally.longest_ms as f64 / 1000.0),
+        );
+        row(
+            &mut text,
+            "rules left when both have ended",
+            rules_left.to_string(),
+        );
+        let _ = write!(
+            text,
+            "\nWhat the daemons counted between the last look at them and a SIGKILL is not in the figures.\n\n\
+             ## Growth\n\n\
+             Over {between} handshakes of the second half, with some tens of connections at a time.\n\n\
+             | | client side, early | late | server side, early | late |\n|---|---|---|---|---|\n"
+        );
+        type Figure = (&'static str, fn(&Size) -> u64);
+        let figures: [Figure; 6] = [
+            ("seconds since its start", |size| size.up_seconds),
+            ("resident memory, KiB", |size| size.resident_kib),
+            ("descriptors", |size| size.descriptors),
+            ("lines of rules", |size| size.rules),
+            ("bytes of the store's files", |size| size.store_bytes),
+            ("flows followed", |size| size.flows),
+        ];
+        for (what, figure) in figures {
+            let _ = writeln!(
+                text,
+                "| {what} | {} | {} | {} | {} |",
+                figure(&early[0]),
+                figure(&late[0]),
+                figure(&early[1]),
+                figure(&late[1])
+            );
+        }
+        text += "\n## How long connections took\n\n| less than | connections |\n|---|---|\n";
+        for (step, count) in &tally.durations {
+            let _ = writeln!(text, "| {step} ms | {count} |");
+        }
+        if !tally.failures.is_empty() {
+            text += "\n## What did not go well\n\n";
+            for failure in &tally.failures {
+                let _ = writeln!(text, "- `{failure}`");
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(fared: Fared, milliseconds: u64) -> Report {
+        Report {
+            client: "Go crypto/tls",
+            fared,
+            port: 443,
+            version: "1.2".to_owned(),
+            milliseconds,
+            why: "because".to_owned(),
+        }
+    }
+
+    #[test]
+    fn connections_are_counted_and_those_that_failed_are_told() {
+        let mut tally = Tally::default();
+        tally.add(report(Fared::Well, 30));
+        tally.add(report(Fared::Well, 700));
+        tally.add(report(Fared::Failed, 60_000));
+        tally.add(report(Fared::Differs, 20));
+        assert_eq!(tally.handshakes(), 4);
+        assert_eq!(tally.longest_ms, 700);
+        assert_eq!(tally.durations, BTreeMap::from([(32, 1), (1024, 1)]));
+        let summary = Summary {
+            wanted: 4,
+            seed: 1,
+            seconds: 2.0,
+            servers: BTreeMap::from([(443, "nginx")]),
+            tally,
+            counted: Counted::default(),
+            faults: Faults::default(),
+            harm: Harm::default(),
+            early: <[Size; 2]>::default(),
+            late: <[Size; 2]>::default(),
+            between: 2,
+            rules_left: 0,
+        };
+        let page = summary.page();
+        for line in [
+            "| handshakes | 4 |",
+            "| pages that differ | 1 |",
+            "| failed | 1 |",
+            "| time | 2 s, 2 handshakes/s |",
+            "| by server | nginx 2 |",
+            "- `Failed after 60000 ms: Go crypto/tls with port 443, TLS 1.2: because`",
+        ] {
+            assert!(page.contains(line), "{line}\n{page}");
+        }
+    }
+}

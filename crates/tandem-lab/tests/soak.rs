@@ -1,0 +1,41 @@
+//! A small soak: handshakes over a harmful link, with the proxies killed in between, none of which may fail.
+
+mod common;
+
+use std::fs;
+
+use tandem_lab::{Effort, LabError, SoakOptions, soak};
+
+#[test]
+fn handshakes_survive_a_harmful_link_and_proxies_that_are_killed() -> Result<(), LabError> {
+    const NAME: &str = "handshakes_survive_a_harmful_link_and_proxies_that_are_killed";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let io = |source| LabError::Io {
+        what: "use a file of the test".to_owned(),
+        source,
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    // Where a page differs, a connection fails or a rule is left, it is an error.
+    let summary = soak(&SoakOptions {
+        effort: Effort::Quick,
+        handshakes: 200,
+        seed: 1,
+        out: out.path().to_owned(),
+        exe,
+    })?;
+    assert!(summary.handshakes >= 200, "{summary:?}");
+    assert!(summary.rewritten > 0, "{summary:?}");
+    let page = fs::read_to_string(&summary.page).map_err(io)?;
+    assert!(page.contains("| failed | 0 |"), "{page}");
+    let line = fs::read_to_string(out.path().join("soak.jsonl")).map_err(io)?;
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+    let of = |what: &str| line["faults"][what].as_u64().unwrap_or_default();
+    assert!(
+        of("client_side_killed") + of("server_side_killed") > 0,
+        "{line}"
+    );
+    assert!(line["harm"]["lost"].as_u64() > Some(0), "{line}");
+    Ok(())
+}
