@@ -27,6 +27,7 @@ local MARKS = {
     [3] = { name = "hint", says = "this is held here", entry = 4 },
     [4] = { name = "miss", says = "it cannot be rebuilt here: send the originals" },
     [5] = { name = "client miss", says = "the client's flight cannot be rebuilt here: send the originals" },
+    [6] = { name = "held", says = "these of the certificates that the hello names are held, a bit each", entry = 4 },
 }
 
 -- Types of a frame: name, and what it stands in for. All have the same layout.

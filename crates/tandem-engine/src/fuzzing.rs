@@ -142,6 +142,11 @@ pub fn thesis_messages(data: &[u8]) {
     if let Some(stripped) = thesis::strip(data, codes) {
         assert!(stripped.hello.len() + 16 * stripped.references.len() < data.len());
     }
+    let held = [Reference([9; 16])];
+    if let Some(answered) = thesis::answer::add(data, &held, codes) {
+        let taken = thesis::answer::take(&answered, codes).expect("our own");
+        assert_eq!(taken, (data.to_vec(), held.to_vec()));
+    }
     match thesis::expand(data, &mut store, codes) {
         Expanded::Whole(bytes) => assert!(bytes.len() <= 3 * data.len() + 64),
         Expanded::Miss | Expanded::Ordinary => {}

@@ -17,6 +17,8 @@ use tandem_wire::tls::{
     ScanEnd, ServerHello,
 };
 
+use crate::intention::Intention;
+
 /// Bytes of the list's length, in front of the certificates in a Certificate message's body (RFC 5246, section 7.4.2).
 const LIST_LENGTH: usize = 3;
 
@@ -219,6 +221,12 @@ impl Handshake {
     /// The name in the ClientHello's server_name extension (RFC 6066, section 3), if there was one.
     pub fn server_name(&self) -> Option<&HostName> {
         self.server_name.as_ref()
+    }
+
+    /// What the client says in its hello, in the extension of this number, of the chain that it may show.
+    pub fn intention(&self, client_stream: &[u8], extension: u16) -> Option<Intention> {
+        let hello = self.client.scanner.scan().messages.first()?;
+        Intention::of(&hello.body(client_stream), extension)
     }
 
     /// The server's first flight, once its ServerHelloDone was read.

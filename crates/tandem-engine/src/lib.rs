@@ -12,6 +12,7 @@ mod delta;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
+pub mod intention;
 mod likeness;
 mod possession;
 #[cfg(test)]

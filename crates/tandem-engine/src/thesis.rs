@@ -10,8 +10,12 @@
 //!   entry = 1 reference  | 2 length(3) DER        pad = 0, so that the length is not divisible by 16
 //! ```
 //!
+//! The answer to a client's CII rides in the ServerHello ([`answer`]).
+//!
 //! Invariant: [`strip`] undoes [`announce`] and [`expand`] undoes [`compress`], to the byte; what does not have the exact form
 //! is left alone.
+
+pub mod answer;
 
 use std::ops::Range;
 
@@ -25,7 +29,7 @@ use crate::possession::Possession;
 /// The thesis's private code points (sections 2.3.2.2 and 2.3.3), neither of them assigned by IANA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codes {
-    /// Extension type of the certificate possession indication. Default 0x0099.
+    /// Extension type of the certificate possession indication, and of the answer to a CII. Default 0x0099.
     pub possession: u16,
     /// Handshake message type of CompressedCertificate. Default 0x99.
     pub compressed_certificate: u8,
@@ -156,6 +160,10 @@ pub fn compress(
     possession: &Possession,
     codes: Codes,
 ) -> Option<Vec<u8>> {
+    // What a server says by this number itself would be taken for an answer to a CII.
+    if answer::take(bytes, codes).is_some() {
+        return None;
+    }
     compress_from(bytes, 0, flight, possession, codes)
 }
 

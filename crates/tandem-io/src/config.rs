@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tandem_engine::intention;
 use tandem_engine::thesis::Codes;
 use tandem_packet::Limits;
 
@@ -88,7 +89,7 @@ impl Config {
         let link = LinkName::new(link)?;
         let mode = mode(settings.mode.as_deref())?;
         let wire = wire(&settings)?;
-        let client_certificates = client_certificates(settings.client_certificates.as_deref())?;
+        let client_certificates = client_certificates(&settings)?;
         let key = key::choose(settings.key, settings.insecure_no_key)?;
         let ports = ports(settings.ports)?;
         let admin = admin(role, settings.admin.as_deref())?;
@@ -172,14 +173,27 @@ fn wire(settings: &Settings) -> Result<WireFormat, IoError> {
     }
 }
 
-fn client_certificates(said: Option<&str>) -> Result<ClientCertificates, IoError> {
-    match said {
-        None | Some("persistent") => Ok(ClientCertificates::Persistent),
-        Some("none") => Ok(ClientCertificates::None),
-        Some(other) => Err(IoError::setting(
-            "client-certificates",
-            format!("`{other}` is neither `persistent` nor `none`"),
-        )),
+fn client_certificates(settings: &Settings) -> Result<ClientCertificates, IoError> {
+    let extension = settings.cii_extension;
+    let how = match settings.client_certificates.as_deref() {
+        None | Some("persistent") => ClientCertificates::Persistent,
+        Some("cii") => ClientCertificates::Cii {
+            extension: extension.unwrap_or(intention::EXTENSION),
+        },
+        Some("none") => ClientCertificates::None,
+        Some(other) => {
+            return Err(IoError::setting(
+                "client-certificates",
+                format!("`{other}` is neither `persistent`, `cii` nor `none`"),
+            ));
+        }
+    };
+    match (how, extension) {
+        (ClientCertificates::None | ClientCertificates::Persistent, Some(_)) => Err(
+            IoError::setting("cii-extension", "it needs `client-certificates = \"cii\"`"),
+        ),
+        (ClientCertificates::None | ClientCertificates::Persistent, None)
+        | (ClientCertificates::Cii { .. }, _) => Ok(how),
     }
 }
 
@@ -316,7 +330,14 @@ mod tests {
     #[test]
     fn each_wrong_value_is_refused_by_name() {
         assert!(problem(Settings::default()).starts_with("link: "));
-        let cases: [(&str, Settings); 9] = [
+        let cases: [(&str, Settings); 10] = [
+            (
+                "cii-extension: ",
+                Settings {
+                    cii_extension: Some(7),
+                    ..with_link()
+                },
+            ),
             (
                 "client-certificates: ",
                 Settings {

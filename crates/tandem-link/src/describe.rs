@@ -21,6 +21,14 @@ pub fn mark(data: &[u8]) -> Option<String> {
         MarkKind::Hint => format!("hint: {} held at the clients' side", things(entries)),
         MarkKind::Miss(Sender::Server) => "miss: send the server's originals".to_owned(),
         MarkKind::Miss(Sender::Client) => "miss: send the client's originals".to_owned(),
+        MarkKind::Held => {
+            let bits = data.get(1..5)?.iter().map(|byte| byte.count_ones());
+            let count = bits.sum::<u32>() as usize;
+            format!(
+                "held: of the hello's certificates, {} held at the servers' side",
+                things(count)
+            )
+        }
     })
 }
 
@@ -86,6 +94,11 @@ mod tests {
         assert_eq!(
             mark(&hint[4..]).as_deref(),
             Some("hint: 2 things are held at the clients' side")
+        );
+        let held = crate::mark::held(&key, FLOW, Version::ONE, 0x8000_0005);
+        assert_eq!(
+            mark(&held[4..]).as_deref(),
+            Some("held: of the hello's certificates, 3 things are held at the servers' side")
         );
         let mut delta = DeltaWriter::new();
         delta.add(&[7; 20]);

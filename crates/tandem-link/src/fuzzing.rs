@@ -37,6 +37,10 @@ pub fn link_mark(data: &[u8]) {
         MarkKind::Presence => mark::presence(&key, FLOW.client, version),
         MarkKind::Answer => mark::answer(&key, FLOW, version),
         MarkKind::Miss(sender) => mark::miss(&key, FLOW, version, sender),
+        MarkKind::Held => {
+            let bits = data[1..].first_chunk().expect("four bytes of bits");
+            mark::held(&key, FLOW, version, u32::from_be_bytes(*bits))
+        }
         MarkKind::Hint => {
             // Version and type, what is held, tag of seven bytes.
             let (held, rest) = data[1..data.len() - 7].as_chunks::<4>();
@@ -52,6 +56,7 @@ pub fn link_mark(data: &[u8]) {
         mark.verify_hint(&key, FLOW, version).is_some(),
         mark.verify_miss(&key, FLOW, version, Sender::Server),
         mark.verify_miss(&key, FLOW, version, Sender::Client),
+        mark.verify_held(&key, FLOW, version).is_some(),
     ];
     let count = believed.iter().filter(|believed| **believed).count();
     // A longer presence or answer is believed where its tag is right, which nobody finds without the key.

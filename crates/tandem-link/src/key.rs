@@ -110,6 +110,7 @@ pub(crate) enum Label {
     Hint = 3,
     Miss = 4,
     Frame = 5,
+    Held = 6,
 }
 
 #[cfg(test)]

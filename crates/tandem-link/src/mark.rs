@@ -13,7 +13,7 @@
 //! +------+------+------+------+---------+------------+---------------+
 //! ```
 //!
-//! The body is empty but for hints: four bytes for each thing that is held. With an empty body the option is 12 bytes, with a
+//! The body is empty but for hints, four bytes for each thing that is held, and for the answer to a CII, four bytes of bits. With an empty body the option is 12 bytes, with a
 //! hint of one 16, with one of four 28: all multiples of four, and 28 is what timestamps leave of the 40 bytes that TCP has
 //! for options.
 //!
@@ -56,6 +56,7 @@ const ANSWER: u8 = 2;
 const HINT: u8 = 3;
 const MISS: u8 = 4;
 const CLIENT_MISS: u8 = 5;
+const HELD: u8 = 6;
 
 /// A mark before its tag has been checked: the version, the type and what it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +78,8 @@ pub enum MarkKind {
     Hint,
     /// On an ACK: this end's flight could not be rebuilt, send the originals.
     Miss(Sender),
+    /// On a segment of the server's: these certificates of those that the client's hello names are held.
+    Held,
 }
 
 impl MarkKind {
@@ -87,6 +90,7 @@ impl MarkKind {
             Self::Hint => HINT,
             Self::Miss(Sender::Server) => MISS,
             Self::Miss(Sender::Client) => CLIENT_MISS,
+            Self::Held => HELD,
         }
     }
 
@@ -96,6 +100,7 @@ impl MarkKind {
             Self::Answer => Label::Answer,
             Self::Hint => Label::Hint,
             Self::Miss(_) => Label::Miss,
+            Self::Held => Label::Held,
         }
     }
 }
@@ -115,6 +120,7 @@ impl<'a> Mark<'a> {
             HINT if is_hint_list(body) => MarkKind::Hint,
             MISS if body.is_empty() => MarkKind::Miss(Sender::Server),
             CLIENT_MISS if body.is_empty() => MarkKind::Miss(Sender::Client),
+            HELD if body.len() == size_of::<u32>() => MarkKind::Held,
             _ => return None,
         };
         Some(Self {
@@ -154,6 +160,14 @@ impl<'a> Mark<'a> {
         self.version == version && self.verify(key, MarkKind::Miss(sender), &flow.to_bytes())
     }
 
+    /// Which of the certificates that the client's hello names are held, a bit each, the first in the lowest; `None` if this says
+    /// nothing of the kind for this connection, in the version that it agreed on.
+    pub fn verify_held(&self, key: &Key, flow: FlowId, version: Version) -> Option<u32> {
+        let valid = self.version == version && self.verify(key, MarkKind::Held, &flow.to_bytes());
+        let bits = self.body.first_chunk().filter(|_| valid)?;
+        Some(u32::from_be_bytes(*bits))
+    }
+
     fn verify(&self, key: &Key, kind: MarkKind, connection: &[u8]) -> bool {
         self.kind == kind
             && key.verify(
@@ -189,6 +203,12 @@ pub fn hint(key: &Key, flow: FlowId, agreed: Version, held: &[HintId]) -> Vec<u8
 /// The miss option: 12 bytes. `sender` is whose flight was missed.
 pub fn miss(key: &Key, flow: FlowId, agreed: Version, sender: Sender) -> Vec<u8> {
     option(key, agreed, MarkKind::Miss(sender), &flow.to_bytes(), &[])
+}
+
+/// The option that says which certificates are held: 16 bytes.
+pub fn held(key: &Key, flow: FlowId, agreed: Version, bits: u32) -> Vec<u8> {
+    let body = bits.to_be_bytes();
+    option(key, agreed, MarkKind::Held, &flow.to_bytes(), &body)
 }
 
 fn option(key: &Key, version: Version, kind: MarkKind, connection: &[u8], body: &[u8]) -> Vec<u8> {
@@ -244,6 +264,7 @@ mod tests {
         assert_eq!(presence(&key(), FLOW.client, ONE).len(), 12);
         assert_eq!(answer(&key(), FLOW, ONE).len(), 12);
         assert_eq!(miss(&key(), FLOW, ONE, Sender::Server).len(), 12);
+        assert_eq!(held(&key(), FLOW, ONE, 7).len(), 16);
         assert_eq!(hint(&key(), FLOW, ONE, &[[1; 4]]).len(), 16);
         let five = [[1; 4], [2; 4], [3; 4], [4; 4], [5; 4]];
         assert_eq!(hint(&key(), FLOW, ONE, &five).len(), 28);
@@ -272,6 +293,12 @@ mod tests {
         let mark = Mark::parse(data(&option)).expect("well-formed");
         assert_eq!(mark.verify_hint(&key(), FLOW, ONE), Some(&held[..]));
         assert_eq!(mark.verify_hint(&key(), other, ONE), None);
+
+        let option = super::held(&key(), FLOW, ONE, 0x8000_0005);
+        let mark = Mark::parse(data(&option)).expect("well-formed");
+        assert_eq!(mark.verify_held(&key(), FLOW, ONE), Some(0x8000_0005));
+        assert_eq!(mark.verify_held(&key(), other, ONE), None);
+        assert_eq!(mark.verify_hint(&key(), FLOW, ONE), None);
 
         let option = miss(&key(), FLOW, ONE, Sender::Server);
         let mark = Mark::parse(data(&option)).expect("well-formed");

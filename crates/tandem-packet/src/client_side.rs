@@ -7,7 +7,8 @@
 
 mod client_flight;
 
-use tandem_engine::{Hints, expected_chains, thesis};
+use tandem_engine::intention::HeldBits;
+use tandem_engine::{Hints, Reference, expected_chains, thesis};
 use tandem_link::frame::Sender;
 use tandem_link::mark::{self, MAX_HINTS};
 use tandem_link::{FlowId, Key, Version};
@@ -66,6 +67,8 @@ pub(crate) struct Agreed {
     acknowledged: Option<Seq>,
     /// Whether timestamps are taken off on the way: then nothing is harmless.
     is_stripped: bool,
+    /// The certificates of the client's intention that the far side holds.
+    confirmed: Vec<Reference>,
 }
 
 /// What the far side is told beside the hello.
@@ -210,6 +213,7 @@ impl ClientSide {
             server_mss: Offer::of(packet).mss,
             acknowledged: None,
             is_stripped: false,
+            confirmed: Vec::new(),
         });
         *self = Self::Agreed(agreed);
         Keep::Flow
@@ -461,6 +465,8 @@ impl Agreed {
             if mark.verify_miss(cx.key, self.id, self.version, Sender::Client) {
                 cx.out.event(Event::MissReceived);
                 self.disbelieve(cx);
+            } else if let Some(held) = mark.verify_held(cx.key, self.id, self.version) {
+                self.confirm(HeldBits(held), cx);
             } else {
                 cx.out.event(Event::MarkRefused);
                 return cx.give_up_with(owed, GiveUp::NoAnswer, |out| {
@@ -482,6 +488,8 @@ impl Agreed {
             if let Some(rewritten) = self.inbound.recognise(packet, &self.watch, cx) {
                 self.inbound
                     .deliver(owed, packet, rewritten, &mut self.watch, cx);
+                let answer = self.inbound.answer().to_vec();
+                self.confirm_all(answer, cx);
                 return Keep::Flow;
             }
         }

@@ -33,6 +33,11 @@ pub enum ClientCertificates {
     /// It remembers: what a finished handshake has shown to both is held by both, until a miss tells otherwise.
     #[default]
     Persistent,
+    /// The client names its chain in its hello, and the server-side proxy answers which of it is held.
+    Cii {
+        /// Number of the hello's extension. Default [`tandem_engine::intention::EXTENSION`].
+        extension: u16,
+    },
 }
 
 /// How a proxy works. Everything is fixed at the start.

@@ -4,7 +4,7 @@
 //! rebuilding itself (`reader`), nor the writing (`writer`). Invariants: of what was rebuilt the endpoint gets all that it has not
 //! acknowledged, in order; what is not recognised is nobody's business here.
 
-use tandem_engine::{StoreSource, thesis};
+use tandem_engine::{Reference, StoreSource, thesis};
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
 use tandem_wire::{Seq, TcpFlags, TcpPacket};
@@ -37,6 +37,8 @@ pub(crate) struct Inbound {
     missed: bool,
     /// Whether something was rebuilt.
     rebuilt: bool,
+    /// The thesis's: what the server's hello said of the client's certificates.
+    answer: Vec<Reference>,
     /// How far the near endpoint has acknowledged.
     acknowledged: Option<Seq>,
     /// The headers of its last segment: a segment of our own looks like it.
@@ -68,6 +70,7 @@ impl Inbound {
             asks: false,
             missed: false,
             rebuilt: false,
+            answer: Vec::new(),
             acknowledged: None,
             template: Vec::new(),
         }
@@ -129,6 +132,13 @@ impl Inbound {
                 }
                 let rebuilt = match thesis::expand(packet.payload(), cx.store, codes) {
                     thesis::Expanded::Whole(bytes) => {
+                        let bytes = match thesis::answer::take(&bytes, codes) {
+                            Some((bytes, answer)) => {
+                                self.answer = answer;
+                                bytes
+                            }
+                            None => bytes,
+                        };
                         let end = packet.seq().wrapping_add(packet.payload().len() as u32);
                         Rebuilt::Flight(end.wrapping_sub(bytes.len() as u32), bytes)
                     }
@@ -209,6 +219,11 @@ impl Inbound {
     /// Whether something could not be rebuilt.
     pub(crate) fn has_missed(&self) -> bool {
         self.missed
+    }
+
+    /// The thesis's: what the server's hello said of the client's certificates.
+    pub(crate) fn answer(&self) -> &[Reference] {
+        &self.answer
     }
 
     /// Whether something was rebuilt.

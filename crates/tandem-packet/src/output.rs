@@ -108,6 +108,12 @@ pub enum Event {
     ClientChainLearned,
     /// The far side was told what is held here.
     HintSent,
+    /// A client named its chain in its hello, and some of it is held here, at the server's side.
+    IntentionHeld,
+    /// A client named its chain in its hello, and nothing of it is held here, at the server's side.
+    IntentionNotHeld,
+    /// The far side holds some of the chain that a client named in its hello.
+    IntentionConfirmed,
     /// Nothing is held for the site that a client asked for; of others, perhaps, issuers.
     NothingHeld,
     /// A flight was held, and went out unaltered; bytes.
@@ -170,6 +176,9 @@ impl Event {
             Event::ChainLearned,
             Event::ClientChainLearned,
             Event::HintSent,
+            Event::IntentionHeld,
+            Event::IntentionNotHeld,
+            Event::IntentionConfirmed,
             Event::NothingHeld,
             Event::HoldReleased(0),
             Event::FlightWritten {
@@ -220,6 +229,9 @@ impl Event {
             Event::ChainLearned => "chains_learned",
             Event::ClientChainLearned => "client_chains_learned",
             Event::HintSent => "hints_sent",
+            Event::IntentionHeld => "intentions_held",
+            Event::IntentionNotHeld => "intentions_not_held",
+            Event::IntentionConfirmed => "intentions_confirmed",
             Event::NothingHeld => "hellos_nothing_held",
             Event::HoldReleased(_) => "hold_released_bytes",
             Event::FlightWritten { .. } => "flights_written",
@@ -249,6 +261,9 @@ impl Event {
             | Event::ChainLearned
             | Event::ClientChainLearned
             | Event::HintSent
+            | Event::IntentionHeld
+            | Event::IntentionNotHeld
+            | Event::IntentionConfirmed
             | Event::NothingHeld
             | Event::FlightWritten { .. }
             | Event::AckAbsorbed

@@ -4,6 +4,8 @@
 //! Is not: the writing (`writer`) nor the rebuilding (`inbound`) itself. Invariants: no mark that was put on for us reaches the server; nothing is rewritten in a flow
 //! whose client-side proxy did not show itself in it.
 
+mod intention;
+
 use tandem_engine::{Possession, thesis};
 use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Version, mark};
@@ -20,6 +22,7 @@ use crate::proxy::{Context, Keep, Toward};
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
 use crate::writer::{Aim, Ground, Terms, Writer};
+use intention::Answer;
 
 /// A flow at the server-side proxy.
 #[derive(Debug)]
@@ -58,6 +61,7 @@ pub(crate) struct Agreed {
     unheard: bool,
     /// The sequence number after the server's Finished.
     finished: Option<Seq>,
+    answer: Answer,
 }
 
 impl ServerSide {
@@ -184,6 +188,7 @@ impl ServerSide {
             acknowledged: None,
             unheard: false,
             finished: None,
+            answer: Answer::default(),
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => {
@@ -364,6 +369,7 @@ impl Agreed {
             }
             None => self.watch.packet(Toward::Server, packet),
         };
+        self.consider_intention(cx);
         self.settle(owed, verdict, seen, cx)
     }
 
@@ -409,17 +415,18 @@ impl Agreed {
         let ends = packet.flags().contains(TcpFlags::FIN);
         if packet.payload().is_empty() && !ends && matches!(seen, Progress::Going) {
             self.writer.saw(packet);
-            match self.with_request(packet, cx) {
-                Some(asking) => owed.settle(Verdict::Replace(asking), cx.out),
+            match self.with_mark(packet, cx) {
+                Some(marked) => owed.settle(Verdict::Replace(marked), cx.out),
                 None => self.acks.pass(owed, packet, cx.ack_time(), cx.out),
             }
             return Keep::Flow;
         }
         if !self.writer.is_engaged()
-            && let Some(asking) = self.with_request(packet, cx)
+            && let Some(marked) = self.with_mark(packet, cx)
         {
-            return self.settle(owed, Verdict::Replace(asking), seen, cx);
+            return self.settle(owed, Verdict::Replace(marked), seen, cx);
         }
+        self.answer_alone(packet, cx);
         if self.writer.is_at_rest() && !matches!(seen, Progress::Going) {
             return self.settle(owed, Verdict::Accept, seen, cx);
         }
@@ -432,6 +439,7 @@ impl Agreed {
             toward: Toward::Client,
             mss: self.mss,
             pace: self.pace,
+            answer: self.answer.in_hello(),
         };
         self.writer.segment(
             owed,
@@ -449,10 +457,13 @@ impl Agreed {
         self.inbound.has_rebuilt() && !self.finished.is_some_and(knows)
     }
 
-    /// The segment with the request for originals, while there is one to make and room for it.
-    fn with_request<S>(&self, packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> {
-        let request = self.inbound.request(cx)?;
-        segment::with_mark(packet, &request, cx.config.limits.mtu)
+    /// The segment with what the client-side proxy has to be told, if there is something and room for it: that originals are
+    /// wanted, or what is held of a client's intention.
+    fn with_mark<S>(&mut self, packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> {
+        match self.inbound.request(cx) {
+            Some(request) => segment::with_mark(packet, &request, cx.config.limits.mtu),
+            None => self.with_answer(packet, cx),
+        }
     }
 
     fn settle<S: Store>(

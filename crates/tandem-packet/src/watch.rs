@@ -3,6 +3,7 @@
 //! Is not: a change of anything. Invariants: one view of each byte, the first; a flow in which there were two views is given up
 //! for good; what is learned was vouched for by both Finished; memory is bounded by the limit on each direction.
 
+use tandem_engine::intention::Intention;
 use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Stage};
 use tandem_link::FlowId;
 use tandem_store::{ChainId, HostName, Site, Store};
@@ -150,6 +151,12 @@ impl Watch {
     /// Whether the client's answer to the server's flight has begun with a whole message.
     pub(crate) fn client_has_shown(&self) -> bool {
         *self.handshake.client_certificate() != ClientCertificate::NotYet
+    }
+
+    /// What the client's hello says, in the extension of this number, of the chain that it may show.
+    pub(crate) fn intention(&self, extension: u16) -> Option<Intention> {
+        self.handshake
+            .intention(self.client.contiguous(), extension)
     }
 
     /// What the client has shown of itself so far.

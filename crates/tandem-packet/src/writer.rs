@@ -15,7 +15,7 @@
 mod group;
 
 use tandem_engine::thesis;
-use tandem_engine::{Believed, Possession, write_client_flight, write_flight};
+use tandem_engine::{Believed, Possession, Reference, write_client_flight, write_flight};
 use tandem_link::{FlowId, Key, Version, frame};
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
@@ -45,6 +45,8 @@ pub(crate) struct Terms<'a> {
     pub(crate) mss: usize,
     /// What was measured of the link.
     pub(crate) pace: Pace,
+    /// The thesis's: what the server's hello is to say of the client's certificates.
+    pub(crate) answer: &'a [Reference],
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +126,9 @@ impl Hold {
                 frame::write(terms.key, whose, self.aim.from, &delta, bytes)
             }
             (WireFormat::Mcveety(codes), Ground::Hinted(possession)) => {
-                thesis::compress(stream, flight, possession, codes)
+                let shorter = thesis::compress(stream, flight, possession, codes)?;
+                let answered = thesis::answer::add(&shorter, terms.answer, codes);
+                Some(answered.unwrap_or(shorter)).filter(|payload| payload.len() < bytes.len())
             }
             (WireFormat::Mcveety(codes), Ground::Believed(believed)) => {
                 thesis::compress_from(stream, before, flight, &believed.possession(), codes)

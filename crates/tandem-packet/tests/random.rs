@@ -163,5 +163,7 @@ fn each_end_receives_what_the_other_sent_whatever_happens() {
                 assert!(counted, "no seed leads to {name} at the {side}");
             }
         }
+        let confirmed = ("client's side", "intentions_confirmed");
+        assert!(counters.contains_key(&confirmed));
     }
 }

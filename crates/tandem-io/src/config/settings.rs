@@ -20,8 +20,10 @@ pub struct Settings {
     pub mode: Option<String>,
     /// `safe` (default) or `mcveety`.
     pub wire: Option<String>,
-    /// `persistent` (default) or `none`.
+    /// `persistent` (default), `cii` or `none`.
     pub client_certificates: Option<String>,
+    /// Number of the hello's extension, with `cii`. Default 0x009a.
+    pub cii_extension: Option<u16>,
     /// Code point of the possession extension, with `mcveety`. Default 0x0099.
     pub mcveety_cpi: Option<u16>,
     /// Handshake type of the compressed certificate, with `mcveety`. Default 0x99.
@@ -60,11 +62,12 @@ pub struct Settings {
 }
 
 /// The keys of the file.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "link",
     "mode",
     "wire",
     "client-certificates",
+    "cii-extension",
     "mcveety-cpi",
     "mcveety-certificate",
     "key",
@@ -134,6 +137,7 @@ impl Settings {
             mode: self.mode.or(below.mode),
             wire: self.wire.or(below.wire),
             client_certificates: self.client_certificates.or(below.client_certificates),
+            cii_extension: self.cii_extension.or(below.cii_extension),
             mcveety_cpi: self.mcveety_cpi.or(below.mcveety_cpi),
             mcveety_certificate: self.mcveety_certificate.or(below.mcveety_certificate),
             key: self.key.or(below.key),
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "\
-link = \"tun0\"\nmode = \"packet\"\nwire = \"mcveety\"\nclient-certificates = \"none\"\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
+link = \"tun0\"\nmode = \"packet\"\nwire = \"mcveety\"\nclient-certificates = \"cii\"\ncii-extension = 0x009b\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
 key = \"/k\"\ninsecure-no-key = false\nports = [443, 8443]\nstore = \"/s\"\nadmin = \"none\"\nhold-packets = 1\nhold-bytes = 2
 hold-ms = 3\nack-hold-ms = 9\nmax-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\nlog = \"info\"\nlog-format = \"json\"\n";
         for key in KEYS {

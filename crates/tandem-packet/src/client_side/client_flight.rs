@@ -4,13 +4,14 @@
 //! CertificateRequest, and nothing longer than until the client has shown a chain of which the far side is believed to hold
 //! nothing; a flow in which either direction was not rebuilt is not altered any more.
 
-use tandem_engine::{Believed, ClientChain};
+use tandem_engine::intention::HeldBits;
+use tandem_engine::{Believed, ClientChain, Reference};
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
 use super::Agreed;
 use crate::config::{ClientCertificates, WireFormat};
-use crate::output::Owed;
+use crate::output::{Event, Owed};
 use crate::proxy::{Context, Toward};
 use crate::watch::{Progress, Shown};
 use crate::writer::{Aim, Ground, Terms};
@@ -29,6 +30,7 @@ impl Agreed {
         let wanted = match cx.config.client_certificates {
             ClientCertificates::None => false,
             ClientCertificates::Persistent => true,
+            ClientCertificates::Cii { .. } => !self.confirmed.is_empty(),
         };
         let from = self.watch.next(Toward::Server);
         if wanted
@@ -55,9 +57,37 @@ impl Agreed {
             Shown::NotYet => return,
             Shown::Nothing => Believed::default(),
             Shown::Chain(chain) if cx.far.is_lacking(&chain.id()) => Believed::default(),
-            Shown::Chain(chain) => believed(&chain, cx),
+            Shown::Chain(chain) => self.believed(&chain, cx),
         };
         self.writer.believe(believed, cx.out);
+    }
+
+    fn believed<S: Store>(&self, chain: &ClientChain, cx: &mut Context<'_, S>) -> Believed {
+        match cx.config.client_certificates {
+            ClientCertificates::None => Believed::default(),
+            ClientCertificates::Persistent => chain.remembered(cx.store),
+            ClientCertificates::Cii { .. } => {
+                chain.among(|reference| self.confirmed.contains(reference))
+            }
+        }
+    }
+
+    /// The far side says which of the certificates that the client's hello names it holds.
+    pub(super) fn confirm<S: Store>(&mut self, held: HeldBits, cx: &mut Context<'_, S>) {
+        let ClientCertificates::Cii { extension } = cx.config.client_certificates else {
+            return;
+        };
+        if let Some(intention) = self.watch.intention(extension) {
+            self.confirm_all(intention.among(held), cx);
+        }
+    }
+
+    /// The same by the certificates themselves; what is said again is no news.
+    pub(super) fn confirm_all<S: Store>(&mut self, held: Vec<Reference>, cx: &mut Context<'_, S>) {
+        if self.confirmed.is_empty() && !held.is_empty() {
+            self.confirmed = held;
+            cx.out.event(Event::IntentionConfirmed);
+        }
     }
 
     /// What the client sent was not rebuilt.
@@ -85,6 +115,7 @@ impl Agreed {
             toward: Toward::Server,
             mss: self.server_mss,
             pace: self.timer.pace(cx.link),
+            answer: &[],
         };
         self.writer.segment(
             owed,
@@ -93,12 +124,5 @@ impl Agreed {
             terms,
             (cx.store, cx.now, cx.out),
         );
-    }
-}
-
-fn believed<S: Store>(chain: &ClientChain, cx: &mut Context<'_, S>) -> Believed {
-    match cx.config.client_certificates {
-        ClientCertificates::None => Believed::default(),
-        ClientCertificates::Persistent => chain.remembered(cx.store),
     }
 }

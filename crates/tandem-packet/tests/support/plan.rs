@@ -167,7 +167,9 @@ impl Plan {
                 &[
                     ClientCertificates::Persistent,
                     ClientCertificates::Persistent,
-                    ClientCertificates::Persistent,
+                    ClientCertificates::Cii {
+                        extension: tandem_engine::intention::EXTENSION,
+                    },
                     ClientCertificates::None,
                 ],
             ),
@@ -198,7 +200,11 @@ impl Plan {
 
     pub fn conversation(&self) -> Conversation {
         let chain = tls::chain(&self.certificates);
-        let hello = tls::client_hello(Some(super::NAME), self.hello_filler);
+        let intention = match self.client_certificates {
+            ClientCertificates::Cii { .. } => tls::intention(&self.client_chain()),
+            ClientCertificates::None | ClientCertificates::Persistent => Vec::new(),
+        };
+        let hello = tls::client_hello_with(Some(super::NAME), self.hello_filler, &intention);
         match self.speech {
             Speech::FullHandshake => {
                 let conversation = match &self.mutual {

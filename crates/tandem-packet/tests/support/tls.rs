@@ -61,6 +61,21 @@ pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 
 /// A ClientHello with a server name and, if asked for, filler up to a size.
 pub fn client_hello(name: Option<&str>, filler: usize) -> Vec<u8> {
+    client_hello_with(name, filler, &[])
+}
+
+/// The extension by which a client names its chain: its number, its length and 16 bytes for each certificate.
+pub fn intention(chain: &[Vec<u8>]) -> Vec<u8> {
+    let mut extension = vec![0, 0x9a];
+    extension.extend((chain.len() as u16 * 16).to_be_bytes());
+    for der in chain {
+        extension.extend(tandem_store::Digest::of(der).prefix16());
+    }
+    extension
+}
+
+/// The same with more extensions.
+pub fn client_hello_with(name: Option<&str>, filler: usize, more: &[u8]) -> Vec<u8> {
     let mut body = vec![3, 3];
     body.extend(noise(32, 100));
     body.push(32);
@@ -77,6 +92,7 @@ pub fn client_hello(name: Option<&str>, filler: usize) -> Vec<u8> {
         extensions.extend(name.as_bytes());
     }
     extensions.extend([0, 23, 0, 0]);
+    extensions.extend(more);
     if filler > 0 {
         extensions.extend([0, 21]);
         extensions.extend((filler as u16).to_be_bytes());

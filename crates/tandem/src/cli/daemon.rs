@@ -104,11 +104,12 @@ pub(crate) struct DaemonArgs {
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["safe", "mcveety"]), hide_possible_values = true)]
     pub(crate) wire: Option<String>,
 
-    /// Clients' certificates: `persistent` or `none` [default: persistent]
+    /// Clients' certificates: `persistent`, `cii` or `none` [default: persistent]
     ///
     /// `persistent` replaces a client's certificates by references once a handshake with them has finished: both proxies then
-    /// remember them. `none` never touches them nor remembers them. Both sides need the same.
-    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "none"]), hide_possible_values = true)]
+    /// remember them. With `cii` the client names its certificates in its hello, as `tandem-keytap` makes programs do, and the
+    /// server-side proxy answers which it holds. `none` never touches nor remembers them. Both sides need the same.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "none"]), hide_possible_values = true)]
     pub(crate) client_certificates: Option<String>,
 
     /// TCP ports of the servers whose connections are looked at, comma between [default: 443]
@@ -186,6 +187,10 @@ pub(crate) struct TuningArgs {
     /// Packet mark, one bit, of packets that the proxy sends itself [default: one that no rule uses]
     #[arg(long, hide_short_help = true, value_name = "MARK", value_parser = number::<u32>)]
     pub(crate) inject_mark: Option<u32>,
+
+    /// Number of the hello extension in which clients name their certificates, with `cii` [default: 0x009a]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]
+    pub(crate) cii_extension: Option<u16>,
 
     /// Number of the hello extension of `--wire mcveety` that lists what is held [default: 0x0099]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]

@@ -59,6 +59,7 @@ fn settings(arguments: DaemonArgs) -> Settings {
         mode,
         wire,
         client_certificates,
+        cii_extension: tuning.cii_extension,
         mcveety_cpi: tuning.mcveety_cpi,
         mcveety_certificate: tuning.mcveety_certificate,
         key,

@@ -1,0 +1,97 @@
+//! The answer to a client's CII at the server-side proxy: which of the certificates that the hello names are held (McVeety 2009,
+//! section 3.2.5, steps 2 to 4).
+//!
+//! Is not: the reading of a CII (`tandem-engine`), nor the thesis's way to answer, which is the writer's. Invariants: nothing is said
+//! where nothing is held; an answer rides on what the server sends anyway, and alone only where a flight is held that would
+//! else come first.
+
+use tandem_engine::Reference;
+use tandem_engine::intention::HeldBits;
+use tandem_link::mark;
+use tandem_store::Store;
+use tandem_wire::TcpPacket;
+
+use super::Agreed;
+use crate::config::{ClientCertificates, WireFormat};
+use crate::output::{Direction, Event};
+use crate::proxy::Context;
+use crate::segment;
+
+/// How many segments carry the answer: one more in case the first is lost.
+const COPIES: u8 = 2;
+
+/// What is to be said of the client's certificates.
+#[derive(Debug, Default)]
+pub(super) enum Answer {
+    /// The hello is not complete yet.
+    #[default]
+    Pending,
+    /// A mark, so many times more.
+    Mark(Vec<u8>, u8),
+    /// The thesis's: these references, in the ServerHello.
+    InHello(Vec<Reference>),
+    /// Nothing.
+    Nothing,
+}
+
+impl Answer {
+    /// What the ServerHello is to say.
+    pub(super) fn in_hello(&self) -> &[Reference] {
+        match self {
+            Self::InHello(held) => held,
+            Self::Pending | Self::Mark(..) | Self::Nothing => &[],
+        }
+    }
+}
+
+impl Agreed {
+    /// Reads the hello's CII, once it is complete.
+    pub(super) fn consider_intention<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        if !matches!(self.answer, Answer::Pending) || !self.watch.hello_is_complete() {
+            return;
+        }
+        self.answer = Answer::Nothing;
+        let intention = match cx.config.client_certificates {
+            ClientCertificates::None | ClientCertificates::Persistent => None,
+            ClientCertificates::Cii { extension } => self.watch.intention(extension),
+        };
+        let Some(intention) = intention else { return };
+        let held = intention.held(cx.store);
+        if held == HeldBits(0) {
+            return cx.out.event(Event::IntentionNotHeld);
+        }
+        cx.out.event(Event::IntentionHeld);
+        self.answer = match cx.config.wire {
+            WireFormat::Safe => {
+                let mark = mark::held(cx.key, self.id, self.version, held.0);
+                Answer::Mark(mark, COPIES)
+            }
+            WireFormat::Mcveety(_) => Answer::InHello(intention.among(held)),
+        };
+    }
+
+    /// The segment of the server's with the answer, where one is to be given and there is room.
+    pub(super) fn with_answer<S>(
+        &mut self,
+        packet: &TcpPacket<'_>,
+        cx: &Context<'_, S>,
+    ) -> Option<Vec<u8>> {
+        let Answer::Mark(mark, copies @ 1..) = &mut self.answer else {
+            return None;
+        };
+        let marked = segment::with_mark(packet, mark, cx.config.limits.mtu)?;
+        *copies -= 1;
+        Some(marked)
+    }
+
+    /// Gives the answer by itself, before a flight that is held from this segment on, if it was not given yet.
+    pub(super) fn answer_alone<S>(&mut self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) {
+        let Answer::Mark(mark, copies @ COPIES) = &mut self.answer else {
+            return;
+        };
+        *copies -= 1;
+        if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark) {
+            cx.out.inject(Direction::ToLink, alone);
+        }
+    }
+}
