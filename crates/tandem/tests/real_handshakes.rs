@@ -254,6 +254,64 @@ fn a_clients_chain_crosses_once_and_the_endpoints_see_the_same_bytes() {
     }
 }
 
+/// The library that makes programs announce their certificate: cargo puts it beside the tests of the whole workspace.
+fn keytap() -> Option<std::path::PathBuf> {
+    let mut folder = std::env::current_exe().expect("a test knows where it is");
+    folder.pop();
+    Some(folder.join("libtandem_keytap.so")).filter(|library| library.is_file())
+}
+
+#[test]
+fn a_client_that_announces_its_certificate_is_spared_it_where_the_servers_side_holds_it() {
+    if !can_run("announced certificates") {
+        return;
+    }
+    let Some(keytap) = keytap() else {
+        println!("skipped: libtandem_keytap.so is built by the tests of the whole workspace only");
+        return;
+    };
+    for wire in WIRES {
+        let net = Net::new(Shape::Wire);
+        let file = served(&net);
+        let site = Site {
+            asks_clients: Some(443),
+            ..Site::default()
+        };
+        let _nginx = Server::nginx(&net, &net.server, &site);
+        let spec = PairSpec::new(&net)
+            .wire(wire)
+            .more(&["--client-certificates", "cii"]);
+        let pair = Pair::start(&net, &spec);
+        let captures = [(&net.client, "client.pcap"), (&net.server, "server.pcap")]
+            .map(|(host, name)| Capture::start(host, "eth0", net.path(name)));
+        let pki = Pki::shared();
+        let (cert, key) = (pki.chain(KeyType::Ecdsa), pki.key(KeyType::Ecdsa));
+        let silent = Fetch::new(net.server_address(Family::V4), FILE).more(&[
+            "--cert",
+            cert.to_str().expect("UTF-8"),
+            "--key",
+            key.to_str().expect("UTF-8"),
+        ]);
+        let announcing = silent.clone().preload(keytap.clone());
+        announcing.curl(&net.client).is(&file);
+        for daemon in [&pair.a, &pair.b] {
+            daemon.wait_for("packet_client_chains_learned", 1);
+        }
+        assert_eq!(pair.b.counter("packet_intentions_not_held"), 1);
+        let mut connections = 1;
+        for _ in 0..2 {
+            connections += pair.rewrites_answer(&file, || announcing.curl(&net.client));
+        }
+        assert!(pair.a.counter("packet_intentions_confirmed") >= 2);
+        let before = pair.rewritten_answers();
+        silent.curl(&net.client).is(&file);
+        assert_eq!(pair.rewritten_answers(), before);
+        let [client, server] = captures.map(|capture| capture.streams(connections + 1));
+        assert_same_streams(&client, &server);
+        pair.end(&net);
+    }
+}
+
 #[test]
 fn tls_1_3_clear_text_and_resumed_sessions_stay_as_they_are() {
     if !can_run("what is left alone") {

@@ -341,6 +341,8 @@ pub(crate) struct Fetch {
     pub(crate) limit: u32,
     /// Words for the client program.
     pub(crate) more: Vec<String>,
+    /// A shared object that is loaded into it.
+    pub(crate) preload: Option<PathBuf>,
 }
 
 impl Fetch {
@@ -354,6 +356,7 @@ impl Fetch {
             key: None,
             limit: LIMIT,
             more: Vec::new(),
+            preload: None,
         }
     }
 
@@ -377,6 +380,14 @@ impl Fetch {
         Self { limit, ..self }
     }
 
+    /// With this shared object in the client.
+    pub(crate) fn preload(self, library: PathBuf) -> Self {
+        Self {
+            preload: Some(library),
+            ..self
+        }
+    }
+
     pub(crate) fn more(mut self, words: &[&str]) -> Self {
         self.more
             .extend(words.iter().map(|word| (*word).to_owned()));
@@ -397,6 +408,9 @@ impl Fetch {
         command
             .args(["--kill-after=2", &self.limit.to_string(), program])
             .env("OPENSSL_CONF", "/dev/null");
+        if let Some(library) = &self.preload {
+            command.env("LD_PRELOAD", library);
+        }
         command
     }
 
