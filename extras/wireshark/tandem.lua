@@ -387,18 +387,21 @@ local function show_references(extension, data, field, says, tree)
     return string.format("%s of %d", says, count)
 end
 
--- What is announced in a ClientHello: by its client, what it will show; by the thesis's proxy, what is held, in the last extension.
-local function show_hello(body, tree, found)
+-- What is announced in a hello: by a client, what it will show; by the thesis's proxy, what is held, in the last extension of either.
+local function show_hello(is_client, body, tree, found)
     local from = cursor(body)
     if not from:take(2 + 32) then
         return
     end
-    -- Session, cipher suites, compression methods: each behind its length.
-    for _, size in ipairs({ 1, 2, 1 }) do
+    -- A client's session, cipher suites and compression methods, each behind its length; a server chooses one of both.
+    for _, size in ipairs(is_client and { 1, 2, 1 } or { 1 }) do
         local length = from:number(size)
         if not length or (length > 0 and not from:take(length)) then
             return
         end
+    end
+    if not is_client then
+        from:take(3)
     end
     if from:number(2) ~= from:left() then
         return
@@ -412,7 +415,7 @@ local function show_hello(body, tree, found)
             return
         end
         local extension = body:range(start, 4 + length)
-        if kind == tandem.prefs.intention then
+        if kind == tandem.prefs.intention and is_client then
             found[#found + 1] = show_references(extension, data, fields.intention, "intention", tree)
         elseif kind == tandem.prefs.possession and from:left() == 0 then
             found[#found + 1] = show_references(extension, data, fields.possession, "possession", tree)
@@ -484,8 +487,8 @@ local function records(data, tree)
                 wants_more = is_cut and (kind == 1 or kind == tandem.prefs.certificate)
                 break
             end
-            if kind == 1 and body then
-                show_hello(body, tree, found)
+            if (kind == 1 or kind == 2) and body then
+                show_hello(kind == 1, body, tree, found)
             elseif kind == tandem.prefs.certificate and body then
                 found[#found + 1] = show_compressed(body, tree)
             end

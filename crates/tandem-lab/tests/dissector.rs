@@ -366,6 +366,19 @@ fn hello() -> Vec<u8> {
     record
 }
 
+/// A ServerHello to which the thesis's proxy has added what is held.
+fn answer() -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend([2; 32]);
+    // No session, the suite, no compression, one extension.
+    body.extend([0, 0xc0, 0x2f, 0, 0, 20, 0, 0x99, 0, 16]);
+    body.extend([0xdd; 16]);
+    let length = u8::try_from(body.len()).expect("short");
+    let mut record = vec![22, 3, 3, 0, length + 4, 2, 0, 0, length];
+    record.append(&mut body);
+    record
+}
+
 /// Writes a capture; each packet with how much of it was cut off.
 fn write(file: &Path, packets: &[(Vec<u8>, usize)]) {
     let file = File::create(file).expect("a writable folder");
@@ -420,6 +433,7 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         Way::down(3).packet(1_000, ack, &[], &thesis[..20]),
         Way::down(3).packet(1_020, ack, &[], &thesis[20..]),
         Way::up(4).packet(1, ack, &[], &hello()),
+        Way::down(4).packet(1, ack, &[], &answer()),
     ];
     write(&file, &packets.map(|packet| (packet, 0)));
 
@@ -507,6 +521,13 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         reader.fields("tandem.intention", &announced),
         [["13", &both, &"cc".repeat(16)]]
     );
+    assert_eq!(
+        reader.fields(
+            "tandem.mcveety.possession && tcp.srcport == 443",
+            &announced
+        ),
+        [["14", "", &"dd".repeat(16)]]
+    );
     let line = reader.run(&["-Y", "frame.number == 4"]);
     assert!(line.contains("[Tandem: flight: "), "{line}");
 }
@@ -542,7 +563,7 @@ fn garbage_raises_no_error_in_the_dissector() {
         return;
     };
     let mut noise = Noise(0x1234_5678_9abc_def1);
-    let good = [frame(), compressed(), hello()];
+    let good = [frame(), compressed(), hello(), answer()];
     let ack = TcpFlags::ACK;
     // In these connections a mark was seen, so that what looks like a frame is taken for one.
     let mut packets: Vec<(Vec<u8>, usize)> = (0..8)
