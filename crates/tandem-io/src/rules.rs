@@ -23,6 +23,9 @@ use crate::config::{LinkName, Marks};
 /// Ports that one `multiport` match takes (`XT_MULTI_PORTS`, include/uapi/linux/netfilter/xt_multiport.h).
 const PORTS_A_RULE: usize = 15;
 
+/// Lets pass what begins a connection in the eyes of connection tracking, and is no SYN.
+const PICKED_UP: &str = "-p tcp ! --syn -m conntrack --ctstate NEW -j RETURN";
+
 /// How every chain of Tandem's begins.
 pub(crate) const CHAIN_PREFIX: &str = "tandem-";
 
@@ -145,6 +148,9 @@ impl RuleSet {
                 format!("-m mark --mark {leave} -j RETURN"),
                 // Of a connection that has left.
                 format!("-m connmark --mark {leave} -j RETURN"),
+                // Picked up in its middle, so left alone anyway. Of two packets that wait at once for the first verdict of a
+                // connection, the kernel drops the second (two entries for one connection, nf_conntrack_confirm).
+                PICKED_UP.to_owned(),
                 format!("-j NFQUEUE --queue-num {} --queue-bypass", self.queue),
             ],
             Table::Raw => vec![format!("-m mark --mark {inject} -j CT --notrack")],
@@ -206,6 +212,11 @@ impl RuleSet {
                 "the match connmark",
                 "CONFIG_NETFILTER_XT_CONNMARK",
                 "-m connmark --mark 0x1/0x1 -j RETURN",
+            ),
+            mangle(
+                "the match conntrack",
+                "CONFIG_NETFILTER_XT_MATCH_CONNTRACK",
+                PICKED_UP,
             ),
             mangle(
                 "the target CONNMARK",
@@ -416,6 +427,7 @@ mod tests {
 -A tandem-c-tun0 -m mark --mark 0x1000000/0x1000000 -j CONNMARK --save-mark --nfmask 0x1000000 --ctmask 0x1000000
 -A tandem-c-tun0 -m mark --mark 0x1000000/0x1000000 -j RETURN
 -A tandem-c-tun0 -m connmark --mark 0x1000000/0x1000000 -j RETURN
+-A tandem-c-tun0 -p tcp ! --syn -m conntrack --ctstate NEW -j RETURN
 -A tandem-c-tun0 -j NFQUEUE --queue-num 5000 --queue-bypass
 -A POSTROUTING -o tun0 -p tcp -m multiport --dports 443,8443 -j tandem-c-tun0
 -A FORWARD -i tun0 -p tcp -m multiport --sports 443,8443 -j tandem-c-tun0
