@@ -194,8 +194,13 @@ queue_packets  3
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = listener.accept().expect("the client connects");
-                let mut request = [0; 512];
-                let _ = stream.read(&mut request);
+                // All of the request: a socket that is closed with bytes unread resets the connection.
+                let mut request = Vec::new();
+                let mut piece = [0; 512];
+                while !request.ends_with(b"\r\n\r\n") {
+                    let count = stream.read(&mut piece).expect("the client asks");
+                    request.extend_from_slice(&piece[..count]);
+                }
                 let _ = stream.write_all(answer);
             });
             fetch(address, Duration::from_secs(5))

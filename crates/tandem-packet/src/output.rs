@@ -277,9 +277,10 @@ impl Event {
 
     /// Bytes that the link was spared by this event.
     pub fn saved_bytes(self) -> u64 {
-        match self {
-            Event::FlightWritten { original, sent } => original.saturating_sub(sent),
-            _ => 0,
+        if let Event::FlightWritten { original, sent } = self {
+            original.saturating_sub(sent)
+        } else {
+            0
         }
     }
 }

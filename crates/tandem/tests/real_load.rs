@@ -263,6 +263,9 @@ fn a_full_table_lets_the_oldest_go_and_harms_no_other() {
         is_over.store(true, Ordering::Relaxed);
         assert!(flooding.join().is_ok());
     });
+    wait_until("both have caught up", || {
+        [&net.a, &net.b].iter().all(|host| host.queue().0 == 0)
+    });
     pair.rewrites(&file, || fetch.curl(&net.client));
     pair.end(&net);
 }
