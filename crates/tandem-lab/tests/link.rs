@@ -160,35 +160,40 @@ fn bulk_is_as_fast_as_over_the_kernels_token_bucket_of_the_same_rate() -> Result
     ))?;
     let gateway = SocketAddr::from(([10, 77, 1, 1], 4000));
     let server = SocketAddr::new(server_address(Family::V4), 4000);
-    let (ours, kernels) = std::thread::scope(|scope| {
-        let ours = scope.spawn(|| {
-            bulk_seconds(
-                emulated.host(Host::Client),
-                emulated.host(Host::Server),
-                server,
+    let both = || {
+        std::thread::scope(|scope| {
+            let ours = scope.spawn(|| {
+                bulk_seconds(
+                    emulated.host(Host::Client),
+                    emulated.host(Host::Server),
+                    server,
+                    BYTES,
+                )
+            });
+            let kernels = bulk_seconds(
+                shaped.host(Host::Client),
+                shaped.host(Host::ClientSide),
+                gateway,
                 BYTES,
-            )
-        });
-        let kernels = bulk_seconds(
-            shaped.host(Host::Client),
-            shaped.host(Host::ClientSide),
-            gateway,
-            BYTES,
-        );
-        match ours.join() {
-            Ok(ours) => (ours, kernels),
-            Err(panic) => std::panic::resume_unwind(panic),
+            );
+            match ours.join() {
+                Ok(ours) => Ok::<_, LabError>((ours?, kernels?)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    };
+    // What a busy machine does can only make either slower: the least of some runs is the link's own.
+    let (mut ours, mut kernels) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..6 {
+        let (one, other) = both()?;
+        (ours, kernels) = (ours.min(one), kernels.min(other));
+        // The bucket counts Ethernet's 14 bytes as well (0.9 %) and lets a burst through for nothing (0.6 %). A smaller burst
+        // would lose tokens between the kernel's ticks.
+        if (0.94..1.06).contains(&(ours / kernels)) {
+            return Ok(());
         }
-    });
-    let (ours, kernels) = (ours?, kernels?);
-    let ratio = ours / kernels;
-    // The bucket counts Ethernet's 14 bytes as well (0.9 %) and lets a burst through for nothing (0.6 %). A smaller burst
-    // would lose tokens between the kernel's ticks.
-    assert!(
-        (0.94..1.06).contains(&ratio),
-        "{ours} s over the emulated link, {kernels} s through the token bucket"
-    );
-    Ok(())
+    }
+    panic!("{ours} s over the emulated link, {kernels} s through the token bucket");
 }
 
 #[test]
