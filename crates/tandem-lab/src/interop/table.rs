@@ -22,7 +22,8 @@ verify chain and name, and have to get the whole page; what each end sent and wh
 compared byte by byte.
 
 - `3500 → 800`: works, **every byte identical at both ends, and the server's flight was rewritten** and rebuilt. The numbers are
-  TLS bytes of the handshake on the link, both ways, without proxies and through warm ones with their own options.
+  TLS bytes of the handshake on the link, both ways, without proxies and through warm ones with their own options; what endpoints
+  repeat on a busy machine is in them.
 - `untouched`: works, every byte identical, nothing rewritten: as it has to be in TLS 1.3, where certificates are encrypted.
 - `cannot`: the two programs do not come together without proxies either; the reasons are below.
 - **FAILS**, **BYTES DIFFER**, **NOT REWRITTEN**, **REWRITTEN** (in TLS 1.3): faults of Tandem's.
