@@ -20,7 +20,9 @@ pub mod answer;
 use std::ops::Range;
 
 use tandem_store::{ChainId, Store};
-use tandem_wire::tls::{ClientHello, ContentType, ExtensionType, HandshakeType, Records};
+use tandem_wire::tls::{
+    ClientHello, ContentType, ExtensionType, Extensions, HandshakeType, Records,
+};
 
 use crate::delta::Reference;
 use crate::handshake::Flight;
@@ -123,7 +125,21 @@ pub struct Announcement {
 pub fn strip(payload: &[u8], codes: Codes) -> Option<Announcement> {
     let body = lone_hello(payload)?;
     let hello = ClientHello::parse(body).ok()?;
-    let block = hello.extensions()?;
+    let (references, edited) = without_last(body, hello.extensions()?, codes)?;
+    let hello = reframe(
+        payload,
+        0..payload.len(),
+        &message(HandshakeType::CLIENT_HELLO.0, &edited)?,
+    )?;
+    Some(Announcement { hello, references })
+}
+
+/// The references in a hello's last extension, if that is one of possession, and the hello's body without it.
+fn without_last(
+    body: &[u8],
+    block: Extensions<'_>,
+    codes: Codes,
+) -> Option<(Vec<Reference>, Vec<u8>)> {
     let last = block
         .iter()
         .last()
@@ -141,15 +157,7 @@ pub fn strip(payload: &[u8], codes: Codes) -> Option<Announcement> {
     } else {
         edited[at..at + 2].copy_from_slice(&u16::try_from(length - own).ok()?.to_be_bytes());
     }
-    let hello = reframe(
-        payload,
-        0..payload.len(),
-        &message(HandshakeType::CLIENT_HELLO.0, &edited)?,
-    )?;
-    Some(Announcement {
-        hello,
-        references: references.iter().copied().map(Reference).collect(),
-    })
+    Some((references.iter().copied().map(Reference).collect(), edited))
 }
 
 /// The flight with references in place of the certificates that the far side holds; `None` where that saves nothing, or the

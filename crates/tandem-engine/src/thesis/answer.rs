@@ -11,7 +11,7 @@
 
 use tandem_wire::tls::{ExtensionType, HandshakeType, ServerHello};
 
-use super::{Codes, MESSAGE_HEADER, message, message_in_record, splice};
+use super::{Codes, MESSAGE_HEADER, message, message_in_record, splice, without_last};
 use crate::delta::Reference;
 
 /// The run of records with the answer in its ServerHello; `None` where there is nothing to say, or where it could not be told from
@@ -52,25 +52,7 @@ pub fn take(bytes: &[u8], codes: Codes) -> Option<(Vec<u8>, Vec<Reference>)> {
     let (record, whole) = message_in_record(bytes, HandshakeType::SERVER_HELLO.0)?;
     let body = &bytes[whole.start + MESSAGE_HEADER..whole.end];
     let hello = ServerHello::parse(body).ok()?;
-    let block = hello.extensions()?;
-    let last = block
-        .iter()
-        .last()
-        .filter(|extension| extension.extension_type == ExtensionType(codes.possession))?;
-    let (references, rest) = last.data.as_chunks::<{ Reference::LEN }>();
-    if references.is_empty() || !rest.is_empty() {
-        return None;
-    }
-    let held = references.iter().copied().map(Reference).collect();
-    let own = MESSAGE_HEADER + last.data.len();
-    let length = block.as_bytes().len();
-    let at = body.len() - length - 2;
-    let mut edited = body[..body.len() - own].to_vec();
-    if length == own {
-        edited.truncate(at);
-    } else {
-        edited[at..at + 2].copy_from_slice(&u16::try_from(length - own).ok()?.to_be_bytes());
-    }
+    let (held, edited) = without_last(body, hello.extensions()?, codes)?;
     let edited = message(HandshakeType::SERVER_HELLO.0, &edited)?;
     Some((splice(bytes, record, whole, &edited)?, held))
 }
