@@ -28,7 +28,6 @@ use crate::experiment::Effort;
 use crate::interrupt;
 use crate::lease::Lease;
 use crate::links::LinkSpec;
-use crate::pki::{self, ChainSpec, KeyKind};
 use crate::report::RunInfo;
 
 use bench::{Bench, Between};
@@ -85,15 +84,7 @@ pub fn interop(options: &InteropOptions) -> Result<InteropSummary, LabError> {
     let lease = Lease::any()?;
     fs::create_dir_all(&options.out)
         .map_err(LabError::io(format!("make {}", options.out.display())))?;
-    let spec = ChainSpec {
-        key: KeyKind::Rsa2048,
-        length: 3,
-        leaf_bytes: None,
-        issuer_bytes: None,
-    };
-    let directory = lease.directory();
-    let chain = pki::issue(&directory, "chain", &spec)?;
-    let tools = Tools::prepare(&directory, chain, &options.exe)?;
+    let tools = Tools::prepare(&lease.directory(), &options.exe)?;
     let plan = Plan::new(options.effort, &tools);
     plan.prepare(&tools)?;
     let cells = plan.work_off(&tools, &options.exe, &console)?;

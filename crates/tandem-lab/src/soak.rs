@@ -35,7 +35,6 @@ use crate::interop::servers::{Server, Site};
 use crate::interop::tools::Tools;
 use crate::interrupt;
 use crate::lease::Lease;
-use crate::pki::{self, ChainSpec, KeyKind};
 use crate::report::RunInfo;
 use crate::server::Server as RunningServer;
 use crate::topology::{Host, Topology};
@@ -122,15 +121,7 @@ pub fn soak(options: &SoakOptions) -> Result<SoakSummary, LabError> {
     let lease = Lease::any()?;
     fs::create_dir_all(&options.out)
         .map_err(LabError::io(format!("make {}", options.out.display())))?;
-    let spec = ChainSpec {
-        key: KeyKind::Rsa2048,
-        length: 3,
-        leaf_bytes: None,
-        issuer_bytes: None,
-    };
-    let directory = lease.directory();
-    let chain = pki::issue(&directory, "chain", &spec)?;
-    let tools = Tools::prepare(&directory, chain, &options.exe)?;
+    let tools = Tools::prepare(&lease.directory(), &options.exe)?;
     let summary = Run::build(options, &tools, &console)?.finish()?;
     write(&summary, options)
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::command;
 use crate::error::LabError;
-use crate::pki::{Chain, SERVER_NAME};
+use crate::pki::{self, Chain, ChainSpec, KeyKind, SERVER_NAME};
 use crate::server::PATH;
 use crate::topology::{Family, server_address};
 
@@ -52,11 +52,18 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Writes what is needed into `directory`. The rustls client is looked for beside `exe`, where cargo puts examples.
+    /// Issues the server's chain, three certificates of RSA, and writes what is needed into `directory`. The rustls client is looked for beside `exe`, where cargo puts examples.
     ///
     /// # Errors
     /// `Io`.
-    pub(crate) fn prepare(directory: &Path, chain: Chain, exe: &Path) -> Result<Self, LabError> {
+    pub(crate) fn prepare(directory: &Path, exe: &Path) -> Result<Self, LabError> {
+        let spec = ChainSpec {
+            key: KeyKind::Rsa2048,
+            length: 3,
+            leaf_bytes: None,
+            issuer_bytes: None,
+        };
+        let chain = pki::issue(directory, "chain", &spec)?;
         let rustls = exe
             .parent()
             .map(|folder| folder.join("examples/rustls-client"))
