@@ -452,6 +452,26 @@ fn a_segment_lost_after_it_was_rebuilt_does_not_look_like_a_refusal() {
 }
 
 #[test]
+fn a_smaller_repeat_crosses_beside_the_originals() {
+    // Its path has become narrower, and may not take the originals.
+    let (chain, hello, flight) = speech();
+    let mut flow = Flow::default();
+    let mut pair = greeted(Pair::knowing(&chain), &mut flow, &hello);
+    for segment in cut(&flow, &flight) {
+        pair.server(segment);
+    }
+    assert_eq!(pair.server_side.count("flights_written"), 1);
+    pair.wait(Duration::from_secs(1));
+    let smaller = flow.server(0, &flight[..500]);
+    pair.server(smaller.clone());
+    assert_eq!(pair.server_side.count("flights_repeated"), 1);
+    pair.wait(Duration::from_secs(1));
+    let arrived = pair.server(smaller.clone()).at_client;
+    assert_eq!(pair.server_side.count("originals_sent_bytes"), 1);
+    assert!(arrived.contains(&smaller), "{} packets", arrived.len());
+}
+
+#[test]
 fn a_request_that_is_lost_goes_again_with_the_next_segment() {
     let (chain, hello, flight) = speech();
     let mut flow = Flow::default();
