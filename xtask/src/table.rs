@@ -60,9 +60,10 @@ const PACKET: &str = "tandem-packet";
 const ESTIMATE: &str = "tandem-estimate";
 const IO: &str = "tandem-io";
 const LAB: &str = "tandem-lab";
+const SPLIT_IO: &str = "tandem-split-io";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 12] = [
+pub(crate) const LAYERS: [Layer; 13] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
@@ -98,6 +99,7 @@ pub(crate) const LAYERS: [Layer; 12] = [
         Kind::Adapter,
         &[IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE],
     ),
+    Layer::new(SPLIT_IO, "crates/tandem-split-io", Kind::Adapter, &[]),
     Layer::new(
         "tandem",
         "crates/tandem",

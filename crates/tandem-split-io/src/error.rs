@@ -1,0 +1,77 @@
+//! What can go wrong at the start of an origin or a volunteer, by who can mend it.
+//!
+//! Is not: what goes wrong later. A connection that fails ends that connection, is counted, and ends nothing else.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why an origin or a volunteer does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SplitIoError {
+    /// A file that was named could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that was named holds something else than it must.
+    #[error("{}: {reason}", path.display())]
+    Content {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+    /// A setting makes no sense.
+    #[error("{setting}: {reason}")]
+    Setting {
+        /// Its name on the command line.
+        setting: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An address that is in use.
+    #[error("{setting}: {address} is in use")]
+    Busy {
+        /// Its name on the command line.
+        setting: &'static str,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// An address that cannot be listened on.
+    #[error("{setting}: cannot listen on {address}: {source}")]
+    Listen {
+        /// Its name on the command line.
+        setting: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The cache's directory belongs to another volunteer that runs.
+    #[error("{}: another volunteer uses this cache", path.display())]
+    CacheBusy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The machine refuses what is needed.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl SplitIoError {
+    pub(crate) fn content(path: &std::path::Path, reason: impl Into<String>) -> Self {
+        Self::Content {
+            path: path.to_owned(),
+            reason: reason.into(),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The server's side of one client's TLS: bytes of the client in, its requests out; answers in, records in their parts out.
+//!
+//! Is not: I/O. Somebody else carries the bytes.
+//!
+//! Invariants: nothing that was handed in for the client leaves before its Finished is verified; every record is used up once it is out; after an
+//! error there is one alert and nothing else.
+
+use std::fmt;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::ServerSessionMemoryCache;
+use rustls::sign::SingleCertAndKey;
+use rustls::version::TLS12;
+use rustls::{ServerConfig, ServerConnection};
+
+use super::identity::Identity;
+use super::parts::{Record, Records};
+use super::suites;
+
+/// The most bytes of content in a record (RFC 5246, 6.2.1).
+pub const MAX_CONTENT: usize = 1 << 14;
+
+/// Sessions that can be resumed, by whichever way the client comes. One takes some 200 bytes.
+const SESSIONS: usize = 16_384;
+
+/// What all connections of a site have in common.
+#[derive(Clone)]
+pub struct Site {
+    host: Arc<str>,
+    config: Arc<ServerConfig>,
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Site({})", self.host)
+    }
+}
+
+impl Site {
+    /// With this certificate and key, and no session to resume.
+    ///
+    /// # Errors
+    /// The TLS library refuses the certificate or the suites.
+    pub fn new(identity: &Identity) -> Result<Self, rustls::Error> {
+        let provider = CryptoProvider {
+            cipher_suites: suites::all(),
+            ..ring::default_provider()
+        };
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+            // No higher version is spoken, so that no client is told of a downgrade (RFC 8446, 4.1.3).
+            .with_protocol_versions(&[&TLS12])?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified_key())));
+        config.ignore_client_order = true;
+        config.require_ems = true;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Session identifiers, not tickets: a ticket's bytes would cross the origin's line with each full handshake.
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        Ok(Self {
+            host: identity.host().into(),
+            config: Arc::new(config),
+        })
+    }
+
+    /// The one host that this site is.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// One client's connection.
+pub struct Endpoint {
+    tls: ServerConnection,
+    records: Records,
+    received: Vec<u8>,
+    closed: bool,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({} bytes received)", self.received.len())
+    }
+}
+
+impl Endpoint {
+    /// A client has come.
+    ///
+    /// # Errors
+    /// The TLS library has no random bytes.
+    pub fn new(site: &Site) -> Result<Self, rustls::Error> {
+        Ok(Self {
+            tls: ServerConnection::new(Arc::clone(&site.config))?,
+            records: Records::default(),
+            received: Vec::new(),
+            closed: false,
+        })
+    }
+
+    /// Takes in what the client sent.
+    ///
+    /// # Errors
+    /// The client, or somebody on the way, broke the protocol. An alert is among the records then; nothing may follow.
+    pub fn receive(&mut self, mut bytes: &[u8]) -> Result<(), rustls::Error> {
+        while !bytes.is_empty() {
+            let read = self.tls.read_tls(&mut bytes);
+            let processed = self.tls.process_new_packets();
+            self.collect();
+            let state = processed?;
+            let mut plain = vec![0; state.plaintext_bytes_to_read()];
+            // Exactly that much is there.
+            if self.tls.reader().read_exact(&mut plain).is_ok() {
+                self.received.extend_from_slice(&plain);
+            }
+            self.closed |= state.peer_has_closed();
+            match read {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What the client said, decrypted, not yet taken.
+    pub fn received(&mut self) -> &mut Vec<u8> {
+        &mut self.received
+    }
+
+    /// Whether the client has said that nothing more comes.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The name that the client asked for, once its hello is there.
+    #[must_use]
+    pub fn server_name(&self) -> Option<&str> {
+        self.tls.server_name()
+    }
+
+    /// Whether both Finished are there and good.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        !self.tls.is_handshaking()
+    }
+
+    /// Content for the client: as one record where it has at most [`MAX_CONTENT`] bytes.
+    ///
+    /// # Errors
+    /// There is no connection to send it on, yet or any more.
+    pub fn send(&mut self, content: &[u8]) -> std::io::Result<()> {
+        if !self.is_established() {
+            return Err(std::io::ErrorKind::NotConnected.into());
+        }
+        for part in content.chunks(MAX_CONTENT) {
+            self.tls.writer().write_all(part)?;
+            self.collect();
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more comes.
+    pub fn close(&mut self) {
+        self.tls.send_close_notify();
+        self.collect();
+    }
+
+    /// The next record for the client.
+    pub fn poll_record(&mut self) -> Option<Record> {
+        self.records.pop()
+    }
+
+    fn collect(&mut self) {
+        let mut out = Vec::new();
+        while self.tls.wants_write() {
+            // Writing to a vector does not fail.
+            if !matches!(self.tls.write_tls(&mut out), Ok(1..)) {
+                break;
+            }
+        }
+        self.records.push(&out);
+    }
+}
