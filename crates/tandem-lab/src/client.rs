@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -24,7 +24,41 @@ pub enum Outcome {
     Failure(String),
 }
 
-/// Runs a client to its end, for at most `limit`. Its words go to a file in `directory`.
+/// What a client shows of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity<'a> {
+    /// Its certificates and key.
+    pub chain: &'a Chain,
+    /// The library that makes it announce them; `None`: it does not.
+    pub keytap: Option<&'a Path>,
+}
+
+/// Where the library is that makes programs announce their certificates: beside the program `exe`, as cargo leaves it, or where the
+/// package puts it.
+///
+/// # Errors
+/// `Usage` where it is nowhere.
+pub(crate) fn keytap(exe: &Path) -> Result<PathBuf, LabError> {
+    let beside = exe.parent().unwrap_or(exe);
+    [
+        beside.join(KEYTAP),
+        beside.join("deps").join(KEYTAP),
+        Path::new("/usr/lib/tandem").join(KEYTAP),
+    ]
+    .into_iter()
+    .find(|path| path.is_file())
+    .ok_or_else(|| {
+        LabError::usage(
+            KEYTAP,
+            "is needed for clients that announce their certificates; make build builds it",
+        )
+    })
+}
+
+/// The library's file.
+const KEYTAP: &str = "libtandem_keytap.so";
+
+/// Runs a client to its end, for at most `limit`. It shows `identity` if the server asks. Its words go to a file in `directory`.
 ///
 /// # Errors
 /// `ProgramMissing`, `Io`, `Interrupted`. A client that fails is an [`Outcome`].
@@ -33,6 +67,7 @@ pub fn run(
     directory: &Path,
     endpoints: &Endpoints,
     chain: &Chain,
+    identity: Option<Identity<'_>>,
     limit: Duration,
 ) -> Result<Outcome, LabError> {
     let address = server_address(endpoints.family.family());
@@ -41,6 +76,10 @@ pub fn run(
         ClientProgram::SClient => s_client(address, endpoints, chain),
         ClientProgram::GnutlsCli => gnutls_cli(address, endpoints, chain),
     };
+    if let Some(Identity { chain, keytap }) = identity {
+        show(&mut command, endpoints.client, chain);
+        command.envs(keytap.map(|keytap| ("LD_PRELOAD", keytap)));
+    }
     // Programs that take the request from standard input send it once they are connected.
     let request = match endpoints.client {
         ClientProgram::Curl => None,
@@ -241,4 +280,25 @@ fn gnutls_cli(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command 
     }
     command.arg(address.to_string());
     command
+}
+
+/// Gives a client certificates of its own.
+fn show(command: &mut Command, client: ClientProgram, chain: &Chain) {
+    match client {
+        ClientProgram::Curl => {
+            command.arg("--cert").arg(&chain.full);
+            command.arg("--key").arg(&chain.key);
+        }
+        ClientProgram::SClient => {
+            command.arg("-cert").arg(&chain.leaf);
+            command.arg("-key").arg(&chain.key);
+            if chain.sizes.len() > 1 {
+                command.arg("-cert_chain").arg(&chain.issuers);
+            }
+        }
+        ClientProgram::GnutlsCli => {
+            command.arg("--x509certfile").arg(&chain.full);
+            command.arg("--x509keyfile").arg(&chain.key);
+        }
+    }
 }

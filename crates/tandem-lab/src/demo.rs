@@ -184,6 +184,7 @@ impl<'a> Stage<'a> {
             arm,
             endpoints: &self.unit.endpoints,
             chain: &self.chain,
+            client: None,
             exe: &self.options.exe,
             seed: self.unit.seed,
             capture: Some(self.options.out.join(format!("demo-{}.pcapng", arm.name()))),
@@ -359,7 +360,7 @@ fn in_short(row: &Row) -> String {
         Arm::Plain => "Plain",
         Arm::PacketCold => "First contact",
         Arm::Packet => "With Tandem",
-        Arm::PassThrough | Arm::PacketMcveety => row.arm.name(),
+        Arm::PassThrough | Arm::PacketCii | Arm::PacketNone | Arm::PacketMcveety => row.arm.name(),
     };
     match (row.seconds_first_byte, &row.error) {
         (Some(seconds), None) => format!(

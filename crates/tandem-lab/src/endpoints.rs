@@ -115,6 +115,15 @@ pub struct Endpoints {
     /// Whether the client names the server in its hello. Default: it does.
     #[serde(default)]
     pub server_name: ServerName,
+    /// Certificates that the client shows, 1 to 3, and the server insists on. Default: 0, it shows none and is not asked.
+    #[serde(default)]
+    pub client_chain: u8,
+    /// The client's leaf's size, bytes of DER. Default: as it comes.
+    #[serde(default)]
+    pub client_leaf_bytes: Option<usize>,
+    /// The size of each issuer that the client sends, bytes of DER. Default: as it comes.
+    #[serde(default)]
+    pub client_issuer_bytes: Option<usize>,
 }
 
 /// Whether a client's hello has the server's name (RFC 6066, section 3).
@@ -166,6 +175,9 @@ impl Endpoints {
             suites: None,
             family: FamilyName::Ipv4,
             server_name: ServerName::Sent,
+            client_chain: 0,
+            client_leaf_bytes: None,
+            client_issuer_bytes: None,
         }
     }
 
@@ -213,5 +225,15 @@ impl Endpoints {
             leaf_bytes: self.leaf_bytes,
             issuer_bytes: self.issuer_bytes,
         }
+    }
+
+    /// The chain that the client has; `None` where it has none.
+    pub fn client_chain_spec(&self) -> Option<ChainSpec> {
+        (self.client_chain > 0).then_some(ChainSpec {
+            key: self.key,
+            length: self.client_chain,
+            leaf_bytes: self.client_leaf_bytes,
+            issuer_bytes: self.client_issuer_bytes,
+        })
     }
 }

@@ -7,7 +7,7 @@
 //! trials = 20                              # of each arm
 //! links = ["iridium", "kite"]              # presets, or names of [[link]] tables
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
-//! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet, packet-mcveety
+//! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-mcveety
 //! side-by-side = 8                         # optional: labs that run at a time on slow links
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
@@ -24,6 +24,7 @@
 //! version = "1.2"
 //! key = "ecdsa-p256"                       # rsa-2048, ecdsa-p256
 //! chain = 3
+//! client-chain = 1                         # optional: the server asks, and the client shows so many certificates
 //! ```
 //!
 //! Is not: the running of it, which is `runner`.
@@ -186,6 +187,15 @@ impl Experiment {
         }
         for link in &experiment.links {
             link.config()?;
+        }
+        let any_client_chain = experiment
+            .endpoints
+            .iter()
+            .any(|endpoints| endpoints.client_chain > 0);
+        if any_client_chain && !experiment.situations.is_empty() {
+            return Err(wrong(
+                "situations are about servers' chains: no client-chain with them".to_owned(),
+            ));
         }
         if experiment.trials == 0
             || experiment.links.is_empty()
@@ -367,6 +377,10 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     const UP: f64 = 1_000.0;
     /// IP bytes down beside the certificates: hello, signature, Finished, response, and as many headers.
     const DOWN: f64 = 1_300.0;
+    /// What stands for certificates.
+    const REFERENCES: usize = 60;
+    /// A client's CertificateVerify with an RSA signature.
+    const VERIFY: usize = 270;
     /// Starting a client, and being sure that the link has gone quiet.
     const AROUND: f64 = 0.25;
     let natural = match endpoints.key {
@@ -376,12 +390,21 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     let leaf = endpoints.leaf_bytes.unwrap_or(natural);
     let issuers = endpoints.issuer_bytes.unwrap_or(natural) * usize::from(endpoints.chain - 1);
     let certificates = match arm {
-        Arm::Packet | Arm::PacketMcveety => 60,
+        Arm::Packet | Arm::PacketCii | Arm::PacketNone | Arm::PacketMcveety => REFERENCES,
         Arm::Plain | Arm::PassThrough | Arm::PacketCold => leaf + issuers,
+    };
+    let of_client = match (endpoints.client_chain.checked_sub(1), arm) {
+        (None, _) => 0,
+        (Some(_), Arm::Packet | Arm::PacketCii | Arm::PacketMcveety) => REFERENCES + VERIFY,
+        (Some(issuers), Arm::Plain | Arm::PassThrough | Arm::PacketCold | Arm::PacketNone) => {
+            let leaf = endpoints.client_leaf_bytes.unwrap_or(natural);
+            let issuer = endpoints.client_issuer_bytes.unwrap_or(natural);
+            leaf + issuer * usize::from(issuers) + VERIFY
+        }
     };
     AROUND
         + ROUND_TRIPS * (config.up.delay + config.down.delay).as_secs_f64()
-        + links::air_seconds(&config.up, UP)
+        + links::air_seconds(&config.up, UP + of_client as f64)
         + links::air_seconds(&config.down, DOWN + certificates as f64)
 }
 

@@ -14,18 +14,18 @@ use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
 use crate::arm::{Arm, StoreState};
 use crate::capture::{Capture, Seen};
-use crate::client::{self, Outcome};
+use crate::client::{self, Identity, Outcome};
 use crate::describe::proxy_option_bytes;
 use crate::emulator::{CaptureFile, Crossing, Emulator, Fate};
 use crate::endpoints::Endpoints;
 use crate::error::LabError;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Way};
 use crate::floor::floor_bytes;
 use crate::interrupt;
 use crate::moment::Moment;
 use crate::phases::Phases;
 use crate::pki::Chain;
-use crate::proxies::{Admin, Proxies};
+use crate::proxies::{Admin, Proxies, Strategy};
 use crate::row::{Crossed, Row};
 use crate::server::{self, Server};
 use crate::topology::{Host, Topology};
@@ -49,6 +49,8 @@ pub struct LaneSpec<'a> {
     pub endpoints: &'a Endpoints,
     /// The server's certificates.
     pub chain: &'a Chain,
+    /// The client's certificates, if the server is to ask for them.
+    pub client: Option<&'a Chain>,
     /// The `tandem` binary.
     pub exe: &'a Path,
     /// Of the link's chance.
@@ -67,6 +69,9 @@ pub struct Lane {
     emulator: Arc<Emulator>,
     arm: Arm,
     chain: Chain,
+    client: Option<Chain>,
+    /// The library that makes clients announce their certificates, where they do.
+    keytap: Option<PathBuf>,
     endpoints: Endpoints,
     exe: PathBuf,
     template: Row,
@@ -113,7 +118,12 @@ impl Lane {
             &topology.directory().join("server"),
             spec.endpoints,
             spec.chain,
+            spec.client,
         )?;
+        let announced = match spec.arm.strategy() {
+            Strategy::Cii => spec.client,
+            Strategy::Persistent | Strategy::None => None,
+        };
         let mut lane = Self {
             proxies: None,
             _server: server,
@@ -122,6 +132,8 @@ impl Lane {
             emulator,
             arm: spec.arm,
             chain: spec.chain.clone(),
+            client: spec.client.cloned(),
+            keytap: announced.map(|_| client::keytap(spec.exe)).transpose()?,
             endpoints: spec.endpoints.clone(),
             exe: spec.exe.to_owned(),
             template: template(spec),
@@ -220,6 +232,10 @@ impl Lane {
                 &self.exe,
                 &self.topology,
                 mode,
+                // Of clients without certificates there is nothing to know.
+                self.client
+                    .as_ref()
+                    .map_or(Strategy::Persistent, |_| self.arm.strategy()),
                 &store,
                 Admin::Off,
             )?);
@@ -243,6 +259,10 @@ impl Lane {
             &self.topology.directory(),
             &self.endpoints,
             &self.chain,
+            self.client.as_ref().map(|chain| Identity {
+                chain,
+                keytap: self.keytap.as_deref(),
+            }),
             self.limit,
         )
     }
@@ -315,7 +335,20 @@ pub(crate) fn judged(
         }
     }
     if let Some(exchange) = &exchange {
-        row.crossed = Some(crossed(&row, exchange, phases.as_ref(), &crossings));
+        row.crossed = Some(crossed(
+            &row.certificates,
+            (exchange.server, &exchange.down, exchange.down_start),
+            phases.as_ref().map(|phases| phases.down_end),
+            &crossings,
+        ));
+        row.client_crossed = (!row.client_certificates.is_empty()).then(|| {
+            crossed(
+                &row.client_certificates,
+                (exchange.client, &exchange.up, exchange.up_start),
+                phases.as_ref().map(|phases| phases.up_end),
+                &crossings,
+            )
+        });
     }
     if let (Some(exchange), Some(phases)) = (&exchange, &phases) {
         measure(&mut row, exchange, phases, &crossings);
@@ -328,34 +361,33 @@ pub(crate) fn judged(
     }
 }
 
-/// In which form certificates crossed: what of the server's payload on the link is what it sent there, and what stands for it.
+/// In which form an endpoint's certificates crossed: what of its payload on the link is what it sent there, and what stands for it.
+/// `end` is where its handshake ends.
 fn crossed(
-    row: &Row,
-    exchange: &Exchange,
-    phases: Option<&Phases>,
+    certificates: &[usize],
+    (owner, way, start): (SocketAddr, &Way, Seq),
+    end: Option<usize>,
     crossings: &[Crossing],
 ) -> Crossed {
-    let sent = exchange.down.sent.bytes();
+    let sent = way.sent.bytes();
     let (mut as_sent, mut rewritten) = (vec![false; sent.len()], 0);
     for crossing in crossings {
         let Ok(packet) = TcpPacket::parse(&crossing.packet) else {
             continue;
         };
-        if packet.source() != exchange.server || packet.payload().is_empty() {
+        if packet.source() != owner || packet.payload().is_empty() {
             continue;
         }
-        let offset = usize::try_from(packet.seq().distance_from(exchange.down_start)).ok();
+        let offset = usize::try_from(packet.seq().distance_from(start)).ok();
         let range = offset.map(|offset| offset..offset + packet.payload().len());
         match range.and_then(|range| Some((sent.get(range.clone())?, range))) {
             Some((bytes, range)) if bytes == packet.payload() => as_sent[range].fill(true),
             Some(_) | None => rewritten += packet.payload().len(),
         }
     }
-    let certificates: usize = row.certificates.iter().sum();
-    let smallest = row.certificates.iter().min().copied().unwrap_or(0);
-    let beside = phases.map_or(usize::MAX / 2, |phases| {
-        phases.down_end.saturating_sub(certificates)
-    });
+    let smallest = certificates.iter().min().copied().unwrap_or(0);
+    let certificates: usize = certificates.iter().sum();
+    let beside = end.map_or(usize::MAX / 2, |end| end.saturating_sub(certificates));
     let has_chain = as_sent.iter().filter(|is_there| **is_there).count() >= certificates;
     match (rewritten, has_chain) {
         (0, _) => Crossed::Chain,
@@ -399,6 +431,9 @@ pub(crate) fn template(spec: &LaneSpec<'_>) -> Row {
         version: spec.endpoints.version.name().to_owned(),
         key: spec.endpoints.key.name().to_owned(),
         certificates: spec.chain.sizes.clone(),
+        client_certificates: spec
+            .client
+            .map_or_else(Vec::new, |chain| chain.sizes.clone()),
         arm: spec.arm,
         store: spec.arm.store(),
         trial: 0,
@@ -422,6 +457,7 @@ pub(crate) fn template(spec: &LaneSpec<'_>) -> Row {
         situation: None,
         endpoint_repeats: None,
         crossed: None,
+        client_crossed: None,
         staging_seconds: None,
     }
 }

@@ -24,6 +24,9 @@ pub(crate) const SECOND_NAME: &str = "www2.tandem.example";
 /// Days that a certificate is good for, as `openssl` counts them.
 const DAYS: &str = "825";
 
+/// The name of a client's leaf.
+pub(crate) const CLIENT_NAME: &str = "client.tandem.example";
+
 /// A day ago: OpenSSL takes a certificate to have expired that ends before it begins, too.
 const DAYS_OF_EXPIRED: &str = "-1";
 
@@ -86,6 +89,32 @@ pub enum Validity {
     Expired,
 }
 
+/// Whom a chain is for. The names of their authorities differ: a program that finds its own chain's issuer among those it trusts sends
+/// it along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Server,
+    Client,
+}
+
+impl Purpose {
+    /// The organisation that signs.
+    fn authority(self) -> &'static str {
+        match self {
+            Purpose::Server => "Tandem Lab",
+            Purpose::Client => "Lab Client",
+        }
+    }
+
+    /// As extendedKeyUsage says it.
+    fn key_usage(self) -> &'static str {
+        match self {
+            Purpose::Server => "serverAuth",
+            Purpose::Client => "clientAuth",
+        }
+    }
+}
+
 /// A chain on disk, all PEM.
 #[derive(Debug, Clone)]
 pub struct Chain {
@@ -101,7 +130,7 @@ pub struct Chain {
     pub issuers: PathBuf,
     /// The leaf's key.
     pub key: PathBuf,
-    /// What the client trusts.
+    /// What the other end trusts.
     pub root: PathBuf,
     /// Bytes of DER of what is sent, leaf first.
     pub sizes: Vec<usize>,
@@ -126,30 +155,29 @@ pub(crate) fn issue_for(
     subject: &'static str,
     validity: Validity,
 ) -> Result<Chain, LabError> {
-    if !(1..=3).contains(&spec.length) {
-        return Err(LabError::usage(
-            format!("chain of {}", spec.length),
-            "a chain has 1 to 3 certificates",
-        ));
-    }
-    let office = Office {
+    Office {
         directory: directory.join(name),
         key: spec.key,
         subject,
         validity,
-    };
-    fs::create_dir_all(&office.directory).map_err(LabError::io("make a directory for keys"))?;
-    office.write("req.cnf", "[req]\ndistinguished_name=dn\n[dn]\n")?;
-    office.root()?;
-    let mut signer = "root".to_owned();
-    let mut issuers = Vec::new();
-    for level in (1..spec.length).rev() {
-        let issuer = format!("issuer{level}");
-        let size = office.sized(&issuer, &signer, spec.issuer_bytes)?;
-        issuers.insert(0, (issuer.clone(), size));
-        signer = issuer;
+        purpose: Purpose::Server,
     }
-    office.with_leaf(LEAF, &signer, &issuers, spec.leaf_bytes)
+    .issue(spec)
+}
+
+/// A chain that a client shows of itself.
+///
+/// # Errors
+/// As [`issue`].
+pub fn issue_client(directory: &Path, name: &str, spec: &ChainSpec) -> Result<Chain, LabError> {
+    Office {
+        directory: directory.join(name),
+        key: spec.key,
+        subject: CLIENT_NAME,
+        validity: Validity::Current,
+        purpose: Purpose::Client,
+    }
+    .issue(spec)
 }
 
 /// A chain with a new leaf, of a new key, by the issuers of one that [`issue`] has made in the same place.
@@ -162,6 +190,7 @@ pub(crate) fn renew(directory: &Path, name: &str, spec: &ChainSpec) -> Result<Ch
         key: spec.key,
         subject: SERVER_NAME,
         validity: Validity::Current,
+        purpose: Purpose::Server,
     };
     let issuers = (1..spec.length)
         .map(|level| {
@@ -191,9 +220,32 @@ struct Office {
     subject: &'static str,
     /// Of leaves.
     validity: Validity,
+    purpose: Purpose,
 }
 
 impl Office {
+    /// Root, issuers and leaf.
+    fn issue(&self, spec: &ChainSpec) -> Result<Chain, LabError> {
+        if !(1..=3).contains(&spec.length) {
+            return Err(LabError::usage(
+                format!("chain of {}", spec.length),
+                "a chain has 1 to 3 certificates",
+            ));
+        }
+        fs::create_dir_all(&self.directory).map_err(LabError::io("make a directory for keys"))?;
+        self.write("req.cnf", "[req]\ndistinguished_name=dn\n[dn]\n")?;
+        self.root()?;
+        let mut signer = "root".to_owned();
+        let mut issuers = Vec::new();
+        for level in (1..spec.length).rev() {
+            let issuer = format!("issuer{level}");
+            let size = self.sized(&issuer, &signer, spec.issuer_bytes)?;
+            issuers.insert(0, (issuer.clone(), size));
+            signer = issuer;
+        }
+        self.with_leaf(LEAF, &signer, &issuers, spec.leaf_bytes)
+    }
+
     fn path(&self, file: &str) -> PathBuf {
         self.directory.join(file)
     }
@@ -225,11 +277,13 @@ impl Office {
 
     fn root(&self) -> Result<(), LabError> {
         self.new_key("root")?;
+        let authority = self.purpose.authority();
+        let subject = format!("/C=XX/O={authority}/CN={authority} Root");
         self.openssl(
             &"req -x509 -new -config req.cnf -key root.key -sha256 -days 3650 -set_serial 1 \
               -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign -out root.pem -subj"
                 .split_ascii_whitespace()
-                .chain(["/C=XX/O=Tandem Lab/CN=Tandem Lab Root"])
+                .chain([subject.as_str()])
                 .collect::<Vec<_>>(),
         )
     }
@@ -271,11 +325,12 @@ impl Office {
         let subject = if is_leaf {
             format!("/CN={}", self.subject)
         } else {
-            format!("/C=XX/O=Tandem Lab/CN=Tandem Lab {name}")
+            let authority = self.purpose.authority();
+            format!("/C=XX/O={authority}/CN={authority} {name}")
         };
         let extensions = |comment| {
             if is_leaf {
-                leaf_extensions(self.subject, comment)
+                leaf_extensions(self.subject, self.purpose, comment)
             } else {
                 issuer_extensions(comment)
             }
@@ -356,15 +411,16 @@ impl Office {
     }
 }
 
-fn leaf_extensions(subject: &str, comment: Option<usize>) -> String {
+fn leaf_extensions(subject: &str, purpose: Purpose, comment: Option<usize>) -> String {
     format!(
         "basicConstraints=critical,CA:FALSE\n\
          keyUsage=critical,digitalSignature,keyEncipherment\n\
-         extendedKeyUsage=serverAuth\n\
+         extendedKeyUsage={usage}\n\
          subjectKeyIdentifier=hash\n\
          authorityKeyIdentifier=keyid\n\
          subjectAltName=DNS:{subject}\n{}",
-        comment_line(comment)
+        comment_line(comment),
+        usage = purpose.key_usage(),
     )
 }
 

@@ -42,6 +42,27 @@ pub enum Mode {
     McveetyLosing,
 }
 
+/// What the daemons do with clients' own chains, as `--client-certificates` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// The client side remembers what has passed. The daemons' default.
+    Persistent,
+    /// Clients announce their chains.
+    Cii,
+    /// Nothing.
+    None,
+}
+
+impl Strategy {
+    fn name(self) -> &'static str {
+        match self {
+            Strategy::Persistent => "persistent",
+            Strategy::Cii => "cii",
+            Strategy::None => "none",
+        }
+    }
+}
+
 /// Whether a daemon answers questions about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Admin {
@@ -76,6 +97,7 @@ impl Proxies {
         exe: &Path,
         topology: &Topology,
         mode: Mode,
+        strategy: Strategy,
         store: &Path,
         admin: Admin,
     ) -> Result<Self, LabError> {
@@ -88,6 +110,7 @@ impl Proxies {
                 exe,
                 host,
                 mode,
+                strategy,
                 key: &key,
                 store: &store.join(host.name()),
                 ports: "443",
@@ -145,6 +168,8 @@ pub(crate) struct DaemonSpec<'a> {
     pub(crate) host: Host,
     /// What it does.
     pub(crate) mode: Mode,
+    /// What it does with clients' own chains. A client side that loses what it holds has its default.
+    pub(crate) strategy: Strategy,
     /// The file with the key.
     pub(crate) key: &'a Path,
     /// The directory of its store; made where it is missing.
@@ -175,6 +200,7 @@ impl Daemon {
             exe,
             host,
             mode,
+            strategy,
             key,
             store,
             ports,
@@ -204,6 +230,9 @@ impl Daemon {
             match admin {
                 Admin::Off => drop(command.args(["--admin", "none"])),
                 Admin::On => {}
+            }
+            if wire.is_some() {
+                command.args(["--client-certificates", strategy.name()]);
             }
         }
         command.arg("--key").arg(key);

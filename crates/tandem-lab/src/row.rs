@@ -23,6 +23,9 @@ pub struct Row {
     pub key: String,
     /// DER bytes of each certificate that the server sends, leaf first.
     pub certificates: Vec<usize>,
+    /// DER bytes of each certificate that the client sends, leaf first. Empty where it is not asked for any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_certificates: Vec<usize>,
     /// What stood in between.
     pub arm: Arm,
     /// What the proxies held.
@@ -75,6 +78,9 @@ pub struct Row {
     /// In which form the server's certificates crossed the link. Null where that was not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crossed: Option<Crossed>,
+    /// In which form the client's certificates crossed the link. Null where it shows none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_crossed: Option<Crossed>,
     /// How long the server program stood still with the hello at its host, for the situation to come about, seconds. It is part of
     /// both other times. Null where it did not stand still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,13 +91,13 @@ pub struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crossed {
-    /// As the server sent them.
+    /// As their owner sent them.
     Chain,
     /// By reference.
     Reference,
     /// Some by reference, some as they are.
     Part,
-    /// By reference, and then as the server sent them.
+    /// By reference, and then as their owner sent them.
     ReferenceThenChain,
 }
 

@@ -186,6 +186,7 @@ struct Run<'a> {
     console: &'a Console,
     out: &'a Path,
     chains: Vec<(ChainSpec, Chain)>,
+    clients: Vec<(ChainSpec, Chain)>,
     results: Mutex<Results>,
     /// Holds the certificates' directory.
     _lease: Lease,
@@ -211,11 +212,18 @@ impl<'a> Run<'a> {
         let file =
             File::create(&rows).map_err(LabError::io(format!("write {}", rows.display())))?;
         let mut chains: Vec<(ChainSpec, Chain)> = Vec::new();
+        let mut clients: Vec<(ChainSpec, Chain)> = Vec::new();
         for endpoints in &experiment.endpoints {
             let spec = endpoints.chain_spec();
             if !chains.iter().any(|(known, _)| *known == spec) {
                 let name = format!("chain{}", chains.len());
                 chains.push((spec, pki::issue(&lease.directory(), &name, &spec)?));
+            }
+            if let Some(spec) = endpoints.client_chain_spec()
+                && !clients.iter().any(|(known, _)| *known == spec)
+            {
+                let name = format!("client{}", clients.len());
+                clients.push((spec, pki::issue_client(&lease.directory(), &name, &spec)?));
             }
         }
         Ok(Self {
@@ -224,6 +232,7 @@ impl<'a> Run<'a> {
             console,
             out,
             chains,
+            clients,
             results: Mutex::new(Results {
                 file: BufWriter::new(file),
                 rows: Vec::new(),
@@ -327,12 +336,6 @@ impl<'a> Run<'a> {
     }
 
     fn lane(&self, unit: &Unit, arm: Arm) -> Result<Course, LabError> {
-        let spec = unit.endpoints.chain_spec();
-        let (_, chain) = self
-            .chains
-            .iter()
-            .find(|(known, _)| *known == spec)
-            .ok_or_else(|| LabError::usage(&unit.endpoints.name, "has no chain"))?;
         let capture = match self.options.captures {
             Captures::Off => None,
             Captures::On => Some(self.out.join(format!(
@@ -349,7 +352,12 @@ impl<'a> Run<'a> {
             link: unit.config.clone(),
             arm,
             endpoints: &unit.endpoints,
-            chain,
+            chain: issued(&self.chains, &unit.endpoints.chain_spec())?,
+            client: unit
+                .endpoints
+                .client_chain_spec()
+                .map(|spec| issued(&self.clients, &spec))
+                .transpose()?,
             exe: &self.options.exe,
             seed: unit.seed,
             capture,
@@ -403,6 +411,15 @@ impl<'a> Run<'a> {
     fn lock(&self) -> std::sync::MutexGuard<'_, Results> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The chain that was made to a specification.
+fn issued<'a>(chains: &'a [(ChainSpec, Chain)], wanted: &ChainSpec) -> Result<&'a Chain, LabError> {
+    chains
+        .iter()
+        .find(|(known, _)| known == wanted)
+        .map(|(_, chain)| chain)
+        .ok_or_else(|| LabError::usage(format!("{wanted:?}"), "was not issued"))
 }
 
 /// What a unit is about: its endpoints, and its situation where it has one.

@@ -25,6 +25,9 @@ pub const BODY: &str = "Every trial of the lab moves this same small response, n
 /// The path that clients ask for.
 pub(crate) const PATH: &str = "/trial";
 
+/// Issuers that may stand between a client's leaf and what the server trusts: more than the lab issues.
+const CLIENTS_DEPTH: &str = "3";
+
 /// A server has its socket open some tens of milliseconds after its start; a busy machine may take longer.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
@@ -36,7 +39,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one and waits until it listens. Its files go to `directory`.
+    /// Starts one and waits until it listens. Its files go to `directory`. It insists on certificates of clients by the authority of
+    /// `clients`, where there are any.
     ///
     /// # Errors
     /// `ProgramMissing`, `Io`, or `Command` with its log where it does not come up.
@@ -45,8 +49,9 @@ impl Server {
         directory: &Path,
         endpoints: &Endpoints,
         chain: &Chain,
+        clients: Option<&Chain>,
     ) -> Result<Self, LabError> {
-        Self::start_with(namespace, directory, endpoints, &[chain])
+        Self::start_with(namespace, directory, endpoints, &[chain], clients)
     }
 
     /// The same with one or several chains, each shown to who asks for its name; the first to who asks for none. Several take nginx.
@@ -58,11 +63,12 @@ impl Server {
         directory: &Path,
         endpoints: &Endpoints,
         chains: &[&Chain],
+        clients: Option<&Chain>,
     ) -> Result<Self, LabError> {
         fs::create_dir_all(directory).map_err(LabError::io("make the server's directory"))?;
         let mut command = match (endpoints.server, chains) {
-            (ServerProgram::Nginx, chains) => nginx(directory, endpoints, chains)?,
-            (ServerProgram::SServer, [chain]) => s_server(directory, endpoints, chain)?,
+            (ServerProgram::Nginx, chains) => nginx(directory, endpoints, chains, clients)?,
+            (ServerProgram::SServer, [chain]) => s_server(directory, endpoints, chain, clients)?,
             (ServerProgram::SServer, _) => {
                 return Err(LabError::usage("s_server", "shows one chain; use nginx"));
             }
@@ -174,7 +180,12 @@ fn suites(endpoints: &Endpoints, default: &str) -> String {
     }
 }
 
-fn nginx(directory: &Path, endpoints: &Endpoints, chains: &[&Chain]) -> Result<Command, LabError> {
+fn nginx(
+    directory: &Path,
+    endpoints: &Endpoints,
+    chains: &[&Chain],
+    clients: Option<&Chain>,
+) -> Result<Command, LabError> {
     let protocol = match endpoints.version {
         Version::Tls10 => "TLSv1",
         Version::Tls11 => "TLSv1.1",
@@ -182,6 +193,12 @@ fn nginx(directory: &Path, endpoints: &Endpoints, chains: &[&Chain]) -> Result<C
         Version::Tls13 => "TLSv1.3",
     };
     let dir = directory.display();
+    let asking = clients.map_or_else(String::new, |clients| {
+        format!(
+            "ssl_client_certificate {}; ssl_verify_client on; ssl_verify_depth {CLIENTS_DEPTH};\n",
+            clients.root.display()
+        )
+    });
     let site = |chain: &&Chain| {
         format!(
             "server {{\n\
@@ -193,6 +210,7 @@ fn nginx(directory: &Path, endpoints: &Endpoints, chains: &[&Chain]) -> Result<C
                ssl_ciphers {suites};\n\
                ssl_session_cache none;\n\
                ssl_session_tickets off;\n\
+               {asking}\
                location {PATH} {{ return 200 \"{body}\\n\"; }}\n\
                location / {{ root {dir}/www; }}\n\
              }}\n",
@@ -233,7 +251,12 @@ fn nginx(directory: &Path, endpoints: &Endpoints, chains: &[&Chain]) -> Result<C
     Ok(command)
 }
 
-fn s_server(directory: &Path, endpoints: &Endpoints, chain: &Chain) -> Result<Command, LabError> {
+fn s_server(
+    directory: &Path,
+    endpoints: &Endpoints,
+    chain: &Chain,
+    clients: Option<&Chain>,
+) -> Result<Command, LabError> {
     let root = directory.join("www");
     fs::create_dir_all(&root).map_err(LabError::io("make the server's directory"))?;
     fs::write(root.join(PATH.trim_start_matches('/')), BODY)
@@ -262,6 +285,11 @@ fn s_server(directory: &Path, endpoints: &Endpoints, chain: &Chain) -> Result<Co
         .args(["-cipher", &suites(endpoints, "DEFAULT")]);
     if endpoints.chain > 1 {
         command.arg("-cert_chain").arg(&chain.issuers);
+    }
+    if let Some(clients) = clients {
+        command
+            .args(["-Verify", CLIENTS_DEPTH, "-verify_return_error", "-CAfile"])
+            .arg(&clients.root);
     }
     Ok(command)
 }

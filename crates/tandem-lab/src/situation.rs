@@ -252,7 +252,13 @@ impl Situation {
                 | Situation::NoServerName
                 | Situation::VirtualHosts
                 | Situation::Expired,
-                Arm::Plain | Arm::PassThrough | Arm::PacketCold | Arm::Packet | Arm::PacketMcveety,
+                Arm::Plain
+                | Arm::PassThrough
+                | Arm::PacketCold
+                | Arm::Packet
+                | Arm::PacketCii
+                | Arm::PacketNone
+                | Arm::PacketMcveety,
             ) => false,
         }
     }

@@ -32,7 +32,7 @@ use crate::interrupt;
 use crate::lane::{self, Lane, LaneSpec, Trial};
 use crate::moment::Moment;
 use crate::pki::{self, Chain, ChainSpec, KeyKind, SECOND_NAME, SERVER_NAME, Validity};
-use crate::proxies::{self, Admin, Daemon, DaemonSpec, Mode};
+use crate::proxies::{self, Admin, Daemon, DaemonSpec, Mode, Strategy};
 use crate::row::Row;
 use crate::server::{self, Server};
 use crate::situation::{Asked, Harm, Plan, Renewed, Shown, Situation, Stores, Visit};
@@ -263,7 +263,7 @@ impl Stage {
         let directory = topology.directory();
         let run = || {
             let client = topology.host(Host::Client);
-            client::run(client, &directory, &endpoints, &chain, *limit)
+            client::run(client, &directory, &endpoints, &chain, None, *limit)
         };
         let Some((_, server)) = server.as_ref().filter(|_| harm != Harm::None) else {
             return Ok((run()?, None));
@@ -323,6 +323,7 @@ impl Stage {
             &self.topology.directory().join("server"),
             &self.endpoints,
             chains,
+            None,
         )?;
         self.server = Some((visit.shown, server));
         Ok(())
@@ -383,6 +384,7 @@ impl Troupe {
             exe: &self.exe,
             host,
             mode: self.mode.unwrap_or(Mode::PassThrough),
+            strategy: Strategy::Persistent,
             key: &self.key,
             store: &self.store(host),
             ports: "443",

@@ -96,6 +96,7 @@ fn put_up(lease: Lease, options: &UpOptions) -> Result<(), LabError> {
         &directory.join("server"),
         &endpoints,
         &chain,
+        None,
     )?;
     start_link(&topology, options, &directory)?;
     topology.address_link(config.up.mtu.min(config.down.mtu))?;

@@ -225,6 +225,7 @@ pub(crate) mod tests {
             version: "1.2".to_owned(),
             key: "rsa-2048".to_owned(),
             certificates: vec![926],
+            client_certificates: Vec::new(),
             arm,
             store: StoreState::None,
             trial: 1,
@@ -248,6 +249,7 @@ pub(crate) mod tests {
             situation: None,
             endpoint_repeats: None,
             crossed: None,
+            client_crossed: None,
             staging_seconds: None,
         }
     }

@@ -103,6 +103,7 @@ fn captured(
         arm,
         endpoints,
         chain: &chain,
+        client: None,
         exe,
         seed: 1,
         capture: Some(file.clone()),

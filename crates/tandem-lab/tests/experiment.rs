@@ -12,7 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tandem_lab::arm::Arm;
-use tandem_lab::row::Row;
+use tandem_lab::row::{Crossed, Row};
 use tandem_lab::{Captures, Effort, LabError, RunOptions, run_experiment};
 
 fn smoke() -> PathBuf {
@@ -77,6 +77,79 @@ fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), Lab
         "smoke-fast-three-packet.pcapng",
     ] {
         assert!(out.path().join(file).exists(), "{file}");
+    }
+    Ok(())
+}
+
+/// Chains of three both ways on a fast link.
+const MUTUAL: &str = r#"
+name = "mutual"
+about = "clients with certificates"
+seed = 1
+trials = 1
+links = ["fast"]
+endpoints = ["mutual"]
+arms = ["plain", "packet-none", "packet", "packet-cii", "packet-mcveety"]
+[[link]]
+name = "fast"
+up = 4000000
+down = 4000000
+delay-ms = 5.0
+[[endpoint]]
+name = "mutual"
+client = "s_client"
+version = "1.2"
+key = "ecdsa-p256"
+chain = 3
+client-chain = 3
+"#;
+
+#[test]
+fn clients_certificates_cross_in_the_form_that_the_arm_says() -> Result<(), LabError> {
+    const NAME: &str = "clients_certificates_cross_in_the_form_that_the_arm_says";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let file = out.path().join("mutual.toml");
+    fs::write(&file, MUTUAL).map_err(io)?;
+    let mut expected = vec![
+        (Arm::Plain, Crossed::Chain),
+        (Arm::PacketNone, Crossed::Chain),
+        (Arm::Packet, Crossed::Reference),
+    ];
+    if common::has_keytap(NAME, &exe) {
+        expected.extend([
+            (Arm::PacketCii, Crossed::Reference),
+            (Arm::PacketMcveety, Crossed::Reference),
+        ]);
+    }
+    let summary = run_experiment(&RunOptions {
+        file,
+        effort: Effort::Full,
+        out: Some(out.path().to_owned()),
+        exe,
+        links: Vec::new(),
+        endpoints: Vec::new(),
+        arms: expected
+            .iter()
+            .map(|(arm, _)| arm.name().to_owned())
+            .collect(),
+        situations: Vec::new(),
+        trials: None,
+        captures: Captures::Off,
+    })?;
+    let text = fs::read_to_string(&summary.rows).map_err(io)?;
+    let rows: Vec<Row> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    assert_eq!(rows.len(), expected.len(), "{text}");
+    for row in &rows {
+        assert!(row.ok && row.identical, "{row:?}");
+        assert_eq!(row.client_certificates.len(), 3, "{row:?}");
+        let crossed = (row.arm, row.client_crossed.unwrap_or(Crossed::Part));
+        assert!(expected.contains(&crossed), "{row:?}");
     }
     Ok(())
 }

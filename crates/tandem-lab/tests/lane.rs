@@ -38,6 +38,7 @@ fn one_trial(endpoints: &Endpoints) -> Result<Row, LabError> {
         arm: Arm::Plain,
         endpoints,
         chain: &chain,
+        client: None,
         exe: &PathBuf::from("tandem"),
         seed: 1,
         capture: None,

@@ -18,7 +18,7 @@ use crate::exchange::Exchange;
 use crate::interrupt;
 use crate::lane::{QUIET, difference, share_of};
 use crate::phases::Phases;
-use crate::proxies::{Admin, Mode, Proxies};
+use crate::proxies::{Admin, Mode, Proxies, Strategy};
 use crate::server::{PORT, Server as RunningServer};
 use crate::topology::{Family, Host, Topology, server_address};
 
@@ -137,6 +137,7 @@ impl Bench {
                     &self.exe,
                     &self.topology,
                     Mode::Safe,
+                    Strategy::Persistent,
                     &store,
                     Admin::On,
                 )?);

@@ -190,9 +190,12 @@ fn value(row: &Row, measure: Measure) -> Option<f64> {
     // Without proxies there is nothing that could have used a processor.
     let of_proxies = |figure: u64| match row.arm {
         Arm::Plain => None,
-        Arm::PassThrough | Arm::Packet | Arm::PacketCold | Arm::PacketMcveety => {
-            Some(figure as f64)
-        }
+        Arm::PassThrough
+        | Arm::Packet
+        | Arm::PacketCold
+        | Arm::PacketCii
+        | Arm::PacketNone
+        | Arm::PacketMcveety => Some(figure as f64),
     };
     match measure {
         Measure::FirstByte => row.seconds_first_byte,

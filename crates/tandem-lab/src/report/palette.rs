@@ -40,6 +40,16 @@ pub(crate) fn look(arm: Arm) -> Look {
             shape: Shape::Disc,
             label: "packet, warm",
         },
+        Arm::PacketCii => Look {
+            colour: "#009E73",
+            shape: Shape::Wedge,
+            label: "packet, announced (cii)",
+        },
+        Arm::PacketNone => Look {
+            colour: "#D55E00",
+            shape: Shape::Plus,
+            label: "packet, clients’ chains left",
+        },
         Arm::PacketMcveety => Look {
             colour: "#E69F00",
             shape: Shape::Triangle,

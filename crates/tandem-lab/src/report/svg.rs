@@ -80,6 +80,10 @@ pub(crate) enum Shape {
     Diamond,
     /// A triangle.
     Triangle,
+    /// A triangle on its point.
+    Wedge,
+    /// An upright cross.
+    Plus,
 }
 
 impl Svg {
@@ -186,6 +190,19 @@ impl Svg {
                 y + 3.8,
                 x - 4.8,
                 y + 3.8
+            )),
+            Shape::Wedge => self.element(format_args!(
+                r#"<polygon points="{x:.1},{:.1} {:.1},{:.1} {:.1},{:.1}" {paint}/>"#,
+                y + 5.0,
+                x + 4.8,
+                y - 3.8,
+                x - 4.8,
+                y - 3.8
+            )),
+            Shape::Plus => self.element(format_args!(
+                r#"<path d="M{:.1} {y:.1}h9M{x:.1} {:.1}v9" stroke="{colour}" stroke-width="3"/>"#,
+                x - 4.5,
+                y - 4.5
             )),
         }
     }

@@ -32,6 +32,7 @@ pub(super) fn rows() -> Vec<Row> {
                     Arm::PacketCold => (plain + 24, 0.0014),
                     Arm::Packet => (warm, 0.0012),
                     Arm::PacketMcveety => (warm + 60, 0.0012),
+                    Arm::PacketCii | Arm::PacketNone => (warm, 0.0013),
                 };
                 let seconds: Vec<f64> = (0..20)
                     .map(|trial| {
@@ -54,7 +55,12 @@ pub(super) fn rows() -> Vec<Row> {
 pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -> Vec<Row> {
     let proxies = match arm {
         Arm::Plain => 0,
-        Arm::PassThrough | Arm::PacketCold | Arm::Packet | Arm::PacketMcveety => 1,
+        Arm::PassThrough
+        | Arm::PacketCold
+        | Arm::Packet
+        | Arm::PacketCii
+        | Arm::PacketNone
+        | Arm::PacketMcveety => 1,
     };
     seconds
         .iter()
@@ -70,6 +76,7 @@ pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -
                     "one" => vec![926],
                     _ => vec![926, 900, 900],
                 },
+                client_certificates: Vec::new(),
                 arm,
                 store: arm.store(),
                 trial,
@@ -93,6 +100,7 @@ pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -
                 situation: None,
                 endpoint_repeats: None,
                 crossed: None,
+                client_crossed: None,
                 staging_seconds: None,
             };
             set_bytes(&mut row, 2_000);

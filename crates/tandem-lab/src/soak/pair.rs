@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::Serialize;
 
 use crate::error::LabError;
-use crate::proxies::{self, Admin, Daemon, DaemonSpec, Mode};
+use crate::proxies::{self, Admin, Daemon, DaemonSpec, Mode, Strategy};
 use crate::topology::{Host, Topology};
 
 /// Which of the two it is.
@@ -152,6 +152,7 @@ impl Pair {
                 exe: &exe,
                 host: side.host(),
                 mode: Mode::Safe,
+                strategy: Strategy::Persistent,
                 key: &key,
                 store: &seat.store,
                 ports: &ports,

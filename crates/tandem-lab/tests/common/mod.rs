@@ -4,7 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Whether the lab can run here; else says why the test did nothing.
 pub fn may_run(test: &str) -> bool {
@@ -35,6 +35,23 @@ pub fn tandem(test: &str) -> Option<PathBuf> {
         let _ = writeln!(
             std::io::stderr(),
             "skipped: {test} needs the tandem binary: cargo build -p tandem, or TANDEM_EXE"
+        );
+    }
+    found
+}
+
+/// Whether the library is there that makes clients announce their certificates; else a line that says so.
+pub fn has_keytap(test: &str, exe: &Path) -> bool {
+    const FILE: &str = "libtandem_keytap.so";
+    let found = exe.parent().is_some_and(|folder| {
+        [folder.join(FILE), folder.join("deps").join(FILE)]
+            .iter()
+            .any(|path| path.is_file())
+    });
+    if !found {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped in part: {test} needs {FILE}, which the tests of the whole workspace build"
         );
     }
     found
