@@ -17,11 +17,10 @@ use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
 use crate::config::{ClientCertificates, Limits, WireFormat};
-use crate::flow::Share;
+use crate::context::{Context, Keep, Share, Toward};
 use crate::hello::HelloTimer;
 use crate::inbound::Inbound;
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
-use crate::proxy::{Context, Keep, Toward};
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
 use crate::writer::Writer;

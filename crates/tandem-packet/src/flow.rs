@@ -8,8 +8,8 @@ use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::client_side::ClientSide;
 use crate::config::Limits;
+use crate::context::{Context, Keep, Share, Toward};
 use crate::output::{GiveUp, Outbox, Owed};
-use crate::proxy::{Context, Keep, Toward};
 use crate::server_side::ServerSide;
 
 /// A flow at either side.
@@ -29,31 +29,11 @@ pub(crate) enum Side {
     Server(ServerSide),
 }
 
-/// What is kept for a flow, or for all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Share {
-    /// Bytes of memory, about.
-    pub(crate) memory: usize,
-    /// Packets that wait for their verdict.
-    pub(crate) held_packets: usize,
-    /// Payload bytes of those packets.
-    pub(crate) held_bytes: usize,
-}
-
 /// Which directions have seen their FIN.
 #[derive(Debug, Clone, Copy, Default)]
 struct Closed {
     client: bool,
     server: bool,
-}
-
-impl Share {
-    /// Counts `new` in place of `old`, which was counted before.
-    pub(crate) fn exchange(&mut self, old: Share, new: Share) {
-        self.memory = self.memory - old.memory + new.memory;
-        self.held_packets = self.held_packets - old.held_packets + new.held_packets;
-        self.held_bytes = self.held_bytes - old.held_bytes + new.held_bytes;
-    }
 }
 
 impl Flow {

@@ -10,9 +10,9 @@ use tandem_store::Store;
 use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
 use crate::config::WireFormat;
+use crate::context::{Context, Toward};
 use crate::output::{Direction, Event, Owed, Verdict};
 use crate::paws::Clock;
-use crate::proxy::{Context, Toward};
 use crate::reader::{Origin, Reader, Rebuilt};
 use crate::segment::{self, Cut};
 use crate::watch::Watch;

@@ -10,6 +10,7 @@
 mod acks;
 mod client_side;
 mod config;
+mod context;
 mod far_side;
 mod flow;
 mod forgotten;

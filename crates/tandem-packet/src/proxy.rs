@@ -4,18 +4,16 @@
 //! packet that is not understood is accepted; memory is bounded by [`Limits`](crate::Limits).
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::time::Duration;
 
-use tandem_link::frame::Sender;
 use tandem_link::{Key, Spoken};
 use tandem_store::Store;
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 
 use crate::client_side::ClientSide;
-use crate::config::{Config, Role, WireFormat};
+use crate::config::{Config, Role};
+use crate::context::{Context, Keep, Share, Toward};
 use crate::far_side::FarSide;
-use crate::flow::{Flow, Share, Side};
+use crate::flow::{Flow, Side};
 use crate::forgotten::ForgottenSyns;
 use crate::hello::LinkMemory;
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
@@ -53,83 +51,6 @@ pub struct Gauges {
     pub held_bytes: usize,
     /// Bytes buffered for all flows, about.
     pub memory: usize,
-}
-
-/// Which endpoint a packet goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Toward {
-    Client,
-    Server,
-}
-
-impl Toward {
-    pub(crate) fn opposite(self) -> Self {
-        match self {
-            Toward::Client => Toward::Server,
-            Toward::Server => Toward::Client,
-        }
-    }
-
-    /// Who sends what goes this way.
-    pub(crate) fn sender(self) -> Sender {
-        match self {
-            Toward::Client => Sender::Server,
-            Toward::Server => Sender::Client,
-        }
-    }
-}
-
-/// Whether a flow has more to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Keep {
-    Flow,
-    Forget,
-}
-
-/// What a flow works with while it handles one packet.
-pub(crate) struct Context<'a, S> {
-    pub(crate) config: &'a Config,
-    pub(crate) key: &'a Key,
-    pub(crate) spoken: Spoken,
-    pub(crate) store: &'a mut S,
-    pub(crate) out: &'a mut Outbox,
-    pub(crate) link: &'a mut LinkMemory,
-    pub(crate) far: &'a mut FarSide,
-    pub(crate) now: Instant,
-    pub(crate) wall: UnixTime,
-    /// The server's address: the site, where the client named none.
-    pub(crate) server: SocketAddr,
-    /// The packet that goes in place of the one at hand, where its making and its sending are decided apart.
-    pub(crate) replaced: Option<Vec<u8>>,
-}
-
-impl<S> Context<'_, S> {
-    /// Now, and how long a pure ACK may wait. The thesis's format leaves acknowledgements alone.
-    pub(crate) fn ack_time(&self) -> (Instant, Duration) {
-        match self.config.wire {
-            WireFormat::Safe => (self.now, self.config.limits.ack_time),
-            WireFormat::Mcveety(_) => (self.now, Duration::ZERO),
-        }
-    }
-
-    /// From here on the flow goes as it is.
-    pub(crate) fn give_up(&mut self, owed: Owed, why: GiveUp) -> Keep {
-        self.give_up_with(owed, why, |_| {})
-    }
-
-    /// The same, after what is still owed to the flow's endpoints.
-    pub(crate) fn give_up_with(
-        &mut self,
-        owed: Owed,
-        why: GiveUp,
-        first: impl FnOnce(&mut Outbox),
-    ) -> Keep {
-        first(self.out);
-        self.out.event(Event::GivenUp(why));
-        owed.settle(Verdict::Leave, self.out);
-        Keep::Forget
-    }
 }
 
 impl<S: Store> Proxy<S> {

@@ -14,11 +14,10 @@ use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
 use crate::config::{ClientCertificates, Limits, WireFormat};
-use crate::flow::Share;
+use crate::context::{Context, Keep, Share, Toward};
 use crate::inbound::Inbound;
 use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
-use crate::proxy::{Context, Keep, Toward};
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
 use crate::writer::{Aim, Ground, Terms, Writer};

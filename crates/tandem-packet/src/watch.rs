@@ -9,8 +9,8 @@ use tandem_link::FlowId;
 use tandem_store::{ChainId, HostName, Site, Store};
 use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};
 
+use crate::context::Toward;
 use crate::output::GiveUp;
-use crate::proxy::Toward;
 
 /// Most bytes of either direction that are kept until the handshake is over: a server's flight with post-quantum
 /// certificates is about 20 kB, and a frame stands for at most 64 KiB.

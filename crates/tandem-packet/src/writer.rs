@@ -21,10 +21,10 @@ use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::config::{Limits, WireFormat};
+use crate::context::Toward;
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::paws;
-use crate::proxy::Toward;
 use crate::reader::MAX_PIECES;
 use crate::segment::{self, Cut};
 use crate::watch::{Progress, Watch};

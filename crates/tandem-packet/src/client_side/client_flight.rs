@@ -11,8 +11,8 @@ use tandem_wire::TcpPacket;
 
 use super::Agreed;
 use crate::config::{ClientCertificates, WireFormat};
+use crate::context::{Context, Toward};
 use crate::output::{Event, Owed};
-use crate::proxy::{Context, Toward};
 use crate::watch::{Progress, Shown};
 use crate::writer::{Aim, Ground, Terms};
 

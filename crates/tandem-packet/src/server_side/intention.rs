@@ -13,8 +13,8 @@ use tandem_wire::TcpPacket;
 
 use super::Agreed;
 use crate::config::{ClientCertificates, WireFormat};
+use crate::context::Context;
 use crate::output::{Direction, Event};
-use crate::proxy::Context;
 use crate::segment;
 
 /// How many segments carry the answer: one more in case the first is lost.
