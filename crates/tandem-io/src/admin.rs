@@ -8,7 +8,8 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use prometheus_client::collector::Collector;
@@ -25,6 +26,9 @@ use crate::status::Status;
 /// OpenMetrics 1.0, which Prometheus reads.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// How long the end of the process waits for an answer that is being written.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// An address that is listened on; nobody answers there yet.
 #[derive(Debug)]
 pub(crate) struct AdminPort {
@@ -35,7 +39,8 @@ pub(crate) struct AdminPort {
 /// The running server; dropping it closes the port.
 pub(crate) struct AdminServer {
     server: Arc<Server>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    /// Nothing is ever sent: it is cut off when the thread has ended.
+    ended: mpsc::Receiver<()>,
 }
 
 impl AdminPort {
@@ -70,33 +75,26 @@ impl AdminPort {
                 source: std::io::Error::other(error.to_string()),
             })?;
         let server = Arc::new(server);
-        let thread = std::thread::Builder::new()
+        let (ending, ended) = mpsc::channel();
+        std::thread::Builder::new()
             .name("admin".to_owned())
             .spawn({
                 let server = Arc::clone(&server);
-                move || answer_all(&server, &board)
+                move || {
+                    let _ending: mpsc::Sender<()> = ending;
+                    answer_all(&server, &board);
+                }
             })
             .map_err(|source| IoError::Admin { address, source })?;
-        Ok(AdminServer {
-            server,
-            thread: Some(thread),
-        })
+        Ok(AdminServer { server, ended })
     }
 }
 
 impl Drop for AdminServer {
     fn drop(&mut self) {
         self.server.unblock();
-        if let Some(thread) = self.thread.take() {
-            // It may be writing to somebody who does not read; the process ends without it then.
-            for _ in 0..20 {
-                if thread.is_finished() {
-                    let _ = thread.join();
-                    return;
-                }
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-        }
+        // It may be writing to somebody who does not read; the process ends without it then.
+        let _ = self.ended.recv_timeout(PATIENCE);
     }
 }
 
