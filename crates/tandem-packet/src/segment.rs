@@ -160,6 +160,7 @@ pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec
                 }),
                 options: Some(how.options),
                 payload: Some(chunk),
+                identification_ahead: index as u16,
                 ..Edit::default()
             };
             template.rebuilt(&edit).ok()

@@ -17,6 +17,9 @@ pub(crate) const IPV4_HEADER_LEN: usize = 20;
 /// Length of the fixed IPv6 header (RFC 8200, section 3).
 pub(crate) const IPV6_HEADER_LEN: usize = 40;
 
+/// The flag in the seventh byte of an IPv4 header (RFC 791, section 3.1).
+pub(crate) const DONT_FRAGMENT: u8 = 0x40;
+
 /// Destination option that puts another source address into the checksum (RFC 6275, section 6.3).
 const OPTION_HOME_ADDRESS: u8 = 201;
 
@@ -81,6 +84,17 @@ impl IpLayout {
             IpVersion::V4 => bytes[8],
             IpVersion::V6 => bytes[7],
         }
+    }
+}
+
+/// Adds to the identification of a packet that may be fragmented: IPv4 without DF.
+pub(crate) fn count_identification(version: IpVersion, packet: &mut [u8], ahead: u16) {
+    match version {
+        IpVersion::V4 if packet[6] & DONT_FRAGMENT == 0 => {
+            let next = u16_at(packet, 4).wrapping_add(ahead);
+            packet[4..6].copy_from_slice(&next.to_be_bytes());
+        }
+        IpVersion::V4 | IpVersion::V6 => {}
     }
 }
 

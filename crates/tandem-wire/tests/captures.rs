@@ -86,6 +86,7 @@ fn every_packet_is_rebuilt_as_the_same_bytes() {
                 window: Some(packet.window()),
                 options: Some(packet.options_bytes()),
                 payload: Some(packet.payload()),
+                identification_ahead: 0,
             };
             packet
                 .rebuild_into(&edit, &mut buffer)

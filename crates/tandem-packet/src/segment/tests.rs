@@ -244,3 +244,23 @@ fn timestamps_are_found_where_the_parser_finds_them() {
     let other = options_with(&parse(&bytes), newer);
     assert_eq!(other, [8, 4, 1, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 8, 1, 1]);
 }
+
+#[test]
+fn segments_that_may_be_fragmented_can_be_told_apart() {
+    for (dont_fragment, last) in [(false, 0x0001), (true, 0xffff)] {
+        let mut template = packet(Vec::new(), b"template");
+        template[4..6].copy_from_slice(&[0xff, 0xff]);
+        template[6] = if dont_fragment { 0x40 } else { 0 };
+        let how = Cut {
+            start: Seq(0),
+            options: &[],
+            mss: 1_000,
+        };
+        let pieces = cut(&parse(&template), &[9; 2_500], how);
+        assert!(pieces.iter().all(|piece| parse(piece).checksums_valid()));
+        let identification = pieces
+            .last()
+            .map(|piece| u16::from_be_bytes([piece[4], piece[5]]));
+        assert_eq!(identification, Some(last), "DF {dont_fragment}");
+    }
+}

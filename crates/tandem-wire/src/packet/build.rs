@@ -26,6 +26,9 @@ pub struct Edit<'b> {
     pub options: Option<&'b [u8]>,
     /// New payload.
     pub payload: Option<&'b [u8]>,
+    /// How many packets further the identification counts, where others are made of the same one. Only IPv4 without DF has a use
+    /// for it: what may be fragmented must be told apart (RFC 6864, section 4.1).
+    pub identification_ahead: u16,
 }
 
 impl TcpPacket<'_> {
@@ -54,6 +57,7 @@ impl TcpPacket<'_> {
             window,
             options,
             payload,
+            identification_ahead,
         } = *edit;
         if let Some(options) = options {
             check_options(options)?;
@@ -64,6 +68,7 @@ impl TcpPacket<'_> {
             && window.is_none()
             && options.is_none()
             && payload.is_none()
+            && identification_ahead == 0
             && self.checksums_valid()
         {
             packet.extend_from_slice(self.bytes);
@@ -74,6 +79,7 @@ impl TcpPacket<'_> {
         let tcp_at = self.ip.header_len;
         packet.reserve(tcp_at + tcp::HEADER_LEN + options.len() + payload.len());
         packet.extend_from_slice(&self.bytes[..tcp_at + tcp::HEADER_LEN]);
+        ip::count_identification(self.ip.version, packet, identification_ahead);
         packet.extend_from_slice(options);
         packet.extend_from_slice(payload);
         let header = TcpHeader {
@@ -123,7 +129,7 @@ impl SegmentRepr {
             (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
                 let mut header = vec![0; IPV4_HEADER_LEN];
                 header[0] = 0x45;
-                header[6] = 0x40;
+                header[6] = ip::DONT_FRAGMENT;
                 header[8] = self.hop_limit;
                 header[9] = PROTOCOL_TCP;
                 header[12..16].copy_from_slice(&source.ip().octets());

@@ -285,6 +285,7 @@ fn an_edit_changes_what_it_names_and_nothing_else() {
             window: Some(11),
             options: Some(&[2, 4, 5, 0xb4]),
             payload: Some(&[7; 1000]),
+            identification_ahead: 1,
         };
         let out = packet.rebuilt(&edit).expect("fits");
         let after = TcpPacket::parse(&out).expect("a segment");
@@ -308,6 +309,7 @@ fn an_edit_changes_what_it_names_and_nothing_else() {
             window: Some(packet.window()),
             options: Some(packet.options_bytes()),
             payload: Some(packet.payload()),
+            identification_ahead: u16::MAX,
         };
         assert_eq!(after.rebuilt(&back).expect("fits"), bytes);
     }
