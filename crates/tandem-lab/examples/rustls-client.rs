@@ -1,9 +1,11 @@
 //! A TLS client on rustls, for `tandem lab interop` and `tandem lab soak`. Asks for /trial over HTTP/1.0.
 //!
 //! ```text
-//! rustls-client ADDRESS PORT VERSION ROOT.pem                            prints the answer
+//! rustls-client ADDRESS PORT VERSION ROOT.pem [brotli]                   prints the answer
 //! rustls-client load ADDRESS PORTS VERSIONS ROOT.pem PARALLEL EXPECTED   asks until standard input ends; a line for each answer
 //! ```
+//!
+//! With `brotli` it offers to undo compressed certificates (RFC 8879).
 //!
 //! An example and not a part of Tandem: Tandem contains no TLS stack.
 
@@ -15,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustls::client::Resumption;
+use rustls::compress::BROTLI_DECOMPRESSOR;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -25,7 +28,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// A client's settings for one version; no session is resumed.
-fn config(root: &str, version: &str) -> Result<Arc<ClientConfig>, Failure> {
+fn config(
+    root: &str,
+    version: &str,
+    compression: Option<&str>,
+) -> Result<Arc<ClientConfig>, Failure> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(root)? {
         roots.add(certificate?)?;
@@ -41,6 +48,11 @@ fn config(root: &str, version: &str) -> Result<Arc<ClientConfig>, Failure> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.resumption = Resumption::disabled();
+    config.cert_decompressors = match compression {
+        None => Vec::new(),
+        Some("brotli") => vec![BROTLI_DECOMPRESSOR],
+        Some(other) => return Err(format!("{other} is not brotli").into()),
+    };
     Ok(Arc::new(config))
 }
 
@@ -68,7 +80,7 @@ fn load(words: &[String]) -> Result<(), Failure> {
     let ports: Vec<u16> = ports.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let configs: Vec<(&str, Arc<ClientConfig>)> = versions
         .split(',')
-        .map(|version| Ok((version, config(root, version)?)))
+        .map(|version| Ok((version, config(root, version, None)?)))
         .collect::<Result<_, Failure>>()?;
     let expected = std::fs::read(expected)?;
     let parallel: usize = parallel.parse()?;
@@ -121,10 +133,11 @@ fn main() -> Result<(), Failure> {
         Some("--version") => writeln!(std::io::stdout(), "rustls {}", version())?,
         Some("load") => load(&words[1..])?,
         _ => {
-            let [address, port, version, root] = &words[..] else {
-                return Err("ADDRESS PORT VERSION ROOT.pem".into());
+            let [address, port, version, root, compression @ ..] = &words[..] else {
+                return Err("ADDRESS PORT VERSION ROOT.pem [brotli]".into());
             };
-            let answer = ask(&config(root, version)?, address.parse()?, port.parse()?)?;
+            let config = config(root, version, compression.first().map(String::as_str))?;
+            let answer = ask(&config, address.parse()?, port.parse()?)?;
             std::io::stdout().write_all(&answer)?;
         }
     }

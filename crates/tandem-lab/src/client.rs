@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use crate::endpoints::{ClientProgram, Endpoints, Offer, ServerName, Version};
+use crate::endpoints::{Certificates, ClientProgram, Endpoints, Offer, ServerName, Version};
 use crate::error::LabError;
 use crate::interrupt;
 use crate::netns::Namespace;
 use crate::pki::{Chain, Validity};
+use crate::programs;
 use crate::server::{BODY, PATH, PORT};
 use crate::topology::server_address;
 
@@ -58,6 +59,17 @@ pub(crate) fn keytap(exe: &Path) -> Result<PathBuf, LabError> {
 /// The library's file.
 const KEYTAP: &str = "libtandem_keytap.so";
 
+/// Whether a client has been to the server before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// Nothing is kept and nothing offered.
+    Only,
+    /// The session is kept for [`Visit::Return`].
+    First,
+    /// It is offered again.
+    Return,
+}
+
 /// Runs a client to its end, for at most `limit`. It shows `identity` if the server asks. Its words go to a file in `directory`.
 ///
 /// # Errors
@@ -70,19 +82,42 @@ pub fn run(
     identity: Option<Identity<'_>>,
     limit: Duration,
 ) -> Result<Outcome, LabError> {
+    let only = Visit::Only;
+    visit(
+        namespace, directory, endpoints, chain, identity, limit, only,
+    )
+}
+
+/// As [`run`], for a client that may return. Only `s_client` keeps a session when it ends.
+pub(crate) fn visit(
+    namespace: &Namespace,
+    directory: &Path,
+    endpoints: &Endpoints,
+    chain: &Chain,
+    identity: Option<Identity<'_>>,
+    limit: Duration,
+    visit: Visit,
+) -> Result<Outcome, LabError> {
     let address = server_address(endpoints.family.family());
     let mut command = match endpoints.client {
         ClientProgram::Curl => curl(address, endpoints, chain),
         ClientProgram::SClient => s_client(address, endpoints, chain),
         ClientProgram::GnutlsCli => gnutls_cli(address, endpoints, chain),
+        ClientProgram::Rustls => rustls(address, endpoints, chain)?,
     };
     if let Some(Identity { chain, keytap }) = identity {
         show(&mut command, endpoints.client, chain);
         command.envs(keytap.map(|keytap| ("LD_PRELOAD", keytap)));
     }
+    let session = directory.join("session.pem");
+    match visit {
+        Visit::Only => {}
+        Visit::First => drop(command.arg("-sess_out").arg(&session)),
+        Visit::Return => drop(command.arg("-sess_in").arg(&session)),
+    }
     // Programs that take the request from standard input send it once they are connected.
     let request = match endpoints.client {
-        ClientProgram::Curl => None,
+        ClientProgram::Curl | ClientProgram::Rustls => None,
         ClientProgram::SClient | ClientProgram::GnutlsCli => Some(format!(
             "GET {PATH} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
             chain.name
@@ -300,5 +335,22 @@ fn show(command: &mut Command, client: ClientProgram, chain: &Chain) {
             command.arg("--x509certfile").arg(&chain.full);
             command.arg("--x509keyfile").arg(&chain.key);
         }
+        // It has no option for them; an experiment with them is refused.
+        ClientProgram::Rustls => {}
     }
+}
+
+/// The lab's example takes TLS of one version in any case.
+fn rustls(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Result<Command, LabError> {
+    let mut command = Command::new(programs::example("rustls-client")?);
+    command
+        .arg(address.to_string())
+        .arg(PORT.to_string())
+        .arg(endpoints.version.name())
+        .arg(&chain.root);
+    match endpoints.certificates {
+        Certificates::Whole => {}
+        Certificates::Compressed => drop(command.arg("brotli")),
+    }
+    Ok(command)
 }

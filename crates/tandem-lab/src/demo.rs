@@ -360,7 +360,15 @@ fn in_short(row: &Row) -> String {
         Arm::Plain => "Plain",
         Arm::PacketCold => "First contact",
         Arm::Packet => "With Tandem",
-        Arm::PassThrough | Arm::PacketCii | Arm::PacketNone | Arm::PacketMcveety => row.arm.name(),
+        Arm::PassThrough
+        | Arm::PacketCii
+        | Arm::PacketNone
+        | Arm::PacketMcveety
+        | Arm::Resumption
+        | Arm::ResumptionId
+        | Arm::PacketResumption
+        | Arm::Tls13
+        | Arm::Rfc8879 => row.arm.name(),
     };
     match (row.seconds_first_byte, &row.error) {
         (Some(seconds), None) => format!(

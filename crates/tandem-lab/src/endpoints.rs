@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::arm::Arm;
 use crate::error::LabError;
 use crate::pki::{ChainSpec, KeyKind};
 use crate::topology::Family;
@@ -17,6 +18,8 @@ pub enum ServerProgram {
     Nginx,
     /// `openssl s_server`. One connection at a time.
     SServer,
+    /// The lab's example on rustls, which can compress certificates.
+    Rustls,
 }
 
 /// A client program.
@@ -30,6 +33,8 @@ pub enum ClientProgram {
     /// `gnutls-cli`.
     #[serde(rename = "gnutls-cli")]
     GnutlsCli,
+    /// The lab's example on rustls.
+    Rustls,
 }
 
 /// A version of TLS.
@@ -124,6 +129,37 @@ pub struct Endpoints {
     /// The size of each issuer that the client sends, bytes of DER. Default: as it comes.
     #[serde(default)]
     pub client_issuer_bytes: Option<usize>,
+    /// The arms of the experiment that these ends take part in. Default: all of them.
+    #[serde(default)]
+    pub arms: Vec<Arm>,
+    /// Whether sessions are resumed: an arm says it.
+    #[serde(skip)]
+    pub sessions: Sessions,
+    /// How certificates are sent: an arm says it.
+    #[serde(skip)]
+    pub certificates: Certificates,
+}
+
+/// What server and client keep of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Sessions {
+    /// Nothing: every handshake is a full one.
+    #[default]
+    None,
+    /// The client keeps a ticket (RFC 5077).
+    Tickets,
+    /// The server keeps the session, the client its identifier.
+    Identifiers,
+}
+
+/// How a server sends its certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Certificates {
+    /// As they are.
+    #[default]
+    Whole,
+    /// Compressed with Brotli (RFC 8879), to clients that say that they can undo it.
+    Compressed,
 }
 
 /// Whether a client's hello has the server's name (RFC 6066, section 3).
@@ -178,6 +214,9 @@ impl Endpoints {
             client_chain: 0,
             client_leaf_bytes: None,
             client_issuer_bytes: None,
+            arms: Vec::new(),
+            sessions: Sessions::None,
+            certificates: Certificates::Whole,
         }
     }
 

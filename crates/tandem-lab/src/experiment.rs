@@ -7,7 +7,8 @@
 //! trials = 20                              # of each arm
 //! links = ["iridium", "kite"]              # presets, or names of [[link]] tables
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
-//! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-mcveety
+//! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-mcveety;
+//!                                          # peers: resumption, resumption-id, packet-resumption, tls13, rfc8879
 //! side-by-side = 8                         # optional: labs that run at a time on slow links
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
@@ -19,8 +20,9 @@
 //!
 //! [[endpoint]]
 //! name = "mine"
-//! client = "curl"                          # curl, s_client, gnutls-cli
-//! server = "nginx"                         # nginx, s_server
+//! client = "curl"                          # curl, s_client, gnutls-cli, rustls
+//! server = "nginx"                         # nginx, s_server, rustls
+//! arms = ["plain"]                         # optional: those of the arms above that these take part in
 //! version = "1.2"
 //! key = "ecdsa-p256"                       # rsa-2048, ecdsa-p256
 //! chain = 3
@@ -38,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use tandem_netsim::link::LinkConfig;
 
 use crate::arm::{Arm, StoreState};
-use crate::endpoints::Endpoints;
+use crate::endpoints::{ClientProgram, Endpoints};
 use crate::error::LabError;
 use crate::links::{self, LinkSpec};
 use crate::pki::KeyKind;
@@ -197,6 +199,30 @@ impl Experiment {
                 "situations are about servers' chains: no client-chain with them".to_owned(),
             ));
         }
+        if !experiment.situations.is_empty() && experiment.arms.iter().any(|arm| arm.is_peer()) {
+            return Err(wrong("peers are not run in situations".to_owned()));
+        }
+        for endpoints in &experiment.endpoints {
+            if endpoints.client == ClientProgram::Rustls && endpoints.client_chain > 0 {
+                return Err(wrong(format!(
+                    "{}: the client on rustls shows no certificates",
+                    endpoints.name
+                )));
+            }
+            let arms = experiment.arms_of(endpoints);
+            if let Some(unknown) = endpoints.arms.iter().find(|arm| !arms.contains(arm)) {
+                let (name, arm) = (&endpoints.name, unknown.name());
+                return Err(wrong(format!(
+                    "{name}: {arm} is not among the arms of the file"
+                )));
+            }
+            for arm in arms {
+                if let Some(why) = arm.obstacle(endpoints) {
+                    let (name, arm) = (&endpoints.name, arm.name());
+                    return Err(wrong(format!("{name}: the arm {arm} {why}")));
+                }
+            }
+        }
         if experiment.trials == 0
             || experiment.links.is_empty()
             || experiment.endpoints.is_empty()
@@ -295,9 +321,15 @@ impl Experiment {
         Ok(units)
     }
 
+    /// The arms that these ends take part in, in the file's order.
+    pub fn arms_of(&self, endpoints: &Endpoints) -> Vec<Arm> {
+        let takes_part = |arm: &&Arm| endpoints.arms.is_empty() || endpoints.arms.contains(arm);
+        self.arms.iter().filter(takes_part).copied().collect()
+    }
+
     /// The order of arms in one round of trials: the same for the same seed.
     pub fn order(&self, unit: &Unit, round: u32) -> Vec<Arm> {
-        let mut order = self.arms.clone();
+        let mut order = self.arms_of(&unit.endpoints);
         let mut chance = rand_pcg::Pcg64Mcg::new(u128::from(unit.seed) << 32 | u128::from(round));
         order.shuffle(&mut chance);
         order
@@ -327,17 +359,20 @@ impl Experiment {
         }
         // Namespaces, programs and daemons of one lane.
         const SET_UP: f64 = 0.5;
-        self.arms
-            .iter()
+        let arms = self.arms_of(&unit.endpoints);
+        arms.iter()
             .map(|arm| {
-                let one = trial_seconds(&unit.config, &unit.endpoints, *arm);
+                let mut one = trial_seconds(&unit.config, &unit.endpoints, *arm);
+                if *arm == Arm::PacketResumption {
+                    // The visit before.
+                    one += trial_seconds(&unit.config, &unit.endpoints, Arm::Packet);
+                }
                 SET_UP + one * f64::from(self.trials)
             })
             .sum::<f64>()
-            + self
-                .arms
+            + arms
                 .iter()
-                .filter(|arm| arm.store() == StoreState::Warm)
+                .filter(|arm| arm.store() == StoreState::Warm || arm.is_peer())
                 .map(|_| trial_seconds(&unit.config, &unit.endpoints, Arm::Plain))
                 // Warm-ups run at the same time.
                 .fold(0.0, f64::max)
@@ -391,12 +426,23 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     let issuers = endpoints.issuer_bytes.unwrap_or(natural) * usize::from(endpoints.chain - 1);
     let certificates = match arm {
         Arm::Packet | Arm::PacketCii | Arm::PacketNone | Arm::PacketMcveety => REFERENCES,
-        Arm::Plain | Arm::PassThrough | Arm::PacketCold => leaf + issuers,
+        Arm::Resumption | Arm::ResumptionId | Arm::PacketResumption => 0,
+        Arm::Plain | Arm::PassThrough | Arm::PacketCold | Arm::Tls13 | Arm::Rfc8879 => {
+            leaf + issuers
+        }
     };
     let of_client = match (endpoints.client_chain.checked_sub(1), arm) {
-        (None, _) => 0,
+        (None, _) | (Some(_), Arm::Resumption | Arm::ResumptionId | Arm::PacketResumption) => 0,
         (Some(_), Arm::Packet | Arm::PacketCii | Arm::PacketMcveety) => REFERENCES + VERIFY,
-        (Some(issuers), Arm::Plain | Arm::PassThrough | Arm::PacketCold | Arm::PacketNone) => {
+        (
+            Some(issuers),
+            Arm::Plain
+            | Arm::PassThrough
+            | Arm::PacketCold
+            | Arm::PacketNone
+            | Arm::Tls13
+            | Arm::Rfc8879,
+        ) => {
             let leaf = endpoints.client_leaf_bytes.unwrap_or(natural);
             let issuer = endpoints.client_issuer_bytes.unwrap_or(natural);
             leaf + issuer * usize::from(issuers) + VERIFY
@@ -507,6 +553,18 @@ mod tests {
     }
 
     #[test]
+    fn ends_may_take_part_in_some_arms_only() -> Result<(), LabError> {
+        let text = TEXT.replace("chain = 3", "chain = 3\narms = [\"plain\", \"packet\"]");
+        let experiment = Experiment::parse(&text, "test.toml")?;
+        let units = experiment.units()?;
+        assert_eq!(experiment.order(&units[0], 1).len(), 3);
+        let mut order = experiment.order(&units[1], 1);
+        order.sort();
+        assert_eq!(order, [Arm::Plain, Arm::Packet]);
+        Ok(())
+    }
+
+    #[test]
     fn the_estimate_follows_the_arithmetic_of_the_link() -> Result<(), LabError> {
         let iridium = LinkSpec::preset("iridium").config()?;
         let plain = trial_seconds(&iridium, &Endpoints::three(), Arm::Plain);
@@ -533,6 +591,9 @@ mod tests {
             ("\"one\"", "\"seven\""),
             ("name = \"test\"", "name = \"../test\""),
             ("seed = 7", "sead = 7"),
+            ("\"packet-cold\"]", "\"rfc8879\"]"),
+            ("\"packet-cold\"]", "\"resumption\"]"),
+            ("chain = 3", "chain = 3\narms = [\"tls13\"]"),
         ];
         for (right, wrong) in cases {
             let text = TEXT.replacen(right, wrong, 1);

@@ -14,16 +14,16 @@ use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
 use crate::arm::{Arm, StoreState};
 use crate::capture::{Capture, Seen};
-use crate::client::{self, Identity, Outcome};
+use crate::client::{self, Identity, Outcome, Visit};
 use crate::describe::proxy_option_bytes;
 use crate::emulator::{CaptureFile, Crossing, Emulator, Fate};
-use crate::endpoints::Endpoints;
+use crate::endpoints::{Endpoints, Sessions, Version};
 use crate::error::LabError;
 use crate::exchange::{Exchange, Way};
 use crate::floor::floor_bytes;
 use crate::interrupt;
 use crate::moment::Moment;
-use crate::phases::Phases;
+use crate::phases::{FULL_FLIGHTS, Phases};
 use crate::pki::Chain;
 use crate::proxies::{Admin, Proxies, Strategy};
 use crate::row::{Crossed, Row};
@@ -155,25 +155,39 @@ impl Lane {
         Arc::clone(&self.emulator)
     }
 
-    /// One handshake that is not measured, where the arm is a warm one.
+    /// One handshake that is not measured, where the arm is a warm one or the client is to return.
     ///
     /// # Errors
     /// As [`Lane::trial`]; `Command` where this handshake fails.
     pub fn warm_up(&mut self) -> Result<(), LabError> {
-        match self.arm.store() {
-            StoreState::None | StoreState::Cold => Ok(()),
-            StoreState::Warm => {
-                let outcome = self.connect()?;
-                self.settle()?;
-                self.forget();
-                match outcome {
-                    Outcome::Success => Ok(()),
-                    Outcome::Failure(why) => Err(LabError::Command {
-                        command: format!("the handshake that warms {} up", self.arm.name()),
-                        why,
-                    }),
-                }
+        let (first, _) = self.visits();
+        match (first, self.arm.store()) {
+            (Visit::Only | Visit::Return, StoreState::None | StoreState::Cold) => Ok(()),
+            (Visit::First, _) | (Visit::Only | Visit::Return, StoreState::Warm) => {
+                self.go_before(first)
             }
+        }
+    }
+
+    /// A handshake that is not measured.
+    fn go_before(&mut self, visit: Visit) -> Result<(), LabError> {
+        let outcome = self.connect(visit)?;
+        self.settle()?;
+        self.forget();
+        match outcome {
+            Outcome::Success => Ok(()),
+            Outcome::Failure(why) => Err(LabError::Command {
+                command: format!("the handshake before those of {}", self.arm.name()),
+                why,
+            }),
+        }
+    }
+
+    /// The visit that comes before, and the one that is measured.
+    fn visits(&self) -> (Visit, Visit) {
+        match self.endpoints.sessions {
+            Sessions::None => (Visit::Only, Visit::Only),
+            Sessions::Tickets | Sessions::Identifiers => (Visit::First, Visit::Return),
         }
     }
 
@@ -186,11 +200,16 @@ impl Lane {
             self.stop_proxies()?;
             self.start_proxies()?;
         }
+        let (first, measured) = self.visits();
+        // Proxies remember a ticket that crossed more than once: each trial is to be a second visit, never a third.
+        if first == Visit::First && self.arm.store() == StoreState::Warm && self.trials > 0 {
+            self.go_before(first)?;
+        }
         self.topology.forget_tcp_metrics()?;
         self.forget();
         let before = self.emulator.counters();
         let cpu_before = self.cpu_micros();
-        let outcome = self.connect()?;
+        let outcome = self.connect(measured)?;
         self.settle()?;
         let after = self.emulator.counters();
         let usage = self
@@ -211,7 +230,20 @@ impl Lane {
             ..self.template.clone()
         };
         let seen = (self.at_client.take(), self.at_server.take());
-        Ok(judged(row, outcome, self.emulator.take_log(), &seen))
+        let mut trial = judged(row, outcome, self.emulator.take_log(), &seen);
+        // Only where the server sent certificates, and in clear, can be told how they crossed.
+        if measured == Visit::Return || self.endpoints.version == Version::Tls13 {
+            trial.row.crossed = None;
+        }
+        let is_full = |phases: &Phases| phases.flights == FULL_FLIGHTS;
+        if measured == Visit::Return && trial.phases.as_ref().is_none_or(is_full) {
+            trial.row.ok = false;
+            trial
+                .row
+                .error
+                .get_or_insert_with(|| "the session was not resumed".to_owned());
+        }
+        Ok(trial)
     }
 
     /// Ends the proxies and says whether they ended as they should. The rest goes when it is dropped.
@@ -253,8 +285,8 @@ impl Lane {
             .map_or(0, |proxies| proxies.usage().cpu_micros)
     }
 
-    fn connect(&self) -> Result<Outcome, LabError> {
-        client::run(
+    fn connect(&self, visit: Visit) -> Result<Outcome, LabError> {
+        client::visit(
             self.topology.host(Host::Client),
             &self.topology.directory(),
             &self.endpoints,
@@ -264,6 +296,7 @@ impl Lane {
                 keytap: self.keytap.as_deref(),
             }),
             self.limit,
+            visit,
         )
     }
 

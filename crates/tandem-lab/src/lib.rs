@@ -31,6 +31,7 @@ pub mod netns;
 mod pcapng;
 pub mod phases;
 pub mod pki;
+mod programs;
 pub mod proxies;
 mod report;
 pub mod row;

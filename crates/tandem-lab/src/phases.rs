@@ -13,6 +13,9 @@ use tandem_wire::tls::{
 use crate::exchange::Exchange;
 use crate::moment::Moment;
 
+/// One-way flights of a full handshake of TLS 1.2 and before.
+pub(crate) const FULL_FLIGHTS: usize = 4;
+
 /// A handshake's ends, as offsets in the payload streams and as moments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phases {
@@ -63,7 +66,7 @@ impl Phases {
             // The first byte behind the record's header.
             first_byte: first
                 .and_then(|record| received.time_of(record.fragment_range().start + 1)),
-            flights: if server_first { 3 } else { 4 },
+            flights: if server_first { 3 } else { FULL_FLIGHTS },
         })
     }
 

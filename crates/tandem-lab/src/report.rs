@@ -20,6 +20,7 @@ mod input;
 mod number;
 mod page;
 mod palette;
+mod peers;
 mod plots;
 mod run_info;
 mod scale;

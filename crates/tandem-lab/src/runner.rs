@@ -282,12 +282,11 @@ impl<'a> Run<'a> {
 
     fn unit(&self, unit: &Unit) -> Result<(), LabError> {
         let name = format!("{} {}", unit.link.name, scene(unit, " "));
-        let total = u64::from(self.experiment.trials) * self.experiment.arms.len() as u64;
+        let arms = self.experiment.arms_of(&unit.endpoints);
+        let total = u64::from(self.experiment.trials) * arms.len() as u64;
         let mut progress = self.console.bar(&name, total);
         progress.doing("setting up");
-        let mut lanes = self
-            .experiment
-            .arms
+        let mut lanes = arms
             .iter()
             .map(|arm| self.lane(unit, *arm))
             .collect::<Result<Vec<Course>, LabError>>()?;
@@ -328,7 +327,7 @@ impl<'a> Run<'a> {
                     &self.experiment.name,
                     &unit.link.name,
                     &scene(unit, ", "),
-                    &self.experiment.arms,
+                    &arms,
                 )
                 .write(self.out)?;
         }
@@ -346,12 +345,13 @@ impl<'a> Run<'a> {
                 arm.name()
             ))),
         };
+        let endpoints = arm.endpoints(&unit.endpoints);
         let spec = LaneSpec {
             experiment: &self.experiment.name,
             link_name: &unit.link.name,
             link: unit.config.clone(),
             arm,
-            endpoints: &unit.endpoints,
+            endpoints: &endpoints,
             chain: issued(&self.chains, &unit.endpoints.chain_spec())?,
             client: unit
                 .endpoints

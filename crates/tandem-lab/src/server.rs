@@ -1,6 +1,7 @@
 //! A server program in the server's namespace: configured, started, waited for, ended.
 //!
-//! Every server answers any request with [`BODY`], issues no tickets and keeps no sessions, so that each handshake is a full one.
+//! Every server answers any request with [`BODY`]. Unless an arm is about sessions, it issues no tickets and keeps none, so that each
+//! handshake is a full one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,10 +12,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::command;
-use crate::endpoints::{Endpoints, ServerProgram, Version};
+use crate::endpoints::{Certificates, Endpoints, ServerProgram, Sessions, Version};
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
 use crate::pki::Chain;
+use crate::programs;
 
 /// HTTPS.
 pub const PORT: u16 = 443;
@@ -69,8 +71,9 @@ impl Server {
         let mut command = match (endpoints.server, chains) {
             (ServerProgram::Nginx, chains) => nginx(directory, endpoints, chains, clients)?,
             (ServerProgram::SServer, [chain]) => s_server(directory, endpoints, chain, clients)?,
-            (ServerProgram::SServer, _) => {
-                return Err(LabError::usage("s_server", "shows one chain; use nginx"));
+            (ServerProgram::Rustls, [chain]) => rustls(directory, endpoints, chain)?,
+            (ServerProgram::SServer | ServerProgram::Rustls, _) => {
+                return Err(LabError::usage("this server", "shows one chain; use nginx"));
             }
         };
         Self::launch(namespace, &mut command, PORT, &directory.join("server.log"))
@@ -192,6 +195,11 @@ fn nginx(
         Version::Tls12 => "TLSv1.2",
         Version::Tls13 => "TLSv1.3",
     };
+    let sessions = match endpoints.sessions {
+        Sessions::None => "ssl_session_cache none; ssl_session_tickets off;",
+        Sessions::Tickets => "ssl_session_cache none; ssl_session_tickets on;",
+        Sessions::Identifiers => "ssl_session_cache shared:lab:1m; ssl_session_tickets off;",
+    };
     let dir = directory.display();
     let asking = clients.map_or_else(String::new, |clients| {
         format!(
@@ -208,8 +216,7 @@ fn nginx(
                ssl_certificate_key {key};\n\
                ssl_protocols {protocol};\n\
                ssl_ciphers {suites};\n\
-               ssl_session_cache none;\n\
-               ssl_session_tickets off;\n\
+               {sessions}\n\
                {asking}\
                location {PATH} {{ return 200 \"{body}\\n\"; }}\n\
                location / {{ root {dir}/www; }}\n\
@@ -290,6 +297,21 @@ fn s_server(
         command
             .args(["-Verify", CLIENTS_DEPTH, "-verify_return_error", "-CAfile"])
             .arg(&clients.root);
+    }
+    Ok(command)
+}
+
+fn rustls(directory: &Path, endpoints: &Endpoints, chain: &Chain) -> Result<Command, LabError> {
+    let body = directory.join("body");
+    fs::write(&body, BODY).map_err(LabError::io("write the response"))?;
+    let mut command = Command::new(programs::example("rustls-server")?);
+    command
+        .arg(PORT.to_string())
+        .arg(endpoints.version.name())
+        .args([&chain.full, &chain.key, &body]);
+    match endpoints.certificates {
+        Certificates::Whole => {}
+        Certificates::Compressed => drop(command.arg("brotli")),
     }
     Ok(command)
 }

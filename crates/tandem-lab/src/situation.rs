@@ -258,7 +258,12 @@ impl Situation {
                 | Arm::Packet
                 | Arm::PacketCii
                 | Arm::PacketNone
-                | Arm::PacketMcveety,
+                | Arm::PacketMcveety
+                | Arm::Resumption
+                | Arm::ResumptionId
+                | Arm::PacketResumption
+                | Arm::Tls13
+                | Arm::Rfc8879,
             ) => false,
         }
     }

@@ -154,6 +154,56 @@ fn clients_certificates_cross_in_the_form_that_the_arm_says() -> Result<(), LabE
     Ok(())
 }
 
+#[test]
+fn peers_resume_and_compress() -> Result<(), LabError> {
+    const NAME: &str = "peers_resume_and_compress";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let summary = run_experiment(&RunOptions {
+        file: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/peers.toml"),
+        effort: Effort::Full,
+        out: Some(out.path().to_owned()),
+        exe,
+        links: words(&["tcdl-10"]),
+        endpoints: words(&["openssl-three", "rustls-three"]),
+        arms: Vec::new(),
+        situations: Vec::new(),
+        trials: Some(2),
+        captures: Captures::Off,
+    })?;
+    let rows: Vec<Row> = fs::read_to_string(&summary.rows)
+        .map_err(io)?
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
+    // The least of the trials: what TCP repeats on a busy machine is not what is compared.
+    let bytes = |endpoints: &str, arm: Arm| {
+        rows.iter()
+            .filter(|row| row.endpoints == endpoints && row.arm == arm)
+            .map(Row::tls_bytes)
+            .min()
+            .unwrap_or(0)
+    };
+    let certificates: u64 = rows[0].certificates.iter().map(|size| *size as u64).sum();
+    let openssl = |arm| bytes("openssl-three", arm);
+    assert!(openssl(Arm::Plain) > certificates);
+    for resumed in [Arm::Resumption, Arm::ResumptionId, Arm::PacketResumption] {
+        let bytes = openssl(resumed);
+        assert!(
+            bytes > 0 && bytes < openssl(Arm::Packet),
+            "{resumed:?}: {bytes}"
+        );
+    }
+    let rustls = |arm| bytes("rustls-three", arm);
+    assert!(rustls(Arm::Packet) > 0 && rustls(Arm::Packet) < rustls(Arm::Rfc8879));
+    assert!(rustls(Arm::Rfc8879) + 200 < rustls(Arm::Tls13), "{rows:?}");
+    Ok(())
+}
+
 /// Namespaces of labs that nobody holds.
 fn leftovers() -> BTreeSet<String> {
     let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();

@@ -139,6 +139,11 @@ impl Case {
         (plain > 0.0).then(|| other / plain)
     }
 
+    /// Whether peers were run beside.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.arms.iter().any(|figures| figures.arm.is_peer())
+    }
+
     /// How long plain takes: to the first byte, or to the handshake's end where no first byte can be told.
     pub(crate) fn plain_seconds(&self) -> Option<f64> {
         self.spread(Arm::Plain, Measure::FirstByte)
@@ -189,13 +194,14 @@ fn value(row: &Row, measure: Measure) -> Option<f64> {
     let floor = row.floor_bytes.map(|bytes| bytes as f64);
     // Without proxies there is nothing that could have used a processor.
     let of_proxies = |figure: u64| match row.arm {
-        Arm::Plain => None,
+        Arm::Plain | Arm::Resumption | Arm::ResumptionId | Arm::Tls13 | Arm::Rfc8879 => None,
         Arm::PassThrough
         | Arm::Packet
         | Arm::PacketCold
         | Arm::PacketCii
         | Arm::PacketNone
-        | Arm::PacketMcveety => Some(figure as f64),
+        | Arm::PacketMcveety
+        | Arm::PacketResumption => Some(figure as f64),
     };
     match measure {
         Measure::FirstByte => row.seconds_first_byte,

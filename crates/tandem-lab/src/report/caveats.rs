@@ -16,7 +16,8 @@ pub(crate) const METHOD: [&str; 5] = [
     "Bytes and packets are the emulated link's own counts, never a proxy's: retransmissions count each time they cross, the \
      proxies' own TCP options count as TLS bytes.",
     "Time runs at the client from its first SYN to the first byte of application data, or to the end of the handshake where that \
-     is said, by the kernel's timestamps. Not in it: name resolution, starting programs, and the handshake that warms a pair up.",
+     is said, by the kernel's timestamps. Not in it: name resolution, starting programs, and the handshake that warms a pair up. \
+     In TLS 1.3 the first byte cannot be told from outside, and the handshake ends where the client sends its Finished.",
     "The arms of a case run interleaved in random order in one run, the kernel's memory of earlier connections is cleared before \
      each trial, and both ends' payload is compared byte for byte.",
     "Figures are medians and quartiles over sound trials, those in which the client got its answer and every byte was right; \

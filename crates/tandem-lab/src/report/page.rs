@@ -9,6 +9,7 @@ use super::headline::Headline;
 use super::input::{Input, Run};
 use super::number::{self, ABSENT};
 use super::palette::look;
+use super::peers;
 use super::plots::{self, Figure};
 use super::run_info::RunInfo;
 use super::situations::{self, Staged};
@@ -54,6 +55,7 @@ pub(crate) fn page(
         page.heading(&format!("Figure 4-9, packet by packet: {}", flow.title));
         page.figure(flow);
     }
+    page.peers(cases);
     page.waterfall(&figures.waterfalls);
     page.table(cases);
     page.list(
@@ -293,6 +295,52 @@ impl Page {
             }
             row.push_str("</tr>");
             self.raw(&row);
+        }
+        self.raw("</tbody></table></div>");
+    }
+
+    /// What endpoints can do without proxies, beside what these do.
+    fn peers(&mut self, cases: &[Case]) {
+        let with_peers: Vec<&Case> = cases.iter().filter(|case| case.has_peers()).collect();
+        if with_peers.is_empty() {
+            return;
+        }
+        self.heading("Beside session resumption and compressed certificates (RFC 8879)");
+        self.raw(&format!("<p>{}</p>", escaped(peers::ABOUT)));
+        self.raw(
+            "<div class=\"scroll\"><table>\n<thead><tr><th>Way</th><th>What it takes</th><th class=\"n\">Handshake, s</th><th class=\"n\">of \
+             plain</th><th class=\"n\">TLS bytes</th><th class=\"n\">of plain</th><th class=\"n\">Link bytes</th><th class=\"n\">of \
+             plain</th></tr></thead>\n<tbody>",
+        );
+        for case in with_peers {
+            self.raw(&format!(
+                "<tr><th class=\"case\" colspan=\"8\">{}, {} <span>{}, chain of {}, {} bytes</span></th></tr>",
+                escaped(&case.link),
+                escaped(&case.endpoints),
+                escaped(&case.key),
+                case.certificates.len(),
+                number::count(case.certificate_bytes() as f64),
+            ));
+            for line in peers::lines(case) {
+                let look = look(line.arm);
+                let of_tls13 = match line.tls_share_of_tls13.as_str() {
+                    "" => String::new(),
+                    share => format!("<small>{share} of TLS 1.3</small>"),
+                };
+                self.raw(&format!(
+                    "<tr><td><span class=\"swatch\" style=\"background:{}\"></span>{}</td><td class=\"words\">{}</td><td class=\"n\">{}</td>\
+                     <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}{of_tls13}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+                    look.colour,
+                    escaped(look.label),
+                    escaped(line.needs),
+                    line.seconds,
+                    line.seconds_share,
+                    line.tls,
+                    line.tls_share,
+                    line.link,
+                    line.link_share,
+                ));
+            }
         }
         self.raw("</tbody></table></div>");
     }

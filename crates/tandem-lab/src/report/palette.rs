@@ -1,7 +1,7 @@
 //! One colour, one mark and one name for each arm, the same in every plot and table.
 //!
 //! Colours are Okabe and Ito's (Color Universal Design, 2008), which most colour-blind readers can tell apart, and a grey for
-//! plain. Marks and labels say the same without colour.
+//! plain; shades of our own for the peers. Marks and labels say the same without colour.
 
 use super::svg::Shape;
 use crate::arm::Arm;
@@ -54,6 +54,31 @@ pub(crate) fn look(arm: Arm) -> Look {
             colour: "#E69F00",
             shape: Shape::Triangle,
             label: "packet, thesis's format",
+        },
+        Arm::Resumption => Look {
+            colour: "#44AA66",
+            shape: Shape::SquareRing,
+            label: "resumption, ticket",
+        },
+        Arm::ResumptionId => Look {
+            colour: "#F0E442",
+            shape: Shape::DiamondRing,
+            label: "resumption, session id",
+        },
+        Arm::PacketResumption => Look {
+            colour: "#004A73",
+            shape: Shape::TriangleRing,
+            label: "resumption, ticket, packet",
+        },
+        Arm::Tls13 => Look {
+            colour: "#333333",
+            shape: Shape::Cross,
+            label: "TLS 1.3",
+        },
+        Arm::Rfc8879 => Look {
+            colour: "#9C6644",
+            shape: Shape::Dash,
+            label: "TLS 1.3, RFC 8879",
         },
     }
 }

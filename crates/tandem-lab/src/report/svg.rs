@@ -84,6 +84,16 @@ pub(crate) enum Shape {
     Wedge,
     /// An upright cross.
     Plus,
+    /// A square's outline.
+    SquareRing,
+    /// The outline of a square on its corner.
+    DiamondRing,
+    /// A triangle's outline.
+    TriangleRing,
+    /// Two lines that cross.
+    Cross,
+    /// A thick line.
+    Dash,
 }
 
 impl Svg {
@@ -166,6 +176,7 @@ impl Svg {
     pub(crate) fn mark(&mut self, at: (f64, f64), shape: Shape, colour: &str) {
         let (x, y) = at;
         let paint = format!(r#"fill="{colour}" stroke="white" stroke-width="1""#);
+        let outline = format!(r#"fill="white" stroke="{colour}" stroke-width="2""#);
         match shape {
             Shape::Disc => self.element(format_args!(
                 r#"<circle cx="{x:.1}" cy="{y:.1}" r="4.5" {paint}/>"#
@@ -173,23 +184,36 @@ impl Svg {
             Shape::Ring => self.element(format_args!(
                 r#"<circle cx="{x:.1}" cy="{y:.1}" r="3.6" fill="white" stroke="{colour}" stroke-width="2"/>"#
             )),
-            Shape::Square => self.element(format_args!(
-                r#"<rect x="{:.1}" y="{:.1}" width="8" height="8" {paint}/>"#,
+            Shape::Square | Shape::SquareRing => self.element(format_args!(
+                r#"<rect x="{:.1}" y="{:.1}" width="8" height="8" {}/>"#,
                 x - 4.0,
-                y - 4.0
+                y - 4.0,
+                if shape == Shape::Square { &paint } else { &outline }
             )),
-            Shape::Diamond => self.element(format_args!(
-                r#"<rect x="{:.1}" y="{:.1}" width="7.6" height="7.6" transform="rotate(45 {x:.1} {y:.1})" {paint}/>"#,
+            Shape::Diamond | Shape::DiamondRing => self.element(format_args!(
+                r#"<rect x="{:.1}" y="{:.1}" width="7.6" height="7.6" transform="rotate(45 {x:.1} {y:.1})" {}/>"#,
                 x - 3.8,
-                y - 3.8
+                y - 3.8,
+                if shape == Shape::Diamond { &paint } else { &outline }
             )),
-            Shape::Triangle => self.element(format_args!(
-                r#"<polygon points="{x:.1},{:.1} {:.1},{:.1} {:.1},{:.1}" {paint}/>"#,
+            Shape::Triangle | Shape::TriangleRing => self.element(format_args!(
+                r#"<polygon points="{x:.1},{:.1} {:.1},{:.1} {:.1},{:.1}" {}/>"#,
                 y - 5.0,
                 x + 4.8,
                 y + 3.8,
                 x - 4.8,
-                y + 3.8
+                y + 3.8,
+                if shape == Shape::Triangle { &paint } else { &outline }
+            )),
+            Shape::Cross => self.element(format_args!(
+                r#"<path d="M{:.1} {:.1}l8 8m0 -8l-8 8" stroke="{colour}" stroke-width="2.4"/>"#,
+                x - 4.0,
+                y - 4.0
+            )),
+            Shape::Dash => self.element(format_args!(
+                r#"<rect x="{:.1}" y="{:.1}" width="11" height="5" {paint}/>"#,
+                x - 5.5,
+                y - 2.5
             )),
             Shape::Wedge => self.element(format_args!(
                 r#"<polygon points="{x:.1},{:.1} {:.1},{:.1} {:.1},{:.1}" {paint}/>"#,

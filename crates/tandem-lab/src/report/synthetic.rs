@@ -20,12 +20,23 @@ pub(super) const ENDPOINTS: [(&str, u64, u64); 3] = [
     ("curl", 4_020, 1_270),
 ];
 
-/// Twenty trials of every arm on every link with every pair of endpoints.
+/// Those of every experiment that is not about peers.
+pub(super) const ARMS: [Arm; 7] = [
+    Arm::Plain,
+    Arm::PassThrough,
+    Arm::PacketCold,
+    Arm::PacketNone,
+    Arm::Packet,
+    Arm::PacketCii,
+    Arm::PacketMcveety,
+];
+
+/// Twenty trials of these arms on every link with every pair of endpoints.
 pub(super) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for (link, least, per_byte) in LINKS {
         for (endpoints, plain, warm) in ENDPOINTS {
-            for arm in Arm::ALL {
+            for arm in ARMS {
                 let (bytes, added) = match arm {
                     Arm::Plain => (plain, 0.0),
                     Arm::PassThrough => (plain, 0.0006),
@@ -33,6 +44,11 @@ pub(super) fn rows() -> Vec<Row> {
                     Arm::Packet => (warm, 0.0012),
                     Arm::PacketMcveety => (warm + 60, 0.0012),
                     Arm::PacketCii | Arm::PacketNone => (warm, 0.0013),
+                    Arm::Resumption
+                    | Arm::ResumptionId
+                    | Arm::PacketResumption
+                    | Arm::Tls13
+                    | Arm::Rfc8879 => continue,
                 };
                 let seconds: Vec<f64> = (0..20)
                     .map(|trial| {
@@ -53,15 +69,7 @@ pub(super) fn rows() -> Vec<Row> {
 
 /// A trial for each of some times to the first byte.
 pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -> Vec<Row> {
-    let proxies = match arm {
-        Arm::Plain => 0,
-        Arm::PassThrough
-        | Arm::PacketCold
-        | Arm::Packet
-        | Arm::PacketCii
-        | Arm::PacketNone
-        | Arm::PacketMcveety => 1,
-    };
+    let proxies = u64::from(arm.mode().is_some());
     seconds
         .iter()
         .zip(1..)

@@ -10,7 +10,7 @@ use super::headline::Headline;
 use super::input::{Input, Run};
 use super::number::{self, ABSENT};
 use super::verdict::BarResult;
-use super::{caveats, palette, situations};
+use super::{caveats, palette, peers, situations};
 use crate::stats::Spread;
 
 /// The document.
@@ -96,6 +96,11 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
         &mut out,
         "\nMedians, with quartiles in brackets where they differ. “of plain” is the ratio of medians within the run.",
     );
+    let peers = peers::markdown(cases);
+    if !peers.is_empty() {
+        line(&mut out, &format!("\n## Peers\n\n{}", peers::ABOUT));
+        out.push_str(&peers);
+    }
     for run in &input.staged {
         line(&mut out, &format!("\n## {}\n", plain_text(&run.name)));
         out.push_str(&situations::markdown(&run.rows));
@@ -217,7 +222,7 @@ fn line(out: &mut String, text: &str) {
 }
 
 /// Text that Markdown shows as it stands.
-fn plain_text(text: &str) -> String {
+pub(super) fn plain_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

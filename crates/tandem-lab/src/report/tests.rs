@@ -101,6 +101,24 @@ fn a_page_has_every_part_and_needs_nothing_from_elsewhere() {
 }
 
 #[test]
+fn peers_have_a_table_that_says_what_they_take() {
+    let mut rows = synthetic::rows();
+    rows.extend(super::peers::tests::rows());
+    let written = Written::of(&rows);
+    let page = written.read("report.html");
+    assert_nested(&page);
+    for part in [
+        "Beside session resumption",
+        "works at first contact",
+        "75\u{a0}% of TLS 1.3",
+    ] {
+        assert!(page.contains(part), "no {part}");
+    }
+    assert!(!written.read("plots/overview.svg").contains("rustls-three"));
+    assert!(written.read("tables.md").contains("## Peers"));
+}
+
+#[test]
 fn identifiers_in_a_page_are_unique() {
     let page = Written::of(&synthetic::rows()).read("report.html");
     let mut identifiers: Vec<&str> = page

@@ -42,7 +42,8 @@ enum Content {
 pub(crate) fn overview(cases: &[Case]) -> Option<Figure> {
     let shown: Vec<&Case> = cases
         .iter()
-        .filter(|case| case.plain_seconds().is_some() || !case.arms.is_empty())
+        // Peers have a table of their own: what they compare needs words.
+        .filter(|case| !case.has_peers())
         .take(MOST_CASES)
         .collect();
     let arms: Vec<Arm> = Arm::ALL
