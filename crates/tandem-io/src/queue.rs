@@ -44,7 +44,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 const MAX_LENGTH: u32 = 1 << 16;
 
 /// Packets taken out of the socket by one system call.
-const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// Bytes for one message: the longest packet, and its attributes (about 150 bytes).
 const SLOT: usize = (1 << 16) + 1024;

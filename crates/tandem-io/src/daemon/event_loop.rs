@@ -21,7 +21,8 @@ use crate::error::IoError;
 use crate::inject::{InjectError, Injector};
 use crate::metrics::{Counting, Tally};
 use crate::queue::{
-    Extent, Hook, KernelVerdict, PacketQueue, QueuedPacket, Received, VerdictError, VerdictWriter,
+    BATCH, Extent, Hook, KernelVerdict, PacketQueue, QueuedPacket, Received, VerdictError,
+    VerdictWriter,
 };
 
 use super::signals::Signals;
@@ -116,7 +117,8 @@ impl<E: Engine> EventLoop<E> {
             }
             if from_queue {
                 for _ in 0..BATCHES_A_TURN {
-                    if self.turn(queue)?.packets == 0 {
+                    // A batch that is not full has emptied the queue; what comes now wakes the loop again.
+                    if self.turn(queue)?.packets < BATCH {
                         break;
                     }
                 }
