@@ -18,6 +18,7 @@ pub mod emulator;
 pub mod endpoints;
 mod error;
 pub mod exchange;
+mod exhibits;
 pub mod experiment;
 pub mod floor;
 mod interop;

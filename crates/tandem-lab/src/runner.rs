@@ -15,6 +15,7 @@ use crate::circumstances::run_info;
 use crate::console::{self, Console, human_duration};
 use crate::endpoints::Endpoints;
 use crate::error::LabError;
+use crate::exhibits::Exhibits;
 use crate::experiment::{Effort, Experiment, Unit, trial_seconds};
 use crate::interrupt;
 use crate::lane::{LaneSpec, Trial};
@@ -81,8 +82,8 @@ pub struct RunSummary {
     pub trials: usize,
 }
 
-/// Runs an experiment and writes NAME.jsonl (rows), NAME.md (table), NAME.run.json (circumstances) and `waterfall-*.json` (a trial
-/// of each arm on the first link, packet by packet).
+/// Runs an experiment and writes NAME.jsonl (rows), NAME.md (table), NAME.run.json (circumstances), `waterfall-*.json` (a trial
+/// of each arm on the first link, packet by packet) and `certificates-*.json` (the server's message in two forms).
 ///
 /// # Errors
 /// `Usage` for a file or a name that does not fit; `NotRoot`, `Kernel`, `ProgramMissing` where the lab cannot be built;
@@ -304,6 +305,7 @@ impl<'a> Run<'a> {
                 })
         })?;
         let mut gallery = Gallery::new(&unit.config);
+        let mut exhibits = Exhibits::default();
         for round in 1..=self.experiment.trials {
             for arm in self.experiment.order(unit, round) {
                 interrupt::check()?;
@@ -317,6 +319,7 @@ impl<'a> Run<'a> {
                 let trial = lane.trial()?;
                 progress.step(&in_words(&trial.row));
                 gallery.add(&trial);
+                exhibits.add(&trial);
                 self.keep(trial)?;
             }
         }
@@ -330,6 +333,10 @@ impl<'a> Run<'a> {
                     &arms,
                 )
                 .write(self.out)?;
+            let (experiment, link) = (&self.experiment.name, &unit.link.name);
+            if let Some(exhibit) = exhibits.exhibit(experiment, link, &unit.endpoints.name) {
+                exhibit.write(self.out)?;
+            }
         }
         lanes.into_iter().try_for_each(Course::finish)
     }

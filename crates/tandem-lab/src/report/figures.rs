@@ -1,6 +1,7 @@
 //! Which drawings a page has, given what the rows hold.
 
 use super::cases::Case;
+use super::exhibit::Exhibit;
 use super::input::Input;
 use super::plots::{self, Figure};
 use super::situations::Staged;
@@ -16,6 +17,8 @@ pub(crate) struct Figures {
     pub(crate) thesis: Vec<Figure>,
     /// Bytes against certificate size; belongs to figure 4-6.
     pub(crate) sizes: Option<Figure>,
+    /// A chain as a capture shows it, figures 4-7 and 4-8; where both forms were kept.
+    pub(crate) messages: Option<Figure>,
     /// What a miss adds, beside figure 4-9; where misses were measured.
     pub(crate) misses: Option<Figure>,
     /// A miss packet by packet, as figure 4-9 shows it.
@@ -41,6 +44,7 @@ impl Figures {
             overview: plots::overview(cases),
             thesis,
             sizes: plots::sizes(cases),
+            messages: chosen(input).and_then(plots::messages),
             misses: plots::misses(staged),
             flows: waterfalls(input, Scene::Staged),
             waterfalls: waterfalls(input, Scene::Ordinary),
@@ -53,10 +57,18 @@ impl Figures {
             .iter()
             .chain(&self.thesis)
             .chain(&self.sizes)
+            .chain(&self.messages)
             .chain(&self.misses)
             .chain(&self.flows)
             .chain(&self.waterfalls)
     }
+}
+
+/// The one that is drawn: of the case three where there is one, like the thesis's of three certificates.
+fn chosen(input: &Input) -> Option<&Exhibit> {
+    let three = |exhibit: &&Exhibit| exhibit.endpoints == "three";
+    let all = &input.exhibits;
+    all.iter().find(three).or_else(|| all.first())
 }
 
 /// Whether something was the matter in a waterfall's trials.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::exhibit::{self, Exhibit};
 use super::run_info::{self, RunInfo};
 use super::waterfall::{self, Waterfall};
 use crate::error::LabError;
@@ -24,6 +25,8 @@ pub(crate) struct Input {
     pub(crate) staged: Vec<Run>,
     /// In the order of their paths.
     pub(crate) waterfalls: Vec<Waterfall>,
+    /// Likewise.
+    pub(crate) exhibits: Vec<Exhibit>,
     /// Of `bench.jsonl`.
     pub(crate) benches: Vec<Bench>,
 }
@@ -95,6 +98,16 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
             }
         } else if name.starts_with(waterfall::PREFIX) && name.ends_with(".json") {
             input.waterfalls.push(checked(&path, json(&path)?)?);
+        } else if name.starts_with(exhibit::PREFIX) && name.ends_with(".json") {
+            let exhibit: Exhibit = json(&path)?;
+            if exhibit.fields().is_none() {
+                return Err(LabError::DamagedResults {
+                    file: path,
+                    line: 1,
+                    why: "no messages with certificates".to_owned(),
+                });
+            }
+            input.exhibits.push(exhibit);
         }
     }
     if input.runs.is_empty() && input.staged.is_empty() {

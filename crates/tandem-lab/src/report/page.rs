@@ -50,6 +50,10 @@ pub(crate) fn page(
         page.figure(overview);
     }
     page.thesis(figures);
+    if let Some(messages) = &figures.messages {
+        page.heading(&messages.title);
+        page.figure(messages);
+    }
     page.situations(staged);
     for flow in &figures.flows {
         page.heading(&format!("Figure 4-9, packet by packet: {}", flow.title));

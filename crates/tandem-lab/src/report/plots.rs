@@ -3,6 +3,7 @@
 mod bullet;
 mod groups;
 mod legend;
+mod messages;
 mod misses;
 mod overview;
 mod sizes;
@@ -10,6 +11,7 @@ mod thesis;
 mod waterfall;
 
 pub(crate) use bullet::bullet;
+pub(crate) use messages::messages;
 pub(crate) use misses::misses;
 pub(crate) use overview::overview;
 pub(crate) use sizes::sizes;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::exhibit::tests::exhibit;
 use super::synthetic;
 use super::{ReportOptions, RunInfo, number, report};
 use crate::arm::Arm;
@@ -24,6 +25,7 @@ impl Written {
             .write_beside(&path)
             .unwrap();
         synthetic::waterfall().write(directory.path()).unwrap();
+        exhibit().write(directory.path()).unwrap();
         let written = Self { directory };
         assert_eq!(
             report(&written.options()).unwrap(),
@@ -81,6 +83,7 @@ fn a_page_has_every_part_and_needs_nothing_from_elsewhere() {
         "Figure 4-3",
         "Figure 4-6",
         "Bytes against certificate size",
+        "Figures 4-7 and 4-8: a chain as a capture shows it",
         "A handshake on iridium, packet by packet: three",
         "All figures",
         "How it is measured",
@@ -140,6 +143,7 @@ fn plots_are_files_of_their_own() {
         "figure-4-2",
         "figure-4-3",
         "figure-4-6",
+        "figure-4-7",
         "certificate-size",
         "waterfall-handshake-iridium-three",
     ] {

@@ -80,20 +80,25 @@ impl Waterfall {
 
     /// Of letters, digits and hyphens only: it becomes part of a file's name.
     pub(crate) fn name(&self) -> String {
-        [&self.experiment, &self.link, &self.endpoints]
-            .map(|part| {
-                part.chars()
-                    .map(|character| {
-                        if character.is_ascii_alphanumeric() {
-                            character
-                        } else {
-                            '-'
-                        }
-                    })
-                    .collect::<String>()
-            })
-            .join("-")
+        file_name([&self.experiment, &self.link, &self.endpoints])
     }
+}
+
+/// Names joined to one of letters, digits and hyphens only.
+pub(crate) fn file_name(parts: [&str; 3]) -> String {
+    parts
+        .map(|part| {
+            part.chars()
+                .map(|character| {
+                    if character.is_ascii_alphanumeric() {
+                        character
+                    } else {
+                        '-'
+                    }
+                })
+                .collect::<String>()
+        })
+        .join("-")
 }
 
 #[cfg(test)]
