@@ -58,12 +58,13 @@ const ENGINE: &str = "tandem-engine";
 const LINK: &str = "tandem-link";
 const PACKET: &str = "tandem-packet";
 const ESTIMATE: &str = "tandem-estimate";
+const BARNRAISING: &str = "tandem-barnraising";
 const IO: &str = "tandem-io";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 13] = [
+pub(crate) const LAYERS: [Layer; 14] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
@@ -86,6 +87,12 @@ pub(crate) const LAYERS: [Layer; 13] = [
         "crates/tandem-estimate",
         Kind::Core,
         &[ENGINE, STORE, WIRE],
+    ),
+    Layer::new(
+        BARNRAISING,
+        "crates/tandem-barnraising",
+        Kind::Core,
+        &[WIRE],
     ),
     Layer::new(
         IO,

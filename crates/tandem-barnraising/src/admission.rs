@@ -1,0 +1,161 @@
+//! Who may join: the site's policy, and how often somebody may ask.
+//!
+//! Is: a limit on requests from one network, since joining is cheap for who asks and makes work for the broker (thesis, section 4.1).
+//! Is not: whether the volunteer is any good; that is seen when it serves ([`crate::health`]).
+//!
+//! Invariant: at most [`MAX_NETWORKS`] networks are remembered, and only while their requests count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use tandem_wire::Instant;
+
+use crate::member::PublicKey;
+
+/// Most networks with requests that still count. Who asks from one more is refused, and may come again.
+pub const MAX_NETWORKS: usize = 16_384;
+
+/// Whom a site takes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// Anybody: content is vouched for by the client's own TLS.
+    #[default]
+    Anybody,
+    /// Only these keys.
+    Listed(BTreeSet<PublicKey>),
+}
+
+impl Policy {
+    /// Whether it takes this one.
+    #[must_use]
+    pub fn takes(&self, key: &PublicKey) -> bool {
+        match self {
+            Self::Anybody => true,
+            Self::Listed(keys) => keys.contains(key),
+        }
+    }
+}
+
+/// How often a network may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Time that one request uses up.
+    pub every: Duration,
+    /// Requests that may come at once.
+    pub burst: u32,
+}
+
+impl Default for Rate {
+    /// A volunteer renews about once a minute: so many in one network are welcome, after a start of twenty at once.
+    fn default() -> Self {
+        Self {
+            every: Duration::from_secs(2),
+            burst: 20,
+        }
+    }
+}
+
+/// Counts requests by network: /24 of IPv4, /56 of IPv6, which is what one household gets.
+#[derive(Debug, Default)]
+pub struct Limiter {
+    /// Until when the requests of a network use up its time, as if each took [`Rate::every`].
+    busy_until: BTreeMap<IpAddr, Instant>,
+}
+
+impl Limiter {
+    /// Whether a request from this address may be taken now; it counts if so.
+    pub fn admits(&mut self, from: IpAddr, now: Instant, rate: Rate) -> bool {
+        let network = network(from);
+        if self.busy_until.len() >= MAX_NETWORKS && !self.busy_until.contains_key(&network) {
+            self.busy_until.retain(|_, until| *until > now);
+            if self.busy_until.len() >= MAX_NETWORKS {
+                return false;
+            }
+        }
+        let until = self.busy_until.entry(network).or_insert(now);
+        let start = (*until).max(now);
+        let allowed = start.saturating_since(now) + rate.every <= rate.every * rate.burst.max(1);
+        if allowed {
+            *until = start + rate.every;
+        }
+        allowed
+    }
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !(u128::MAX >> 56)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate {
+        every: Duration::from_secs(10),
+        burst: 3,
+    };
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_micros(seconds * 1_000_000)
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn a_network_has_its_burst_and_then_one_at_a_time() {
+        let mut limiter = Limiter::default();
+        let from = address("192.0.2.1");
+        let taken = |limiter: &mut Limiter, seconds| limiter.admits(from, at(seconds), RATE);
+        assert_eq!(
+            [0, 0, 0, 0, 9].map(|now| taken(&mut limiter, now)),
+            [true, true, true, false, false]
+        );
+        // What is refused uses nothing up.
+        assert_eq!(
+            [10, 10, 20].map(|now| taken(&mut limiter, now)),
+            [true, false, true]
+        );
+        assert_eq!(
+            [500; 4].map(|now| taken(&mut limiter, now)),
+            [true, true, true, false]
+        );
+    }
+
+    #[test]
+    fn networks_are_told_apart_and_the_addresses_in_one_are_not() {
+        let mut limiter = Limiter::default();
+        let once = Rate { burst: 1, ..RATE };
+        for (first, same, other) in [
+            ("192.0.2.1", "192.0.2.200", "192.0.3.1"),
+            ("2001:db8::1", "2001:db8:0:ff::1", "2001:db8:0:100::1"),
+            ("::ffff:198.51.100.1", "198.51.100.2", "::ffff:198.51.101.1"),
+        ] {
+            assert!(limiter.admits(address(first), at(0), once), "{first}");
+            assert!(!limiter.admits(address(same), at(0), once), "{same}");
+            assert!(limiter.admits(address(other), at(0), once), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_flood_from_everywhere_is_remembered_only_while_it_counts() {
+        let mut limiter = Limiter::default();
+        let from = |number: u32| IpAddr::from(Ipv4Addr::from_bits(number << 8));
+        for number in 0..MAX_NETWORKS as u32 {
+            assert!(limiter.admits(from(number), at(0), RATE));
+        }
+        let one_more = from(MAX_NETWORKS as u32);
+        assert!(!limiter.admits(one_more, at(1), RATE));
+        assert!(
+            limiter.admits(from(3), at(1), RATE),
+            "who is known is judged as before"
+        );
+        assert!(limiter.admits(one_more, at(60), RATE));
+        assert_eq!(limiter.busy_until.len(), 1);
+    }
+}

@@ -1,0 +1,34 @@
+//! What must hold for any input of this crate: one function for each parser, called by the fuzz targets in `fuzz/` and by the
+//! replay of their corpora.
+//!
+//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+
+use crate::list::{List, MAX_LEN, MAX_MEMBERS, SIGNATURE_LEN};
+use crate::uri::{Name, SiteUri};
+
+/// A function that checks the invariants of a parser on any input.
+pub type Check = fn(&[u8]);
+
+/// All checks of this crate by the name of their fuzz target.
+pub const CHECKS: [(&str, Check); 2] = [("volunteer_list", volunteer_list), ("site_uri", site_uri)];
+
+/// A list of volunteers, as if the broker had signed whatever it is: what is read is written the same.
+pub fn volunteer_list(data: &[u8]) {
+    let site = Name::parse("www.example.org").expect("a name");
+    let signature: [u8; SIGNATURE_LEN] = data.last_chunk().copied().unwrap_or([0; SIGNATURE_LEN]);
+    if let Ok(list) = List::open(data, &site, |_, _| true) {
+        assert!(data.len() <= MAX_LEN && list.members.len() <= MAX_MEMBERS);
+        assert_eq!(list.signed(|_| signature).expect("as long as it was"), data);
+    }
+    assert!(List::open(data, &site, |_, _| false).is_err());
+}
+
+/// A volunteer's one argument: what is read is read the same again.
+pub fn site_uri(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    if let Ok(uri) = text.parse::<SiteUri>() {
+        assert_eq!(uri.to_string().parse(), Ok(uri));
+    }
+}

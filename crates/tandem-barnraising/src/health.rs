@@ -1,0 +1,117 @@
+//! Whether a volunteer is well: two thresholds, up slowly and down quickly.
+//!
+//! Is not: how it is looked at. The broker fetches something through the volunteer, as a browser would, and says here how that went.
+//!
+//! Why two: who has just joined, or come back, must show itself steady before browsers are sent there; who fails costs each of them a failed
+//! transfer. One failure alone may be the way between, so the default takes two.
+
+/// How one look at a volunteer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It served the site, vouched for by the site's certificate.
+    Good,
+    /// It did not answer, or what came was refused.
+    Bad,
+}
+
+/// How often a volunteer must be seen well or ill in a row before it counts as that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Good looks in a row that make it healthy; 0 counts as 1.
+    pub up: u32,
+    /// Bad looks in a row that end its health; 0 counts as 1.
+    pub down: u32,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { up: 3, down: 2 }
+    }
+}
+
+/// What is known of one volunteer. It begins as not healthy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Health {
+    healthy: bool,
+    /// Looks in a row that spoke against what it counts as.
+    against: u32,
+}
+
+impl Health {
+    /// Whether browsers may be sent there.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.healthy
+    }
+
+    /// Takes in one look; whether that changed what it counts as.
+    pub fn note(&mut self, outcome: Outcome, thresholds: Thresholds) -> bool {
+        let (against, threshold) = match outcome {
+            Outcome::Good => (!self.healthy, thresholds.up),
+            Outcome::Bad => (self.healthy, thresholds.down),
+        };
+        if !against {
+            self.against = 0;
+            return false;
+        }
+        self.against += 1;
+        if self.against < threshold {
+            return false;
+        }
+        *self = Self {
+            healthy: !self.healthy,
+            against: 0,
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn after(outcomes: &[Outcome], thresholds: Thresholds) -> Health {
+        let mut health = Health::default();
+        for outcome in outcomes {
+            health.note(*outcome, thresholds);
+        }
+        health
+    }
+
+    #[test]
+    fn up_takes_three_in_a_row_and_down_two() {
+        use Outcome::{Bad, Good};
+        let default = Thresholds::default();
+        assert!(!after(&[Good, Good, Bad, Good, Good], default).is_healthy());
+        assert!(after(&[Good, Good, Good], default).is_healthy());
+        assert!(after(&[Good, Good, Good, Bad, Good, Bad], default).is_healthy());
+        assert!(!after(&[Good, Good, Good, Bad, Bad], default).is_healthy());
+    }
+
+    proptest! {
+        #[test]
+        fn it_changes_only_after_as_many_in_a_row_as_the_threshold_says(
+            looks in proptest::collection::vec(any::<bool>(), 0..200), up in 0_u32..6, down in 0_u32..6,
+        ) {
+            let thresholds = Thresholds { up, down };
+            let mut health = Health::default();
+            let mut row = 0;
+            let mut last = None;
+            for good in looks {
+                row = if last == Some(good) { row + 1 } else { 1 };
+                last = Some(good);
+                let threshold = if good { up } else { down }.max(1);
+                let changed = health.note(if good { Outcome::Good } else { Outcome::Bad }, thresholds);
+                if changed {
+                    prop_assert_eq!(health.is_healthy(), good);
+                    prop_assert!(row >= threshold);
+                    row = 0;
+                } else {
+                    // As many in a row as it takes leave no doubt.
+                    prop_assert!(row < threshold || health.is_healthy() == good);
+                }
+            }
+        }
+    }
+}

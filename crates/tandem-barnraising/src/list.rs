@@ -1,0 +1,316 @@
+//! The signed list of a site's volunteers.
+//!
+//! ```text
+//!  "TBL" 1 | length of the site's name (1) | name | version (8) | issued (8) | ends (8) | members (2)
+//!  then for each member: key 32 | family (1: 4 or 6) | address (4 or 16) | peers: family (1) | address | port (2)
+//!  then: Ed25519 signature (64) over "tandem barnraising list 1" and all bytes before
+//! ```
+//!
+//! Is: its form, and when it counts. Is not: the signing: a core has no key. Who calls brings a signer or a verifier (RFC 8032).
+//!
+//! Invariants: a [`List`] that came from somebody else has been verified for its site; [`List::supersedes`] lets a volunteer go back neither
+//! to an older list nor to one that has ended.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tandem_wire::UnixTime;
+
+use crate::member::{Member, PublicKey};
+use crate::uri::Name;
+
+/// Most members of a list: with both addresses in IPv6 it then has 294,912 bytes and a head.
+pub const MAX_MEMBERS: usize = 4096;
+
+/// Longest list in bytes.
+pub const MAX_LEN: usize =
+    4 + 1 + Name::MAX_LEN + 24 + 2 + MAX_MEMBERS * (32 + 17 + 19) + SIGNATURE_LEN;
+
+/// Length of a signature.
+pub const SIGNATURE_LEN: usize = 64;
+
+const MAGIC: [u8; 4] = *b"TBL\x01";
+const LABEL: &[u8] = b"tandem barnraising list 1";
+
+/// A site's volunteers at one time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    /// The site.
+    pub site: Name,
+    /// Grows with each change.
+    pub version: u64,
+    /// When the broker signed it.
+    pub issued: UnixTime,
+    /// From when on it does not count any more.
+    pub ends: UnixTime,
+    /// The volunteers, at most [`MAX_MEMBERS`].
+    pub members: Vec<Member>,
+}
+
+/// Why bytes are no list that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// They have not the form of a list.
+    #[error("not a list of volunteers, or one of a later version of Tandem")]
+    Malformed,
+    /// The signature is not the broker's.
+    #[error("the list of volunteers is not signed by this broker")]
+    Signature,
+    /// It is another site's.
+    #[error("the list of volunteers is another site's")]
+    Site,
+    /// More members than a list has room for.
+    #[error("more than {MAX_MEMBERS} volunteers")]
+    TooMany,
+}
+
+impl List {
+    /// The list as it crosses, signed by what `sign` does with the bytes it is given.
+    ///
+    /// # Errors
+    /// [`ListError::TooMany`].
+    pub fn signed(
+        &self,
+        sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN],
+    ) -> Result<Vec<u8>, ListError> {
+        let count = u16::try_from(self.members.len())
+            .ok()
+            .filter(|count| usize::from(*count) <= MAX_MEMBERS)
+            .ok_or(ListError::TooMany)?;
+        let mut message = LABEL.to_vec();
+        message.extend(MAGIC);
+        let site = self.site.as_str().as_bytes();
+        message.push(site.len() as u8);
+        message.extend(site);
+        for number in [self.version, self.issued.0, self.ends.0] {
+            message.extend(number.to_be_bytes());
+        }
+        message.extend(count.to_be_bytes());
+        for member in &self.members {
+            message.extend(member.key.0);
+            put_address(&mut message, member.address);
+            put_address(&mut message, member.peers.ip());
+            message.extend(member.peers.port().to_be_bytes());
+        }
+        let signature = sign(&message);
+        let mut list = message.split_off(LABEL.len());
+        list.extend(signature);
+        Ok(list)
+    }
+
+    /// Reads somebody else's list. `verify` is given what was signed and the signature, and says whether it is the broker's.
+    ///
+    /// # Errors
+    /// [`ListError`] says why it does not count.
+    pub fn open(
+        bytes: &[u8],
+        site: &Name,
+        verify: impl FnOnce(&[u8], &[u8; SIGNATURE_LEN]) -> bool,
+    ) -> Result<Self, ListError> {
+        if bytes.len() > MAX_LEN {
+            return Err(ListError::Malformed);
+        }
+        let (body, signature) = bytes.split_last_chunk().ok_or(ListError::Malformed)?;
+        // Nothing is made of bytes before it is known whose they are.
+        if !verify(&[LABEL, body].concat(), signature) {
+            return Err(ListError::Signature);
+        }
+        let list = parse(body).ok_or(ListError::Malformed)?;
+        if list.site == *site {
+            Ok(list)
+        } else {
+            Err(ListError::Site)
+        }
+    }
+
+    /// Whether this list counts in place of `held`, which counted before.
+    #[must_use]
+    pub fn supersedes(&self, held: Option<&List>, now: UnixTime) -> bool {
+        now < self.ends && held.is_none_or(|held| held.version < self.version)
+    }
+}
+
+fn put_address(to: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            to.push(4);
+            to.extend(address.octets());
+        }
+        IpAddr::V6(address) => {
+            to.push(6);
+            to.extend(address.octets());
+        }
+    }
+}
+
+/// What is still to be read.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn short(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    fn address(&mut self) -> Option<IpAddr> {
+        match self.array::<1>()? {
+            [4] => self.array::<4>().map(IpAddr::from),
+            [6] => self.array::<16>().map(IpAddr::from),
+            _ => None,
+        }
+    }
+
+    fn member(&mut self) -> Option<Member> {
+        Some(Member {
+            key: PublicKey(self.array()?),
+            address: self.address()?,
+            peers: SocketAddr::new(self.address()?, self.short()?),
+        })
+    }
+}
+
+fn parse(body: &[u8]) -> Option<List> {
+    let mut rest = Rest(body);
+    if rest.array()? != MAGIC {
+        return None;
+    }
+    let [length] = rest.array()?;
+    let (site, after) = rest.0.split_at_checked(usize::from(length))?;
+    rest = Rest(after);
+    let text = std::str::from_utf8(site).ok()?;
+    let site = Name::parse(text).filter(|name| name.as_str() == text)?;
+    let version = rest.number()?;
+    let (issued, ends) = (UnixTime(rest.number()?), UnixTime(rest.number()?));
+    let count = usize::from(rest.short()?);
+    if count > MAX_MEMBERS {
+        return None;
+    }
+    let members = (0..count).map(|_| rest.member()).collect::<Option<_>>()?;
+    rest.0.is_empty().then_some(List {
+        site,
+        version,
+        issued,
+        ends,
+        members,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use sha2::{Digest as _, Sha256};
+
+    /// Not a signature: whoever knows the scheme can make one. It is as long, and says whether the bytes are the same.
+    fn sign(message: &[u8]) -> [u8; SIGNATURE_LEN] {
+        let digest: [u8; 32] = Sha256::digest(message).into();
+        let mut signature = [0; SIGNATURE_LEN];
+        signature[..32].copy_from_slice(&digest);
+        signature
+    }
+
+    fn verify(message: &[u8], signature: &[u8; SIGNATURE_LEN]) -> bool {
+        sign(message) == *signature
+    }
+
+    fn name(text: &str) -> Name {
+        Name::parse(text).expect("a name")
+    }
+
+    fn list(members: Vec<Member>) -> List {
+        List {
+            site: name("www.example.org"),
+            version: 7,
+            issued: UnixTime(1_000),
+            ends: UnixTime(2_000),
+            members,
+        }
+    }
+
+    fn member() -> impl Strategy<Value = Member> {
+        (
+            any::<[u8; 32]>(),
+            any::<IpAddr>(),
+            any::<IpAddr>(),
+            any::<u16>(),
+        )
+            .prop_map(|(key, address, peers, port)| Member {
+                key: PublicKey(key),
+                address,
+                peers: SocketAddr::new(peers, port),
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_signed_is_read(members in proptest::collection::vec(member(), 0..20)) {
+            let list = list(members);
+            let bytes = list.signed(sign).expect("few");
+            prop_assert!(bytes.len() <= MAX_LEN);
+            prop_assert_eq!(List::open(&bytes, &list.site, verify), Ok(list));
+        }
+
+        #[test]
+        fn no_bytes_harm_whatever_they_are_signed_with(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let site = name("www.example.org");
+            let _ = List::open(&bytes, &site, |_, _| true);
+            let mut opened = MAGIC.to_vec();
+            opened.extend(bytes);
+            let _ = List::open(&opened, &site, |_, _| true);
+        }
+    }
+
+    #[test]
+    fn a_list_that_was_changed_cut_or_is_of_another_site_does_not_count() {
+        let one = Member {
+            key: PublicKey([1; 32]),
+            address: [192, 0, 2, 1].into(),
+            peers: ([192, 0, 2, 1], 9).into(),
+        };
+        let list = list(vec![one]);
+        let bytes = list.signed(sign).expect("one");
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 1;
+            assert_eq!(
+                List::open(&other, &list.site, verify),
+                Err(ListError::Signature),
+                "{at}"
+            );
+            let cut = List::open(&bytes[..at], &list.site, |_, _| true);
+            assert_eq!(cut, Err(ListError::Malformed), "{at}");
+        }
+        let other = List::open(&bytes, &name("other.example.org"), verify);
+        assert_eq!(other, Err(ListError::Site));
+        let many = super::tests::list(vec![one; MAX_MEMBERS + 1]);
+        assert_eq!(many.signed(sign), Err(ListError::TooMany));
+        let longest = List {
+            members: vec![one; MAX_MEMBERS],
+            ..list
+        };
+        assert!(longest.signed(sign).expect("as many as it takes").len() <= MAX_LEN);
+    }
+
+    #[test]
+    fn an_older_list_or_one_that_has_ended_does_not_come_back() {
+        let held = list(Vec::new());
+        let now = UnixTime(1_500);
+        let newer = List {
+            version: 8,
+            ..held.clone()
+        };
+        assert!(held.supersedes(None, now));
+        assert!(newer.supersedes(Some(&held), now));
+        assert!(!held.supersedes(Some(&held), now));
+        assert!(!held.supersedes(Some(&newer), now));
+        assert!(!newer.supersedes(Some(&held), UnixTime(2_000)));
+    }
+}

@@ -1,0 +1,242 @@
+//! Joining, leaving, health and what follows for DNS, each rule by itself; then all of them in any order.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+fn member(number: u8) -> Member {
+    let address = IpAddr::from([192, 0, 2, number]);
+    Member {
+        key: PublicKey([number; 32]),
+        address,
+        peers: (address, 9).into(),
+    }
+}
+
+fn at(address: IpAddr, member: Member) -> Member {
+    Member {
+        address,
+        peers: (address, 9).into(),
+        ..member
+    }
+}
+
+fn origin() -> Vec<IpAddr> {
+    vec![
+        [203, 0, 113, 1].into(),
+        "2001:db8::1".parse().expect("an address"),
+    ]
+}
+
+fn site() -> Name {
+    Name::parse("www.example.org").expect("a name")
+}
+
+/// Without a limit on requests that a test could meet.
+fn settings() -> Settings {
+    Settings {
+        rate: Rate {
+            every: Duration::from_micros(1),
+            burst: 1_000_000,
+        },
+        ..Settings::default()
+    }
+}
+
+fn roster() -> Roster {
+    Roster::new(site(), origin(), settings(), 0)
+}
+
+fn join(roster: &mut Roster, member: Member) -> Result<Joined, Refused> {
+    roster.join(member, member.address, Instant::ZERO, UnixTime(100))
+}
+
+fn make_healthy(roster: &mut Roster, member: &Member) {
+    for _ in 0..Thresholds::default().up {
+        roster.note(&member.key, Outcome::Good);
+    }
+}
+
+#[test]
+fn browsers_go_to_members_that_are_well_and_else_to_the_origin() {
+    let mut roster = roster();
+    let (one, two) = (member(1), member(2));
+    assert_eq!(join(&mut roster, one), Ok(Joined::New));
+    assert_eq!(join(&mut roster, two), Ok(Joined::New));
+    assert_eq!(
+        roster.addresses(Family::V4, 0),
+        origin()[..1],
+        "nobody has been seen well"
+    );
+    assert_eq!(roster.addresses(Family::V6, 0), origin()[1..]);
+    make_healthy(&mut roster, &one);
+    assert_eq!(roster.addresses(Family::V4, 0), [one.address]);
+    assert!(
+        roster.addresses(Family::V6, 0).is_empty(),
+        "or browsers would prefer the origin"
+    );
+    make_healthy(&mut roster, &two);
+    assert_eq!(roster.addresses(Family::V4, 1), [two.address, one.address]);
+    for _ in 0..Thresholds::default().down {
+        roster.note(&one.key, Outcome::Bad);
+    }
+    assert_eq!(roster.addresses(Family::V4, 0), [two.address]);
+    assert!(roster.leave(&two.key));
+    assert!(!roster.leave(&two.key));
+    assert_eq!(roster.addresses(Family::V4, 0), origin()[..1]);
+}
+
+#[test]
+fn an_answer_is_bounded_and_all_get_their_turn() {
+    let mut roster = roster();
+    for number in 0..30 {
+        let member = member(number);
+        join(&mut roster, member).expect("room");
+        make_healthy(&mut roster, &member);
+    }
+    let mut seen = BTreeSet::new();
+    for turn in 0..30 {
+        let addresses = roster.addresses(Family::V4, turn);
+        assert_eq!(addresses.len(), Settings::default().addresses);
+        seen.extend(addresses);
+    }
+    assert_eq!(seen.len(), 30);
+}
+
+#[test]
+fn who_may_not_join_is_told_why() {
+    let mut roster = Roster::new(
+        site(),
+        origin(),
+        Settings {
+            policy: Policy::Listed([1, 2].map(|key| PublicKey([key; 32])).into()),
+            ..settings()
+        },
+        0,
+    );
+    let (one, two) = (member(1), member(2));
+    assert_eq!(join(&mut roster, member(3)), Err(Refused::Policy));
+    let elsewhere = roster.join(one, two.address, Instant::ZERO, UnixTime(100));
+    assert_eq!(elsewhere, Err(Refused::Address));
+    assert_eq!(join(&mut roster, one), Ok(Joined::New));
+    assert_eq!(join(&mut roster, one), Ok(Joined::Renewed));
+    make_healthy(&mut roster, &one);
+    assert_eq!(
+        join(&mut roster, at(one.address, two)),
+        Err(Refused::AddressTaken)
+    );
+    assert_eq!(roster.list(UnixTime(0)).members, [one]);
+}
+
+#[test]
+fn an_address_passes_on_from_a_member_that_is_not_well() {
+    let mut roster = roster();
+    let (one, two) = (member(1), member(2));
+    join(&mut roster, one).expect("room");
+    assert_eq!(join(&mut roster, at(one.address, two)), Ok(Joined::New));
+    assert_eq!(roster.members().len(), 1);
+}
+
+#[test]
+fn who_moves_begins_anew() {
+    let mut roster = roster();
+    let one = member(1);
+    join(&mut roster, one).expect("room");
+    make_healthy(&mut roster, &one);
+    let moved = at([192, 0, 2, 77].into(), one);
+    assert_eq!(join(&mut roster, moved), Ok(Joined::Moved));
+    assert_eq!(roster.members().collect::<Vec<_>>(), [(&moved, false)]);
+}
+
+#[test]
+fn a_mapped_address_is_the_address_that_it_maps() {
+    let mut roster = roster();
+    let one = member(1);
+    let mapped = "::ffff:192.0.2.1".parse().expect("an address");
+    assert_eq!(
+        roster.join(one, mapped, Instant::ZERO, UnixTime(0)),
+        Ok(Joined::New)
+    );
+    assert_eq!(join(&mut roster, one), Ok(Joined::Renewed));
+    assert_eq!(roster.members().collect::<Vec<_>>(), [(&one, false)]);
+}
+
+#[test]
+fn the_silent_are_forgotten() {
+    let mut roster = roster();
+    let (one, two) = (member(1), member(2));
+    join(&mut roster, one).expect("room");
+    join(&mut roster, two).expect("room");
+    let lease = Settings::default().lease;
+    let later = UnixTime(100 + lease);
+    roster
+        .join(two, two.address, Instant::ZERO, later)
+        .expect("room");
+    assert_eq!(roster.forget_silent(later), 0);
+    assert_eq!(roster.forget_silent(UnixTime(later.0 + 1)), 1);
+    assert_eq!(roster.members().collect::<Vec<_>>(), [(&two, false)]);
+    // A clock that went back forgets nobody.
+    assert_eq!(roster.forget_silent(UnixTime(0)), 0);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Join(u8, u8),
+    Leave(u8),
+    Look(u8, bool),
+    Time(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..6_u8, 0..4_u8).prop_map(|(key, address)| Step::Join(key, address)),
+        (0..6_u8).prop_map(Step::Leave),
+        (0..6_u8, any::<bool>()).prop_map(|(key, good)| Step::Look(key, good)),
+        (0..120_u64).prop_map(Step::Time),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens_addresses_are_one_members_each_and_the_list_says_what_dns_says(
+        steps in proptest::collection::vec(step(), 0..120),
+    ) {
+        let mut roster = roster();
+        let mut wall = UnixTime(0);
+        let mut last = roster.list(wall);
+        for step in steps {
+            match step {
+                Step::Join(key, address) => {
+                    let member = at([192, 0, 2, address].into(), member(key));
+                    let _ = roster.join(member, member.address, Instant::ZERO, wall);
+                }
+                Step::Leave(key) => {
+                    roster.leave(&PublicKey([key; 32]));
+                }
+                Step::Look(key, good) => {
+                    let outcome = if good { Outcome::Good } else { Outcome::Bad };
+                    roster.note(&PublicKey([key; 32]), outcome);
+                }
+                Step::Time(seconds) => {
+                    wall.0 += seconds;
+                    roster.forget_silent(wall);
+                }
+            }
+            let addresses: BTreeSet<IpAddr> = roster.members().map(|(member, _)| member.address).collect();
+            prop_assert_eq!(addresses.len(), roster.members().len());
+            let list = roster.list(wall);
+            let listed: BTreeSet<IpAddr> = list.members.iter().map(|member| member.address).collect();
+            let answered: BTreeSet<IpAddr> = roster.addresses(Family::V4, 0).into_iter().collect();
+            if listed.is_empty() {
+                prop_assert_eq!(answered, BTreeSet::from([origin()[0]]));
+            } else {
+                prop_assert_eq!(answered, listed);
+            }
+            if list.members != last.members {
+                prop_assert!(list.version > last.version);
+            }
+            last = list;
+        }
+    }
+}
