@@ -57,6 +57,7 @@ const NETSIM: &str = "tandem-netsim";
 const ENGINE: &str = "tandem-engine";
 const LINK: &str = "tandem-link";
 const PACKET: &str = "tandem-packet";
+const SPLIT: &str = "tandem-split";
 const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
 const IO: &str = "tandem-io";
@@ -64,7 +65,7 @@ const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 14] = [
+pub(crate) const LAYERS: [Layer; 15] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
@@ -82,6 +83,7 @@ pub(crate) const LAYERS: [Layer; 14] = [
             &[ENGINE, LINK, STORE, WIRE],
         )
     },
+    Layer::new(SPLIT, "crates/tandem-split", Kind::Core, &[WIRE]),
     Layer::new(
         ESTIMATE,
         "crates/tandem-estimate",
@@ -106,7 +108,7 @@ pub(crate) const LAYERS: [Layer; 14] = [
         Kind::Adapter,
         &[IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE],
     ),
-    Layer::new(SPLIT_IO, "crates/tandem-split-io", Kind::Adapter, &[]),
+    Layer::new(SPLIT_IO, "crates/tandem-split-io", Kind::Adapter, &[SPLIT]),
     Layer::new(
         "tandem",
         "crates/tandem",
