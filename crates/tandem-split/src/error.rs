@@ -138,6 +138,9 @@ pub enum Misuse {
         /// What was given.
         found: usize,
     },
+    /// A MAC with a length that no suite has, or not the length of those before it.
+    #[error("a MAC of {0} bytes")]
+    MacLength(usize),
     /// A run that goes on after a short record, or over what one message holds.
     #[error("a run that is full, or that had its last record")]
     RunOver,

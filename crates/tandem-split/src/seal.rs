@@ -40,6 +40,13 @@ impl Mac {
         len: 0,
     };
 
+    /// A MAC that was made elsewhere: 20, 32 or 48 bytes.
+    #[must_use]
+    pub fn from_slice(mac: &[u8]) -> Option<Self> {
+        matches!(mac.len(), 20 | 32 | 48).then(|| Self::new(mac))
+    }
+
+    /// `mac` has at most [`MAX_MAC_LEN`] bytes.
     pub(crate) fn new(mac: &[u8]) -> Self {
         let mut bytes = [0; MAX_MAC_LEN];
         bytes[..mac.len()].copy_from_slice(mac);

@@ -1,10 +1,11 @@
 //! The origin's record writer: plaintexts in, stubs out.
 //!
-//! Is: what the origin writes for each record of the server once there are keys, in whichever encoding it chooses. Is not: the choice,
-//! nor the records before there are keys ([`crate::clear`]).
+//! Is: what the origin writes for each record of the server once there are keys, in whichever encoding it chooses: from plaintexts
+//! ([`StubWriter`]), or from plaintexts and the MACs that its TLS library has made of them ([`literal`], [`named`], [`RunBuilder`]). Is
+//! not: the choice, nor the records before there are keys ([`crate::clear`]).
 //!
 //! Invariants: stubs go out in the order in which their MACs were made; an encoding that the volunteer does not follow is not written
-//! (a literal stands in, or it is refused); what was appended when a call fails is nothing.
+//! by a writer (a literal stands in, or it is refused); a call that fails appends nothing.
 //!
 //! Specification: the thesis, section 3.1.
 
@@ -12,10 +13,108 @@ use crate::error::{Breach, Error, Misuse};
 use crate::message::{Encodings, MAX_MACS_LEN, Message, Run, Stub};
 use crate::name::{MAX_PAYLOAD_LEN, Payload, PayloadName};
 use crate::object::ObjectName;
-use crate::seal::Sealer;
+use crate::seal::{Mac, Sealer};
 use crate::suite::RecordType;
 
-/// Writes the server's records under keys as stubs.
+/// Appends a record in full, with a MAC made elsewhere.
+///
+/// # Errors
+/// [`Misuse::PlaintextLength`] over 2^14 bytes.
+pub fn literal(
+    out: &mut Vec<u8>,
+    record_type: RecordType,
+    plaintext: &[u8],
+    mac: &Mac,
+) -> Result<(), Error> {
+    if plaintext.len() > MAX_PAYLOAD_LEN {
+        return Err(Misuse::PlaintextLength(plaintext.len()).into());
+    }
+    Message::Stub(Stub::literal(record_type, plaintext, mac)).write(out);
+    Ok(())
+}
+
+/// Appends a record by its payload's name, with a MAC made elsewhere.
+pub fn named(out: &mut Vec<u8>, record_type: RecordType, name: PayloadName, mac: &Mac) {
+    Message::Stub(Stub::named(record_type, name, mac)).write(out);
+}
+
+/// A run that is being made of MACs that were made elsewhere.
+#[derive(Debug)]
+#[must_use = "the records of a run that is not finished are lost"]
+pub struct RunBuilder {
+    run: Run,
+    macs: Vec<u8>,
+    mac_len: usize,
+}
+
+impl RunBuilder {
+    /// A run over `object` from `offset` on, in records of `record_len` bytes.
+    ///
+    /// # Errors
+    /// [`Misuse::RunLength`] where no record has that length.
+    pub fn new(object: ObjectName, offset: u64, record_len: usize) -> Result<Self, Error> {
+        if record_len == 0 || record_len > MAX_PAYLOAD_LEN {
+            return Err(Misuse::RunLength(record_len).into());
+        }
+        let run = Run {
+            object,
+            offset,
+            record_len: record_len as u16,
+            last_len: record_len as u16,
+            count: 0,
+        };
+        Ok(Self {
+            run,
+            macs: Vec::new(),
+            mac_len: 0,
+        })
+    }
+
+    /// Takes the next record by the length of its plaintext, `record_len` or in the last fewer, and its MAC.
+    ///
+    /// # Errors
+    /// [`Misuse::RunOver`] if [`Self::is_full`]; [`Misuse::PlaintextLength`] for an empty or too long record; [`Misuse::MacLength`] for a
+    /// MAC of another length than the first's, or for none.
+    pub fn record(&mut self, len: usize, mac: &Mac) -> Result<(), Error> {
+        self.check(len)?;
+        let mac = mac.as_ref();
+        if mac.is_empty() || (self.run.count > 0 && mac.len() != self.mac_len) {
+            return Err(Misuse::MacLength(mac.len()).into());
+        }
+        self.mac_len = mac.len();
+        self.macs.extend_from_slice(mac);
+        self.run.last_len = len as u16;
+        self.run.count += 1;
+        Ok(())
+    }
+
+    fn check(&self, len: usize) -> Result<(), Misuse> {
+        if self.is_full() {
+            return Err(Misuse::RunOver);
+        }
+        if len == 0 || len > self.run.record_len.into() {
+            return Err(Misuse::PlaintextLength(len));
+        }
+        Ok(())
+    }
+
+    /// Whether no further record can come: the last was a short one, or the message holds no more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.run.last_len < self.run.record_len || self.macs.len() + self.mac_len > MAX_MACS_LEN
+    }
+
+    /// Appends the run, and says where in the object the next one begins. A run without records appends nothing.
+    pub fn finish(self, out: &mut Vec<u8>) -> u64 {
+        if self.run.count == 0 {
+            return self.run.offset;
+        }
+        Message::Stub(Stub::run(self.run, &self.macs)).write(out);
+        self.run.end().unwrap_or(u64::MAX)
+    }
+}
+
+/// Writes the server's records under keys as stubs, with the MACs of a sealer.
 #[derive(Debug)]
 pub struct StubWriter {
     sealer: Sealer,
@@ -35,7 +134,7 @@ impl StubWriter {
         &self.sealer
     }
 
-    /// Goes on under new keys, after a key update of TLS 1.3.
+    /// Goes on under new keys: those of the application behind those of the handshake, or of a key update, in TLS 1.3.
     pub fn rekey(&mut self, sealer: Sealer) {
         self.sealer = sealer;
     }
@@ -51,8 +150,7 @@ impl StubWriter {
         plaintext: &[u8],
     ) -> Result<(), Error> {
         let mac = self.sealer.seal(record_type, plaintext)?;
-        Message::Stub(Stub::literal(record_type, plaintext, &mac)).write(out);
-        Ok(())
+        literal(out, record_type, plaintext, &mac)
     }
 
     /// Appends a record by its payload's name; in full, where the volunteer does not follow such names or the name is not shorter.
@@ -74,7 +172,7 @@ impl StubWriter {
             return self.literal(out, record_type, payload.bytes());
         }
         let mac = self.sealer.seal(record_type, payload.bytes())?;
-        Message::Stub(Stub::named(record_type, payload.name(), &mac)).write(out);
+        named(out, record_type, payload.name(), &mac);
         Ok(())
     }
 
@@ -91,19 +189,10 @@ impl StubWriter {
         if !self.encodings.contains(Encodings::RUN) {
             return Err(Breach::Encoding(4).into());
         }
-        if record_len == 0 || record_len > MAX_PAYLOAD_LEN {
-            return Err(Misuse::RunLength(record_len).into());
-        }
+        let builder = RunBuilder::new(object, offset, record_len)?;
         Ok(RunWriter {
-            writer: self,
-            run: Run {
-                object,
-                offset,
-                record_len: record_len as u16,
-                last_len: record_len as u16,
-                count: 0,
-            },
-            macs: Vec::new(),
+            sealer: &mut self.sealer,
+            builder,
         })
     }
 }
@@ -113,46 +202,143 @@ impl StubWriter {
 #[derive(Debug)]
 #[must_use = "the records of a run that is not finished are lost"]
 pub struct RunWriter<'a> {
-    writer: &'a mut StubWriter,
-    run: Run,
-    macs: Vec<u8>,
+    sealer: &'a mut Sealer,
+    builder: RunBuilder,
 }
 
 impl RunWriter<'_> {
     /// Takes the next record's plaintext: `record_len` bytes of the object, or fewer in the last.
     ///
     /// # Errors
-    /// [`Misuse::RunOver`] if [`Self::is_full`]; [`Misuse::PlaintextLength`] for an empty or too long one; as [`Sealer::seal`].
+    /// As [`RunBuilder::record`] and [`Sealer::seal`]; no number is spent by what is refused.
     pub fn record(&mut self, plaintext: &[u8]) -> Result<(), Error> {
-        if self.is_full() {
-            return Err(Misuse::RunOver.into());
-        }
-        if plaintext.is_empty() || plaintext.len() > self.run.record_len.into() {
-            return Err(Misuse::PlaintextLength(plaintext.len()).into());
-        }
-        let mac = self
-            .writer
-            .sealer
-            .seal(RecordType::ApplicationData, plaintext)?;
-        self.macs.extend_from_slice(mac.as_ref());
-        self.run.last_len = plaintext.len() as u16;
-        self.run.count += 1;
-        Ok(())
+        self.builder.check(plaintext.len())?;
+        let mac = self.sealer.seal(RecordType::ApplicationData, plaintext)?;
+        self.builder.record(plaintext.len(), &mac)
     }
 
     /// Whether no further record can come: the last was a short one, or the message holds no more.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.run.last_len < self.run.record_len
-            || self.macs.len() + self.writer.sealer.suite().mac_len() > MAX_MACS_LEN
+        self.builder.is_full()
     }
 
     /// Appends the run, and says where in the object the next one begins. A run without records appends nothing.
     pub fn finish(self, out: &mut Vec<u8>) -> u64 {
-        if self.run.count == 0 {
-            return self.run.offset;
+        self.builder.finish(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Suite;
+
+    const DATA: RecordType = RecordType::ApplicationData;
+
+    fn writer(encodings: Encodings) -> StubWriter {
+        let sealer = Sealer::tls12(Suite::EcdheRsaAes128CbcSha, &[1; 20], 0);
+        StubWriter::new(sealer.expect("a key"), encodings)
+    }
+
+    #[test]
+    fn what_a_volunteer_does_not_follow_is_not_written() {
+        let payload = Payload::new([7; 1_000]).expect("short");
+        let sha1 = Payload::new_sha1([7; 1_000]).expect("short");
+        let lengths = |encodings| {
+            let mut writer = writer(encodings);
+            [&payload, &sha1].map(|payload| {
+                let mut out = Vec::new();
+                writer.named(&mut out, DATA, payload).expect("short");
+                out.len()
+            })
+        };
+        let (literal, sha256, sha1) = (1_031, 63, 51);
+        assert_eq!(lengths(Encodings::DEFAULT), [sha256, literal]);
+        assert_eq!(lengths(Encodings::SHA1), [literal, sha1]);
+        assert_eq!(lengths(Encodings::RUN), [literal, literal]);
+        let object = ObjectName([0; 32]);
+        let refused = writer(Encodings::SHA256).run(object, 0, 1).map(drop);
+        assert_eq!(refused, Err(Breach::Encoding(4).into()));
+    }
+
+    #[test]
+    fn a_name_that_is_not_shorter_is_not_written() {
+        let payload = Payload::new([7; 32]).expect("short");
+        let mut out = Vec::new();
+        let mut writer = writer(Encodings::DEFAULT);
+        writer.named(&mut out, DATA, &payload).expect("short");
+        assert!(out.windows(32).any(|window| window == payload.bytes()));
+    }
+
+    #[test]
+    fn a_run_ends_with_its_short_record_or_with_its_room() {
+        let mut writer = writer(Encodings::DEFAULT);
+        let mut out = Vec::new();
+        let object = ObjectName([0; 32]);
+        let mut run = writer.run(object, 100, 10).expect("a length");
+        run.record(&[0; 10]).expect("there is room");
+        assert_eq!(
+            run.record(&[0; 11]),
+            Err(Misuse::PlaintextLength(11).into())
+        );
+        assert_eq!(run.record(&[]), Err(Misuse::PlaintextLength(0).into()));
+        run.record(&[0; 9]).expect("there is room");
+        assert!(run.is_full());
+        assert_eq!(run.record(&[0; 9]), Err(Misuse::RunOver.into()));
+        assert_eq!(run.finish(&mut out), 119);
+        assert_eq!(out.len(), 57 + 2 * 20);
+        // What was refused has spent no number.
+        assert_eq!(writer.sealer().next_sequence(), Some(2));
+
+        let mut run = writer.run(object, 0, 1).expect("a length");
+        let mut count = 0;
+        while !run.is_full() {
+            run.record(&[0]).expect("there is room");
+            count += 1;
         }
-        Message::Stub(Stub::run(self.run, &self.macs)).write(out);
-        self.run.end().unwrap_or(u64::MAX)
+        assert_eq!(count, MAX_MACS_LEN / 20);
+        out.clear();
+        assert_eq!(run.finish(&mut out), count as u64);
+        assert!(Message::read(&out).is_ok());
+        assert_eq!(
+            writer.run(object, 0, 0).map(drop),
+            Err(Misuse::RunLength(0).into())
+        );
+        assert!(writer.run(object, 0, MAX_PAYLOAD_LEN + 1).is_err());
+        let nothing = writer.run(object, 5, 1).expect("a length");
+        out.clear();
+        assert_eq!((nothing.finish(&mut out), out.len()), (5, 0));
+    }
+
+    #[test]
+    fn macs_made_elsewhere_give_the_same_stubs() {
+        let mut out = Vec::new();
+        let mut writer = writer(Encodings::DEFAULT);
+        let payload = Payload::new([7; 100]).expect("short");
+        writer.literal(&mut out, DATA, b"head").expect("short");
+        writer.named(&mut out, DATA, &payload).expect("short");
+        let mut run = writer.run(ObjectName([3; 32]), 0, 100).expect("a length");
+        run.record(payload.bytes()).expect("there is room");
+        run.finish(&mut out);
+
+        let mut elsewhere = Vec::new();
+        let sealer = Sealer::tls12(Suite::EcdheRsaAes128CbcSha, &[1; 20], 0);
+        let mut sealer = sealer.expect("a key");
+        let mut mac = |plaintext| {
+            let mac = sealer.seal(DATA, plaintext).expect("short");
+            Mac::from_slice(mac.as_ref()).expect("a MAC's length")
+        };
+        literal(&mut elsewhere, DATA, b"head", &mac(b"head")).expect("short");
+        let payload_mac = mac(payload.bytes());
+        named(&mut elsewhere, DATA, payload.name(), &payload_mac);
+        let mut run = RunBuilder::new(ObjectName([3; 32]), 0, 100).expect("a length");
+        run.record(100, &mac(payload.bytes())).expect("room");
+        assert_eq!(
+            run.record(100, &Mac::NONE),
+            Err(Misuse::MacLength(0).into())
+        );
+        run.finish(&mut elsewhere);
+        assert_eq!(elsewhere, out);
     }
 }
