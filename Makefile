@@ -48,12 +48,12 @@ bench:
 	@$(ENSURE) rust build $(if $(IS_ROOT),lab)
 	$(CARGO) bench --locked --workspace --bench '*'
 
-## lab: bench and full experiments into docs/results (root; about 45 minutes)
+## lab: bench and full experiments into docs/results (root; about an hour)
 lab: build
 	@$(ENSURE) lab
 	$(CARGO) build --locked --release --package tandem-lab --examples
 	$(CARGO) bench --locked --package tandem-packet --package tandem-io | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
-	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis,misses,cases,peers}.toml --out docs/results
+	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis,modern,misses,cases,peers}.toml --out docs/results
 	$(TANDEM) lab report docs/results
 
 ## interop: every TLS client against every server through the proxies, into docs/results/interop.md (root; some minutes)

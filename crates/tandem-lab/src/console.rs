@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar's look: what runs, how far it is, what came last.
-const STYLE: &str = "{prefix:26} {bar:24} {pos:>3}/{len:3} {msg}";
+const STYLE: &str = "{prefix:36!} {bar:16} {pos:>3}/{len:3} {msg}";
 
 /// Where progress goes.
 #[derive(Debug, Clone)]
@@ -118,6 +118,11 @@ impl Progress {
 
     /// All is done: the bar goes.
     pub(crate) fn finish(self) {
+        self.clear();
+    }
+
+    /// Takes the bar off the terminal.
+    pub(crate) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -9,7 +9,7 @@
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-mcveety;
 //!                                          # peers: resumption, resumption-id, packet-resumption, tls13, rfc8879
-//! side-by-side = 8                         # optional: labs that run at a time on slow links
+//! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
 //! [[link]]
@@ -44,12 +44,13 @@ use crate::endpoints::{ClientProgram, Endpoints};
 use crate::error::LabError;
 use crate::links::{self, LinkSpec};
 use crate::pki::KeyKind;
+use crate::schedule::{self, Company, Need};
 use crate::situation::{Renewed, Situation};
 use crate::topology::{Family, Gateways};
 
-/// Labs that run side by side on slow links unless the file says otherwise. Each is idle nearly all the time; with eight, the two
-/// processors of a small machine still are.
-const SIDE_BY_SIDE: usize = 8;
+/// Units that run side by side at the most unless the file says otherwise: a bound on memory, some 100 MB each. What the
+/// processors bear is the schedule's matter.
+const SIDE_BY_SIDE: usize = 24;
 
 /// What `--quick` may take, seconds.
 const QUICK_SECONDS: f64 = 75.0;
@@ -74,7 +75,7 @@ pub struct Experiment {
     pub endpoints: Vec<Endpoints>,
     /// In the file's order.
     pub arms: Vec<Arm>,
-    /// Labs that run at a time on slow links.
+    /// Units that run at a time on slow links, at the most.
     pub side_by_side: usize,
     /// In the file's order; empty for ordinary trials.
     pub situations: Vec<Situation>,
@@ -340,17 +341,22 @@ impl Experiment {
         let Ok(units) = self.units() else {
             return Duration::ZERO;
         };
-        let seconds = |unit: &Unit| self.unit_seconds(unit);
-        let (slow, fast): (Vec<&Unit>, Vec<&Unit>) =
-            units.iter().partition(|unit| links::is_slow(&unit.config));
-        let mut workers = vec![0.0_f64; self.side_by_side];
-        for unit in slow {
-            if let Some(free) = workers.iter_mut().min_by(|a, b| a.total_cmp(b)) {
-                *free += seconds(unit);
-            }
+        let needs = units.iter().map(|unit| self.need(unit)).collect();
+        let processors = schedule::processors();
+        Duration::from_secs_f64(schedule::seconds(needs, self.side_by_side, processors))
+    }
+
+    /// What a unit takes.
+    pub(crate) fn need(&self, unit: &Unit) -> Need {
+        Need {
+            seconds: self.unit_seconds(unit),
+            trials: f64::from(self.trials) * self.arms_of(&unit.endpoints).len() as f64,
+            company: if links::is_slow(&unit.config) {
+                Company::Others
+            } else {
+                Company::Nobody
+            },
         }
-        let slow = workers.into_iter().fold(0.0, f64::max);
-        Duration::from_secs_f64(slow + fast.into_iter().map(seconds).sum::<f64>())
     }
 
     fn unit_seconds(&self, unit: &Unit) -> f64 {

@@ -37,6 +37,7 @@ pub mod proxies;
 mod report;
 pub mod row;
 mod runner;
+mod schedule;
 pub mod server;
 pub mod situation;
 mod soak;
@@ -58,7 +59,7 @@ pub use report::{
     BarResult, Bound, LinkInfo, Outcome, Program, ReportOptions, RunInfo, Unit, Waterfall,
     WaterfallArm, WaterfallPacket, Way, report,
 };
-pub use runner::{Captures, RunOptions, RunSummary, run_experiment};
+pub use runner::{Captures, RunOptions, RunSummary, run_experiment, run_experiments};
 pub use soak::{SoakOptions, SoakSummary, soak};
 pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,

@@ -15,6 +15,9 @@ use crate::error::LabError;
 /// run side by side without disturbing each other.
 const SLOW_BITS_PER_SECOND: u64 = 1_500_000;
 
+/// From this delay on, one way, the same holds of any rate.
+const LONG_DELAY: Duration = Duration::from_millis(100);
+
 /// A link in words: a preset, or figures, or a preset with some figures changed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -104,7 +107,8 @@ impl LinkSpec {
 pub(crate) fn is_slow(config: &LinkConfig) -> bool {
     let bits =
         |direction: &DirectionConfig| direction.rate.map_or(u64::MAX, BitRate::bits_per_second);
-    bits(&config.up).min(bits(&config.down)) < SLOW_BITS_PER_SECOND
+    let is_thin = bits(&config.up).min(bits(&config.down)) < SLOW_BITS_PER_SECOND;
+    is_thin || config.up.delay.max(config.down.delay) >= LONG_DELAY
 }
 
 /// Seconds that `bytes` of IP packets take to be sent in a direction.

@@ -1,13 +1,12 @@
 //! Runs an experiment: builds its lanes, interleaves its arms, writes its rows.
 //!
-//! Units (one link with one pair of endpoints) on slow links run side by side, since they leave the processor idle; those on fast
-//! links run alone and last. Within a unit nothing runs at the same time: a round has one trial of each arm, in random order.
+//! Units (one link with one pair of endpoints) on slow links run side by side, of all experiments of a run, since they leave the
+//! processor idle; those on fast links run alone and last (`schedule`). Within a unit nothing runs at the same time: a round has one trial of each arm, in random order.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::arm::Arm;
@@ -20,10 +19,10 @@ use crate::experiment::{Effort, Experiment, Unit, trial_seconds};
 use crate::interrupt;
 use crate::lane::{LaneSpec, Trial};
 use crate::lease::Lease;
-use crate::links;
 use crate::pki::{self, Chain, ChainSpec};
 use crate::report::{self, RunInfo};
 use crate::row::Row;
+use crate::schedule::{self, Schedule, Turn};
 use crate::situation::Situation;
 use crate::stage::Course;
 use crate::summary;
@@ -90,57 +89,183 @@ pub struct RunSummary {
 /// `BytesDiffer` where an endpoint received other bytes than were sent, `TrialsFailed` where a client failed (all is written
 /// nevertheless); `Interrupted`.
 pub fn run_experiment(options: &RunOptions) -> Result<RunSummary, LabError> {
+    let mut summaries = run_experiments(std::slice::from_ref(options))?;
+    summaries
+        .pop()
+        .ok_or_else(|| LabError::usage("experiments", "there is none to run"))
+}
+
+/// Runs several at a time: the slow links of all side by side, then the fast ones one by one. Each is written when all are done.
+///
+/// # Errors
+/// As [`run_experiment`], the first of any.
+pub fn run_experiments(all: &[RunOptions]) -> Result<Vec<RunSummary>, LabError> {
     interrupt::watch()?;
     let console = Console::new();
-    let mut experiment = Experiment::load(&options.file)?;
-    experiment.restrict(
-        &options.links,
-        &options.endpoints,
-        &options.arms,
-        &options.situations,
-    )?;
-    experiment.trials = options.trials.unwrap_or(experiment.trials);
-    match options.effort {
-        Effort::Full => {}
-        Effort::Quick => {
-            let left_out = experiment.make_quick();
-            if !left_out.is_empty() {
-                console.say(&format!("quick: without {}", left_out.join(", ")));
+    let prepared = all
+        .iter()
+        .map(|options| Prepared::of(options, &console))
+        .collect::<Result<Vec<_>, _>>()?;
+    let halt = Halt::default();
+    let runs = prepared
+        .iter()
+        .map(|prepared| Run::begin(prepared, &console, &halt))
+        .collect::<Result<Vec<_>, _>>()?;
+    let begun = Instant::now();
+    let worked = work_off(&runs);
+    let took = human_duration(begun.elapsed());
+    let finished: Vec<_> = runs.iter().map(Run::finish).collect();
+    worked?;
+    let mut summaries = Vec::new();
+    let mut verdicts = Ok(());
+    for finished in finished {
+        let (summary, rows) = finished?;
+        console.say(&format!(
+            "{} trials in {took}; rows in {}",
+            summary.trials,
+            summary.rows.display()
+        ));
+        verdicts = verdicts.and(verdict(&rows, &summary.rows));
+        summaries.push(summary);
+    }
+    verdicts.map(|()| summaries)
+}
+
+/// An experiment that is read and cut to what is wanted.
+struct Prepared<'a> {
+    experiment: Experiment,
+    options: &'a RunOptions,
+    out: PathBuf,
+    info: RunInfo,
+}
+
+impl<'a> Prepared<'a> {
+    fn of(options: &'a RunOptions, console: &Console) -> Result<Self, LabError> {
+        let mut experiment = Experiment::load(&options.file)?;
+        experiment.restrict(
+            &options.links,
+            &options.endpoints,
+            &options.arms,
+            &options.situations,
+        )?;
+        experiment.trials = options.trials.unwrap_or(experiment.trials);
+        match options.effort {
+            Effort::Full => {}
+            Effort::Quick => {
+                let left_out = experiment.make_quick();
+                if !left_out.is_empty() {
+                    console.say(&format!("quick: without {}", left_out.join(", ")));
+                }
             }
         }
+        console.say(&format!(
+            "{}: {} links x {} endpoints{} x {} arms x {} trials, about {}",
+            experiment.name,
+            experiment.links.len(),
+            experiment.endpoints.len(),
+            match experiment.situations.len() {
+                0 => String::new(),
+                count => format!(" x {count} situations"),
+            },
+            experiment.arms.len(),
+            experiment.trials,
+            human_duration(experiment.estimate()),
+        ));
+        Ok(Self {
+            out: options
+                .out
+                .clone()
+                .unwrap_or_else(|| Path::new("out/lab").join(&experiment.name)),
+            info: run_info(&experiment)?,
+            experiment,
+            options,
+        })
     }
-    let out = options
-        .out
-        .clone()
-        .unwrap_or_else(|| Path::new("out/lab").join(&experiment.name));
-    let info = run_info(&experiment)?;
-    console.say(&format!(
-        "{}: {} links x {} endpoints{} x {} arms x {} trials, about {}",
-        experiment.name,
-        experiment.links.len(),
-        experiment.endpoints.len(),
-        match experiment.situations.len() {
-            0 => String::new(),
-            count => format!(" x {count} situations"),
-        },
-        experiment.arms.len(),
-        experiment.trials,
-        human_duration(experiment.estimate()),
-    ));
-    let run = Run::begin(&experiment, options, &out, &console)?;
-    let begun = Instant::now();
-    let done = run.units();
-    let finished = run.finish(&info);
-    done?;
-    let (summary, rows) = finished?;
-    console.say(&format!(
-        "{} trials in {}; rows in {}",
-        summary.trials,
-        human_duration(begun.elapsed()),
-        summary.rows.display()
-    ));
-    verdict(&rows, &summary.rows)?;
-    Ok(summary)
+}
+
+/// What ended all runs early.
+#[derive(Debug, Default)]
+struct Halt(Mutex<Option<LabError>>);
+
+impl Halt {
+    fn is_called(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// The first error is the reason, those of the others are its consequences.
+    fn call(&self, error: LabError) {
+        self.lock().get_or_insert(error);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<LabError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All units of all runs, as many at a time as the schedule says.
+fn work_off(runs: &[Run<'_>]) -> Result<(), LabError> {
+    let [first, ..] = runs else {
+        return Ok(());
+    };
+    let experiments = || runs.iter().map(|run| run.experiment);
+    let most = experiments().map(|experiment| experiment.side_by_side);
+    let most = most.min().unwrap_or(1);
+    let mut units = Vec::new();
+    for run in runs {
+        for unit in run.experiment.units()? {
+            let need = run.experiment.need(&unit);
+            units.push(((run, unit), need));
+        }
+    }
+    let processors = schedule::processors();
+    let needs = units.iter().map(|(_, need)| *need).collect();
+    let seconds = schedule::seconds(needs, most, processors);
+    let about = human_duration(Duration::from_secs_f64(seconds));
+    let total = units.len();
+    let progress = Mutex::new(first.console.bar("all", total as u64));
+    if runs.len() > 1 {
+        first.console.say(&format!(
+            "all: {total} units, about {about}; the longest begin, those on fast links end, one by one"
+        ));
+    }
+    let schedule = Mutex::new(Schedule::new(units, most, processors));
+    let changed = Condvar::new();
+    let work = || {
+        let mut state = lock_of(&schedule);
+        loop {
+            match state.next() {
+                Turn::Over => return,
+                Turn::Wait => {
+                    state = changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                Turn::Run((run, unit), need) => {
+                    drop(state);
+                    let outcome = run.unit(&unit);
+                    state = lock_of(&schedule);
+                    state.done(need);
+                    match outcome {
+                        Ok(()) => lock_of(&progress).step(&format!("{} done", run.title(&unit))),
+                        Err(error) => {
+                            run.halt.call(error);
+                            state.stop();
+                        }
+                    }
+                    changed.notify_all();
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..most.min(total) {
+            scope.spawn(work);
+        }
+    });
+    lock_of(&progress).clear();
+    first.halt.lock().take().map_or(Ok(()), Err)
+}
+
+fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An error where a byte differed or a trial failed.
@@ -185,7 +310,9 @@ struct Run<'a> {
     experiment: &'a Experiment,
     options: &'a RunOptions,
     console: &'a Console,
+    halt: &'a Halt,
     out: &'a Path,
+    info: &'a RunInfo,
     chains: Vec<(ChainSpec, Chain)>,
     clients: Vec<(ChainSpec, Chain)>,
     results: Mutex<Results>,
@@ -196,17 +323,20 @@ struct Run<'a> {
 struct Results {
     file: BufWriter<File>,
     rows: Vec<Row>,
-    /// What ended the run early.
-    error: Option<LabError>,
 }
 
 impl<'a> Run<'a> {
     fn begin(
-        experiment: &'a Experiment,
-        options: &'a RunOptions,
-        out: &'a Path,
+        prepared: &'a Prepared<'_>,
         console: &'a Console,
+        halt: &'a Halt,
     ) -> Result<Self, LabError> {
+        let Prepared {
+            experiment,
+            options,
+            out,
+            info,
+        } = prepared;
         let lease = Lease::any()?;
         fs::create_dir_all(out).map_err(LabError::io(format!("make {}", out.display())))?;
         let rows = file(out, &experiment.name, "jsonl");
@@ -231,58 +361,27 @@ impl<'a> Run<'a> {
             experiment,
             options,
             console,
+            halt,
             out,
+            info,
             chains,
             clients,
             results: Mutex::new(Results {
                 file: BufWriter::new(file),
                 rows: Vec::new(),
-                error: None,
             }),
             _lease: lease,
         })
     }
 
-    /// All units: the slow ones side by side, then the fast ones one by one.
-    fn units(&self) -> Result<(), LabError> {
-        let (slow, fast): (VecDeque<Unit>, VecDeque<Unit>) = self
-            .experiment
-            .units()?
-            .into_iter()
-            .partition(|unit| links::is_slow(&unit.config));
-        self.work_off(slow, self.experiment.side_by_side);
-        self.work_off(fast, 1);
-        let error = self.lock().error.take();
-        error.map_or(Ok(()), Err)
-    }
-
-    fn work_off(&self, units: VecDeque<Unit>, workers: usize) {
-        let workers = workers.min(units.len());
-        let queue = Mutex::new(units);
-        let next = || {
-            let stopped = self.lock().error.is_some();
-            let unit = queue
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .pop_front();
-            unit.filter(|_| !stopped)
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    while let Some(unit) = next() {
-                        if let Err(error) = self.unit(&unit) {
-                            // The first error is the reason, those of the others are its consequences.
-                            self.lock().error.get_or_insert(error);
-                        }
-                    }
-                });
-            }
-        });
+    /// What progress calls a unit.
+    fn title(&self, unit: &Unit) -> String {
+        let Experiment { name, .. } = self.experiment;
+        format!("{name} {} {}", unit.link.name, scene(unit, " "))
     }
 
     fn unit(&self, unit: &Unit) -> Result<(), LabError> {
-        let name = format!("{} {}", unit.link.name, scene(unit, " "));
+        let name = self.title(unit);
         let arms = self.experiment.arms_of(&unit.endpoints);
         let total = u64::from(self.experiment.trials) * arms.len() as u64;
         let mut progress = self.console.bar(&name, total);
@@ -309,7 +408,7 @@ impl<'a> Run<'a> {
         for round in 1..=self.experiment.trials {
             for arm in self.experiment.order(unit, round) {
                 interrupt::check()?;
-                if self.lock().error.is_some() {
+                if self.halt.is_called() {
                     return Ok(());
                 }
                 let Some(lane) = lanes.iter_mut().find(|lane| lane.arm() == arm) else {
@@ -399,10 +498,10 @@ impl<'a> Run<'a> {
     }
 
     /// Writes the table and what stands beside it. Also after an error: what was measured is worth having.
-    fn finish(&self, info: &RunInfo) -> Result<(RunSummary, Vec<Row>), LabError> {
+    fn finish(&self) -> Result<(RunSummary, Vec<Row>), LabError> {
         let mut results = self.lock();
         let rows = std::mem::take(&mut results.rows);
-        let rows = write_results(self.out, self.experiment, info, rows)?;
+        let rows = write_results(self.out, self.experiment, self.info, rows)?;
         if !rows.is_empty() {
             console::result(&table(&rows));
         }
@@ -415,8 +514,8 @@ impl<'a> Run<'a> {
         Ok((summary, rows))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Results> {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Results> {
+        lock_of(&self.results)
     }
 }
 

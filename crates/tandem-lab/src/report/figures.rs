@@ -13,7 +13,7 @@ use super::waterfall::Waterfall;
 pub(crate) struct Figures {
     /// All cases at a glance.
     pub(crate) overview: Option<Figure>,
-    /// McVeety's, with ours beside; none where nothing of ours was measured in his setting.
+    /// McVeety's, with ours beside, those with client certificates where they were measured; none where nothing of ours was measured in his setting.
     pub(crate) thesis: Vec<Figure>,
     /// Bytes against certificate size; belongs to figure 4-6.
     pub(crate) sizes: Option<Figure>,
@@ -32,11 +32,10 @@ impl Figures {
     pub(crate) fn of(input: &Input, cases: &[Case], staged: &[Staged]) -> Self {
         let in_his_setting = |case: &Case| ENDPOINTS.contains(&case.endpoints.as_str());
         let thesis = if cases.iter().any(in_his_setting) {
-            vec![
-                plots::high_latency(cases),
-                plots::low_latency(cases),
-                plots::bandwidth(cases),
-            ]
+            let mut figures = vec![plots::high_latency(cases), plots::low_latency(cases)];
+            figures.extend(plots::mutual(cases));
+            figures.push(plots::bandwidth(cases));
+            figures
         } else {
             Vec::new()
         };

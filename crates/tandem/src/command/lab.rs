@@ -60,20 +60,23 @@ fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
         trials,
         capture,
     } = arguments;
-    for file in files {
-        tandem_lab::run_experiment(&RunOptions {
+    let exe = this_program()?;
+    let all: Vec<RunOptions> = files
+        .into_iter()
+        .map(|file| RunOptions {
             file,
             effort: if quick { Effort::Quick } else { Effort::Full },
             out: out.clone(),
-            exe: this_program()?,
+            exe: exe.clone(),
             links: links.clone(),
             endpoints: endpoints.clone(),
             arms: arms.clone(),
             situations: situations.clone(),
             trials,
             captures: if capture { Captures::On } else { Captures::Off },
-        })?;
-    }
+        })
+        .collect();
+    tandem_lab::run_experiments(&all)?;
     Ok(())
 }
 
