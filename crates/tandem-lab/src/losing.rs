@@ -81,6 +81,10 @@ impl Store for NamesOnly {
         self.0.chains_for(site, now, limit)
     }
 
+    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
+        self.0.client_chains(limit)
+    }
+
     fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
         self.0.learn(site, chain, now)
     }

@@ -244,6 +244,19 @@ impl Catalogue {
         expected
     }
 
+    /// The chains that no site showed: see [`Store::client_chains`](crate::Store::client_chains).
+    pub(crate) fn without_site(&self, limit: usize) -> Vec<ChainId> {
+        let unsited = self
+            .chains
+            .iter()
+            .filter(|(_, chain)| chain.sites.is_empty());
+        let mut unsited: Vec<(u64, ChainId)> =
+            unsited.map(|(id, chain)| (chain.seen, *id)).collect();
+        unsited.sort_unstable_by_key(|(seen, _)| core::cmp::Reverse(*seen));
+        unsited.truncate(limit);
+        unsited.into_iter().map(|(_, id)| id).collect()
+    }
+
     // ---- Taking in.
 
     /// Whether a chain of these lengths is worth keeping at all.

@@ -177,6 +177,10 @@ impl Store for MemoryStore {
         id
     }
 
+    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
+        self.catalogue.without_site(limit)
+    }
+
     fn health(&self) -> Health {
         Health {
             keeping: Keeping::Memory,

@@ -509,6 +509,10 @@ impl Store for SqliteStore {
         id
     }
 
+    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
+        self.memory.client_chains(limit)
+    }
+
     fn health(&self) -> Health {
         let keeping = match &self.disk {
             None => Keeping::Memory,

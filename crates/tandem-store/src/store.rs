@@ -51,6 +51,10 @@ pub trait Store {
     /// beyond the [`Limits`](crate::Limits) is named but not held.
     fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId;
 
+    /// The chains that no site is known to have shown: what clients have shown of themselves, and what was imported without a
+    /// site. The newest seen come first, at most `limit`. Takes time for each chain that is held.
+    fn client_chains(&self, limit: usize) -> Vec<ChainId>;
+
     /// How the store is doing.
     fn health(&self) -> Health {
         Health::default()
@@ -115,6 +119,10 @@ impl<S: Store + ?Sized> Store for &mut S {
         (**self).learn(site, chain, now)
     }
 
+    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
+        (**self).client_chains(limit)
+    }
+
     fn health(&self) -> Health {
         (**self).health()
     }
@@ -143,6 +151,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
         (**self).learn(site, chain, now)
+    }
+
+    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
+        (**self).client_chains(limit)
     }
 
     fn health(&self) -> Health {

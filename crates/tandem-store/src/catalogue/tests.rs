@@ -17,6 +17,22 @@ fn chain(certificates: &[Digest]) -> ChainEntry {
 }
 
 #[test]
+fn chains_that_no_site_showed_are_listed_with_the_newest_first() {
+    let mut catalogue = Catalogue::new(Limits::default());
+    let site: Site = "www.example".parse().expect("a site");
+    let id = |n| ChainId::from_digest(digest(n, 0));
+    for n in 0..4 {
+        catalogue.add_chain(id(n), &[10], chain(&[digest(n, 1)]));
+    }
+    catalogue.observe(&site, &id(2), NOW);
+    assert!(catalogue.refresh(&id(0), NOW));
+    assert_eq!(catalogue.without_site(9), [id(0), id(3), id(1)]);
+    assert_eq!(catalogue.without_site(2), [id(0), id(3)]);
+    catalogue.remove_chains(|removed, _| *removed == id(3));
+    assert_eq!(catalogue.without_site(9), [id(0), id(1)]);
+}
+
+#[test]
 fn a_prefix_that_names_more_than_one_thing_names_none() {
     let mut catalogue = Catalogue::new(Limits::default());
     let (first, twin, other) = (digest(1, 1), digest(1, 2), digest(2, 1));
