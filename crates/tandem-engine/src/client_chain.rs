@@ -1,6 +1,6 @@
 //! A client's chain, and what the server-side proxy is believed to hold of it.
 //!
-//! Is: the names in a chain, three grounds for belief, and the delta for the client's answer to the server's flight. Is not: the
+//! Is: the names in a chain, four grounds for belief, and the delta for the client's answer to the server's flight. Is not: the
 //! server's flight (`possession`), nor the choice among the grounds (`tandem-packet`). What a client shows cannot be told from its
 //! hello (McVeety 2009, section 2.4.1), so a belief is formed once the chain is there, and never before.
 //!
@@ -19,6 +19,7 @@ use crate::possession::Possession;
 pub struct ClientChain {
     id: ChainId,
     certificates: Vec<Digest>,
+    length: usize,
 }
 
 /// What of a client's chain is believed to be held at the other side.
@@ -33,8 +34,10 @@ impl ClientChain {
     /// The chain of `flight` in the client's `stream`.
     pub fn of(flight: &Flight, stream: &[u8]) -> Option<Self> {
         let certificates = flight.certificates(stream)?;
+        let list = flight.list(stream);
         Some(Self {
-            id: ChainId::of_list_contents(&flight.list(stream)),
+            id: ChainId::of_list_contents(&list),
+            length: list.len(),
             certificates: certificates.iter().map(|der| Digest::of(der)).collect(),
         })
     }
@@ -42,6 +45,19 @@ impl ClientChain {
     /// The chain's name.
     pub fn id(&self) -> ChainId {
         self.id
+    }
+
+    /// Bytes of the chain, as they cross.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// All of it, by its own name.
+    pub fn whole(&self) -> Believed {
+        Believed {
+            whole: Some(Reference(self.id.prefix16())),
+            certificates: BTreeSet::new(),
+        }
     }
 
     /// What the other side learned when this side did (section 2.4.1.2): `store` is this side's own.

@@ -9,6 +9,7 @@
 
 mod client_chain;
 mod delta;
+pub mod filter;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
