@@ -8,6 +8,7 @@ use tandem_engine::{Delta, Instruction};
 
 use crate::frame::{Frame, Parsed, Sender};
 use crate::mark::{HintId, Mark, MarkKind};
+use crate::publication;
 use crate::version::Version;
 
 /// A mark, by the data of its option: what follows the experiment's identifier.
@@ -16,7 +17,13 @@ pub fn mark(data: &[u8]) -> Option<String> {
     // Version and type, and the tag of seven bytes.
     let entries = data.len().saturating_sub(1 + 7) / size_of::<HintId>();
     Some(match mark.kind() {
-        MarkKind::Presence => "presence: a client-side proxy is here".to_owned(),
+        MarkKind::Presence => match mark.known_holdings() {
+            Some(known) => format!(
+                "presence: a client-side proxy is here, and goes by holdings {:08x}",
+                known.0
+            ),
+            None => "presence: a client-side proxy is here".to_owned(),
+        },
         MarkKind::Answer => "answer: a server-side proxy is here".to_owned(),
         MarkKind::Hint => format!("hint: {} held at the clients' side", things(entries)),
         MarkKind::Miss(Sender::Server) => "miss: send the server's originals".to_owned(),
@@ -35,6 +42,15 @@ pub fn mark(data: &[u8]) -> Option<String> {
 /// The frame that a segment's payload begins with, where the segment holds all of it.
 pub fn frame(payload: &[u8]) -> Option<String> {
     let version = Version::new(payload.first()? >> 4)?;
+    if let Some((holdings, filter)) = publication::parse(payload) {
+        return Some(format!(
+            "publication: {} bytes, a filter of one in {} over {} clients' chains; holdings {:08x}",
+            payload.len(),
+            filter.rate().number(),
+            filter.count(),
+            holdings.0
+        ));
+    }
     [(Sender::Server, "server"), (Sender::Client, "client")]
         .into_iter()
         .find_map(
@@ -79,6 +95,7 @@ mod tests {
     use super::*;
     use crate::flow::FlowId;
     use crate::key::Key;
+    use tandem_engine::filter::{Filter, Holdings, Rate};
     use tandem_engine::{DeltaWriter, Reference};
     use tandem_wire::Seq;
 
@@ -117,6 +134,19 @@ mod tests {
             "{words}"
         );
         assert_eq!(frame(&written[..30]), None);
+        let filter = Filter::of([Reference([1; 16])], 0xab, Rate::DEFAULT);
+        let written = publication::write(&key, FLOW, Version::ONE, &filter);
+        assert_eq!(
+            frame(&written).as_deref(),
+            Some(
+                "publication: 19 bytes, a filter of one in 256 over 1 clients' chains; holdings 000000ab"
+            )
+        );
+        let presence = crate::mark::presence_knowing(&key, Seq(1), Version::ONE, Holdings(0xcd));
+        assert_eq!(
+            mark(&presence[4..]).as_deref(),
+            Some("presence: a client-side proxy is here, and goes by holdings 000000cd")
+        );
         assert_eq!(frame(&[0x16, 3, 3, 0, 50, 2, 0, 0]), None);
         assert_eq!(frame(&[]), None);
         assert_eq!(mark(&[0x1f; 12]), None);

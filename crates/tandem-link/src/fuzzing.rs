@@ -3,19 +3,25 @@
 //!
 //! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
 
+use tandem_engine::filter::MOST;
 use tandem_wire::Seq;
 
 use crate::flow::FlowId;
 use crate::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed, Sender};
 use crate::key::Key;
 use crate::mark::{self, MAX_HINTS, Mark, MarkKind};
+use crate::publication;
 use crate::version::Version;
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 2] = [("link_mark", link_mark), ("link_frame", link_frame)];
+pub const CHECKS: [(&str, Check); 3] = [
+    ("link_mark", link_mark),
+    ("link_frame", link_frame),
+    ("link_publication", link_publication),
+];
 
 /// A key that the corpora were not made with.
 const KEY: [u8; Key::LEN] = [0x6b; Key::LEN];
@@ -34,7 +40,10 @@ pub fn link_mark(data: &[u8]) {
     let version = Version::new(data[0] >> 4).expect("a mark has a version");
     // What a later version adds to a presence or an answer is its own.
     let own = match mark.kind() {
-        MarkKind::Presence => mark::presence(&key, FLOW.client, version),
+        MarkKind::Presence => match mark.known_holdings() {
+            Some(known) => mark::presence_knowing(&key, FLOW.client, version, known),
+            None => mark::presence(&key, FLOW.client, version),
+        },
         MarkKind::Answer => mark::answer(&key, FLOW, version),
         MarkKind::Miss(sender) => mark::miss(&key, FLOW, version, sender),
         MarkKind::Held => {
@@ -61,6 +70,30 @@ pub fn link_mark(data: &[u8]) {
     let count = believed.iter().filter(|believed| **believed).count();
     // A longer presence or answer is believed where its tag is right, which nobody finds without the key.
     assert_eq!(count, usize::from(is_own));
+}
+
+/// A payload: a publication is bounded, the only encoding of what it says but for its check, and not believed.
+pub fn link_publication(data: &[u8]) {
+    let key = Key::from_bytes(KEY);
+    let Some((holdings, filter)) = publication::parse(data) else {
+        return;
+    };
+    assert_eq!(holdings.0, filter.salt());
+    assert!(filter.count() <= MOST && filter.count() <= data.len() * 8);
+    let version = Version::new(data[0] >> 4).expect("a publication has a version");
+    let own = publication::write(&key, FLOW, version, &filter);
+    let checked = own.len() - 8;
+    assert_eq!(own[..checked], data[..checked]);
+    let believed = publication::read(&key, FLOW, version, data);
+    assert_eq!(believed.is_some(), own == data);
+    assert_eq!(
+        publication::read(&key, FLOW, version, &own),
+        Some((holdings, filter))
+    );
+    // As a frame of either direction it is none.
+    for sender in [Sender::Server, Sender::Client] {
+        assert_eq!(Frame::parse(data, version, sender), Parsed::No);
+    }
 }
 
 /// A payload: a frame lies inside it, is found in any longer one, announced by any shorter one, and not believed.

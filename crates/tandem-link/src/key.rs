@@ -111,6 +111,7 @@ pub(crate) enum Label {
     Miss = 4,
     Frame = 5,
     Held = 6,
+    Publication = 7,
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@
 //! +------+------+------+------+---------+------------+---------------+
 //! ```
 //!
-//! The body is empty but for hints, four bytes for each thing that is held, and for the answer to a CII, four bytes of bits. With an empty body the option is 12 bytes, with a
-//! hint of one 16, with one of four 28: all multiples of four, and 28 is what timestamps leave of the 40 bytes that TCP has
-//! for options.
+//! The body is empty but for hints, four bytes for each thing that is held; for the answer to a CII, four bytes of bits; and for the
+//! presence of a proxy that goes by what the other publishes ([`crate::publication`]): four bytes, the holdings that it knows. With an
+//! empty body the option is 12 bytes, with a hint of one 16, with one of four 28: all multiples of four, and 28 is what timestamps
+//! leave of the 40 bytes that TCP has for options.
 //!
 //! The presence names the newest version that the client-side proxy speaks, the answer the one that both go on with
 //! ([`crate::version`]); every later mark and frame of the connection is of that one. Presence and answer keep this form in
@@ -25,6 +26,7 @@
 //! Invariants: a mark is believed only in the connection that it was made for; the tag covers the initial sequence numbers, the
 //! version and the type, and the body, so that nobody in between can lower the version.
 
+use tandem_engine::filter::Holdings;
 use tandem_wire::Seq;
 
 use crate::flow::FlowId;
@@ -143,6 +145,17 @@ impl<'a> Mark<'a> {
             .then_some(self.version)
     }
 
+    /// The holdings that a proxy goes by, in its presence: to be asked once that was verified.
+    pub fn known_holdings(&self) -> Option<Holdings> {
+        match self.kind {
+            MarkKind::Presence => self
+                .body
+                .first_chunk()
+                .map(|known| Holdings(u32::from_be_bytes(*known))),
+            MarkKind::Answer | MarkKind::Hint | MarkKind::Miss(_) | MarkKind::Held => None,
+        }
+    }
+
     /// The version to go on with, if this is an answer made for this connection.
     pub fn verify_answer(&self, key: &Key, flow: FlowId) -> Option<Version> {
         self.verify(key, MarkKind::Answer, &flow.to_bytes())
@@ -180,13 +193,17 @@ impl<'a> Mark<'a> {
 
 /// The presence option for a SYN: 12 bytes, kind and length included. `newest` is the newest version spoken here.
 pub fn presence(key: &Key, client: Seq, newest: Version) -> Vec<u8> {
-    option(
-        key,
-        newest,
-        MarkKind::Presence,
-        &client.0.to_be_bytes(),
-        &[],
-    )
+    presence_with(key, client, newest, &[])
+}
+
+/// The same of a proxy that goes by what the other publishes, and knows of these holdings: 16 bytes.
+pub fn presence_knowing(key: &Key, client: Seq, newest: Version, known: Holdings) -> Vec<u8> {
+    presence_with(key, client, newest, &known.0.to_be_bytes())
+}
+
+fn presence_with(key: &Key, client: Seq, newest: Version, body: &[u8]) -> Vec<u8> {
+    let client = client.0.to_be_bytes();
+    option(key, newest, MarkKind::Presence, &client, body)
 }
 
 /// The answer option for a SYN/ACK: 12 bytes. `agreed` is the version to go on with.
@@ -262,6 +279,10 @@ mod tests {
     #[test]
     fn marks_have_the_sizes_that_the_option_area_was_planned_for() {
         assert_eq!(presence(&key(), FLOW.client, ONE).len(), 12);
+        assert_eq!(
+            presence_knowing(&key(), FLOW.client, ONE, Holdings(7)).len(),
+            16
+        );
         assert_eq!(answer(&key(), FLOW, ONE).len(), 12);
         assert_eq!(miss(&key(), FLOW, ONE, Sender::Server).len(), 12);
         assert_eq!(held(&key(), FLOW, ONE, 7).len(), 16);
@@ -305,6 +326,20 @@ mod tests {
         assert!(mark.verify_miss(&key(), FLOW, ONE, Sender::Server));
         assert!(!mark.verify_miss(&key(), FLOW, ONE, Sender::Client));
         assert!(!mark.verify_miss(&key(), other, ONE, Sender::Server));
+    }
+
+    #[test]
+    fn a_presence_says_which_holdings_are_known_and_is_one_to_whoever_does_not_ask() {
+        let option = presence_knowing(&key(), FLOW.client, ONE, Holdings(0x0102_0304));
+        let mark = Mark::parse(data(&option)).expect("well-formed");
+        assert_eq!(mark.verify_presence(&key(), FLOW.client), Some(ONE));
+        assert_eq!(mark.known_holdings(), Some(Holdings(0x0102_0304)));
+        let plain = presence(&key(), FLOW.client, ONE);
+        let mark = Mark::parse(data(&plain)).expect("well-formed");
+        assert_eq!(mark.known_holdings(), None);
+        let held = held(&key(), FLOW, ONE, 7);
+        let mark = Mark::parse(data(&held)).expect("well-formed");
+        assert_eq!(mark.known_holdings(), None);
     }
 
     #[test]
