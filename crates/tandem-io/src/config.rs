@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tandem_engine::filter::Rate;
 use tandem_engine::intention;
 use tandem_engine::thesis::Codes;
 use tandem_packet::Limits;
@@ -89,7 +90,7 @@ impl Config {
         let link = LinkName::new(link)?;
         let mode = mode(settings.mode.as_deref())?;
         let wire = wire(&settings)?;
-        let client_certificates = client_certificates(&settings)?;
+        let client_certificates = client_certificates(&settings, wire)?;
         let key = key::choose(settings.key, settings.insecure_no_key)?;
         let ports = ports(settings.ports)?;
         let admin = admin(role, settings.admin.as_deref())?;
@@ -173,28 +174,65 @@ fn wire(settings: &Settings) -> Result<WireFormat, IoError> {
     }
 }
 
-fn client_certificates(settings: &Settings) -> Result<ClientCertificates, IoError> {
-    let extension = settings.cii_extension;
+fn client_certificates(
+    settings: &Settings,
+    wire: WireFormat,
+) -> Result<ClientCertificates, IoError> {
+    let (extension, one_in) = (settings.cii_extension, settings.filter_one_in);
     let how = match settings.client_certificates.as_deref() {
         None | Some("persistent") => ClientCertificates::Persistent,
         Some("cii") => ClientCertificates::Cii {
             extension: extension.unwrap_or(intention::EXTENSION),
         },
+        Some("filter") => ClientCertificates::Filter {
+            rate: rate(one_in)?,
+        },
         Some("none") => ClientCertificates::None,
         Some(other) => {
             return Err(IoError::setting(
                 "client-certificates",
-                format!("`{other}` is neither `persistent`, `cii` nor `none`"),
+                format!("`{other}` is neither `persistent`, `cii`, `filter` nor `none`"),
             ));
         }
     };
-    match (how, extension) {
-        (ClientCertificates::None | ClientCertificates::Persistent, Some(_)) => Err(
-            IoError::setting("cii-extension", "it needs `client-certificates = \"cii\"`"),
-        ),
-        (ClientCertificates::None | ClientCertificates::Persistent, None)
-        | (ClientCertificates::Cii { .. }, _) => Ok(how),
+    let (is_cii, is_filter) = match how {
+        ClientCertificates::None | ClientCertificates::Persistent => (false, false),
+        ClientCertificates::Cii { .. } => (true, false),
+        ClientCertificates::Filter { .. } => (false, true),
+    };
+    match wire {
+        WireFormat::Safe => {}
+        WireFormat::Mcveety(_) if is_filter => {
+            return Err(IoError::setting(
+                "client-certificates",
+                "`filter` needs `wire = \"safe\"`: the thesis's messages stand in the handshake, and none has a place for a filter",
+            ));
+        }
+        WireFormat::Mcveety(_) => {}
     }
+    if extension.is_some() && !is_cii {
+        return Err(IoError::setting(
+            "cii-extension",
+            "it needs `client-certificates = \"cii\"`",
+        ));
+    }
+    if one_in.is_some() && !is_filter {
+        return Err(IoError::setting(
+            "filter-one-in",
+            "it needs `client-certificates = \"filter\"`",
+        ));
+    }
+    Ok(how)
+}
+
+fn rate(one_in: Option<u32>) -> Result<Rate, IoError> {
+    let Some(number) = one_in else {
+        return Ok(Rate::DEFAULT);
+    };
+    Rate::one_in(number).ok_or_else(|| {
+        let (least, most) = (Rate::BOUNDS.start(), Rate::BOUNDS.end());
+        IoError::setting("filter-one-in", format!("must be {least} to {most}"))
+    })
 }
 
 fn ports(said: Option<Vec<u16>>) -> Result<Vec<u16>, IoError> {
@@ -330,11 +368,34 @@ mod tests {
     #[test]
     fn each_wrong_value_is_refused_by_name() {
         assert!(problem(Settings::default()).starts_with("link: "));
-        let cases: [(&str, Settings); 10] = [
+        let cases: [(&str, Settings); 13] = [
             (
                 "cii-extension: ",
                 Settings {
                     cii_extension: Some(7),
+                    ..with_link()
+                },
+            ),
+            (
+                "filter-one-in: it needs",
+                Settings {
+                    filter_one_in: Some(7),
+                    ..with_link()
+                },
+            ),
+            (
+                "filter-one-in: must be 2 to 65536",
+                Settings {
+                    client_certificates: Some("filter".into()),
+                    filter_one_in: Some(1),
+                    ..with_link()
+                },
+            ),
+            (
+                "client-certificates: `filter` needs `wire",
+                Settings {
+                    client_certificates: Some("filter".into()),
+                    wire: Some("mcveety".into()),
                     ..with_link()
                 },
             ),

@@ -68,6 +68,8 @@ pub(crate) struct Agreed {
     is_stripped: bool,
     /// The certificates of the client's intention that the far side holds.
     confirmed: Vec<Reference>,
+    /// Whether the far side has published what it holds in this connection.
+    was_told: bool,
 }
 
 /// What the far side is told beside the hello.
@@ -105,16 +107,13 @@ impl ClientSide {
                 return Some(asked);
             }
             WireFormat::Safe if !offer.timestamps => GiveUp::NoTimestamps,
-            WireFormat::Safe => {
-                let mark = mark::presence(cx.key, packet.seq(), cx.spoken.newest());
-                match segment::with_mark(packet, &mark, cx.config.limits.mtu) {
-                    Some(marked) => {
-                        owed.settle(Verdict::Replace(marked), cx.out);
-                        return Some(asked);
-                    }
-                    None => GiveUp::ForeignSyn,
+            WireFormat::Safe => match announced(packet, cx) {
+                Some(marked) => {
+                    owed.settle(Verdict::Replace(marked), cx.out);
+                    return Some(asked);
                 }
-            }
+                None => GiveUp::ForeignSyn,
+            },
         };
         cx.out.event(Event::GivenUp(refusal));
         owed.settle(Verdict::Leave, cx.out);
@@ -213,6 +212,7 @@ impl ClientSide {
             acknowledged: None,
             is_stripped: false,
             confirmed: Vec::new(),
+            was_told: false,
         });
         *self = Self::Agreed(agreed);
         Keep::Flow
@@ -279,6 +279,24 @@ impl ClientSide {
             }
         }
     }
+}
+
+/// The SYN with our presence, and what of the far side's holdings is known, if there is room for that.
+fn announced<S>(packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> {
+    let (client, newest) = (packet.seq(), cx.spoken.newest());
+    let knowing = match cx.config.client_certificates {
+        ClientCertificates::Filter { .. } => {
+            let known = cx.far.holdings();
+            Some(mark::presence_knowing(cx.key, client, newest, known))
+        }
+        ClientCertificates::None
+        | ClientCertificates::Persistent
+        | ClientCertificates::Cii { .. } => None,
+    };
+    let plain = mark::presence(cx.key, client, newest);
+    let marks = knowing.into_iter().chain([plain]);
+    let mut marked = marks.map(|mark| segment::with_mark(packet, &mark, cx.config.limits.mtu));
+    marked.find_map(|marked| marked)
 }
 
 /// The version in the far side's answer, and the SYN/ACK without it; `None` if there is no valid one, or no timestamps were
@@ -484,6 +502,10 @@ impl Agreed {
             if self.writer.is_refused_by(packet, &pace, cx.now) {
                 self.disbelieve(cx);
             }
+            if self.takes_publication(packet, cx) {
+                owed.settle(Verdict::Drop, cx.out);
+                return Keep::Flow;
+            }
             if let Some(rewritten) = self.inbound.recognise(packet, &self.watch, cx) {
                 self.inbound
                     .deliver(owed, packet, rewritten, &mut self.watch, cx);
@@ -526,12 +548,7 @@ impl Agreed {
         if self.watch.learn(cx.store, &site, cx.wall) {
             cx.out.event(Event::ChainLearned);
         }
-        if cx.config.client_certificates != ClientCertificates::None
-            && let Some(chain) = self.watch.learn_client(cx.store, cx.wall)
-        {
-            cx.far.learned(&chain);
-            cx.out.event(Event::ClientChainLearned);
-        }
+        self.learn_client(cx);
         cx.out.event(Event::HandshakeFinished);
         owed.settle(Verdict::Leave, cx.out);
         Keep::Forget

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use tandem_engine::filter::Rate as FilterRate;
 use tandem_engine::thesis::Codes;
 use tandem_link::Key;
 
@@ -37,6 +38,12 @@ pub enum ClientCertificates {
     Cii {
         /// Number of the hello's extension. Default [`tandem_engine::intention::EXTENSION`].
         extension: u16,
+    },
+    /// The server-side proxy publishes a filter of what it holds; the client-side one keeps no client's chain itself. Not in the
+    /// thesis's format, which has no place for it.
+    Filter {
+        /// How many chains pass for held though they are not. Default [`FilterRate::DEFAULT`].
+        rate: FilterRate,
     },
 }
 

@@ -14,6 +14,7 @@ use crate::config::{Config, WireFormat};
 use crate::far_side::FarSide;
 use crate::hello::LinkMemory;
 use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
+use crate::publisher::Publisher;
 
 /// Which endpoint a packet goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,7 @@ pub(crate) struct Context<'a, S> {
     pub(crate) out: &'a mut Outbox,
     pub(crate) link: &'a mut LinkMemory,
     pub(crate) far: &'a mut FarSide,
+    pub(crate) publisher: &'a mut Publisher,
     pub(crate) now: Instant,
     pub(crate) wall: UnixTime,
     /// The server's address: the site, where the client named none.

@@ -1,50 +1,125 @@
 //! What the client-side proxy keeps of the server-side one from connection to connection.
 //!
-//! Is: chains that turned out not to be held over there. Is not: what is held here; that is the store's. Invariant: bounded, the
-//! oldest forgotten first, which costs a miss.
+//! Is: chains that turned out not to be held over there, and, where it goes by what is published, the newest publication and what was
+//! learned since. Is not: what is held here; that is the store's. Invariants: bounded, the oldest forgotten first, which costs a miss
+//! or a chain that goes as it is; a publication is in place of all that was known before, so that nothing outlives the loss of a store.
 
 use std::collections::VecDeque;
 
+use tandem_engine::Reference;
+use tandem_engine::filter::{Filter, Holdings};
 use tandem_store::ChainId;
 
 /// How many chains are remembered as not held: one for each client of a site whose far side has lost its store.
 const MOST_LACKING: usize = 4_096;
 
+/// How many chains are remembered as learned by both since the publication.
+const MOST_LEARNED: usize = 4_096;
+
 /// The other proxy, as this one knows it.
 #[derive(Debug, Default)]
 pub(crate) struct FarSide {
-    lacking: VecDeque<ChainId>,
+    lacking: Chains<MOST_LACKING>,
+    learned: Chains<MOST_LEARNED>,
+    published: Option<Filter>,
+    /// All that is known to be held: what was published, and each chain that was learned since. The far side counts alike.
+    holdings: Holdings,
+}
+
+/// Some chains, the oldest first.
+#[derive(Debug, Default)]
+struct Chains<const MOST: usize>(VecDeque<ChainId>);
+
+impl<const MOST: usize> Chains<MOST> {
+    fn add(&mut self, chain: ChainId) {
+        if self.has(&chain) {
+            return;
+        }
+        if self.0.len() >= MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(chain);
+    }
+
+    fn remove(&mut self, chain: &ChainId) {
+        self.0.retain(|other| other != chain);
+    }
+
+    fn has(&self, chain: &ChainId) -> bool {
+        self.0.contains(chain)
+    }
 }
 
 impl FarSide {
     /// A flight with this chain was not rebuilt.
     pub(crate) fn lacks(&mut self, chain: ChainId) {
-        if self.is_lacking(&chain) {
-            return;
-        }
-        if self.lacking.len() >= MOST_LACKING {
-            self.lacking.pop_front();
-        }
-        self.lacking.push_back(chain);
+        self.lacking.add(chain);
     }
 
     /// A handshake with this chain has finished: both have learned it.
     pub(crate) fn learned(&mut self, chain: &ChainId) {
-        self.lacking.retain(|lacking| lacking != chain);
+        self.lacking.remove(chain);
     }
 
     /// Whether references to this chain would miss.
     pub(crate) fn is_lacking(&self, chain: &ChainId) -> bool {
-        self.lacking.contains(chain)
+        self.lacking.has(chain)
+    }
+
+    /// The far side says what it holds.
+    pub(crate) fn publishes(&mut self, holdings: Holdings, filter: Filter) {
+        *self = Self {
+            published: Some(filter),
+            holdings,
+            ..Self::default()
+        };
+    }
+
+    /// The same as [`Self::learned`], where it is noted here and not in the store.
+    pub(crate) fn notes(&mut self, chain: ChainId) {
+        // What was known to be held has changed nothing over there.
+        if !self.holds(&chain) {
+            self.holdings.toggle(&chain);
+            self.learned.add(chain);
+        }
+        self.learned(&chain);
+    }
+
+    /// Whether this chain is held over there, as far as was published or noted.
+    pub(crate) fn holds(&self, chain: &ChainId) -> bool {
+        let reference = Reference(chain.prefix16());
+        let is_published = self.published.as_ref();
+        let is_known = is_published.is_some_and(|filter| filter.contains(&reference))
+            || self.learned.has(chain);
+        is_known && !self.is_lacking(chain)
+    }
+
+    /// Whether anything is known to be held.
+    pub(crate) fn holds_any(&self) -> bool {
+        let is_published = self.published.as_ref();
+        is_published.is_some_and(|filter| filter.count() > 0) || !self.learned.0.is_empty()
+    }
+
+    /// All that is known to be held.
+    pub(crate) fn holdings(&self) -> Holdings {
+        self.holdings
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_engine::filter::Rate;
 
     fn chain(number: u32) -> ChainId {
         ChainId::of(&[&number.to_be_bytes()])
+    }
+
+    fn filter(numbers: std::ops::Range<u32>) -> (Holdings, Filter) {
+        let chains: Vec<_> = numbers.map(chain).collect();
+        let holdings = Holdings::of(&chains);
+        let references = chains.iter().map(|chain| Reference(chain.prefix16()));
+        (holdings, Filter::of(references, holdings.0, Rate::DEFAULT))
     }
 
     #[test]
@@ -62,5 +137,41 @@ mod tests {
         let mut far = FarSide::default();
         (0..=MOST_LACKING as u32).for_each(|number| far.lacks(chain(number)));
         assert!(!far.is_lacking(&chain(0)) && far.is_lacking(&chain(1)));
+    }
+
+    #[test]
+    fn what_passes_is_put_into_what_was_published_and_a_new_publication_takes_its_place() {
+        let mut far = FarSide::default();
+        assert!(!far.holds_any() && far.holdings() == Holdings(0));
+        let (holdings, published) = filter(0..3);
+        far.publishes(holdings, published);
+        assert!((0..3).all(|number| far.holds(&chain(number))));
+        far.notes(chain(1));
+        assert_eq!(far.holdings(), holdings, "it was held");
+        far.notes(chain(7));
+        far.notes(chain(7));
+        assert!(far.holds(&chain(7)));
+        let both = (0..3).chain([7]).map(chain).collect::<Vec<_>>();
+        assert_eq!(far.holdings(), Holdings::of(&both));
+        let (nothing, published) = filter(0..0);
+        far.publishes(nothing, published);
+        assert!(!far.holds(&chain(1)) && !far.holds(&chain(7)) && !far.holds_any());
+        assert_eq!(far.holdings(), Holdings(0));
+    }
+
+    #[test]
+    fn one_that_passed_for_held_and_missed_counts_as_new_when_it_was_learned() {
+        let mut far = FarSide::default();
+        let (holdings, published) = filter(0..1_000);
+        far.publishes(holdings, published);
+        let wrong = (1_000..).map(chain).find(|chain| far.holds(chain));
+        let wrong = wrong.expect("one in 256 passes for held");
+        far.lacks(wrong);
+        assert!(!far.holds(&wrong));
+        far.notes(wrong);
+        assert!(far.holds(&wrong));
+        let mut both = holdings;
+        both.toggle(&wrong);
+        assert_eq!(far.holdings(), both);
     }
 }

@@ -22,6 +22,7 @@ mod output;
 mod pace;
 mod paws;
 mod proxy;
+mod publisher;
 mod reader;
 mod segment;
 mod server_side;

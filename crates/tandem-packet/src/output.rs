@@ -104,7 +104,7 @@ pub enum Event {
     HandshakeFinished,
     /// A chain was put into the store.
     ChainLearned,
-    /// A client's chain was put into the store.
+    /// A client's chain was put into the store; or noted to be in the far side's, where this side keeps none.
     ClientChainLearned,
     /// The far side was told what is held here.
     HintSent,
@@ -139,6 +139,12 @@ pub enum Event {
     MissSent,
     /// The far side asked for the originals.
     MissReceived,
+    /// A filter of what is held here was published; bytes of the packet.
+    FilterPublished(u64),
+    /// One would have been of use, and cost more than publications may.
+    FilterHeldBack,
+    /// The far side published what it holds.
+    FilterReceived,
     /// A mark was not made with our key, or of another version than was agreed, and was left alone.
     MarkRefused,
 }
@@ -192,6 +198,9 @@ impl Event {
             Event::FlightRebuilt(0),
             Event::MissSent,
             Event::MissReceived,
+            Event::FilterPublished(0),
+            Event::FilterHeldBack,
+            Event::FilterReceived,
             Event::MarkRefused,
         ];
         all.extend(given_up.map(Event::GivenUp));
@@ -242,6 +251,9 @@ impl Event {
             Event::FlightRebuilt(_) => "flights_rebuilt_bytes",
             Event::MissSent => "misses_sent",
             Event::MissReceived => "misses_received",
+            Event::FilterPublished(_) => "filters_published_bytes",
+            Event::FilterHeldBack => "filters_held_back",
+            Event::FilterReceived => "filters_received",
             Event::MarkRefused => "marks_refused",
         }
     }
@@ -251,7 +263,8 @@ impl Event {
         match self {
             Event::HoldReleased(bytes)
             | Event::OriginalsSent(bytes)
-            | Event::FlightRebuilt(bytes) => bytes,
+            | Event::FlightRebuilt(bytes)
+            | Event::FilterPublished(bytes) => bytes,
             Event::Unread(_)
             | Event::BadChecksum
             | Event::FlowOpened
@@ -271,6 +284,8 @@ impl Event {
             | Event::FlightRepeated
             | Event::MissSent
             | Event::MissReceived
+            | Event::FilterHeldBack
+            | Event::FilterReceived
             | Event::MarkRefused => 1,
         }
     }

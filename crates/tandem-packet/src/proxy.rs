@@ -17,6 +17,7 @@ use crate::flow::{Flow, Side};
 use crate::forgotten::ForgottenSyns;
 use crate::hello::LinkMemory;
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
+use crate::publisher::Publisher;
 use crate::server_side::ServerSide;
 use crate::table::{FlowKey, FlowTable};
 
@@ -38,6 +39,7 @@ pub struct Proxy<S> {
     link: LinkMemory,
     forgotten: ForgottenSyns,
     far: FarSide,
+    publisher: Publisher,
 }
 
 /// Sizes of what the engine keeps right now.
@@ -71,6 +73,7 @@ impl<S: Store> Proxy<S> {
             link: LinkMemory::default(),
             forgotten,
             far: FarSide::default(),
+            publisher: Publisher::default(),
         }
     }
 
@@ -148,6 +151,7 @@ impl<S: Store> Proxy<S> {
             out: &mut self.out,
             link: &mut self.link,
             far: &mut self.far,
+            publisher: &mut self.publisher,
             now,
             wall,
             server: key.server,

@@ -5,7 +5,9 @@
 //! whose client-side proxy did not show itself in it.
 
 mod intention;
+mod publication;
 
+use tandem_engine::filter::Holdings;
 use tandem_engine::{Possession, thesis};
 use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Version, mark};
@@ -13,11 +15,12 @@ use tandem_store::{Site, Store};
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
-use crate::config::{ClientCertificates, Limits, WireFormat};
+use crate::config::{Limits, WireFormat};
 use crate::context::{Context, Keep, Share, Toward};
 use crate::inbound::Inbound;
-use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
+use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
+use crate::publisher::Asked;
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
 use crate::writer::{Aim, Ground, Terms, Writer};
@@ -36,6 +39,8 @@ pub(crate) enum ServerSide {
         version: Version,
         /// The client's clock in it.
         clock: u32,
+        /// Which of our holdings the other proxy goes by, where it goes by what is published.
+        asked: Option<Asked>,
     },
     /// The SYN/ACK has passed, with our answer on it.
     Agreed(Box<Agreed>),
@@ -61,6 +66,12 @@ pub(crate) struct Agreed {
     /// The sequence number after the server's Finished.
     finished: Option<Seq>,
     answer: Answer,
+    /// Which of our holdings the other proxy goes by, where it goes by what is published.
+    asked: Option<Asked>,
+    /// Whether it was considered to publish them in this connection.
+    was_considered: bool,
+    /// Whether timestamps are taken off on the way: then nothing is harmless.
+    is_stripped: bool,
 }
 
 impl ServerSide {
@@ -71,17 +82,18 @@ impl ServerSide {
         cx: &mut Context<'_, S>,
     ) -> Option<Self> {
         let offer = Offer::of(packet);
-        let asked = |version| Self::Asked {
+        let asked = |version, known: Option<Holdings>| Self::Asked {
             client: packet.seq(),
             offer,
             version,
             clock: packet.timestamps().map_or(0, |timestamps| timestamps.value),
+            asked: known.map(|known| Asked { known, at: cx.now }),
         };
         let refusal = match (cx.config.wire, segment::mark(packet)) {
             _ if offer.foreign => GiveUp::ForeignSyn,
             (WireFormat::Mcveety(_), _) => {
                 owed.settle(Verdict::Accept, cx.out);
-                return Some(asked(cx.spoken.newest()));
+                return Some(asked(cx.spoken.newest(), None));
             }
             (WireFormat::Safe, None) => GiveUp::NoAnswer,
             (WireFormat::Safe, Some((mark, rest))) => {
@@ -90,7 +102,7 @@ impl ServerSide {
                 match (agreed, segment::with_options(packet, rest)) {
                     (Some(Some(version)), Some(stripped)) => {
                         owed.settle(Verdict::Replace(stripped), cx.out);
-                        return Some(asked(version));
+                        return Some(asked(version, mark.known_holdings()));
                     }
                     // No answer says so; the mark goes on, to be ignored by the server.
                     (Some(None), _) => GiveUp::NoCommonVersion,
@@ -163,6 +175,7 @@ impl ServerSide {
             offer,
             version,
             clock,
+            asked,
         } = *self
         else {
             return cx.give_up(owed, GiveUp::NotFromStart);
@@ -188,6 +201,9 @@ impl ServerSide {
             unheard: false,
             finished: None,
             answer: Answer::default(),
+            asked,
+            was_considered: false,
+            is_stripped: false,
         });
         match cx.config.wire {
             WireFormat::Mcveety(_) => {
@@ -297,6 +313,7 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         self.pace.arrived(packet, cx.now);
+        self.is_stripped |= packet.timestamps().is_none();
         let news = packet.flags().contains(TcpFlags::ACK)
             && self
                 .acknowledged
@@ -340,6 +357,9 @@ impl Agreed {
             if let Some(rewritten) = self.inbound.recognise(packet, &self.watch, cx) {
                 self.inbound
                     .deliver(owed, packet, rewritten, &mut self.watch, cx);
+                if self.inbound.has_missed() {
+                    cx.publisher.doubt(cx.now);
+                }
                 return Keep::Flow;
             }
         }
@@ -411,6 +431,22 @@ impl Agreed {
         if matches!(seen, Progress::Finished) {
             self.finished.get_or_insert(self.watch.next(Toward::Client));
         }
+        let after = self.publish(packet, cx);
+        let keep = self.pass_on(owed, packet, seen, cx);
+        after
+            .into_iter()
+            .for_each(|publication| cx.out.inject(Direction::ToLink, publication));
+        keep
+    }
+
+    /// What becomes of a segment of the server's that was read along.
+    fn pass_on<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        seen: Progress,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
         let ends = packet.flags().contains(TcpFlags::FIN);
         if packet.payload().is_empty() && !ends && matches!(seen, Progress::Going) {
             self.writer.saw(packet);
@@ -489,11 +525,7 @@ impl Agreed {
                 if self.watch.learn(cx.store, &site, cx.wall) {
                     cx.out.event(Event::ChainLearned);
                 }
-                if cx.config.client_certificates != ClientCertificates::None
-                    && self.watch.learn_client(cx.store, cx.wall).is_some()
-                {
-                    cx.out.event(Event::ClientChainLearned);
-                }
+                self.learn_client(cx);
                 cx.out.event(Event::HandshakeFinished);
                 owed.settle(Verdict::Leave, cx.out);
                 Keep::Forget

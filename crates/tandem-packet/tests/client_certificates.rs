@@ -5,12 +5,13 @@ mod support;
 
 use std::time::Duration;
 
+use support::mutual::*;
 use support::once::{Harm, Once};
 use support::seeds::is_thorough;
 use support::tls::{self, Conversation, Layout};
 use support::{
-    Boxed, CLIENT_SIDE, Closes, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete,
-    config, kill, proxy, repeats, run_to, start, store_with, teach_client, tls_bytes,
+    Boxed, CLIENT_SIDE, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete, kill,
+    repeats, run_to, start, store_with, teach_client, tls_bytes,
 };
 use tandem_engine::thesis::Codes;
 use tandem_netsim::World;
@@ -18,26 +19,9 @@ use tandem_netsim::element::Port;
 use tandem_netsim::firewall::{Firewall, Rule};
 use tandem_netsim::host::AckPolicy;
 use tandem_netsim::nat::{InvalidPolicy, Nat};
-use tandem_packet::{ClientCertificates, Config, Role, WireFormat};
+use tandem_packet::{ClientCertificates, WireFormat};
 use tandem_store::MemoryStore;
 use tandem_wire::{Instant, TcpPacket};
-
-const BOTH: [usize; 2] = [CLIENT_SIDE, SERVER_SIDE];
-
-/// The client's chain: certificates of these sizes.
-const SIZES: [usize; 2] = [871, 905];
-
-fn client_chain() -> Vec<Vec<u8>> {
-    (40..)
-        .zip(SIZES)
-        .map(|(seed, size)| tls::noise(size, seed))
-        .collect()
-}
-
-fn conversation_in(layout: Layout) -> Conversation {
-    let hello = tls::client_hello(Some(support::NAME), 100);
-    Conversation::mutual(hello, &tls::chain(&[926, 900]), &client_chain(), layout)
-}
 
 /// The same with a client that names its chain in its hello.
 fn announced() -> Conversation {
@@ -61,72 +45,26 @@ fn by_intention(wire: WireFormat) -> Scenario {
     told(scenario(wire, announced(), &[SERVER_SIDE]), wire, CII)
 }
 
+/// The servers' side alone holds it, and publishes that before its flight.
+fn by_filter() -> Scenario {
+    let scenario = scenario(WireFormat::Safe, conversation(), &[SERVER_SIDE]);
+    told(scenario, WireFormat::Safe, BY_FILTER)
+}
+
 /// The worlds in which either way saves something.
-fn warm_worlds() -> [(WireFormat, fn() -> Scenario); 4] {
+fn warm_worlds() -> [(WireFormat, fn() -> Scenario); 5] {
     [
         (WireFormat::Safe, warm),
+        (WireFormat::Safe, by_filter),
         (WireFormat::Safe, || by_intention(WireFormat::Safe)),
         (MCVEETY, || scenario(MCVEETY, conversation(), &BOTH)),
         (MCVEETY, || by_intention(MCVEETY)),
     ]
 }
 
-fn conversation() -> Conversation {
-    conversation_in(Layout::MessageARecord)
-}
-
-/// Both proxies there, each knowing the client's chain where it is named in `knowing`; the client's side knows the server's.
-fn scenario(wire: WireFormat, conversation: Conversation, knowing: &[usize]) -> Scenario {
-    let mut scenario = Scenario::with(wire, conversation);
-    scenario.closes = Closes::AtTheEnd;
-    for (index, proxy) in [
-        (CLIENT_SIDE, &mut scenario.client_side),
-        (SERVER_SIDE, &mut scenario.server_side),
-    ] {
-        if knowing.contains(&index)
-            && let Some(proxy) = proxy
-        {
-            teach_client(proxy.proxy.store_mut(), &client_chain());
-        }
-    }
-    scenario
-}
-
 fn warm() -> Scenario {
     scenario(WireFormat::Safe, conversation(), &BOTH)
 }
-
-/// What a connection came to.
-#[derive(Debug)]
-struct Outcome {
-    /// TLS bytes of the client's that the link was spared.
-    spared: i64,
-    repeats: u64,
-    took: Duration,
-}
-
-/// Runs to the end and beyond it; hands back the world too.
-fn run(scenario: Scenario) -> (Outcome, World) {
-    let conversation = scenario.conversation.clone();
-    let mut world = scenario.world();
-    complete(&mut world, &conversation).expect("it completes");
-    let outcome = Outcome {
-        spared: conversation.from_client.len() as i64 - tls_bytes(&world).0 as i64,
-        repeats: repeats(&world),
-        took: world.now().saturating_since(Instant::ZERO),
-    };
-    world.run_for(Duration::from_secs(400)).expect("it ends");
-    clean(&world);
-    (outcome, world)
-}
-
-/// How often each proxy counted this: the client's side first.
-fn counted(world: &World, event: &str) -> [usize; 2] {
-    BOTH.map(|index| proxy(world, index).count(event))
-}
-
-/// What one reference in place of the chain spares at least, frame and all.
-const LEAST: i64 = 871 + 905 + 6 - 17 - 30;
 
 #[test]
 fn a_chain_that_both_proxies_remember_does_not_cross_again() {
@@ -190,24 +128,6 @@ fn nothing_is_held_for_a_client_that_shows_no_certificate() {
     };
     let with = of(none.clone(), ClientCertificates::Persistent);
     assert_eq!(with, of(none, ClientCertificates::None));
-}
-
-/// The same with proxies that were told this.
-fn told(mut scenario: Scenario, wire: WireFormat, how: ClientCertificates) -> Scenario {
-    for (proxy, role) in [
-        (&mut scenario.client_side, Role::ClientSide),
-        (&mut scenario.server_side, Role::ServerSide),
-    ] {
-        if let Some(proxy) = proxy {
-            let store = std::mem::take(proxy.proxy.store_mut());
-            let config = Config {
-                client_certificates: how,
-                ..config(role, wire)
-            };
-            *proxy = ProxyElement::new(config, store);
-        }
-    }
-    scenario
 }
 
 #[test]
@@ -383,8 +303,9 @@ fn the_proxies_die_start_again_or_forget_at_each_step_and_two_repeats_more_are_t
             }
         }),
     ];
-    let worlds: [(fn() -> Scenario, ClientCertificates); 2] = [
+    let worlds: [(fn() -> Scenario, ClientCertificates); 3] = [
         (warm, ClientCertificates::Persistent),
+        (by_filter, BY_FILTER),
         (|| by_intention(WireFormat::Safe), CII),
     ];
     for (begin, how) in worlds {
@@ -417,18 +338,6 @@ fn the_proxies_die_start_again_or_forget_at_each_step_and_two_repeats_more_are_t
             }
         }
         assert!(steps > 20, "{steps} steps were tried");
-    }
-}
-
-fn told_of(index: usize, how: ClientCertificates) -> Config {
-    let role = if index == CLIENT_SIDE {
-        Role::ClientSide
-    } else {
-        Role::ServerSide
-    };
-    Config {
-        client_certificates: how,
-        ..config(role, WireFormat::Safe)
     }
 }
 

@@ -20,10 +20,12 @@ pub struct Settings {
     pub mode: Option<String>,
     /// `safe` (default) or `mcveety`.
     pub wire: Option<String>,
-    /// `persistent` (default), `cii` or `none`.
+    /// `persistent` (default), `cii`, `filter` or `none`.
     pub client_certificates: Option<String>,
     /// Number of the hello's extension, with `cii`. Default 0x009a.
     pub cii_extension: Option<u16>,
+    /// One in so many chains passes for held though it is not, with `filter`. Default 256.
+    pub filter_one_in: Option<u32>,
     /// Code point of the possession extension, with `mcveety`. Default 0x0099.
     pub mcveety_cpi: Option<u16>,
     /// Handshake type of the compressed certificate, with `mcveety`. Default 0x99.
@@ -62,12 +64,13 @@ pub struct Settings {
 }
 
 /// The keys of the file.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "link",
     "mode",
     "wire",
     "client-certificates",
     "cii-extension",
+    "filter-one-in",
     "mcveety-cpi",
     "mcveety-certificate",
     "key",
@@ -138,6 +141,7 @@ impl Settings {
             wire: self.wire.or(below.wire),
             client_certificates: self.client_certificates.or(below.client_certificates),
             cii_extension: self.cii_extension.or(below.cii_extension),
+            filter_one_in: self.filter_one_in.or(below.filter_one_in),
             mcveety_cpi: self.mcveety_cpi.or(below.mcveety_cpi),
             mcveety_certificate: self.mcveety_certificate.or(below.mcveety_certificate),
             key: self.key.or(below.key),
@@ -201,7 +205,7 @@ mod tests {
     #[test]
     fn every_key_is_read() {
         let text = "\
-link = \"tun0\"\nmode = \"packet\"\nwire = \"mcveety\"\nclient-certificates = \"cii\"\ncii-extension = 0x009b\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
+link = \"tun0\"\nmode = \"packet\"\nwire = \"mcveety\"\nclient-certificates = \"cii\"\ncii-extension = 0x009b\nfilter-one-in = 16\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
 key = \"/k\"\ninsecure-no-key = false\nports = [443, 8443]\nstore = \"/s\"\nadmin = \"none\"\nhold-packets = 1\nhold-bytes = 2
 hold-ms = 3\nack-hold-ms = 9\nmax-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\nlog = \"info\"\nlog-format = \"json\"\n";
         for key in KEYS {

@@ -6,7 +6,8 @@
 
 use tandem_engine::intention::HeldBits;
 use tandem_engine::{Believed, ClientChain, Reference};
-use tandem_store::Store;
+use tandem_link::publication;
+use tandem_store::{Limits, Store};
 use tandem_wire::TcpPacket;
 
 use super::Agreed;
@@ -31,6 +32,7 @@ impl Agreed {
             ClientCertificates::None => false,
             ClientCertificates::Persistent => true,
             ClientCertificates::Cii { .. } => !self.confirmed.is_empty(),
+            ClientCertificates::Filter { .. } => cx.far.holds_any(),
         };
         let from = self.watch.next(Toward::Server);
         if wanted
@@ -69,6 +71,52 @@ impl Agreed {
             ClientCertificates::Cii { .. } => {
                 chain.among(|reference| self.confirmed.contains(reference))
             }
+            ClientCertificates::Filter { .. } if cx.far.holds(&chain.id()) => chain.whole(),
+            ClientCertificates::Filter { .. } => Believed::default(),
+        }
+    }
+
+    /// The far side may say what it holds: whether this is that.
+    pub(super) fn takes_publication<S: Store>(
+        &mut self,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> bool {
+        match (cx.config.wire, cx.config.client_certificates) {
+            (WireFormat::Safe, ClientCertificates::Filter { .. }) => {}
+            (WireFormat::Safe | WireFormat::Mcveety(_), _) => return false,
+        }
+        let said = publication::read(cx.key, self.id, self.version, packet.payload());
+        let Some((holdings, filter)) = said else {
+            return false;
+        };
+        // One that was held up in the link may be older than what is known since; a connection has one at most.
+        if !std::mem::replace(&mut self.was_told, true) && holdings != cx.far.holdings() {
+            cx.far.publishes(holdings, filter);
+            cx.out.event(Event::FilterReceived);
+        }
+        true
+    }
+
+    /// Both Finished have passed: the client's chain is remembered, here or as what the far side has just learned.
+    pub(super) fn learn_client<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        let learned = match cx.config.client_certificates {
+            ClientCertificates::None => None,
+            ClientCertificates::Persistent | ClientCertificates::Cii { .. } => {
+                let learned = self.watch.learn_client(cx.store, cx.wall);
+                learned.inspect(|chain| cx.far.learned(chain))
+            }
+            ClientCertificates::Filter { .. } => match self.watch.shown() {
+                // What is beyond the bounds is held nowhere.
+                Shown::Chain(chain) if chain.length() <= Limits::default().chain_bytes => {
+                    cx.far.notes(chain.id());
+                    Some(chain.id())
+                }
+                Shown::Chain(_) | Shown::Nothing | Shown::NotYet => None,
+            },
+        };
+        if learned.is_some() {
+            cx.out.event(Event::ClientChainLearned);
         }
     }
 

@@ -52,7 +52,9 @@ impl Agreed {
         }
         self.answer = Answer::Nothing;
         let intention = match cx.config.client_certificates {
-            ClientCertificates::None | ClientCertificates::Persistent => None,
+            ClientCertificates::None
+            | ClientCertificates::Persistent
+            | ClientCertificates::Filter { .. } => None,
             ClientCertificates::Cii { extension } => self.watch.intention(extension),
         };
         let Some(intention) = intention else { return };

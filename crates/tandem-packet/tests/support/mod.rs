@@ -9,6 +9,7 @@
 )]
 
 pub mod adapter;
+pub mod mutual;
 pub mod once;
 pub mod pair;
 pub mod plan;

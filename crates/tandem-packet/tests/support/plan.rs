@@ -171,6 +171,11 @@ impl Plan {
                         extension: tandem_engine::intention::EXTENSION,
                     },
                     ClientCertificates::None,
+                    // Of two chains one passes for held.
+                    ClientCertificates::Filter {
+                        rate: tandem_engine::filter::Rate::one_in(2).expect("within the bounds"),
+                    },
+                    super::mutual::BY_FILTER,
                 ],
             ),
             staple: rng.random_bool(0.4).then(|| {
@@ -202,7 +207,9 @@ impl Plan {
         let chain = tls::chain(&self.certificates);
         let intention = match self.client_certificates {
             ClientCertificates::Cii { .. } => tls::intention(&self.client_chain()),
-            ClientCertificates::None | ClientCertificates::Persistent => Vec::new(),
+            ClientCertificates::None
+            | ClientCertificates::Persistent
+            | ClientCertificates::Filter { .. } => Vec::new(),
         };
         let hello = tls::client_hello_with(Some(super::NAME), self.hello_filler, &intention);
         match self.speech {

@@ -104,12 +104,13 @@ pub(crate) struct DaemonArgs {
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["safe", "mcveety"]), hide_possible_values = true)]
     pub(crate) wire: Option<String>,
 
-    /// Clients' certificates: `persistent`, `cii` or `none` [default: persistent]
+    /// Clients' certificates: `persistent`, `cii`, `filter` or `none` [default: persistent]
     ///
     /// `persistent` replaces a client's certificates by references once a handshake with them has finished: both proxies then
     /// remember them. With `cii` the client names its certificates in its hello, as `tandem-keytap` makes programs do, and the
-    /// server-side proxy answers which it holds. `none` never touches nor remembers them. Both sides need the same.
-    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "none"]), hide_possible_values = true)]
+    /// server-side proxy answers which it holds. With `filter` the server-side proxy publishes what it holds, in ten bits for each
+    /// client, and the client-side one keeps none. `none` never touches nor remembers them. Both sides need the same.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "filter", "none"]), hide_possible_values = true)]
     pub(crate) client_certificates: Option<String>,
 
     /// TCP ports of the servers whose connections are looked at, comma between [default: 443]
@@ -191,6 +192,10 @@ pub(crate) struct TuningArgs {
     /// Number of the hello extension in which clients name their certificates, with `cii` [default: 0x009a]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]
     pub(crate) cii_extension: Option<u16>,
+
+    /// With `filter`, one in N chains that are not held passes for held and costs a round trip [default: 256]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u32>)]
+    pub(crate) filter_one_in: Option<u32>,
 
     /// Number of the hello extension of `--wire mcveety` that lists what is held [default: 0x0099]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]

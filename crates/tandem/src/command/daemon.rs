@@ -60,6 +60,7 @@ fn settings(arguments: DaemonArgs) -> Settings {
         wire,
         client_certificates,
         cii_extension: tuning.cii_extension,
+        filter_one_in: tuning.filter_one_in,
         mcveety_cpi: tuning.mcveety_cpi,
         mcveety_certificate: tuning.mcveety_certificate,
         key,

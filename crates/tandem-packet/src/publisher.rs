@@ -1,0 +1,210 @@
+//! When the server-side proxy publishes what clients' chains it holds, and over which of them.
+//!
+//! Is: the name of all that is held, kept up to date; who needs to be told; what telling may cost. Is not: the filter
+//! (`tandem-engine`), its frame (`tandem-link`) or the segment (`server_side`).
+//!
+//! A publication pays where it lets a client's chain be spared that would cross otherwise, and nobody knows beforehand who will come. So
+//! it is paid out of a credit: a chain that crossed although it was held, by way of a proxy that had not heard of it, adds its own
+//! length, and each chain that was spared adds a sixteenth. All publications together cost no more than what their lack has cost
+//! already, and a sixteenth of what they have brought; but for what a proxy begins with.
+//!
+//! Invariants: memory is bounded; the store is listed for what is published, for what was too dear and may not be any more, and once in
+//! ten seconds beside that; what is published is what was held a moment ago, the newest first.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tandem_engine::Reference;
+use tandem_engine::filter::{Filter, Holdings, MOST, Rate};
+use tandem_store::{ChainId, Store};
+use tandem_wire::Instant;
+
+/// What may be spent before anything came in, in bytes: three filters over a thousand chains. The first to ask is told at once.
+const FIRST_CREDIT: u64 = 4_096;
+
+/// The most that is saved up: a burst of chains that crossed in vain is no reason to publish for ever after.
+const MOST_CREDIT: u64 = 16_384;
+
+/// Which part of what was spared may be spent on publications.
+const SHARE: u64 = 16;
+
+/// How many chains are named together. Beyond it the oldest are left out of the name, and come in again whenever they are seen.
+const MOST_NAMED: usize = 16_384;
+
+/// How long what was read out of the store is believed after a miss: a listing takes about a millisecond for ten thousand chains,
+/// and anybody who can put segments on the link can make flights miss.
+const LEAST_BETWEEN: Duration = Duration::from_secs(10);
+
+/// How many sets of holdings are remembered that others may still go by.
+const MOST_EXCUSED: usize = 256;
+
+/// What the server-side proxy keeps for its publications.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    /// All that is held. `None`: to be read out of the store.
+    holdings: Option<Holdings>,
+    read_at: Option<Instant>,
+    credit: u64,
+    /// What was too dear, in bytes: nothing is put together again before there is that much.
+    dear: u64,
+    /// What was published last.
+    last: Option<Filter>,
+    /// Whoever asked by then and goes by these is being told, or has yet to see what both have just learned.
+    excused: VecDeque<(Holdings, Instant)>,
+}
+
+/// What a client-side proxy said of itself, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// The holdings that it goes by.
+    pub(crate) known: Holdings,
+    /// When its SYN was here.
+    pub(crate) at: Instant,
+}
+
+/// How a client's chain came over the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crossed {
+    /// As a reference.
+    Spared,
+    /// As it is.
+    Whole,
+}
+
+/// Whether a filter is to be published.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// There is nothing to say.
+    Nothing,
+    /// There is, and it would cost more than it may.
+    TooDear,
+    /// This one.
+    Publish(Filter),
+}
+
+impl Default for Publisher {
+    fn default() -> Self {
+        Self {
+            holdings: None,
+            read_at: None,
+            credit: FIRST_CREDIT,
+            dear: 0,
+            last: None,
+            excused: VecDeque::new(),
+        }
+    }
+}
+
+impl Publisher {
+    /// All that is held.
+    fn holdings(&mut self, store: &impl Store, now: Instant) -> Holdings {
+        if let Some(known) = self.holdings {
+            return known;
+        }
+        self.read_at = Some(now);
+        self.dear = 0;
+        let all = Holdings::of(&store.client_chains(MOST_NAMED));
+        self.holdings = Some(all);
+        all
+    }
+
+    /// Something was referred to that is not held: the store may have let go of more.
+    pub(crate) fn doubt(&mut self, now: Instant) {
+        let is_recent = |read: Instant| now.saturating_since(read) < LEAST_BETWEEN;
+        if !self.read_at.is_some_and(is_recent) {
+            self.holdings = None;
+        }
+    }
+
+    /// What to tell a proxy that has asked, in at most `room` bytes of filter, where each publication costs `around` more. It takes
+    /// `answer` until whoever is told says so.
+    pub(crate) fn consider(
+        &mut self,
+        asked: Asked,
+        (room, around, rate): (usize, usize, Rate),
+        store: &impl Store,
+        (now, answer): (Instant, Duration),
+    ) -> Decision {
+        let holdings = self.holdings(store, now);
+        let is_excused =
+            |(known, until): &(Holdings, Instant)| *known == asked.known && asked.at <= *until;
+        if holdings == asked.known || self.excused.iter().any(is_excused) {
+            return Decision::Nothing;
+        }
+        if self.credit < self.dear {
+            return Decision::TooDear;
+        }
+        let chains = store.client_chains(MOST_NAMED);
+        let holdings = Holdings::of(&chains);
+        self.holdings = Some(holdings);
+        self.read_at = Some(now);
+        let newest = chains.iter().take(MOST);
+        let newest: Vec<_> = newest.map(|chain| Reference(chain.prefix16())).collect();
+        let filter = Filter::within(room, &newest, holdings.0, rate);
+        let cost = (around + filter.to_bytes().len()) as u64;
+        if holdings == asked.known {
+            return Decision::Nothing;
+        }
+        if cost > self.credit {
+            self.dear = cost;
+            return Decision::TooDear;
+        }
+        self.credit -= cost;
+        self.dear = 0;
+        self.excuse(asked.known, now + answer);
+        self.last = Some(filter.clone());
+        Decision::Publish(filter)
+    }
+
+    /// Before a chain is learned: whether it is held already.
+    pub(crate) fn is_held(
+        &mut self,
+        chain: &ChainId,
+        store: &mut impl Store,
+        now: Instant,
+    ) -> bool {
+        self.holdings(store, now);
+        store.chain(chain).is_some()
+    }
+
+    /// A chain of `length` bytes that was held was shown again, by way of a proxy that went by `asked`.
+    pub(crate) fn seen_again(
+        &mut self,
+        (chain, length): (&ChainId, usize),
+        crossed: Crossed,
+        asked: Asked,
+    ) {
+        let reference = Reference(chain.prefix16());
+        let length = length as u64;
+        let earned = match crossed {
+            Crossed::Spared => length / SHARE,
+            // A publication would have spared it: one was needed, and this chain is among the newest.
+            Crossed::Whole if Some(asked.known) != self.holdings => {
+                let is_shown = |filter: &Filter| filter.contains(&reference);
+                let was_shown = self.last.as_ref().is_none_or(is_shown);
+                if was_shown { length } else { 0 }
+            }
+            Crossed::Whole => 0,
+        };
+        self.credit = (self.credit + earned).min(MOST_CREDIT);
+    }
+
+    /// A chain was learned that was not held. It takes `answer` until whoever has learned it too says so.
+    pub(crate) fn learned(&mut self, chain: &ChainId, (now, answer): (Instant, Duration)) {
+        if let Some(mut holdings) = self.holdings {
+            self.excuse(holdings, now + answer);
+            holdings.toggle(chain);
+            self.holdings = Some(holdings);
+        }
+    }
+
+    fn excuse(&mut self, known: Holdings, until: Instant) {
+        if self.excused.len() >= MOST_EXCUSED {
+            self.excused.pop_front();
+        }
+        self.excused.push_back((known, until));
+    }
+}
+
+#[cfg(test)]
+mod tests;
