@@ -1,13 +1,14 @@
 //! What must hold for any sequence of packets: two proxies back to back, driven by a few bytes an event.
 //!
 //! Not part of the public interface. The function returns where all is well and panics where an invariant is broken: a ticket
-//! without exactly one verdict, a packet that is none, memory beyond its limit, a byte that the server did not send under a
-//! timestamp that the client would take.
+//! without exactly one verdict, a packet that is none, memory beyond its limit, a byte that an endpoint did not send under a
+//! timestamp that the other would take.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tandem_engine::filter::Rate as FilterRate;
 use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Key, Version, mark};
 use tandem_store::{HostName, MemoryStore, Site, Store};
@@ -78,6 +79,8 @@ struct Bench {
     /// Packets on their way over the link, and where to.
     crossing: VecDeque<(Which, Vec<u8>)>,
     last_crossed: Option<(Which, Vec<u8>)>,
+    /// How many frames of each type have crossed.
+    frames: [usize; 16],
     /// What the next packet on the link meets.
     loses_next: bool,
     /// Somebody else has spoken in this connection: what the client gets may be theirs.
@@ -99,11 +102,11 @@ impl Input<'_> {
     }
 }
 
-fn config(role: Role, wire: WireFormat) -> Config {
+fn config(role: Role, wire: WireFormat, how: ClientCertificates) -> Config {
     Config {
         role,
         wire,
-        client_certificates: ClientCertificates::default(),
+        client_certificates: how,
         key: Some(Key::from_bytes([1; 32])),
         ports: vec![443],
         limits: Limits {
@@ -145,20 +148,37 @@ fn finished() -> Vec<u8> {
     out
 }
 
-/// What the client says: hello, key exchange, Finished, some data.
-fn client_bytes() -> Vec<u8> {
+/// What is said: whether the server asks for a certificate, and the client shows one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speech {
+    OneWay,
+    Mutual,
+}
+
+/// What the client says: hello, its chain if it is asked for it, key exchange, Finished, some data.
+fn client_bytes(speech: Speech) -> Vec<u8> {
     let mut hello = vec![3, 3];
     hello.extend([5; 32]);
     hello.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
     let length = NAME.len() as u16;
-    hello.extend((length + 9).to_be_bytes());
+    // What a mutual hello has more makes its length one that a single event can send.
+    let more: &[u8] = match speech {
+        Speech::OneWay => &[],
+        Speech::Mutual => &[0, 21, 0, 4, 0, 0, 0, 0],
+    };
+    hello.extend((length + 9 + more.len() as u16).to_be_bytes());
     hello.extend([0, 0]);
     hello.extend((length + 5).to_be_bytes());
     hello.extend((length + 3).to_be_bytes());
     hello.push(0);
     hello.extend(length.to_be_bytes());
     hello.extend(NAME.as_bytes());
+    hello.extend(more);
     let mut out = message(HandshakeType::CLIENT_HELLO, &hello);
+    match speech {
+        Speech::OneWay => {}
+        Speech::Mutual => out.extend(message(HandshakeType::CERTIFICATE, &list(&client_chain()))),
+    }
     out.extend(message(HandshakeType::CLIENT_KEY_EXCHANGE, &[7; 33]));
     out.extend(finished());
     record::write_records(
@@ -174,19 +194,30 @@ fn chain() -> [Vec<u8>; 2] {
     [0u8, 1].map(|which| (0..900u32).map(|at| (at * 31) as u8 ^ which).collect())
 }
 
-/// What the server says: a flight with two certificates, Finished, some data.
-fn server_bytes() -> Vec<u8> {
+fn client_chain() -> [Vec<u8>; 2] {
+    [2u8, 3].map(|which| (0..700u32).map(|at| (at * 29) as u8 ^ which).collect())
+}
+
+fn list(chain: &[Vec<u8>]) -> Vec<u8> {
+    let mut list = Vec::new();
+    certificate::write_certificates(&mut list, chain.iter().map(Vec::as_slice))
+        .expect("a short chain");
+    list
+}
+
+/// What the server says: a flight with two certificates and perhaps a request for one, Finished, some data.
+fn server_bytes(speech: Speech) -> Vec<u8> {
     let mut hello = vec![3, 3];
     hello.extend([6; 32]);
     hello.extend([0, 0xc0, 0x2f, 0]);
     debug_assert!(ServerHello::parse(&hello).is_ok());
-    let mut certificates = Vec::new();
-    let chain = chain();
-    certificate::write_certificates(&mut certificates, chain.iter().map(Vec::as_slice))
-        .expect("a short chain");
     let mut out = message(HandshakeType::SERVER_HELLO, &hello);
-    out.extend(message(HandshakeType::CERTIFICATE, &certificates));
+    out.extend(message(HandshakeType::CERTIFICATE, &list(&chain())));
     out.extend(message(HandshakeType::SERVER_KEY_EXCHANGE, &[8; 100]));
+    match speech {
+        Speech::OneWay => {}
+        Speech::Mutual => out.extend(message(HandshakeType::CERTIFICATE_REQUEST, &[7; 42])),
+    }
     out.extend(message(HandshakeType::SERVER_HELLO_DONE, &[]));
     out.extend(finished());
     record::write_records(
@@ -207,8 +238,14 @@ fn stamps(value: u32, echo: u32) -> Vec<u8> {
 
 impl Bench {
     fn new(wire: WireFormat) -> Self {
+        Self::with(wire, Speech::OneWay, ClientCertificates::default())
+    }
+
+    /// A bench whose proxies do this with clients' certificates. In a mutual one both know the client's chain, unless the client's side
+    /// is told what the other holds.
+    fn with(wire: WireFormat, speech: Speech, how: ClientCertificates) -> Self {
         let seat = |role, store| Seat {
-            proxy: Proxy::new(config(role, wire), store),
+            proxy: Proxy::new(config(role, wire, how), store),
             queued: BTreeMap::new(),
         };
         let mut store = MemoryStore::default();
@@ -216,10 +253,20 @@ impl Bench {
         let chain = chain();
         let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
         store.learn(site.as_ref(), &chain, NOW);
+        let mut other = MemoryStore::default();
+        let shown = client_chain();
+        let shown: Vec<&[u8]> = shown.iter().map(Vec::as_slice).collect();
+        match speech {
+            Speech::OneWay => {}
+            Speech::Mutual => {
+                store.learn(None, &shown, NOW);
+                other.learn(None, &shown, NOW);
+            }
+        }
         Self {
             wire,
             client_side: seat(Role::ClientSide, store),
-            server_side: seat(Role::ServerSide, MemoryStore::default()),
+            server_side: seat(Role::ServerSide, other),
             next_ticket: 0,
             now: Instant::from_micros(1),
             client_isn: Seq(u32::MAX - 20),
@@ -228,12 +275,13 @@ impl Bench {
             server_acked: 0,
             client_clock: 1_000,
             server_clock: u32::MAX - 10,
-            client_bytes: client_bytes(),
-            server_bytes: server_bytes(),
+            client_bytes: client_bytes(speech),
+            server_bytes: server_bytes(speech),
             client_sent: 0,
             server_sent: 0,
             crossing: VecDeque::new(),
             last_crossed: None,
+            frames: [0; 16],
             loses_next: false,
             tainted: false,
         }
@@ -258,7 +306,16 @@ impl Bench {
 
     /// One event out of the input; `None` at its end.
     fn event(&mut self, input: &mut Input<'_>) -> Option<()> {
-        match input.byte()? % 18 {
+        let byte = input.byte()?;
+        if let Some(how) = mutual(byte) {
+            // Another bench, as long as nothing was said on this one.
+            if self.next_ticket == 0 {
+                *self = Self::with(self.wire, Speech::Mutual, how);
+                return Some(());
+            }
+            return self.lose_server_store();
+        }
+        match byte % 18 {
             0 => {
                 let mut syn = self.client_segment(0, &[]);
                 (syn.seq, syn.ack, syn.flags) = (self.client_isn, Seq(0), TcpFlags::SYN);
@@ -299,13 +356,15 @@ impl Bench {
                 self.enter(Which::Server, Direction::ToLink, segment.build());
             }
             6 => {
-                let (at, size) = (input.number()? % 400, input.number()? % 1_449);
+                let most = self.client_bytes.len().max(400);
+                let (at, size) = (input.number()? % most, input.number()? % 1_449);
                 let piece = slice(&self.client_bytes, at, size);
                 let segment = self.client_segment(at as u32, &piece);
                 self.enter(Which::Client, Direction::ToLink, segment.build());
             }
             7 => {
-                let (at, size) = (input.number()? % 2_200, input.number()? % 1_449);
+                let most = self.server_bytes.len().max(2_200);
+                let (at, size) = (input.number()? % most, input.number()? % 1_449);
                 let piece = slice(&self.server_bytes, at, size);
                 let segment = self.server_segment(at as u32, &piece);
                 self.enter(Which::Server, Direction::ToLink, segment.build());
@@ -353,6 +412,12 @@ impl Bench {
             _ => self.begin_again(input.byte()?),
         }
         self.cross();
+        Some(())
+    }
+
+    /// The server's side loses all that it holds.
+    fn lose_server_store(&mut self) -> Option<()> {
+        *self.seat(Which::Server).proxy.store_mut() = MemoryStore::default();
         Some(())
     }
 
@@ -415,12 +480,19 @@ impl Bench {
             let marks = [
                 mark::hint(&key, flow, Version::ONE, &[[3; 4]]),
                 mark::miss(&key, flow, Version::ONE, Sender::Server),
+                mark::miss(&key, flow, Version::ONE, Sender::Client),
+                mark::held(&key, flow, Version::ONE, 3),
             ];
             let segment = self.client_segment(self.client_sent, &[]);
-            let mark = &marks[usize::from(how) % 2];
+            let mark = &marks[usize::from(how) % marks.len()];
+            let (to, segment) = if usize::from(how) % marks.len() < 2 {
+                (Which::Server, segment)
+            } else {
+                (Which::Client, self.server_segment(self.server_sent, &[]))
+            };
             let options = [mark, &segment.options[..]].concat();
             packet = SegmentRepr { options, ..segment }.build();
-            return self.enter(Which::Server, Direction::FromLink, packet);
+            return self.enter(to, Direction::FromLink, packet);
         }
         self.enter(to, Direction::FromLink, packet);
     }
@@ -506,13 +578,19 @@ impl Bench {
                     Which::Client => Which::Server,
                     Which::Server => Which::Client,
                 };
+                let parsed = TcpPacket::parse(&packet).ok();
+                let first = parsed.and_then(|packet| packet.payload().first().copied());
+                // The first byte of a frame; none of TLS's content types is like it.
+                if let Some(first @ 0x10..=0x13) = first {
+                    self.frames[usize::from(first & 0x0f)] += 1;
+                }
                 self.last_crossed = Some((to, packet.clone()));
                 if !std::mem::take(&mut self.loses_next) {
                     self.crossing.push_back((to, packet));
                 }
             }
-            (Which::Client, Direction::FromLink) => self.at_client(&packet),
-            (Which::Server, Direction::FromLink) => {}
+            (Which::Client, Direction::FromLink) => self.arrives(Which::Client, &packet),
+            (Which::Server, Direction::FromLink) => self.arrives(Which::Server, &packet),
         }
     }
 
@@ -522,14 +600,18 @@ impl Bench {
         }
     }
 
-    /// What a client would take is what the server said.
-    fn at_client(&self, packet: &[u8]) {
+    /// What an endpoint would take is what the other said.
+    fn arrives(&self, at: Which, packet: &[u8]) {
         let Ok(packet) = TcpPacket::parse(packet) else {
             return;
         };
+        let (first, start, said) = match at {
+            Which::Client => (u32::MAX - 10, self.server_isn, &self.server_bytes),
+            Which::Server => (1_000, self.client_isn, &self.client_bytes),
+        };
         let fresh = packet
             .timestamps()
-            .is_some_and(|stamps| !crate::paws::is_older(stamps.value, u32::MAX - 10));
+            .is_some_and(|stamps| !crate::paws::is_older(stamps.value, first));
         let checked = match self.wire {
             WireFormat::Safe => !self.tainted && packet.checksums_valid() && fresh,
             WireFormat::Mcveety(_) => false,
@@ -537,13 +619,27 @@ impl Bench {
         if !checked {
             return;
         }
-        let at = packet.seq().distance_from(self.server_isn.wrapping_add(1));
-        let at = usize::try_from(at).unwrap_or_default();
-        let said = slice(&self.server_bytes, at, packet.payload().len());
+        let from = packet.seq().distance_from(start.wrapping_add(1));
+        let from = usize::try_from(from).unwrap_or_default();
         assert!(
-            packet.payload() == said,
-            "a byte that the server did not send"
+            packet.payload() == slice(said, from, packet.payload().len()),
+            "a byte that the other end did not send"
         );
+    }
+}
+
+/// The events that make the bench one of mutual handshakes, by what is done with the client's certificate. Later, they make the server's
+/// side forget.
+fn mutual(event: u8) -> Option<ClientCertificates> {
+    match event {
+        250 => Some(ClientCertificates::Filter {
+            rate: FilterRate::DEFAULT,
+        }),
+        251 => Some(ClientCertificates::Persistent),
+        252 => Some(ClientCertificates::Cii {
+            extension: tandem_engine::intention::EXTENSION,
+        }),
+        _ => None,
     }
 }
 
@@ -575,8 +671,37 @@ mod tests {
         bench.run(&[]);
     }
 
+    /// The same for a mutual handshake, after the event that makes it one: SYN, SYN/ACK, ACK, hello, the flight, its acknowledgement and
+    /// the client's answer, each in two segments.
+    const MUTUAL: [u8; 20] = [
+        0, 1, 2, 0, 0, 4, 13, 5, 241, 5, 98, 2, 7, 242, 4, 241, 4, 120, 8, 0,
+    ];
+
+    #[test]
+    fn the_usual_events_lead_to_frames_of_both_ends_in_mutual_handshakes() {
+        for (event, publications) in [(250, 1), (251, 0)] {
+            let mut bench = Bench::new(WireFormat::Safe);
+            let events = [&[event], &MUTUAL[..]].concat();
+            let mut input = Input(&events);
+            while bench.event(&mut input).is_some() {}
+            assert_eq!(bench.frames[1..4], [1, 1, publications], "{event}");
+            bench.run(&[]);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
+
+        #[test]
+        fn any_events_after_those_of_a_mutual_handshake(
+            how in 250u8..253,
+            events in proptest::collection::vec(any::<u8>(), 0..300),
+            skip in 0usize..20,
+        ) {
+            let data = [&[how], &MUTUAL[..MUTUAL.len() - skip], &events].concat();
+            packet_sequence_safe(&data);
+            packet_sequence_mcveety(&data);
+        }
 
         #[test]
         fn any_events_after_the_usual_ones(events in proptest::collection::vec(any::<u8>(), 0..300), skip in 0usize..13) {
