@@ -181,3 +181,101 @@ fn write_plain(out: &mut Vec<u8>, bytes: &[u8]) {
         out.extend_from_slice(piece);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let [_, high, middle, low] = (body.len() as u32).to_be_bytes();
+        [&[kind, high, middle, low], body].concat()
+    }
+
+    fn record(kind: u8, fragment: &[u8]) -> Vec<u8> {
+        let [high, low] = (fragment.len() as u16).to_be_bytes();
+        [&[kind, 3, 3, high, low], fragment].concat()
+    }
+
+    /// A server's first flight.
+    fn flight() -> [Vec<u8>; 4] {
+        [
+            message(2, &[2; 70]),
+            message(11, &[11; 3_000]),
+            message(12, &[12; 300]),
+            message(14, &[]),
+        ]
+    }
+
+    fn written(records: &[u8]) -> (Vec<u8>, Written) {
+        let mut out = Vec::new();
+        let written = ClearWriter::new(Encodings::DEFAULT)
+            .push(&mut out, records)
+            .expect("TLS");
+        (out, written)
+    }
+
+    #[test]
+    fn the_certificate_goes_by_name_however_the_server_cuts_its_records() {
+        let flight = flight();
+        let together = record(22, &flight.concat());
+        let apart: Vec<u8> = flight
+            .iter()
+            .flat_map(|message| record(22, message))
+            .collect();
+        let small: Vec<u8> = flight
+            .concat()
+            .chunks(100)
+            .flat_map(|piece| record(22, piece))
+            .collect();
+        let certificate = Payload::new(flight[1].as_slice()).expect("short");
+        let mut stub = Vec::new();
+        let name = Stub::named(RecordType::Handshake, certificate.name(), &Mac::NONE);
+        Message::Stub(name).write(&mut stub);
+        let verbatim = |messages: &[Vec<u8>]| record(22, &messages.concat());
+        let expected = [verbatim(&flight[..1]), stub, verbatim(&flight[2..])].concat();
+        let (out, result) = written(&together);
+        assert_eq!(out, expected);
+        assert_eq!(result.published, std::slice::from_ref(&certificate));
+        assert_eq!(result.taken, together.len());
+        for records in [apart, small] {
+            let (out, result) = written(&records);
+            assert!(out.len() < 600, "{}", out.len());
+            assert_eq!(result.published, std::slice::from_ref(&certificate));
+            crate::fuzzing::split_clear(&records);
+        }
+    }
+
+    #[test]
+    fn it_stops_behind_the_change_of_cipher_spec() {
+        let records = [record(22, &flight()[0]), record(20, &[1])].concat();
+        let (out, result) = written(&[&records[..], b"what is no record"].concat());
+        assert_eq!(out, records);
+        assert!(result.changed_cipher_spec && result.taken == records.len());
+    }
+
+    #[test]
+    fn what_is_not_understood_goes_as_it_stands_and_data_in_clear_does_not() {
+        // A message that says it is longer than any that is kept.
+        let long = [11, 2, 0, 1];
+        let mut records = record(22, &long);
+        for _ in 0..9 {
+            records.extend(record(22, &[5; 16_384]));
+        }
+        records.extend(record(21, &[2, 40]));
+        let (out, result) = written(&records);
+        assert!(result.published.is_empty());
+        let content = |bytes: &[u8]| {
+            tandem_wire::tls::record::Records::new(bytes)
+                .flat_map(|record| record.expect("a record").fragment.to_vec())
+                .collect::<Vec<u8>>()
+        };
+        assert_eq!(content(&out), content(&records));
+        let data = ClearWriter::new(Encodings::DEFAULT).push(&mut Vec::new(), &record(23, b"x"));
+        assert_eq!(data, Err(Breach::Direction(23).into()));
+        let volunteer = Encodings::RUN;
+        let mut out = Vec::new();
+        let flight = record(22, &flight().concat());
+        let written = ClearWriter::new(volunteer).push(&mut out, &flight);
+        assert_eq!((out, written.expect("TLS").published), (flight, vec![]));
+    }
+}

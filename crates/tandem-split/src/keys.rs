@@ -70,6 +70,12 @@ impl KeyBlock {
         })
     }
 
+    /// The block itself, for whoever has a use for it that this does not know.
+    #[must_use]
+    pub fn secret_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Makes the MACs of the server's records from `first` on.
     #[must_use]
     #[expect(

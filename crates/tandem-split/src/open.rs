@@ -161,9 +161,9 @@ fn open_cbc(
     fragment: &mut [u8],
 ) -> Result<Opened, BadRecord> {
     let mac_len = match mac {
-        CbcMac::Sha1(_) => MacHash::Sha1.len(),
-        CbcMac::Sha256(_) => MacHash::Sha256.len(),
-        CbcMac::Sha384(_) => MacHash::Sha384.len(),
+        CbcMac::Sha1(_) => MacHash::Sha1.digest_len(),
+        CbcMac::Sha256(_) => MacHash::Sha256.digest_len(),
+        CbcMac::Sha384(_) => MacHash::Sha384.digest_len(),
     };
     // The lengths are for everybody to see: no time to hide.
     let (iv, bytes) = fragment

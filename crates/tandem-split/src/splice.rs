@@ -84,7 +84,7 @@ impl fmt::Display for Want {
 impl Want {
     fn list(run: &Run) -> Self {
         let first = run.offset / CHUNK_LEN as u64;
-        let behind = (run.offset + run.len()).div_ceil(CHUNK_LEN as u64);
+        let behind = (run.offset + run.total_len()).div_ceil(CHUNK_LEN as u64);
         // A run that was let in ends within the longest object.
         Self::List {
             object: run.object,

@@ -39,18 +39,12 @@ pub enum MacHash {
 impl MacHash {
     /// Length of its digest in bytes, which is that of a full HMAC and of its key in every suite here.
     #[must_use]
-    pub const fn len(self) -> usize {
+    pub const fn digest_len(self) -> usize {
         match self {
             Self::Sha1 => 20,
             Self::Sha256 => 32,
             Self::Sha384 => 48,
         }
-    }
-
-    /// Never: a digest has bytes.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        false
     }
 }
 
@@ -118,7 +112,7 @@ impl Suite {
     /// Length of a MAC and of its key, in bytes.
     #[must_use]
     pub const fn mac_len(self) -> usize {
-        self.mac_hash().len()
+        self.mac_hash().digest_len()
     }
 
     /// Length of the encryption key in bytes: 0 where nothing is encrypted.

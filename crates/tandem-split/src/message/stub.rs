@@ -76,20 +76,14 @@ pub struct Run {
 impl Run {
     /// Length of the piece in bytes.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub fn total_len(&self) -> u64 {
         u64::from(self.count - 1) * u64::from(self.record_len) + u64::from(self.last_len)
-    }
-
-    /// Never: a run has a record, and that has a byte.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        false
     }
 
     /// Where the piece ends in the object. `None` beyond what an offset can say.
     #[must_use]
     pub fn end(&self) -> Option<u64> {
-        self.offset.checked_add(self.len())
+        self.offset.checked_add(self.total_len())
     }
 
     fn parse(id: &[u8]) -> Result<Self, Malformed> {

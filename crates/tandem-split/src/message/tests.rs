@@ -1,8 +1,9 @@
 //! What must hold of single messages and of streams of them.
 
 use super::*;
-use crate::name::PayloadName;
-use crate::object::ObjectName;
+use crate::error::Breach;
+use crate::name::{Payload, PayloadName};
+use crate::object::{List, ObjectName};
 use crate::seal::Mac;
 use crate::suite::Suite;
 
@@ -60,6 +61,220 @@ fn a_run_costs_its_macs_and_57_bytes() {
     let bytes = written(&stub);
     assert_eq!(bytes.len(), 57 + 62 * 20);
     assert_eq!(read(&bytes), Ok(stub));
-    assert_eq!(run.len(), 1_000_000);
+    assert_eq!(run.total_len(), 1_000_000);
     assert_eq!(run.end(), Some(1_016_384));
+}
+
+/// One of each kind.
+fn all() -> Vec<Vec<u8>> {
+    let mac = Mac::new(&[0xaa; 32]);
+    let payload = Payload::new(*b"a payload").expect("short");
+    let object = List::of(&[7; 20_000]).expect("short");
+    let run = Run {
+        object: object.name(),
+        offset: 0,
+        record_len: 16_384,
+        last_len: 3_616,
+        count: 2,
+    };
+    let miss = Miss::Object {
+        object: object.name(),
+        first: 1,
+        count: 1,
+    };
+    let part = list_parts(&object).next().expect("there is one");
+    [
+        Message::Verbatim(Verbatim {
+            record_type: RecordType::Handshake,
+            bytes: &[22, 3, 1, 0, 2, 1, 0],
+        }),
+        Message::Stub(Stub::literal(RecordType::Alert, &[1, 0], &mac)),
+        Message::Stub(Stub::literal(RecordType::ApplicationData, &[], &Mac::NONE)),
+        Message::Stub(Stub::named(
+            RecordType::Handshake,
+            payload.name(),
+            &Mac::NONE,
+        )),
+        Message::Stub(Stub::run(run, &[0xbb; 96])),
+        Message::KeyExpose(KeyExpose::new(Suite::Sha256Sha256, &[]).expect("no key")),
+        Message::Greeting(Greeting::new(Channel::Misses, Encodings::DEFAULT)),
+        Message::Miss(Miss::Payload(payload.name())),
+        Message::Miss(miss),
+        Message::Found(Found::new(&payload)),
+        Message::ListPart(part),
+        Message::Absent(Absent(miss)),
+    ]
+    .iter()
+    .map(written)
+    .collect()
+}
+
+#[test]
+fn every_message_is_read_back_and_every_cut_and_changed_one_is_safe() {
+    for bytes in all() {
+        assert!(read(&bytes).is_ok(), "{bytes:02x?}");
+        crate::fuzzing::split_message(&bytes);
+        for at in 0..bytes.len() {
+            for change in [1, 0x80, 0xff] {
+                let mut changed = bytes.clone();
+                changed[at] ^= change;
+                crate::fuzzing::split_message(&changed);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_no_suite_and_no_encoding_has_is_refused() {
+    let stub = |encoding: u8, id: &[u8], mac: &[u8]| {
+        let mut body = vec![0, encoding];
+        put_vec16(&mut body, id);
+        put_vec16(&mut body, mac);
+        let mut out = Vec::new();
+        frame(&mut out, 0x97, |out| out.extend_from_slice(&body));
+        match Message::read(&out) {
+            Err(Error::Malformed(malformed)) => Some(malformed),
+            Ok(_) => None,
+            Err(other) => panic!("{other}"),
+        }
+    };
+    let run = |record_len: u16, last_len: u16, count: u16| {
+        let mut id = vec![0; 40];
+        for field in [record_len, last_len, count] {
+            id.extend_from_slice(&field.to_be_bytes());
+        }
+        id
+    };
+    assert_eq!(stub(1, &[0; 16_384], &[0; 48]), None);
+    assert_eq!(
+        stub(1, &[0; 16_385], &[]),
+        Some(Malformed::PlaintextLength(16_385))
+    );
+    assert_eq!(stub(5, &[], &[]), Some(Malformed::Encoding(5)));
+    assert_eq!(stub(2, &[0; 32], &[]), Some(Malformed::IdLength(32)));
+    assert_eq!(stub(3, &[0; 20], &[]), Some(Malformed::IdLength(20)));
+    assert_eq!(stub(1, &[], &[0; 12]), Some(Malformed::MacLength(12)));
+    assert_eq!(stub(4, &run(5, 5, 1), &[0; 20]), None);
+    assert_eq!(stub(4, &run(5, 5, 2), &[0; 40]), None);
+    assert_eq!(
+        stub(4, &run(5, 5, 3), &[0; 40]),
+        Some(Malformed::MacLength(40))
+    );
+    assert_eq!(stub(4, &run(5, 5, 1), &[]), Some(Malformed::MacLength(0)));
+    assert_eq!(stub(4, &run(5, 6, 1), &[0; 20]), Some(Malformed::Run));
+    assert_eq!(stub(4, &run(5, 0, 1), &[0; 20]), Some(Malformed::Run));
+    assert_eq!(stub(4, &run(5, 5, 0), &[]), Some(Malformed::Run));
+    assert_eq!(stub(4, &run(16_385, 5, 1), &[0; 20]), Some(Malformed::Run));
+    assert_eq!(stub(4, &[0; 45], &[0; 20]), Some(Malformed::IdLength(45)));
+}
+
+#[test]
+fn greetings_agree_on_what_both_know() {
+    let asked = Greeting::new(Channel::Connection, Encodings::DEFAULT);
+    let answer = asked.answer(Encodings::SHA1.and(Encodings::RUN));
+    assert_eq!(answer.encodings, Encodings::RUN);
+    assert_eq!(asked.accept(&answer), Ok(()));
+    let later = Greeting {
+        version: PROTOCOL_VERSION + 1,
+        ..asked
+    };
+    assert_eq!(later.answer(Encodings::DEFAULT).version, PROTOCOL_VERSION);
+    assert_eq!(
+        asked.accept(&later),
+        Err(Breach::Version(PROTOCOL_VERSION + 1))
+    );
+    let more = Greeting {
+        encodings: Encodings::SHA1,
+        ..asked
+    };
+    assert_eq!(asked.accept(&more), Err(Breach::Greeting));
+    let other = Greeting {
+        channel: Channel::Misses,
+        ..asked
+    };
+    assert_eq!(asked.accept(&other), Err(Breach::Greeting));
+    // A later version may add to its greeting.
+    let longer = [0x47, 3, 3, 0, 6, 2, 1, 0, 0x18, 9, 9];
+    assert_eq!(read(&longer), Ok(Message::Greeting(later)));
+    let own = [0x47, 3, 3, 0, 6, 1, 1, 0, 0x18, 9, 9];
+    assert_eq!(read(&own), Err(Malformed::TrailingBytes.into()));
+}
+
+#[test]
+fn a_side_says_what_is_its_own_to_say() {
+    let greeting = |channel| {
+        written(&Message::Greeting(Greeting::new(
+            channel,
+            Encodings::DEFAULT,
+        )))
+    };
+    let allowed = |side, channel: Option<Channel>| {
+        all()
+            .iter()
+            .filter(|message| {
+                let start = channel.map(greeting).unwrap_or_default();
+                let mut decoder = Decoder::new(side);
+                let stream = [&start, message.as_slice()].concat();
+                assert_eq!(decoder.push(&stream), stream.len());
+                if !start.is_empty() {
+                    assert!(decoder.next_message().is_ok());
+                }
+                decoder.next_message().is_ok()
+            })
+            .map(|message| message[0])
+            .collect::<Vec<u8>>()
+    };
+    let (connection, misses) = (Some(Channel::Connection), Some(Channel::Misses));
+    assert_eq!(allowed(Side::Client, None), [22]);
+    assert_eq!(allowed(Side::Volunteer, None), b"G");
+    assert_eq!(allowed(Side::Volunteer, connection), [22]);
+    assert_eq!(allowed(Side::Volunteer, misses), b"MM");
+    assert_eq!(allowed(Side::Origin, None), b"G");
+    assert_eq!(
+        allowed(Side::Origin, connection),
+        [22, 0x95, 0x97, 0x96, 0x97, 0x58]
+    );
+    assert_eq!(allowed(Side::Origin, misses), b"PLA");
+}
+
+#[test]
+fn a_list_comes_in_parts_and_in_no_other_order() {
+    let list = List::of(&vec![7; 600 * crate::object::CHUNK_LEN]).expect("short");
+    let parts: Vec<_> = list_parts(&list).collect();
+    assert_eq!(parts.len(), 2);
+    let mut so_far = Vec::new();
+    assert_eq!(parts[1].join(&mut so_far), Err(Malformed::ListPart.into()));
+    assert_eq!(parts[0].join(&mut so_far), Ok(None));
+    assert_eq!(parts[0].join(&mut so_far), Err(Malformed::ListPart.into()));
+    assert_eq!(parts[1].join(&mut so_far), Ok(Some(list.clone())));
+    let mut wrong = list.as_bytes()[..MAX_PART_LEN].to_vec();
+    wrong[20] ^= 1;
+    assert_eq!(parts[1].join(&mut wrong), Err(Breach::Digest.into()));
+}
+
+#[test]
+fn streams_are_the_same_however_they_are_cut() {
+    let stream = [
+        vec![2],
+        written(&Message::Greeting(Greeting::new(
+            Channel::Connection,
+            Encodings::DEFAULT,
+        ))),
+        all()[..6].concat(),
+    ]
+    .concat();
+    crate::fuzzing::split_decoder(&stream);
+    // Many small ones in one push: a decoder takes what it has room for.
+    let alert = [21, 3, 3, 0, 2, 1, 0];
+    let many = alert.repeat(10_000);
+    let (mut decoder, mut at, mut count) = (Decoder::new(Side::Client), 0, 0);
+    while at < many.len() {
+        at += decoder.push(&many[at..]);
+        while let Some(message) = decoder.next_message().expect("alerts") {
+            assert_eq!(written(&message), alert);
+            count += 1;
+        }
+    }
+    assert_eq!(count, 10_000);
+    assert!(decoder.is_between_messages());
 }

@@ -39,7 +39,7 @@ impl<B: Blocks> Blocks for Counted<B> {
 /// For every secret length that a buffer of `longest` bytes may hide: the right MAC, by the same number of compressions.
 fn holds<B: Blocks>(hash: MacHash, longest: usize) {
     let bytes: Vec<u8> = (0..longest).map(|at| (at * 7) as u8).collect();
-    let key = vec![0x5a; hash.len()];
+    let key = vec![0x5a; hash.digest_len()];
     let fixed = FixedHmac::<Counted<B>>::new(&key);
     let usual = Keyed::new(hash, &key);
     let header = [9; 13];
