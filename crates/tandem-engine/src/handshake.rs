@@ -18,6 +18,7 @@ use tandem_wire::tls::{
 };
 
 use crate::intention::Intention;
+use crate::ticket::{GivenTicket, ShownTicket};
 
 /// Bytes of the list's length, in front of the certificates in a Certificate message's body (RFC 5246, section 7.4.2).
 const LIST_LENGTH: usize = 3;
@@ -54,6 +55,7 @@ pub struct Handshake {
     client: Side,
     server: Side,
     server_name: Option<HostName>,
+    ticket: Option<ShownTicket>,
     flight: Option<Flight>,
     shown: ClientCertificate,
     pass: Option<Pass>,
@@ -98,8 +100,8 @@ impl Handshake {
     pub fn client_sent(&mut self, stream: &[u8]) {
         let scan = self.client.scanner.advance(stream);
         if let (0, Some(hello)) = (self.client.seen, scan.messages.first()) {
-            match client_name(hello, stream) {
-                Ok(name) => self.server_name = name,
+            match read_hello(hello, stream) {
+                Ok((name, ticket)) => (self.server_name, self.ticket) = (name, ticket),
                 Err(pass) => return self.pass(pass),
             }
         }
@@ -221,6 +223,20 @@ impl Handshake {
     /// The name in the ClientHello's server_name extension (RFC 6066, section 3), if there was one.
     pub fn server_name(&self) -> Option<&HostName> {
         self.server_name.as_ref()
+    }
+
+    /// The session ticket that the client shows in its hello.
+    pub fn shown_ticket(&self) -> Option<&ShownTicket> {
+        self.ticket.as_ref()
+    }
+
+    /// The session ticket that the server gives.
+    pub fn given_ticket<'s>(&self, server_stream: &'s [u8]) -> Option<GivenTicket<'s>> {
+        let messages = &self.server.scanner.scan().messages;
+        let span = messages
+            .iter()
+            .rfind(|span| span.msg_type == HandshakeType::NEW_SESSION_TICKET)?;
+        GivenTicket::of(span, server_stream)
     }
 
     /// What the client says in its hello, in the extension of this number, of the chain that it may show.
@@ -347,15 +363,20 @@ fn is_extra(message: HandshakeType) -> bool {
     message == HandshakeType::CERTIFICATE_STATUS || message == HandshakeType::CERTIFICATE_REQUEST
 }
 
-fn client_name(span: &MessageSpan, stream: &[u8]) -> Result<Option<HostName>, Pass> {
+/// The name and the ticket in a client's first message.
+fn read_hello(
+    span: &MessageSpan,
+    stream: &[u8],
+) -> Result<(Option<HostName>, Option<ShownTicket>), Pass> {
     if span.msg_type != HandshakeType::CLIENT_HELLO {
         return Err(Pass::NotTls);
     }
     let body = span.body(stream);
     let hello = ClientHello::parse(&body).map_err(|_| Pass::Malformed)?;
-    Ok(hello
+    let name = hello
         .server_name()
-        .and_then(|name| HostName::new(name).ok()))
+        .and_then(|name| HostName::new(name).ok());
+    Ok((name, ShownTicket::of(&hello, span)))
 }
 
 impl Flight {
@@ -416,7 +437,7 @@ impl Flight {
 }
 
 /// What these pieces are together.
-fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
+pub(crate) fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
     match pieces {
         [whole] => Cow::Borrowed(&stream[whole.clone()]),
         pieces => pieces
@@ -429,7 +450,7 @@ fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
 }
 
 /// The part of these pieces that holds bytes `range` of what they are together.
-fn cut(pieces: &[Range<usize>], range: Range<usize>) -> Vec<Range<usize>> {
+pub(crate) fn cut(pieces: &[Range<usize>], range: Range<usize>) -> Vec<Range<usize>> {
     let mut before = 0;
     let mut out = Vec::new();
     for piece in pieces {

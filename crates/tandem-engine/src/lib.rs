@@ -19,6 +19,7 @@ mod possession;
 #[cfg(test)]
 mod samples;
 pub mod thesis;
+pub mod ticket;
 pub mod varint;
 
 pub use client_chain::{Believed, ClientChain, write_client_flight};

@@ -6,13 +6,14 @@
 //! SYN.
 
 mod client_flight;
+mod hello_ticket;
 
 use tandem_engine::intention::HeldBits;
 use tandem_engine::{Hints, Reference, expected_chains, thesis};
 use tandem_link::frame::Sender;
 use tandem_link::mark::{self, MAX_HINTS};
 use tandem_link::{FlowId, Key, Version};
-use tandem_store::{Site, Store};
+use tandem_store::Store;
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
@@ -24,6 +25,7 @@ use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
 use crate::writer::Writer;
+use hello_ticket::Referral;
 
 /// How many copies of the hello carry the hint: the first, and one more in case that is lost. A hello that has to be repeated
 /// again goes as the client sent it, in case the mark is what somebody in between does not like.
@@ -70,6 +72,7 @@ pub(crate) struct Agreed {
     confirmed: Vec<Reference>,
     /// Whether the far side has published what it holds in this connection.
     was_told: bool,
+    referral: Referral,
 }
 
 /// What the far side is told beside the hello.
@@ -209,10 +212,12 @@ impl ClientSide {
             acks: AckFilter::default(),
             writer: Writer::default(),
             server_mss: Offer::of(packet).mss,
-            acknowledged: None,
+            // What says this again says nothing.
+            acknowledged: Some(packet.ack()),
             is_stripped: false,
             confirmed: Vec::new(),
             was_told: false,
+            referral: Referral::None,
         });
         *self = Self::Agreed(agreed);
         Keep::Flow
@@ -337,14 +342,29 @@ impl Agreed {
         self.expect_flight(packet, cx);
         let seen = self.watch.packet(Toward::Server, packet);
         self.form_belief(cx);
+        self.consider_ticket(packet, cx);
         let verdict = match seen {
             Progress::Going => self.marked_with_hint(packet, cx),
             Progress::Finished | Progress::GiveUp(_) => Verdict::Accept,
         };
         let says = !packet.payload().is_empty() || packet.flags().contains(TcpFlags::FIN);
-        if says && verdict == Verdict::Accept && self.writer.is_engaged() {
-            self.write(owed, packet, seen, cx);
-            return Keep::Flow;
+        if says && self.writer.is_engaged() {
+            // What crosses in place of a hello carries the hello's hint.
+            let hinted =
+                if let (Verdict::Replace(hinted), Referral::Open) = (&verdict, self.referral) {
+                    TcpPacket::parse(hinted).ok()
+                } else {
+                    None
+                };
+            if hinted.is_some() || verdict == Verdict::Accept {
+                let completes = !self.writer.has_sent();
+                self.write(owed, hinted.as_ref().unwrap_or(packet), seen, cx);
+                if completes && self.watch.hello_is_complete() {
+                    self.note_referral(packet, cx);
+                }
+                self.judge_referral(cx);
+                return Keep::Flow;
+            }
         }
         if verdict == Verdict::Accept && matches!(seen, Progress::Going) {
             self.writer.saw(packet);
@@ -403,7 +423,7 @@ impl Agreed {
     }
 
     fn name_held<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
-        let hints = Hints::to(cx.store, &self.site(cx), cx.wall, MAX_HINTS);
+        let hints = Hints::to(cx.store, &self.watch.site(cx.server), cx.wall, MAX_HINTS);
         match &hints {
             Hints::OfSite(_) => {}
             Hints::Issuers(_) => cx.out.event(Event::NothingHeld),
@@ -426,7 +446,12 @@ impl Agreed {
         codes: thesis::Codes,
         cx: &mut Context<'_, S>,
     ) -> Hint {
-        let chains = expected_chains(cx.store, &self.site(cx), cx.wall, ANNOUNCED_CHAINS);
+        let chains = expected_chains(
+            cx.store,
+            &self.watch.site(cx.server),
+            cx.wall,
+            ANNOUNCED_CHAINS,
+        );
         if chains.is_empty() {
             cx.out.event(Event::NothingHeld);
             return Hint::Nothing;
@@ -476,6 +501,7 @@ impl Agreed {
         }
         if packet.flags().contains(TcpFlags::ACK) {
             self.writer.acknowledged(packet);
+            self.judge_referral(cx);
         }
         let mut verdict = Verdict::Accept;
         if let Some((mark, rest)) = segment::mark(packet) {
@@ -531,6 +557,7 @@ impl Agreed {
                 self.finished(owed, cx)
             }
             Progress::GiveUp(why) if verdict == Verdict::Accept => {
+                self.watch.learn_tickets(cx);
                 let mtu = cx.config.limits.mtu;
                 cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
             }
@@ -544,7 +571,8 @@ impl Agreed {
 
     /// Both Finished have passed: what each sent is what the other accepted, so their chains may be remembered.
     fn finished<S: Store>(&mut self, owed: Owed, cx: &mut Context<'_, S>) -> Keep {
-        let site = self.site(cx);
+        self.watch.learn_tickets(cx);
+        let site = self.watch.site(cx.server);
         if self.watch.learn(cx.store, &site, cx.wall) {
             cx.out.event(Event::ChainLearned);
         }
@@ -552,12 +580,6 @@ impl Agreed {
         cx.out.event(Event::HandshakeFinished);
         owed.settle(Verdict::Leave, cx.out);
         Keep::Forget
-    }
-
-    fn site<S>(&self, cx: &Context<'_, S>) -> Site {
-        self.watch
-            .server_name()
-            .map_or(Site::Address(cx.server), |name| Site::Name(name.clone()))
     }
 }
 

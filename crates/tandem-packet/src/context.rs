@@ -15,6 +15,7 @@ use crate::far_side::FarSide;
 use crate::hello::LinkMemory;
 use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
 use crate::publisher::Publisher;
+use crate::session_tickets::SessionTickets;
 
 /// Which endpoint a packet goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,7 @@ pub(crate) struct Context<'a, S> {
     pub(crate) link: &'a mut LinkMemory,
     pub(crate) far: &'a mut FarSide,
     pub(crate) publisher: &'a mut Publisher,
+    pub(crate) tickets: &'a mut SessionTickets,
     pub(crate) now: Instant,
     pub(crate) wall: UnixTime,
     /// The server's address: the site, where the client named none.

@@ -83,6 +83,18 @@ impl HelloTimer {
         });
     }
 
+    /// The hello crossed in fewer bytes of payload: `sent` in place of `original`.
+    pub(crate) fn shortened(&mut self, original: usize, sent: usize) {
+        if let Some(hello) = &mut self.sent {
+            hello.bytes = hello.bytes.saturating_sub(original) + sent;
+        }
+    }
+
+    /// The hello goes again, in another form: what its answer takes says nothing of the link.
+    pub(crate) fn forget(&mut self) {
+        self.sent = None;
+    }
+
     /// Whether this segment repeats the hello before its acknowledgement can be here; asked once for each segment.
     pub(crate) fn absorbs(
         &mut self,

@@ -4,10 +4,10 @@
 //! rebuilding itself (`reader`), nor the writing (`writer`). Invariants: of what was rebuilt the endpoint gets all that it has not
 //! acknowledged, in order; what is not recognised is nobody's business here.
 
-use tandem_engine::{Reference, StoreSource, thesis};
+use tandem_engine::{Reference, thesis};
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
-use tandem_wire::{Seq, TcpFlags, TcpPacket};
+use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket};
 
 use crate::config::WireFormat;
 use crate::context::{Context, Toward};
@@ -15,6 +15,7 @@ use crate::output::{Direction, Event, Owed, Verdict};
 use crate::paws::Clock;
 use crate::reader::{Origin, Reader, Rebuilt};
 use crate::segment::{self, Cut};
+use crate::session_tickets::Holdings;
 use crate::watch::Watch;
 
 /// What a flow knows of the endpoint on this side of the link, and of what comes to it.
@@ -76,6 +77,32 @@ impl Inbound {
         }
     }
 
+    /// The near endpoint has sent this SYN/ACK: until it sends more, a segment of our own looks like an acknowledgement after it.
+    pub(crate) fn near_opened(&mut self, packet: &TcpPacket<'_>) {
+        let Some(timestamps) = packet.timestamps() else {
+            return;
+        };
+        let scale = packet.options().find_map(|option| {
+            let TcpOption::WindowScale(scale) = option else {
+                return None;
+            };
+            Some(scale)
+        });
+        // RFC 7323, section 2.2: that of a SYN is never scaled, later ones are, by 14 bits at most.
+        let window = packet.window() >> scale.unwrap_or(0).min(14);
+        let mut options = vec![1, 1, 8, 10];
+        options.extend(timestamps.value.to_be_bytes());
+        options.extend(timestamps.echo.to_be_bytes());
+        let edit = Edit {
+            flags: Some(TcpFlags::ACK),
+            seq: Some(packet.seq().wrapping_add(1)),
+            window: Some(window),
+            options: Some(&options),
+            ..Edit::default()
+        };
+        self.template = packet.rebuilt(&edit).unwrap_or_default();
+    }
+
     /// The near endpoint has sent this.
     pub(crate) fn near_sent(&mut self, packet: &TcpPacket<'_>) {
         let ack = packet.ack();
@@ -104,7 +131,7 @@ impl Inbound {
                     version: self.version,
                     sender: self.toward.sender(),
                 };
-                let mut source = StoreSource::new(cx.store);
+                let mut source = Holdings::new(cx.tickets, cx.store, cx.now);
                 let Some(timestamps) = packet.timestamps() else {
                     // Somebody takes timestamps off, and the endpoint would take the frame for data.
                     return Reader::unmarked(packet, origin, &mut source).map(|rebuilt| {

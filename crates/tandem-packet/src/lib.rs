@@ -26,6 +26,7 @@ mod publisher;
 mod reader;
 mod segment;
 mod server_side;
+mod session_tickets;
 mod table;
 mod watch;
 mod writer;

@@ -106,6 +106,12 @@ pub enum Event {
     ChainLearned,
     /// A client's chain was put into the store; or noted to be in the far side's, where this side keeps none.
     ClientChainLearned,
+    /// A session ticket that was given or taken is remembered.
+    TicketLearned,
+    /// A hello crossed with a reference in place of its session ticket.
+    TicketReferred,
+    /// Such a hello was not rebuilt, and its originals were sent.
+    TicketMissed,
     /// The far side was told what is held here.
     HintSent,
     /// A client named its chain in its hello, and some of it is held here, at the server's side.
@@ -181,6 +187,9 @@ impl Event {
             Event::HandshakeFinished,
             Event::ChainLearned,
             Event::ClientChainLearned,
+            Event::TicketLearned,
+            Event::TicketReferred,
+            Event::TicketMissed,
             Event::HintSent,
             Event::IntentionHeld,
             Event::IntentionNotHeld,
@@ -237,6 +246,9 @@ impl Event {
             Event::HandshakeFinished => "handshakes_finished",
             Event::ChainLearned => "chains_learned",
             Event::ClientChainLearned => "client_chains_learned",
+            Event::TicketLearned => "session_tickets_learned",
+            Event::TicketReferred => "session_tickets_referred",
+            Event::TicketMissed => "session_tickets_missed",
             Event::HintSent => "hints_sent",
             Event::IntentionHeld => "intentions_held",
             Event::IntentionNotHeld => "intentions_not_held",
@@ -273,6 +285,9 @@ impl Event {
             | Event::HandshakeFinished
             | Event::ChainLearned
             | Event::ClientChainLearned
+            | Event::TicketLearned
+            | Event::TicketReferred
+            | Event::TicketMissed
             | Event::HintSent
             | Event::IntentionHeld
             | Event::IntentionNotHeld

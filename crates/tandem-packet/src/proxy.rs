@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use tandem_link::{Key, Spoken};
-use tandem_store::Store;
+use tandem_store::{Site, Store};
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 
 use crate::client_side::ClientSide;
@@ -19,6 +19,7 @@ use crate::hello::LinkMemory;
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
 use crate::publisher::Publisher;
 use crate::server_side::ServerSide;
+use crate::session_tickets::SessionTickets;
 use crate::table::{FlowKey, FlowTable};
 
 /// One proxy of packet mode, sans-IO: packets go in, verdicts, packets and events come out.
@@ -40,6 +41,7 @@ pub struct Proxy<S> {
     forgotten: ForgottenSyns,
     far: FarSide,
     publisher: Publisher,
+    tickets: SessionTickets,
 }
 
 /// Sizes of what the engine keeps right now.
@@ -62,6 +64,7 @@ impl<S: Store> Proxy<S> {
         let forgotten = ForgottenSyns::new(config.limits.flows);
         let key = config.key.clone().unwrap_or(Key::NONE);
         Self {
+            tickets: SessionTickets::new(config.role),
             config,
             key,
             spoken: Spoken::HERE,
@@ -152,6 +155,7 @@ impl<S: Store> Proxy<S> {
             link: &mut self.link,
             far: &mut self.far,
             publisher: &mut self.publisher,
+            tickets: &mut self.tickets,
             now,
             wall,
             server: key.server,
@@ -246,6 +250,23 @@ impl<S: Store> Proxy<S> {
     /// The store, for the adapter's upkeep.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
+    }
+
+    /// How many session tickets are remembered, and about how many bytes they take.
+    pub fn session_tickets(&self) -> (usize, usize) {
+        self.tickets.size()
+    }
+
+    /// Remembers a session ticket as if it had been given at `now`: for trying out what becomes of it.
+    #[doc(hidden)]
+    pub fn remember_ticket(&mut self, site: &Site, ticket: &[u8], now: Instant) {
+        self.tickets.learn(site, ticket, None, now);
+    }
+
+    /// Forgets all session tickets, as a restart does.
+    #[doc(hidden)]
+    pub fn forget_tickets(&mut self) {
+        self.tickets = SessionTickets::new(self.config.role);
     }
 
     /// What is kept right now.

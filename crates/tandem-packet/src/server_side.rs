@@ -11,13 +11,13 @@ use tandem_engine::filter::Holdings;
 use tandem_engine::{Possession, thesis};
 use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Version, mark};
-use tandem_store::{Site, Store};
+use tandem_store::Store;
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
 use crate::config::{Limits, WireFormat};
 use crate::context::{Context, Keep, Share, Toward};
-use crate::inbound::Inbound;
+use crate::inbound::{Inbound, Rewritten};
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::publisher::Asked;
@@ -220,6 +220,7 @@ impl ServerSide {
                 cx.out.event(Event::PeerSeen);
             }
         }
+        agreed.inbound.near_opened(packet);
         *self = Self::Agreed(agreed);
         Keep::Flow
     }
@@ -345,7 +346,18 @@ impl Agreed {
             // An acknowledgement that the client-side proxy added says nothing new, and ends here; from anything else only the
             // mark is taken.
             let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK && !news;
-            verdict = match segment::with_options(packet, rest) {
+            let stripped = segment::with_options(packet, rest);
+            // A hint may come with a hello that has a reference in place of its ticket.
+            let inner = stripped
+                .as_deref()
+                .filter(|_| cx.config.wire == WireFormat::Safe && !packet.payload().is_empty())
+                .and_then(|stripped| TcpPacket::parse(stripped).ok());
+            if let Some(inner) = inner
+                && let Some(rewritten) = self.inbound.recognise(&inner, &self.watch, cx)
+            {
+                return self.rebuild(owed, &inner, rewritten, cx);
+            }
+            verdict = match stripped {
                 Some(_) if added => Verdict::Drop,
                 Some(stripped) => Verdict::Replace(stripped),
                 None => Verdict::Accept,
@@ -355,12 +367,7 @@ impl Agreed {
                 self.writer.send_originals(mtu, cx.out);
             }
             if let Some(rewritten) = self.inbound.recognise(packet, &self.watch, cx) {
-                self.inbound
-                    .deliver(owed, packet, rewritten, &mut self.watch, cx);
-                if self.inbound.has_missed() {
-                    cx.publisher.doubt(cx.now);
-                }
-                return Keep::Flow;
+                return self.rebuild(owed, packet, rewritten, cx);
             }
         }
         self.inbound.passes(packet);
@@ -390,6 +397,25 @@ impl Agreed {
         };
         self.consider_intention(cx);
         self.settle(owed, verdict, seen, cx)
+    }
+
+    /// What the client sent has crossed in another form.
+    fn rebuild<S: Store>(
+        &mut self,
+        owed: Owed,
+        packet: &TcpPacket<'_>,
+        rewritten: Rewritten,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
+        // What was published says nothing of tickets.
+        let is_answer = self.watch.hello_is_complete();
+        self.inbound
+            .deliver(owed, packet, rewritten, &mut self.watch, cx);
+        if is_answer && self.inbound.has_missed() {
+            cx.publisher.doubt(cx.now);
+        }
+        self.consider_intention(cx);
+        Keep::Flow
     }
 
     /// The client-side proxy holds this of what the server is about to send.
@@ -518,10 +544,8 @@ impl Agreed {
                     && self.writer.is_at_rest()
                     && !self.may_come_again() =>
             {
-                let site = self
-                    .watch
-                    .server_name()
-                    .map_or(Site::Address(cx.server), |name| Site::Name(name.clone()));
+                self.watch.learn_tickets(cx);
+                let site = self.watch.site(cx.server);
                 if self.watch.learn(cx.store, &site, cx.wall) {
                     cx.out.event(Event::ChainLearned);
                 }
@@ -531,6 +555,7 @@ impl Agreed {
                 Keep::Forget
             }
             Progress::GiveUp(why) if verdict == Verdict::Accept => {
+                self.watch.learn_tickets(cx);
                 let mtu = cx.config.limits.mtu;
                 cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
             }

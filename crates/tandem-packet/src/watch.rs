@@ -3,14 +3,18 @@
 //! Is not: a change of anything. Invariants: one view of each byte, the first; a flow in which there were two views is given up
 //! for good; what is learned was vouched for by both Finished; memory is bounded by the limit on each direction.
 
+use std::net::SocketAddr;
+
 use tandem_engine::intention::Intention;
-use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Stage};
+use tandem_engine::ticket::{self, ShownTicket};
+use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Pass, Reference, Stage};
 use tandem_link::FlowId;
-use tandem_store::{ChainId, HostName, Site, Store};
+use tandem_store::{ChainId, Site, Store};
 use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};
 
-use crate::context::Toward;
-use crate::output::GiveUp;
+use crate::config::WireFormat;
+use crate::context::{Context, Toward};
+use crate::output::{Event, GiveUp};
 
 /// Most bytes of either direction that are kept until the handshake is over: a server's flight with post-quantum
 /// certificates is about 20 kB, and a frame stands for at most 64 KiB.
@@ -97,9 +101,10 @@ impl Watch {
         self.handshake.hello_is_complete()
     }
 
-    /// The name that the client asked for.
-    pub(crate) fn server_name(&self) -> Option<&HostName> {
-        self.handshake.server_name()
+    /// Whom the client asked for: the name in its hello or, where it named nobody, the address that it connected to.
+    pub(crate) fn site(&self, server: SocketAddr) -> Site {
+        let name = self.handshake.server_name();
+        name.map_or(Site::Address(server), |name| Site::Name(name.clone()))
     }
 
     /// The flight that goes to this endpoint, once all of it has passed: the server's first, or the client's answer to it where that
@@ -169,6 +174,45 @@ impl Watch {
         }
     }
 
+    /// The session ticket that the client's hello shows, and its name.
+    pub(crate) fn shown_ticket(&self) -> Option<(&ShownTicket, Reference)> {
+        let shown = self.handshake.shown_ticket()?;
+        Some((
+            shown,
+            ticket::name_of(&shown.bytes(self.client.contiguous())),
+        ))
+    }
+
+    /// Whether a ticket has begun in what has passed of the hello.
+    pub(crate) fn begins_ticket(&self) -> bool {
+        ticket::begins(self.client.contiguous())
+    }
+
+    /// Remembers the session tickets of a handshake that went as far as it is followed: the one that the server gave and, where it
+    /// took it and sent no certificate, the one that the client showed.
+    ///
+    /// An abbreviated handshake is followed no further than to the server's ChangeCipherSpec, and nothing vouches for its tickets but
+    /// that a client shows them again. Nobody is told of them before that.
+    pub(crate) fn learn_tickets<S>(&self, cx: &mut Context<'_, S>) {
+        let taken = match (cx.config.wire, self.progress()) {
+            (WireFormat::Safe, Progress::Finished) => None,
+            (WireFormat::Safe, Progress::GiveUp(GiveUp::Handshake(Pass::Resumed))) => {
+                self.handshake.shown_ticket()
+            }
+            (WireFormat::Safe, Progress::Going | Progress::GiveUp(_))
+            | (WireFormat::Mcveety(_), _) => return,
+        };
+        let given = self.handshake.given_ticket(self.server.contiguous());
+        let taken = taken.map(|taken| (taken.bytes(self.client.contiguous()), None));
+        let given = given.map(|given| (given.bytes, given.lifetime));
+        for (ticket, lifetime) in taken.into_iter().chain(given) {
+            let site = self.site(cx.server);
+            if cx.tickets.learn(&site, &ticket, lifetime, cx.now) {
+                cx.out.event(Event::TicketLearned);
+            }
+        }
+    }
+
     /// Puts the server's chain into the store, once both Finished have vouched for it.
     pub(crate) fn learn(&self, store: &mut impl Store, site: &Site, now: UnixTime) -> bool {
         self.handshake
@@ -190,7 +234,6 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_engine::Pass;
     use tandem_store::MemoryStore;
 
     const FLOW: FlowId = FlowId {

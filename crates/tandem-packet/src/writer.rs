@@ -1,10 +1,10 @@
 //! The writing half of packet mode: holds a flight, sends a delta in its place, and falls back.
 //!
-//! Is: the bounded hold, the anchoring at the end, repeats and the failsafe, the same for the server's first flight and for the
-//! client's answer to it. Is not: the choice of what a delta says (`tandem-engine`) or presence and hints (`server_side`).
+//! Is: the bounded hold, the anchoring at the end, repeats and the failsafe, the same for the server's first flight, for the
+//! client's answer to it and for a hello that shows a session ticket. Is not: the choice of what a delta says (`tandem-engine`) or presence and hints (`server_side`).
 //!
 //! ```text
-//!   Idle --ground--> Armed --first segment--> Holding --whole flight--> Sent --acknowledged--> Over
+//!   Idle --ground--> Armed --first segment--> Holding --whole flight--> Sent --acknowledged--> Idle
 //!                                                |  any bound                |  2nd repeat or miss
 //!                                                +--> originals, Over        +--> originals, Over
 //! ```
@@ -15,6 +15,7 @@
 mod group;
 
 use tandem_engine::thesis;
+use tandem_engine::ticket::ShownTicket;
 use tandem_engine::{Believed, Possession, Reference, write_client_flight, write_flight};
 use tandem_link::{FlowId, Key, Version, frame};
 use tandem_store::Store;
@@ -51,7 +52,7 @@ pub(crate) struct Terms<'a> {
 
 #[derive(Debug, Default)]
 pub(crate) enum Writer {
-    /// There is no ground for a delta; nothing is held.
+    /// There is no ground for a delta, or none for another; nothing is held.
     #[default]
     Idle,
     /// The far side may hold something of the next flight.
@@ -80,6 +81,20 @@ pub(crate) enum Ground {
     Unseen,
     /// The client's: what of its chain is believed to be held.
     Believed(Believed),
+    /// The client's hello, in which a ticket has begun.
+    HelloUnseen,
+    /// The client's hello: the ticket that is believed to be held, and its name.
+    Ticket(ShownTicket, Reference),
+}
+
+impl Ground {
+    /// Whether all has passed that is to be written.
+    fn is_whole(&self, watch: &Watch, toward: Toward) -> bool {
+        match self {
+            Self::Hinted(_) | Self::Unseen | Self::Believed(_) => watch.flight(toward).is_some(),
+            Self::HelloUnseen | Self::Ticket(..) => watch.hello_is_complete(),
+        }
+    }
 }
 
 /// A flight on its way in.
@@ -108,31 +123,39 @@ impl Hold {
         terms: Terms<'_>,
         store: &mut impl Store,
     ) -> Option<(Vec<u8>, usize)> {
-        let (stream, flight) = (watch.stream(terms.toward), watch.flight(terms.toward)?);
+        let stream = watch.stream(terms.toward);
+        let flight = || watch.flight(terms.toward);
         let before = self.aim.from.distance_from(watch.start(terms.toward));
         let before = usize::try_from(before).ok()?;
         let bytes = stream.get(before..)?;
         let payload = match (terms.wire, &self.aim.ground) {
-            (_, Ground::Unseen) => None,
+            (_, Ground::Unseen | Ground::HelloUnseen) => None,
             (WireFormat::Safe, ground) => {
                 let delta = match ground {
-                    Ground::Hinted(possession) => write_flight(stream, flight, possession, store),
-                    Ground::Believed(believed) => {
-                        write_client_flight(stream, before, flight, believed)
+                    Ground::Hinted(possession) => {
+                        write_flight(stream, flight()?, possession, store)
                     }
-                    Ground::Unseen => None,
+                    Ground::Believed(believed) => {
+                        write_client_flight(stream, before, flight()?, believed)
+                    }
+                    Ground::Ticket(ticket, name) if before == 0 => {
+                        Some(ticket.write_hello(stream, *name))
+                    }
+                    Ground::Ticket(..) | Ground::Unseen | Ground::HelloUnseen => None,
                 }?;
                 let whose = (terms.flow, terms.version, terms.toward.sender());
                 frame::write(terms.key, whose, self.aim.from, &delta, bytes)
             }
             (WireFormat::Mcveety(codes), Ground::Hinted(possession)) => {
-                let shorter = thesis::compress(stream, flight, possession, codes)?;
+                let shorter = thesis::compress(stream, flight()?, possession, codes)?;
                 let answered = thesis::answer::add(&shorter, terms.answer, codes);
                 Some(answered.unwrap_or(shorter)).filter(|payload| payload.len() < bytes.len())
             }
             (WireFormat::Mcveety(codes), Ground::Believed(believed)) => {
-                thesis::compress_from(stream, before, flight, &believed.possession(), codes)
+                thesis::compress_from(stream, before, flight()?, &believed.possession(), codes)
             }
+            // The thesis knows no such message.
+            (WireFormat::Mcveety(_), Ground::Ticket(..)) => None,
         };
         payload.map(|payload| (payload, bytes.len()))
     }
@@ -147,12 +170,47 @@ impl Writer {
         }
     }
 
+    /// A ticket has begun in the hello, which is to come whole before anything is made of it.
+    pub(crate) fn await_hello(&mut self, from: Seq) {
+        self.arm(Aim {
+            from,
+            ground: Ground::HelloUnseen,
+        });
+    }
+
+    /// The hello shows a ticket that the far side is believed to hold.
+    pub(crate) fn refer(&mut self, from: Seq, ticket: ShownTicket, name: Reference) {
+        let new = Aim {
+            from,
+            ground: Ground::Ticket(ticket, name),
+        };
+        match self {
+            Writer::Idle | Writer::Armed(_) => *self = Writer::Armed(new),
+            Writer::Holding(Hold { aim, .. }) => *aim = new,
+            Writer::Sent(_) | Writer::Over => {}
+        }
+    }
+
+    /// Nothing is to be made of the hello: what is held of it goes, and a later flight may still be written.
+    pub(crate) fn stand_down(&mut self, out: &mut Outbox) {
+        match self {
+            Writer::Armed(_) | Writer::Holding(_) => {
+                self.release(out);
+                *self = Writer::Idle;
+            }
+            Writer::Idle | Writer::Sent(_) | Writer::Over => {}
+        }
+    }
+
     /// Whether it is still to be said what the far side holds.
     pub(crate) fn awaits_belief(&self) -> bool {
         match self {
             Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => match aim.ground {
                 Ground::Unseen => true,
-                Ground::Hinted(_) | Ground::Believed(_) => false,
+                Ground::Hinted(_)
+                | Ground::Believed(_)
+                | Ground::HelloUnseen
+                | Ground::Ticket(..) => false,
             },
             Writer::Idle | Writer::Sent(_) | Writer::Over => false,
         }
@@ -284,7 +342,8 @@ impl Writer {
             Progress::GiveUp(_) | Progress::Finished => self.release(out),
             Progress::Going if over_limit || ends => self.release(out),
             Progress::Going => {
-                if watch.flight(terms.toward).is_some() && !watch.has_gap(terms.toward) {
+                let is_whole = hold.aim.ground.is_whole(watch, terms.toward);
+                if is_whole && !watch.has_gap(terms.toward) {
                     self.write(watch, terms, (store, now, out));
                 }
             }
@@ -449,7 +508,8 @@ impl Writer {
     pub(crate) fn acknowledged(&mut self, packet: &TcpPacket<'_>) {
         let Writer::Sent(group) = self else { return };
         if !packet.ack().is_before(group.end) {
-            *self = Writer::Over;
+            // A hello may be followed by another flight.
+            *self = Writer::Idle;
         } else if group.has_arrived_in_part(packet) {
             group.is_rebuilt = true;
         }
@@ -477,6 +537,22 @@ impl Writer {
         match self {
             Writer::Sent(_) => true,
             Writer::Idle | Writer::Armed(_) | Writer::Holding(_) | Writer::Over => false,
+        }
+    }
+
+    /// How many bytes crossed in place of the flight that is under way.
+    pub(crate) fn sent_bytes(&self) -> Option<usize> {
+        match self {
+            Writer::Sent(group) => Some(group.payload.len()),
+            Writer::Idle | Writer::Armed(_) | Writer::Holding(_) | Writer::Over => None,
+        }
+    }
+
+    /// Whether it is over with this flow: something was not rebuilt, or was let go.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Writer::Over => true,
+            Writer::Idle | Writer::Armed(_) | Writer::Holding(_) | Writer::Sent(_) => false,
         }
     }
 

@@ -141,6 +141,7 @@ impl Agreed {
     /// What the client sent was not rebuilt.
     pub(super) fn disbelieve<S: Store>(&mut self, cx: &mut Context<'_, S>) {
         self.writer.send_originals(cx.config.limits.mtu, cx.out);
+        self.judge_referral(cx);
         if let Shown::Chain(chain) = self.watch.shown() {
             cx.far.lacks(chain.id());
         }

@@ -235,6 +235,17 @@ pub fn run_to(world: &mut World, index: usize, event: &str) -> Result<(), Failur
 }
 
 impl ProxyElement {
+    /// A packet enters from the near side, and what comes of it is told and goes no further.
+    pub fn handle_input_and_collect(
+        &mut self,
+        packet: Vec<u8>,
+        now: Instant,
+        into: &mut Vec<Vec<u8>>,
+    ) {
+        self.handle_input(self.link_port().opposite(), packet, now);
+        into.extend(self.out.drain(..).map(|(_, packet)| packet));
+    }
+
     /// A packet enters from the near side, and what comes of it is lost on the link.
     pub fn handle_input_and_lose(&mut self, packet: Vec<u8>, now: Instant) {
         self.handle_input(self.link_port().opposite(), packet, now);

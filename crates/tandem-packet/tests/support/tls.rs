@@ -74,6 +74,14 @@ pub fn intention(chain: &[Vec<u8>]) -> Vec<u8> {
     extension
 }
 
+/// The extension by which a client shows a session ticket.
+pub fn showing(ticket: &[u8]) -> Vec<u8> {
+    let mut extension = vec![0, 35];
+    extension.extend((ticket.len() as u16).to_be_bytes());
+    extension.extend(ticket);
+    extension
+}
+
 /// The same with more extensions.
 pub fn client_hello_with(name: Option<&str>, filler: usize, more: &[u8]) -> Vec<u8> {
     let mut body = vec![3, 3];
@@ -259,6 +267,23 @@ impl Conversation {
             (Speaker::Server, record(23, 0x0303, &noise(3_000, 304))),
         ];
         Self::of(chain.to_vec(), turns)
+    }
+
+    /// The same with a session ticket that the server gives before its ChangeCipherSpec (RFC 5077, section 3.1).
+    #[must_use]
+    pub fn giving(mut self, ticket: &[u8]) -> Self {
+        let mut body = 7_200u32.to_be_bytes().to_vec();
+        body.extend((ticket.len() as u16).to_be_bytes());
+        body.extend(ticket);
+        let message = record(22, 0x0303, &message(4, &body));
+        let finished = finished(302);
+        for (speaker, bytes) in &mut self.turns {
+            if *speaker == Speaker::Server && bytes.ends_with(&finished) {
+                let at = bytes.len() - finished.len();
+                bytes.splice(at..at, message.clone());
+            }
+        }
+        Self::of(self.chain, self.turns)
     }
 
     /// TLS 1.3: all after the ServerHello looks like application data.

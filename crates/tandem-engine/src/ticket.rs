@@ -1,0 +1,147 @@
+//! Session tickets of TLS 1.2 and older (RFC 5077): given in clear by the server, shown in clear by the client that comes back.
+//!
+//! Is: where a ticket lies in either direction, and the delta for a hello that shows one. Is not: what is held where
+//! (`tandem-packet`). TLS 1.3 seals what it gives, and its clients show what they were given once (RFC 8446, section C.4); a hello
+//! that only it would read has no ticket in this extension.
+//!
+//! ```text
+//!   ClientHello:       ... | type 35: 2 | length: 2 | ticket | ...       section 3.2
+//!   NewSessionTicket:  lifetime hint in seconds: 4 | length: 2 | ticket  section 3.3
+//! ```
+//!
+//! Invariant: a ticket is bytes, never opened; one that is believed to be held and is not costs a miss, never a byte.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::time::Duration;
+
+use tandem_store::Digest;
+use tandem_wire::tls::record::{self, parse_header};
+use tandem_wire::tls::{ClientHello, ContentType, ExtensionType, HandshakeType, MessageSpan};
+
+use crate::delta::{DeltaWriter, Reference};
+use crate::handshake::{cut, gather};
+
+/// Bytes of an extension's type and length.
+const EXTENSION_HEADER: usize = 4;
+
+/// Where the ticket lies that a hello shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShownTicket {
+    pieces: Vec<Range<usize>>,
+}
+
+/// A ticket that a server gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenTicket<'s> {
+    /// The ticket.
+    pub bytes: Cow<'s, [u8]>,
+    /// For how long the server means to take it; `None`: it does not say.
+    pub lifetime: Option<Duration>,
+}
+
+impl ShownTicket {
+    /// The ticket in `hello`, whose message is `span`; `None` where there is none: no extension, or an empty one, which asks for
+    /// a ticket.
+    pub(crate) fn of(hello: &ClientHello<'_>, span: &MessageSpan) -> Option<Self> {
+        let mut found = hello
+            .extensions()?
+            .iter()
+            .filter(|extension| extension.extension_type == ExtensionType::SESSION_TICKET);
+        let extension = found
+            .next()
+            .filter(|extension| !extension.data.is_empty())?;
+        if found.next().is_some() {
+            return None;
+        }
+        let body: Vec<_> = span.body_pieces().collect();
+        let Range { start, end } = extension.range();
+        Some(Self {
+            pieces: cut(&body, start + EXTENSION_HEADER..end),
+        })
+    }
+
+    /// The ticket itself.
+    pub fn bytes<'s>(&self, stream: &'s [u8]) -> Cow<'s, [u8]> {
+        gather(&self.pieces, stream)
+    }
+
+    /// The delta for what the client has sent, its hello, with a reference in place of the ticket.
+    pub fn write_hello(&self, stream: &[u8], reference: Reference) -> Vec<u8> {
+        let mut delta = DeltaWriter::new();
+        let (mut at, mut offset) = (0, 0);
+        for piece in &self.pieces {
+            delta.add(&stream[at..piece.start]);
+            delta.copy(reference, offset, piece.len() as u32);
+            offset += piece.len() as u32;
+            at = piece.end;
+        }
+        delta.add(&stream[at..]);
+        delta.finish()
+    }
+}
+
+impl<'s> GivenTicket<'s> {
+    /// Out of a NewSessionTicket message; `None` where it is malformed, or the ticket empty: the server gives none after all.
+    pub(crate) fn of(span: &MessageSpan, stream: &'s [u8]) -> Option<Self> {
+        let range = 6..span.body_len();
+        let body = span.body(stream);
+        let (lifetime, rest) = body.split_first_chunk()?;
+        let (length, ticket) = rest.split_first_chunk()?;
+        if usize::from(u16::from_be_bytes(*length)) != ticket.len() || ticket.is_empty() {
+            return None;
+        }
+        let pieces: Vec<_> = span.body_pieces().collect();
+        Some(Self {
+            // Section 3.3: zero says nothing.
+            lifetime: Some(u32::from_be_bytes(*lifetime))
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| Duration::from_secs(u64::from(seconds))),
+            bytes: gather(&cut(&pieces, range), stream),
+        })
+    }
+}
+
+/// The name by which a ticket is referred to.
+pub fn name_of(ticket: &[u8]) -> Reference {
+    Reference(Digest::of(ticket).prefix16())
+}
+
+/// Whether a hello of which this is the front, and no more than its first record, shows a ticket: all of it or its first bytes.
+pub fn begins(stream: &[u8]) -> bool {
+    let Ok(Some(record)) = parse_header(stream) else {
+        return false;
+    };
+    let hello = stream
+        .get(stream.len().min(record::HEADER_LEN)..stream.len().min(record.record_len()))
+        .unwrap_or_default();
+    record.content_type == ContentType::Handshake
+        && hello.first() == Some(&HandshakeType::CLIENT_HELLO.0)
+        && begins_in(hello).unwrap_or_default()
+}
+
+/// The same for the front of the message; `None` where it ends before that can be said.
+fn begins_in(hello: &[u8]) -> Option<bool> {
+    // Type, length, version, random.
+    let rest = hello.get(4 + 2 + 32..)?;
+    let (session_id, rest) = rest.split_first()?;
+    let (suites, rest) = rest
+        .get(usize::from(*session_id)..)?
+        .split_first_chunk::<2>()?;
+    let (compression, rest) = rest
+        .get(usize::from(u16::from_be_bytes(*suites))..)?
+        .split_first()?;
+    // The block's length.
+    let mut rest = rest.get(usize::from(*compression) + 2..)?;
+    while let Some((&[t1, t0, l1, l0], after)) = rest.split_first_chunk() {
+        let length = usize::from(u16::from_be_bytes([l1, l0]));
+        if ExtensionType(u16::from_be_bytes([t1, t0])) == ExtensionType::SESSION_TICKET {
+            return Some(length > 0);
+        }
+        rest = after.get(length..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;
