@@ -24,9 +24,10 @@ use crate::proxy::Proxy;
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 2] = [
+pub const CHECKS: [(&str, Check); 3] = [
     ("packet_sequence_safe", packet_sequence_safe),
     ("packet_sequence_mcveety", packet_sequence_mcveety),
+    ("packet_sequence_ticket", packet_sequence_ticket),
 ];
 
 const NOW: UnixTime = UnixTime(1_790_000_000);
@@ -40,6 +41,11 @@ const MOST_EVENTS: usize = 300;
 /// The safe format, any sequence of events.
 pub fn packet_sequence_safe(data: &[u8]) {
     Bench::new(WireFormat::Safe).run(data);
+}
+
+/// The same with a client that shows a session ticket, which both proxies have seen.
+pub fn packet_sequence_ticket(data: &[u8]) {
+    Bench::returning().run(data);
 }
 
 /// The thesis's format; what the ends receive is not checked, since a lone proxy breaks a connection in it.
@@ -148,11 +154,16 @@ fn finished() -> Vec<u8> {
     out
 }
 
-/// What is said: whether the server asks for a certificate, and the client shows one.
+/// A session ticket.
+const TICKET: [u8; 100] = [3; 100];
+
+/// What is said: whether the server asks for a certificate, and the client shows one; or the client shows a session ticket, which the
+/// server does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speech {
     OneWay,
     Mutual,
+    Returning,
 }
 
 /// What the client says: hello, its chain if it is asked for it, key exchange, Finished, some data.
@@ -162,9 +173,10 @@ fn client_bytes(speech: Speech) -> Vec<u8> {
     hello.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
     let length = NAME.len() as u16;
     // What a mutual hello has more makes its length one that a single event can send.
-    let more: &[u8] = match speech {
-        Speech::OneWay => &[],
-        Speech::Mutual => &[0, 21, 0, 4, 0, 0, 0, 0],
+    let more = match speech {
+        Speech::OneWay => Vec::new(),
+        Speech::Mutual => vec![0, 21, 0, 4, 0, 0, 0, 0],
+        Speech::Returning => [&[0, 35, 0, TICKET.len() as u8][..], &TICKET].concat(),
     };
     hello.extend((length + 9 + more.len() as u16).to_be_bytes());
     hello.extend([0, 0]);
@@ -173,10 +185,10 @@ fn client_bytes(speech: Speech) -> Vec<u8> {
     hello.push(0);
     hello.extend(length.to_be_bytes());
     hello.extend(NAME.as_bytes());
-    hello.extend(more);
+    hello.extend(&more);
     let mut out = message(HandshakeType::CLIENT_HELLO, &hello);
     match speech {
-        Speech::OneWay => {}
+        Speech::OneWay | Speech::Returning => {}
         Speech::Mutual => out.extend(message(HandshakeType::CERTIFICATE, &list(&client_chain()))),
     }
     out.extend(message(HandshakeType::CLIENT_KEY_EXCHANGE, &[7; 33]));
@@ -215,7 +227,7 @@ fn server_bytes(speech: Speech) -> Vec<u8> {
     out.extend(message(HandshakeType::CERTIFICATE, &list(&chain())));
     out.extend(message(HandshakeType::SERVER_KEY_EXCHANGE, &[8; 100]));
     match speech {
-        Speech::OneWay => {}
+        Speech::OneWay | Speech::Returning => {}
         Speech::Mutual => out.extend(message(HandshakeType::CERTIFICATE_REQUEST, &[7; 42])),
     }
     out.extend(message(HandshakeType::SERVER_HELLO_DONE, &[]));
@@ -257,7 +269,7 @@ impl Bench {
         let shown = client_chain();
         let shown: Vec<&[u8]> = shown.iter().map(Vec::as_slice).collect();
         match speech {
-            Speech::OneWay => {}
+            Speech::OneWay | Speech::Returning => {}
             Speech::Mutual => {
                 store.learn(None, &shown, NOW);
                 other.learn(None, &shown, NOW);
@@ -285,6 +297,17 @@ impl Bench {
             loses_next: false,
             tainted: false,
         }
+    }
+
+    /// A client that comes back with a ticket, which both proxies have seen.
+    fn returning() -> Self {
+        let how = ClientCertificates::default();
+        let mut bench = Self::with(WireFormat::Safe, Speech::Returning, how);
+        let site = Site::Address(SocketAddr::from(([10, 0, 0, 2], 443)));
+        for seat in [&mut bench.client_side, &mut bench.server_side] {
+            seat.proxy.remember_ticket(&site, &TICKET, bench.now);
+        }
+        bench
     }
 
     fn run(mut self, data: &[u8]) {
@@ -403,7 +426,10 @@ impl Bench {
                 };
                 self.enter(Which::Server, Direction::ToLink, segment.build());
             }
-            15 => *self.seat(Which::Client).proxy.store_mut() = MemoryStore::default(),
+            15 => {
+                *self.seat(Which::Client).proxy.store_mut() = MemoryStore::default();
+                self.seat(Which::Server).proxy.forget_tickets();
+            }
             16 => {
                 let step = u32::from(input.byte()?);
                 self.server_clock = self.server_clock.wrapping_add(step);
@@ -689,6 +715,21 @@ mod tests {
         }
     }
 
+    /// The same with a longer hello.
+    const RETURNING: [u8; 13] = [0, 1, 2, 0, 0, 4, 31, 5, 241, 5, 90, 8, 0];
+
+    #[test]
+    fn the_usual_events_lead_to_a_rewritten_hello() {
+        let mut bench = Bench::returning();
+        let mut input = Input(&RETURNING[..7]);
+        while bench.event(&mut input).is_some() {}
+        let (_, frame) = bench.last_crossed.clone().expect("something crossed");
+        let frame = TcpPacket::parse(&frame).expect("a segment");
+        assert_eq!(frame.payload().first(), Some(&0x12));
+        assert!(frame.payload().len() < 31 * 6 - 50);
+        bench.run(&[]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -708,6 +749,8 @@ mod tests {
             let data = [&WARM[..WARM.len() - skip], &events].concat();
             packet_sequence_safe(&data);
             packet_sequence_mcveety(&data);
+            let data = [&RETURNING[..RETURNING.len() - skip], &events].concat();
+            packet_sequence_ticket(&data);
         }
     }
 }

@@ -53,6 +53,7 @@ fn befall(world: &mut World, plan: &Plan, fault: Fault, stopped: &mut Vec<Stoppe
         Fate::Forgets => {
             if let Some(proxy) = world.element_mut::<ProxyElement>(fault.index) {
                 *proxy.proxy.store_mut() = MemoryStore::default();
+                proxy.proxy.forget_tickets();
             }
         }
         Fate::Stops(_) | Fate::StopsFailOpen(_) if is_stopped => {}
@@ -163,7 +164,12 @@ fn each_end_receives_what_the_other_sent_whatever_happens() {
                 assert!(counted, "no seed leads to {name} at the {side}");
             }
         }
-        let confirmed = ("client's side", "intentions_confirmed");
-        assert!(counters.contains_key(&confirmed));
+        for name in [
+            "intentions_confirmed",
+            "session_tickets_referred",
+            "session_tickets_missed",
+        ] {
+            assert!(counters.contains_key(&("client's side", name)), "{name}");
+        }
     }
 }

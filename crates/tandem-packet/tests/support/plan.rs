@@ -104,6 +104,8 @@ pub struct Plan {
     pub client_certificates: ClientCertificates,
     /// The size of a staple, and which one the proxies know that hold a chain.
     pub staple: Option<(usize, KnownStaple)>,
+    /// The length of the session ticket that the client shows, and whether each proxy has seen it.
+    pub ticket: Option<(usize, [bool; 2])>,
 }
 
 /// A staple that was seen before.
@@ -186,6 +188,13 @@ impl Plan {
                 ];
                 (rng.random_range(1..2_500), one_of(&mut rng, &known))
             }),
+            ticket: rng.random_bool(0.4).then(|| {
+                let length = match rng.random_range(0..3) {
+                    0 => rng.random_range(1..4_000),
+                    _ => 208,
+                };
+                (length, [rng.random_bool(0.9), rng.random_bool(0.8)])
+            }),
         }
     }
 
@@ -211,7 +220,9 @@ impl Plan {
             | ClientCertificates::Persistent
             | ClientCertificates::Filter { .. } => Vec::new(),
         };
-        let hello = tls::client_hello_with(Some(super::NAME), self.hello_filler, &intention);
+        let shown = self.ticket().map(|ticket| tls::showing(&ticket));
+        let more = [intention, shown.unwrap_or_default()].concat();
+        let hello = tls::client_hello_with(Some(super::NAME), self.hello_filler, &more);
         match self.speech {
             Speech::FullHandshake => {
                 let conversation = match &self.mutual {
@@ -230,6 +241,10 @@ impl Plan {
             Speech::NotTls => Conversation::not_tls(&chain),
             Speech::ClientAlert => Conversation::alerted(hello, &chain, self.layout),
         }
+    }
+
+    fn ticket(&self) -> Option<Vec<u8>> {
+        self.ticket.map(|(length, _)| tls::noise(length, 600))
     }
 
     fn client_chain(&self) -> Vec<Vec<u8>> {
@@ -285,6 +300,24 @@ impl Plan {
         }
     }
 
+    /// The proxy at `index`, with what it has seen before.
+    fn proxy(&self, index: usize) -> ProxyElement {
+        let (which, held) = if index == CLIENT_SIDE {
+            (0, self.client_holds)
+        } else {
+            (1, self.server_holds)
+        };
+        let store = self.store(held, self.remembered[which]);
+        let mut element = ProxyElement::new(self.config(index), store);
+        if let (Some(ticket), Some((_, seen))) = (self.ticket(), self.ticket)
+            && seen[which]
+        {
+            let proxy = &mut element.proxy;
+            proxy.remember_ticket(&site(), &ticket, Instant::ZERO);
+        }
+        element
+    }
+
     /// The hosts of the other clients, beside the scenario's own.
     pub fn more_hosts(&self) -> Vec<(Host, Host)> {
         let conversation = self.conversation();
@@ -324,14 +357,8 @@ impl Plan {
             link: self.link.clone(),
             client: self.client.clone(),
             server: self.server.clone(),
-            client_side: Some(ProxyElement::new(
-                self.config(CLIENT_SIDE),
-                self.store(self.client_holds, self.remembered[0]),
-            )),
-            server_side: Some(ProxyElement::new(
-                self.config(SERVER_SIDE),
-                self.store(self.server_holds, self.remembered[1]),
-            )),
+            client_side: Some(self.proxy(CLIENT_SIDE)),
+            server_side: Some(self.proxy(SERVER_SIDE)),
             client_lan: lan(&self.client_lan, 0xc11e),
             before_link: before,
             after_link: after,

@@ -1,0 +1,4 @@
+//! Searches inputs for `tandem_packet::fuzzing::packet_sequence_ticket`, which says what must hold.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tandem_packet::fuzzing::packet_sequence_ticket(data));
