@@ -33,7 +33,7 @@ local MARKS = {
 -- Types of a frame: name, and what it stands in for. All have the same layout.
 local FRAMES = {
     [1] = { name = "flight", says = "the server's flight" },
-    [2] = { name = "client flight", says = "the client's answer to the server's flight" },
+    [2] = { name = "client flight", says = "the client's answer to the server's flight, or its hello" },
 }
 
 -- Kinds of an entry in the thesis's CompressedCertificate.

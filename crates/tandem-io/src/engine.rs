@@ -131,6 +131,9 @@ impl Engine for Proxy<SqliteStore> {
         each("held_packets", gauges.held_packets as u64);
         each("held_bytes", gauges.held_bytes as u64);
         each("flow_bytes", gauges.memory as u64);
+        let (tickets, ticket_bytes) = self.session_tickets();
+        each("session_tickets", tickets as u64);
+        each("session_ticket_bytes", ticket_bytes as u64);
         let health = self.store_mut().health();
         each("store_certificates", health.certificates);
         each("store_chains", health.chains);

@@ -36,7 +36,7 @@ const CHECK_LEN: usize = 8;
 pub enum Sender {
     /// The server's first flight.
     Server,
-    /// The client's answer to it.
+    /// The client's answer to it, or its hello before it.
     Client,
 }
 

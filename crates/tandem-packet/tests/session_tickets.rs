@@ -249,10 +249,9 @@ fn a_ticket_that_the_server_refuses_leaves_all_else_as_it_was() {
     let conversation = Conversation::mutual(hello(208), &chain(), &client_chain, layout);
     let spared = |knowing: &[usize]| {
         let mut scenario = scenario(WireFormat::Safe, conversation.clone(), 208, knowing);
-        for proxy in [&mut scenario.client_side, &mut scenario.server_side] {
-            if let Some(proxy) = proxy {
-                teach_client(proxy.proxy.store_mut(), &client_chain);
-            }
+        let proxies = [&mut scenario.client_side, &mut scenario.server_side];
+        for proxy in proxies.into_iter().flatten() {
+            teach_client(proxy.proxy.store_mut(), &client_chain);
         }
         let (outcome, world) = run(scenario);
         assert_eq!(outcome.repeats, 0);
@@ -382,8 +381,11 @@ fn without_timestamps_no_hello_is_rewritten() {
     }
 }
 
+/// A name, and how its world begins.
+type Begins = (&'static str, fn() -> Scenario);
+
 /// The worlds in which a hello is written: in one segment, in two, and refused.
-fn worlds() -> [(&'static str, fn() -> Scenario); 3] {
+fn worlds() -> [Begins; 3] {
     [
         ("in one segment", warm),
         ("in two", || {

@@ -313,7 +313,8 @@ fn a_client_that_announces_its_certificate_is_spared_it_where_the_servers_side_h
 }
 
 #[test]
-fn tls_1_3_clear_text_and_resumed_sessions_stay_as_they_are() {
+fn tls_1_3_and_clear_text_stay_as_they_are_and_no_server_s_flight_of_a_resumed_session_is_rewritten()
+ {
     if !can_run("what is left alone") {
         return;
     }
