@@ -127,6 +127,26 @@ fn a_ticket_that_both_have_seen_does_not_cross_again() {
     }
 }
 
+#[test]
+fn over_2400_bit_s_the_server_s_finished_is_there_four_tenths_of_a_second_sooner() {
+    let took = |mut scenario: Scenario| {
+        scenario.link = support::iridium();
+        let finished = scenario.conversation.turns[1].1.len();
+        let mut world = scenario.world();
+        world
+            .run_until(Duration::from_secs(60), |world| {
+                world.client().received().len() >= finished
+            })
+            .expect("it is there");
+        let took = world.now().saturating_since(Instant::ZERO);
+        (took, support::link(&world).counters().ip_bytes())
+    };
+    let plain = took(warm().plain());
+    let ours = took(warm());
+    eprintln!("time and IP bytes: {plain:?} plain, {ours:?} ours");
+    assert!(ours.0 + Duration::from_millis(400) <= plain.0);
+}
+
 /// One connection after the other through the same proxies; how many TLS bytes of the client's each was spared.
 fn in_turn(scenario: Scenario, conversations: &[Conversation]) -> (Vec<i64>, World) {
     let (client, server) = (scenario.client.clone(), scenario.server.clone());
