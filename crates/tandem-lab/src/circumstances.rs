@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::error::LabError;
 use crate::experiment::Experiment;
-use crate::links;
+use crate::links::{self, LinkSpec};
 use crate::report::RunInfo;
 
 /// Programs that may stand at the ends, and how to ask for their version.
@@ -20,8 +20,16 @@ const PROGRAMS: [(&str, &str); 4] = [
 /// # Errors
 /// `Usage` where a link cannot be.
 pub(crate) fn run_info(experiment: &Experiment) -> Result<RunInfo, LabError> {
+    of_links(&experiment.links)
+}
+
+/// The same of a run over these links.
+///
+/// # Errors
+/// As [`run_info`].
+pub(crate) fn of_links(links: &[LinkSpec]) -> Result<RunInfo, LabError> {
     let mut info = RunInfo::here();
-    for link in &experiment.links {
+    for link in links {
         info = info.with_link(&link.name, links::describe(&link.config()?), link.source());
     }
     for (program, question) in PROGRAMS {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use crate::command;
 use crate::endpoints::{Certificates, ClientProgram, Endpoints, Offer, ServerName, Version};
 use crate::error::LabError;
 use crate::interrupt;
@@ -137,6 +138,52 @@ pub(crate) fn visit(
         limit,
         is_good,
     )
+}
+
+/// Connections one after the other for some time, by the client on rustls; how many. Its words go to a file in `directory`.
+///
+/// # Errors
+/// `Usage` where it is not built; `Command` for a connection that did not bring the whole response; `Io`, `Interrupted`.
+pub(crate) fn load(
+    namespace: &Namespace,
+    directory: &Path,
+    endpoints: &Endpoints,
+    chain: &Chain,
+    time: Duration,
+) -> Result<u64, LabError> {
+    let (expected, log) = (directory.join("expected"), directory.join("load.log"));
+    std::fs::write(&expected, BODY).map_err(LabError::io("write the response"))?;
+    let output = File::create(&log).map_err(LabError::io("write the client's log"))?;
+    let mut command = Command::new(programs::example("rustls-client")?);
+    command
+        .args([
+            "load",
+            &server_address(endpoints.family.family()).to_string(),
+        ])
+        .args([&PORT.to_string(), endpoints.version.name()])
+        .arg(&chain.root)
+        .arg("1")
+        .arg(&expected)
+        .stdin(Stdio::piped())
+        .stdout(output)
+        .stderr(Stdio::null());
+    let mut running = Running(namespace.spawn(&mut command)?);
+    interrupt::wait_until(time, Duration::from_millis(50), || false)?;
+    // The end of its standard input ends it, after the connection that is under way.
+    drop(running.0.stdin.take());
+    running
+        .0
+        .wait()
+        .map_err(LabError::io("wait for the client"))?;
+    let words = std::fs::read_to_string(&log).map_err(LabError::io("read the client's log"))?;
+    let failed = words.lines().find(|line| !line.starts_with("ok "));
+    match failed.or_else(|| words.is_empty().then_some("no connection at all")) {
+        None => Ok(words.lines().count() as u64),
+        Some(why) => Err(LabError::Command {
+            command: command::line(&command),
+            why: why.to_owned(),
+        }),
+    }
 }
 
 /// Whether a text is somewhere in what a program wrote.

@@ -25,6 +25,7 @@ use crate::interrupt;
 use crate::moment::Moment;
 use crate::phases::{FULL_FLIGHTS, Phases};
 use crate::pki::Chain;
+use crate::profile::Accounts;
 use crate::proxies::{Admin, Proxies, Strategy};
 use crate::row::{Crossed, Row};
 use crate::server::{self, Server};
@@ -244,6 +245,31 @@ impl Lane {
                 .get_or_insert_with(|| "the session was not resumed".to_owned());
         }
         Ok(trial)
+    }
+
+    /// Full handshakes one after the other for some time, by the client on rustls; how many, and each daemon's accounts before and
+    /// after. Nothing is kept of them.
+    pub(crate) fn load(&mut self, time: Duration) -> Result<(u64, [[Accounts; 2]; 2]), LabError> {
+        let before = self.accounts();
+        let handshakes = client::load(
+            self.topology.host(Host::Client),
+            &self.topology.directory(),
+            &self.endpoints,
+            &self.chain,
+            time,
+        )?;
+        self.settle()?;
+        let after = self.accounts();
+        self.forget();
+        let [near, far] = [0, 1].map(|side| [before[side], after[side]]);
+        Ok((handshakes, [near, far]))
+    }
+
+    fn accounts(&self) -> [Accounts; 2] {
+        self.proxies
+            .as_ref()
+            .map(Proxies::accounts)
+            .unwrap_or_default()
     }
 
     /// Ends the proxies and says whether they ended as they should. The rest goes when it is dropped.

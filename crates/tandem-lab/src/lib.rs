@@ -32,6 +32,7 @@ pub mod netns;
 mod pcapng;
 pub mod phases;
 pub mod pki;
+mod profile;
 mod programs;
 pub mod proxies;
 mod report;
@@ -55,6 +56,7 @@ pub use experiment::Effort;
 pub use interop::{InteropOptions, InteropSummary, interop};
 pub use links::LinkSpec;
 pub use losing::{LosingOptions, losing_proxy};
+pub use profile::{ProfileOptions, profile};
 pub use report::{
     BarResult, Bound, LinkInfo, Outcome, Program, ReportOptions, RunInfo, Unit, Waterfall,
     WaterfallArm, WaterfallPacket, Way, report,

@@ -19,6 +19,7 @@ use tandem_io::status::{self, Status};
 use crate::command;
 use crate::error::LabError;
 use crate::interrupt;
+use crate::profile::{self, Accounts};
 use crate::topology::{Host, LINK_DEVICE, Topology};
 
 /// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may take longer.
@@ -137,6 +138,12 @@ impl Proxies {
             self.client_side.status(topology)?,
             self.server_side.status(topology)?,
         ])
+    }
+
+    /// The accounts of both since their start, the client side's first.
+    pub(crate) fn accounts(&self) -> [Accounts; 2] {
+        [&self.client_side, &self.server_side]
+            .map(|daemon| profile::accounts(&PathBuf::from(format!("/proc/{}", daemon.id()))))
     }
 
     /// What they have used since their start.

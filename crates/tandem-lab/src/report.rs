@@ -23,6 +23,7 @@ mod page;
 mod palette;
 mod peers;
 mod plots;
+mod profile;
 mod run_info;
 mod scale;
 mod situations;

@@ -5,6 +5,8 @@
 //!
 //! - `engine`: the flight read along, written as a delta and framed; the frame followed and checked. Chains expected by name.
 //! - `path`: every packet of the handshake, SYN to Finished, through both proxies, with parsing, checksums and flow tables.
+//! - `stage_*`: microseconds of a handshake, both roles together, that parts of `path` take by themselves: reading packets, following TLS,
+//!   writing the delta and its frame, rebuilding and checking. What the store takes is measured beside the store.
 //! - `memory`: bytes that the process grows by for a flow in the middle of its handshake, and for one that is over.
 #![allow(
     clippy::disallowed_methods,
@@ -22,17 +24,23 @@ mod tls;
 /// What `tls.rs` takes from its parent.
 const NAME: &str = "www.example.org";
 
+use std::hint::black_box;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use tandem_engine::{Delta, Handshake, Possession, StoreSource, expected_chains, write_flight};
+use tandem_engine::{
+    Delta, Handshake, Possession, Reference, Source, StoreSource, expected_chains, write_flight,
+};
 use tandem_link::frame::{self, Frame, Parsed};
 use tandem_link::{FlowId, Key, Version};
 use tandem_packet::{
     ClientCertificates, Config, Direction, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat,
 };
 use tandem_store::{HostName, MemoryStore, Site, Store};
-use tandem_wire::{Instant, OptionsBuf, SegmentRepr, Seq, TcpFlags, Timestamps, UnixTime};
+use tandem_wire::{
+    Instant, OptionsBuf, SegmentRepr, Seq, TcpFlags, TcpPacket, Timestamps, UnixTime,
+};
 
 const TODAY: UnixTime = UnixTime(1_790_000_000);
 const MSS: usize = 1_448;
@@ -48,13 +56,16 @@ fn main() {
         "handshakes/s",
     );
     report("path", per_second(|| path(&conversation)), "handshakes/s");
+    for (name, micros) in stages(&conversation) {
+        report(name, micros, "µs/handshake");
+    }
     let [handshaking, finished] = memory(&conversation);
     report("memory_handshaking_flow", handshaking, "bytes");
     report("memory_finished_flow", finished, "bytes");
 }
 
 fn report(name: &str, value: f64, unit: &str) {
-    println!("{name:<24} {value:>12.0} {unit}");
+    println!("{name:<24} {value:>12.1} {unit}");
     println!(
         "{}",
         serde_json::json!({ "bench": name, "value": value, "unit": unit })
@@ -63,18 +74,31 @@ fn report(name: &str, value: f64, unit: &str) {
 
 /// Runs batches until the time is up; the best batch counts, so that a busy machine does not.
 fn per_second<F: FnMut()>(mut batch: impl FnMut() -> F) -> f64 {
-    const BATCH: u32 = 500;
     let started = Clock::now();
     let mut best = 0f64;
     while started.elapsed() < MEASURE {
-        let mut one = batch();
-        let begun = Clock::now();
-        for _ in 0..BATCH {
-            one();
-        }
-        best = best.max(f64::from(BATCH) / begun.elapsed().as_secs_f64());
+        best = best.max(1e6 / micros_of_batch(&mut batch()));
     }
     best
+}
+
+/// Microseconds of a part of a handshake; the best batch likewise.
+fn micros(mut one: impl FnMut()) -> f64 {
+    let started = Clock::now();
+    let mut best = f64::INFINITY;
+    while started.elapsed() < MEASURE / 2 {
+        best = best.min(micros_of_batch(&mut one));
+    }
+    best
+}
+
+fn micros_of_batch(one: &mut impl FnMut()) -> f64 {
+    const BATCH: u32 = 500;
+    let begun = Clock::now();
+    for _ in 0..BATCH {
+        one();
+    }
+    begun.elapsed().as_secs_f64() * 1e6 / f64::from(BATCH)
 }
 
 fn warm_store(conversation: &tls::Conversation) -> MemoryStore {
@@ -132,6 +156,104 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
             side.client_sent(&[&hello[..], &key_exchange].concat());
             side.server_sent(&[&flight[..], &finished].concat());
         }
+    }
+}
+
+/// The parts of a handshake's path, each by itself; microseconds.
+fn stages(conversation: &tls::Conversation) -> [(&'static str, f64); 4] {
+    let [hello, flight, key_exchange, finished] =
+        [0, 1, 2, 3].map(|turn| conversation.turns[turn].1.clone());
+    let packets: Vec<Vec<u8>> = Packets::of(conversation, 40_000, 4)
+        .turns
+        .into_iter()
+        .flat_map(|(_, packets)| packets)
+        .collect();
+    let reading = micros(|| {
+        for packet in packets.iter().chain(&packets) {
+            let parsed = TcpPacket::parse(packet).expect("our own packet");
+            assert!(black_box(parsed).checksums_valid());
+        }
+    });
+    let up = [&hello[..], &key_exchange].concat();
+    let down = [&flight[..], &finished].concat();
+    let following = micros(|| {
+        for _ in [Role::ClientSide, Role::ServerSide] {
+            let mut side = Handshake::new();
+            side.client_sent(&hello);
+            side.server_sent(&flight);
+            side.client_sent(&up);
+            side.server_sent(&down);
+            black_box(side.flight());
+        }
+    });
+
+    let key = Key::from_bytes([1; 32]);
+    let flow = FlowId {
+        client: Seq(1),
+        server: Seq(2),
+    };
+    let mut there = Handshake::new();
+    there.client_sent(&hello);
+    there.server_sent(&flight);
+    let mut client_side = warm_store(conversation);
+    let site = Site::Name(HostName::new(NAME).expect("a host name"));
+    let hints: Vec<_> = expected_chains(&mut client_side, &site, TODAY, 2)
+        .iter()
+        .map(|id| id.prefix4())
+        .collect();
+    let possession = Possession::from_hints(&hints);
+    let mut server_side = MemoryStore::default();
+    let mut write = || {
+        let found = there.flight().expect("the flight is whole");
+        let delta = write_flight(&flight, found, &possession, &mut server_side).expect("held");
+        let sender = (flow, Version::ONE, frame::Sender::Server);
+        frame::write(&key, sender, Seq(3), &delta, &flight).expect("smaller")
+    };
+    let written = write();
+    let writing = micros(|| drop(black_box(write())));
+    let mut held = Held::default();
+    let rebuild = |source: &mut dyn FnMut(&Reference) -> Option<Arc<[u8]>>| {
+        let parsed = Frame::parse(&written, Version::ONE, frame::Sender::Server);
+        let Parsed::Whole(frame) = parsed else {
+            panic!("our own frame")
+        };
+        let delta = Delta::parse(frame.delta, frame.span).expect("our own delta");
+        let rebuilt = delta.apply(&mut Asked(source)).expect("held");
+        assert!(frame.verify(&key, flow, Seq(3), &rebuilt), "the same bytes");
+    };
+    rebuild(&mut |reference| held.fetch(reference, &mut client_side));
+    let rebuilding = micros(|| rebuild(&mut |reference| held.known(reference)));
+    [
+        ("stage_packets", reading),
+        ("stage_tls", following),
+        ("stage_delta", writing),
+        ("stage_rebuild", rebuilding),
+    ]
+}
+
+/// What the store said once, so that asking it is not measured with what is done with the answer.
+#[derive(Default)]
+struct Held(Vec<(Reference, Arc<[u8]>)>);
+
+impl Held {
+    fn fetch(&mut self, reference: &Reference, store: &mut MemoryStore) -> Option<Arc<[u8]>> {
+        let bytes = StoreSource::new(store).resolve(reference)?;
+        self.0.push((*reference, Arc::clone(&bytes)));
+        Some(bytes)
+    }
+
+    fn known(&self, reference: &Reference) -> Option<Arc<[u8]>> {
+        let found = self.0.iter().find(|(known, _)| known == reference);
+        found.map(|(_, bytes)| Arc::clone(bytes))
+    }
+}
+
+/// A source that is a function.
+struct Asked<'a>(&'a mut dyn FnMut(&Reference) -> Option<Arc<[u8]>>);
+
+impl Source for Asked<'_> {
+    fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
+        (self.0)(reference)
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
 pub(crate) use lab::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
+    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
 };
 pub(crate) use off::OffArgs;
 pub(crate) use status::StatusArgs;

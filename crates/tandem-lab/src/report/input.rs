@@ -14,6 +14,7 @@ use super::exhibit::{self, Exhibit};
 use super::run_info::{self, RunInfo};
 use super::waterfall::{self, Waterfall};
 use crate::error::LabError;
+use crate::profile::Line;
 use crate::row::Row;
 
 /// What a directory holds.
@@ -27,6 +28,8 @@ pub(crate) struct Input {
     pub(crate) waterfalls: Vec<Waterfall>,
     /// Likewise.
     pub(crate) exhibits: Vec<Exhibit>,
+    /// Of `profile.jsonl`.
+    pub(crate) profile: Vec<Line>,
     /// Of `bench.jsonl`.
     pub(crate) benches: Vec<Bench>,
 }
@@ -42,6 +45,9 @@ pub(crate) struct Bench {
 
 /// Where the benches' lines are.
 const BENCHES: &str = "bench.jsonl";
+
+/// Where the daemons' accounts are.
+const PROFILE: &str = "profile.jsonl";
 
 /// Results that have a page of their own and no rows.
 const OTHERS: [&str; 2] = ["interop.jsonl", "soak.jsonl"];
@@ -73,6 +79,8 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name == BENCHES {
             input.benches.extend(lines(&path, |_| Ok(()))?);
+        } else if name == PROFILE {
+            input.profile.extend(lines(&path, |_| Ok(()))?);
         } else if name.ends_with(".jsonl") && !OTHERS.contains(&&*name) {
             let rows = lines(&path, plausible)?;
             if rows.is_empty() {

@@ -11,6 +11,7 @@ use super::number::{self, ABSENT};
 use super::palette::look;
 use super::peers;
 use super::plots::{self, Figure};
+use super::profile;
 use super::run_info::RunInfo;
 use super::situations::{self, Staged};
 use super::svg::escaped;
@@ -59,6 +60,7 @@ pub(crate) fn page(
         page.heading(&format!("Figure 4-9, packet by packet: {}", flow.title));
         page.figure(flow);
     }
+    page.profile(input);
     page.peers(cases);
     page.waterfall(&figures.waterfalls);
     page.table(cases);
@@ -173,7 +175,7 @@ impl Page {
             count(Outcome::Missed),
         ));
         self.raw(
-            "<div class=\"scroll\"><table>\n<thead><tr><th>What</th><th>Case</th><th></th><th class=\"n\">Measured</th><th class=\"n\">Bar</th>\
+            "<div class=\"scroll\"><table>\n<thead><tr><th>What</th><th class=\"words\">Case</th><th></th><th class=\"n\">Measured</th><th class=\"n\">Bar</th>\
              <th class=\"n\">Aim</th><th class=\"n\">Thesis</th><th>Verdict</th></tr></thead>\n<tbody>",
         );
         for bar in bars {
@@ -261,8 +263,8 @@ impl Page {
             escaped(&first.endpoints)
         ));
         self.raw(
-            "<div class=\"scroll\"><table>\n<thead><tr><th>Situation</th><th>The thesis says</th><th class=\"n\">Plain, packets</th>\
-             <th>Safe format</th><th class=\"n\">packets</th><th class=\"n\">later</th><th>Thesis's format</th><th class=\"n\">packets</th>\
+            "<div class=\"scroll\"><table>\n<thead><tr><th>Situation</th><th class=\"words\">The thesis says</th><th class=\"n\">Plain, packets</th>\
+             <th class=\"words\">Safe format</th><th class=\"n\">packets</th><th class=\"n\">later</th><th class=\"words\">Thesis's format</th><th class=\"n\">packets</th>\
              <th class=\"n\">later</th></tr></thead>\n<tbody>",
         );
         for plain in rows {
@@ -301,6 +303,34 @@ impl Page {
             self.raw(&row);
         }
         self.raw("</tbody></table></div>");
+    }
+
+    /// Section 4.2, his figures and ours.
+    fn profile(&mut self, input: &Input) {
+        let parts = profile::parts(input);
+        if parts.is_empty() {
+            return;
+        }
+        self.heading("Where the proxies’ time goes (section 4.2)");
+        self.raw(&format!("<p>{}</p>", escaped(profile::ABOUT)));
+        self.raw(
+            "<div class=\"scroll\"><table>\n<thead><tr><th>Part of a handshake</th><th>The thesis</th><th class=\"n\">Ours, µs</th>\
+             <th class=\"n\">of all</th></tr></thead>\n<tbody>",
+        );
+        for part in parts {
+            self.raw(&format!(
+                "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
+                escaped(part.what),
+                escaped(part.thesis),
+                part.ours,
+                part.share
+            ));
+        }
+        self.raw("</tbody></table></div>");
+        self.raw(&format!(
+            "<p class=\"faint\">{}</p>",
+            escaped(&profile::footnote(input))
+        ));
     }
 
     /// What endpoints can do without proxies, beside what these do.

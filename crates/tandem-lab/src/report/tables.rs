@@ -10,7 +10,7 @@ use super::headline::Headline;
 use super::input::{Input, Run};
 use super::number::{self, ABSENT};
 use super::verdict::BarResult;
-use super::{caveats, palette, peers, situations};
+use super::{caveats, palette, peers, profile, situations};
 use crate::stats::Spread;
 
 /// The document.
@@ -96,6 +96,15 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
         &mut out,
         "\nMedians, with quartiles in brackets where they differ. “of plain” is the ratio of medians within the run.",
     );
+    let profile = profile::markdown(input);
+    if !profile.is_empty() {
+        let about = profile::ABOUT;
+        line(
+            &mut out,
+            &format!("\n## Where the proxies' time goes (section 4.2)\n\n{about}\n"),
+        );
+        out.push_str(&profile);
+    }
     let peers = peers::markdown(cases);
     if !peers.is_empty() {
         line(&mut out, &format!("\n## Peers\n\n{}", peers::ABOUT));

@@ -13,6 +13,7 @@ pub(crate) enum LabCommand {
     Report(ReportArgs),
     Interop(InteropArgs),
     Soak(SoakArgs),
+    Profile(ProfileArgs),
     Up(UpArgs),
     Shell(ShellArgs),
     Down(DownArgs),
@@ -124,6 +125,22 @@ pub(crate) struct InteropArgs {
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/interop")]
+    pub(crate) out: PathBuf,
+}
+
+/// Tell where the proxies' processor time goes, kernel and user apart
+///
+/// Handshakes one after the other over a fast link, through a queue that does nothing and through packet mode. Writes
+/// profile.jsonl, which `tandem lab report` sets beside what the stages of a handshake take in benches. Takes the lab's client on
+/// rustls (`cargo build --release --package tandem-lab --examples`). Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// How long with each
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: u32,
+
+    /// Directory for the result
+    #[arg(long, value_name = "DIR", default_value = "out/lab/profile")]
     pub(crate) out: PathBuf,
 }
 

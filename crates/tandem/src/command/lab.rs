@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
-    LosingOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions, UpOptions,
+    LosingOptions, ProfileOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions, UpOptions,
 };
 
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
+    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
 };
 use crate::exit::Failure;
 use crate::logging;
@@ -28,6 +28,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Report(arguments) => report(arguments).map(done),
         LabCommand::Interop(arguments) => interop(arguments).map(done),
         LabCommand::Soak(arguments) => soak(arguments).map(done),
+        LabCommand::Profile(arguments) => profile(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
         LabCommand::Down(arguments) => down(&arguments).map(done),
@@ -90,6 +91,16 @@ fn interop(arguments: InteropArgs) -> Result<(), Failure> {
     let InteropArgs { quick, out } = arguments;
     tandem_lab::interop(&InteropOptions {
         effort: if quick { Effort::Quick } else { Effort::Full },
+        out,
+        exe: this_program()?,
+    })?;
+    Ok(())
+}
+
+fn profile(arguments: ProfileArgs) -> Result<(), Failure> {
+    let ProfileArgs { seconds, out } = arguments;
+    tandem_lab::profile(&ProfileOptions {
+        seconds,
         out,
         exe: this_program()?,
     })?;

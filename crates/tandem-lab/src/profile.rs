@@ -1,0 +1,253 @@
+//! Where the daemons' processor time goes, kernel and user apart: section 4.2 of the thesis, redone.
+//!
+//! The kernel tells user from system time by looking, some hundred times a second, which of the two it is (proc(5), `utime` and
+//! `stime`). A handshake takes a millisecond, so thousands are made one after the other, and the exact time on a processor
+//! (`schedstat`) is shared out in that proportion.
+//!
+//! Is not: a look into the user part; what its stages take is timed in benches, since the daemons have no clock of their own.
+//!
+//! Invariants: one connection at a time, by one client program that runs on, a full handshake each; what fails is an error.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arm::Arm;
+use crate::circumstances;
+use crate::console::{self, Console};
+use crate::endpoints::Endpoints;
+use crate::error::LabError;
+use crate::interrupt;
+use crate::lane::{Lane, LaneSpec};
+use crate::lease::Lease;
+use crate::links::LinkSpec;
+use crate::pki;
+use crate::topology::Host;
+
+/// The fastest link of the thesis: nothing waits for it.
+const LINK: &str = "tcdl-10";
+
+/// A queue that does nothing, and packet mode.
+const ARMS: [Arm; 2] = [Arm::PassThrough, Arm::Packet];
+
+/// How long a lane's own handshakes may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What to profile and how.
+#[derive(Debug, Clone)]
+pub struct ProfileOptions {
+    /// How long handshakes are made with each arm, seconds.
+    pub seconds: u32,
+    /// Where the result goes; made where it is missing.
+    pub out: PathBuf,
+    /// The `tandem` binary for the daemons.
+    pub exe: PathBuf,
+}
+
+/// What one daemon took: a line of `profile.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// What the daemons did.
+    pub(crate) arm: Arm,
+    /// `client-side` or `server-side`.
+    pub(crate) daemon: String,
+    /// Over how many handshakes.
+    pub(crate) handshakes: u64,
+    /// Of a handshake, in the daemon's own code, microseconds.
+    pub(crate) user_us: f64,
+    /// Of a handshake, in the kernel on the daemon's account, microseconds.
+    pub(crate) system_us: f64,
+    /// Of a handshake: how often the daemon slept and was woken.
+    pub(crate) wakeups: f64,
+}
+
+/// A daemon's accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Accounts {
+    /// Time on a processor, all threads, microseconds.
+    pub(crate) micros: u64,
+    /// Of that in user mode, by looking, ticks.
+    pub(crate) user_ticks: u64,
+    /// In the kernel, likewise.
+    pub(crate) system_ticks: u64,
+    /// Voluntary context switches, all threads.
+    pub(crate) switches: u64,
+}
+
+/// Makes handshakes through both daemons, one after the other, and writes `profile.jsonl` and `profile.run.json`; what it found in
+/// words to standard output.
+///
+/// # Errors
+/// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built; `Command` where a handshake failed; `Interrupted`, `Io`.
+pub fn profile(options: &ProfileOptions) -> Result<PathBuf, LabError> {
+    interrupt::watch()?;
+    let console = Console::new();
+    let lease = Lease::any()?;
+    fs::create_dir_all(&options.out)
+        .map_err(LabError::io(format!("make {}", options.out.display())))?;
+    let endpoints = Endpoints::three();
+    let chain = pki::issue(&lease.directory(), "chain", &endpoints.chain_spec())?;
+    let link = LinkSpec::preset(LINK);
+    let mut lines = Vec::new();
+    for arm in ARMS {
+        console.say(&format!(
+            "{}: handshakes for {} s",
+            arm.name(),
+            options.seconds
+        ));
+        let mut lane = Lane::build(
+            &LaneSpec {
+                experiment: "profile",
+                link_name: LINK,
+                link: link.config()?,
+                arm,
+                endpoints: &endpoints,
+                chain: &chain,
+                client: None,
+                exe: &options.exe,
+                seed: 1,
+                capture: None,
+            },
+            LIMIT,
+        )?;
+        lane.warm_up()?;
+        let seconds = Duration::from_secs(u64::from(options.seconds));
+        let (handshakes, accounts) = lane.load(seconds)?;
+        lane.finish()?;
+        let hosts = [Host::ClientSide, Host::ServerSide];
+        for (host, [before, after]) in hosts.into_iter().zip(accounts) {
+            lines.push(line(arm, host, handshakes, before, after));
+        }
+    }
+    let path = options.out.join("profile.jsonl");
+    write(&path, &lines)?;
+    circumstances::of_links(&[link])?.write_beside(&path)?;
+    console::result(&table(&lines));
+    Ok(path)
+}
+
+fn line(arm: Arm, host: Host, handshakes: u64, before: Accounts, after: Accounts) -> Line {
+    let each = |sum: f64| sum / handshakes.max(1) as f64;
+    let user = after.user_ticks.saturating_sub(before.user_ticks) as f64;
+    let system = after.system_ticks.saturating_sub(before.system_ticks) as f64;
+    let micros = after.micros.saturating_sub(before.micros) as f64;
+    let share = user / (user + system).max(1.0);
+    Line {
+        arm,
+        daemon: host.role().unwrap_or_default().to_owned(),
+        handshakes,
+        user_us: each(micros * share),
+        system_us: each(micros * (1.0 - share)),
+        wakeups: each(after.switches.saturating_sub(before.switches) as f64),
+    }
+}
+
+fn write(path: &Path, lines: &[Line]) -> Result<(), LabError> {
+    let io = || LabError::io(format!("write {}", path.display()));
+    let mut file = fs::File::create(path).map_err(io())?;
+    for line in lines {
+        let text = serde_json::to_string(line).map_err(|error| io()(error.into()))?;
+        writeln!(file, "{text}").map_err(io())?;
+    }
+    Ok(())
+}
+
+fn table(lines: &[Line]) -> String {
+    let mut text = "| arm | daemon | handshakes | user, µs | kernel, µs | wake-ups |\n|---|---|--:|--:|--:|--:|\n".to_owned();
+    for line in lines {
+        text.push_str(&format!(
+            "| {} | {} | {} | {:.0} | {:.0} | {:.1} |\n",
+            line.arm.name(),
+            line.daemon,
+            line.handshakes,
+            line.user_us,
+            line.system_us,
+            line.wakeups
+        ));
+    }
+    text
+}
+
+/// A process's accounts (proc(5): `stat`, fields 14 and 15; `schedstat` and `status` of each thread).
+pub(crate) fn accounts(process: &Path) -> Accounts {
+    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    let [user_ticks, system_ticks] = ticks(&stat);
+    let mut accounts = Accounts {
+        user_ticks,
+        system_ticks,
+        ..Accounts::default()
+    };
+    let threads = fs::read_dir(process.join("task"));
+    for thread in threads.into_iter().flatten().flatten() {
+        let read = |file: &str| fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+        let nanos = read("schedstat")
+            .split_ascii_whitespace()
+            .next()
+            .and_then(|word| word.parse::<u64>().ok());
+        accounts.micros += nanos.unwrap_or(0) / 1000;
+        let switches = read("status").lines().find_map(|line| {
+            line.strip_prefix("voluntary_ctxt_switches:")?
+                .trim()
+                .parse()
+                .ok()
+        });
+        accounts.switches += switches.unwrap_or(0_u64);
+    }
+    accounts
+}
+
+/// The fourteenth and the fifteenth field. The second is a name in brackets that may hold anything.
+fn ticks(stat: &str) -> [u64; 2] {
+    let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut next = || {
+        fields
+            .next()
+            .and_then(|word| word.parse().ok())
+            .unwrap_or(0)
+    };
+    [next(), next()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_found_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 31 42 5 6 20 0 1 0 100";
+        assert_eq!(ticks(stat), [31, 42]);
+        assert_eq!(ticks(""), [0, 0]);
+    }
+
+    #[test]
+    fn exact_time_is_shared_out_as_it_was_seen() {
+        let after = Accounts {
+            micros: 10_000,
+            user_ticks: 1,
+            system_ticks: 3,
+            switches: 40,
+        };
+        let line = line(
+            Arm::Packet,
+            Host::ClientSide,
+            10,
+            Accounts::default(),
+            after,
+        );
+        assert_eq!(
+            (line.user_us, line.system_us, line.wakeups),
+            (250.0, 750.0, 4.0)
+        );
+        assert_eq!(line.daemon, "client-side");
+    }
+
+    #[test]
+    fn the_own_process_has_accounts() {
+        let own = accounts(Path::new("/proc/self"));
+        assert!(own.micros > 0, "{own:?}");
+    }
+}
