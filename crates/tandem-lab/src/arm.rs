@@ -21,6 +21,8 @@ pub enum Arm {
     Packet,
     /// The same with clients that announce their chains (`cii`).
     PacketCii,
+    /// The same with a filter that the server side publishes (`filter`).
+    PacketFilter,
     /// The same with clients' chains left as they are (`none`).
     PacketNone,
     /// The same with empty stores before every trial: first contact.
@@ -41,13 +43,14 @@ pub enum Arm {
 
 impl Arm {
     /// Every arm, in the order of tables.
-    pub const ALL: [Arm; 12] = [
+    pub const ALL: [Arm; 13] = [
         Arm::Plain,
         Arm::PassThrough,
         Arm::PacketCold,
         Arm::PacketNone,
         Arm::Packet,
         Arm::PacketCii,
+        Arm::PacketFilter,
         Arm::PacketMcveety,
         Arm::Resumption,
         Arm::ResumptionId,
@@ -64,6 +67,7 @@ impl Arm {
             Arm::Packet => "packet",
             Arm::PacketCold => "packet-cold",
             Arm::PacketCii => "packet-cii",
+            Arm::PacketFilter => "packet-filter",
             Arm::PacketNone => "packet-none",
             Arm::PacketMcveety => "packet-mcveety",
             Arm::Resumption => "resumption",
@@ -82,6 +86,7 @@ impl Arm {
             Arm::Packet
             | Arm::PacketCold
             | Arm::PacketCii
+            | Arm::PacketFilter
             | Arm::PacketNone
             | Arm::PacketResumption => Some(Mode::Safe),
             Arm::PacketMcveety => Some(Mode::Mcveety),
@@ -101,6 +106,7 @@ impl Arm {
             | Arm::Tls13
             | Arm::Rfc8879 => Strategy::Persistent,
             Arm::PacketCii | Arm::PacketMcveety => Strategy::Cii,
+            Arm::PacketFilter => Strategy::Filter,
             Arm::PacketNone => Strategy::None,
         }
     }
@@ -117,6 +123,7 @@ impl Arm {
             Arm::PacketCold => StoreState::Cold,
             Arm::Packet
             | Arm::PacketCii
+            | Arm::PacketFilter
             | Arm::PacketNone
             | Arm::PacketMcveety
             | Arm::PacketResumption => StoreState::Warm,
@@ -131,6 +138,7 @@ impl Arm {
             | Arm::Packet
             | Arm::PacketCold
             | Arm::PacketCii
+            | Arm::PacketFilter
             | Arm::PacketNone
             | Arm::PacketMcveety => false,
             Arm::Resumption
@@ -150,6 +158,7 @@ impl Arm {
             | Arm::Packet
             | Arm::PacketCold
             | Arm::PacketCii
+            | Arm::PacketFilter
             | Arm::PacketNone
             | Arm::PacketMcveety => {}
             Arm::Resumption | Arm::PacketResumption => endpoints.sessions = Sessions::Tickets,
@@ -171,6 +180,7 @@ impl Arm {
             | Arm::Packet
             | Arm::PacketCold
             | Arm::PacketCii
+            | Arm::PacketFilter
             | Arm::PacketNone
             | Arm::PacketMcveety => None,
             Arm::Resumption | Arm::ResumptionId | Arm::PacketResumption => {

@@ -362,6 +362,7 @@ fn in_short(row: &Row) -> String {
         Arm::Packet => "With Tandem",
         Arm::PassThrough
         | Arm::PacketCii
+        | Arm::PacketFilter
         | Arm::PacketNone
         | Arm::PacketMcveety
         | Arm::Resumption

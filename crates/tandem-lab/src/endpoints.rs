@@ -123,6 +123,10 @@ pub struct Endpoints {
     /// Certificates that the client shows, 1 to 3, and the server insists on. Default: 0, it shows none and is not asked.
     #[serde(default)]
     pub client_chain: u8,
+    /// Clients that come one after the other, each with a certificate of its own (`client-chain = 1`), of elliptic keys. Default: 0, the
+    /// same one in every trial.
+    #[serde(default)]
+    pub clients: usize,
     /// The client's leaf's size, bytes of DER. Default: as it comes.
     #[serde(default)]
     pub client_leaf_bytes: Option<usize>,
@@ -212,6 +216,7 @@ impl Endpoints {
             family: FamilyName::Ipv4,
             server_name: ServerName::Sent,
             client_chain: 0,
+            clients: 0,
             client_leaf_bytes: None,
             client_issuer_bytes: None,
             arms: Vec::new(),

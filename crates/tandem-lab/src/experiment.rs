@@ -7,7 +7,8 @@
 //! trials = 20                              # of each arm
 //! links = ["iridium", "kite"]              # presets, or names of [[link]] tables
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
-//! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-mcveety;
+//! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-filter,
+//!                                          # packet-mcveety;
 //!                                          # peers: resumption, resumption-id, packet-resumption, tls13, rfc8879
 //! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
@@ -27,6 +28,7 @@
 //! key = "ecdsa-p256"                       # rsa-2048, ecdsa-p256
 //! chain = 3
 //! client-chain = 1                         # optional: the server asks, and the client shows so many certificates
+//! clients = 1000                           # optional: so many come, each with its own; all once, and a sample of `trials` again
 //! ```
 //!
 //! Is not: the running of it, which is `runner`.
@@ -40,6 +42,7 @@ use serde::{Deserialize, Serialize};
 use tandem_netsim::link::LinkConfig;
 
 use crate::arm::{Arm, StoreState};
+use crate::crowd;
 use crate::endpoints::{ClientProgram, Endpoints};
 use crate::error::LabError;
 use crate::links::{self, LinkSpec};
@@ -204,6 +207,13 @@ impl Experiment {
             return Err(wrong("peers are not run in situations".to_owned()));
         }
         for endpoints in &experiment.endpoints {
+            let can_be_many = endpoints.client_chain == 1 && endpoints.key == KeyKind::EcdsaP256;
+            if endpoints.clients > 0 && !can_be_many {
+                return Err(wrong(format!(
+                    "{}: clients need client-chain = 1 and key = \"ecdsa-p256\"",
+                    endpoints.name
+                )));
+            }
             if endpoints.client == ClientProgram::Rustls && endpoints.client_chain > 0 {
                 return Err(wrong(format!(
                     "{}: the client on rustls shows no certificates",
@@ -346,11 +356,36 @@ impl Experiment {
         Duration::from_secs_f64(schedule::seconds(needs, self.side_by_side, processors))
     }
 
+    /// Trials of an arm in a unit.
+    pub(crate) fn trials_of(&self, unit: &Unit, arm: Arm) -> u64 {
+        match unit.endpoints.clients {
+            0 => u64::from(self.trials),
+            clients => {
+                let sample = usize::try_from(self.trials).unwrap_or(usize::MAX);
+                crowd::trials(arm, clients, sample, &unit.config) as u64
+            }
+        }
+    }
+
+    /// Rounds of a unit: as many as its arm with the most trials has.
+    pub(crate) fn rounds(&self, unit: &Unit) -> u32 {
+        let most = self
+            .arms_of(&unit.endpoints)
+            .into_iter()
+            .map(|arm| self.trials_of(unit, arm))
+            .max();
+        u32::try_from(most.unwrap_or(0)).unwrap_or(u32::MAX)
+    }
+
     /// What a unit takes.
     pub(crate) fn need(&self, unit: &Unit) -> Need {
         Need {
             seconds: self.unit_seconds(unit),
-            trials: f64::from(self.trials) * self.arms_of(&unit.endpoints).len() as f64,
+            trials: self
+                .arms_of(&unit.endpoints)
+                .into_iter()
+                .map(|arm| self.trials_of(unit, arm) as f64)
+                .sum(),
             company: if links::is_slow(&unit.config) {
                 Company::Others
             } else {
@@ -373,7 +408,7 @@ impl Experiment {
                     // The visit before.
                     one += trial_seconds(&unit.config, &unit.endpoints, Arm::Packet);
                 }
-                SET_UP + one * f64::from(self.trials)
+                SET_UP + one * self.trials_of(unit, *arm) as f64
             })
             .sum::<f64>()
             + arms
@@ -431,7 +466,9 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     let leaf = endpoints.leaf_bytes.unwrap_or(natural);
     let issuers = endpoints.issuer_bytes.unwrap_or(natural) * usize::from(endpoints.chain - 1);
     let certificates = match arm {
-        Arm::Packet | Arm::PacketCii | Arm::PacketNone | Arm::PacketMcveety => REFERENCES,
+        Arm::Packet | Arm::PacketCii | Arm::PacketFilter | Arm::PacketNone | Arm::PacketMcveety => {
+            REFERENCES
+        }
         Arm::Resumption | Arm::ResumptionId | Arm::PacketResumption => 0,
         Arm::Plain | Arm::PassThrough | Arm::PacketCold | Arm::Tls13 | Arm::Rfc8879 => {
             leaf + issuers
@@ -439,7 +476,9 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     };
     let of_client = match (endpoints.client_chain.checked_sub(1), arm) {
         (None, _) | (Some(_), Arm::Resumption | Arm::ResumptionId | Arm::PacketResumption) => 0,
-        (Some(_), Arm::Packet | Arm::PacketCii | Arm::PacketMcveety) => REFERENCES + VERIFY,
+        (Some(_), Arm::Packet | Arm::PacketCii | Arm::PacketFilter | Arm::PacketMcveety) => {
+            REFERENCES + VERIFY
+        }
         (
             Some(issuers),
             Arm::Plain

@@ -77,6 +77,8 @@ pub struct Lane {
     exe: PathBuf,
     template: Row,
     limit: Duration,
+    /// How long the link must have been idle for a connection to count as over.
+    quiet: Duration,
     trials: u32,
     topology: Topology,
 }
@@ -123,7 +125,7 @@ impl Lane {
         )?;
         let announced = match spec.arm.strategy() {
             Strategy::Cii => spec.client,
-            Strategy::Persistent | Strategy::None => None,
+            Strategy::Persistent | Strategy::Filter | Strategy::None => None,
         };
         let mut lane = Self {
             proxies: None,
@@ -139,6 +141,7 @@ impl Lane {
             exe: spec.exe.to_owned(),
             template: template(spec),
             limit,
+            quiet: QUIET,
             trials: 0,
             topology,
         };
@@ -168,6 +171,42 @@ impl Lane {
                 self.go_before(first)
             }
         }
+    }
+
+    fn strategy(&self) -> Strategy {
+        // Of clients without certificates there is nothing to know.
+        self.client
+            .as_ref()
+            .map_or(Strategy::Persistent, |_| self.arm.strategy())
+    }
+
+    /// Puts a client side that holds nothing in place of the one that runs, where one does.
+    pub(crate) fn reset_client_side(&mut self) -> Result<(), LabError> {
+        let strategy = self.strategy();
+        match (&mut self.proxies, self.arm.mode()) {
+            (Some(proxies), Some(mode)) => {
+                let store = self.topology.directory().join("store");
+                proxies.reset_client_side(&self.exe, &self.topology, mode, strategy, &store)
+            }
+            (None, _) | (_, None) => Ok(()),
+        }
+    }
+
+    /// Has connections count as over sooner.
+    pub(crate) fn shorten_quiet(&mut self, quiet: Duration) {
+        self.quiet = quiet;
+    }
+
+    /// Has the client show this chain from now on, of the same authority.
+    pub(crate) fn show(&mut self, client: &Chain) {
+        self.template.client_certificates.clone_from(&client.sizes);
+        self.client = Some(client.clone());
+    }
+
+    /// A connection of this client's that is not measured.
+    pub(crate) fn unmeasured(&mut self, client: &Chain) -> Result<(), LabError> {
+        self.show(client);
+        self.go_before(Visit::Only)
     }
 
     /// A handshake that is not measured.
@@ -290,10 +329,7 @@ impl Lane {
                 &self.exe,
                 &self.topology,
                 mode,
-                // Of clients without certificates there is nothing to know.
-                self.client
-                    .as_ref()
-                    .map_or(Strategy::Persistent, |_| self.arm.strategy()),
+                self.strategy(),
                 &store,
                 Admin::Off,
             )?);
@@ -328,7 +364,7 @@ impl Lane {
 
     /// Waits until the connection's last packets have crossed.
     fn settle(&self) -> Result<(), LabError> {
-        settle(&self.emulator, self.limit)
+        settle(&self.emulator, self.quiet, self.limit)
     }
 
     fn forget(&self) {
@@ -353,10 +389,14 @@ pub(crate) fn about(spec: &LaneSpec<'_>) -> String {
 }
 
 /// Waits until a connection's last packets have crossed.
-pub(crate) fn settle(emulator: &Emulator, limit: Duration) -> Result<(), LabError> {
+pub(crate) fn settle(
+    emulator: &Emulator,
+    quiet: Duration,
+    limit: Duration,
+) -> Result<(), LabError> {
     interrupt::wait_until(limit, Duration::from_millis(10), || {
         let activity = emulator.activity();
-        !activity.busy && activity.quiet_for >= QUIET
+        !activity.busy && activity.quiet_for >= quiet
     })
     .map(|_| ())
 }
@@ -514,6 +554,8 @@ pub(crate) fn template(spec: &LaneSpec<'_>) -> Row {
         proxy_cpu_us: 0,
         proxy_memory_kib: 0,
         situation: None,
+        coming: None,
+        clients: None,
         endpoint_repeats: None,
         crossed: None,
         client_crossed: None,

@@ -12,6 +12,7 @@ pub mod client;
 mod command;
 mod comment;
 mod console;
+pub mod crowd;
 mod demo;
 mod describe;
 pub mod emulator;

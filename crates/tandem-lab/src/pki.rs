@@ -180,6 +180,45 @@ pub fn issue_client(directory: &Path, name: &str, spec: &ChainSpec) -> Result<Ch
     .issue(spec)
 }
 
+/// Clients' certificates by one authority, that of `of`: so many, each with a key on P-256 of its own.
+///
+/// # Errors
+/// `ProgramMissing`, `Command`, `Io`.
+pub(crate) fn issue_crowd(of: &Chain, count: usize) -> Result<Vec<Chain>, LabError> {
+    let directory = of.root.parent().unwrap_or(&of.root).to_owned();
+    let office = Office {
+        directory,
+        key: KeyKind::EcdsaP256,
+        subject: CLIENT_NAME,
+        validity: Validity::Current,
+        purpose: Purpose::Client,
+    };
+    (1..=count)
+        .map(|number| {
+            let (key, leaf) = (format!("member{number}.key"), format!("member{number}.pem"));
+            let subject = format!("/CN=client-{number:04}.tandem.example");
+            let serial = format!("0x5a{number:014x}");
+            // Key, request and certificate by one program: there are many to be made.
+            let mut arguments: Vec<&str> =
+                "req -x509 -config req.cnf -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -sha256 \
+                 -CA root.pem -CAkey root.key -addext basicConstraints=critical,CA:FALSE \
+                 -addext keyUsage=critical,digitalSignature -addext extendedKeyUsage=clientAuth"
+                    .split_ascii_whitespace()
+                    .collect();
+            arguments.extend(["-days", DAYS, "-set_serial", &serial, "-subj", &subject]);
+            arguments.extend(["-keyout", &key, "-out", &leaf]);
+            office.openssl(&arguments)?;
+            Ok(Chain {
+                full: office.path(&leaf),
+                leaf: office.path(&leaf),
+                key: office.path(&key),
+                sizes: vec![der_length(&office.read(&leaf)?)],
+                ..of.clone()
+            })
+        })
+        .collect()
+}
+
 /// A chain with a new leaf, of a new key, by the issuers of one that [`issue`] has made in the same place.
 ///
 /// # Errors

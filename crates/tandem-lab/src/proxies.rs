@@ -50,6 +50,8 @@ pub enum Strategy {
     Persistent,
     /// Clients announce their chains.
     Cii,
+    /// The server side publishes what it holds.
+    Filter,
     /// Nothing.
     None,
 }
@@ -59,6 +61,7 @@ impl Strategy {
         match self {
             Strategy::Persistent => "persistent",
             Strategy::Cii => "cii",
+            Strategy::Filter => "filter",
             Strategy::None => "none",
         }
     }
@@ -127,6 +130,37 @@ impl Proxies {
             client_side,
             server_side,
         })
+    }
+
+    /// Puts a client side that holds nothing in place of the one that runs.
+    ///
+    /// # Errors
+    /// As [`Proxies::start`] and [`Proxies::stop`].
+    pub(crate) fn reset_client_side(
+        &mut self,
+        exe: &Path,
+        topology: &Topology,
+        mode: Mode,
+        strategy: Strategy,
+        store: &Path,
+    ) -> Result<(), LabError> {
+        self.client_side.end()?;
+        let store = store.join(Host::ClientSide.name());
+        fs::remove_dir_all(&store).map_err(LabError::io("empty a store"))?;
+        self.client_side = Daemon::start(
+            topology,
+            &DaemonSpec {
+                exe,
+                host: Host::ClientSide,
+                mode,
+                strategy,
+                key: &topology.directory().join("key"),
+                store: &store,
+                ports: "443",
+                admin: Admin::Off,
+            },
+        )?;
+        self.client_side.wait_until_ready()
     }
 
     /// What both say of themselves, the client side first.

@@ -14,6 +14,7 @@
 mod bars;
 mod cases;
 mod caveats;
+mod crowds;
 mod exhibit;
 mod figures;
 mod headline;
@@ -39,6 +40,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub(crate) use crowds::markdown as crowds_markdown;
 pub(crate) use exhibit::{CERTIFICATE, COMPRESSED_CERTIFICATE, Exhibit};
 pub use run_info::{LinkInfo, Program, RunInfo};
 pub(crate) use situations::markdown as situations_markdown;

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, StoreState};
+use crate::crowd::Coming;
 use crate::situation::Situation;
 
 /// A result row. Fields that a failed trial cannot have are null.
@@ -71,6 +72,12 @@ pub struct Row {
     /// What was the matter, in an experiment with situations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub situation: Option<Situation>,
+    /// Of one of many clients that come one after the other: which visit of its it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coming: Option<Coming>,
+    /// How many clients those are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u64>,
     /// Segments that either endpoint sent although it had sent all of their bytes before. Null in rows of before it was counted, and
     /// where there was no connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -315,6 +315,8 @@ struct Run<'a> {
     info: &'a RunInfo,
     chains: Vec<(ChainSpec, Chain)>,
     clients: Vec<(ChainSpec, Chain)>,
+    /// As many as any endpoints have, each a client's own.
+    crowd: Vec<Chain>,
     results: Mutex<Results>,
     /// Holds the certificates' directory.
     _lease: Lease,
@@ -357,6 +359,12 @@ impl<'a> Run<'a> {
                 clients.push((spec, pki::issue_client(&lease.directory(), &name, &spec)?));
             }
         }
+        let endpoints = &experiment.endpoints;
+        let many = endpoints.iter().max_by_key(|endpoints| endpoints.clients);
+        let crowd = match many.and_then(|many| Some((many.clients, many.client_chain_spec()?))) {
+            Some((count, spec)) => pki::issue_crowd(issued(&clients, &spec)?, count)?,
+            None => Vec::new(),
+        };
         Ok(Self {
             experiment,
             options,
@@ -366,6 +374,7 @@ impl<'a> Run<'a> {
             info,
             chains,
             clients,
+            crowd,
             results: Mutex::new(Results {
                 file: BufWriter::new(file),
                 rows: Vec::new(),
@@ -383,7 +392,11 @@ impl<'a> Run<'a> {
     fn unit(&self, unit: &Unit) -> Result<(), LabError> {
         let name = self.title(unit);
         let arms = self.experiment.arms_of(&unit.endpoints);
-        let total = u64::from(self.experiment.trials) * arms.len() as u64;
+        let rounds = self.experiment.rounds(unit);
+        let total = arms
+            .iter()
+            .map(|arm| self.experiment.trials_of(unit, *arm))
+            .sum();
         let mut progress = self.console.bar(&name, total);
         progress.doing("setting up");
         let mut lanes = arms
@@ -405,7 +418,7 @@ impl<'a> Run<'a> {
         })?;
         let mut gallery = Gallery::new(&unit.config);
         let mut exhibits = Exhibits::default();
-        for round in 1..=self.experiment.trials {
+        for round in 1..=rounds {
             for arm in self.experiment.order(unit, round) {
                 interrupt::check()?;
                 if self.halt.is_called() {
@@ -415,7 +428,9 @@ impl<'a> Run<'a> {
                     continue;
                 };
                 progress.doing(&format!("{} ...", arm.name()));
-                let trial = lane.trial()?;
+                let Some(trial) = lane.trial()? else {
+                    continue;
+                };
                 progress.step(&in_words(&trial.row));
                 gallery.add(&trial);
                 exhibits.add(&trial);
@@ -468,13 +483,15 @@ impl<'a> Run<'a> {
             seed: unit.seed,
             capture,
         };
-        Course::build(&spec, unit.situation, trial_limit(unit))
+        let crowd = self.crowd.get(..unit.endpoints.clients).unwrap_or_default();
+        let sample = usize::try_from(self.experiment.trials).unwrap_or(usize::MAX);
+        Course::build(&spec, unit.situation, (crowd, sample), trial_limit(unit))
     }
 
     /// Whether a waterfall is made of this unit: of the named cases on the first link, where there are any. Of situations, of the one
     /// that the thesis shows packet by packet (figure 4-9).
     fn is_drawn(&self, unit: &Unit) -> bool {
-        if !matches!(unit.situation, None | Some(Situation::Case3)) {
+        if !matches!(unit.situation, None | Some(Situation::Case3)) || unit.endpoints.clients > 0 {
             return false;
         }
         let is_case = |endpoints: &Endpoints| Endpoints::case(&endpoints.name).is_ok();
@@ -554,6 +571,7 @@ pub(crate) fn write_results(
                 .iter()
                 .position(|pair| pair.name == row.endpoints),
             row.situation,
+            row.coming,
             row.arm,
             row.trial,
         )
@@ -604,6 +622,8 @@ fn page(experiment: &Experiment, info: &RunInfo, rows: &[Row]) -> String {
 fn table(rows: &[Row]) -> String {
     if rows.iter().any(|row| row.situation.is_some()) {
         report::situations_markdown(rows)
+    } else if rows.iter().any(|row| row.clients.is_some()) {
+        report::crowds_markdown(rows)
     } else {
         summary::markdown(rows)
     }

@@ -257,6 +257,7 @@ impl Situation {
                 | Arm::PacketCold
                 | Arm::Packet
                 | Arm::PacketCii
+                | Arm::PacketFilter
                 | Arm::PacketNone
                 | Arm::PacketMcveety
                 | Arm::Resumption

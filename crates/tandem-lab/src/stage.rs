@@ -25,6 +25,7 @@ use tandem_wire::TcpPacket;
 use crate::arm::{Arm, StoreState};
 use crate::capture::{Capture, Seen};
 use crate::client::{self, Outcome};
+use crate::crowd::Crowd;
 use crate::emulator::{CaptureFile, Emulator};
 use crate::endpoints::{Endpoints, ServerName};
 use crate::error::LabError;
@@ -41,25 +42,29 @@ use crate::topology::{Gateways, Host, Place, Topology};
 /// Between two looks whether the hello has come.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What makes trials: an ordinary lane, or one for a situation.
+/// What makes trials: an ordinary lane, one for a situation, or one for many clients.
 #[derive(Debug)]
 pub(crate) enum Course {
     /// No situation.
     Lane(Box<Lane>),
     /// One of them.
     Stage(Box<Stage>),
+    /// Many clients.
+    Crowd(Box<Crowd>),
 }
 
 impl Course {
-    /// Sets it up.
+    /// Sets it up. Where there are many clients, those that come again are a sample of so many.
     pub(crate) fn build(
         spec: &LaneSpec<'_>,
         situation: Option<Situation>,
+        (clients, sample): (&[Chain], usize),
         limit: Duration,
     ) -> Result<Self, LabError> {
-        Ok(match situation {
-            None => Self::Lane(Box::new(Lane::build(spec, limit)?)),
-            Some(situation) => Self::Stage(Box::new(Stage::build(spec, situation, limit)?)),
+        Ok(match (situation, clients) {
+            (None, []) => Self::Lane(Box::new(Lane::build(spec, limit)?)),
+            (None, clients) => Self::Crowd(Box::new(Crowd::build(spec, clients, sample, limit)?)),
+            (Some(situation), _) => Self::Stage(Box::new(Stage::build(spec, situation, limit)?)),
         })
     }
 
@@ -68,6 +73,7 @@ impl Course {
         match self {
             Self::Lane(lane) => lane.arm(),
             Self::Stage(stage) => stage.arm,
+            Self::Crowd(crowd) => crowd.arm(),
         }
     }
 
@@ -76,14 +82,16 @@ impl Course {
         match self {
             Self::Lane(lane) => lane.warm_up(),
             Self::Stage(stage) => stage.rehearse(),
+            Self::Crowd(crowd) => crowd.warm_up(),
         }
     }
 
-    /// One measured connection.
-    pub(crate) fn trial(&mut self) -> Result<Trial, LabError> {
+    /// One measured connection; `None` where no more are planned.
+    pub(crate) fn trial(&mut self) -> Result<Option<Trial>, LabError> {
         match self {
-            Self::Lane(lane) => lane.trial(),
-            Self::Stage(stage) => stage.trial(),
+            Self::Lane(lane) => lane.trial().map(Some),
+            Self::Stage(stage) => stage.trial().map(Some),
+            Self::Crowd(crowd) => crowd.trial(),
         }
     }
 
@@ -92,6 +100,7 @@ impl Course {
         match self {
             Self::Lane(lane) => lane.finish(),
             Self::Stage(mut stage) => stage.end_daemons(),
+            Self::Crowd(crowd) => crowd.finish(),
         }
     }
 }
@@ -366,7 +375,7 @@ impl Stage {
     }
 
     fn settle(&self) -> Result<(), LabError> {
-        lane::settle(&self.emulator, self.limit)
+        lane::settle(&self.emulator, lane::QUIET, self.limit)
     }
 
     fn end_daemons(&mut self) -> Result<(), LabError> {

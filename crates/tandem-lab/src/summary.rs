@@ -247,6 +247,8 @@ pub(crate) mod tests {
             proxy_cpu_us: 500,
             proxy_memory_kib: 9000,
             situation: None,
+            coming: None,
+            clients: None,
             endpoint_repeats: None,
             crossed: None,
             client_crossed: None,

@@ -199,6 +199,7 @@ fn value(row: &Row, measure: Measure) -> Option<f64> {
         | Arm::Packet
         | Arm::PacketCold
         | Arm::PacketCii
+        | Arm::PacketFilter
         | Arm::PacketNone
         | Arm::PacketMcveety
         | Arm::PacketResumption => Some(figure as f64),

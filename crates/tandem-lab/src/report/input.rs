@@ -24,6 +24,8 @@ pub(crate) struct Input {
     pub(crate) runs: Vec<Run>,
     /// Those of experiments with situations, likewise.
     pub(crate) staged: Vec<Run>,
+    /// Those of many clients, likewise.
+    pub(crate) crowds: Vec<Run>,
     /// In the order of their paths.
     pub(crate) waterfalls: Vec<Waterfall>,
     /// Likewise.
@@ -88,6 +90,15 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
             }
             let info = run_info::beside(&path);
             let below = path.strip_prefix(directory).unwrap_or(&path);
+            let (crowds, rows): (Vec<Row>, Vec<Row>) =
+                rows.into_iter().partition(|row| row.clients.is_some());
+            if !crowds.is_empty() {
+                input.crowds.push(Run {
+                    name: below.display().to_string(),
+                    rows: crowds,
+                    info: info.is_file().then(|| json(&info)).transpose()?,
+                });
+            }
             let (staged, rows): (Vec<Row>, Vec<Row>) =
                 rows.into_iter().partition(|row| row.situation.is_some());
             let run = Run {
@@ -118,7 +129,7 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
             input.exhibits.push(exhibit);
         }
     }
-    if input.runs.is_empty() && input.staged.is_empty() {
+    if input.runs.is_empty() && input.staged.is_empty() && input.crowds.is_empty() {
         return Err(no_results());
     }
     Ok(input)

@@ -17,7 +17,7 @@ use super::situations::{self, Staged};
 use super::svg::escaped;
 use super::thesis::CASES;
 use super::verdict::{BarResult, Outcome};
-use super::{caveats, figures::Figures};
+use super::{caveats, crowds, figures::Figures};
 use crate::arm::Arm;
 use crate::situation::Situation;
 
@@ -34,7 +34,12 @@ pub(crate) fn page(
     bars: &[BarResult],
     figures: &Figures,
 ) -> String {
-    let runs: Vec<&Run> = input.runs.iter().chain(&input.staged).collect();
+    let runs: Vec<&Run> = input
+        .runs
+        .iter()
+        .chain(&input.staged)
+        .chain(&input.crowds)
+        .collect();
     let mut page = Page {
         html: String::new(),
     };
@@ -56,6 +61,7 @@ pub(crate) fn page(
         page.figure(messages);
     }
     page.situations(staged);
+    page.crowds(&input.crowds);
     for flow in &figures.flows {
         page.heading(&format!("Figure 4-9, packet by packet: {}", flow.title));
         page.figure(flow);
@@ -375,6 +381,42 @@ impl Page {
                     line.link_share,
                 ));
             }
+        }
+        self.raw("</tbody></table></div>");
+    }
+
+    /// What to do with clients' certificates, by how many clients there are.
+    fn crowds(&mut self, runs: &[Run]) {
+        let all = crowds::crowds(runs.iter().flat_map(|run| &run.rows));
+        if all.is_empty() {
+            return;
+        }
+        self.heading("Clients\u{2019} certificates: which strategy, for how many clients");
+        self.raw(
+            "<p>Clients come one after the other through one client-side proxy, each with a certificate of its own: all for the first time, \
+             then some of them again. The proxies know the server. “packet, warm” is the strategy <i>persistent</i>. Bytes are means over \
+             the visits of all that crossed, so that what is published once counts. On slow links the last first visits are measured.</p>\n\
+             <div class=\"scroll\"><table>\n<thead><tr>",
+        );
+        let class = |column: usize| match column {
+            0 | 2 | 3 => "",
+            _ => " class=\"n\"",
+        };
+        let row = |element: &str, cells: &[&str]| -> String {
+            cells
+                .iter()
+                .enumerate()
+                .map(|(column, cell)| {
+                    format!("<{element}{}>{}</{element}>", class(column), escaped(cell))
+                })
+                .collect()
+        };
+        self.raw(&row("th", &crowds::COLUMNS));
+        self.raw("</tr></thead>\n<tbody>");
+        for crowd in &all {
+            let cells = crowd.line(&all);
+            let cells = cells.each_ref().map(String::as_str);
+            self.raw(&format!("<tr>{}</tr>", row("td", &cells)));
         }
         self.raw("</tbody></table></div>");
     }

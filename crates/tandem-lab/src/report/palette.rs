@@ -45,6 +45,11 @@ pub(crate) fn look(arm: Arm) -> Look {
             shape: Shape::Wedge,
             label: "packet, announced (cii)",
         },
+        Arm::PacketFilter => Look {
+            colour: "#882255",
+            shape: Shape::Post,
+            label: "packet, filter",
+        },
         Arm::PacketNone => Look {
             colour: "#D55E00",
             shape: Shape::Plus,

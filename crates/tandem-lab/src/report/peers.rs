@@ -85,7 +85,7 @@ fn needs(arm: Arm) -> &'static str {
         Arm::Plain => "nothing",
         Arm::PassThrough => "proxies, which do nothing",
         Arm::PacketCold => "proxies; first contact of anybody behind them",
-        Arm::Packet | Arm::PacketCii | Arm::PacketNone | Arm::PacketMcveety => {
+        Arm::Packet | Arm::PacketCii | Arm::PacketFilter | Arm::PacketNone | Arm::PacketMcveety => {
             "proxies; an earlier handshake of any client behind them with this server"
         }
         Arm::Resumption => {

@@ -84,6 +84,8 @@ pub(crate) enum Shape {
     Wedge,
     /// An upright cross.
     Plus,
+    /// A thick upright line.
+    Post,
     /// A square's outline.
     SquareRing,
     /// The outline of a square on its corner.
@@ -222,6 +224,10 @@ impl Svg {
                 y - 3.8,
                 x - 4.8,
                 y - 3.8
+            )),
+            Shape::Post => self.element(format_args!(
+                r#"<path d="M{x:.1} {:.1}v9" stroke="{colour}" stroke-width="3.4"/>"#,
+                y - 4.5
             )),
             Shape::Plus => self.element(format_args!(
                 r#"<path d="M{:.1} {y:.1}h9M{x:.1} {:.1}v9" stroke="{colour}" stroke-width="3"/>"#,

@@ -21,11 +21,12 @@ pub(super) const ENDPOINTS: [(&str, u64, u64); 3] = [
 ];
 
 /// Those of every experiment that is not about peers.
-pub(super) const ARMS: [Arm; 7] = [
+pub(super) const ARMS: [Arm; 8] = [
     Arm::Plain,
     Arm::PassThrough,
     Arm::PacketCold,
     Arm::PacketNone,
+    Arm::PacketFilter,
     Arm::Packet,
     Arm::PacketCii,
     Arm::PacketMcveety,
@@ -43,7 +44,7 @@ pub(super) fn rows() -> Vec<Row> {
                     Arm::PacketCold => (plain + 24, 0.0014),
                     Arm::Packet => (warm, 0.0012),
                     Arm::PacketMcveety => (warm + 60, 0.0012),
-                    Arm::PacketCii | Arm::PacketNone => (warm, 0.0013),
+                    Arm::PacketCii | Arm::PacketFilter | Arm::PacketNone => (warm, 0.0013),
                     Arm::Resumption
                     | Arm::ResumptionId
                     | Arm::PacketResumption
@@ -106,6 +107,8 @@ pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -
                 proxy_cpu_us: proxies * (420 + 5 * u64::from(trial)),
                 proxy_memory_kib: proxies * 6_200,
                 situation: None,
+                coming: None,
+                clients: None,
                 endpoint_repeats: None,
                 crossed: None,
                 client_crossed: None,

@@ -10,7 +10,7 @@ use super::headline::Headline;
 use super::input::{Input, Run};
 use super::number::{self, ABSENT};
 use super::verdict::BarResult;
-use super::{caveats, palette, peers, profile, situations};
+use super::{caveats, crowds, palette, peers, profile, situations};
 use crate::stats::Spread;
 
 /// The document.
@@ -35,7 +35,7 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
         &mut out,
         "| run | date (UTC) | machine | programs |\n|---|---|---|---|",
     );
-    for run in runs.iter().chain(&input.staged) {
+    for run in runs.iter().chain(&input.staged).chain(&input.crowds) {
         let (date, machine, programs) = match &run.info {
             Some(info) => {
                 let programs: Vec<String> = info
@@ -53,7 +53,10 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
         };
         row(&mut out, &[&run.name, date, machine, &programs]);
     }
-    links(&mut out, runs.iter().chain(&input.staged));
+    links(
+        &mut out,
+        runs.iter().chain(&input.staged).chain(&input.crowds),
+    );
     line(&mut out, "\n## Bars\n");
     line(
         &mut out,
@@ -113,6 +116,10 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
     for run in &input.staged {
         line(&mut out, &format!("\n## {}\n", plain_text(&run.name)));
         out.push_str(&situations::markdown(&run.rows));
+    }
+    for run in &input.crowds {
+        line(&mut out, &format!("\n## {}\n", plain_text(&run.name)));
+        out.push_str(&crowds::markdown(&run.rows));
     }
     list(&mut out, "Method", &caveats::METHOD.map(str::to_owned));
     list(&mut out, "Limits", &caveats::limits(runs, cases));

@@ -9,7 +9,7 @@ use super::{FULL, Figure, legend};
 use crate::arm::Arm;
 
 /// Cases that are drawn; the table has all of them.
-const MOST_CASES: usize = 64;
+const MOST_CASES: usize = 96;
 
 /// Width of the labels on the left.
 const LABELS: f64 = 190.0;
