@@ -20,9 +20,9 @@ local MOST_REFERENCES = 64
 -- A rewritten segment's TSval is put back by this much, so that an endpoint discards it (RFC 7323, PAWS).
 local SHIFT = 2 ^ 30
 
--- Types of a mark: name, what it says, and what its body is a list of (bytes an entry), if anything.
+-- Types of a mark: name, what it says, and what its body is a list of (bytes an entry), if anything; or whether it names holdings.
 local MARKS = {
-    [1] = { name = "presence", says = "a client-side proxy is here" },
+    [1] = { name = "presence", says = "a client-side proxy is here", holdings = 4 },
     [2] = { name = "answer", says = "a server-side proxy is here, and heard the other" },
     [3] = { name = "hint", says = "this is held here", entry = 4 },
     [4] = { name = "miss", says = "it cannot be rebuilt here: send the originals" },
@@ -30,11 +30,12 @@ local MARKS = {
     [6] = { name = "held", says = "these of the certificates that the hello names are held, a bit each", entry = 4 },
 }
 
--- Types of a frame: name, and what it stands in for. All have the same layout.
+-- Types of a frame: name, and what it stands in for. All have the same layout, but for a publication, which stands in for nothing.
 local FRAMES = {
     [1] = { name = "flight", says = "the server's flight" },
     [2] = { name = "client flight", says = "the client's answer to the server's flight, or its hello" },
 }
+local PUBLICATION = 3
 
 -- Kinds of an entry in the thesis's CompressedCertificate.
 local ENTRIES = { [0] = "padding", [1] = "reference", [2] = "certificate" }
@@ -54,6 +55,10 @@ local fields = {
     mark = ProtoField.uint8("tandem.mark", "Mark", base.DEC, names(MARKS)),
     held = ProtoField.bytes("tandem.mark.held", "Held"),
     body = ProtoField.bytes("tandem.mark.body", "Body"),
+    holdings = ProtoField.uint32("tandem.holdings", "Holdings", base.HEX),
+    filter_rate = ProtoField.uint32("tandem.filter.one_in", "One in so many that are not held passes for held"),
+    filter_count = ProtoField.uint32("tandem.filter.chains", "Clients' chains"),
+    filter_bits = ProtoField.bytes("tandem.filter.bits", "Filter"),
     tag = ProtoField.bytes("tandem.mark.tag", "Tag"),
     frame = ProtoField.uint8("tandem.frame", "Frame", base.DEC, names(FRAMES)),
     span = ProtoField.uint32("tandem.frame.span", "Stands for (bytes)"),
@@ -180,6 +185,8 @@ local function mark(data, tree)
         while entries:left() > 0 do
             own:add(fields.held, entries:take(kind.entry))
         end
+    elseif body and kind and kind.holdings == body_length then
+        own:add(fields.holdings, body)
     elseif body then
         own:add(fields.body, body)
         if kind and kind.entry then
@@ -373,6 +380,48 @@ local function show_frame(frame, tree, parts, tsval)
     return string.format("%s: %d bytes for %d", frame.kind.name, frame.length, frame.span)
 end
 
+-- A payload that is a publication as a whole, and no shorter or longer.
+local function parse_publication(data)
+    local from = cursor(data)
+    local head, head_range = from:number(1)
+    if head % 16 ~= PUBLICATION or head < 16 then
+        return nil
+    end
+    local holdings = from:take(4)
+    local rate, rate_range = from:varint()
+    local count, count_range = from:varint()
+    local length = from:varint()
+    if not holdings or not rate or not count or not length or from:left() ~= length + CHECK_LENGTH then
+        return nil
+    end
+    return {
+        head_range = head_range,
+        version = math.floor(head / 16),
+        holdings = holdings,
+        rate = rate,
+        rate_range = rate_range,
+        count = count,
+        count_range = count_range,
+        bits = from:take(length),
+        check = from:take(CHECK_LENGTH),
+    }
+end
+
+local function show_publication(publication, data, tree)
+    local own = tree:add(tandem, data, string.format(
+        "Tandem publication: a filter over %s", plural(publication.count, "client's chain")
+    ))
+    own:add(fields.version, publication.head_range, publication.version)
+    own:add(fields.holdings, publication.holdings)
+    own:add(fields.filter_rate, publication.rate_range, publication.rate)
+    own:add(fields.filter_count, publication.count_range, publication.count)
+    if publication.bits then
+        own:add(fields.filter_bits, publication.bits)
+    end
+    own:add(fields.check, publication.check)
+    return string.format("publication: %d bytes, %s", data:len(), plural(publication.count, "chain"))
+end
+
 -- A list of references in an extension, if it is one.
 local function show_references(extension, data, field, says, tree)
     if not data or data:len() % REFERENCE_LENGTH ~= 0 then
@@ -501,6 +550,10 @@ end
 local function message(data, tree, is_agreed, parts, tsval)
     if data:range(0, 1):uint() == 22 then
         return records(data, tree)
+    end
+    local publication = parse_publication(data)
+    if publication then
+        return { show_publication(publication, data, tree) }, false
     end
     local frame = parse_frame(data, is_agreed)
     if not frame then

@@ -337,6 +337,15 @@ fn frame() -> Vec<u8> {
     frame
 }
 
+/// A publication as `tandem-link` describes it: one in 256, over two chains, three bytes of filter.
+fn publication() -> Vec<u8> {
+    let mut publication = vec![
+        0x13, 0xab, 0xcd, 0xef, 0x01, 0x80, 0x02, 2, 3, 0x77, 0x88, 0x99,
+    ];
+    publication.extend([0xcc; 8]);
+    publication
+}
+
 /// The thesis's flight in which one certificate is known and one is not, in one record.
 fn compressed() -> Vec<u8> {
     let mut body = vec![1];
@@ -435,6 +444,10 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         Way::down(3).packet(1_020, ack, &[], &thesis[20..]),
         Way::up(4).packet(1, ack, &[], &hello()),
         Way::down(4).packet(1, ack, &[], &answer()),
+        // Who goes by what the other publishes, and a publication; the second is cut, and so none.
+        Way::up(5).packet(0, syn, &mark(1, &[9, 8, 7, 6]), &[]),
+        Way::down(5).packet(1, ack, &[], &publication()),
+        Way::down(5).packet(1, ack, &[], &publication()[..19]),
     ];
     write(&file, &packets.map(|packet| (packet, 0)));
 
@@ -448,7 +461,14 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         ],
     );
     let tag = "ee".repeat(7);
-    let expected = [("1", "1"), ("2", "2"), ("3", "3"), ("7", "4"), ("8", "9")];
+    let expected = [
+        ("1", "1"),
+        ("2", "2"),
+        ("3", "3"),
+        ("7", "4"),
+        ("8", "9"),
+        ("15", "1"),
+    ];
     for (row, (packet, kind)) in marks.iter().zip(expected) {
         assert_eq!(row[..], [packet, "1", kind, &tag]);
     }
@@ -529,6 +549,19 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         ),
         [["14", "", &"dd".repeat(16)]]
     );
+    let published = reader.fields(
+        "tandem.holdings",
+        &[
+            "frame.number",
+            "tandem.holdings",
+            "tandem.filter.one_in",
+            "tandem.filter.chains",
+            "tandem.filter.bits",
+        ],
+    );
+    assert_eq!(published[0][..], ["15", "0x09080706", "", "", ""]);
+    assert_eq!(published[1][..], ["16", "0xabcdef01", "256", "2", "778899"]);
+    assert_eq!(published.len(), 2);
     let line = reader.run(&["-Y", "frame.number == 4"]);
     assert!(line.contains("[Tandem: flight: "), "{line}");
 }
