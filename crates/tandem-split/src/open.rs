@@ -6,7 +6,7 @@
 //! - lengths that are wrong for everybody to see (no whole blocks, no room for a MAC) are refused at once, with the same answer;
 //! - otherwise every record of one length takes the same steps: AES over all of it; a look at the last 256 bytes, whatever the padding
 //!   says; the MAC taken from every place where it might be; HMAC over as many blocks as the longest plaintext would need
-//!   ([`fixed`]); one comparison. Wrong padding counts as the shortest, and its record fails by one bit that is looked at last;
+//!   (`open/fixed.rs`); one comparison. Wrong padding counts as the shortest, and its record fails by one bit that is looked at last;
 //! - no branch and no index depends on what was decrypted until that bit is known.
 //!
 //! Is: decryption, check, sequence. Is not: the alert itself: the caller sends [`BadRecord::ALERT`] for every refusal and ends the
