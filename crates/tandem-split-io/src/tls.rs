@@ -3,12 +3,10 @@
 //! Is not: the splitting itself. What leaves here are records in their parts ([`parts`]); who stubs them, and how, is the session's concern.
 //!
 //! Invariants: TLS 1.2 alone, ECDHE_RSA with AES in CBC and HMAC, extended master secret, `http/1.1`; the server never runs AES on what it
-//! sends; what a client sends is opened in a time that its length alone decides.
+//! sends, and its keys are handed out once; what a client sends is opened in a time that its length alone decides.
 
 pub mod identity;
 pub mod parts;
 pub mod server;
 
-mod digest;
-mod opener;
 mod suites;

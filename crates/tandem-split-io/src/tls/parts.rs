@@ -3,52 +3,61 @@
 //! Is not: a wire format. It crosses no process; it is how the parts leave the TLS library, whose records have one payload each.
 //!
 //! ```text
-//!   type | 03 03 | length | key length | key | MAC length | MAC | content      after ChangeCipherSpec
-//!   type | 03 03 | length | content                                            up to it
+//!   type | 03 03 | length | MAC key length | MAC key | key length | key | content      after ChangeCipherSpec
+//!   type | 03 03 | length | content                                                    up to it
 //! ```
 //!
-//! The key stands in the first record after ChangeCipherSpec alone: the place of a key-expose message.
+//! The keys stand in the first record after ChangeCipherSpec alone.
 
 use std::fmt;
 
-/// The most that the parts add to the content: two lengths, the longest key, the longest MAC.
+use zeroize::Zeroizing;
+
+/// The most that the parts add to the content: two lengths, the longest keys.
 pub(super) const MAX_OVERHEAD: usize = 2 + 32 + 48;
 /// type, version, length (RFC 5246, 6.2.1).
 const HEADER: usize = 5;
 const CHANGE_CIPHER_SPEC: u8 = 20;
 
+/// The keys of the server's direction.
+pub struct ServerKeys {
+    /// Authenticates; never leaves the origin.
+    pub mac: Zeroizing<Vec<u8>>,
+    /// Encrypts; whoever puts the records together needs it.
+    pub cipher: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for ServerKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ServerKeys(..)")
+    }
+}
+
 /// One record of the server.
-#[derive(Clone, PartialEq, Eq)]
 pub enum Record {
-    /// In clear, as the client is to get it: all up to and with ChangeCipherSpec.
+    /// As the client is to get it: all up to and with ChangeCipherSpec.
     Clear(Vec<u8>),
-    /// Authenticated, to be encrypted by whoever holds the key.
-    Authenticated {
-        /// The server's encryption key, with the first such record.
-        key: Option<Vec<u8>>,
+    /// To be authenticated and encrypted.
+    Protected {
+        /// With the first such record.
+        keys: Option<ServerKeys>,
         /// The content type (RFC 5246, 6.2.1).
         content_type: u8,
-        /// Over sequence number, header and content.
-        mac: Vec<u8>,
         /// The plaintext.
         content: Vec<u8>,
     },
 }
 
 impl fmt::Debug for Record {
-    /// Lengths only: keys and contents are for no log.
+    /// Lengths only: contents are for no log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Clear(bytes) => write!(f, "Clear({} bytes)", bytes.len()),
-            Self::Authenticated {
+            Self::Protected {
                 content_type,
                 content,
                 ..
-            } => write!(
-                f,
-                "Authenticated(type {content_type}, {} bytes)",
-                content.len()
-            ),
+            } => write!(f, "Protected(type {content_type}, {} bytes)", content.len()),
         }
     }
 }
@@ -56,7 +65,7 @@ impl fmt::Debug for Record {
 /// Takes apart what the TLS library writes.
 #[derive(Default)]
 pub struct Records {
-    buffer: Vec<u8>,
+    buffer: Zeroizing<Vec<u8>>,
     after_change: bool,
 }
 
@@ -80,22 +89,25 @@ impl Records {
         if self.buffer.len() < len {
             return None;
         }
-        let record: Vec<u8> = self.buffer.drain(..len).collect();
+        let record = Zeroizing::new(self.buffer.drain(..len).collect::<Vec<u8>>());
         if self.after_change {
             return split(content_type, &record[HEADER..]);
         }
         self.after_change = content_type == CHANGE_CIPHER_SPEC;
-        Some(Record::Clear(record))
+        Some(Record::Clear(record.to_vec()))
     }
 }
 
 fn split(content_type: u8, payload: &[u8]) -> Option<Record> {
-    let (key, rest) = prefixed(payload)?;
-    let (mac, content) = prefixed(rest)?;
-    Some(Record::Authenticated {
-        key: (!key.is_empty()).then(|| key.to_vec()),
+    let (mac, rest) = prefixed(payload)?;
+    let (cipher, content) = prefixed(rest)?;
+    let keys = (!mac.is_empty()).then(|| ServerKeys {
+        mac: Zeroizing::new(mac.to_vec()),
+        cipher: Zeroizing::new(cipher.to_vec()),
+    });
+    Some(Record::Protected {
+        keys,
         content_type,
-        mac: mac.to_vec(),
         content: content.to_vec(),
     })
 }
@@ -105,17 +117,12 @@ fn prefixed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(*len))
 }
 
-/// Bytes that [`write`] writes.
-pub(super) fn len(key: &[u8], mac: &[u8], content: usize) -> usize {
-    2 + key.len() + mac.len() + content
-}
-
-/// The payload of a record after ChangeCipherSpec. Key and MAC have at most 255 bytes.
-pub(super) fn write(key: &[u8], mac: &[u8], content: &[u8], out: &mut dyn FnMut(&[u8])) {
-    out(&[key.len() as u8]);
-    out(key);
+/// The payload of a record after ChangeCipherSpec. A key has at most 255 bytes, and none for every record but the first.
+pub(super) fn write(mac: &[u8], cipher: &[u8], content: &[u8], out: &mut dyn FnMut(&[u8])) {
     out(&[mac.len() as u8]);
     out(mac);
+    out(&[cipher.len() as u8]);
+    out(cipher);
     out(content);
 }
 
@@ -127,37 +134,38 @@ mod tests {
     fn records_come_out_whole_in_order_and_in_their_parts() {
         let mut bytes = vec![22, 3, 3, 0, 2, 1, 2, 20, 3, 3, 0, 1, 1];
         let mut payload = Vec::new();
-        write(b"key", b"mac", b"finished", &mut |part| {
+        write(b"mac", b"key", b"finished", &mut |part| {
             payload.extend_from_slice(part);
         });
-        assert_eq!(payload.len(), len(b"key", b"mac", 8));
         bytes.extend([22, 3, 3, 0, payload.len() as u8]);
         bytes.extend(&payload);
-        bytes.extend([23, 3, 3, 0, 5, 0, 1, b'm', b'h', b'i']);
+        bytes.extend([23, 3, 3, 0, 4, 0, 0, b'h', b'i']);
 
         let mut records = Records::default();
         let mut found = Vec::new();
         for byte in bytes {
             records.push(&[byte]);
-            found.extend(records.pop());
+            match records.pop() {
+                Some(Record::Clear(bytes)) => found.push((0, None, bytes)),
+                Some(Record::Protected {
+                    keys,
+                    content_type,
+                    content,
+                }) => {
+                    let keys = keys.map(|keys| (keys.mac.to_vec(), keys.cipher.to_vec()));
+                    found.push((content_type, keys, content));
+                }
+                None => {}
+            }
         }
+        let keys = Some((b"mac".to_vec(), b"key".to_vec()));
         assert_eq!(
             found,
             [
-                Record::Clear(vec![22, 3, 3, 0, 2, 1, 2]),
-                Record::Clear(vec![20, 3, 3, 0, 1, 1]),
-                Record::Authenticated {
-                    key: Some(b"key".to_vec()),
-                    content_type: 22,
-                    mac: b"mac".to_vec(),
-                    content: b"finished".to_vec(),
-                },
-                Record::Authenticated {
-                    key: None,
-                    content_type: 23,
-                    mac: b"m".to_vec(),
-                    content: b"hi".to_vec(),
-                },
+                (0, None, vec![22, 3, 3, 0, 2, 1, 2]),
+                (0, None, vec![20, 3, 3, 0, 1, 1]),
+                (22, keys, b"finished".to_vec()),
+                (23, None, b"hi".to_vec()),
             ]
         );
     }

@@ -140,6 +140,14 @@ impl Endpoint {
         self.tls.server_name()
     }
 
+    /// The number of the cipher suite, once there is one.
+    #[must_use]
+    pub fn suite(&self) -> Option<u16> {
+        self.tls
+            .negotiated_cipher_suite()
+            .map(|suite| suite.suite().into())
+    }
+
     /// Whether both Finished are there and good.
     #[must_use]
     pub fn is_established(&self) -> bool {

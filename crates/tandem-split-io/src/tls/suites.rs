@@ -1,6 +1,6 @@
 //! The four cipher suites, as rustls takes them in.
 //!
-//! Is not: a complete cipher in either direction. What the server sends is authenticated and left in its parts; somebody else encrypts it.
+//! Is not: a complete cipher. What the server sends leaves as it is, with the keys; whoever takes it authenticates it, and somebody else encrypts.
 //!
 //! rustls's interface for TLS 1.2 knows ciphers with one key each way, and a fixed part of the nonce. Here the encryption key stands in the
 //! key's place and the MAC key in the nonce's. In the key block the two come the other way round (RFC 5246, 6.3), so the pseudo-random function
@@ -8,7 +8,6 @@
 
 use std::sync::LazyLock;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use rustls::crypto::cipher::{
     AeadKey, InboundOpaqueMessage, InboundPlainMessage, KeyBlockShape, MessageDecrypter,
     MessageEncrypter, OutboundOpaqueMessage, OutboundPlainMessage, PrefixedPayload,
@@ -21,8 +20,10 @@ use rustls::{
     CipherSuite, ConnectionTrafficSecrets, Error, SupportedCipherSuite, Tls12CipherSuite,
 };
 
-use super::digest::Digest;
-use super::opener::Opener;
+use tandem_split::open::Opener;
+use tandem_split::{RecordType, Suite};
+use zeroize::Zeroizing;
+
 use super::parts;
 
 /// In the server's order of preference: what browsers offer comes first, and the cheapest hash.
@@ -68,10 +69,23 @@ static PRF_SHA384: TurnedKeyBlock = TurnedKeyBlock {
     like: &cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 };
 
-static AES_128_SHA1: CbcHmac = CbcHmac::new(16, Digest::Sha1);
-static AES_256_SHA1: CbcHmac = CbcHmac::new(32, Digest::Sha1);
-static AES_128_SHA256: CbcHmac = CbcHmac::new(16, Digest::Sha256);
-static AES_256_SHA384: CbcHmac = CbcHmac::new(32, Digest::Sha384);
+static AES_128_SHA1: CbcHmac = CbcHmac(Suite::EcdheRsaAes128CbcSha);
+static AES_256_SHA1: CbcHmac = CbcHmac(Suite::EcdheRsaAes256CbcSha);
+static AES_128_SHA256: CbcHmac = CbcHmac(Suite::EcdheRsaAes128CbcSha256);
+static AES_256_SHA384: CbcHmac = CbcHmac(Suite::EcdheRsaAes256CbcSha384);
+
+/// The key block's length tells the four suites apart.
+fn with_key_block(len: usize) -> Option<Suite> {
+    [
+        &AES_128_SHA1,
+        &AES_256_SHA1,
+        &AES_128_SHA256,
+        &AES_256_SHA384,
+    ]
+    .into_iter()
+    .map(|alg| alg.0)
+    .find(|suite| 2 * (suite.key_len() + suite.mac_len()) == len)
+}
 
 fn suite(
     name: CipherSuite,
@@ -132,55 +146,33 @@ impl Prf for TurnedKeyBlock {
             prf.for_secret(output, secret, label, seed);
         }
         if label == b"key expansion"
-            && let Some(alg) = CbcHmac::with_key_block(output.len())
+            && let Some(suite) = with_key_block(output.len())
         {
-            output.rotate_left(2 * alg.digest.output_len());
+            output.rotate_left(2 * suite.mac_len());
         }
     }
 }
 
 /// AES in CBC mode under HMAC, MAC first.
-struct CbcHmac {
-    key_len: usize,
-    digest: Digest,
-}
-
-impl CbcHmac {
-    const fn new(key_len: usize, digest: Digest) -> Self {
-        Self { key_len, digest }
-    }
-
-    /// The key block's length tells the suites' four apart.
-    fn with_key_block(len: usize) -> Option<&'static Self> {
-        [
-            &AES_128_SHA1,
-            &AES_256_SHA1,
-            &AES_128_SHA256,
-            &AES_256_SHA384,
-        ]
-        .into_iter()
-        .find(|alg| 2 * (alg.key_len + alg.digest.output_len()) == len)
-    }
-}
+struct CbcHmac(Suite);
 
 impl Tls12AeadAlgorithm for CbcHmac {
     fn encrypter(&self, key: AeadKey, mac_key: &[u8], _extra: &[u8]) -> Box<dyn MessageEncrypter> {
         Box::new(Writer {
-            key: Some(key),
-            mac: Authenticator::new(self.digest, mac_key),
+            keys: Some((Zeroizing::new(mac_key.to_vec()), key)),
         })
     }
 
     fn decrypter(&self, key: AeadKey, mac_key: &[u8]) -> Box<dyn MessageDecrypter> {
         Box::new(Reader {
-            opener: Opener::new(self.digest, key.as_ref(), mac_key),
+            opener: Opener::tls12(self.0, mac_key, key.as_ref(), 0).ok(),
         })
     }
 
     fn key_block_shape(&self) -> KeyBlockShape {
         KeyBlockShape {
-            enc_key_len: self.key_len,
-            fixed_iv_len: self.digest.output_len(),
+            enc_key_len: self.0.key_len(),
+            fixed_iv_len: self.0.mac_len(),
             explicit_nonce_len: 0,
         }
     }
@@ -195,7 +187,7 @@ impl Tls12AeadAlgorithm for CbcHmac {
     }
 }
 
-/// Opens what the client sends.
+/// Opens what the client sends, in the order in which it comes: the opener counts the records itself.
 struct Reader {
     opener: Option<Opener>,
 }
@@ -204,40 +196,39 @@ impl MessageDecrypter for Reader {
     fn decrypt<'a>(
         &mut self,
         mut message: InboundOpaqueMessage<'a>,
-        sequence: u64,
+        _sequence: u64,
     ) -> Result<InboundPlainMessage<'a>, Error> {
-        let content = self
-            .opener
-            .as_ref()
-            .and_then(|opener| opener.open(sequence, message.typ.into(), &mut message.payload));
+        let opened = RecordType::from_u8(message.typ.into())
+            .zip(self.opener.as_mut())
+            .and_then(|(record_type, opener)| opener.open(record_type, &mut message.payload).ok());
         // One error, whatever is wrong: it becomes one alert (RFC 5246, 7.2.2, bad_record_mac).
-        match content {
-            Some(range) => Ok(message.into_plain_message_range(range)),
+        match opened {
+            Some(opened) => Ok(message.into_plain_message_range(opened.plaintext)),
             None => Err(Error::DecryptError),
         }
     }
 }
 
-/// Authenticates what the server sends. The number of a record is used up with its MAC.
+/// Hands on what the server sends, in order, and the keys with the first of it.
 struct Writer {
-    /// Handed out with the first record.
-    key: Option<AeadKey>,
-    mac: Authenticator,
+    /// The MAC key and the encryption key, until they are handed out.
+    keys: Option<(Zeroizing<Vec<u8>>, AeadKey)>,
 }
 
 impl MessageEncrypter for Writer {
     fn encrypt(
         &mut self,
         message: OutboundPlainMessage<'_>,
-        sequence: u64,
+        _sequence: u64,
     ) -> Result<OutboundOpaqueMessage, Error> {
         let content = message.payload.to_vec();
-        let content_type = u8::from(message.typ);
-        let mac = self.mac.tag(sequence, content_type, &content);
-        let key = self.key.take();
-        let key = key.as_ref().map_or(&[][..], AsRef::as_ref);
-        let mut payload = PrefixedPayload::with_capacity(parts::len(key, &mac, content.len()));
-        parts::write(key, &mac, &content, &mut |bytes| {
+        let keys = self.keys.take();
+        let (mac, cipher) = match &keys {
+            Some((mac, cipher)) => (mac.as_slice(), cipher.as_ref()),
+            None => (&[][..], &[][..]),
+        };
+        let mut payload = PrefixedPayload::with_capacity(parts::MAX_OVERHEAD + content.len());
+        parts::write(mac, cipher, &content, &mut |bytes| {
             payload.extend_from_slice(bytes);
         });
         Ok(OutboundOpaqueMessage::new(
@@ -249,46 +240,5 @@ impl MessageEncrypter for Writer {
 
     fn encrypted_payload_len(&self, payload_len: usize) -> usize {
         payload_len + parts::MAX_OVERHEAD
-    }
-}
-
-/// HMAC with the server's key.
-enum Authenticator {
-    Sha1(Hmac<sha1::Sha1>),
-    Sha256(Hmac<sha2::Sha256>),
-    Sha384(Hmac<sha2::Sha384>),
-}
-
-impl Authenticator {
-    fn new(digest: Digest, key: &[u8]) -> Self {
-        const ANY: &str = "HMAC takes a key of any length";
-        match digest {
-            Digest::Sha1 => Self::Sha1(Hmac::new_from_slice(key).expect(ANY)),
-            Digest::Sha256 => Self::Sha256(Hmac::new_from_slice(key).expect(ANY)),
-            Digest::Sha384 => Self::Sha384(Hmac::new_from_slice(key).expect(ANY)),
-        }
-    }
-
-    /// Over sequence number, type, version, length and content (RFC 5246, 6.2.3.1).
-    fn tag(&self, sequence: u64, content_type: u8, content: &[u8]) -> Vec<u8> {
-        let [high, low] = (content.len() as u16).to_be_bytes();
-        let sequence = sequence.to_be_bytes();
-        let header = [content_type, 3, 3, high, low];
-        macro_rules! tag {
-            ($mac:expr) => {
-                $mac.clone()
-                    .chain_update(sequence)
-                    .chain_update(header)
-                    .chain_update(content)
-                    .finalize()
-                    .into_bytes()
-                    .to_vec()
-            };
-        }
-        match self {
-            Self::Sha1(mac) => tag!(mac),
-            Self::Sha256(mac) => tag!(mac),
-            Self::Sha384(mac) => tag!(mac),
-        }
     }
 }

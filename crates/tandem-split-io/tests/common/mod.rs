@@ -1,16 +1,25 @@
-//! What the tests with real programs share.
+//! What the tests with real programs share: certificates, a plain server, an origin and a volunteer in this process, relays between them.
 #![allow(dead_code, reason = "each test takes what it needs of it")]
 
 pub(crate) mod pki;
+pub(crate) mod relay;
+pub(crate) mod server;
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+use tandem_split_io::channel::KeyName;
+use tandem_split_io::metrics::Number;
+use tandem_split_io::{origin, volunteer};
+use tokio::runtime::Runtime;
+
+use pki::Pki;
+use server::Server;
 
 /// Runs a program to its end; it must succeed.
 pub(crate) fn ran(command: &mut Command) -> Output {
-    let out = command
-        .stdin(Stdio::null())
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let out = tried(command);
     assert!(
         out.status.success(),
         "{command:?}: {}\n{}\n{}",
@@ -19,4 +28,149 @@ pub(crate) fn ran(command: &mut Command) -> Output {
         String::from_utf8_lossy(&out.stderr)
     );
     out
+}
+
+/// Runs a program to its end.
+pub(crate) fn tried(command: &mut Command) -> Output {
+    command
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// The value of a number.
+pub(crate) fn value(numbers: &[Number], name: &str) -> u64 {
+    numbers
+        .iter()
+        .find(|number| number.name() == name)
+        .unwrap_or_else(|| panic!("there is no {name}"))
+        .value()
+}
+
+/// A site with its server, its origin and a volunteer.
+pub(crate) struct Site {
+    pub(crate) pki: Pki,
+    pub(crate) server: Server,
+    pub(crate) origin: SocketAddr,
+    pub(crate) origin_key: KeyName,
+    pub(crate) volunteer: SocketAddr,
+    pub(crate) at_origin: Vec<Number>,
+    pub(crate) at_volunteer: Vec<Number>,
+    pub(crate) to_origin: relay::Counting,
+    runtime: Runtime,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        Self::with_cache(None)
+    }
+
+    pub(crate) fn with_cache(cache: Option<PathBuf>) -> Self {
+        Self::build(Server::start(), cache)
+    }
+
+    /// One with another server behind it.
+    pub(crate) fn in_front_of(server: SocketAddr) -> Self {
+        let server = Server {
+            address: server,
+            seen: std::sync::Arc::default(),
+        };
+        Self::build(server, None)
+    }
+
+    fn build(server: Server, cache: Option<PathBuf>) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let pki = Pki::new();
+        let settings = origin::Settings {
+            listen: "127.0.0.1:0".parse().expect("an address"),
+            upstream: format!("http://{}", server.address).parse().expect("a URL"),
+            certificate: pki.certificate.clone(),
+            key: pki.key.clone(),
+            channel_key: None,
+            admitted: None,
+        };
+        let bound = runtime
+            .block_on(origin::Origin::bind(settings))
+            .expect("the origin starts");
+        let (address, at_origin) = (bound.address().expect("bound"), bound.numbers());
+        let key = bound.key();
+        runtime.spawn(bound.serve());
+        let to_origin = relay::Counting::start(address);
+        let (volunteer, at_volunteer) = start_volunteer(&runtime, to_origin.address, key, cache);
+        Self {
+            pki,
+            server,
+            origin: address,
+            origin_key: key,
+            volunteer,
+            at_origin,
+            at_volunteer,
+            to_origin,
+            runtime,
+        }
+    }
+
+    /// One more, with a cache of its own.
+    pub(crate) fn another_volunteer(
+        &self,
+        origin: SocketAddr,
+        key: KeyName,
+        cache: Option<PathBuf>,
+    ) -> (SocketAddr, Vec<Number>) {
+        start_volunteer(&self.runtime, origin, key, cache)
+    }
+
+    /// Curl, told where the site is.
+    pub(crate) fn curl(&self, path: &str) -> Command {
+        self.curl_at(self.volunteer, path)
+    }
+
+    /// The same, by another way to the volunteer.
+    pub(crate) fn curl_at(&self, address: SocketAddr, path: &str) -> Command {
+        let port = address.port();
+        let mut curl = Command::new("curl");
+        curl.args([
+            "--silent",
+            "--show-error",
+            "--noproxy",
+            "*",
+            "--max-time",
+            "60",
+        ])
+        .args(["--cacert", self.pki.ca()])
+        .args(["--resolve", &format!("split.test:{port}:127.0.0.1")])
+        .arg(format!("https://split.test:{port}{path}"));
+        curl
+    }
+
+    pub(crate) fn origin_counts(&self, name: &str) -> u64 {
+        value(&self.at_origin, name)
+    }
+
+    pub(crate) fn volunteer_counts(&self, name: &str) -> u64 {
+        value(&self.at_volunteer, name)
+    }
+}
+
+fn start_volunteer(
+    runtime: &Runtime,
+    origin: SocketAddr,
+    key: KeyName,
+    cache: Option<PathBuf>,
+) -> (SocketAddr, Vec<Number>) {
+    let settings = volunteer::Settings {
+        origin: origin.to_string(),
+        origin_key: Some(key),
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        cache,
+        cache_limit: 1 << 30,
+        rate: None,
+    };
+    let bound = runtime
+        .block_on(volunteer::Volunteer::bind(settings))
+        .expect("the volunteer starts");
+    let address = bound.address().expect("bound");
+    let numbers = bound.numbers();
+    runtime.spawn(bound.serve());
+    (address, numbers)
 }

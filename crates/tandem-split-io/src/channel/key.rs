@@ -1,0 +1,210 @@
+//! The keys by which origin and volunteers know each other: Ed25519, without a certificate.
+//!
+//! Is not: the site's key, which serves nothing but the site. An origin without a channel key of its own derives one from the site's, by a hash that
+//! cannot be turned back.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use rustls::crypto::ring::sign::any_eddsa_type;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::sign::{CertifiedKey, SigningKey};
+
+use crate::error::SplitIoError;
+
+/// A private key in the one form that RFC 8410, section 7 has for it, up to its 32 bytes.
+const PKCS8: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+
+/// A public key, as it is written in logs and on command lines: 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyName([u8; 32]);
+
+impl KeyName {
+    /// Of a SubjectPublicKeyInfo, whose last 32 bytes are the key (RFC 8410, section 4).
+    pub(super) fn of(public: &[u8]) -> Option<Self> {
+        let (head, key) = public.split_last_chunk::<32>()?;
+        let ed25519 = [
+            0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+        ];
+        (head == ed25519).then_some(Self(*key))
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for KeyName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "a key is 64 hexadecimal digits".to_owned();
+        let text = text.trim();
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        let mut key = [0; 32];
+        for (index, byte) in key.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(key))
+    }
+}
+
+/// One end's key.
+#[derive(Clone)]
+pub struct ChannelKey {
+    certified: Arc<CertifiedKey>,
+    name: KeyName,
+}
+
+impl fmt::Debug for ChannelKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChannelKey({})", self.name)
+    }
+}
+
+impl ChannelKey {
+    /// The key that these 32 secret bytes stand for.
+    ///
+    /// # Errors
+    /// The TLS library refuses it.
+    pub fn from_seed(seed: &[u8; 32]) -> Result<Self, rustls::Error> {
+        let private = PrivatePkcs8KeyDer::from([&PKCS8[..], seed].concat());
+        let signer: Arc<dyn SigningKey> = any_eddsa_type(&private)?;
+        let unusable = || rustls::Error::General("the key has no public half".to_owned());
+        let public = signer.public_key().ok_or_else(unusable)?;
+        let name = KeyName::of(public.as_ref()).ok_or_else(unusable)?;
+        let chain = vec![CertificateDer::from(public.as_ref().to_vec())];
+        Ok(Self {
+            certified: Arc::new(CertifiedKey::new(chain, signer)),
+            name,
+        })
+    }
+
+    /// The key that belongs to a secret of any form, such as the text of a site's key file.
+    ///
+    /// # Errors
+    /// The TLS library refuses it.
+    pub fn derived_from(secret: &[u8]) -> Result<Self, rustls::Error> {
+        let mac = Hmac::<sha2::Sha256>::new_from_slice(b"tandem split channel key")
+            .map_err(|_| rustls::Error::General("no key".to_owned()))?;
+        Self::from_seed(&mac.chain_update(secret).finalize().into_bytes().into())
+    }
+
+    /// The key in a file of 32 bytes, which is made if it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be read or made, or has another length.
+    pub fn kept_in(path: &Path) -> Result<Self, SplitIoError> {
+        let file = |source| SplitIoError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let seed = random()?;
+                write_secret(path, &seed).map_err(file)?;
+                seed.to_vec()
+            }
+            Err(error) => return Err(file(error)),
+        };
+        let seed = <[u8; 32]>::try_from(bytes).map_err(|_| {
+            SplitIoError::content(path, "is no key of a volunteer: it should have 32 bytes")
+        })?;
+        Self::from_seed(&seed).map_err(|error| SplitIoError::content(path, error.to_string()))
+    }
+
+    /// A key that is gone with the process.
+    ///
+    /// # Errors
+    /// The system has no random bytes.
+    pub fn fleeting() -> Result<Self, SplitIoError> {
+        Self::from_seed(&random()?).map_err(|error| SplitIoError::System {
+            what: "a key",
+            source: std::io::Error::other(error),
+        })
+    }
+
+    /// Its public half.
+    #[must_use]
+    pub fn name(&self) -> KeyName {
+        self.name
+    }
+
+    pub(super) fn certified(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.certified)
+    }
+}
+
+fn random() -> Result<[u8; 32], SplitIoError> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| SplitIoError::System {
+        what: "random bytes",
+        source: std::io::Error::other(error.to_string()),
+    })?;
+    Ok(seed)
+}
+
+fn write_secret(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_file_is_made_once_for_its_owner_alone_and_read_ever_after() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("key");
+        let made = ChannelKey::kept_in(&path).expect("made");
+        let mode = std::fs::metadata(&path)
+            .expect("there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(
+            ChannelKey::kept_in(&path).expect("read").name(),
+            made.name()
+        );
+        std::fs::write(&path, b"short").expect("ours");
+        assert!(ChannelKey::kept_in(&path).is_err());
+    }
+
+    #[test]
+    fn the_public_half_is_that_of_rfc_8032_and_its_text_can_be_read_again() {
+        // RFC 8032, 7.1, test 1.
+        let seed: KeyName = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
+            .parse()
+            .expect("64 digits");
+        let name = ChannelKey::from_seed(&seed.0).expect("a key").name();
+        let text = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+        assert_eq!(name.to_string(), text);
+        assert_eq!(text.parse(), Ok(name));
+        assert!("d75a".parse::<KeyName>().is_err());
+    }
+}

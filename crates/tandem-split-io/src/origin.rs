@@ -1,0 +1,473 @@
+//! The origin: in front of a plain server of HTTP/1.1, the end of its clients' TLS, which it speaks through volunteers.
+//!
+//! Is not: reachable by clients. Who comes to its port is a volunteer.
+//!
+//! Invariants: what is served is public (`http`, `answer`); the site's key serves nothing but the site; connections are bounded; a connection
+//! that fails ends alone.
+
+mod answer;
+mod http;
+mod misses;
+mod session;
+mod spool;
+mod upstream;
+
+pub use upstream::Upstream;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tandem_split::Decoder;
+use tandem_split::message::{Channel, Encodings, Greeting, Message, Side};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+use crate::channel::{Acceptor, Admission, ChannelKey, KeyName, ToVolunteer};
+use crate::error::SplitIoError;
+use crate::metrics::Number;
+use crate::tls::identity::Identity;
+use crate::tls::server::Site;
+use session::Session;
+use spool::Spool;
+
+/// Connections at a time. One takes some 100 kB.
+const CONNECTIONS: usize = 4096;
+/// How long a volunteer may take to say what it wants.
+const GREETING: Duration = Duration::from_secs(15);
+/// How often the certificate's files are looked at.
+const RELOAD: Duration = Duration::from_secs(10);
+/// After the listener has failed, for lack of descriptors above all.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// What an origin needs to know.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where volunteers come.
+    pub listen: SocketAddr,
+    /// The server behind.
+    pub upstream: Upstream,
+    /// The site's chain, PEM.
+    pub certificate: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+    /// The key by which volunteers know the origin, made if it is missing; derived from the site's key if none is named.
+    pub channel_key: Option<PathBuf>,
+    /// The volunteers that are served; any if there is no list.
+    pub admitted: Option<PathBuf>,
+}
+
+/// What is counted.
+#[derive(Clone, Debug)]
+struct Numbers {
+    sent: Number,
+    connections: Number,
+    open: Number,
+    requests: Number,
+    body_bytes: Number,
+    misses: Number,
+    absent: Number,
+    unpublished: Number,
+    refused_requests: Number,
+    not_public: Number,
+    refused_by_clients: Number,
+    forged_by_clients: Number,
+    failed: Number,
+}
+
+impl Numbers {
+    fn new() -> Self {
+        Self {
+            sent: Number::counter(
+                "tandem_split_origin_sent_bytes",
+                "Bytes written to the sockets of volunteers: handshakes, stubs, misses",
+            ),
+            connections: Number::counter(
+                "tandem_split_origin_connections",
+                "Connections of clients that volunteers have passed on",
+            ),
+            open: Number::gauge(
+                "tandem_split_origin_open_channels",
+                "Channels that are open",
+            ),
+            requests: Number::counter(
+                "tandem_split_origin_requests",
+                "Requests that clients have made",
+            ),
+            body_bytes: Number::counter(
+                "tandem_split_origin_body_bytes",
+                "Bytes of the answers' bodies, as clients get them",
+            ),
+            misses: Number::counter(
+                "tandem_split_origin_misses",
+                "Things that volunteers have asked for",
+            ),
+            absent: Number::counter(
+                "tandem_split_origin_absent",
+                "Things that volunteers have asked for and that were gone",
+            ),
+            unpublished: Number::counter(
+                "tandem_split_origin_unpublished_records",
+                "Records sent in full because nothing more could be published",
+            ),
+            refused_requests: Number::counter(
+                "tandem_split_origin_refused_requests",
+                "Requests that were answered here with an error",
+            ),
+            not_public: Number::counter(
+                "tandem_split_origin_not_public",
+                "Answers of the server behind that were not public",
+            ),
+            refused_by_clients: Number::counter(
+                "tandem_split_origin_refused_by_clients",
+                "Connections that a client has ended with an alert because of a bad record: a volunteer has changed something",
+            ),
+            forged_by_clients: Number::counter(
+                "tandem_split_origin_forged_records",
+                "Records that no client has sealed: a volunteer has changed something",
+            ),
+            failed: Number::counter(
+                "tandem_split_origin_failed_channels",
+                "Channels that ended early",
+            ),
+        }
+    }
+
+    fn all(&self) -> Vec<Number> {
+        [
+            &self.sent,
+            &self.connections,
+            &self.open,
+            &self.requests,
+            &self.body_bytes,
+            &self.misses,
+            &self.absent,
+            &self.unpublished,
+            &self.refused_requests,
+            &self.not_public,
+            &self.refused_by_clients,
+            &self.forged_by_clients,
+            &self.failed,
+        ]
+        .map(Clone::clone)
+        .to_vec()
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    site: Mutex<Site>,
+    upstream: Upstream,
+    spool: Arc<Spool>,
+    numbers: Numbers,
+}
+
+impl Shared {
+    fn site(&self) -> Site {
+        self.site
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// Why a channel ended early.
+#[derive(Debug, thiserror::Error)]
+enum Failed {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("the client's TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error(transparent)]
+    Split(#[from] tandem_split::Error),
+    #[error("the server behind the origin: {0}")]
+    Upstream(#[from] hyper::Error),
+    #[error("the server behind the origin has fallen silent")]
+    Silence,
+    #[error("nothing was said in time")]
+    Late,
+    #[error("nothing more can be published")]
+    Full,
+    #[error("a record that was not expected")]
+    NoKeys,
+}
+
+/// An origin that listens, and does not answer yet.
+#[derive(Debug)]
+pub struct Origin {
+    listener: TcpListener,
+    acceptor: Acceptor,
+    shared: Arc<Shared>,
+    files: Files,
+    key: KeyName,
+}
+
+impl Origin {
+    /// Reads the files and listens.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the settings or what they name.
+    pub async fn bind(settings: Settings) -> Result<Self, SplitIoError> {
+        let files = Files::new(settings.certificate, settings.key);
+        let site = files.site()?;
+        let tls = |error: rustls::Error| SplitIoError::System {
+            what: "TLS",
+            source: io::Error::other(error),
+        };
+        let key = match &settings.channel_key {
+            Some(path) => ChannelKey::kept_in(path)?,
+            None => {
+                let secret = std::fs::read(&files.key).map_err(|source| SplitIoError::File {
+                    path: files.key.clone(),
+                    source,
+                })?;
+                ChannelKey::derived_from(&secret).map_err(tls)?
+            }
+        };
+        let admission = match &settings.admitted {
+            Some(path) => Admission::listed_in(path)?,
+            None => Admission::Any,
+        };
+        let spool = Spool::new().map_err(|source| SplitIoError::System {
+            what: "a temporary file for what is published",
+            source,
+        })?;
+        let listener = listen(settings.listen).await?;
+        Ok(Self {
+            listener,
+            acceptor: Acceptor::new(&key, admission).map_err(tls)?,
+            shared: Arc::new(Shared {
+                site: Mutex::new(site),
+                upstream: settings.upstream,
+                spool: Arc::new(spool),
+                numbers: Numbers::new(),
+            }),
+            files,
+            key: key.name(),
+        })
+    }
+
+    /// Where it listens, the port in numbers.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The site's name.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.shared.site().host().to_owned()
+    }
+
+    /// The key by which volunteers know it.
+    #[must_use]
+    pub fn key(&self) -> KeyName {
+        self.key
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<Number> {
+        self.shared.numbers.all()
+    }
+
+    /// Serves for ever.
+    pub async fn serve(self) {
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        tokio::spawn(keep_current(self.files, Arc::clone(&self.shared)));
+        loop {
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+                return;
+            };
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "no connection can be taken");
+                    tokio::time::sleep(BREATH).await;
+                    continue;
+                }
+            };
+            let (acceptor, shared) = (self.acceptor.clone(), Arc::clone(&self.shared));
+            tokio::spawn(async move {
+                let _open = shared.numbers.open.hold();
+                if let Err(error) = channel(&acceptor, &shared, stream).await {
+                    shared.numbers.failed.add(1);
+                    tracing::debug!(%error, "a channel ended early");
+                }
+                drop(permit);
+            });
+        }
+    }
+}
+
+/// Listens for whoever is to be served.
+pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, SplitIoError> {
+    let setting = "--listen";
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => SplitIoError::Busy { setting, address },
+            _ => SplitIoError::Listen {
+                setting,
+                address,
+                source,
+            },
+        })
+}
+
+async fn channel(
+    acceptor: &Acceptor,
+    shared: &Arc<Shared>,
+    stream: TcpStream,
+) -> Result<(), Failed> {
+    let greeted = async {
+        let mut io = acceptor.open(stream, shared.numbers.sent.shared()).await?;
+        let mut decoder = Decoder::new(Side::Volunteer);
+        let greeting = greet(&mut io, &mut decoder).await?;
+        Ok::<_, Failed>((io, decoder, greeting))
+    };
+    let (io, decoder, greeting) = timeout(GREETING, greeted)
+        .await
+        .map_err(|_| Failed::Late)??;
+    match greeting.channel {
+        Channel::Misses => misses::serve(shared, io, decoder).await,
+        Channel::Connection => {
+            shared.numbers.connections.add(1);
+            let (from_volunteer, to_volunteer) = tokio::io::split(io);
+            let (records, from_client) = mpsc::channel(8);
+            let reader = tokio::spawn(pass_records(from_volunteer, decoder, records));
+            let session = Session::new(shared, greeting.encodings, to_volunteer, from_client)?;
+            let served = session.run().await;
+            reader.abort();
+            served
+        }
+    }
+}
+
+/// Hears what the volunteer wants, and says what it gets.
+async fn greet(io: &mut ToVolunteer, decoder: &mut Decoder) -> Result<Greeting, Failed> {
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(Message::Greeting(greeting)) = decoder.next_message()? {
+            let answer = greeting.answer(Encodings::DEFAULT);
+            let mut out = Vec::new();
+            Message::Greeting(answer).write(&mut out);
+            io.write_all(&out).await?;
+            io.flush().await?;
+            return Ok(answer);
+        }
+        let len = io.read(&mut buffer).await?;
+        if len == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        // Before the greeting is whole there is room for more than one read.
+        let mut bytes = &buffer[..len];
+        while !bytes.is_empty() {
+            bytes = &bytes[decoder.push(bytes)..];
+        }
+    }
+}
+
+/// Hands on the client's records until there are no more, so that an alert is heard while an answer is being written.
+async fn pass_records(
+    mut from_volunteer: tokio::io::ReadHalf<ToVolunteer>,
+    mut decoder: Decoder,
+    records: mpsc::Sender<Vec<u8>>,
+) {
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        loop {
+            match decoder.next_message() {
+                Ok(Some(Message::Verbatim(record))) => {
+                    if records.send(record.bytes().to_vec()).await.is_err() {
+                        return;
+                    }
+                }
+                // The decoder lets nothing else through on this channel.
+                Ok(Some(_)) | Err(_) => return,
+                Ok(None) => break,
+            }
+        }
+        let Ok(len @ 1..) = from_volunteer.read(&mut buffer).await else {
+            return;
+        };
+        let mut bytes = &buffer[..len];
+        while !bytes.is_empty() {
+            let taken = decoder.push(bytes);
+            bytes = &bytes[taken..];
+            if taken == 0 {
+                match decoder.next_message() {
+                    Ok(Some(Message::Verbatim(record))) => {
+                        if records.send(record.bytes().to_vec()).await.is_err() {
+                            return;
+                        }
+                    }
+                    Ok(_) | Err(_) => return,
+                }
+            }
+        }
+    }
+}
+
+/// The site's files.
+#[derive(Debug)]
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Files {
+    fn new(certificate: PathBuf, key: PathBuf) -> Self {
+        Self { certificate, key }
+    }
+
+    fn site(&self) -> Result<Site, SplitIoError> {
+        let identity = Identity::load(&self.certificate, &self.key)?;
+        Site::new(&identity)
+            .map_err(|error| SplitIoError::content(&self.certificate, error.to_string()))
+    }
+
+    fn written(&self) -> [Option<SystemTime>; 2] {
+        let written = |path: &Path| {
+            std::fs::metadata(path)
+                .and_then(|file| file.modified())
+                .ok()
+        };
+        [written(&self.certificate), written(&self.key)]
+    }
+}
+
+/// Reads the certificate and key anew when they have changed. What does not fit is not taken.
+async fn keep_current(files: Files, shared: Arc<Shared>) {
+    let mut known = files.written();
+    loop {
+        tokio::time::sleep(RELOAD).await;
+        let now = files.written();
+        if now == known {
+            continue;
+        }
+        match files.site() {
+            Ok(site) if site.host() == shared.site().host() => {
+                *shared.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
+                tracing::info!("the certificate was read anew");
+            }
+            Ok(site) => {
+                tracing::error!(
+                    host = site.host(),
+                    "the new certificate is for another host: the old one stays"
+                );
+            }
+            Err(error) => {
+                tracing::error!(%error, "the new certificate does not fit: the old one stays")
+            }
+        }
+        known = now;
+    }
+}

@@ -1,0 +1,326 @@
+//! A client's request, and what of it may reach the server behind the origin.
+//!
+//! Is not: a server of files, nor a cache. Answers are judged in [`super::answer`].
+//!
+//! Invariants: nothing that tells one client from another passes (Cookie, Authorization); a request for another host is answered 421 and one whose
+//! end two programs could see at different places is answered 400, so that no request hides in another (RFC 9112, 6.3 and 11.2).
+
+use std::fmt::Write as _;
+
+use httparse::{EMPTY_HEADER, Status};
+
+/// The most bytes of a request's head.
+pub(super) const MAX_HEAD: usize = 32 << 10;
+/// The most bytes of a request's body: it is held until it is whole.
+pub(super) const MAX_BODY: usize = 16 << 20;
+const MAX_HEADERS: usize = 100;
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) method: String,
+    /// The path and query.
+    pub(super) target: String,
+    /// Those that pass.
+    pub(super) headers: Vec<(String, Vec<u8>)>,
+    pub(super) body_len: usize,
+    /// Whether another request may follow.
+    pub(super) keeps: bool,
+    pub(super) awaits_continue: bool,
+    /// Whether the client knows chunks.
+    pub(super) knows_chunks: bool,
+}
+
+/// A request that is not passed on: its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    pub(super) reason: &'static str,
+    pub(super) text: &'static str,
+}
+
+impl Refusal {
+    pub(super) const MALFORMED: Self =
+        Self::new(400, "Bad Request", "this is not a request of HTTP/1.1");
+    pub(super) const PRIVATE: Self = Self::new(
+        403,
+        "Forbidden",
+        "the server gave an answer that is meant for one client alone; only public content is served here",
+    );
+    pub(super) const METHOD: Self =
+        Self::new(405, "Method Not Allowed", "this method is not served here");
+    pub(super) const LENGTH: Self =
+        Self::new(411, "Length Required", "a body needs a Content-Length here");
+    pub(super) const BODY: Self = Self::new(413, "Content Too Large", "the body is too large");
+    pub(super) const HOST: Self =
+        Self::new(421, "Misdirected Request", "another host is served here");
+    pub(super) const HEAD: Self = Self::new(
+        431,
+        "Request Header Fields Too Large",
+        "the head is too large",
+    );
+    pub(super) const UPSTREAM: Self = Self::new(
+        502,
+        "Bad Gateway",
+        "the server behind the origin does not answer",
+    );
+    pub(super) const LATE: Self = Self::new(
+        504,
+        "Gateway Timeout",
+        "the server behind the origin does not answer in time",
+    );
+    pub(super) const VERSION: Self = Self::new(
+        505,
+        "HTTP Version Not Supported",
+        "an answer without a known length needs HTTP/1.1: HTTP/1.0 cannot tell its end from a cut",
+    );
+
+    const fn new(status: u16, reason: &'static str, text: &'static str) -> Self {
+        Self {
+            status,
+            reason,
+            text,
+        }
+    }
+
+    /// The whole answer, after which the connection ends.
+    pub(super) fn answer(&self) -> Vec<u8> {
+        let mut text = String::new();
+        let body = format!("{}\n", self.text);
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            self.status,
+            self.reason,
+            body.len()
+        );
+        text.into_bytes()
+    }
+}
+
+/// Headers that stay here: those that tell clients apart, and those of one connection (RFC 9110, 7.6.1).
+const STAY: [&str; 13] = [
+    "cookie",
+    "cookie2",
+    "authorization",
+    "proxy-authorization",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "content-length",
+];
+
+/// Reads the request at the front of `bytes` for the site `host`: it and the length of its head, nothing as long as its head is not whole.
+pub(super) fn parse(bytes: &[u8], host: &str) -> Result<Option<(Request, usize)>, Refusal> {
+    let mut headers = [EMPTY_HEADER; MAX_HEADERS];
+    let mut parsed = httparse::Request::new(&mut headers);
+    let len = match parsed.parse(bytes) {
+        Ok(Status::Complete(len)) if len <= MAX_HEAD => len,
+        Ok(Status::Partial) if bytes.len() <= MAX_HEAD => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HEAD),
+        Err(_) => return Err(Refusal::MALFORMED),
+    };
+    let (Some(method), Some(target), Some(version)) = (parsed.method, parsed.path, parsed.version)
+    else {
+        return Err(Refusal::MALFORMED);
+    };
+    if matches!(method, "TRACE" | "CONNECT") {
+        return Err(Refusal::METHOD);
+    }
+    let fields = Fields(parsed.headers);
+    let hosts: Vec<&[u8]> = fields.all("host").collect();
+    let (authority, target) = split_target(target)?;
+    let named = match (authority, hosts.as_slice()) {
+        (Some(authority), [_]) => authority.as_bytes(),
+        (None, [host]) => host,
+        (_, _) => return Err(Refusal::MALFORMED),
+    };
+    if !is_host(named, host) || !hosts.iter().all(|named| is_host(named, host)) {
+        return Err(Refusal::HOST);
+    }
+    if fields.all("transfer-encoding").next().is_some() {
+        return Err(Refusal::LENGTH);
+    }
+    let body_len = content_length(&fields)?;
+    let connection: Vec<String> = fields
+        .all("connection")
+        .flat_map(|value| value.split(|byte| *byte == b','))
+        .map(|token| String::from_utf8_lossy(token).trim().to_ascii_lowercase())
+        .collect();
+    let named_by_connection = |name: &str| connection.iter().any(|token| token == name);
+    let passing = parsed
+        .headers
+        .iter()
+        .filter(|field| {
+            let name = field.name.to_ascii_lowercase();
+            !STAY.contains(&name.as_str()) && !named_by_connection(&name)
+        })
+        .map(|field| (field.name.to_owned(), field.value.to_vec()))
+        .collect();
+    let request = Request {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        headers: passing,
+        body_len,
+        keeps: version == 1 && !named_by_connection("close"),
+        awaits_continue: version == 1
+            && fields
+                .all("expect")
+                .any(|value| value.eq_ignore_ascii_case(b"100-continue")),
+        knows_chunks: version == 1,
+    };
+    Ok(Some((request, len)))
+}
+
+/// The authority of a target in absolute form, and the path (RFC 9112, 3.2).
+fn split_target(target: &str) -> Result<(Option<&str>, &str), Refusal> {
+    if target.starts_with('/') || target == "*" {
+        return Ok((None, target));
+    }
+    let rest = target
+        .strip_prefix("https://")
+        .or_else(|| target.strip_prefix("http://"))
+        .ok_or(Refusal::MALFORMED)?;
+    match rest.find('/') {
+        Some(slash) => Ok((Some(&rest[..slash]), &rest[slash..])),
+        None => Ok((Some(rest), "/")),
+    }
+}
+
+struct Fields<'a, 'b>(&'a [httparse::Header<'b>]);
+
+impl<'a> Fields<'a, '_> {
+    fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, '_, 'n> {
+        self.0
+            .iter()
+            .filter(move |field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value)
+    }
+}
+
+/// Whether a Host names this host, whatever its port.
+fn is_host(value: &[u8], host: &str) -> bool {
+    let Ok(value) = std::str::from_utf8(value) else {
+        return false;
+    };
+    let value = value.trim();
+    let name = match value.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
+        None => value.split(':').next().unwrap_or_default(),
+    };
+    name.trim_end_matches('.').eq_ignore_ascii_case(host)
+}
+
+fn content_length(fields: &Fields<'_, '_>) -> Result<usize, Refusal> {
+    let mut lengths = fields.all("content-length");
+    let Some(first) = lengths.next() else {
+        return Ok(0);
+    };
+    let digits = first.trim_ascii();
+    if lengths.next().is_some() || digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(Refusal::MALFORMED);
+    }
+    std::str::from_utf8(digits)
+        .ok()
+        .and_then(|digits| digits.parse().ok())
+        .filter(|len| *len <= MAX_BODY)
+        .ok_or(Refusal::BODY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> Result<Request, Refusal> {
+        parse(text.as_bytes(), "split.test").map(|parsed| parsed.expect("it is whole").0)
+    }
+
+    #[test]
+    fn what_tells_clients_apart_does_not_pass() {
+        let request = request(
+            "GET /a?b HTTP/1.1\r\nHost: split.test:8443\r\nCookie: id=1\r\nAuthorization: Basic x\r\nAccept: */*\r\n\
+             Connection: keep-alive, X-Mine\r\nX-Mine: 1\r\nUpgrade: h2c\r\nRange: bytes=1-\r\n\r\n",
+        )
+        .expect("a good one");
+        let names: Vec<&str> = request
+            .headers
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert_eq!(names, ["Host", "Accept", "Range"]);
+        assert_eq!(
+            (request.method.as_str(), request.target.as_str()),
+            ("GET", "/a?b")
+        );
+        assert!(request.keeps && request.knows_chunks && !request.awaits_continue);
+    }
+
+    #[test]
+    fn what_may_not_pass_is_refused_with_its_status() {
+        for (text, refusal) in [
+            (
+                "TRACE / HTTP/1.1\r\nHost: split.test\r\n\r\n",
+                Refusal::METHOD,
+            ),
+            (
+                "CONNECT a:1 HTTP/1.1\r\nHost: split.test\r\n\r\n",
+                Refusal::METHOD,
+            ),
+            ("GET / HTTP/1.1\r\nHost: other.test\r\n\r\n", Refusal::HOST),
+            (
+                "GET https://other.test/ HTTP/1.1\r\nHost: split.test\r\n\r\n",
+                Refusal::HOST,
+            ),
+            (
+                "GET https://split.test/ HTTP/1.1\r\nHost: other.test\r\n\r\n",
+                Refusal::HOST,
+            ),
+            ("GET / HTTP/1.1\r\n\r\n", Refusal::MALFORMED),
+            (
+                "GET / HTTP/1.1\r\nHost: split.test\r\nHost: split.test\r\n\r\n",
+                Refusal::MALFORMED,
+            ),
+            (
+                "GET relative HTTP/1.1\r\nHost: split.test\r\n\r\n",
+                Refusal::MALFORMED,
+            ),
+            ("nonsense\r\n\r\n", Refusal::MALFORMED),
+            (
+                "POST / HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
+                Refusal::LENGTH,
+            ),
+            (
+                "POST / HTTP/1.1\r\nHost: split.test\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n",
+                Refusal::MALFORMED,
+            ),
+            (
+                "POST / HTTP/1.1\r\nHost: split.test\r\nContent-Length: +3\r\n\r\n",
+                Refusal::MALFORMED,
+            ),
+            (
+                "POST / HTTP/1.1\r\nHost: split.test\r\nContent-Length: 99999999999\r\n\r\n",
+                Refusal::BODY,
+            ),
+        ] {
+            assert_eq!(request(text), Err(refusal), "{text:?}");
+        }
+        let long = format!(
+            "GET / HTTP/1.1\r\nHost: split.test\r\nX: {}",
+            "x".repeat(MAX_HEAD)
+        );
+        assert_eq!(parse(long.as_bytes(), "split.test"), Err(Refusal::HEAD));
+    }
+
+    #[test]
+    fn a_head_is_waited_for_and_one_of_http_1_0_ends_the_connection() {
+        assert_eq!(parse(b"GET / HTTP/1.1\r\nHost: sp", "split.test"), Ok(None));
+        let old = request("GET / HTTP/1.0\r\nHost: SPLIT.test.\r\n\r\n").expect("a good one");
+        assert!(!old.keeps && !old.knows_chunks);
+    }
+}

@@ -1,0 +1,98 @@
+//! What a volunteer lacks: answers from the spool, in the order of the questions.
+//!
+//! Is not: pushed. Nothing crosses here that was not asked for by its digest.
+
+use std::sync::Arc;
+
+use tandem_split::message::{Absent, Found, Message, Miss, list_parts};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::{Failed, Shared};
+use crate::channel::ToVolunteer;
+use tandem_split::Decoder;
+
+/// What is written at once.
+const BATCH: usize = 64 << 10;
+
+/// Serves one channel of misses until the volunteer closes it.
+pub(super) async fn serve(
+    shared: &Arc<Shared>,
+    mut io: ToVolunteer,
+    mut decoder: Decoder,
+) -> Result<(), Failed> {
+    let mut buffer = vec![0; 16 << 10];
+    let mut out = Vec::new();
+    loop {
+        while let Some(message) = decoder.next_message()? {
+            if let Message::Miss(miss) = message {
+                answer(shared, miss, &mut out, &mut io).await?;
+            }
+        }
+        io.write_all(&out).await?;
+        io.flush().await?;
+        out.clear();
+        let len = io.read(&mut buffer).await?;
+        if len == 0 {
+            return Ok(());
+        }
+        let mut bytes = &buffer[..len];
+        while !bytes.is_empty() {
+            let taken = decoder.push(bytes);
+            bytes = &bytes[taken..];
+            if taken == 0 {
+                // A whole message waits.
+                if let Some(Message::Miss(miss)) = decoder.next_message()? {
+                    answer(shared, miss, &mut out, &mut io).await?;
+                }
+            }
+        }
+    }
+}
+
+async fn answer(
+    shared: &Shared,
+    miss: Miss,
+    out: &mut Vec<u8>,
+    io: &mut ToVolunteer,
+) -> Result<(), Failed> {
+    shared.numbers.misses.add(1);
+    match miss {
+        Miss::Payload(name) => match shared.spool.payload(name) {
+            Some(payload) => Message::Found(Found::new(&payload)).write(out),
+            None => absent(shared, miss, out),
+        },
+        Miss::Object {
+            object,
+            first,
+            count,
+        } => {
+            let Some(list) = shared.spool.list(object) else {
+                absent(shared, miss, out);
+                return Ok(());
+            };
+            for part in list_parts(&list) {
+                Message::ListPart(part).write(out);
+            }
+            for name in list.chunks().skip(first as usize).take(count as usize) {
+                match shared.spool.payload(name) {
+                    Some(payload) => Message::Found(Found::new(&payload)).write(out),
+                    None => absent(shared, Miss::Payload(name), out),
+                }
+                if out.len() >= BATCH {
+                    io.write_all(out).await?;
+                    out.clear();
+                }
+            }
+        }
+    }
+    if out.len() >= BATCH {
+        io.write_all(out).await?;
+        out.clear();
+    }
+    Ok(())
+}
+
+fn absent(shared: &Shared, miss: Miss, out: &mut Vec<u8>) {
+    shared.numbers.absent.add(1);
+    Message::Absent(Absent(miss)).write(out);
+}

@@ -1,0 +1,257 @@
+//! What was published lately: payloads in a file without a name, lists in memory, for volunteers that lack them.
+//!
+//! Is not: a cache of answers. It knows no URL, and what is in it is asked for by digest.
+//!
+//! Invariants: what a connection refers to stays for as long as it is open ([`Pins`]); both kinds are bounded; when nothing can go, nothing more is
+//! taken in, and the payload crosses in full instead.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tandem_split::name::MAX_PAYLOAD_LEN;
+use tandem_split::{List, ObjectName, Payload, PayloadName};
+
+/// Payloads that are kept at most: 1 GiB.
+const DEFAULT_SLOTS: usize = (1 << 30) / MAX_PAYLOAD_LEN;
+
+/// See above.
+#[derive(Debug)]
+pub(super) struct Spool {
+    file: File,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    most: usize,
+    slots: Vec<Slot>,
+    by_name: HashMap<PayloadName, usize>,
+    lists: HashMap<ObjectName, KeptList>,
+    pinned: usize,
+    hand: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    name: Option<PayloadName>,
+    len: usize,
+    pins: usize,
+    /// Asked for or published since the hand came by.
+    is_used: bool,
+}
+
+#[derive(Debug)]
+struct KeptList {
+    list: Arc<List>,
+    pins: usize,
+}
+
+/// What one connection has referred to. Dropping it lets it go.
+#[derive(Debug)]
+pub(super) struct Pins {
+    spool: Arc<Spool>,
+    slots: Vec<usize>,
+    lists: Vec<ObjectName>,
+}
+
+impl Spool {
+    /// An empty one, in the folder for temporary files.
+    pub(super) fn new() -> std::io::Result<Self> {
+        Self::with_slots(DEFAULT_SLOTS)
+    }
+
+    fn with_slots(most: usize) -> std::io::Result<Self> {
+        Ok(Self {
+            file: tempfile::tempfile()?,
+            kept: Mutex::new(Kept {
+                most,
+                ..Kept::default()
+            }),
+        })
+    }
+
+    /// The payload of this name, if it is still here.
+    pub(super) fn payload(&self, name: PayloadName) -> Option<Payload> {
+        let mut kept = self.lock();
+        let number = *kept.by_name.get(&name)?;
+        let slot = kept.slots.get_mut(number)?;
+        slot.is_used = true;
+        let mut bytes = vec![0; slot.len];
+        // The lock is held: nobody writes to this slot meanwhile.
+        self.file.read_exact_at(&mut bytes, offset(number)).ok()?;
+        Payload::check(name, bytes).ok()
+    }
+
+    /// The list of this object, if it is still here.
+    pub(super) fn list(&self, object: ObjectName) -> Option<Arc<List>> {
+        Some(Arc::clone(&self.lock().lists.get(&object)?.list))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pins {
+    /// Of a connection that has referred to nothing yet.
+    pub(super) fn new(spool: &Arc<Spool>) -> Self {
+        Self {
+            spool: Arc::clone(spool),
+            slots: Vec::new(),
+            lists: Vec::new(),
+        }
+    }
+
+    /// Publishes a payload for as long as this connection is open. Says whether there was room.
+    pub(super) fn payload(&mut self, payload: &Payload) -> bool {
+        let mut kept = self.spool.lock();
+        let (number, is_new) = match kept.by_name.get(&payload.name()) {
+            Some(number) => (*number, false),
+            None => match kept.free_slot() {
+                Some(number) => (number, true),
+                None => return false,
+            },
+        };
+        if is_new {
+            if self
+                .spool
+                .file
+                .write_all_at(payload.bytes(), offset(number))
+                .is_err()
+            {
+                // A full disk: the slot stays free.
+                return false;
+            }
+            kept.by_name.insert(payload.name(), number);
+            kept.slots[number].name = Some(payload.name());
+            kept.slots[number].len = payload.bytes().len();
+        }
+        kept.slots[number].is_used = true;
+        kept.slots[number].pins += 1;
+        if kept.slots[number].pins == 1 {
+            kept.pinned += 1;
+        }
+        self.slots.push(number);
+        true
+    }
+
+    /// Publishes a list for as long as this connection is open.
+    pub(super) fn list(&mut self, list: &Arc<List>) {
+        let mut kept = self.spool.lock();
+        // As many as there could be if every object had one chunk: those that nobody is sent at present go first.
+        if kept.lists.len() >= kept.most {
+            kept.lists.retain(|_, kept| kept.pins > 0);
+        }
+        kept.lists
+            .entry(list.name())
+            .or_insert_with(|| KeptList {
+                list: Arc::clone(list),
+                pins: 0,
+            })
+            .pins += 1;
+        self.lists.push(list.name());
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        let mut kept = self.spool.lock();
+        for number in &self.slots {
+            let slot = &mut kept.slots[*number];
+            slot.pins -= 1;
+            if slot.pins == 0 {
+                kept.pinned -= 1;
+            }
+        }
+        for object in &self.lists {
+            if let Some(list) = kept.lists.get_mut(object) {
+                list.pins -= 1;
+            }
+        }
+    }
+}
+
+impl Kept {
+    /// A slot for something new: a fresh one, or that of something that nobody needs and nobody has asked for lately.
+    fn free_slot(&mut self) -> Option<usize> {
+        if self.slots.len() < self.most {
+            self.slots.push(Slot {
+                name: None,
+                len: 0,
+                pins: 0,
+                is_used: false,
+            });
+            return Some(self.slots.len() - 1);
+        }
+        if self.pinned == self.slots.len() {
+            return None;
+        }
+        // Once round clears the marks, so that within two rounds there is one.
+        for _ in 0..2 * self.slots.len() {
+            let number = self.hand;
+            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = &mut self.slots[number];
+            if slot.pins > 0 || std::mem::take(&mut slot.is_used) {
+                continue;
+            }
+            if let Some(name) = slot.name.take() {
+                self.by_name.remove(&name);
+            }
+            return Some(number);
+        }
+        None
+    }
+}
+
+fn offset(slot: usize) -> u64 {
+    (slot * MAX_PAYLOAD_LEN) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(number: u8) -> Payload {
+        Payload::new(vec![number; 100]).expect("short")
+    }
+
+    #[test]
+    fn what_is_pinned_stays_and_the_rest_makes_room() {
+        let spool = Arc::new(Spool::with_slots(2).expect("a file"));
+        let mut first = Pins::new(&spool);
+        assert!(
+            first.payload(&payload(1)) && first.payload(&payload(1)) && first.payload(&payload(2))
+        );
+        let mut second = Pins::new(&spool);
+        assert!(!second.payload(&payload(3)), "both slots are pinned");
+        assert!(second.payload(&payload(2)), "it is here already");
+        drop(first);
+        assert_eq!(
+            spool.payload(payload(1).name()),
+            Some(payload(1)),
+            "kept until room is needed"
+        );
+        assert!(second.payload(&payload(3)));
+        assert_eq!(spool.payload(payload(1).name()), None);
+        assert_eq!(spool.payload(payload(2).name()), Some(payload(2)));
+        assert_eq!(spool.payload(payload(3).name()), Some(payload(3)));
+    }
+
+    #[test]
+    fn lists_that_nobody_is_sent_make_room() {
+        let spool = Arc::new(Spool::with_slots(1).expect("a file"));
+        let lists: Vec<Arc<List>> = [b"a", b"b"]
+            .map(|object| Arc::new(List::of(object).expect("short")))
+            .to_vec();
+        let mut first = Pins::new(&spool);
+        first.list(&lists[0]);
+        drop(first);
+        assert!(spool.list(lists[0].name()).is_some());
+        let mut second = Pins::new(&spool);
+        second.list(&lists[1]);
+        assert!(spool.list(lists[0].name()).is_none());
+        assert!(spool.list(lists[1].name()).is_some());
+    }
+}

@@ -1,0 +1,135 @@
+//! Relays of the test's own: one that counts, and one that does what a bad volunteer would.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Counts what comes back from where it leads.
+pub(crate) struct Counting {
+    pub(crate) address: SocketAddr,
+    pub(crate) came_back: Arc<AtomicU64>,
+}
+
+impl Counting {
+    pub(crate) fn start(to: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let came_back = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&came_back);
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let Ok(far) = TcpStream::connect(to) else {
+                    continue;
+                };
+                let counter = Arc::clone(&counter);
+                let (near2, far2) = both(&near, &far);
+                thread::spawn(move || pass(near2, far2, |_| {}));
+                thread::spawn(move || {
+                    pass(far, near, |len| {
+                        counter.fetch_add(len as u64, Ordering::Relaxed);
+                    });
+                });
+            }
+        });
+        Self { address, came_back }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.came_back.load(Ordering::Relaxed)
+    }
+}
+
+fn both(near: &TcpStream, far: &TcpStream) -> (TcpStream, TcpStream) {
+    (
+        near.try_clone().expect("a descriptor"),
+        far.try_clone().expect("a descriptor"),
+    )
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, count: impl Fn(usize)) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(len @ 1..) = from.read(&mut buffer) {
+        count(len);
+        if to.write_all(&buffer[..len]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// What becomes of the server's records, after its Finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Harm {
+    /// One bit of the third data record.
+    Flip,
+    /// The third does not come.
+    Drop,
+    /// The third and the fourth change places.
+    Reorder,
+    /// The third comes twice.
+    Replay,
+    /// The connection ends after the third, in good order.
+    Truncate,
+}
+
+/// A way to the volunteer on which the server's records are harmed.
+pub(crate) fn harmful(to: SocketAddr, harm: Harm) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for near in listener.incoming().flatten() {
+            let Ok(far) = TcpStream::connect(to) else {
+                continue;
+            };
+            let (near2, far2) = both(&near, &far);
+            thread::spawn(move || pass(near2, far2, |_| {}));
+            thread::spawn(move || harm_records(far, near, harm));
+        }
+    });
+    address
+}
+
+fn harm_records(mut from: TcpStream, mut to: TcpStream, harm: Harm) {
+    const APPLICATION_DATA: u8 = 23;
+    let mut number = 0;
+    let mut kept = Vec::new();
+    loop {
+        let mut record = vec![0; 5];
+        if from.read_exact(&mut record).is_err() {
+            break;
+        }
+        let len = usize::from(u16::from_be_bytes([record[3], record[4]]));
+        record.resize(5 + len, 0);
+        if from.read_exact(&mut record[5..]).is_err() {
+            break;
+        }
+        if record[0] == APPLICATION_DATA {
+            number += 1;
+        }
+        let is_third = record[0] == APPLICATION_DATA && number == 3;
+        let out = match harm {
+            Harm::Flip if is_third => {
+                record[40] ^= 1;
+                record
+            }
+            Harm::Drop if is_third => continue,
+            Harm::Replay if is_third => [record.clone(), record].concat(),
+            Harm::Reorder if is_third => {
+                kept = record;
+                continue;
+            }
+            Harm::Reorder if number == 4 => [record, std::mem::take(&mut kept)].concat(),
+            Harm::Truncate if is_third => {
+                let _ = to.write_all(&record);
+                break;
+            }
+            Harm::Flip | Harm::Drop | Harm::Replay | Harm::Reorder | Harm::Truncate => record,
+        };
+        if to.write_all(&out).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}

@@ -1,0 +1,146 @@
+//! A volunteer that changes anything is refused by the client, and counted; what is not public does not come through.
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::relay::{Harm, harmful};
+use common::server::body;
+use common::{Site, ran, tried};
+
+/// Waits for something that is on its way.
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn every_harm_to_the_records_is_refused_by_the_client_and_counted() {
+    let site = Site::new();
+    let path = "/bytes/300000/1";
+    let whole = body(300_000, 1);
+    assert!(ran(&mut site.curl(path)).stdout == whole);
+    let counted = || site.origin_counts("tandem_split_origin_refused_by_clients");
+    for harm in [
+        Harm::Flip,
+        Harm::Drop,
+        Harm::Reorder,
+        Harm::Replay,
+        Harm::Truncate,
+    ] {
+        let before = counted();
+        let out = tried(&mut site.curl_at(harmful(site.volunteer, harm), path));
+        assert!(
+            !out.status.success(),
+            "{harm:?}: {} bytes",
+            out.stdout.len()
+        );
+        assert!(
+            whole.starts_with(&out.stdout),
+            "{harm:?}: a correct prefix and nothing else"
+        );
+        // A client that was cut off has nobody to tell.
+        if harm != Harm::Truncate {
+            eventually(&format!("{harm:?} is counted"), || counted() > before);
+        }
+    }
+    assert!(
+        ran(&mut site.curl(path)).stdout == whole,
+        "the others are served all the same"
+    );
+}
+
+#[test]
+fn what_is_not_public_does_not_come_through() {
+    let site = Site::new();
+    let status = |curl: &mut Command| {
+        let out = ran(curl.args(["--output", "/dev/null", "--write-out", "%{http_code}"]));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    assert_eq!(status(&mut site.curl("/cookie")), "403");
+    assert_eq!(status(&mut site.curl("/private")), "403");
+    assert_eq!(
+        status(site.curl("/bytes/1/1").args(["--request", "TRACE"])),
+        "405"
+    );
+    assert_eq!(
+        status(
+            site.curl("/bytes/1/1")
+                .args(["--header", "Host: other.test"])
+        ),
+        "421"
+    );
+    assert_eq!(site.origin_counts("tandem_split_origin_not_public"), 2);
+
+    let port = site.volunteer.port();
+    let other = format!("https://other.test:{port}/bytes/1/1");
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--insecure", "--noproxy", "*", "--resolve"])
+        .arg(format!("other.test:{port}:127.0.0.1"))
+        .args(["--header", "Host: split.test"])
+        .arg(other);
+    assert_eq!(status(&mut curl), "421", "by the name in the hello");
+
+    ran(site.curl("/bytes/1/9").args([
+        "--header",
+        "Cookie: id=secret",
+        "--header",
+        "Authorization: Basic secret",
+    ]));
+    let seen = site.server.seen.lock().expect("nobody panics there");
+    let heads = seen.join("");
+    assert!(heads.contains("/bytes/1/9"), "{heads}");
+    assert!(
+        !heads.contains("secret") && !heads.contains("other.test"),
+        "{heads}"
+    );
+}
+
+#[test]
+fn an_answer_that_is_cut_behind_the_origin_is_no_whole_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+            let _ = stream.write_all(&body(500_000, 1));
+        }
+    });
+    let site = Site::in_front_of(address);
+    let out = tried(&mut site.curl("/cut"));
+    assert!(
+        !out.status.success(),
+        "{} bytes taken for all",
+        out.stdout.len()
+    );
+    assert!(body(500_000, 1).starts_with(&out.stdout));
+}
+
+#[test]
+fn a_volunteer_is_no_relay_for_anything_but_tls() {
+    let site = Site::new();
+    for noise in [
+        &b"GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n"[..],
+        b"CONNECT example.com:443 HTTP/1.1\r\n\r\n",
+        b"\x05\x01\x00",
+    ] {
+        let mut stream = TcpStream::connect(site.volunteer).expect("it listens");
+        stream.write_all(noise).expect("it reads");
+        let mut answer = Vec::new();
+        // Closed, or reset, and nothing said.
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty(), "{answer:?}");
+    }
+    eventually("each is counted", || {
+        site.volunteer_counts("tandem_split_volunteer_not_tls") == 3
+    });
+    assert_eq!(site.origin_counts("tandem_split_origin_connections"), 0);
+}

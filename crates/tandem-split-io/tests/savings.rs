@@ -1,0 +1,69 @@
+//! What crosses the origin's line, counted on its sockets; and that what is wanted by many is fetched once.
+
+mod common;
+
+use std::process::Stdio;
+
+use common::server::body;
+use common::{Site, ran};
+
+#[test]
+fn a_warm_megabyte_costs_the_origin_less_than_half_a_percent() {
+    let site = Site::new();
+    let path = "/bytes/1000003/1";
+    assert!(ran(&mut site.curl(path)).stdout == body(1_000_003, 1));
+    let cold = site.to_origin.bytes();
+    assert!(
+        cold < 1_020_003 + 8_000,
+        "cold, with handshake and names: {cold}"
+    );
+    // The channel of misses stays open and is idle.
+    assert!(ran(&mut site.curl(path)).stdout == body(1_000_003, 1));
+    let warm = site.to_origin.bytes() - cold;
+    assert!(warm * 200 < 1_000_003, "warm: {warm}");
+    assert_eq!(
+        site.origin_counts("tandem_split_origin_sent_bytes"),
+        site.to_origin.bytes(),
+        "what the origin counts is what crosses"
+    );
+}
+
+#[test]
+fn many_who_want_the_same_at_once_ask_the_origin_once() {
+    let site = Site::new();
+    let chunks = 20_u64;
+    let path = format!("/bytes/{}/2", chunks * 16384);
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let mut curl = site.curl(&path);
+            curl.stdin(Stdio::null()).stdout(Stdio::piped());
+            curl.spawn().expect("curl runs")
+        })
+        .collect();
+    for client in clients {
+        let out = client.wait_with_output().expect("it ends");
+        assert!(out.status.success(), "{out:?}");
+        assert!(out.stdout == body(chunks as usize * 16384, 2));
+    }
+    // Each chunk once, and for each client its handshake and its stubs.
+    let bytes = site.to_origin.bytes();
+    assert!(bytes < 2 * chunks * 16384, "{bytes}");
+}
+
+#[test]
+fn a_large_file_arrives_whole_also_by_a_volunteer_that_has_nothing() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let site = Site::with_cache(Some(folder.path().to_owned()));
+    let len = 6_000_000;
+    let path = format!("/bytes/{len}/3");
+    assert!(ran(&mut site.curl(&path)).stdout == body(len, 3));
+    let key = site.origin_key;
+    let address = site.origin;
+    let (volunteer, counts) =
+        site.another_volunteer(address, key, Some(folder.path().join("other")));
+    assert!(
+        ran(&mut site.curl_at(volunteer, &path)).stdout == body(len, 3),
+        "another, which has nothing"
+    );
+    assert!(common::value(&counts, "tandem_split_volunteer_misses") > 0);
+}
