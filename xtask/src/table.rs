@@ -113,7 +113,9 @@ pub(crate) const LAYERS: [Layer; 15] = [
         "tandem",
         "crates/tandem",
         Kind::Program,
-        &[LAB, IO, ESTIMATE, PACKET, LINK, ENGINE, STORE, NETSIM, WIRE],
+        &[
+            SPLIT_IO, LAB, IO, ESTIMATE, PACKET, LINK, ENGINE, STORE, NETSIM, WIRE,
+        ],
     ),
     Layer {
         tests_may_use: &[WIRE],

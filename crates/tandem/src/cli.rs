@@ -11,6 +11,7 @@ mod generate;
 mod keygen;
 mod lab;
 mod off;
+mod split;
 mod status;
 mod store;
 
@@ -23,6 +24,7 @@ pub(crate) use lab::{
     ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
 };
 pub(crate) use off::OffArgs;
+pub(crate) use split::{OriginArgs, SplitCommand, VolunteerArgs};
 pub(crate) use status::StatusArgs;
 pub(crate) use store::{
     ExportFormat, PurgeChoice, StoreCommand, StoreExportArgs, StoreImportArgs, StoreLsArgs,
@@ -81,6 +83,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Store(StoreCommand),
     Estimate(EstimateArgs),
+    /// Serve a public site through helpers whom nobody need trust (SSL splitting; no root)
+    #[command(subcommand)]
+    Split(SplitCommand),
     /// Try things out on one machine: hosts in network namespaces, an emulated link, experiments
     #[command(subcommand)]
     Lab(LabCommand),

@@ -6,6 +6,7 @@ mod generate;
 mod keygen;
 mod lab;
 mod off;
+mod split;
 mod status;
 mod store;
 
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Off(_) => off::run().map(done),
         Command::Store(command) => store::run(command).map(done),
         Command::Estimate(arguments) => estimate::run(&arguments).map(done),
+        Command::Split(command) => split::run(command).map(done),
         Command::Lab(command) => lab::run(command),
         Command::Man(arguments) => generate::man(&arguments).map(done),
         Command::Completions(arguments) => generate::completions(&arguments).map(done),

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use tandem_estimate::EstimateError;
 use tandem_io::IoError;
 use tandem_lab::LabError;
+use tandem_split_io::SplitIoError;
 use tandem_store::{StoreError, Warning};
 
 /// How a run of the program ends.
@@ -65,6 +66,9 @@ pub(crate) enum Failure {
     /// The lab.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// The origin or the volunteer of SSL splitting.
+    #[error(transparent)]
+    Split(#[from] SplitIoError),
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -140,6 +144,17 @@ fn exit_of(failure: &Failure) -> Exit {
             | LabError::BytesDiffer { .. }
             | LabError::TrialsFailed { .. }
             | LabError::Interrupted => Exit::RunTime,
+        },
+        Failure::Split(error) => match error {
+            SplitIoError::Content { .. } | SplitIoError::Setting { .. } => Exit::Usage,
+            SplitIoError::File { source, .. } => exit_of_file(source),
+            SplitIoError::Busy { .. } | SplitIoError::CacheBusy { .. } => Exit::Busy,
+            SplitIoError::Listen { source, .. } => match source.kind() {
+                io::ErrorKind::AddrNotAvailable => Exit::Usage,
+                io::ErrorKind::PermissionDenied => Exit::Privilege,
+                _ => Exit::RunTime,
+            },
+            SplitIoError::System { .. } => Exit::RunTime,
         },
     }
 }
@@ -570,6 +585,59 @@ mod tests {
         ];
         for (error, expected) in table {
             assert_eq!(exit_of(&Failure::Lab(error)), expected);
+        }
+    }
+
+    #[test]
+    fn failures_of_splitting_have_these_codes() {
+        let listen = |kind| SplitIoError::Listen {
+            setting: "--listen",
+            address: address(),
+            source: io_error(kind),
+        };
+        let table = [
+            (
+                SplitIoError::File {
+                    path: path(),
+                    source: io_error(io::ErrorKind::NotFound),
+                },
+                Exit::Usage,
+            ),
+            (
+                SplitIoError::Content {
+                    path: path(),
+                    reason: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                SplitIoError::Setting {
+                    setting: "--upstream",
+                    reason: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                SplitIoError::Busy {
+                    setting: "--listen",
+                    address: address(),
+                },
+                Exit::Busy,
+            ),
+            (SplitIoError::CacheBusy { path: path() }, Exit::Busy),
+            (listen(io::ErrorKind::PermissionDenied), Exit::Privilege),
+            (listen(io::ErrorKind::AddrNotAvailable), Exit::Usage),
+            (listen(io::ErrorKind::Other), Exit::RunTime),
+            (
+                SplitIoError::System {
+                    what: "threads",
+                    source: other(),
+                },
+                Exit::RunTime,
+            ),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Split(error)), expected);
         }
     }
 

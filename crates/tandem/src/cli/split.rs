@@ -1,0 +1,104 @@
+//! `tandem split origin` and `tandem split volunteer`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+const ORIGIN_EXAMPLE: &str = "\
+Example:
+  In front of a web server on port 8080, for volunteers on port 7443
+    tandem split origin --listen 0.0.0.0:7443 --upstream http://127.0.0.1:8080 \\
+        --cert site.pem --key site.key --admin 127.0.0.1:9471";
+
+const VOLUNTEER_EXAMPLE: &str = "\
+Example:
+  For clients on port 443, with the key that the origin shows at its start
+    tandem split volunteer --origin origin.example:7443 --origin-key KEY \\
+        --listen 0.0.0.0:443 --cache /var/cache/tandem-split";
+
+/// The parts of SSL splitting.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SplitCommand {
+    Origin(Box<OriginArgs>),
+    Volunteer(Box<VolunteerArgs>),
+}
+
+/// Serve a site through volunteers: its bodies cross the own line once, and then by name
+///
+/// It stands in front of a server of HTTP/1.1 and is the end of its clients' TLS, which volunteers carry. NOT PRIVATE: a volunteer reads
+/// whatever the site answers, and learns which client fetched what; it cannot change a byte. For public content alone: Cookie and
+/// Authorization do not reach the server, and answers with Set-Cookie, `private` or `no-store` are not passed on (403). The certificate
+/// is RSA and names exactly one host. It prints `ready` when it listens.
+#[derive(Debug, Args)]
+#[command(after_long_help = ORIGIN_EXAMPLE)]
+pub(crate) struct OriginArgs {
+    /// Where volunteers come
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// The server behind, `http://HOST[:PORT]`
+    #[arg(long, value_name = "URL")]
+    pub(crate) upstream: String,
+    /// The site's certificate and its chain, PEM; read anew within ten seconds when it changes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cert: PathBuf,
+    /// Its key, PEM; it serves nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+    /// The key by which volunteers know this origin, made if it is missing [default: one derived from --key]
+    ///
+    /// With a file of its own it stays the same when the site's key is replaced.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) channel_key: Option<PathBuf>,
+    /// Volunteers that are served, a key on each line [default: any]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) volunteers: Option<PathBuf>,
+    /// Answer /metrics and /healthz here
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) logging: SplitLogging,
+}
+
+/// Help a site: serve its clients out of a cache that they need not trust
+///
+/// It carries clients' TLS to one origin, which says of each record what is in it by name; the content comes out of the cache, or is
+/// fetched once. The clients' own TLS refuses what is not the origin's. It prints `ready` when it listens.
+#[derive(Debug, Args)]
+#[command(after_long_help = VOLUNTEER_EXAMPLE)]
+pub(crate) struct VolunteerArgs {
+    /// The origin
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) origin: String,
+    /// The origin's key, as it shows it at its start [default: the first that is met, kept in the cache]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) origin_key: Option<String>,
+    /// Where clients come
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// Keep payloads in this directory, which is made if it is missing [default: in memory alone]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
+    /// MiB in the cache's directory at most
+    #[arg(long, value_name = "MIB", default_value_t = 10_240, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub(crate) cache_limit: u64,
+    /// kB each second to all clients together [default: as many as there are]
+    #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// Answer /metrics and /healthz here
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) logging: SplitLogging,
+}
+
+/// What is logged.
+#[derive(Debug, Args)]
+pub(crate) struct SplitLogging {
+    /// What to log: error, warn, info, debug, trace or off [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log_format: Option<String>,
+}

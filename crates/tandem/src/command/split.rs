@@ -1,0 +1,100 @@
+//! `tandem split origin` and `tandem split volunteer`: flags become settings, and `tandem-split-io` serves.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use tandem_split_io::metrics::{self, Number};
+use tandem_split_io::origin::{self, Origin};
+use tandem_split_io::volunteer::{self, Volunteer};
+use tandem_split_io::{SplitIoError, runtime};
+
+use crate::cli::{OriginArgs, SplitCommand, VolunteerArgs};
+use crate::exit::Failure;
+use crate::{logging, output};
+
+pub(crate) fn run(command: SplitCommand) -> Result<(), Failure> {
+    match command {
+        SplitCommand::Origin(arguments) => serve_origin(*arguments),
+        SplitCommand::Volunteer(arguments) => serve_volunteer(*arguments),
+    }
+}
+
+fn serve_origin(arguments: OriginArgs) -> Result<(), Failure> {
+    logging::start(
+        arguments.logging.log.as_deref(),
+        arguments.logging.log_format.as_deref(),
+    )?;
+    let upstream = arguments
+        .upstream
+        .parse()
+        .map_err(|reason| SplitIoError::Setting {
+            setting: "--upstream",
+            reason,
+        })?;
+    let settings = origin::Settings {
+        listen: arguments.listen,
+        upstream,
+        certificate: arguments.cert,
+        key: arguments.key,
+        channel_key: arguments.channel_key,
+        admitted: arguments.volunteers,
+    };
+    let admin = arguments.admin;
+    runtime::run(async move {
+        let origin = Origin::bind(settings).await?;
+        tracing::warn!(
+            host = origin.host(),
+            "not private: volunteers read what this site answers and learn who fetched what; public content only"
+        );
+        tracing::info!(key = %origin.key(), "volunteers know this origin by its key (--origin-key)");
+        announce(admin, origin.numbers())?;
+        until_asked(origin.serve()).await
+    })
+}
+
+fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
+    logging::start(
+        arguments.logging.log.as_deref(),
+        arguments.logging.log_format.as_deref(),
+    )?;
+    let origin_key = match &arguments.origin_key {
+        Some(text) => Some(text.parse().map_err(|reason| SplitIoError::Setting {
+            setting: "--origin-key",
+            reason,
+        })?),
+        None => None,
+    };
+    let settings = volunteer::Settings {
+        origin: arguments.origin,
+        origin_key,
+        listen: arguments.listen,
+        cache: arguments.cache,
+        cache_limit: arguments.cache_limit << 20,
+        rate: arguments.rate.map(|rate| rate.saturating_mul(1000)),
+    };
+    let admin = arguments.admin;
+    runtime::run(async move {
+        let volunteer = Volunteer::bind(settings).await?;
+        tracing::info!(key = %volunteer.key(), "an origin with a list of volunteers knows this one by its key");
+        announce(admin, volunteer.numbers())?;
+        until_asked(volunteer.serve()).await
+    })
+}
+
+/// Opens the admin port, and tells scripts that it serves.
+fn announce(admin: Option<SocketAddr>, numbers: Vec<Number>) -> Result<(), Failure> {
+    if let Some(address) = admin {
+        let bound = metrics::serve(address, numbers)?;
+        tracing::info!(address = %bound, "metrics are served");
+    }
+    // One that has closed its end waits no more, and the daemon runs all the same.
+    drop(output::print("ready"));
+    Ok(())
+}
+
+/// Serves until SIGTERM or SIGINT.
+async fn until_asked(serving: impl Future<Output = ()>) -> Result<(), Failure> {
+    let ended = runtime::asked_to_end()?;
+    runtime::first(serving, ended).await;
+    Ok(())
+}
