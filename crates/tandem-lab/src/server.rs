@@ -197,8 +197,12 @@ fn nginx(
     };
     let sessions = match endpoints.sessions {
         Sessions::None => "ssl_session_cache none; ssl_session_tickets off;",
-        Sessions::Tickets => "ssl_session_cache none; ssl_session_tickets on;",
-        Sessions::Identifiers => "ssl_session_cache shared:lab:1m; ssl_session_tickets off;",
+        Sessions::Tickets => {
+            "ssl_session_cache none; ssl_session_tickets on; ssl_session_timeout 1d;"
+        }
+        Sessions::Identifiers => {
+            "ssl_session_cache shared:lab:1m; ssl_session_tickets off; ssl_session_timeout 1d;"
+        }
     };
     let dir = directory.display();
     let asking = clients.map_or_else(String::new, |clients| {

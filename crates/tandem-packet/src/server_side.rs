@@ -61,7 +61,7 @@ pub(crate) struct Agreed {
     acks: AckFilter,
     /// How far the client has acknowledged.
     acknowledged: Option<Seq>,
-    /// Whether the SYN came again after our answer: it may not get through.
+    /// Whether the SYN came again after our answer, which may not get through, and nothing has shown yet that it did.
     unheard: bool,
     /// The sequence number after the server's Finished.
     finished: Option<Seq>,
@@ -329,6 +329,8 @@ impl Agreed {
         let mut verdict = Verdict::Accept;
         if let Some((mark, rest)) = segment::mark(packet) {
             if let Some(hints) = mark.verify_hint(cx.key, self.id, self.version) {
+                // Who hints has our answer: the SYN came again because the link is slower than the client's timer.
+                self.unheard = false;
                 // What has begun to pass as it is goes on as it is; and where timestamps were agreed and are taken off on the way,
                 // nothing is harmless.
                 if !self.watch.server_has_spoken() && packet.timestamps().is_some() {

@@ -73,6 +73,16 @@ fn a_client_that_the_clients_side_never_saw_is_spared_its_chain_in_its_first_han
 }
 
 #[test]
+fn a_link_slower_than_the_clients_timer_keeps_nobody_from_being_told() {
+    let mut scenario = knowing(0..3, 0);
+    scenario.link = support::iridium();
+    let (outcome, world) = run(scenario);
+    // Less than elsewhere by what the endpoints repeat.
+    assert!(outcome.spared > 871, "{outcome:?}");
+    assert_eq!(counted(&world, "filters_received"), [1, 0]);
+}
+
+#[test]
 fn what_both_learn_from_the_same_handshake_is_not_published() {
     let (outcome, mut world) = run(knowing(0..0, 0));
     assert_eq!((outcome.spared, outcome.repeats), (0, 0));
