@@ -6,6 +6,7 @@
 
 pub mod channel;
 pub mod error;
+mod listener;
 pub mod metrics;
 pub mod origin;
 pub mod runtime;

@@ -24,11 +24,12 @@ use tandem_split::Decoder;
 use tandem_split::message::{Channel, Encodings, Greeting, Message, Side};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::channel::{Acceptor, Admission, ChannelKey, KeyName, ToVolunteer};
 use crate::error::SplitIoError;
+use crate::listener;
 use crate::metrics::Number;
 use crate::tls::identity::Identity;
 use crate::tls::server::Site;
@@ -41,8 +42,6 @@ const CONNECTIONS: usize = 4096;
 const GREETING: Duration = Duration::from_secs(15);
 /// How often the certificate's files are looked at.
 const RELOAD: Duration = Duration::from_secs(10);
-/// After the listener has failed, for lack of descriptors above all.
-const BREATH: Duration = Duration::from_millis(100);
 
 /// What an origin needs to know.
 #[derive(Debug)]
@@ -237,7 +236,7 @@ impl Origin {
             what: "a temporary file for what is published",
             source,
         })?;
-        let listener = listen(settings.listen).await?;
+        let listener = listener::listen(settings.listen).await?;
         Ok(Self {
             listener,
             acceptor: Acceptor::new(&key, admission).map_err(tls)?,
@@ -280,46 +279,19 @@ impl Origin {
 
     /// Serves for ever.
     pub async fn serve(self) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
         tokio::spawn(keep_current(self.files, Arc::clone(&self.shared)));
-        loop {
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-                return;
-            };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "no connection can be taken");
-                    tokio::time::sleep(BREATH).await;
-                    continue;
-                }
-            };
+        listener::serve(self.listener, CONNECTIONS, |stream| {
             let (acceptor, shared) = (self.acceptor.clone(), Arc::clone(&self.shared));
-            tokio::spawn(async move {
+            async move {
                 let _open = shared.numbers.open.hold();
                 if let Err(error) = channel(&acceptor, &shared, stream).await {
                     shared.numbers.failed.add(1);
                     tracing::debug!(%error, "a channel ended early");
                 }
-                drop(permit);
-            });
-        }
-    }
-}
-
-/// Listens for whoever is to be served.
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, SplitIoError> {
-    let setting = "--listen";
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => SplitIoError::Busy { setting, address },
-            _ => SplitIoError::Listen {
-                setting,
-                address,
-                source,
-            },
+            }
         })
+        .await;
+    }
 }
 
 async fn channel(

@@ -18,13 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::channel::{ChannelKey, Connector, KeyName, Pin, ToOrigin};
 use crate::error::SplitIoError;
+use crate::listener;
 use crate::metrics::Number;
-use crate::origin::listen;
 use allowance::Allowance;
 use cache::Cache;
 use disk::Disk;
@@ -36,8 +35,6 @@ const CLIENTS: usize = 1024;
 const MEMORY: usize = 128 << 20;
 /// How long the origin may take to open a channel.
 const OPEN: Duration = Duration::from_secs(15);
-/// After the listener has failed, for lack of descriptors above all.
-const BREATH: Duration = Duration::from_millis(100);
 
 /// What a volunteer needs to know.
 #[derive(Debug)]
@@ -210,7 +207,7 @@ impl Volunteer {
             origin: settings.origin.into(),
             connector,
         };
-        let listener = listen(settings.listen).await?;
+        let listener = listener::listen(settings.listen).await?;
         let cache = Arc::new(Cache::new(MEMORY, disk, numbers.cache.clone()));
         let shared = Shared {
             fetcher: Fetcher::start(cache, link.clone(), numbers.asked.clone()),
@@ -247,30 +244,18 @@ impl Volunteer {
 
     /// Serves for ever.
     pub async fn serve(self) {
-        let room = Arc::new(Semaphore::new(CLIENTS));
-        loop {
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-                return;
-            };
-            let client = match self.listener.accept().await {
-                Ok((client, _)) => client,
-                Err(error) => {
-                    tracing::warn!(%error, "no connection can be taken");
-                    tokio::time::sleep(BREATH).await;
-                    continue;
-                }
-            };
+        listener::serve(self.listener, CLIENTS, |client| {
             let shared = Arc::clone(&self.shared);
-            tokio::spawn(async move {
+            async move {
                 shared.numbers.clients.add(1);
                 let _open = shared.numbers.open.hold();
                 if let Err(error) = session::serve(&shared, client).await {
                     count(&shared.numbers, &error);
                     tracing::debug!(%error, "a client's connection ended early");
                 }
-                drop(permit);
-            });
-        }
+            }
+        })
+        .await;
     }
 }
 
