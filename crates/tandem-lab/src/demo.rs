@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use tandem_netsim::link::{Direction, LinkConfig};
@@ -195,19 +195,23 @@ impl<'a> Stage<'a> {
     /// A trial that is shown packet by packet, under the name of `arm`.
     fn shown(&self, lane: &mut Lane, arm: Arm) -> Result<Trial, LabError> {
         let emulator = lane.emulator();
-        let done = AtomicBool::new(false);
+        let (ending, ended) = mpsc::channel::<()>();
         let expected = trial_seconds(&self.unit.config, &self.unit.endpoints, arm);
         let mut trial = std::thread::scope(|scope| {
-            let display = scope.spawn(|| {
+            let emulator = &emulator;
+            let display = scope.spawn(move || {
                 let mut display = Display::new(&self.console, &self.unit.config, expected);
-                while !done.load(Ordering::Relaxed) {
-                    display.look(&emulator);
-                    std::thread::sleep(LOOK);
+                loop {
+                    display.look(emulator);
+                    // Nothing is ever sent: the trial's end cuts it off.
+                    match ended.recv_timeout(LOOK) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        Ok(()) | Err(RecvTimeoutError::Disconnected) => return display,
+                    }
                 }
-                display
             });
             let trial = lane.trial();
-            done.store(true, Ordering::Relaxed);
+            drop(ending);
             let display = match display.join() {
                 Ok(display) => display,
                 Err(panic) => std::panic::resume_unwind(panic),

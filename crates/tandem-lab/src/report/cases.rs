@@ -260,7 +260,7 @@ mod tests {
         let cases = of(rows);
         let case = &cases[0];
         assert_eq!(case.ratio(Arm::Packet, Measure::FirstByte), Some(0.5));
-        let packet = case.arm(Arm::Packet).unwrap();
+        let packet = case.arm(Arm::Packet).expect("it was run");
         assert_eq!(
             (
                 packet.trials,

@@ -242,11 +242,11 @@ mod tests {
     use super::*;
 
     fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().expect("a directory");
         for (name, text) in files {
             let path = directory.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+            fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+            fs::write(path, text).expect("it can be written");
         }
         directory
     }
@@ -269,7 +269,7 @@ mod tests {
                 "{\"bench\":\"engine\",\"value\":12345.5,\"unit\":\"handshakes/s\"}\n",
             ),
         ]);
-        let input = read(here.path()).unwrap();
+        let input = read(here.path()).expect("they are well-formed");
         let names: Vec<&str> = input.runs.iter().map(|run| run.name.as_str()).collect();
         assert_eq!(names, ["b.jsonl", "sub/a.jsonl"]);
         assert_eq!(
@@ -329,15 +329,18 @@ mod tests {
     fn a_waterfall_that_runs_backwards_is_refused() {
         let line = synthetic::lines(&synthetic::rows()[..1]);
         let mut waterfall = synthetic::waterfall();
-        let text = serde_json::to_string(&waterfall).unwrap();
+        let text = serde_json::to_string(&waterfall).expect("it has a form");
         let here = directory(&[("a.jsonl", &line), ("waterfall-x.json", &text)]);
-        assert_eq!(read(here.path()).unwrap().waterfalls, [waterfall.clone()]);
+        assert_eq!(
+            read(here.path()).expect("they are well-formed").waterfalls,
+            [waterfall.clone()]
+        );
         waterfall.arms[0].packets[1].arrived_seconds = Some(0.0);
         fs::write(
             here.path().join("waterfall-x.json"),
-            serde_json::to_string(&waterfall).unwrap(),
+            serde_json::to_string(&waterfall).expect("it has a form"),
         )
-        .unwrap();
+        .expect("it can be written");
         assert!(matches!(
             read(here.path()),
             Err(LabError::DamagedResults { .. })
