@@ -57,6 +57,21 @@ fn every_harm_to_the_records_is_refused_by_the_client_and_counted() {
 }
 
 #[test]
+fn what_a_client_says_is_heard_though_it_takes_no_more() {
+    let site = Site::new();
+    // More than the sockets on the way hold.
+    let path = "/bytes/12000000/1";
+    assert!(ran(&mut site.curl(path)).stdout == body(12_000_000, 1));
+    for refused in 1..=3 {
+        let out = tried(&mut site.curl_at(harmful(site.volunteer, Harm::Clog), path));
+        assert!(!out.status.success(), "{} bytes", out.stdout.len());
+        eventually("it is counted", || {
+            site.origin_counts("tandem_split_origin_refused_by_clients") == refused
+        });
+    }
+}
+
+#[test]
 fn what_is_not_public_does_not_come_through() {
     let site = Site::new();
     let status = |curl: &mut Command| {

@@ -28,6 +28,8 @@ const HELLO: Duration = Duration::from_secs(15);
 const IDLE: Duration = Duration::from_secs(150);
 /// How long a client may take to read what was written to it.
 const STALL: Duration = Duration::from_secs(60);
+/// How long a client that takes no more may take to say why.
+const LAST_WORD: Duration = Duration::from_secs(2);
 /// Bytes of records that are written at once.
 const BATCH: usize = 64 << 10;
 
@@ -71,7 +73,7 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
     to_origin.flush().await.map_err(Failed::Origin)?;
 
     let mut upward = tokio::spawn(pass_up(from_client, decoder, to_origin));
-    let downward = Downward {
+    let mut downward = Downward {
         shared: Arc::clone(shared),
         splicer,
         from_origin,
@@ -79,6 +81,12 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
         gets: JoinSet::new(),
     };
     let served = downward.run(&mut upward).await;
+    if matches!(served, Err(Failed::Client(_))) {
+        // Its last record may be an alert that says what was wrong, and it may not have gone up yet. The origin ends when it has heard all.
+        let mut unheard = tokio::io::sink();
+        let end = tokio::io::copy(&mut downward.from_origin, &mut unheard);
+        drop(timeout(LAST_WORD, end).await);
+    }
     upward.abort();
     served
 }
@@ -149,7 +157,7 @@ struct Downward {
 
 impl Downward {
     async fn run(
-        mut self,
+        &mut self,
         upward: &mut tokio::task::JoinHandle<Result<(), Failed>>,
     ) -> Result<(), Failed> {
         let mut buffer = vec![0; 32 << 10];

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 /// Counts what comes back from where it leads.
 pub(crate) struct Counting {
@@ -72,6 +72,9 @@ pub(crate) enum Harm {
     Replay,
     /// The connection ends after the third, in good order.
     Truncate,
+    /// As with a flip, and nothing more is taken: what the client says then and the end of the connection come together, while the volunteer
+    /// still writes.
+    Clog,
 }
 
 /// A way to the volunteer on which the server's records are harmed.
@@ -84,11 +87,30 @@ pub(crate) fn harmful(to: SocketAddr, harm: Harm) -> SocketAddr {
                 continue;
             };
             let (near2, far2) = both(&near, &far);
-            thread::spawn(move || pass(near2, far2, |_| {}));
-            thread::spawn(move || harm_records(far, near, harm));
+            if harm == Harm::Clog {
+                let clogged = thread::spawn(move || harm_records(far, near, harm));
+                thread::spawn(move || pass_last_words_late(near2, far2, &clogged));
+            } else {
+                thread::spawn(move || pass(near2, far2, |_| {}));
+                thread::spawn(move || harm_records(far, near, harm));
+            }
         }
     });
     address
+}
+
+fn pass_last_words_late(mut from: TcpStream, mut to: TcpStream, clogged: &JoinHandle<()>) {
+    let mut last_words = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(len @ 1..) = from.read(&mut buffer) {
+        if clogged.is_finished() {
+            last_words.extend_from_slice(&buffer[..len]);
+        } else if to.write_all(&buffer[..len]).is_err() {
+            return;
+        }
+    }
+    // Much that came was not read: the close resets.
+    let _ = to.write_all(&last_words);
 }
 
 fn harm_records(mut from: TcpStream, mut to: TcpStream, harm: Harm) {
@@ -125,7 +147,17 @@ fn harm_records(mut from: TcpStream, mut to: TcpStream, harm: Harm) {
                 let _ = to.write_all(&record);
                 break;
             }
-            Harm::Flip | Harm::Drop | Harm::Replay | Harm::Reorder | Harm::Truncate => record,
+            Harm::Clog if is_third => {
+                record[40] ^= 1;
+                let _ = to.write_all(&record);
+                return;
+            }
+            Harm::Flip
+            | Harm::Drop
+            | Harm::Replay
+            | Harm::Reorder
+            | Harm::Truncate
+            | Harm::Clog => record,
         };
         if to.write_all(&out).is_err() {
             break;
