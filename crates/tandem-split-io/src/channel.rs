@@ -123,3 +123,8 @@ impl Acceptor {
         self.tls.accept(Counted::new(stream, sent)).await
     }
 }
+
+/// The key that the volunteer has shown.
+pub(crate) fn holder(channel: &ToVolunteer) -> Option<KeyName> {
+    KeyName::of(channel.get_ref().1.peer_certificates()?.first()?)
+}

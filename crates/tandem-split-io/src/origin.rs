@@ -8,10 +8,12 @@
 mod answer;
 mod http;
 mod misses;
+mod served;
 mod session;
 mod spool;
 mod upstream;
 
+pub use served::Served;
 pub use upstream::Upstream;
 
 use std::io;
@@ -24,15 +26,16 @@ use tandem_split::Decoder;
 use tandem_split::message::{Channel, Encodings, Greeting, Message, Side};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 
-use crate::channel::{Acceptor, Admission, ChannelKey, KeyName, ToVolunteer};
+use crate::channel::{self, Acceptor, Admission, ChannelKey, KeyName, ToVolunteer};
 use crate::error::SplitIoError;
 use crate::listener;
 use crate::metrics::Number;
 use crate::tls::identity::Identity;
 use crate::tls::server::Site;
+use served::Watched;
 use session::Session;
 use spool::Spool;
 
@@ -164,6 +167,7 @@ struct Shared {
     upstream: Upstream,
     spool: Arc<Spool>,
     numbers: Numbers,
+    watched: Watched,
 }
 
 impl Shared {
@@ -245,6 +249,7 @@ impl Origin {
                 upstream: settings.upstream,
                 spool: Arc::new(spool),
                 numbers: Numbers::new(),
+                watched: Watched::new(),
             }),
             files,
             key: key.name(),
@@ -277,6 +282,12 @@ impl Origin {
         self.shared.numbers.all()
     }
 
+    /// What is served from now on, answer by answer.
+    #[must_use]
+    pub fn watch(&self) -> broadcast::Receiver<Served> {
+        self.shared.watched.watch()
+    }
+
     /// Serves for ever.
     pub async fn serve(self) {
         tokio::spawn(keep_current(self.files, Arc::clone(&self.shared)));
@@ -284,7 +295,7 @@ impl Origin {
             let (acceptor, shared) = (self.acceptor.clone(), Arc::clone(&self.shared));
             async move {
                 let _open = shared.numbers.open.hold();
-                if let Err(error) = channel(&acceptor, &shared, stream).await {
+                if let Err(error) = serve_channel(&acceptor, &shared, stream).await {
                     shared.numbers.failed.add(1);
                     tracing::debug!(%error, "a channel ended early");
                 }
@@ -294,7 +305,7 @@ impl Origin {
     }
 }
 
-async fn channel(
+async fn serve_channel(
     acceptor: &Acceptor,
     shared: &Arc<Shared>,
     stream: TcpStream,
@@ -312,10 +323,17 @@ async fn channel(
         Channel::Misses => misses::serve(shared, io, decoder).await,
         Channel::Connection => {
             shared.numbers.connections.add(1);
+            let volunteer = channel::holder(&io);
             let (from_volunteer, to_volunteer) = tokio::io::split(io);
             let (records, from_client) = mpsc::channel(8);
             let reader = tokio::spawn(pass_records(from_volunteer, decoder, records));
-            let session = Session::new(shared, greeting.encodings, to_volunteer, from_client)?;
+            let session = Session::new(
+                shared,
+                volunteer,
+                greeting.encodings,
+                to_volunteer,
+                from_client,
+            )?;
             let served = session.run().await;
             reader.abort();
             served

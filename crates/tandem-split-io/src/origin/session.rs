@@ -21,9 +21,10 @@ use tokio::time::timeout;
 
 use super::answer::{self, Framing};
 use super::http::{self, Refusal, Request};
+use super::served::Served;
 use super::spool::Pins;
 use super::{Failed, Shared};
-use crate::channel::ToVolunteer;
+use crate::channel::{KeyName, ToVolunteer};
 use crate::tls::parts::{Record, ServerKeys};
 use crate::tls::server::{Endpoint, Site};
 
@@ -43,6 +44,7 @@ const PIECE: usize = 64 * CHUNK_LEN;
 /// See above.
 pub(super) struct Session {
     shared: Arc<Shared>,
+    volunteer: Option<KeyName>,
     site: Site,
     endpoint: Endpoint,
     encodings: Encodings,
@@ -52,6 +54,9 @@ pub(super) struct Session {
     to_volunteer: WriteHalf<ToVolunteer>,
     from_client: mpsc::Receiver<Vec<u8>>,
     pins: Pins,
+    /// Bytes of bodies, and of messages, so far.
+    body_bytes: u64,
+    sent_bytes: u64,
 }
 
 /// Whether anything may follow.
@@ -64,6 +69,7 @@ enum Goes {
 impl Session {
     pub(super) fn new(
         shared: &Arc<Shared>,
+        volunteer: Option<KeyName>,
         encodings: Encodings,
         to_volunteer: WriteHalf<ToVolunteer>,
         from_client: mpsc::Receiver<Vec<u8>>,
@@ -71,6 +77,7 @@ impl Session {
         let site = shared.site();
         Ok(Self {
             shared: Arc::clone(shared),
+            volunteer,
             endpoint: Endpoint::new(&site)?,
             site,
             encodings,
@@ -80,6 +87,8 @@ impl Session {
             to_volunteer,
             from_client,
             pins: Pins::new(&shared.spool),
+            body_bytes: 0,
+            sent_bytes: 0,
         })
     }
 
@@ -104,7 +113,7 @@ impl Session {
                 Ok(Some((request, len))) => {
                     self.endpoint.received().drain(..len);
                     self.shared.numbers.requests.add(1);
-                    self.answer(request).await?
+                    self.answer_watched(request).await?
                 }
                 Ok(None) => {
                     let is_idle =
@@ -159,6 +168,19 @@ impl Session {
                 _ => {}
             })?;
         Ok(())
+    }
+
+    async fn answer_watched(&mut self, request: Request) -> Result<Goes, Failed> {
+        let target = request.target.clone();
+        let (body_before, sent_before) = (self.body_bytes, self.sent_bytes);
+        let goes = self.answer(request).await?;
+        self.shared.watched.tell(|| Served {
+            volunteer: self.volunteer,
+            target,
+            body_bytes: self.body_bytes - body_before,
+            sent_bytes: self.sent_bytes - sent_before,
+        });
+        Ok(goes)
     }
 
     async fn answer(&mut self, request: Request) -> Result<Goes, Failed> {
@@ -284,6 +306,7 @@ impl Session {
                 stubs.named(&mut self.out, RecordType::ApplicationData, payload)?;
             }
         }
+        self.body_bytes += piece.len() as u64;
         self.shared.numbers.body_bytes.add(piece.len() as u64);
         if framing == Framing::Chunks {
             self.literal(b"\r\n")?;
@@ -355,6 +378,7 @@ impl Session {
         if !self.out.is_empty() {
             self.to_volunteer.write_all(&self.out).await?;
             self.to_volunteer.flush().await?;
+            self.sent_bytes += self.out.len() as u64;
             self.out.clear();
         }
         Ok(())
