@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 
 /// An Ed25519 public key (RFC 8032): a broker's, or a volunteer's, of which it is the name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,4 +51,43 @@ pub struct Member {
     pub address: IpAddr,
     /// Where other volunteers ask it for payloads.
     pub peers: SocketAddr,
+}
+
+impl FromStr for Member {
+    type Err = &'static str;
+
+    /// As a command line names one: `KEY@ADDR:PORT`. Browsers are taken to reach it at the same address.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let form = "should be KEY@ADDR:PORT, the key in 64 hexadecimal digits";
+        let (key, peers) = text.split_once('@').ok_or(form)?;
+        let key = PublicKey::from_hex(key).ok_or(form)?;
+        let peers: SocketAddr = peers.parse().map_err(|_| form)?;
+        Ok(Self {
+            key,
+            address: peers.ip(),
+            peers,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_named_by_its_key_and_where_peers_reach_it() {
+        let key = "ab".repeat(PublicKey::LEN);
+        let member: Member = format!("{key}@[2001:db8::1]:7444").parse().expect("whole");
+        assert_eq!(member.key, PublicKey([0xab; 32]));
+        assert_eq!(member.peers.to_string(), "[2001:db8::1]:7444");
+        assert_eq!(member.address, member.peers.ip());
+        for wrong in [
+            &key[..],
+            "ab@192.0.2.1:1",
+            &format!("{key}@example.org:1"),
+            &format!("{key}@192.0.2.1"),
+        ] {
+            assert!(wrong.parse::<Member>().is_err(), "{wrong}");
+        }
+    }
 }

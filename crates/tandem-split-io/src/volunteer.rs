@@ -13,11 +13,13 @@ mod session;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tandem_barnraising::Member;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::channel::{ChannelKey, Connector, KeyName, Pin, ToOrigin};
@@ -36,9 +38,35 @@ const MEMORY: usize = 128 << 20;
 /// How long the origin may take to open a channel.
 const OPEN: Duration = Duration::from_secs(15);
 
+/// The volunteers of a site, as they are at present: whoever follows a broker's list sends each new one.
+pub type Members = watch::Receiver<Arc<[Member]>>;
+
+/// Members that stay the same.
+#[must_use]
+pub fn constant_members(members: Vec<Member>) -> Members {
+    watch::channel(members.into()).1
+}
+
+/// The key by which others know the volunteer with this cache: kept there, made if it is missing, fleeting without a cache.
+///
+/// # Errors
+/// The directory or the file cannot be made or read.
+pub fn key(cache: Option<&Path>) -> Result<ChannelKey, SplitIoError> {
+    let Some(folder) = cache else {
+        return ChannelKey::fleeting();
+    };
+    std::fs::create_dir_all(folder).map_err(|source| SplitIoError::File {
+        path: folder.to_owned(),
+        source,
+    })?;
+    ChannelKey::kept_in(&folder.join("key"))
+}
+
 /// What a volunteer needs to know.
 #[derive(Debug)]
 pub struct Settings {
+    /// Its own key: [`key`].
+    pub key: ChannelKey,
     /// Where the origin is: host and port.
     pub origin: String,
     /// Its key; the first that is met if none is given.
@@ -51,6 +79,10 @@ pub struct Settings {
     pub cache_limit: u64,
     /// Bytes each second to all clients together; as many as there are if none is given.
     pub rate: Option<u64>,
+    /// The site's volunteers; this one may be among them or not.
+    pub members: Members,
+    /// Where other volunteers ask; nowhere if none is given.
+    pub peer_listen: Option<SocketAddr>,
 }
 
 /// What is counted.
@@ -191,10 +223,7 @@ impl Volunteer {
             Some(folder) => Some(Disk::open(folder, settings.cache_limit)?),
             None => None,
         };
-        let key = match &settings.cache {
-            Some(folder) => ChannelKey::kept_in(&folder.join("key"))?,
-            None => ChannelKey::fleeting()?,
-        };
+        let key = settings.key;
         let pin = match settings.origin_key {
             Some(key) => Pin::to(key),
             None => Pin::first_met(settings.cache.map(|folder| folder.join("origin-key")))?,

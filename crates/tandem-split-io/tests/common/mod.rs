@@ -159,12 +159,15 @@ fn start_volunteer(
     cache: Option<PathBuf>,
 ) -> (SocketAddr, Vec<Number>) {
     let settings = volunteer::Settings {
+        key: volunteer::key(cache.as_deref()).expect("a key"),
         origin: origin.to_string(),
         origin_key: Some(key),
         listen: "127.0.0.1:0".parse().expect("an address"),
         cache,
         cache_limit: 1 << 30,
         rate: None,
+        members: volunteer::constant_members(Vec::new()),
+        peer_listen: None,
     };
     let bound = runtime
         .block_on(volunteer::Volunteer::bind(settings))

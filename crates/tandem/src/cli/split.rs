@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tandem_barnraising::Member;
 
 const ORIGIN_EXAMPLE: &str = "\
 Example:
@@ -85,6 +86,12 @@ pub(crate) struct VolunteerArgs {
     /// kB each second to all clients together [default: as many as there are]
     #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
+    /// Other volunteers of the site, to ask before the origin; repeated, or separated by commas
+    #[arg(long, value_name = "KEY@ADDR:PORT", value_delimiter = ',')]
+    pub(crate) peers: Vec<Member>,
+    /// Answer other volunteers here [default: nowhere]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) peer_listen: Option<SocketAddr>,
     /// Answer /metrics and /healthz here
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,

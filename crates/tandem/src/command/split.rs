@@ -65,12 +65,15 @@ fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
         None => None,
     };
     let settings = volunteer::Settings {
+        key: volunteer::key(arguments.cache.as_deref())?,
         origin: arguments.origin,
         origin_key,
         listen: arguments.listen,
         cache: arguments.cache,
         cache_limit: arguments.cache_limit << 20,
         rate: arguments.rate.map(|rate| rate.saturating_mul(1000)),
+        members: volunteer::constant_members(arguments.peers),
+        peer_listen: arguments.peer_listen,
     };
     let admin = arguments.admin;
     runtime::run(async move {
