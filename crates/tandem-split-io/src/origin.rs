@@ -6,13 +6,17 @@
 //! that fails ends alone.
 
 mod answer;
+mod body;
+mod chunks;
 mod http;
+mod inward;
 mod misses;
 mod served;
 mod session;
 mod spool;
 mod upstream;
 
+pub use body::{CutOff, RequestBody};
 pub use served::Served;
 pub use upstream::Upstream;
 
@@ -44,7 +48,7 @@ const CONNECTIONS: usize = 4096;
 /// How long a volunteer may take to say what it wants.
 const GREETING: Duration = Duration::from_secs(15);
 /// How often the certificate's files are looked at.
-const RELOAD: Duration = Duration::from_secs(10);
+const RELOAD: Duration = Duration::from_secs(2);
 
 /// What an origin needs to know.
 #[derive(Debug)]
@@ -76,8 +80,13 @@ struct Numbers {
     unpublished: Number,
     refused_requests: Number,
     not_public: Number,
+    resumed: Number,
     refused_by_clients: Number,
     forged_by_clients: Number,
+    distrusted: Number,
+    misdirected: Number,
+    cut_answers: Number,
+    vanished: Number,
     failed: Number,
 }
 
@@ -124,6 +133,10 @@ impl Numbers {
                 "tandem_split_origin_not_public",
                 "Answers of the server behind that were not public",
             ),
+            resumed: Number::counter(
+                "tandem_split_origin_resumed_sessions",
+                "Handshakes that resumed an earlier session",
+            ),
             refused_by_clients: Number::counter(
                 "tandem_split_origin_refused_by_clients",
                 "Connections that a client has ended with an alert because of a bad record: a volunteer has changed something",
@@ -131,6 +144,22 @@ impl Numbers {
             forged_by_clients: Number::counter(
                 "tandem_split_origin_forged_records",
                 "Records that no client has sealed: a volunteer has changed something",
+            ),
+            distrusted: Number::counter(
+                "tandem_split_origin_distrusted",
+                "Handshakes that a client has ended with an alert because of the certificate",
+            ),
+            misdirected: Number::counter(
+                "tandem_split_origin_misdirected",
+                "Connections or requests for another host: a volunteer answers for a site that is not this one, or a name leads here by mistake",
+            ),
+            cut_answers: Number::counter(
+                "tandem_split_origin_cut_answers",
+                "Answers that could not be written to their end: the client has left or was cut off, which cannot be told apart",
+            ),
+            vanished: Number::counter(
+                "tandem_split_origin_vanished_clients",
+                "Connections on which a client went away without a word: it was cut off, or is one that never says a last word",
             ),
             failed: Number::counter(
                 "tandem_split_origin_failed_channels",
@@ -151,8 +180,13 @@ impl Numbers {
             &self.unpublished,
             &self.refused_requests,
             &self.not_public,
+            &self.resumed,
             &self.refused_by_clients,
             &self.forged_by_clients,
+            &self.distrusted,
+            &self.misdirected,
+            &self.cut_answers,
+            &self.vanished,
             &self.failed,
         ]
         .map(Clone::clone)
@@ -189,9 +223,13 @@ enum Failed {
     #[error(transparent)]
     Split(#[from] tandem_split::Error),
     #[error("the server behind the origin: {0}")]
-    Upstream(#[from] hyper::Error),
+    Upstream(upstream::Fault),
     #[error("the server behind the origin has fallen silent")]
     Silence,
+    #[error("the body of a request is not in chunks")]
+    Chunks,
+    #[error("nobody takes what is written")]
+    Stalled,
     #[error("nothing was said in time")]
     Late,
     #[error("nothing more can be published")]

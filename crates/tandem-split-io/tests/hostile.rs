@@ -4,21 +4,11 @@ mod common;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use common::relay::{Harm, harmful};
 use common::server::body;
-use common::{Site, ran, tried};
-
-/// Waits for something that is on its way.
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use common::{Site, eventually, ran, tried};
 
 #[test]
 fn every_harm_to_the_records_is_refused_by_the_client_and_counted() {
@@ -45,7 +35,7 @@ fn every_harm_to_the_records_is_refused_by_the_client_and_counted() {
             whole.starts_with(&out.stdout),
             "{harm:?}: a correct prefix and nothing else"
         );
-        // A client that was cut off has nobody to tell.
+        // A client that was cut off says nothing of it.
         if harm != Harm::Truncate {
             eventually(&format!("{harm:?} is counted"), || counted() > before);
         }
@@ -69,6 +59,57 @@ fn what_a_client_says_is_heard_though_it_takes_no_more() {
             site.origin_counts("tandem_split_origin_refused_by_clients") == refused
         });
     }
+}
+
+#[test]
+fn a_client_that_leaves_without_a_word_is_counted_whatever_the_reason() {
+    let site = Site::new();
+    let counted = || site.origin_counts("tandem_split_origin_vanished_clients");
+    let mut curl = site.curl_at(harmful(site.volunteer, Harm::Stall), "/bytes/300000/2");
+    curl.args(["--limit-rate", "1G"]).stdout(Stdio::piped());
+    let mut curl = curl.spawn().expect("curl runs");
+    let mut begun = [0; 1000];
+    let mut out = curl.stdout.take().expect("a pipe");
+    out.read_exact(&mut begun).expect("it begins");
+    assert!(body(300_000, 2).starts_with(&begun));
+    assert_eq!(counted(), 0);
+    // A client that hangs is ended by whoever waits for it.
+    curl.kill().expect("it still waits");
+    curl.wait().expect("it ends");
+    eventually("it is counted", || counted() == 1);
+    assert_eq!(
+        site.origin_counts("tandem_split_origin_refused_by_clients"),
+        0
+    );
+}
+
+#[test]
+fn a_volunteer_that_answers_for_another_site_is_refused_by_the_certificate_and_counted() {
+    let site = Site::new();
+    let port = site.volunteer.port();
+    for (number, program) in [(1, "curl"), (2, "openssl")] {
+        let mut command = Command::new(program);
+        match program {
+            "curl" => command
+                .args(["--silent", "--noproxy", "*", "--cacert", site.pki.ca()])
+                .args(["--resolve", &format!("bank.test:{port}:127.0.0.1")])
+                .arg(format!("https://bank.test:{port}/bytes/1/1")),
+            _ => command
+                .args(["s_client", "-tls1_2", "-CAfile", site.pki.ca()])
+                .args(["-verify_return_error", "-verify_hostname", "bank.test"])
+                .args(["-servername", "bank.test"])
+                .args(["-connect", &site.volunteer.to_string()]),
+        };
+        let out = tried(&mut command);
+        assert!(!out.status.success(), "{program}");
+        eventually("it is counted", || {
+            site.origin_counts("tandem_split_origin_misdirected") == number
+        });
+    }
+    eventually("OpenSSL has said why", || {
+        site.origin_counts("tandem_split_origin_distrusted") > 0
+    });
+    assert_eq!(site.origin_counts("tandem_split_origin_requests"), 0);
 }
 
 #[test]

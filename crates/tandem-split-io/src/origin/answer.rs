@@ -5,15 +5,16 @@
 //! Invariants: what is meant for one client, or for no cache, is not passed on; the end of every answer is told by its length or by chunks, so that a
 //! client can tell an end from a cut (RFC 9112, 6.3).
 
+use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderMap, SET_COOKIE};
 
-use super::http::{Refusal, Request};
+use super::http::Refusal;
 
 /// How the end of a body is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// There is none, whatever its length would be.
-    NoBody,
+    /// There is none, whatever its length would be, which is told where it is known.
+    NoBody(Option<u64>),
     /// This many bytes.
     Length(u64),
     /// Chunks (RFC 9112, 7.1).
@@ -49,25 +50,34 @@ pub(super) fn is_public(headers: &HeaderMap) -> bool {
         && !is_kept_from_caches
 }
 
-/// How the end of an answer to this request is told, if it can be. `len` is the body's length where it is known.
+/// How the end of an answer to a request of this method is told, if it can be. `len` is the body's length where it is known.
 pub(super) fn framing(
-    request: &Request,
-    status: u16,
+    method: &str,
+    knows_chunks: bool,
+    status: StatusCode,
     len: Option<u64>,
 ) -> Result<Framing, Refusal> {
-    if request.method == "HEAD" || status == 204 || status == 304 {
-        return Ok(Framing::NoBody);
+    if status.is_informational() {
+        // A change of protocols, for which nobody has asked.
+        return Err(Refusal::UPSTREAM);
+    }
+    if method == "HEAD" {
+        // A server's answer has no body and a header that says how long it would be; a service's may have the body.
+        return Ok(Framing::NoBody(len.filter(|len| *len > 0)));
+    }
+    if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        return Ok(Framing::NoBody(None));
     }
     match len {
         Some(len) => Ok(Framing::Length(len)),
-        None if request.knows_chunks => Ok(Framing::Chunks),
+        None if knows_chunks => Ok(Framing::Chunks),
         None => Err(Refusal::VERSION),
     }
 }
 
 /// The head, up to the empty line.
 pub(super) fn head(
-    status: hyper::StatusCode,
+    status: StatusCode,
     headers: &HeaderMap,
     framing: Framing,
     keeps: bool,
@@ -87,11 +97,13 @@ pub(super) fn head(
     }
     match framing {
         // What the length of an answer without a body would have been (RFC 9110, 8.6).
-        Framing::NoBody => {
-            if let Some(len) = headers.get(CONTENT_LENGTH)
-                && status != hyper::StatusCode::NO_CONTENT
-            {
+        Framing::NoBody(len) => {
+            if status == StatusCode::NO_CONTENT {
+                // It has none (RFC 9110, 8.6).
+            } else if let Some(len) = headers.get(CONTENT_LENGTH) {
                 field("Content-Length", len.as_bytes());
+            } else if let Some(len) = len {
+                field("Content-Length", len.to_string().as_bytes());
             }
         }
         Framing::Length(len) => field("Content-Length", len.to_string().as_bytes()),
@@ -107,7 +119,6 @@ pub(super) fn head(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::StatusCode;
     use hyper::header::{HeaderName, HeaderValue};
 
     fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -143,17 +154,23 @@ mod tests {
 
     #[test]
     fn every_end_is_told() {
-        let (request, _) = super::super::http::parse(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "a")
-            .expect("good")
-            .expect("whole");
-        assert_eq!(framing(&request, 200, Some(3)), Ok(Framing::Length(3)));
-        assert_eq!(framing(&request, 200, None), Ok(Framing::Chunks));
-        assert_eq!(framing(&request, 304, Some(3)), Ok(Framing::NoBody));
-        let old = Request {
-            knows_chunks: false,
-            ..request
-        };
-        assert_eq!(framing(&old, 200, None), Err(Refusal::VERSION));
+        for (method, knows_chunks, status, len, expected) in [
+            ("GET", true, 200, Some(3), Ok(Framing::Length(3))),
+            ("GET", true, 200, None, Ok(Framing::Chunks)),
+            ("GET", false, 200, None, Err(Refusal::VERSION)),
+            ("GET", true, 304, Some(3), Ok(Framing::NoBody(None))),
+            ("GET", true, 204, Some(0), Ok(Framing::NoBody(None))),
+            ("HEAD", true, 200, Some(0), Ok(Framing::NoBody(None))),
+            ("HEAD", true, 200, Some(7), Ok(Framing::NoBody(Some(7)))),
+            ("GET", true, 101, Some(0), Err(Refusal::UPSTREAM)),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            assert_eq!(
+                framing(method, knows_chunks, status, len),
+                expected,
+                "{method} {status}"
+            );
+        }
 
         let fields = headers(&[
             ("content-length", "9"),
@@ -165,7 +182,7 @@ mod tests {
             b"HTTP/1.1 200 OK\r\netag: \"e\"\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
         );
         assert_eq!(
-            head(StatusCode::OK, &fields, Framing::NoBody, true),
+            head(StatusCode::OK, &fields, Framing::NoBody(None), true),
             b"HTTP/1.1 200 OK\r\netag: \"e\"\r\nContent-Length: 9\r\n\r\n"
         );
     }

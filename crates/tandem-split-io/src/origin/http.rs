@@ -11,9 +11,18 @@ use httparse::{EMPTY_HEADER, Status};
 
 /// The most bytes of a request's head.
 pub(super) const MAX_HEAD: usize = 32 << 10;
-/// The most bytes of a request's body: it is held until it is whole.
-pub(super) const MAX_BODY: usize = 16 << 20;
 const MAX_HEADERS: usize = 100;
+
+/// How the end of a request's body is told (RFC 9112, 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// There is no body.
+    None,
+    /// This many bytes.
+    Length(u64),
+    /// Chunks.
+    Chunks,
+}
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +32,7 @@ pub(super) struct Request {
     pub(super) target: String,
     /// Those that pass.
     pub(super) headers: Vec<(String, Vec<u8>)>,
-    pub(super) body_len: usize,
+    pub(super) body: Coding,
     /// Whether another request may follow.
     pub(super) keeps: bool,
     pub(super) awaits_continue: bool,
@@ -49,8 +58,8 @@ impl Refusal {
     );
     pub(super) const METHOD: Self =
         Self::new(405, "Method Not Allowed", "this method is not served here");
-    pub(super) const LENGTH: Self =
-        Self::new(411, "Length Required", "a body needs a Content-Length here");
+    pub(super) const SLOW: Self =
+        Self::new(408, "Request Timeout", "the request's body does not come");
     pub(super) const BODY: Self = Self::new(413, "Content Too Large", "the body is too large");
     pub(super) const HOST: Self =
         Self::new(421, "Misdirected Request", "another host is served here");
@@ -59,10 +68,25 @@ impl Refusal {
         "Request Header Fields Too Large",
         "the head is too large",
     );
+    pub(super) const CODING: Self = Self::new(
+        501,
+        "Not Implemented",
+        "a request's body comes here as it is, or in chunks",
+    );
+    pub(super) const UPGRADE: Self = Self::new(
+        501,
+        "Not Implemented",
+        "WebSocket is not served here: only public content by HTTP/1.1 is",
+    );
     pub(super) const UPSTREAM: Self = Self::new(
         502,
         "Bad Gateway",
-        "the server behind the origin does not answer",
+        "the server behind the origin gave no answer that can be passed on",
+    );
+    pub(super) const UNREACHABLE: Self = Self::new(
+        503,
+        "Service Unavailable",
+        "the server behind the origin cannot be reached",
     );
     pub(super) const LATE: Self = Self::new(
         504,
@@ -83,24 +107,27 @@ impl Refusal {
         }
     }
 
-    /// The whole answer, after which the connection ends.
-    pub(super) fn answer(&self) -> Vec<u8> {
+    /// The whole answer, after which the connection ends; to HEAD, without its text.
+    pub(super) fn answer(&self, method: &str) -> Vec<u8> {
         let mut text = String::new();
         let body = format!("{}\n", self.text);
         // Writing to a string does not fail.
         let _ = write!(
             text,
-            "HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            "HTTP/1.1 {} {}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.status,
             self.reason,
             body.len()
         );
+        if method != "HEAD" {
+            text += &body;
+        }
         text.into_bytes()
     }
 }
 
-/// Headers that stay here: those that tell clients apart, and those of one connection (RFC 9110, 7.6.1).
-const STAY: [&str; 13] = [
+/// Headers that stay here: those that tell clients apart, those of one connection (RFC 9110, 7.6.1), and what the origin says itself.
+const STAY: [&str; 14] = [
     "cookie",
     "cookie2",
     "authorization",
@@ -114,6 +141,7 @@ const STAY: [&str; 13] = [
     "upgrade",
     "expect",
     "content-length",
+    "x-forwarded-proto",
 ];
 
 /// Reads the request at the front of `bytes` for the site `host`: it and the length of its head, nothing as long as its head is not whole.
@@ -144,16 +172,21 @@ pub(super) fn parse(bytes: &[u8], host: &str) -> Result<Option<(Request, usize)>
     if !is_host(named, host) || !hosts.iter().all(|named| is_host(named, host)) {
         return Err(Refusal::HOST);
     }
-    if fields.all("transfer-encoding").next().is_some() {
-        return Err(Refusal::LENGTH);
-    }
-    let body_len = content_length(&fields)?;
+    let body = coding(&fields, version)?;
     let connection: Vec<String> = fields
         .all("connection")
         .flat_map(|value| value.split(|byte| *byte == b','))
         .map(|token| String::from_utf8_lossy(token).trim().to_ascii_lowercase())
         .collect();
     let named_by_connection = |name: &str| connection.iter().any(|token| token == name);
+    let wants_socket = fields.all("upgrade").any(|value| {
+        let mut protocols = value.split(|byte| matches!(byte, b',' | b'/' | b' '));
+        protocols.any(|name| name.eq_ignore_ascii_case(b"websocket"))
+    });
+    // Any other upgrade may be passed over (RFC 9110, 7.8). Whoever asks for this one can do nothing without it.
+    if wants_socket && named_by_connection("upgrade") {
+        return Err(Refusal::UPGRADE);
+    }
     let passing = parsed
         .headers
         .iter()
@@ -167,7 +200,7 @@ pub(super) fn parse(bytes: &[u8], host: &str) -> Result<Option<(Request, usize)>
         method: method.to_owned(),
         target: target.to_owned(),
         headers: passing,
-        body_len,
+        body,
         keeps: version == 1 && !named_by_connection("close"),
         awaits_continue: version == 1
             && fields
@@ -217,19 +250,33 @@ fn is_host(value: &[u8], host: &str) -> bool {
     name.trim_end_matches('.').eq_ignore_ascii_case(host)
 }
 
-fn content_length(fields: &Fields<'_, '_>) -> Result<usize, Refusal> {
+/// How the body's end is told. Both ways at once are what hides requests in bodies: refused (RFC 9112, 6.1).
+fn coding(fields: &Fields<'_, '_>, version: u8) -> Result<Coding, Refusal> {
     let mut lengths = fields.all("content-length");
-    let Some(first) = lengths.next() else {
-        return Ok(0);
-    };
-    let digits = first.trim_ascii();
-    if lengths.next().is_some() || digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+    let mut codings = fields.all("transfer-encoding");
+    match (lengths.next(), codings.next()) {
+        (None, None) => Ok(Coding::None),
+        (Some(length), None) if lengths.next().is_none() => content_length(length),
+        (None, Some(coding)) if codings.next().is_none() && version == 1 => {
+            if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                Ok(Coding::Chunks)
+            } else {
+                Err(Refusal::CODING)
+            }
+        }
+        (_, _) => Err(Refusal::MALFORMED),
+    }
+}
+
+fn content_length(value: &[u8]) -> Result<Coding, Refusal> {
+    let digits = value.trim_ascii();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(Refusal::MALFORMED);
     }
     std::str::from_utf8(digits)
         .ok()
         .and_then(|digits| digits.parse().ok())
-        .filter(|len| *len <= MAX_BODY)
+        .map(Coding::Length)
         .ok_or(Refusal::BODY)
 }
 
@@ -293,7 +340,23 @@ mod tests {
             ("nonsense\r\n\r\n", Refusal::MALFORMED),
             (
                 "POST / HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
-                Refusal::LENGTH,
+                Refusal::MALFORMED,
+            ),
+            (
+                "POST / HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Refusal::MALFORMED,
+            ),
+            (
+                "POST / HTTP/1.0\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Refusal::MALFORMED,
+            ),
+            (
+                "POST / HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+                Refusal::CODING,
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: split.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n",
+                Refusal::UPGRADE,
             ),
             (
                 "POST / HTTP/1.1\r\nHost: split.test\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n",
@@ -304,7 +367,7 @@ mod tests {
                 Refusal::MALFORMED,
             ),
             (
-                "POST / HTTP/1.1\r\nHost: split.test\r\nContent-Length: 99999999999\r\n\r\n",
+                "POST / HTTP/1.1\r\nHost: split.test\r\nContent-Length: 99999999999999999999\r\n\r\n",
                 Refusal::BODY,
             ),
         ] {
@@ -315,6 +378,24 @@ mod tests {
             "x".repeat(MAX_HEAD)
         );
         assert_eq!(parse(long.as_bytes(), "split.test"), Err(Refusal::HEAD));
+    }
+
+    #[test]
+    fn a_body_has_a_length_or_comes_in_chunks() {
+        for (field, expected) in [
+            ("", Coding::None),
+            ("Content-Length: 0\r\n", Coding::Length(0)),
+            (
+                "Content-Length: 99999999999\r\n",
+                Coding::Length(99_999_999_999),
+            ),
+            ("Transfer-Encoding: Chunked\r\n", Coding::Chunks),
+        ] {
+            let text = format!("POST / HTTP/1.1\r\nHost: split.test\r\n{field}\r\n");
+            let request = request(&text).expect("a good one");
+            assert_eq!(request.body, expected, "{field:?}");
+            assert!(request.headers.iter().all(|(name, _)| name == "Host"));
+        }
     }
 
     #[test]

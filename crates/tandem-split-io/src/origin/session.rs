@@ -5,39 +5,50 @@
 //! Invariants: every record of the server after ChangeCipherSpec is a stub; a payload that a stub names is published first, and stays so until the channel
 //! is closed; when the client or somebody on the way breaks the protocol, there is one alert and then the end.
 
+mod outward;
+
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use rustls::AlertDescription;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Bytes;
 use tandem_split::clear::ClearWriter;
-use tandem_split::message::{Encodings, KeyExpose, Message};
+use tandem_split::message::Encodings;
 use tandem_split::object::CHUNK_LEN;
 use tandem_split::stub::StubWriter;
-use tandem_split::{List, Payload, RecordType, Sealer, Suite};
 use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::answer::{self, Framing};
 use super::http::{self, Refusal, Request};
+use super::inward::Inward;
 use super::served::Served;
 use super::spool::Pins;
+use super::upstream::Fault;
 use super::{Failed, Shared};
 use crate::channel::{KeyName, ToVolunteer};
-use crate::tls::parts::{Record, ServerKeys};
 use crate::tls::server::{Endpoint, Site};
 
 /// How long a handshake may take, and a request that has begun.
 const REQUEST: Duration = Duration::from_secs(30);
 /// How long a connection is kept for another request.
 const IDLE: Duration = Duration::from_secs(75);
+/// How long the server behind may take to begin its answer, once it has the request.
+const FIRST_BYTE: Duration = Duration::from_secs(60);
 /// How long the server behind may fall silent within an answer.
 const SILENCE: Duration = Duration::from_secs(120);
 /// After this long without a byte, what there is of an answer goes out.
 const LULL: Duration = Duration::from_secs(1);
 /// How long a client that was sent something bad may take to say so.
 const LAST_WORD: Duration = Duration::from_secs(2);
+/// Records that are heard at most after the last answer.
+const LAST_RECORDS: usize = 4096;
+/// How long a client may go on sending a request that is answered already.
+const LINGER: Duration = Duration::from_secs(30);
 /// An answer goes out in pieces of this many bytes: each is an object, and takes one message of its own.
 const PIECE: usize = 64 * CHUNK_LEN;
 
@@ -46,13 +57,14 @@ pub(super) struct Session {
     shared: Arc<Shared>,
     volunteer: Option<KeyName>,
     site: Site,
-    endpoint: Endpoint,
+    inward: Inward,
     encodings: Encodings,
     clear: ClearWriter,
     stubs: Option<StubWriter>,
     out: Vec<u8>,
+    /// Bytes at the front of `out` that are written.
+    written: usize,
     to_volunteer: WriteHalf<ToVolunteer>,
-    from_client: mpsc::Receiver<Vec<u8>>,
     pins: Pins,
     /// Bytes of bodies, and of messages, so far.
     body_bytes: u64,
@@ -75,17 +87,18 @@ impl Session {
         from_client: mpsc::Receiver<Vec<u8>>,
     ) -> Result<Self, Failed> {
         let site = shared.site();
+        let endpoint = Endpoint::new(&site)?;
         Ok(Self {
             shared: Arc::clone(shared),
             volunteer,
-            endpoint: Endpoint::new(&site)?,
+            inward: Inward::new(endpoint, site.host(), &shared.numbers, from_client),
             site,
             encodings,
             clear: ClearWriter::new(encodings),
             stubs: None,
             out: Vec::new(),
+            written: 0,
             to_volunteer,
-            from_client,
             pins: Pins::new(&shared.spool),
             body_bytes: 0,
             sent_bytes: 0,
@@ -94,13 +107,25 @@ impl Session {
 
     /// Serves until either side has had enough.
     pub(super) async fn run(mut self) -> Result<(), Failed> {
-        let served = self.serve().await;
-        if served.is_err() {
-            // The client may have something to say about what it got: an alert tells that somebody on the way changed it.
-            while let Ok(Some(bytes)) = timeout(LAST_WORD, self.from_client.recv()).await {
-                if self.take_in(&bytes).is_err() {
-                    break;
-                }
+        let mut served = self.serve().await;
+        if served.is_ok() {
+            self.inward.close();
+        }
+        // After an error, an alert leaves.
+        match timeout(LAST_WORD, self.push_out()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => served = served.and(Err(error)),
+            Err(_) => served = served.and(Err(Failed::Stalled)),
+        }
+        if served.is_ok() {
+            served = self.to_volunteer.shutdown().await.map_err(Failed::Io);
+        }
+        // The client may have something to say about what it got: an alert tells that somebody on the way changed it.
+        for _ in 0..LAST_RECORDS {
+            match timeout(LAST_WORD, self.inward.last_word()).await {
+                Ok(Some(Ok(()))) => {}
+                Ok(Some(Err(error))) => return served.and(Err(error)),
+                Ok(None) | Err(_) => break,
             }
         }
         served
@@ -108,28 +133,25 @@ impl Session {
 
     async fn serve(&mut self) -> Result<(), Failed> {
         loop {
-            let parsed = http::parse(self.endpoint.received(), self.site.host());
+            let parsed = http::parse(self.inward.endpoint.received(), self.site.host());
             let goes = match parsed {
                 Ok(Some((request, len))) => {
-                    self.endpoint.received().drain(..len);
+                    self.inward.endpoint.received().drain(..len);
                     self.shared.numbers.requests.add(1);
                     self.answer_watched(request).await?
                 }
                 Ok(None) => {
-                    let is_idle =
-                        self.endpoint.is_established() && self.endpoint.received().is_empty();
+                    let endpoint = &mut self.inward.endpoint;
+                    let is_idle = endpoint.is_established() && endpoint.received().is_empty();
                     self.receive(if is_idle { IDLE } else { REQUEST }).await?
                 }
-                Err(refusal) => self.refuse(refusal).await?,
+                Err(refusal) => {
+                    let is_head = self.inward.endpoint.received().starts_with(b"HEAD ");
+                    self.refuse(refusal, if is_head { "HEAD" } else { "" })
+                        .await?
+                }
             };
             if goes == Goes::ToItsEnd {
-                self.endpoint.close();
-                self.flush().await?;
-                self.to_volunteer.shutdown().await?;
-                // What the client still says is an alert, or nothing.
-                while let Ok(Some(bytes)) = timeout(LAST_WORD, self.from_client.recv()).await {
-                    self.take_in(&bytes)?;
-                }
                 return Ok(());
             }
         }
@@ -137,37 +159,15 @@ impl Session {
 
     /// Takes in one record of the client.
     async fn receive(&mut self, patience: Duration) -> Result<Goes, Failed> {
-        let Ok(Some(bytes)) = timeout(patience, self.from_client.recv()).await else {
+        if !self.inward.has_more() {
             return Ok(Goes::ToItsEnd);
-        };
-        let taken = self.take_in(&bytes);
-        // An alert leaves whatever became of it.
+        }
+        match timeout(patience, self.inward.step()).await {
+            Ok(stepped) => stepped?,
+            Err(_) => return Ok(Goes::ToItsEnd),
+        }
         self.flush().await?;
-        taken?;
-        Ok(if self.endpoint.is_closed() {
-            Goes::ToItsEnd
-        } else {
-            Goes::On
-        })
-    }
-
-    fn take_in(&mut self, bytes: &[u8]) -> Result<(), Failed> {
-        let numbers = &self.shared.numbers;
-        self.endpoint
-            .receive(bytes)
-            .inspect_err(|error| match error {
-                // What a client says when a record is not what the server vouched for, or not in its place.
-                rustls::Error::AlertReceived(
-                    AlertDescription::BadRecordMac
-                    | AlertDescription::DecryptError
-                    | AlertDescription::RecordOverflow
-                    | AlertDescription::DecodeError
-                    | AlertDescription::UnexpectedMessage,
-                ) => numbers.refused_by_clients.add(1),
-                rustls::Error::DecryptError => numbers.forged_by_clients.add(1),
-                _ => {}
-            })?;
-        Ok(())
+        Ok(Goes::On)
     }
 
     async fn answer_watched(&mut self, request: Request) -> Result<Goes, Failed> {
@@ -184,64 +184,122 @@ impl Session {
     }
 
     async fn answer(&mut self, request: Request) -> Result<Goes, Failed> {
+        let method = request.method.clone();
         let is_other_site = |name: &str| !name.eq_ignore_ascii_case(self.site.host());
-        if self.endpoint.server_name().is_some_and(is_other_site) {
-            return self.refuse(Refusal::HOST).await;
+        if self
+            .inward
+            .endpoint
+            .server_name()
+            .is_some_and(is_other_site)
+        {
+            return self.refuse(Refusal::HOST, &method).await;
         }
-        if request.awaits_continue && request.body_len > 0 {
+        let (keeps, knows_chunks) = (request.keeps, request.knows_chunks);
+        let body = match self.inward.begin(request.body) {
+            Ok(body) => body,
+            Err(_) => return self.refuse(Refusal::MALFORMED, &method).await,
+        };
+        if request.awaits_continue && self.inward.is_uploading() {
             self.literal(b"HTTP/1.1 100 Continue\r\n\r\n")?;
             self.flush().await?;
         }
-        while self.endpoint.received().len() < request.body_len {
-            if self.receive(REQUEST).await? == Goes::ToItsEnd {
-                return Ok(Goes::ToItsEnd);
-            }
-        }
-        let body = self.endpoint.received().drain(..request.body_len).collect();
-        let response = match self.shared.upstream.ask(&request, body).await {
-            Ok(response) => response,
-            Err(refusal) => return self.refuse(refusal).await,
+        let asked = self.shared.upstream.clone().ask(request, body);
+        let response = match self.hear_while(asked).await {
+            Ok(Some(Ok(response))) => response,
+            Ok(Some(Err(refusal))) => return self.refuse(refusal, &method).await,
+            Ok(None) => return Ok(Goes::ToItsEnd),
+            Err(Failed::Chunks) => return self.refuse(Refusal::MALFORMED, &method).await,
+            Err(error) => return Err(error),
         };
         if !answer::is_public(response.headers()) {
             self.shared.numbers.not_public.add(1);
-            return self.refuse(Refusal::PRIVATE).await;
+            return self.refuse(Refusal::PRIVATE, &method).await;
         }
         let len = hyper::body::Body::size_hint(response.body()).exact();
-        let framing = match answer::framing(&request, response.status().as_u16(), len) {
+        let status = response.status();
+        let framing = match answer::framing(&method, knows_chunks, status, len) {
             Ok(framing) => framing,
-            Err(refusal) => return self.refuse(refusal).await,
+            Err(refusal) => return self.refuse(refusal, &method).await,
         };
+        // An answer that comes before its request is whole is the last.
+        let keeps = keeps && !self.inward.is_uploading();
         let (parts, body) = response.into_parts();
-        self.literal(&answer::head(
-            parts.status,
-            &parts.headers,
-            framing,
-            request.keeps,
-        ))?;
-        self.flush().await?;
-        self.pass_on(body, framing).await?;
-        Ok(if request.keeps {
-            Goes::On
-        } else {
-            Goes::ToItsEnd
-        })
+        self.literal(&answer::head(parts.status, &parts.headers, framing, keeps))?;
+        if let Err(error) = self.pass_on(body, framing).await {
+            if matches!(error, Failed::Io(_) | Failed::Stalled) {
+                self.shared.numbers.cut_answers.add(1);
+            }
+            return Err(error);
+        }
+        self.read_over_upload().await?;
+        Ok(if keeps { Goes::On } else { Goes::ToItsEnd })
+    }
+
+    /// Waits for the server's answer, and hands on the request's body meanwhile. Nothing if the client has gone before its end.
+    async fn hear_while<T>(
+        &mut self,
+        asked: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<Option<Result<T, Refusal>>, Failed> {
+        let mut asked = pin!(asked);
+        loop {
+            let awaits_client = self.inward.awaits_client();
+            let patience = if awaits_client { REQUEST } else { FIRST_BYTE };
+            let hears = self.inward.has_more();
+            tokio::select! {
+                biased;
+                answer = &mut asked => return Ok(Some(answer)),
+                stepped = self.inward.step(), if hears => stepped?,
+                () = sleep(patience) => {
+                    let refusal = if awaits_client { Refusal::SLOW } else { Refusal::LATE };
+                    return Ok(Some(Err(refusal)));
+                }
+            }
+            if self.inward.is_cut_off() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What is still to come of a request that was answered early: a client that sends it all first reads the answer only then.
+    async fn read_over_upload(&mut self) -> Result<(), Failed> {
+        self.inward.discard()?;
+        let deadline = Instant::now() + LINGER;
+        while self.inward.is_uploading() && self.inward.has_more() {
+            match timeout_at(deadline, self.inward.step()).await {
+                Ok(stepped) => stepped?,
+                Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
     /// The body, piece by piece. An error in its middle ends the connection without a close, which no client takes for an end.
     async fn pass_on(
         &mut self,
-        mut body: hyper::body::Incoming,
+        mut body: UnsyncBoxBody<Bytes, Fault>,
         framing: Framing,
     ) -> Result<(), Failed> {
-        if framing == Framing::NoBody {
+        self.flush().await?;
+        if matches!(framing, Framing::NoBody(_)) {
             return Ok(());
         }
         let mut piece: Vec<u8> = Vec::new();
+        let mut deadline = Instant::now() + SILENCE;
         loop {
-            let patience = if piece.is_empty() { SILENCE } else { LULL };
-            match timeout(patience, body.frame()).await {
-                Ok(Some(frame)) => {
-                    if let Ok(data) = frame?.into_data() {
+            let hears = self.inward.has_more();
+            let frame = tokio::select! {
+                biased;
+                frame = body.frame() => Some(frame),
+                stepped = self.inward.step(), if hears => {
+                    stepped?;
+                    continue;
+                }
+                () = sleep_until(deadline) => None,
+            };
+            match frame {
+                Some(Some(frame)) => {
+                    let frame = frame.map_err(Failed::Upstream)?;
+                    if let Ok(data) = frame.into_data() {
                         piece.extend_from_slice(&data);
                     }
                     while piece.len() >= PIECE {
@@ -250,10 +308,10 @@ impl Session {
                         piece = rest;
                     }
                 }
-                Ok(None) => break,
-                Err(_) if piece.is_empty() => return Err(Failed::Silence),
+                Some(None) => break,
+                None if piece.is_empty() => return Err(Failed::Silence),
                 // The server behind is slow: nobody waits for the rest of a piece.
-                Err(_) => {
+                None => {
                     // Whole chunks first: where they are cut decides whether a volunteer has them.
                     let whole = piece.len() - piece.len() % CHUNK_LEN;
                     let rest = piece.split_off(if whole > 0 { whole } else { piece.len() });
@@ -261,6 +319,8 @@ impl Session {
                     piece = rest;
                 }
             }
+            let patience = if piece.is_empty() { SILENCE } else { LULL };
+            deadline = Instant::now() + patience;
         }
         if !piece.is_empty() {
             self.send_piece(&piece, framing).await?;
@@ -271,129 +331,19 @@ impl Session {
         self.flush().await
     }
 
-    /// Some bytes of a body, at most [`PIECE`]: by reference, in full where that is not longer or nothing more can be published.
-    async fn send_piece(&mut self, piece: &[u8], framing: Framing) -> Result<(), Failed> {
-        if framing == Framing::Chunks {
-            self.literal(format!("{:x}\r\n", piece.len()).as_bytes())?;
-        }
-        let payloads: Vec<Payload> = piece
-            .chunks(CHUNK_LEN)
-            .map(Payload::new)
-            .collect::<Result<_, _>>()?;
-        let may_run = payloads.len() > 1 && self.encodings.contains(Encodings::RUN);
-        let published: Vec<bool> = payloads
-            .iter()
-            .map(|payload| self.pins.payload(payload))
-            .collect();
-        if may_run && published.iter().all(|is| *is) {
-            let list = Arc::new(List::of(piece)?);
-            self.pins.list(&list);
-            let stubs = self.stubs.as_mut().ok_or(Failed::NoKeys)?;
-            let mut run = stubs.run(list.name(), 0, CHUNK_LEN)?;
-            for chunk in piece.chunks(CHUNK_LEN) {
-                run.record(&one_record(&mut self.endpoint, chunk)?)?;
-            }
-            run.finish(&mut self.out);
-        } else {
-            for (payload, is_published) in payloads.iter().zip(published) {
-                if !is_published {
-                    self.shared.numbers.unpublished.add(1);
-                    self.literal(payload.bytes())?;
-                    continue;
-                }
-                let stubs = self.stubs.as_mut().ok_or(Failed::NoKeys)?;
-                one_record(&mut self.endpoint, payload.bytes())?;
-                stubs.named(&mut self.out, RecordType::ApplicationData, payload)?;
-            }
-        }
-        self.body_bytes += piece.len() as u64;
-        self.shared.numbers.body_bytes.add(piece.len() as u64);
-        if framing == Framing::Chunks {
-            self.literal(b"\r\n")?;
-        }
-        self.flush().await
-    }
-
     /// Answers a request that is not passed on, after which the connection ends.
-    async fn refuse(&mut self, refusal: Refusal) -> Result<Goes, Failed> {
-        self.shared.numbers.refused_requests.add(1);
-        if self.endpoint.is_established() {
-            self.literal(&refusal.answer())?;
+    async fn refuse(&mut self, refusal: Refusal, method: &str) -> Result<Goes, Failed> {
+        let numbers = &self.shared.numbers;
+        numbers.refused_requests.add(1);
+        let is_named = self.inward.endpoint.server_name().is_some();
+        if refusal == Refusal::HOST && !is_named {
+            numbers.misdirected.add(1);
+        }
+        if self.inward.endpoint.is_established() {
+            self.literal(&refusal.answer(method))?;
             self.flush().await?;
+            self.read_over_upload().await?;
         }
         Ok(Goes::ToItsEnd)
-    }
-
-    /// Content in full.
-    fn literal(&mut self, content: &[u8]) -> Result<(), Failed> {
-        self.endpoint.send(content)?;
-        self.write_records()
-    }
-
-    /// Whatever the TLS library has written, as messages.
-    fn write_records(&mut self) -> Result<(), Failed> {
-        while let Some(record) = self.endpoint.poll_record() {
-            match record {
-                Record::Clear(bytes) => {
-                    let written = self.clear.push(&mut self.out, &bytes)?;
-                    for payload in &written.published {
-                        if !self.pins.payload(payload) {
-                            return Err(Failed::Full);
-                        }
-                    }
-                }
-                Record::Protected {
-                    keys,
-                    content_type,
-                    content,
-                } => {
-                    if let Some(keys) = keys {
-                        self.expose(&keys)?;
-                    }
-                    let stubs = self.stubs.as_mut().ok_or(Failed::NoKeys)?;
-                    let record_type = RecordType::from_u8(content_type).ok_or(Failed::NoKeys)?;
-                    stubs.literal(&mut self.out, record_type, &content)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The volunteer gets the key that hides, and never the one that vouches.
-    fn expose(&mut self, keys: &ServerKeys) -> Result<(), Failed> {
-        let suite = self
-            .endpoint
-            .suite()
-            .and_then(Suite::from_u16)
-            .ok_or(Failed::NoKeys)?;
-        Message::KeyExpose(KeyExpose::new(suite, &keys.cipher)?).write(&mut self.out);
-        let sealer = Sealer::tls12(suite, &keys.mac, 0)?;
-        self.stubs = Some(StubWriter::new(sealer, self.encodings));
-        Ok(())
-    }
-
-    /// Sends what has been written.
-    async fn flush(&mut self) -> Result<(), Failed> {
-        self.write_records()?;
-        if !self.out.is_empty() {
-            self.to_volunteer.write_all(&self.out).await?;
-            self.to_volunteer.flush().await?;
-            self.sent_bytes += self.out.len() as u64;
-            self.out.clear();
-        }
-        Ok(())
-    }
-}
-
-/// Passes content through the TLS library, which must make one record of it: what it counts must be what is sealed.
-fn one_record(endpoint: &mut Endpoint, content: &[u8]) -> Result<Vec<u8>, Failed> {
-    endpoint.send(content)?;
-    match endpoint.poll_record() {
-        Some(Record::Protected {
-            keys: None,
-            content_type: 23,
-            content: sent,
-        }) if sent == content => Ok(sent),
-        Some(_) | None => Err(Failed::NoKeys),
     }
 }

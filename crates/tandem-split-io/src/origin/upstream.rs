@@ -1,32 +1,74 @@
-//! The server behind the origin: HTTP/1.1 over TCP, a connection for each request.
+//! The server behind the origin: one of HTTP/1.1 over TCP, a connection for each request; or a service in this process.
 //!
-//! Is not: chosen by the client. One address, given at the start.
+//! Is not: chosen by the client. One address, or one service, given at the start.
 
 use std::fmt;
-use std::time::Duration;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Body, Bytes};
 use hyper::client::conn::http1;
+use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-use super::http::{Refusal, Request};
+use super::body::RequestBody;
+use super::http::{Coding, Refusal, Request};
 
-/// How long the server may take to begin its answer.
-const FIRST_BYTE: Duration = Duration::from_secs(60);
+/// What goes wrong in a server or a service, in its own words.
+pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
+/// An answer, its body as it comes.
+pub(super) type Answer = hyper::Response<UnsyncBoxBody<Bytes, Fault>>;
+type Answering = Pin<Box<dyn Future<Output = Result<Answer, Fault>> + Send>>;
 
-/// `http://host[:port]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upstream {
-    host: String,
-    port: u16,
+/// What answers the requests: a server (`"http://HOST[:PORT]".parse()`) or a service ([`Upstream::service`]).
+#[derive(Clone)]
+pub struct Upstream(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Server { host: Arc<str>, port: u16 },
+    Service(Arc<dyn Answers>),
+}
+
+/// A service with its types put away.
+trait Answers: Send + Sync {
+    fn answer(&self, request: hyper::Request<RequestBody>) -> Answering;
+}
+
+impl<S, B> Answers for S
+where
+    S: Service<hyper::Request<RequestBody>, Response = hyper::Response<B>> + Send + Sync,
+    S::Future: Send + 'static,
+    S::Error: Into<Fault>,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Fault>,
+{
+    fn answer(&self, request: hyper::Request<RequestBody>) -> Answering {
+        let answering = self.call(request);
+        Box::pin(async move {
+            let answer = answering.await.map_err(Into::into)?;
+            Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
+        })
+    }
 }
 
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}", self.host, self.port)
+        match &self.0 {
+            Kind::Server { host, port } => write!(f, "http://{host}:{port}"),
+            Kind::Service(_) => f.write_str("a service in this process"),
+        }
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Upstream({self})")
     }
 }
 
@@ -34,75 +76,111 @@ impl std::str::FromStr for Upstream {
     type Err = String;
 
     fn from_str(url: &str) -> Result<Self, String> {
-        let rest = url
-            .strip_prefix("http://")
-            .ok_or("should be http://HOST[:PORT]: the origin speaks TLS to its clients, and plain HTTP/1.1 to the server behind it")?;
-        let authority = rest.strip_suffix('/').unwrap_or(rest);
-        if authority.is_empty() || authority.contains(['/', '?', '#', '@']) {
-            return Err("should be http://HOST[:PORT], without a path".to_owned());
-        }
-        let (host, port) = match authority.strip_prefix('[') {
-            Some(rest) => {
-                let (host, rest) = rest.split_once(']').ok_or("a [ without its ]")?;
-                (host, rest.strip_prefix(':'))
-            }
-            None => match authority.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (authority, None),
-            },
-        };
-        let port = match port {
-            Some(port) => port.parse().map_err(|_| format!("{port:?} is no port"))?,
-            None => 80,
-        };
-        Ok(Self {
-            host: host.to_owned(),
-            port,
-        })
+        let (host, port) = address(url)?;
+        Ok(Self(Kind::Server { host, port }))
     }
 }
 
-impl Upstream {
-    /// Asks, and waits for the head of the answer.
-    pub(super) async fn ask(
-        &self,
-        request: &Request,
-        body: Vec<u8>,
-    ) -> Result<hyper::Response<Incoming>, Refusal> {
-        match timeout(FIRST_BYTE, self.exchange(request, body)).await {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "the server behind the origin failed");
-                Err(Refusal::UPSTREAM)
-            }
-            Err(_) => Err(Refusal::LATE),
+fn address(url: &str) -> Result<(Arc<str>, u16), String> {
+    let rest = url
+        .strip_prefix("http://")
+        .ok_or("should be http://HOST[:PORT]: the origin speaks TLS to its clients, and plain HTTP/1.1 to the server behind it")?;
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    if authority.is_empty() || authority.contains(['/', '?', '#', '@']) {
+        return Err("should be http://HOST[:PORT], without a path".to_owned());
+    }
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']').ok_or("a [ without its ]")?;
+            (host, rest.strip_prefix(':'))
         }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let port = match port {
+        Some(port) => port.parse().map_err(|_| format!("{port:?} is no port"))?,
+        None => 80,
+    };
+    Ok((host.into(), port))
+}
+
+impl Upstream {
+    /// A service in this process, of the kind that hyper 1 serves. It gets what a server behind the origin would get: requests for the one
+    /// host, without Cookie, Authorization and what concerns a single connection, with `X-Forwarded-Proto: https`.
+    ///
+    /// A service of tower (axum's routers are such) becomes one by `hyper_util::service::TowerToHyperService`.
+    #[must_use]
+    pub fn service<S, B>(service: S) -> Self
+    where
+        S: Service<hyper::Request<RequestBody>, Response = hyper::Response<B>>
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        Self(Kind::Service(Arc::new(service)))
     }
 
-    async fn exchange(
-        &self,
-        request: &Request,
-        body: Vec<u8>,
-    ) -> Result<hyper::Response<Incoming>, Box<dyn std::error::Error + Send + Sync>> {
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        stream.set_nodelay(true)?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "the connection to the server behind the origin ended early");
+    /// Asks, and waits for the head of the answer.
+    pub(super) async fn ask(self, request: Request, body: RequestBody) -> Result<Answer, Refusal> {
+        let asked = message(&request, body).map_err(|error| {
+            tracing::debug!(%error, "a request that cannot be passed on");
+            Refusal::MALFORMED
+        })?;
+        let failed = |error: Fault| {
+            tracing::debug!(%error, "the server behind the origin failed");
+            Refusal::UPSTREAM
+        };
+        match self.0 {
+            Kind::Service(service) => service.answer(asked).await.map_err(failed),
+            Kind::Server { host, port } => {
+                let stream = match TcpStream::connect((&*host, port)).await {
+                    Ok(stream) => stream,
+                    Err(error) => {
+                        tracing::warn!(%error, server = %format_args!("{host}:{port}"), "the server behind the origin cannot be reached");
+                        return Err(Refusal::UNREACHABLE);
+                    }
+                };
+                exchange(stream, asked).await.map_err(failed)
             }
-        });
-        let mut asked = hyper::Request::builder()
-            .method(request.method.as_str())
-            .uri(request.target.as_str());
-        for (name, value) in &request.headers {
-            asked = asked.header(name.as_str(), value.as_slice());
         }
-        let asked = asked
-            .header("X-Forwarded-Proto", "https")
-            .body(Full::new(Bytes::from(body)))?;
-        Ok(sender.send_request(asked).await?)
     }
+}
+
+async fn exchange(stream: TcpStream, asked: hyper::Request<RequestBody>) -> Result<Answer, Fault> {
+    stream.set_nodelay(true)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "the connection to the server behind the origin ended early");
+        }
+    });
+    let answer = sender.send_request(asked).await?;
+    Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
+}
+
+/// The request as the server gets it.
+fn message(
+    request: &Request,
+    body: RequestBody,
+) -> Result<hyper::Request<RequestBody>, hyper::http::Error> {
+    let mut asked = hyper::Request::builder()
+        .method(request.method.as_str())
+        .uri(request.target.as_str());
+    for (name, value) in &request.headers {
+        asked = asked.header(name.as_str(), value.as_slice());
+    }
+    asked = match request.body {
+        Coding::None => asked,
+        Coding::Length(len) => asked.header(CONTENT_LENGTH, len),
+        Coding::Chunks => asked.header(TRANSFER_ENCODING, "chunked"),
+    };
+    asked.header("X-Forwarded-Proto", "https").body(body)
 }
 
 #[cfg(test)]
@@ -117,18 +195,8 @@ mod tests {
             Ok("http://127.0.0.1:8080".to_owned())
         );
         assert_eq!(shown("http://backend/"), Ok("http://backend:80".to_owned()));
-        assert_eq!(
-            "http://[::1]:81"
-                .parse::<Upstream>()
-                .map(|it| (it.host, it.port)),
-            Ok(("::1".to_owned(), 81))
-        );
-        assert_eq!(
-            "http://[::1]"
-                .parse::<Upstream>()
-                .map(|it| (it.host, it.port)),
-            Ok(("::1".to_owned(), 80))
-        );
+        assert_eq!(address("http://[::1]:81"), Ok(("::1".into(), 81)));
+        assert_eq!(address("http://[::1]"), Ok(("::1".into(), 80)));
         for url in ["https://a", "http://a/b", "a:80", "http://a:x", "http://"] {
             assert!(shown(url).is_err(), "{url}");
         }

@@ -13,7 +13,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::ServerSessionMemoryCache;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS12;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 
 use super::identity::Identity;
 use super::parts::{Record, Records};
@@ -152,6 +152,12 @@ impl Endpoint {
     #[must_use]
     pub fn is_established(&self) -> bool {
         !self.tls.is_handshaking()
+    }
+
+    /// Whether an earlier session was resumed.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        matches!(self.tls.handshake_kind(), Some(HandshakeKind::Resumed))
     }
 
     /// Content for the client: as one record where it has at most [`MAX_CONTENT`] bytes.

@@ -38,6 +38,18 @@ pub(crate) fn tried(command: &mut Command) -> Output {
         .unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
+/// Waits for something that is on its way.
+pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !is_so() {
+        assert!(
+            start.elapsed() < std::time::Duration::from_secs(60),
+            "{what}"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 /// The value of a number.
 pub(crate) fn value(numbers: &[Number], name: &str) -> u64 {
     numbers
@@ -120,6 +132,11 @@ impl Site {
         start_volunteer(&self.runtime, origin, key, cache)
     }
 
+    /// For what a test starts of its own.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// Curl, told where the site is.
     pub(crate) fn curl(&self, path: &str) -> Command {
         self.curl_at(self.volunteer, path)
@@ -127,20 +144,7 @@ impl Site {
 
     /// The same, by another way to the volunteer.
     pub(crate) fn curl_at(&self, address: SocketAddr, path: &str) -> Command {
-        let port = address.port();
-        let mut curl = Command::new("curl");
-        curl.args([
-            "--silent",
-            "--show-error",
-            "--noproxy",
-            "*",
-            "--max-time",
-            "60",
-        ])
-        .args(["--cacert", self.pki.ca()])
-        .args(["--resolve", &format!("split.test:{port}:127.0.0.1")])
-        .arg(format!("https://split.test:{port}{path}"));
-        curl
+        curl(&self.pki, address, path)
     }
 
     pub(crate) fn origin_counts(&self, name: &str) -> u64 {
@@ -152,13 +156,24 @@ impl Site {
     }
 }
 
-fn start_volunteer(
-    runtime: &Runtime,
+/// Curl, told where `split.test` is.
+pub(crate) fn curl(pki: &Pki, address: SocketAddr, path: &str) -> Command {
+    let port = address.port();
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--show-error", "--noproxy", "*"])
+        .args(["--max-time", "60", "--cacert", pki.ca()])
+        .args(["--resolve", &format!("split.test:{port}:127.0.0.1")])
+        .arg(format!("https://split.test:{port}{path}"));
+    curl
+}
+
+/// A volunteer of this origin, with nothing but a cache.
+pub(crate) fn volunteer_settings(
     origin: SocketAddr,
     key: KeyName,
     cache: Option<PathBuf>,
-) -> (SocketAddr, Vec<Number>) {
-    let settings = volunteer::Settings {
+) -> volunteer::Settings {
+    volunteer::Settings {
         key: volunteer::key(cache.as_deref()).expect("a key"),
         origin: origin.to_string(),
         origin_key: Some(key),
@@ -168,7 +183,16 @@ fn start_volunteer(
         rate: None,
         members: volunteer::constant_members(Vec::new()),
         peer_listen: None,
-    };
+    }
+}
+
+pub(crate) fn start_volunteer(
+    runtime: &Runtime,
+    origin: SocketAddr,
+    key: KeyName,
+    cache: Option<PathBuf>,
+) -> (SocketAddr, Vec<Number>) {
+    let settings = volunteer_settings(origin, key, cache);
     let bound = runtime
         .block_on(volunteer::Volunteer::bind(settings))
         .expect("the volunteer starts");

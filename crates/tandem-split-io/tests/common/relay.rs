@@ -75,6 +75,8 @@ pub(crate) enum Harm {
     /// As with a flip, and nothing more is taken: what the client says then and the end of the connection come together, while the volunteer
     /// still writes.
     Clog,
+    /// Nothing comes after the third.
+    Stall,
 }
 
 /// A way to the volunteer on which the server's records are harmed.
@@ -152,12 +154,18 @@ fn harm_records(mut from: TcpStream, mut to: TcpStream, harm: Harm) {
                 let _ = to.write_all(&record);
                 return;
             }
+            Harm::Stall if is_third => {
+                let _ = to.write_all(&record);
+                let _ = std::io::copy(&mut from, &mut std::io::sink());
+                return;
+            }
             Harm::Flip
             | Harm::Drop
             | Harm::Replay
             | Harm::Reorder
             | Harm::Truncate
-            | Harm::Clog => record,
+            | Harm::Clog
+            | Harm::Stall => record,
         };
         if to.write_all(&out).is_err() {
             break;

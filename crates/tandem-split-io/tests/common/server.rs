@@ -58,11 +58,17 @@ fn answer(mut request: tiny_http::Request, seen: &Mutex<Vec<String>>) {
             .and_then(|text| text.parse().ok())
             .unwrap_or_default()
     };
+    let headers: Vec<(String, String)> = request
+        .headers()
+        .iter()
+        .map(|it| (it.field.to_string().to_lowercase(), it.value.to_string()))
+        .collect();
     let _ = match parts[0] {
         "bytes" => request.respond(
             Response::from_data(body(number(1) as usize, number(2)))
                 .with_chunked_threshold(usize::MAX),
         ),
+        "file" => request.respond(file(number(1) as usize, number(2), &headers)),
         "chunked" => {
             let bytes = body(number(1) as usize, number(2));
             let reader = std::io::Cursor::new(bytes);
@@ -86,4 +92,47 @@ fn answer(mut request: tiny_http::Request, seen: &Mutex<Vec<String>>) {
         }
         _ => request.respond(Response::from_string("not here\n").with_status_code(404)),
     };
+}
+
+/// A file that knows its entity tag, ranges and several ranges at once (RFC 9110, 13.1.2 and 14).
+fn file(len: usize, seed: u64, headers: &[(String, String)]) -> Response<std::io::Cursor<Vec<u8>>> {
+    let whole = body(len, seed);
+    let value = |name: &str| headers.iter().find(|(field, _)| field == name);
+    let tag = format!("\"{len}-{seed}\"");
+    let header = |name: &str, value: &str| Header::from_bytes(name, value).expect("a header");
+    let of = |status: u16, bytes: Vec<u8>| {
+        Response::from_data(bytes)
+            .with_status_code(status)
+            .with_header(header("ETag", &tag))
+            .with_chunked_threshold(usize::MAX)
+    };
+    if value("if-none-match").is_some_and(|(_, asked)| *asked == tag) {
+        return of(304, Vec::new());
+    }
+    let ranges: Vec<(usize, usize)> = value("range")
+        .and_then(|(_, asked)| asked.strip_prefix("bytes="))
+        .map(|asked| {
+            let ends = asked.split(',').filter_map(|range| range.split_once('-'));
+            ends.filter_map(|(from, to)| Some((from.trim().parse().ok()?, to.parse().ok()?)))
+                .collect()
+        })
+        .unwrap_or_default();
+    match ranges.as_slice() {
+        [] => of(200, whole),
+        [(from, to)] => {
+            let range = format!("bytes {from}-{to}/{len}");
+            of(206, whole[*from..=*to].to_vec()).with_header(header("Content-Range", &range))
+        }
+        several => {
+            let mut parts = Vec::new();
+            for (from, to) in several {
+                let head = format!("\r\n--part\r\nContent-Range: bytes {from}-{to}/{len}\r\n\r\n");
+                parts.extend_from_slice(head.as_bytes());
+                parts.extend_from_slice(&whole[*from..=*to]);
+            }
+            parts.extend_from_slice(b"\r\n--part--\r\n");
+            let kind = "multipart/byteranges; boundary=part";
+            of(206, parts).with_header(header("Content-Type", kind))
+        }
+    }
 }

@@ -1,0 +1,285 @@
+//! What a client sends, at the origin: its records opened, its alerts counted, the body of its request handed on.
+//!
+//! Is not: the answer. It can be heard while one is being written: an alert ends that answer at once.
+//!
+//! Invariants: no more is taken in than one request's head, one record and the pieces that wait for the server; a body that does not come to its end
+//! reaches the server as one that was cut off.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustls::AlertDescription;
+use tokio::sync::mpsc;
+
+use super::body::{Piece, RequestBody};
+use super::chunks::{Chunks, Malformed};
+use super::http::{Coding, MAX_HEAD};
+use super::{Failed, Numbers};
+use crate::tls::server::Endpoint;
+
+/// See above.
+pub(super) struct Inward {
+    pub(super) endpoint: Endpoint,
+    host: Arc<str>,
+    numbers: Numbers,
+    from_client: mpsc::Receiver<Vec<u8>>,
+    upload: Option<Upload>,
+    is_ended: bool,
+    is_cut_off: bool,
+    /// Whether the name in the hello, and what kind of handshake it was, are known and counted.
+    is_named: bool,
+    is_established: bool,
+}
+
+/// A body on its way.
+struct Upload {
+    left: Left,
+    /// At most a piece of data and the end.
+    waiting: VecDeque<Piece>,
+    /// Nowhere, once the server behind wants no more of it.
+    to_server: Option<mpsc::Sender<Piece>>,
+}
+
+enum Left {
+    Length(u64),
+    Chunks(Chunks),
+}
+
+impl Inward {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        host: &str,
+        numbers: &Numbers,
+        from_client: mpsc::Receiver<Vec<u8>>,
+    ) -> Self {
+        Self {
+            endpoint,
+            host: host.into(),
+            numbers: numbers.clone(),
+            from_client,
+            upload: None,
+            is_ended: false,
+            is_cut_off: false,
+            is_named: false,
+            is_established: false,
+        }
+    }
+
+    /// The body that follows a head, for the server behind.
+    pub(super) fn begin(&mut self, coding: Coding) -> Result<RequestBody, Failed> {
+        let (left, len) = match coding {
+            Coding::None | Coding::Length(0) => return Ok(RequestBody::none()),
+            Coding::Length(len) => (Left::Length(len), Some(len)),
+            Coding::Chunks => (Left::Chunks(Chunks::default()), None),
+        };
+        let (body, to_server) = RequestBody::with_len(len);
+        self.upload = Some(Upload {
+            left,
+            waiting: VecDeque::new(),
+            to_server: Some(to_server),
+        });
+        self.decode()?;
+        Ok(body)
+    }
+
+    /// Whether the client has still to send some of its request's body.
+    pub(super) fn is_uploading(&self) -> bool {
+        self.upload.is_some()
+    }
+
+    /// Whether it is the client's turn: there is more of the body to come, and nothing that the server has still to take.
+    pub(super) fn awaits_client(&self) -> bool {
+        self.upload
+            .as_ref()
+            .is_some_and(|upload| upload.waiting.is_empty())
+    }
+
+    /// Whether the request's body has ended before its end.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.is_cut_off
+    }
+
+    /// Whether the client said, or showed, that nothing more comes.
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended || self.endpoint.is_closed()
+    }
+
+    /// What comes of the body from here on is read over.
+    pub(super) fn discard(&mut self) -> Result<(), Failed> {
+        if let Some(upload) = &mut self.upload {
+            upload.to_server = None;
+        }
+        self.decode()
+    }
+
+    /// Whether [`Self::step`] has anything to do or to wait for.
+    pub(super) fn has_more(&mut self) -> bool {
+        let waits = self
+            .upload
+            .as_ref()
+            .is_some_and(|upload| !upload.waiting.is_empty());
+        waits || (!self.is_ended() && self.endpoint.received().len() < MAX_HEAD)
+    }
+
+    /// Hands on one piece, or takes in one record. May be dropped at any time, and nothing is lost by it.
+    pub(super) async fn step(&mut self) -> Result<(), Failed> {
+        if let Some(upload) = &mut self.upload
+            && !upload.waiting.is_empty()
+        {
+            let mut is_wanted = true;
+            if let Some(to_server) = &upload.to_server {
+                match to_server.reserve().await {
+                    Ok(place) => {
+                        if let Some(piece) = upload.waiting.pop_front() {
+                            place.send(piece);
+                        }
+                    }
+                    Err(_) => is_wanted = false,
+                };
+            }
+            if !is_wanted {
+                upload.to_server = None;
+            }
+            return self.decode();
+        }
+        match self.from_client.recv().await {
+            Some(bytes) => {
+                self.take_in(&bytes)?;
+                self.decode()?;
+            }
+            None => self.end(),
+        }
+        if self.is_ended() {
+            // What was not whole by now will not be. The server sees it by the sender that is gone.
+            self.is_cut_off |= self.upload.as_ref().is_some_and(|upload| !upload.is_over());
+            self.upload = self.upload.take().filter(Upload::is_over);
+        }
+        Ok(())
+    }
+
+    /// Says that nothing more comes. Who is silent from here on has not gone without a word.
+    pub(super) fn close(&mut self) {
+        self.endpoint.close();
+        self.is_ended = true;
+    }
+
+    /// What a client says last, when nothing more is said to it: an alert, or nothing. Its content is of no interest any more.
+    pub(super) async fn last_word(&mut self) -> Option<Result<(), Failed>> {
+        let Some(bytes) = self.from_client.recv().await else {
+            self.end();
+            return None;
+        };
+        let taken = self.take_in(&bytes);
+        self.endpoint.received().clear();
+        Some(taken)
+    }
+
+    /// The client is gone. Without a word it may also have been cut off.
+    fn end(&mut self) {
+        if !self.is_ended && self.is_established && !self.endpoint.is_closed() {
+            self.numbers.vanished.add(1);
+        }
+        self.is_ended = true;
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) -> Result<(), Failed> {
+        let received = self.endpoint.receive(bytes);
+        if let Err(error) = &received {
+            self.count(error);
+            // It has said what there is to say.
+            self.is_ended = true;
+        }
+        let numbers = &self.numbers;
+        if !self.is_named
+            && let Some(name) = self.endpoint.server_name()
+        {
+            self.is_named = true;
+            if !name.eq_ignore_ascii_case(&self.host) {
+                numbers.misdirected.add(1);
+            }
+        }
+        if !self.is_established && self.endpoint.is_established() {
+            self.is_established = true;
+            if self.endpoint.is_resumed() {
+                numbers.resumed.add(1);
+            }
+        }
+        Ok(received?)
+    }
+
+    fn count(&self, error: &rustls::Error) {
+        let numbers = &self.numbers;
+        match error {
+            // What a client says when a record is not what the server vouched for, or not in its place.
+            rustls::Error::AlertReceived(
+                AlertDescription::BadRecordMac
+                | AlertDescription::DecryptError
+                | AlertDescription::RecordOverflow
+                | AlertDescription::DecodeError
+                | AlertDescription::UnexpectedMessage,
+            ) => numbers.refused_by_clients.add(1),
+            // What it says of a certificate that is not the one it looks for.
+            rustls::Error::AlertReceived(
+                AlertDescription::BadCertificate
+                | AlertDescription::UnsupportedCertificate
+                | AlertDescription::CertificateRevoked
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::UnknownCA,
+            ) => numbers.distrusted.add(1),
+            rustls::Error::DecryptError => numbers.forged_by_clients.add(1),
+            _ => {}
+        }
+    }
+
+    /// Makes a piece of what has come of the body.
+    fn decode(&mut self) -> Result<(), Failed> {
+        let Some(upload) = &mut self.upload else {
+            return Ok(());
+        };
+        if upload.waiting.is_empty() && !upload.is_over() {
+            let content = upload
+                .left
+                .take(self.endpoint.received())
+                .map_err(|_| Failed::Chunks)?;
+            if !content.is_empty() {
+                upload.waiting.push_back(Piece::Data(content.into()));
+            }
+            if upload.is_over() {
+                upload.waiting.push_back(Piece::End);
+            }
+        }
+        if upload.to_server.is_none() {
+            upload.waiting.clear();
+        }
+        if upload.waiting.is_empty() && upload.is_over() {
+            self.upload = None;
+        }
+        Ok(())
+    }
+}
+
+impl Upload {
+    /// Whether all of the body has come.
+    fn is_over(&self) -> bool {
+        match &self.left {
+            Left::Length(left) => *left == 0,
+            Left::Chunks(chunks) => chunks.is_over(),
+        }
+    }
+}
+
+impl Left {
+    /// What there is of the body at the front of `received`.
+    fn take(&mut self, received: &mut Vec<u8>) -> Result<Vec<u8>, Malformed> {
+        match self {
+            Self::Length(left) => {
+                let all = usize::try_from(*left).unwrap_or(usize::MAX);
+                let len = received.len().min(all);
+                *left -= len as u64;
+                Ok(received.drain(..len).collect())
+            }
+            Self::Chunks(chunks) => chunks.take(received),
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! What the origin owes its clients and the server behind it: uploads, ranges, one request after the other, and clear words where it cannot.
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+
+use common::server::body;
+use common::{Site, ran, tried};
+
+/// A server that does with each connection what it is told.
+fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let serve = std::sync::Arc::new(serve);
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = std::sync::Arc::clone(&serve);
+            thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// A request's head, byte by byte, so that nothing of its body is taken.
+fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
+        head.push(byte[0]);
+    }
+    String::from_utf8_lossy(&head).to_lowercase()
+}
+
+/// What `python3` hears after it has said all this at once, on one connection of TLS.
+fn said_at_once(site: &Site, text: &[u8]) -> String {
+    let script = "import ssl, socket, sys\n\
+         ca, port = sys.argv[1], int(sys.argv[2])\n\
+         context = ssl.create_default_context(cafile=ca)\n\
+         tls = context.wrap_socket(socket.create_connection(('127.0.0.1', port)), server_hostname='split.test')\n\
+         tls.sendall(sys.stdin.buffer.read())\n\
+         while True:\n\
+         \x20   data = tls.recv(65536)\n\
+         \x20   if not data: break\n\
+         \x20   sys.stdout.buffer.write(data)\n";
+    let mut python = Command::new("python3")
+        .args(["-c", script, site.pki.ca()])
+        .arg(site.volunteer.port().to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 runs");
+    let mut input = python.stdin.take().expect("a pipe");
+    input.write_all(text).expect("it reads");
+    drop(input);
+    let out = python.wait_with_output().expect("it ends");
+    assert!(out.status.success(), "{out:?}");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+#[test]
+fn uploads_arrive_whole_with_a_length_and_in_chunks() {
+    let site = Site::new();
+    let upload = body(6_000_000, 8);
+    let file = site.pki.path().join("upload");
+    std::fs::write(&file, &upload).expect("ours");
+    let data = format!("@{}", file.display());
+    for coding in ["X: length", "Transfer-Encoding: chunked"] {
+        let out = ran(site
+            .curl("/echo")
+            .args(["--data-binary", &data, "--header", coding]));
+        assert!(out.stdout == upload, "{coding}: {}", out.stdout.len());
+    }
+    let out =
+        ran(site
+            .curl("/echo")
+            .args(["--data-binary", "", "--header", "Expect: 100-continue"]));
+    assert!(out.stdout.is_empty());
+}
+
+#[test]
+fn a_request_is_passed_on_while_it_comes_and_answered_when_the_server_likes() {
+    let (arrived, arrives) = mpsc::channel();
+    let address = server(move |mut stream| {
+        let head = head(&mut stream);
+        if head.starts_with("post /early") {
+            // The answer comes before the body, and the body is never read.
+            let _ =
+                stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 9\r\n\r\ntoo much\n");
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest);
+            return;
+        }
+        let mut first = [0; 5];
+        let _ = stream.read_exact(&mut first);
+        let _ = arrived.send(first);
+        // The rest is sent only when the first has arrived.
+        let mut rest = [0; 20];
+        let _ = stream.read(&mut rest);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes");
+    });
+    let site = Site::in_front_of(address);
+    let mut curl = site.curl("/slow");
+    curl.args([
+        "--header",
+        "Transfer-Encoding: chunked",
+        "--upload-file",
+        "-",
+    ])
+    .args(["--request", "POST"])
+    .stdin(Stdio::piped())
+    .stdout(Stdio::piped());
+    let mut curl = curl.spawn().expect("curl runs");
+    let mut input = curl.stdin.take().expect("a pipe");
+    input.write_all(b"first").expect("it reads");
+    input.flush().expect("it reads");
+    // In chunks: a length line stands before it.
+    assert_eq!(&arrives.recv().expect("it arrives"), b"5\r\nfi");
+    input.write_all(b"second").expect("it reads");
+    drop(input);
+    let out = curl.wait_with_output().expect("it ends");
+    assert_eq!(out.stdout, b"yes", "{out:?}");
+
+    let file = site.pki.path().join("upload");
+    std::fs::write(&file, body(3_000_000, 9)).expect("ours");
+    let out = tried(
+        site.curl("/early")
+            .args(["--data-binary", &format!("@{}", file.display())])
+            .args(["--header", "Expect:", "--write-out", "%{http_code}"]),
+    );
+    assert_eq!(out.stdout, b"too much\n413", "{out:?}");
+}
+
+#[test]
+fn a_request_that_is_cut_off_is_no_whole_one_for_the_server() {
+    let (ended, ends) = mpsc::channel();
+    let (began, begins) = mpsc::channel();
+    let address = server(move |mut stream| {
+        let is_chunked = head(&mut stream).contains("transfer-encoding: chunked");
+        let _ = began.send(());
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        let _ = ended.send((is_chunked, all));
+    });
+    let site = Site::in_front_of(address);
+    for coding in ["Transfer-Encoding: chunked", "Content-Length: 100"] {
+        let chunk = if coding.contains("chunked") {
+            "5\r\n"
+        } else {
+            ""
+        };
+        let text = format!("POST / HTTP/1.1\r\nHost: split.test\r\n{coding}\r\n\r\n{chunk}hello");
+        let mut openssl = Command::new("openssl")
+            .args(["s_client", "-quiet", "-no_ign_eof", "-tls1_2"])
+            .args(["-servername", "split.test", "-CAfile", site.pki.ca()])
+            .args(["-connect", &site.volunteer.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("openssl runs");
+        let mut input = openssl.stdin.take().expect("a pipe");
+        input.write_all(text.as_bytes()).expect("it reads");
+        input.flush().expect("it reads");
+        begins.recv().expect("the head has arrived");
+        drop(input);
+        let (is_chunked, all) = ends.recv().expect("the server hears of it");
+        assert_eq!(is_chunked, coding.contains("chunked"));
+        assert!(all.len() < 100 && !all.ends_with(b"0\r\n\r\n"), "{all:?}");
+        openssl.wait().expect("it ends");
+    }
+}
+
+#[test]
+fn requests_in_a_row_are_answered_in_their_order_bodies_and_all() {
+    let site = Site::new();
+    let text = "POST /echo HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n\
+         GET /bytes/0/1 HTTP/1.1\r\nHost: split.test\r\n\r\n\
+         POST /echo HTTP/1.1\r\nHost: split.test\r\nContent-Length: 3\r\n\r\ntwo\
+         HEAD /bytes/7/1 HTTP/1.1\r\nHost: split.test\r\n\r\n\
+         GET /nowhere HTTP/1.1\r\nHost: split.test\r\nConnection: close\r\n\r\n";
+    let heard = said_at_once(&site, text.as_bytes());
+    let ends: Vec<&str> = heard
+        .split("HTTP/1.1 ")
+        .skip(1)
+        .map(|answer| {
+            let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+            assert!(!head.starts_with('4') || head.contains("404"), "{heard}");
+            body
+        })
+        .collect();
+    assert_eq!(ends, ["one", "", "two", "", "not here\n"], "{heard}");
+    assert_eq!(site.origin_counts("tandem_split_origin_connections"), 1);
+    assert_eq!(site.origin_counts("tandem_split_origin_requests"), 5);
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_in_clear_words() {
+    let site = Site::new();
+    for (request, status, word) in [
+        (
+            "GET /bytes/1/1 HTTP/1.1\r\nHost: split.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+            "501",
+            "WebSocket",
+        ),
+        (
+            "POST /echo HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            "501",
+            "chunks",
+        ),
+        (
+            "POST /echo HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\n\r\nnonsense",
+            "400",
+            "not a request",
+        ),
+        (
+            "POST /echo HTTP/1.1\r\nHost: split.test\r\nTransfer-Encoding: chunked\r\nContent-Length: 9\r\n\r\n",
+            "400",
+            "not a request",
+        ),
+        (
+            "GET /bytes/1/1 HTTP/1.1\r\nHost: bank.test\r\n\r\n",
+            "421",
+            "another host",
+        ),
+    ] {
+        let heard = said_at_once(&site, request.as_bytes());
+        assert!(heard.starts_with(&format!("HTTP/1.1 {status} ")), "{heard}");
+        assert!(
+            heard.contains(word) && heard.contains("Connection: close"),
+            "{heard}"
+        );
+    }
+    let heard = said_at_once(&site, b"HEAD / HTTP/1.1\r\nHost: bank.test\r\n\r\n");
+    assert!(heard.ends_with("\r\n\r\n"), "no text after {heard}");
+
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let nobody = free.local_addr().expect("bound");
+    drop(free);
+    let nonsense = server(|mut stream| {
+        head(&mut stream);
+        let _ = stream.write_all(b"220 mail.test ESMTP\r\n");
+    });
+    for (behind, status, word) in [
+        (nobody, "503", "cannot be reached"),
+        (nonsense, "502", "no answer that can be passed on"),
+    ] {
+        let site = Site::in_front_of(behind);
+        let out = ran(site.curl("/").args(["--write-out", "%{http_code}"]));
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(text.contains(word) && text.ends_with(status), "{text}");
+    }
+}
+
+#[test]
+fn ranges_and_conditions_are_the_servers_and_come_through_as_runs() {
+    let site = Site::new();
+    let whole = body(2_000_000, 3);
+    let path = "/file/2000000/3";
+    assert!(ran(&mut site.curl(path)).stdout == whole);
+    let before = site.origin_counts("tandem_split_origin_misses");
+    for _ in 0..2 {
+        let out = ran(site.curl(path).args(["--range", "100000-1699999"]));
+        assert!(out.stdout == whole[100_000..=1_699_999]);
+    }
+    // Pieces that begin elsewhere are other objects: asked for once.
+    let asked = site.origin_counts("tandem_split_origin_misses") - before;
+    assert!((1..=200).contains(&asked), "{asked}");
+    let out = ran(site.curl(path).args(["--range", "0-9,50-59", "--include"]));
+    let text = out.stdout;
+    assert!(text.starts_with(b"HTTP/1.1 206 "));
+    let found = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    assert!(found(&whole[0..10]) && found(&whole[50..60]));
+    assert!(found(b"multipart/byteranges; boundary=part"));
+    let out = ran(site
+        .curl(path)
+        .args(["--header", "If-None-Match: \"2000000-3\""])
+        .args(["--write-out", "%{http_code} %{size_download}"]));
+    assert_eq!(out.stdout, b"304 0");
+}
+
+#[test]
+fn a_slow_server_is_not_waited_for_to_the_end() {
+    let (go, may_go) = mpsc::channel::<()>();
+    let may_go = std::sync::Mutex::new(may_go);
+    let address = server(move |mut stream| {
+        head(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst");
+        let _ = may_go.lock().map(|may_go| may_go.recv());
+        let _ = stream.write_all(b"later");
+    });
+    let site = Site::in_front_of(address);
+    let mut curl = site.curl("/");
+    curl.arg("--no-buffer").stdout(Stdio::piped());
+    let mut curl = curl.spawn().expect("curl runs");
+    let mut out = curl.stdout.take().expect("a pipe");
+    let mut first = [0; 5];
+    out.read_exact(&mut first).expect("it comes");
+    assert_eq!(&first, b"first");
+    go.send(()).expect("the server waits");
+    let mut later = Vec::new();
+    out.read_to_end(&mut later).expect("it comes");
+    assert_eq!(later, b"later");
+    assert!(curl.wait().expect("it ends").success());
+}
