@@ -6,9 +6,11 @@
 //! counts every byte that it writes.
 
 mod counted;
+mod greet;
 mod key;
 mod verify;
 
+pub(crate) use greet::greet;
 pub use key::{ChannelKey, KeyName};
 pub use verify::{Admission, Pin};
 

@@ -16,9 +16,11 @@ use crate::error::SplitIoError;
 /// After the listener has failed, for lack of descriptors above all.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Listens for whoever is to be served.
-pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, SplitIoError> {
-    let setting = "--listen";
+/// Listens for whoever is to be served, where `setting` says.
+pub(crate) async fn listen(
+    setting: &'static str,
+    address: SocketAddr,
+) -> Result<TcpListener, SplitIoError> {
     TcpListener::bind(address)
         .await
         .map_err(|source| match source.kind() {

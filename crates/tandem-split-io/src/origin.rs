@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tandem_split::Decoder;
-use tandem_split::message::{Channel, Encodings, Greeting, Message, Side};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tandem_split::message::{Channel, Message, Side};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
@@ -278,7 +278,7 @@ impl Origin {
             what: "a temporary file for what is published",
             source,
         })?;
-        let listener = listener::listen(settings.listen).await?;
+        let listener = listener::listen("--listen", settings.listen).await?;
         Ok(Self {
             listener,
             acceptor: Acceptor::new(&key, admission).map_err(tls)?,
@@ -351,7 +351,7 @@ async fn serve_channel(
     let greeted = async {
         let mut io = acceptor.open(stream, shared.numbers.sent.shared()).await?;
         let mut decoder = Decoder::new(Side::Volunteer);
-        let greeting = greet(&mut io, &mut decoder).await?;
+        let greeting = channel::greet(&mut io, &mut decoder).await?;
         Ok::<_, Failed>((io, decoder, greeting))
     };
     let (io, decoder, greeting) = timeout(GREETING, greeted)
@@ -375,30 +375,6 @@ async fn serve_channel(
             let served = session.run().await;
             reader.abort();
             served
-        }
-    }
-}
-
-/// Hears what the volunteer wants, and says what it gets.
-async fn greet(io: &mut ToVolunteer, decoder: &mut Decoder) -> Result<Greeting, Failed> {
-    let mut buffer = [0; 4096];
-    loop {
-        if let Some(Message::Greeting(greeting)) = decoder.next_message()? {
-            let answer = greeting.answer(Encodings::DEFAULT);
-            let mut out = Vec::new();
-            Message::Greeting(answer).write(&mut out);
-            io.write_all(&out).await?;
-            io.flush().await?;
-            return Ok(answer);
-        }
-        let len = io.read(&mut buffer).await?;
-        if len == 0 {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
-        // Before the greeting is whole there is room for more than one read.
-        let mut bytes = &buffer[..len];
-        while !bytes.is_empty() {
-            bytes = &bytes[decoder.push(bytes)..];
         }
     }
 }

@@ -6,10 +6,17 @@
 //! cannot be reached costs the clients that ask then, and nothing else.
 
 mod allowance;
+mod answer;
+mod ask;
 mod cache;
 mod disk;
 mod fetch;
+mod numbers;
+mod peers;
 mod session;
+mod sharing;
+
+pub use sharing::{Directory, Holders, Members, Nobody, Placement, constant_members};
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,35 +24,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_barnraising::Member;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::channel::{ChannelKey, Connector, KeyName, Pin, ToOrigin};
+use crate::channel::{Acceptor, Admission, ChannelKey, Connector, KeyName, Pin, ToOrigin};
 use crate::error::SplitIoError;
 use crate::listener;
 use crate::metrics::Number;
 use allowance::Allowance;
+use ask::{Arrivals, Asker};
 use cache::Cache;
 use disk::Disk;
 use fetch::Fetcher;
+use numbers::Numbers;
+use peers::Peers;
 
 /// Clients at a time. One takes at most about a megabyte.
 const CLIENTS: usize = 1024;
 /// Payloads and lists in memory: 128 MiB.
 const MEMORY: usize = 128 << 20;
-/// How long the origin may take to open a channel.
+/// Channels of other volunteers at a time.
+const PEERS: usize = 256;
+/// How long opening a channel may take.
 const OPEN: Duration = Duration::from_secs(15);
-
-/// The volunteers of a site, as they are at present: whoever follows a broker's list sends each new one.
-pub type Members = watch::Receiver<Arc<[Member]>>;
-
-/// Members that stay the same.
-#[must_use]
-pub fn constant_members(members: Vec<Member>) -> Members {
-    watch::channel(members.into()).1
-}
 
 /// The key by which others know the volunteer with this cache: kept there, made if it is missing, fleeting without a cache.
 ///
@@ -83,101 +84,14 @@ pub struct Settings {
     pub members: Members,
     /// Where other volunteers ask; nowhere if none is given.
     pub peer_listen: Option<SocketAddr>,
+    /// How to know whom of them to ask.
+    pub directory: Arc<dyn Directory>,
 }
 
-/// What is counted.
-#[derive(Clone, Debug)]
-struct Numbers {
-    clients: Number,
-    open: Number,
-    to_clients: Number,
-    from_origin: Number,
-    asked: Number,
-    failed: Number,
-    unreachable: Number,
-    not_tls: Number,
-    cache: cache::Numbers,
-}
-
-impl Numbers {
-    fn new() -> Self {
-        Self {
-            clients: Number::counter("tandem_split_volunteer_clients", "Connections of clients"),
-            open: Number::gauge(
-                "tandem_split_volunteer_open_clients",
-                "Connections of clients that are open",
-            ),
-            to_clients: Number::counter(
-                "tandem_split_volunteer_sent_bytes",
-                "Bytes of records sent to clients",
-            ),
-            from_origin: Number::counter(
-                "tandem_split_volunteer_stub_bytes",
-                "Bytes of messages received from the origin on clients' behalf, without misses",
-            ),
-            asked: Number::counter(
-                "tandem_split_volunteer_misses",
-                "Things that the origin was asked for",
-            ),
-            failed: Number::counter(
-                "tandem_split_volunteer_failed_clients",
-                "Connections of clients that ended early",
-            ),
-            unreachable: Number::counter(
-                "tandem_split_volunteer_origin_failures",
-                "Connections of clients that ended early because of the origin",
-            ),
-            not_tls: Number::counter(
-                "tandem_split_volunteer_not_tls",
-                "Connections of clients that spoke no TLS",
-            ),
-            cache: cache::Numbers {
-                from_memory: Number::counter(
-                    "tandem_split_volunteer_memory_hits",
-                    "Things found in memory",
-                ),
-                from_disk: Number::counter(
-                    "tandem_split_volunteer_disk_hits",
-                    "Things found on disk",
-                ),
-                damaged: Number::counter(
-                    "tandem_split_volunteer_damaged",
-                    "Things on disk that had another digest",
-                ),
-                not_kept: Number::counter(
-                    "tandem_split_volunteer_not_kept",
-                    "Things that the disk did not take",
-                ),
-                disk_bytes: Number::gauge("tandem_split_volunteer_disk_bytes", "Bytes on disk"),
-            },
-        }
-    }
-
-    fn all(&self) -> Vec<Number> {
-        [
-            &self.clients,
-            &self.open,
-            &self.to_clients,
-            &self.from_origin,
-            &self.asked,
-            &self.failed,
-            &self.unreachable,
-            &self.not_tls,
-            &self.cache.from_memory,
-            &self.cache.from_disk,
-            &self.cache.damaged,
-            &self.cache.not_kept,
-            &self.cache.disk_bytes,
-        ]
-        .map(Clone::clone)
-        .to_vec()
-    }
-}
-
-/// The way to the origin.
+/// The way to somebody: the origin, or another volunteer.
 #[derive(Clone, Debug)]
 struct Link {
-    origin: Arc<str>,
+    to: Arc<str>,
     connector: Connector,
 }
 
@@ -185,7 +99,7 @@ impl Link {
     /// A new channel.
     async fn open(&self) -> io::Result<ToOrigin> {
         let opened = async {
-            let stream = TcpStream::connect(&*self.origin).await?;
+            let stream = TcpStream::connect(&*self.to).await?;
             self.connector.open(stream).await
         };
         timeout(OPEN, opened)
@@ -207,6 +121,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Volunteer {
     listener: TcpListener,
+    peers: Option<PeerPort>,
     shared: Arc<Shared>,
     key: KeyName,
 }
@@ -233,19 +148,42 @@ impl Volunteer {
             source: io::Error::other(error),
         })?;
         let link = Link {
-            origin: settings.origin.into(),
+            to: settings.origin.into(),
             connector,
         };
-        let listener = listener::listen(settings.listen).await?;
-        let cache = Arc::new(Cache::new(MEMORY, disk, numbers.cache.clone()));
+        let listener = listener::listen("--listen", settings.listen).await?;
+        let peers = match settings.peer_listen {
+            Some(address) => Some(PeerPort::open(address, &key, &settings.members).await?),
+            None => None,
+        };
+        let arrivals = Arrivals {
+            cache: Arc::new(Cache::new(MEMORY, disk, numbers.cache.clone())),
+            directory: settings.directory,
+        };
+        let fetcher = Fetcher::new(
+            Arc::clone(&arrivals.cache),
+            Peers::new(
+                key.clone(),
+                settings.members,
+                arrivals.clone(),
+                numbers.peers.clone(),
+            ),
+            Asker::start(
+                link.clone(),
+                arrivals,
+                numbers.asked.clone(),
+                numbers.missed.clone(),
+            ),
+        );
         let shared = Shared {
-            fetcher: Fetcher::start(cache, link.clone(), numbers.asked.clone()),
+            fetcher: Arc::new(fetcher),
             link,
             allowance: Allowance::new(settings.rate),
             numbers,
         };
         Ok(Self {
             listener,
+            peers,
             shared: Arc::new(shared),
             key: key.name(),
         })
@@ -257,6 +195,12 @@ impl Volunteer {
     /// The system does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// Where it answers other volunteers, the port in numbers.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<SocketAddr> {
+        self.peers.as_ref()?.listener.local_addr().ok()
     }
 
     /// The key by which an origin with a list knows it.
@@ -273,6 +217,9 @@ impl Volunteer {
 
     /// Serves for ever.
     pub async fn serve(self) {
+        if let Some(port) = self.peers {
+            tokio::spawn(port.serve(Arc::clone(&self.shared)));
+        }
         listener::serve(self.listener, CLIENTS, |client| {
             let shared = Arc::clone(&self.shared);
             async move {
@@ -281,6 +228,48 @@ impl Volunteer {
                 if let Err(error) = session::serve(&shared, client).await {
                     count(&shared.numbers, &error);
                     tracing::debug!(%error, "a client's connection ended early");
+                }
+            }
+        })
+        .await;
+    }
+}
+
+/// Where other volunteers ask.
+#[derive(Debug)]
+struct PeerPort {
+    listener: TcpListener,
+    acceptor: Acceptor,
+    members: Members,
+}
+
+impl PeerPort {
+    async fn open(
+        address: SocketAddr,
+        key: &ChannelKey,
+        members: &Members,
+    ) -> Result<Self, SplitIoError> {
+        let acceptor =
+            Acceptor::new(key, Admission::Members(members.clone())).map_err(|error| {
+                SplitIoError::System {
+                    what: "TLS",
+                    source: io::Error::other(error),
+                }
+            })?;
+        Ok(Self {
+            listener: listener::listen("--peer-listen", address).await?,
+            acceptor,
+            members: members.clone(),
+        })
+    }
+
+    async fn serve(self, shared: Arc<Shared>) {
+        listener::serve(self.listener, PEERS, |stream| {
+            let (shared, acceptor) = (Arc::clone(&shared), self.acceptor.clone());
+            let members = self.members.clone();
+            async move {
+                if let Err(error) = answer::serve(&shared, &acceptor, &members, stream).await {
+                    tracing::debug!(%error, "a channel of another volunteer ended early");
                 }
             }
         })

@@ -12,6 +12,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use rustls::crypto::ring::sign::any_eddsa_type;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
+use tandem_barnraising::PublicKey;
 
 use crate::error::SplitIoError;
 
@@ -32,6 +33,18 @@ impl KeyName {
             0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
         ];
         (head == ed25519).then_some(Self(*key))
+    }
+}
+
+impl From<PublicKey> for KeyName {
+    fn from(key: PublicKey) -> Self {
+        Self(key.0)
+    }
+}
+
+impl From<KeyName> for PublicKey {
+    fn from(name: KeyName) -> Self {
+        Self(name.0)
     }
 }
 

@@ -5,13 +5,16 @@
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+
+use tandem_barnraising::Member;
+use tokio::sync::watch;
 
 use super::key::KeyName;
 use crate::error::SplitIoError;
@@ -63,7 +66,7 @@ impl Pin {
         match *key {
             Some(pinned) if pinned == met => Ok(()),
             Some(pinned) => {
-                tracing::error!(%pinned, %met, "the origin shows another key than the one that is pinned: nothing is said to it");
+                tracing::error!(%pinned, %met, "the far end shows another key than the one that is pinned: nothing is said to it");
                 Err(CertificateError::ApplicationVerificationFailure.into())
             }
             None => {
@@ -85,13 +88,15 @@ fn keep(path: &Path, key: KeyName) -> std::io::Result<()> {
     writeln!(file, "{key}")
 }
 
-/// The volunteers that an origin serves.
+/// The volunteers that are served.
 #[derive(Debug)]
 pub enum Admission {
     /// Whoever holds a key.
     Any,
     /// These.
     Listed(HashSet<KeyName>),
+    /// Who is a member of the site when he comes.
+    Members(watch::Receiver<Arc<[Member]>>),
 }
 
 impl Admission {
@@ -120,6 +125,10 @@ impl Admission {
         match self {
             Self::Any => true,
             Self::Listed(keys) => keys.contains(&key),
+            Self::Members(members) => {
+                let key = key.into();
+                members.borrow().iter().any(|member| member.key == key)
+            }
         }
     }
 }

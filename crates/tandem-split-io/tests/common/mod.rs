@@ -1,6 +1,7 @@
 //! What the tests with real programs share: certificates, a plain server, an origin and a volunteer in this process, relays between them.
 #![allow(dead_code, reason = "each test takes what it needs of it")]
 
+pub(crate) mod group;
 pub(crate) mod pki;
 pub(crate) mod relay;
 pub(crate) mod server;
@@ -183,6 +184,7 @@ pub(crate) fn volunteer_settings(
         rate: None,
         members: volunteer::constant_members(Vec::new()),
         peer_listen: None,
+        directory: std::sync::Arc::new(volunteer::Nobody),
     }
 }
 

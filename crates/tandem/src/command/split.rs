@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tandem_split_io::metrics::{self, Number};
 use tandem_split_io::origin::{self, Origin};
-use tandem_split_io::volunteer::{self, Volunteer};
+use tandem_split_io::volunteer::{self, Placement, Volunteer};
 use tandem_split_io::{SplitIoError, runtime};
 
 use crate::cli::{OriginArgs, SplitCommand, VolunteerArgs};
@@ -64,6 +65,7 @@ fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
         })?),
         None => None,
     };
+    let members = volunteer::constant_members(arguments.peers);
     let settings = volunteer::Settings {
         key: volunteer::key(arguments.cache.as_deref())?,
         origin: arguments.origin,
@@ -72,7 +74,8 @@ fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
         cache: arguments.cache,
         cache_limit: arguments.cache_limit << 20,
         rate: arguments.rate.map(|rate| rate.saturating_mul(1000)),
-        members: volunteer::constant_members(arguments.peers),
+        directory: Arc::new(Placement::over(members.clone())),
+        members,
         peer_listen: arguments.peer_listen,
     };
     let admin = arguments.admin;

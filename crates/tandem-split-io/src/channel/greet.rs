@@ -1,0 +1,37 @@
+//! The first words on a channel, at the end that is asked: what the other wants, and what it gets.
+//!
+//! Is not: what follows, which depends on the kind of channel.
+
+use std::io;
+
+use tandem_split::Decoder;
+use tandem_split::message::{Encodings, Greeting, Message};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::ToVolunteer;
+
+/// Hears what a volunteer wants, and says what it gets.
+pub(crate) async fn greet(io: &mut ToVolunteer, decoder: &mut Decoder) -> io::Result<Greeting> {
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(Message::Greeting(greeting)) =
+            decoder.next_message().map_err(io::Error::other)?
+        {
+            let answer = greeting.answer(Encodings::DEFAULT);
+            let mut out = Vec::new();
+            Message::Greeting(answer).write(&mut out);
+            io.write_all(&out).await?;
+            io.flush().await?;
+            return Ok(answer);
+        }
+        let len = io.read(&mut buffer).await?;
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // Before the greeting is whole there is room for more than one read.
+        let mut bytes = &buffer[..len];
+        while !bytes.is_empty() {
+            bytes = &bytes[decoder.push(bytes)..];
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What other volunteers of the site ask this one for: answers out of its cache, or from the origin.
+//!
+//! Is not: for strangers: who is no member gets no channel. Nor does a question go on to a third volunteer, so that none can go in a circle.
+//!
+//! Invariants: what goes out is within the allowance that clients are served from; questions that wait, and channels, are bounded.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tandem_split::message::{Absent, Channel, Found, Message, Miss, Side, list_parts};
+use tandem_split::{Decoder, Error};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::Shared;
+use super::cache::Thing;
+use super::sharing::Members;
+use crate::channel::{Acceptor, ToVolunteer, greet};
+
+/// How long a volunteer may take to say what it wants.
+const GREETING: Duration = Duration::from_secs(15);
+/// How long a channel without a question stays open; whoever asks closes it after a minute.
+const IDLE: Duration = Duration::from_secs(90);
+/// How long an answer may take to be read.
+const STALL: Duration = Duration::from_secs(60);
+/// Questions of one volunteer that are looked into at a time.
+const AT_ONCE: usize = 64;
+
+/// Serves one channel of misses to its end.
+pub(super) async fn serve(
+    shared: &Arc<Shared>,
+    acceptor: &Acceptor,
+    members: &Members,
+    stream: TcpStream,
+) -> io::Result<()> {
+    let sent = shared.numbers.to_peers.shared();
+    let greeted = async {
+        let mut io = acceptor.open(stream, sent).await.inspect_err(|_| {
+            shared.numbers.refused_peers.add(1);
+        })?;
+        let mut decoder = Decoder::new(Side::Volunteer);
+        let greeting = greet(&mut io, &mut decoder).await?;
+        Ok::<_, io::Error>((io, decoder, greeting))
+    };
+    let (io, decoder, greeting) = timeout(GREETING, greeted).await??;
+    match greeting.channel {
+        Channel::Misses => {}
+        // No open relay: clients come by another port.
+        Channel::Connection => return Err(io::ErrorKind::PermissionDenied.into()),
+    }
+    let mut questions = Questions {
+        shared: Arc::clone(shared),
+        members: members.clone(),
+        io,
+        decoder,
+        pending: VecDeque::new(),
+        gets: JoinSet::new(),
+    };
+    questions.answer_all().await
+}
+
+struct Questions {
+    shared: Arc<Shared>,
+    members: Members,
+    io: ToVolunteer,
+    decoder: Decoder,
+    pending: VecDeque<Miss>,
+    gets: JoinSet<(Miss, Option<Thing>)>,
+}
+
+impl Questions {
+    async fn answer_all(&mut self) -> io::Result<()> {
+        let mut buffer = vec![0; 16 << 10];
+        // The first question may have come with the greeting.
+        self.take_in(&[]).map_err(io::Error::other)?;
+        loop {
+            while self.gets.len() < AT_ONCE
+                && let Some(miss) = self.pending.pop_front()
+            {
+                let fetcher = Arc::clone(&self.shared.fetcher);
+                self.gets
+                    .spawn(async move { (miss, fetcher.get_for_peer(miss).await) });
+            }
+            let has_room = self.pending.is_empty() && self.gets.len() < AT_ONCE;
+            let is_idle = self.gets.is_empty();
+            tokio::select! {
+                read = self.io.read(&mut buffer), if has_room => match read? {
+                    0 => return Ok(()),
+                    len => {
+                        if !self.is_member() {
+                            return Err(io::ErrorKind::PermissionDenied.into());
+                        }
+                        self.take_in(&buffer[..len]).map_err(io::Error::other)?;
+                    }
+                },
+                Some(got) = self.gets.join_next(), if !is_idle => {
+                    // A task of ours that panicked has nothing to say: the volunteer asks somebody else.
+                    if let Ok((miss, thing)) = got {
+                        self.answer(miss, thing).await?;
+                    }
+                }
+                () = sleep(IDLE), if is_idle => return Ok(()),
+            }
+        }
+    }
+
+    /// Whether the far end is a member still.
+    fn is_member(&self) -> bool {
+        let Some(key) = crate::channel::holder(&self.io) else {
+            return false;
+        };
+        let key = key.into();
+        self.members.borrow().iter().any(|member| member.key == key)
+    }
+
+    /// Takes bytes, and the questions that are whole with them.
+    fn take_in(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
+        loop {
+            bytes = &bytes[self.decoder.push(bytes)..];
+            while let Some(message) = self.decoder.next_message()? {
+                if let Message::Miss(miss) = message {
+                    self.shared.numbers.asked_by_peers.add(1);
+                    self.pending.push_back(miss);
+                }
+            }
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn answer(&mut self, miss: Miss, thing: Option<Thing>) -> io::Result<()> {
+        let mut out = Vec::new();
+        match thing {
+            Some(Thing::Payload(payload)) => Message::Found(Found::new(&payload)).write(&mut out),
+            Some(Thing::List(list)) => {
+                for part in list_parts(&list) {
+                    Message::ListPart(part).write(&mut out);
+                }
+                if let Miss::Object { first, count, .. } = miss {
+                    let chunks = list.chunks().skip(first as usize).take(count as usize);
+                    self.pending.extend(chunks.map(Miss::Payload));
+                }
+            }
+            None => Message::Absent(Absent(miss)).write(&mut out),
+        }
+        self.shared.allowance.take(out.len()).await;
+        timeout(STALL, async {
+            self.io.write_all(&out).await?;
+            self.io.flush().await
+        })
+        .await?
+    }
+}

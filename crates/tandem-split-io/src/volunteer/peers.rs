@@ -1,0 +1,191 @@
+//! The other volunteers, as somebody to ask before the origin.
+//!
+//! Is not: trusted, nor waited for long: what they say is checked, and who does not answer is passed over for a while.
+//!
+//! Invariants: all of them together cost one thing at most the patience that is given; who was at fault is not asked again until his time is up, and
+//! each fault in a row doubles that; only members are asked.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tandem_barnraising::{Member, PublicKey};
+use tandem_split::message::Miss;
+use tokio::time::{Instant, timeout_at};
+
+use super::Link;
+use super::ask::{Arrivals, Asker, Lack};
+use super::cache::Thing;
+use super::disk::Key;
+use super::sharing::Members;
+use crate::channel::{ChannelKey, Connector, Pin};
+use crate::metrics::Number;
+
+/// How long who does not answer is passed over at first.
+const FAULT: Duration = Duration::from_secs(10);
+/// How long who answers wrongly is.
+const WRONG: Duration = Duration::from_secs(600);
+/// Most doublings of [`FAULT`]: ten minutes.
+const DOUBLINGS: u32 = 6;
+
+/// What is counted.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    pub(super) asked: Number,
+    pub(super) hits: Number,
+    pub(super) failures: Number,
+    pub(super) wrong: Number,
+    pub(super) received: Number,
+}
+
+/// See above.
+#[derive(Debug)]
+pub(super) struct Peers {
+    own: ChannelKey,
+    members: Members,
+    arrivals: Arrivals,
+    known: Mutex<HashMap<PublicKey, Peer>>,
+    numbers: Numbers,
+}
+
+#[derive(Debug)]
+struct Peer {
+    address: SocketAddr,
+    /// None after a fault: what waited on the old channel is given up with it.
+    asker: Option<Arc<Asker>>,
+    faults: u32,
+    passed_over_until: Option<Instant>,
+}
+
+impl Peers {
+    pub(super) fn new(
+        own: ChannelKey,
+        members: Members,
+        arrivals: Arrivals,
+        numbers: Numbers,
+    ) -> Self {
+        Self {
+            own,
+            members,
+            arrivals,
+            known: Mutex::default(),
+            numbers,
+        }
+    }
+
+    /// Whether there is nobody else.
+    pub(super) fn are_none(&self) -> bool {
+        let own = self.own.name().into();
+        self.members.borrow().iter().all(|member| member.key == own)
+    }
+
+    /// Asks those who should have it, one after the other, until one gives it or the time is up.
+    pub(super) async fn get(&self, key: Key, miss: Miss, patience: Duration) -> Option<Thing> {
+        if self.are_none() {
+            return None;
+        }
+        let deadline = Instant::now() + patience;
+        let holders = self.arrivals.directory.holders(&key.digest);
+        for member in timeout_at(deadline, holders).await.ok()? {
+            // What is one's own to have is got from the origin, or nobody would.
+            if member.key == self.own.name().into() {
+                return None;
+            }
+            let Some(asker) = self.asker(&member) else {
+                continue;
+            };
+            let answered = asker.answered();
+            match timeout_at(deadline, asker.get(key, miss)).await {
+                Ok(Ok(thing)) => {
+                    self.numbers.hits.add(1);
+                    self.has_answered(&member);
+                    return Some(thing);
+                }
+                Ok(Err(Lack::Absent)) => {}
+                Ok(Err(Lack::Unreachable)) => self.pass_over(&member, None),
+                Ok(Err(Lack::Wrong)) => {
+                    self.numbers.wrong.add(1);
+                    self.pass_over(&member, Some(WRONG));
+                }
+                Err(_) => {
+                    // Who answers others is slow, and not silent: he may be waiting for the origin himself.
+                    if asker.answered() == answered {
+                        self.pass_over(&member, None);
+                    }
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Who asks this member, unless it is passed over.
+    fn asker(&self, member: &Member) -> Option<Arc<Asker>> {
+        let mut known = self.lock();
+        if !known.contains_key(&member.key) {
+            // Who has left is forgotten when somebody comes.
+            let members = self.members.borrow().clone();
+            known.retain(|key, _| members.iter().any(|member| member.key == *key));
+        }
+        let peer = known.entry(member.key).or_insert_with(|| Peer {
+            address: member.peers,
+            asker: None,
+            faults: 0,
+            passed_over_until: None,
+        });
+        if peer.address != member.peers {
+            (peer.address, peer.asker) = (member.peers, None);
+        } else if peer.is_passed_over() {
+            return None;
+        }
+        if peer.asker.is_none() {
+            let connector = Connector::new(&self.own, Pin::to(member.key.into())).ok()?;
+            let link = Link {
+                to: member.peers.to_string().into(),
+                connector,
+            };
+            peer.asker = Some(Arc::new(Asker::start(
+                link,
+                self.arrivals.clone(),
+                self.numbers.asked.clone(),
+                self.numbers.received.clone(),
+            )));
+        }
+        peer.asker.clone()
+    }
+
+    fn has_answered(&self, member: &Member) {
+        if let Some(peer) = self.lock().get_mut(&member.key) {
+            peer.faults = 0;
+        }
+    }
+
+    /// Asks this member nothing for a while. What many were waiting for at once is one fault.
+    fn pass_over(&self, member: &Member, time: Option<Duration>) {
+        self.numbers.failures.add(1);
+        let mut known = self.lock();
+        let Some(peer) = known.get_mut(&member.key) else {
+            return;
+        };
+        if peer.is_passed_over() {
+            return;
+        }
+        let time = time.unwrap_or(FAULT * (1 << peer.faults.min(DOUBLINGS)));
+        peer.faults += 1;
+        peer.asker = None;
+        peer.passed_over_until = Some(Instant::now() + time);
+        tracing::info!(key = %member.key, seconds = time.as_secs(), "another volunteer is at fault and is passed over");
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PublicKey, Peer>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Peer {
+    fn is_passed_over(&self) -> bool {
+        self.passed_over_until
+            .is_some_and(|until| Instant::now() < until)
+    }
+}

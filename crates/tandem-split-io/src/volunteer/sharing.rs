@@ -1,0 +1,76 @@
+//! Which of the other volunteers to ask for something before the origin is asked.
+//!
+//! Is: one question, and two answers to it: a rule that everybody applies alike ([`Placement`]), or a table that all keep together, such as
+//! a distributed hash table, from outside this crate. Is not: the asking (`peers`).
+//!
+//! Invariant: whatever is answered here costs at most time: what comes is checked by its digest.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tandem_barnraising::Member;
+use tandem_barnraising::placement::{OWNERS, owners};
+use tokio::sync::watch;
+
+/// The volunteers of a site, as they are at present: whoever follows a broker's list sends each new one.
+pub type Members = watch::Receiver<Arc<[Member]>>;
+
+/// Members that stay the same.
+#[must_use]
+pub fn constant_members(members: Vec<Member>) -> Members {
+    watch::channel(members.into()).1
+}
+
+/// Members who are to be asked, once they are known.
+pub type Holders<'a> = Pin<Box<dyn Future<Output = Vec<Member>> + Send + 'a>>;
+
+/// Knows whom to ask. What is asked for, a payload or a list, goes by its SHA-256.
+pub trait Directory: fmt::Debug + Send + Sync {
+    /// Who has it, or is to have it, whom to ask first first. Whoever finds himself in there asks those before him.
+    fn holders<'a>(&'a self, digest: &'a [u8; 32]) -> Holders<'a>;
+
+    /// This volunteer has it now.
+    fn holds(&self, digest: &[u8; 32]);
+}
+
+/// By rendezvous hashing over the members: nobody tells anybody what he has.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    members: Members,
+}
+
+impl Placement {
+    /// Among these, and those who come after them.
+    #[must_use]
+    pub fn over(members: Members) -> Self {
+        Self { members }
+    }
+}
+
+impl Directory for Placement {
+    fn holders<'a>(&'a self, digest: &'a [u8; 32]) -> Holders<'a> {
+        let members = self.members.borrow();
+        let owners: Vec<Member> = owners(&members, digest, OWNERS)
+            .into_iter()
+            .copied()
+            .collect();
+        drop(members);
+        Box::pin(std::future::ready(owners))
+    }
+
+    fn holds(&self, _digest: &[u8; 32]) {}
+}
+
+/// Nobody is asked but the origin.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+impl Directory for Nobody {
+    fn holders<'a>(&'a self, _digest: &'a [u8; 32]) -> Holders<'a> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn holds(&self, _digest: &[u8; 32]) {}
+}

@@ -1,0 +1,392 @@
+//! Volunteers ask each other before the origin: what that saves, and that nobody among them can do more than cost a moment.
+
+mod common;
+
+use std::net::{SocketAddr, TcpListener};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tandem_barnraising::Member;
+use tandem_barnraising::placement::OWNERS;
+use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss, Side};
+use tandem_split::{Decoder, Payload, PayloadName};
+use tandem_split_io::channel::{Acceptor, Admission, ChannelKey, Connector, Pin, ToVolunteer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+use common::group::{Helper, acquaint};
+use common::server::body;
+use common::{Site, eventually, ran};
+
+const CHUNK: usize = 16384;
+
+fn helpers(site: &Site, count: usize) -> Vec<Helper> {
+    (0..count).map(|_| Helper::start(site, None)).collect()
+}
+
+fn total(helpers: &[Helper], name: &str) -> u64 {
+    helpers.iter().map(|helper| helper.counts(name)).sum()
+}
+
+#[test]
+fn the_origin_is_asked_for_each_thing_by_its_owners_alone() {
+    let site = Site::new();
+    let group = helpers(&site, 5);
+    acquaint(&group, &[]);
+    // Three objects of 64 chunks at most, and their lists.
+    let chunks = 150;
+    let path = format!("/bytes/{}/1", chunks * CHUNK);
+    let clients: Vec<_> = group
+        .iter()
+        .map(|helper| {
+            let mut curl = site.curl_at(helper.address, &path);
+            curl.stdin(Stdio::null()).stdout(Stdio::piped());
+            curl.spawn().expect("curl runs")
+        })
+        .collect();
+    for client in clients {
+        let out = client.wait_with_output().expect("it ends");
+        assert!(out.status.success(), "{out:?}");
+        assert!(out.stdout == body(chunks * CHUNK, 1));
+    }
+    // The lists, and the certificate, are things too.
+    let things = (chunks + 3 + 1) as u64;
+    let asked = site.origin_counts("tandem_split_origin_misses");
+    assert!(
+        (things..=things * OWNERS as u64).contains(&asked),
+        "{asked} questions for {things} things"
+    );
+    assert_eq!(asked, total(&group, "misses"));
+    assert!(total(&group, "peer_hits") >= things * 2);
+    assert_eq!(total(&group, "peer_wrong"), 0);
+    let payload_bytes = (chunks * CHUNK) as u64;
+    assert!(total(&group, "peer_received_bytes") > 2 * payload_bytes);
+    assert!(total(&group, "peer_sent_bytes") > total(&group, "peer_received_bytes"));
+    // Whoever was served has it himself now.
+    for helper in &group {
+        let before = helper.counts("peer_misses") + helper.counts("misses");
+        assert!(ran(&mut site.curl_at(helper.address, &path)).stdout == body(chunks * CHUNK, 1));
+        assert_eq!(
+            helper.counts("peer_misses") + helper.counts("misses"),
+            before
+        );
+    }
+}
+
+#[test]
+fn two_who_each_take_the_other_for_the_owner_ask_the_origin() {
+    let site = Site::new();
+    let group = helpers(&site, 2);
+    for (one, other) in [(0, 1), (1, 0)] {
+        let member = group[other].member;
+        group[one].members.send_replace(Arc::new([member]));
+    }
+    // Each answers the other only if the other is a member for it, which is so; neither finds itself on the list.
+    let path = format!("/bytes/{}/1", 20 * CHUNK);
+    let clients: Vec<_> = group
+        .iter()
+        .map(|helper| {
+            let mut curl = site.curl_at(helper.address, &path);
+            curl.stdin(Stdio::null()).stdout(Stdio::piped());
+            curl.spawn().expect("curl runs")
+        })
+        .collect();
+    for client in clients {
+        let out = client.wait_with_output().expect("it ends");
+        assert!(out.status.success(), "{out:?}");
+        assert!(out.stdout == body(20 * CHUNK, 1));
+    }
+    assert!(site.origin_counts("tandem_split_origin_misses") <= 2 * 22);
+}
+
+#[test]
+fn joins_and_leaves_under_load_cost_no_client_anything() {
+    let site = Site::new();
+    let stay = helpers(&site, 3);
+    acquaint(&stay, &[]);
+    let (done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for (number, helper) in stay.iter().enumerate() {
+            let (site, done, is_over) = (&site, &done, &is_over);
+            scope.spawn(move || {
+                for round in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    // Some that others have had, some that nobody has had.
+                    let seed = if round % 2 == 0 {
+                        round
+                    } else {
+                        1000 * number + round
+                    };
+                    let path = format!("/bytes/300000/{seed}");
+                    let out = ran(&mut site.curl_at(helper.address, &path));
+                    assert!(out.stdout == body(300_000, seed as u64), "{path}");
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        // A panic here must end the others, too.
+        let ending = EndsAll(&is_over);
+        let mut passing: Vec<Helper> = Vec::new();
+        for step in 0..8 {
+            let before = done.load(Ordering::Relaxed);
+            eventually("clients are served all the while", || {
+                done.load(Ordering::Relaxed) >= before + 4
+            });
+            match step % 4 {
+                // Somebody comes, and then somebody more.
+                0 | 1 => passing.push(Helper::start(&site, None)),
+                // One goes without a word: the list still has it.
+                2 => drop(passing.pop().expect("two came")),
+                // The list learns of it, and another goes that the list has lost already.
+                _ => {
+                    let gone = passing.pop();
+                    tell(&stay, &passing);
+                    drop(gone);
+                }
+            }
+            if step % 4 < 2 {
+                tell(&stay, &passing);
+            }
+        }
+        drop(ending);
+    });
+    assert!(total(&stay, "peer_hits") > 0);
+    assert_eq!(total(&stay, "failed_clients"), 0);
+    assert_eq!(total(&stay, "peer_wrong"), 0);
+}
+
+struct EndsAll<'a>(&'a AtomicBool);
+
+impl Drop for EndsAll<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// All who are there know of all who are there.
+fn tell(stay: &[Helper], passing: &[Helper]) {
+    let members: Vec<Member> = passing.iter().map(|helper| helper.member).collect();
+    acquaint(stay, &members);
+    for helper in passing {
+        let all = stay[0].members.borrow().clone();
+        helper.members.send_replace(all);
+    }
+}
+
+/// Somebody with a key and a port, who does what `answer` does with each channel.
+struct Impostor {
+    member: Member,
+    channels: Arc<AtomicUsize>,
+    _runtime: Runtime,
+}
+
+impl Impostor {
+    fn start<F>(answer: impl Fn(ToVolunteer) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let runtime = Runtime::new().expect("a runtime");
+        let key = ChannelKey::fleeting().expect("random bytes");
+        let acceptor = Acceptor::new(&key, Admission::Any).expect("TLS");
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
+            .expect("a free port");
+        let peers = listener.local_addr().expect("bound");
+        let channels = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&channels);
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                if let Ok(channel) = acceptor.open(stream, Arc::default()).await {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    tokio::spawn(answer(channel));
+                }
+            }
+        });
+        Self {
+            member: member(&key, peers),
+            channels,
+            _runtime: runtime,
+        }
+    }
+}
+
+fn member(key: &ChannelKey, peers: SocketAddr) -> Member {
+    Member {
+        key: key.name().into(),
+        address: peers.ip(),
+        peers,
+    }
+}
+
+/// Greets as it should, and answers every question for a payload with other bytes, for a list with nothing.
+async fn lie(mut channel: ToVolunteer) {
+    let mut decoder = Decoder::new(Side::Volunteer);
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(len @ 1..) = channel.read(&mut buffer).await {
+        assert_eq!(decoder.push(&buffer[..len]), len);
+        let mut out = Vec::new();
+        while let Ok(Some(message)) = decoder.next_message() {
+            match message {
+                Message::Greeting(greeting) => greeting.answer(Encodings::DEFAULT).write(&mut out),
+                Message::Miss(Miss::Payload(PayloadName::Sha256(digest))) => {
+                    let at = out.len();
+                    let payload = Payload::new(vec![7; 1000]).expect("short");
+                    Message::Found(tandem_split::message::Found::new(&payload)).write(&mut out);
+                    out[at + 6..at + 38].copy_from_slice(&digest);
+                }
+                Message::Miss(miss) => {
+                    Message::Absent(tandem_split::message::Absent(miss)).write(&mut out);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        if channel.write_all(&out).await.is_err() || channel.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn who_lies_is_counted_and_passed_over_and_no_client_notices() {
+    let site = Site::new();
+    let group = helpers(&site, 2);
+    let liar = Impostor::start(lie);
+    acquaint(&group, &[liar.member]);
+    let len = 100 * CHUNK;
+    let path = format!("/bytes/{len}/1");
+    for helper in &group {
+        assert!(ran(&mut site.curl_at(helper.address, &path)).stdout == body(len, 1));
+        assert!(helper.counts("peer_wrong") > 0);
+        assert_eq!(helper.counts("failed_clients"), 0);
+    }
+    let wrong = total(&group, "peer_wrong");
+    let other = format!("/bytes/{len}/2");
+    for helper in &group {
+        assert!(ran(&mut site.curl_at(helper.address, &other)).stdout == body(len, 2));
+    }
+    assert_eq!(total(&group, "peer_wrong"), wrong, "it is not asked again");
+    assert_eq!(liar.channels.load(Ordering::Relaxed), group.len());
+}
+
+#[test]
+fn who_is_dead_or_silent_costs_a_moment_once() {
+    let site = Site::new();
+    let key = ChannelKey::fleeting().expect("random bytes");
+    let dead = {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        member(&key, listener.local_addr().expect("bound"))
+    };
+    // Takes connections, and not even TLS is spoken.
+    let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let key = ChannelKey::fleeting().expect("random bytes");
+    let deaf_member = member(&key, deaf.local_addr().expect("bound"));
+    // Opens the channel, hears the questions, and says nothing.
+    let silent = Impostor::start(|mut channel| async move {
+        let mut heard = Vec::new();
+        let _ = channel.read_to_end(&mut heard).await;
+    });
+    for at_fault in [dead, deaf_member, silent.member] {
+        let group = helpers(&site, 1);
+        acquaint(&group, &[at_fault]);
+        let len = 60 * CHUNK;
+        let seed = u64::from(at_fault.peers.port());
+        let path = format!("/bytes/{len}/{seed}");
+        let start = Instant::now();
+        assert!(ran(&mut site.curl_at(group[0].address, &path)).stdout == body(len, seed));
+        let took = start.elapsed();
+        // A second for the list or the first chunks; that and the second half of the window are all that may wait for it.
+        assert!(took < Duration::from_secs(8), "{took:?}");
+        let failures = group[0].counts("peer_failures");
+        assert!(failures > 0, "{at_fault:?}");
+        // For ten seconds it is not asked again; nothing here takes as long, unless the machine is very busy.
+        let other = format!("/bytes/{len}/{}", seed + 1);
+        let asked = group[0].counts("peer_misses");
+        assert!(ran(&mut site.curl_at(group[0].address, &other)).stdout == body(len, seed + 1));
+        if start.elapsed() < Duration::from_secs(9) {
+            assert_eq!(group[0].counts("peer_misses"), asked);
+        }
+        assert_eq!(group[0].counts("failed_clients"), 0);
+    }
+}
+
+#[test]
+fn who_is_no_member_is_refused_and_who_was_one_is_heard_no_more() {
+    let site = Site::new();
+    let group = helpers(&site, 1);
+    let helper = &group[0];
+    let path = format!("/bytes/{CHUNK}/1");
+    assert!(ran(&mut site.curl_at(helper.address, &path)).stdout == body(CHUNK, 1));
+    let name = PayloadName::sha256(&body(CHUNK, 1));
+    let runtime = Runtime::new().expect("a runtime");
+    let stranger = ChannelKey::fleeting().expect("random bytes");
+    let connector = Connector::new(&stranger, Pin::to(helper.member.key.into())).expect("TLS");
+    let mut question = Vec::new();
+    Greeting::new(Channel::Misses, Encodings::DEFAULT).write(&mut question);
+    Message::Miss(Miss::Payload(name)).write(&mut question);
+    let asks = || async {
+        let stream = TcpStream::connect(helper.member.peers).await?;
+        let mut channel = connector.open(stream).await?;
+        channel.write_all(&question).await?;
+        Ok::<_, std::io::Error>(channel)
+    };
+    let answer = |len: usize| {
+        runtime.block_on(async {
+            let mut answer = Vec::new();
+            if let Ok(channel) = asks().await {
+                let mut channel = channel.take(len as u64);
+                let _ = timeout(Duration::from_secs(20), channel.read_to_end(&mut answer)).await;
+            }
+            answer
+        })
+    };
+    // In TLS 1.3 a client learns of its refusal only when it reads.
+    assert_eq!(answer(1), b"");
+    eventually("it is counted", || helper.counts("refused_peers") == 1);
+
+    // Greeting, then the payload with its head.
+    let whole = 9 + 5 + 33 + CHUNK;
+    let stranger_member = member(&stranger, "127.0.0.1:1".parse().expect("an address"));
+    acquaint(&group, &[stranger_member]);
+    assert_eq!(answer(whole).len(), whole);
+
+    // A client's connection does not pass by this port.
+    let mut greeting = Vec::new();
+    Greeting::new(Channel::Connection, Encodings::DEFAULT).write(&mut greeting);
+    let connections = site.origin_counts("tandem_split_origin_connections");
+    let after = runtime.block_on(async {
+        let stream = TcpStream::connect(helper.member.peers).await?;
+        let mut channel = connector.open(stream).await?;
+        channel.write_all(&greeting).await?;
+        let mut said = Vec::new();
+        let _ = channel.read_to_end(&mut said).await;
+        Ok::<_, std::io::Error>(said)
+    });
+    assert_eq!(after.expect("a member's channel opens").len(), 9);
+    assert_eq!(
+        site.origin_counts("tandem_split_origin_connections"),
+        connections
+    );
+
+    // Who has a channel open when he is taken off the list gets no more answers.
+    let mut channel = runtime.block_on(asks()).expect("still a member");
+    let mut first = vec![0; whole];
+    runtime
+        .block_on(channel.read_exact(&mut first))
+        .expect("an answer");
+    acquaint(&group, &[]);
+    let mut again = Vec::new();
+    Message::Miss(Miss::Payload(name)).write(&mut again);
+    let more = runtime.block_on(async {
+        let _ = channel.write_all(&again).await;
+        let mut more = Vec::new();
+        let _ = channel.read_to_end(&mut more).await;
+        more
+    });
+    assert_eq!(more, b"");
+}
