@@ -63,9 +63,10 @@ const BARNRAISING: &str = "tandem-barnraising";
 const IO: &str = "tandem-io";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
+const SPLIT_DEMO: &str = "tandem-split-demo";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 15] = [
+pub(crate) const LAYERS: [Layer; 16] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
@@ -113,6 +114,12 @@ pub(crate) const LAYERS: [Layer; 15] = [
         "crates/tandem-split-io",
         Kind::Adapter,
         &[BARNRAISING, SPLIT],
+    ),
+    Layer::new(
+        SPLIT_DEMO,
+        "crates/tandem-split-demo",
+        Kind::Adapter,
+        &[SPLIT_IO],
     ),
     Layer::new(
         "tandem",
