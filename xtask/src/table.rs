@@ -119,7 +119,7 @@ pub(crate) const LAYERS: [Layer; 16] = [
         SPLIT_DEMO,
         "crates/tandem-split-demo",
         Kind::Adapter,
-        &[SPLIT_IO],
+        &[SPLIT_IO, BARNRAISING],
     ),
     Layer::new(
         "tandem",

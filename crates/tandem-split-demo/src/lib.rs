@@ -16,9 +16,12 @@ mod view;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use tandem_barnraising::Member;
 use tandem_split_io::origin::{self, Origin};
-use tandem_split_io::volunteer::{self, Volunteer};
+use tandem_split_io::volunteer::{self, Placement, Volunteer};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use error::DemoError;
@@ -75,6 +78,7 @@ impl Demo {
         })
         .await?;
         let origin_address = origin.address().map_err(DemoError::Folder)?;
+        let (introduce, members) = watch::channel(Arc::default());
         let mut volunteers = Vec::new();
         for (index, name) in ["north", "south"].iter().enumerate() {
             let cache = folder.path().join(name);
@@ -86,11 +90,20 @@ impl Demo {
                 cache: Some(cache),
                 cache_limit: CACHE,
                 rate: None,
-                members: volunteer::constant_members(Vec::new()),
-                peer_listen: None,
+                directory: Arc::new(Placement::over(members.clone())),
+                members: members.clone(),
+                peer_listen: Some(local(0)),
             };
             volunteers.push(Volunteer::bind(settings).await?);
         }
+        let known = volunteers.iter().filter_map(|volunteer: &Volunteer| {
+            Some(Member {
+                key: volunteer.key().into(),
+                address: Ipv4Addr::LOCALHOST.into(),
+                peers: volunteer.peer_address()?,
+            })
+        });
+        introduce.send_replace(known.collect());
         let helpers = volunteers
             .iter()
             .map(Volunteer::address)
