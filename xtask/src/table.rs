@@ -126,6 +126,7 @@ pub(crate) const LAYERS: [Layer; 16] = [
         "crates/tandem",
         Kind::Program,
         &[
+            SPLIT_DEMO,
             SPLIT_IO,
             LAB,
             IO,
