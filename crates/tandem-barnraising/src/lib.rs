@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod certificate_policy;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod health;
