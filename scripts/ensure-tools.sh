@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the tools which the make targets call are there.
 #
-#   scripts/ensure-tools.sh GROUP...      groups: rust build deny lab interop package
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny lab interop package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -29,14 +29,20 @@ INTEROP_TOOLS=(
 # What reads what the package brings: manual pages, units; and what shows which system calls a daemon makes.
 PACKAGE_TOOLS=(man:man-db groff:groff-base systemd-analyze:systemd strace:strace dpkg-deb:dpkg)
 
+# What asks the broker's name server, and the other name server that it works with.
+DNS_TOOLS=(dig:bind9-dnsutils delv:bind9-dnsutils dnssec-dsfromkey:bind9-utils pdns_server:pdns-server)
+# A backend of PowerDNS is no command: the tool of its name is missing for as long as its library is.
+compgen -G '/usr/lib/*/pdns/libremotebackend.so' >/dev/null || DNS_TOOLS+=(pdns-backend-remote:pdns-backend-remote)
+
 say() { printf 'tools: %s\n' "$*" >&2; }
 
 is_debian() { command -v apt-get >/dev/null && [ -e /etc/debian_version ]; }
 
 # Packages are installed without starting what they bring: a web server on port 80 is not what was asked for.
 install_packages() {
-    local policy=/usr/sbin/policy-rc.d made_policy= had_nginx=
+    local policy=/usr/sbin/policy-rc.d made_policy= had_nginx= had_pdns=
     command -v nginx >/dev/null && had_nginx=1
+    command -v pdns_server >/dev/null && had_pdns=1
     if [ ! -e "$policy" ]; then
         printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" && made_policy=1
     fi
@@ -50,6 +56,9 @@ install_packages() {
     [ -n "$made_policy" ] && rm -f "$policy"
     if [ -z "$had_nginx" ] && command -v nginx >/dev/null && command -v systemctl >/dev/null; then
         systemctl disable --quiet nginx >/dev/null 2>&1 || true
+    fi
+    if [ -z "$had_pdns" ] && command -v pdns_server >/dev/null && command -v systemctl >/dev/null; then
+        systemctl disable --quiet pdns >/dev/null 2>&1 || true
     fi
     [ "$status" -eq 0 ] || { say "apt-get failed:"; tail -n 15 "$log" >&2; }
     rm -f "$log"
@@ -115,6 +124,7 @@ for group in "$@"; do
         lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, lab, interop, package)"; exit 2 ;;
+        dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
+        *) say "no group called $group (there are rust, build, deny, lab, interop, package, dns)"; exit 2 ;;
     esac
 done

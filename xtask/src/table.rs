@@ -63,7 +63,7 @@ const BARNRAISING: &str = "tandem-barnraising";
 const IO: &str = "tandem-io";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
-const SPLIT_DEMO: &str = "tandem-split-demo";
+const BROKER_DNS: &str = "tandem-broker-dns";
 
 /// The whole table, lowest layer first.
 pub(crate) const LAYERS: [Layer; 16] = [
@@ -116,17 +116,17 @@ pub(crate) const LAYERS: [Layer; 16] = [
         &[BARNRAISING, SPLIT],
     ),
     Layer::new(
-        SPLIT_DEMO,
-        "crates/tandem-split-demo",
+        BROKER_DNS,
+        "crates/tandem-broker-dns",
         Kind::Adapter,
-        &[SPLIT_IO, BARNRAISING],
+        &[BARNRAISING],
     ),
     Layer::new(
         "tandem",
         "crates/tandem",
         Kind::Program,
         &[
-            SPLIT_DEMO,
+            BROKER_DNS,
             SPLIT_IO,
             LAB,
             IO,

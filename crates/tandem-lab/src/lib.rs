@@ -43,7 +43,6 @@ mod schedule;
 pub mod server;
 pub mod situation;
 mod soak;
-mod splitting;
 mod stage;
 mod standing;
 mod stats;
@@ -65,7 +64,6 @@ pub use report::{
 };
 pub use runner::{Captures, RunOptions, RunSummary, run_experiment, run_experiments};
 pub use soak::{SoakOptions, SoakSummary, soak};
-pub use splitting::{SplitOptions, split};
 pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,
 };

@@ -1,7 +1,6 @@
 //! The page's drawings. Each is a file of its own beside the page and stands in the page, too.
 
 mod bullet;
-mod chart;
 mod groups;
 mod legend;
 mod messages;
@@ -9,7 +8,6 @@ mod misses;
 mod mutual;
 mod overview;
 mod sizes;
-mod splitting;
 mod thesis;
 mod waterfall;
 
@@ -19,7 +17,6 @@ pub(crate) use misses::misses;
 pub(crate) use mutual::mutual;
 pub(crate) use overview::overview;
 pub(crate) use sizes::sizes;
-pub(crate) use splitting::splitting;
 pub(crate) use thesis::{bandwidth, high_latency, low_latency};
 pub(crate) use waterfall::waterfall;
 

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
-    LosingOptions, ProfileOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions,
-    SplitOptions, UpOptions,
+    LosingOptions, ProfileOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions, UpOptions,
 };
 
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, UpArgs,
+    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
 };
 use crate::exit::Failure;
 use crate::logging;
@@ -30,7 +29,6 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Interop(arguments) => interop(arguments).map(done),
         LabCommand::Soak(arguments) => soak(arguments).map(done),
         LabCommand::Profile(arguments) => profile(arguments).map(done),
-        LabCommand::Split(arguments) => split(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
         LabCommand::Down(arguments) => down(&arguments).map(done),
@@ -105,25 +103,6 @@ fn profile(arguments: ProfileArgs) -> Result<(), Failure> {
         seconds,
         out,
         exe: this_program()?,
-    })?;
-    Ok(())
-}
-
-fn split(arguments: SplitArgs) -> Result<(), Failure> {
-    let SplitArgs {
-        quick,
-        parts,
-        logs,
-        seed,
-        out,
-    } = arguments;
-    tandem_lab::split(&SplitOptions {
-        effort: if quick { Effort::Quick } else { Effort::Full },
-        parts,
-        out,
-        exe: this_program()?,
-        logs,
-        seed,
     })?;
     Ok(())
 }
