@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench lab interop soak deb clean
+.PHONY: help demo build test lint bench lab splitting interop soak deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -55,6 +55,13 @@ lab: build
 	$(CARGO) bench --locked --package tandem-packet --package tandem-io --package tandem-store --bench '*' | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
 	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis,modern,misses,cases,clients,peers}.toml --out docs/results
 	$(TANDEM) lab profile --out docs/results
+	$(TANDEM) lab split --out docs/results
+	$(TANDEM) lab report docs/results
+
+## splitting: the evaluation of SSL splitting alone, and the report, into docs/results (root; a quarter of an hour)
+splitting: build
+	@$(ENSURE) lab
+	$(TANDEM) lab split --out docs/results
 	$(TANDEM) lab report docs/results
 
 ## interop: every TLS client against every server through the proxies, into docs/results/interop.md (root; some minutes)

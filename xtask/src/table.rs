@@ -63,10 +63,11 @@ const BARNRAISING: &str = "tandem-barnraising";
 const IO: &str = "tandem-io";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
+const SPLIT_DEMO: &str = "tandem-split-demo";
 const BROKER_DNS: &str = "tandem-broker-dns";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 16] = [
+pub(crate) const LAYERS: [Layer; 17] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
@@ -116,6 +117,12 @@ pub(crate) const LAYERS: [Layer; 16] = [
         &[BARNRAISING, SPLIT],
     ),
     Layer::new(
+        SPLIT_DEMO,
+        "crates/tandem-split-demo",
+        Kind::Adapter,
+        &[SPLIT_IO, BARNRAISING],
+    ),
+    Layer::new(
         BROKER_DNS,
         "crates/tandem-broker-dns",
         Kind::Adapter,
@@ -126,6 +133,7 @@ pub(crate) const LAYERS: [Layer; 16] = [
         "crates/tandem",
         Kind::Program,
         &[
+            SPLIT_DEMO,
             BROKER_DNS,
             SPLIT_IO,
             LAB,

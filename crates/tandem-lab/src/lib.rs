@@ -43,6 +43,7 @@ mod schedule;
 pub mod server;
 pub mod situation;
 mod soak;
+mod splitting;
 mod stage;
 mod standing;
 mod stats;
@@ -64,6 +65,7 @@ pub use report::{
 };
 pub use runner::{Captures, RunOptions, RunSummary, run_experiment, run_experiments};
 pub use soak::{SoakOptions, SoakSummary, soak};
+pub use splitting::{SplitOptions, split};
 pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,
 };

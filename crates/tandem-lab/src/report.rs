@@ -28,6 +28,7 @@ mod profile;
 mod run_info;
 mod scale;
 mod situations;
+mod splitting;
 mod svg;
 #[cfg(test)]
 mod synthetic;
@@ -44,6 +45,7 @@ pub(crate) use crowds::markdown as crowds_markdown;
 pub(crate) use exhibit::{CERTIFICATE, COMPRESSED_CERTIFICATE, Exhibit};
 pub use run_info::{LinkInfo, Program, RunInfo};
 pub(crate) use situations::markdown as situations_markdown;
+pub(crate) use splitting::markdown as splitting_markdown;
 pub use verdict::{BarResult, Bound, Outcome, Unit};
 pub use waterfall::{Waterfall, WaterfallArm, WaterfallPacket, Way};
 
@@ -87,7 +89,11 @@ impl Made {
         let out = options.out.as_deref().unwrap_or(&options.dir);
         let input = input::read(&options.dir)?;
         let cases = cases::cases(&input.runs);
-        let bars = bars::check(&cases, &input.benches);
+        let mut bars = bars::check(&cases, &input.benches);
+        let of_packet_mode = bars.len();
+        if !input.splitting.is_empty() {
+            bars.extend(splitting::check(&input.splitting));
+        }
         let staged = situations::staged(input.staged.iter().flat_map(|run| &run.rows));
         let figures = Figures::of(&input, &cases, &staged);
         let plots = out.join("plots");
@@ -102,7 +108,11 @@ impl Made {
         let tables = tables::tables(&input, &cases, &bars);
         write(&out.join("tables.md"), &tables)?;
         let page = out.join("report.html");
-        write(&page, &page::page(&input, &cases, &staged, &bars, &figures))?;
+        let bars_by_part = bars.split_at(of_packet_mode);
+        write(
+            &page,
+            &page::page(&input, &cases, &staged, bars_by_part, &figures),
+        )?;
         Ok(Self {
             page,
             headline: Headline::of(&cases),

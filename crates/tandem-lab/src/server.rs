@@ -126,21 +126,28 @@ impl Server {
         self.signal_all(Signal::SIGCONT);
     }
 
-    fn signal_all(&self, signal: Signal) {
+    /// The processes that it is, workers before their master; none once it is left to run on.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
         let Some(child) = &self.child else {
-            return;
+            return Vec::new();
         };
         let id = child.id();
         // proc(5): the children of a thread, as numbers in a line.
         let children =
             fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
-        let master = i32::try_from(id).ok();
         let workers = children
             .split_ascii_whitespace()
             .filter_map(|word| word.parse().ok());
-        for process in workers.chain(master) {
+        workers
+            .chain(i32::try_from(id).ok())
+            .map(Pid::from_raw)
+            .collect()
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for process in self.processes() {
             // It may have ended, which a client will notice.
-            let _ = kill(Pid::from_raw(process), signal);
+            let _ = kill(process, signal);
         }
     }
 

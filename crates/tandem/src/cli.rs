@@ -21,10 +21,10 @@ pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
 pub(crate) use lab::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
+    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, UpArgs,
 };
 pub(crate) use off::OffArgs;
-pub(crate) use split::{OriginArgs, SplitCommand, VolunteerArgs};
+pub(crate) use split::{OriginArgs, SplitCommand, SplitDemoArgs, VolunteerArgs};
 pub(crate) use status::StatusArgs;
 pub(crate) use store::{
     ExportFormat, PurgeChoice, StoreCommand, StoreExportArgs, StoreImportArgs, StoreLsArgs,

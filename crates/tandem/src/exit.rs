@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use tandem_estimate::EstimateError;
 use tandem_io::IoError;
 use tandem_lab::LabError;
+use tandem_split_demo::DemoError;
 use tandem_split_io::SplitIoError;
 use tandem_store::{StoreError, Warning};
 
@@ -69,6 +70,9 @@ pub(crate) enum Failure {
     /// The origin or the volunteer of SSL splitting.
     #[error(transparent)]
     Split(#[from] SplitIoError),
+    /// The demonstration of SSL splitting.
+    #[error(transparent)]
+    Demo(#[from] DemoError),
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -145,17 +149,33 @@ fn exit_of(failure: &Failure) -> Exit {
             | LabError::TrialsFailed { .. }
             | LabError::Interrupted => Exit::RunTime,
         },
-        Failure::Split(error) => match error {
-            SplitIoError::Content { .. } | SplitIoError::Setting { .. } => Exit::Usage,
-            SplitIoError::File { source, .. } => exit_of_file(source),
-            SplitIoError::Busy { .. } | SplitIoError::CacheBusy { .. } => Exit::Busy,
-            SplitIoError::Listen { source, .. } => match source.kind() {
-                io::ErrorKind::AddrNotAvailable => Exit::Usage,
-                io::ErrorKind::PermissionDenied => Exit::Privilege,
-                _ => Exit::RunTime,
-            },
-            SplitIoError::System { .. } => Exit::RunTime,
+        Failure::Demo(error) => match error {
+            DemoError::Part(error) => exit_of_split(error),
+            DemoError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+                Exit::Busy
+            }
+            DemoError::Openssl(_)
+            | DemoError::Certificate(_)
+            | DemoError::Listen { .. }
+            | DemoError::Folder(_)
+            | DemoError::Upstream(_) => Exit::RunTime,
         },
+        Failure::Split(error) => exit_of_split(error),
+    }
+}
+
+/// An origin or a volunteer that does not start.
+fn exit_of_split(error: &SplitIoError) -> Exit {
+    match error {
+        SplitIoError::Content { .. } | SplitIoError::Setting { .. } => Exit::Usage,
+        SplitIoError::File { source, .. } => exit_of_file(source),
+        SplitIoError::Busy { .. } | SplitIoError::CacheBusy { .. } => Exit::Busy,
+        SplitIoError::Listen { source, .. } => match source.kind() {
+            io::ErrorKind::AddrNotAvailable => Exit::Usage,
+            io::ErrorKind::PermissionDenied => Exit::Privilege,
+            _ => Exit::RunTime,
+        },
+        SplitIoError::System { .. } => Exit::RunTime,
     }
 }
 

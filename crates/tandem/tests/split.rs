@@ -263,3 +263,67 @@ fn what_does_not_fit_is_said_at_the_start() {
     ]));
     assert!(ran.failed_with(2).contains("--origin"));
 }
+
+#[test]
+fn a_demonstration_is_served_by_helpers_refused_from_a_liar_and_gone_in_the_end() {
+    let mut child = common::tandem(&["split", "demo", "--port", "0"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let out = child.stdout.take().expect("piped");
+    let running = Running(child);
+    let mut lines = Vec::new();
+    for line in BufReader::new(out).lines() {
+        let line = line.expect("text");
+        let is_last = line == "ready";
+        lines.push(line);
+        if is_last {
+            break;
+        }
+    }
+    let after = |start: &str| {
+        let found = lines.iter().find_map(|line| line.strip_prefix(start));
+        found
+            .unwrap_or_else(|| panic!("{start}: {lines:#?}"))
+            .trim()
+    };
+    let helpers: Vec<&str> = after("The site, through helpers:").split(' ').collect();
+    let authority = after("  curl --cacert").split(' ').next().expect("a path");
+    let fetch = |url: &str| {
+        Command::new("curl")
+            .args(["--silent", "--noproxy", "*", "--cacert", authority, url])
+            .output()
+            .expect("curl runs")
+    };
+    let first = fetch(&format!("{}chart.svg", helpers[0]));
+    assert!(first.status.success(), "{first:?}");
+    assert!(first.stdout.starts_with(b"<svg"));
+    for helper in [helpers[0], helpers[1]] {
+        assert!(fetch(&format!("{helper}chart.svg")).stdout == first.stdout);
+    }
+    let lied = fetch(&format!("{}chart.svg", after("Through one that lies:")));
+    assert!(!lied.status.success() && lied.stdout.is_empty(), "{lied:?}");
+
+    let start = Instant::now();
+    let view = after("Who serves what, live:");
+    loop {
+        let shown = fetch(&format!("{view}state.json")).stdout;
+        let shown: serde_json::Value = serde_json::from_slice(&shown).expect("JSON");
+        if shown["refused_by_clients"] == 1 {
+            assert_eq!(shown["served"][2]["helper"], "north", "{shown}");
+            assert_eq!(shown["served"][2]["target"], "/chart.svg", "{shown}");
+            let (line, body) = (&shown["line_bytes"], &shown["body_bytes"]);
+            assert!(line.as_u64() < body.as_u64(), "{shown}");
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{shown}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    let pid = nix::unistd::Pid::from_raw(running.0.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");
+    let mut running = running;
+    assert!(running.0.wait().expect("ours").success());
+    assert!(!Path::new(authority).exists(), "nothing is left");
+}

@@ -279,7 +279,7 @@ impl Bar {
                 match benches.iter().rfind(|bench| bench.bench == name) {
                     Some(bench) => BarResult {
                         note: format!("bench {name}"),
-                        ..measured(open, bench.value / scale)
+                        ..open.with(bench.value / scale)
                     },
                     None => open,
                 }
@@ -312,7 +312,7 @@ impl Bar {
             note: note(worst, &findings) + &elsewhere,
             ..open
         };
-        measured(open, worst.measured)
+        open.with(worst.measured)
     }
 
     fn finding<'a>(&self, case: &'a Case) -> Option<Finding<'a>> {
@@ -369,25 +369,6 @@ impl Bar {
                 String::new()
             }
         }
-    }
-}
-
-/// A bar with its figure, and what follows from it.
-fn measured(open: BarResult, figure: f64) -> BarResult {
-    let excess = open.bound.excess(figure, open.bar);
-    let missed = excess > 0.0;
-    BarResult {
-        measured: Some(figure),
-        outcome: if missed {
-            Outcome::Missed
-        } else {
-            Outcome::Reached
-        },
-        missed_by: missed.then_some(excess),
-        aim_reached: open
-            .aim
-            .map(|aim| !missed && open.bound.excess(figure, aim) <= 0.0),
-        ..open
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Figures {
     pub(crate) misses: Option<Figure>,
     /// A miss packet by packet, as figure 4-9 shows it.
     pub(crate) flows: Vec<Figure>,
+    /// Chapter 5 of the thesis on splitting, as far as there are rows.
+    pub(crate) splitting: Vec<Figure>,
     /// Where the directory holds what to draw, the longest handshake first.
     pub(crate) waterfalls: Vec<Figure>,
 }
@@ -46,6 +48,7 @@ impl Figures {
             messages: chosen(input).and_then(plots::messages),
             misses: plots::misses(staged),
             flows: waterfalls(input, Scene::Staged),
+            splitting: plots::splitting(&input.splitting),
             waterfalls: waterfalls(input, Scene::Ordinary),
         }
     }
@@ -59,6 +62,7 @@ impl Figures {
             .chain(&self.messages)
             .chain(&self.misses)
             .chain(&self.flows)
+            .chain(&self.splitting)
             .chain(&self.waterfalls)
     }
 }

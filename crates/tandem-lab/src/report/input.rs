@@ -16,6 +16,7 @@ use super::waterfall::{self, Waterfall};
 use crate::error::LabError;
 use crate::profile::Line;
 use crate::row::Row;
+use crate::splitting;
 
 /// What a directory holds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,6 +33,10 @@ pub(crate) struct Input {
     pub(crate) exhibits: Vec<Exhibit>,
     /// Of `profile.jsonl`.
     pub(crate) profile: Vec<Line>,
+    /// Of the evaluation of splitting.
+    pub(crate) splitting: Vec<splitting::Row>,
+    /// Under what circumstances that was made, where it is known.
+    pub(crate) splitting_info: Option<RunInfo>,
     /// Of `bench.jsonl`.
     pub(crate) benches: Vec<Bench>,
 }
@@ -83,6 +88,10 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
             input.benches.extend(lines(&path, |_| Ok(()))?);
         } else if name == PROFILE {
             input.profile.extend(lines(&path, |_| Ok(()))?);
+        } else if name == splitting::ROWS {
+            input.splitting.extend(lines(&path, |_| Ok(()))?);
+            let info = run_info::beside(&path);
+            input.splitting_info = info.is_file().then(|| json(&info)).transpose()?;
         } else if name.ends_with(".jsonl") && !OTHERS.contains(&&*name) {
             let rows = lines(&path, plausible)?;
             if rows.is_empty() {
@@ -129,7 +138,10 @@ pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
             input.exhibits.push(exhibit);
         }
     }
-    if input.runs.is_empty() && input.staged.is_empty() && input.crowds.is_empty() {
+    let has_runs = [&input.runs, &input.staged, &input.crowds]
+        .into_iter()
+        .any(|runs| !runs.is_empty());
+    if !has_runs && input.splitting.is_empty() {
         return Err(no_results());
     }
     Ok(input)

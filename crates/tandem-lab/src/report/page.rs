@@ -14,24 +14,26 @@ use super::plots::{self, Figure};
 use super::profile;
 use super::run_info::RunInfo;
 use super::situations::{self, Staged};
+use super::splitting;
 use super::svg::escaped;
 use super::thesis::CASES;
 use super::verdict::{BarResult, Outcome};
 use super::{caveats, crowds, figures::Figures};
 use crate::arm::Arm;
 use crate::situation::Situation;
+use crate::splitting::ROWS;
 
 const STYLE: &str = include_str!("page.css");
 
 /// Columns of the table of everything.
 const COLUMNS: usize = 14;
 
-/// The document.
+/// The document. `bars`: those of packet mode, and those of splitting.
 pub(crate) fn page(
     input: &Input,
     cases: &[Case],
     staged: &[Staged],
-    bars: &[BarResult],
+    bars: (&[BarResult], &[BarResult]),
     figures: &Figures,
 ) -> String {
     let runs: Vec<&Run> = input
@@ -49,8 +51,12 @@ pub(crate) fn page(
          initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>Tandem: results of the lab</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
     ));
-    page.header(&runs, cases, &headline);
-    page.bars(bars);
+    page.header(input, &runs, cases, &headline);
+    page.bars(
+        "Figures to reach in packet mode",
+        "The worst link or run counts, since on slow links plain sends some bytes twice, which would flatter the ratio. ",
+        bars.0,
+    );
     if let Some(overview) = &figures.overview {
         page.heading(&overview.title);
         page.figure(overview);
@@ -68,6 +74,7 @@ pub(crate) fn page(
     }
     page.profile(input);
     page.peers(cases);
+    page.splitting(input, bars.1, figures);
     page.waterfall(&figures.waterfalls);
     page.table(cases);
     page.list(
@@ -105,7 +112,7 @@ impl Page {
         ));
     }
 
-    fn header(&mut self, runs: &[&Run], cases: &[Case], headline: &Headline) {
+    fn header(&mut self, input: &Input, runs: &[&Run], cases: &[Case], headline: &Headline) {
         self.raw(&format!(
             "<header>\n<p class=\"name\">Tandem, results of the lab</p>\n<h1>{}</h1>\n<p>{}</p>",
             escaped(&headline.sentence),
@@ -125,6 +132,16 @@ impl Page {
             );
             machines.extend(run.info.as_ref().map(machine));
         }
+        if !input.splitting.is_empty() {
+            let info = input.splitting_info.as_ref();
+            let date = info.map_or_else(
+                || "date and machine not recorded".to_owned(),
+                |info| format!("{} UTC", info.date),
+            );
+            let rows = number::plural(input.splitting.len(), "row");
+            self.definition(ROWS, &format!("{rows}, {date}"), "");
+            machines.extend(info.map(machine));
+        }
         machines.dedup();
         for machine in machines {
             self.definition("machine", &machine, "");
@@ -133,6 +150,7 @@ impl Page {
         for link in runs
             .iter()
             .filter_map(|run| run.info.as_ref())
+            .chain(&input.splitting_info)
             .flat_map(|info| &info.links)
         {
             if !named.contains(&link.name.as_str()) {
@@ -164,24 +182,23 @@ impl Page {
         ));
     }
 
-    fn bars(&mut self, bars: &[BarResult]) {
+    fn bars(&mut self, heading: &str, words: &str, bars: &[BarResult]) {
         let count = |outcome| bars.iter().filter(|bar| bar.outcome == outcome).count();
         if count(Outcome::NotMeasured) == bars.len() {
             return;
         }
-        self.heading("Figures to reach in packet mode");
+        self.heading(heading);
         let not_measured = match count(Outcome::NotMeasured) {
             0 => String::new(),
             others => format!(", {others} not measured here and left out"),
         };
         self.raw(&format!(
-            "<p>{} reached, {} missed{not_measured}. The worst link or run counts, since on slow links plain \
-             sends some bytes twice, which would flatter the ratio. Solid line: the bar; dashed: the aim.</p>",
+            "<p>{} reached, {} missed{not_measured}. {words}Solid line: the bar; dashed: the aim.</p>",
             count(Outcome::Reached),
             count(Outcome::Missed),
         ));
         self.raw(
-            "<div class=\"scroll\"><table>\n<thead><tr><th>What</th><th class=\"words\">Case</th><th></th><th class=\"n\">Measured</th><th class=\"n\">Bar</th>\
+            "<div class=\"scroll\"><table class=\"bars\">\n<thead><tr><th>What</th><th class=\"words\">Case</th><th></th><th class=\"n\">Measured</th><th class=\"n\">Bar</th>\
              <th class=\"n\">Aim</th><th class=\"n\">Thesis</th><th>Verdict</th></tr></thead>\n<tbody>",
         );
         for bar in bars {
@@ -210,6 +227,78 @@ impl Page {
         self.raw("</tbody></table></div>");
     }
 
+    /// Chapter 5 of the other thesis.
+    fn splitting(&mut self, input: &Input, bars: &[BarResult], figures: &Figures) {
+        let rows = &input.splitting;
+        if rows.is_empty() {
+            return;
+        }
+        self.bars(
+            "SSL splitting: figures to reach",
+            "Against nginx with TLS as it comes, but where a note says otherwise. ",
+            bars,
+        );
+        let unsound = rows.iter().filter(|row| !row.is_sound()).count();
+        let requests: usize = rows.iter().map(|row| row.sizes.len()).sum();
+        let requests = number::plural(requests, "request");
+        if unsound == 0 {
+            self.raw(&format!(
+                "<p class=\"good\">All {requests} succeeded, and every body had the digest of the server's file.</p>"
+            ));
+        } else {
+            let rows = number::plural(rows.len(), "row");
+            self.raw(&format!(
+                "<p class=\"alert\"><b>Of {rows} ({requests}), {unsound} failed or had other bytes than the server's.</b> They are in no \
+                 figure.</p>"
+            ));
+        }
+        self.heading("SSL splitting, beside Lesniewski-Laas’s thesis of 2003");
+        self.raw(
+            "<p>Chapter 5 redone: nginx and the origin at one end of a link, curl and volunteers at the other; one connection and a full \
+             handshake for each request. Bytes are IP bytes that leave the origin's end, counted by the link. Of its figures the thesis's \
+             text gives few numbers: hatched, or as crosses. Its traces are lost; ours are of access logs of 1995 and 2015, cut and \
+             made into files as it says.</p>\n<div class=\"pair\">",
+        );
+        self.pair(&figures.splitting);
+        for table in splitting::tables(rows) {
+            self.raw(&format!(
+                "<h3 class=\"table\">{}</h3>\n<p class=\"faint\">{}</p>\n<div class=\"scroll\"><table>\n<thead><tr>",
+                escaped(table.title),
+                escaped(&table.note)
+            ));
+            let class = |column: usize| if column == 0 { "" } else { " class=\"n\"" };
+            for (column, words) in table.columns.iter().enumerate() {
+                self.raw(&format!("<th{}>{}</th>", class(column), escaped(words)));
+            }
+            self.raw("</tr></thead>\n<tbody>");
+            for line in &table.lines {
+                let cells: String = line
+                    .iter()
+                    .enumerate()
+                    .map(|(column, words)| format!("<td{}>{}</td>", class(column), escaped(words)))
+                    .collect();
+                self.raw(&format!("<tr>{cells}</tr>"));
+            }
+            self.raw("</tbody></table></div>");
+        }
+    }
+
+    /// Drawings two by two; ends what stands around them.
+    fn pair<'a>(&mut self, figures: impl IntoIterator<Item = &'a Figure>) {
+        for figure in figures {
+            self.raw(&format!(
+                "<div>\n<figure><h3>{}</h3>",
+                escaped(&figure.title)
+            ));
+            self.raw(&figure.svg);
+            self.raw(&format!(
+                "<figcaption>{}</figcaption></figure>\n</div>",
+                escaped(&figure.caption)
+            ));
+        }
+        self.raw("</div>");
+    }
+
     fn thesis(&mut self, figures: &Figures) {
         if figures.thesis.is_empty() {
             return figures.sizes.iter().for_each(|sizes| {
@@ -223,23 +312,13 @@ impl Page {
              handshakes over the links of its table 4.1. Solid: ours over links with the same figures. The thesis does not say whether \
              its latency is one-way or round trip; ours is one-way.</p>\n<div class=\"pair\">",
         );
-        for figure in figures
-            .thesis
-            .iter()
-            .chain(&figures.sizes)
-            .chain(&figures.misses)
-        {
-            self.raw(&format!(
-                "<div>\n<figure><h3>{}</h3>",
-                escaped(&figure.title)
-            ));
-            self.raw(&figure.svg);
-            self.raw(&format!(
-                "<figcaption>{}</figcaption></figure>\n</div>",
-                escaped(&figure.caption)
-            ));
-        }
-        self.raw("</div>");
+        self.pair(
+            figures
+                .thesis
+                .iter()
+                .chain(&figures.sizes)
+                .chain(&figures.misses),
+        );
     }
 
     /// Table 2.2, his words and ours, and what stands behind it. Only where more than a miss was looked at.

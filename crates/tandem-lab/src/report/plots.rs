@@ -1,6 +1,7 @@
 //! The page's drawings. Each is a file of its own beside the page and stands in the page, too.
 
 mod bullet;
+mod chart;
 mod groups;
 mod legend;
 mod messages;
@@ -8,6 +9,7 @@ mod misses;
 mod mutual;
 mod overview;
 mod sizes;
+mod splitting;
 mod thesis;
 mod waterfall;
 
@@ -17,6 +19,7 @@ pub(crate) use misses::misses;
 pub(crate) use mutual::mutual;
 pub(crate) use overview::overview;
 pub(crate) use sizes::sizes;
+pub(crate) use splitting::splitting;
 pub(crate) use thesis::{bandwidth, high_latency, low_latency};
 pub(crate) use waterfall::waterfall;
 

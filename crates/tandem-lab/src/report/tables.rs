@@ -10,7 +10,7 @@ use super::headline::Headline;
 use super::input::{Input, Run};
 use super::number::{self, ABSENT};
 use super::verdict::BarResult;
-use super::{caveats, crowds, palette, peers, profile, situations};
+use super::{caveats, crowds, palette, peers, profile, situations, splitting};
 use crate::stats::Spread;
 
 /// The document.
@@ -120,6 +120,13 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
     for run in &input.crowds {
         line(&mut out, &format!("\n## {}\n", plain_text(&run.name)));
         out.push_str(&crowds::markdown(&run.rows));
+    }
+    if !input.splitting.is_empty() {
+        line(
+            &mut out,
+            &format!("\n## SSL splitting ({})\n", crate::splitting::ROWS),
+        );
+        out.push_str(&splitting::markdown(&input.splitting).replace("## ", "### "));
     }
     list(&mut out, "Method", &caveats::METHOD.map(str::to_owned));
     list(&mut out, "Limits", &caveats::limits(runs, cases));

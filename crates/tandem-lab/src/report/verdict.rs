@@ -45,6 +45,10 @@ pub enum Unit {
     PercentOfPlain,
     /// Per cent of what plain routing carries in the same time.
     PercentOfRouted,
+    /// Per cent of HTTPS by nginx, in the same run.
+    PercentOfHttps,
+    /// Per cent that need not be sent.
+    PercentSaved,
     /// Milliseconds.
     Milliseconds,
     /// Handshakes a second.
@@ -93,10 +97,34 @@ impl Bound {
 }
 
 impl BarResult {
+    /// With its figure, and what follows from it.
+    #[must_use]
+    pub(crate) fn with(self, figure: f64) -> Self {
+        let excess = self.bound.excess(figure, self.bar);
+        let missed = excess > 0.0;
+        Self {
+            measured: Some(figure),
+            outcome: if missed {
+                Outcome::Missed
+            } else {
+                Outcome::Reached
+            },
+            missed_by: missed.then_some(excess),
+            aim_reached: self
+                .aim
+                .map(|aim| !missed && self.bound.excess(figure, aim) <= 0.0),
+            ..self
+        }
+    }
+
     /// A figure of this bar with its unit.
     pub(crate) fn in_words(&self, figure: f64) -> String {
         let words = match self.unit {
-            Unit::PercentOfPlain | Unit::PercentOfRouted => format!("{figure:.1}{SPACE}%"),
+            Unit::PercentOfPlain | Unit::PercentOfRouted | Unit::PercentOfHttps => {
+                format!("{figure:.1}{SPACE}%")
+            }
+            // What is left is less than one.
+            Unit::PercentSaved => format!("{figure:.2}{SPACE}%"),
             Unit::Milliseconds if figure.abs() < 10.0 => format!("{figure:.2}{SPACE}ms"),
             Unit::Milliseconds => format!("{figure:.1}{SPACE}ms"),
             Unit::HandshakesPerSecond => format!("{}/s", number::count(figure)),
@@ -125,12 +153,13 @@ impl BarResult {
 
     fn distance(&self, by: f64) -> String {
         match self.unit {
-            Unit::PercentOfPlain | Unit::PercentOfRouted if by < 0.05 => {
+            Unit::PercentOfPlain | Unit::PercentOfRouted | Unit::PercentOfHttps if by < 0.05 => {
                 format!("missed by less than 0.1{SPACE}points")
             }
-            Unit::PercentOfPlain | Unit::PercentOfRouted => {
+            Unit::PercentOfPlain | Unit::PercentOfRouted | Unit::PercentOfHttps => {
                 format!("missed by {by:.1}{SPACE}points")
             }
+            Unit::PercentSaved => format!("missed by {by:.2}{SPACE}points"),
             Unit::Milliseconds if by < 0.005 => format!("missed by less than 0.01{SPACE}ms"),
             Unit::Milliseconds | Unit::HandshakesPerSecond | Unit::Kibibytes => {
                 format!("missed by {}", self.in_words(by))

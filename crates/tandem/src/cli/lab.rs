@@ -14,6 +14,7 @@ pub(crate) enum LabCommand {
     Interop(InteropArgs),
     Soak(SoakArgs),
     Profile(ProfileArgs),
+    Split(SplitArgs),
     Up(UpArgs),
     Shell(ShellArgs),
     Down(DownArgs),
@@ -141,6 +142,34 @@ pub(crate) struct ProfileArgs {
 
     /// Directory for the result
     #[arg(long, value_name = "DIR", default_value = "out/lab/profile")]
+    pub(crate) out: PathBuf,
+}
+
+/// Tell what SSL splitting saves, and what it costs: the thesis's evaluation, redone
+///
+/// An origin and nginx at one end of a link, volunteers and curl at the other: files of many sizes, traces out of access logs, files of
+/// which none repeats, one to twenty volunteers; by HTTP, HTTPS, and splitting cold and warm. Writes splitting.jsonl and tables. Traces
+/// are left out where there are no logs. Needs root, nginx and curl.
+#[derive(Debug, Args)]
+pub(crate) struct SplitArgs {
+    /// Some minutes' worth: fewer sizes, requests and volunteers
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Only these of sizes, trace, latency, scaling, origin, volunteer
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) parts: Vec<String>,
+
+    /// Directory with access logs [default: $TANDEM_DATA/logs, or ../shared/data/logs]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) logs: Option<PathBuf>,
+
+    /// Seed of the files' content, of the order and of the link's chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/splitting")]
     pub(crate) out: PathBuf,
 }
 

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
-    LosingOptions, ProfileOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions, UpOptions,
+    LosingOptions, ProfileOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions,
+    SplitOptions, UpOptions,
 };
 
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, UpArgs,
+    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, UpArgs,
 };
 use crate::exit::Failure;
 use crate::logging;
@@ -29,6 +30,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Interop(arguments) => interop(arguments).map(done),
         LabCommand::Soak(arguments) => soak(arguments).map(done),
         LabCommand::Profile(arguments) => profile(arguments).map(done),
+        LabCommand::Split(arguments) => split(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
         LabCommand::Down(arguments) => down(&arguments).map(done),
@@ -103,6 +105,25 @@ fn profile(arguments: ProfileArgs) -> Result<(), Failure> {
         seconds,
         out,
         exe: this_program()?,
+    })?;
+    Ok(())
+}
+
+fn split(arguments: SplitArgs) -> Result<(), Failure> {
+    let SplitArgs {
+        quick,
+        parts,
+        logs,
+        seed,
+        out,
+    } = arguments;
+    tandem_lab::split(&SplitOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        parts,
+        out,
+        exe: this_program()?,
+        logs,
+        seed,
     })?;
     Ok(())
 }

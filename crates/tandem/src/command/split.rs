@@ -1,15 +1,16 @@
-//! `tandem split origin` and `tandem split volunteer`: flags become settings, and `tandem-split-io` serves.
+//! `tandem split origin`, `volunteer` and `demo`: flags become settings, and `tandem-split-io` serves.
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tandem_split_demo::Demo;
 use tandem_split_io::metrics::{self, Number};
 use tandem_split_io::origin::{self, Origin};
 use tandem_split_io::volunteer::{self, Placement, Volunteer};
 use tandem_split_io::{SplitIoError, runtime};
 
-use crate::cli::{OriginArgs, SplitCommand, VolunteerArgs};
+use crate::cli::{OriginArgs, SplitCommand, SplitDemoArgs, VolunteerArgs};
 use crate::exit::Failure;
 use crate::{logging, output};
 
@@ -17,6 +18,7 @@ pub(crate) fn run(command: SplitCommand) -> Result<(), Failure> {
     match command {
         SplitCommand::Origin(arguments) => serve_origin(*arguments),
         SplitCommand::Volunteer(arguments) => serve_volunteer(*arguments),
+        SplitCommand::Demo(arguments) => demonstrate(&arguments),
     }
 }
 
@@ -85,6 +87,41 @@ fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
         announce(admin, volunteer.numbers())?;
         until_asked(volunteer.serve()).await
     })
+}
+
+fn demonstrate(arguments: &SplitDemoArgs) -> Result<(), Failure> {
+    runtime::run(async move {
+        let demo = Demo::bind(arguments.port).await?;
+        output::print(&invitation(&demo))?;
+        until_asked(demo.serve()).await
+    })
+}
+
+/// Where to look, and how.
+fn invitation(demo: &Demo) -> String {
+    let urls = demo.urls();
+    let first = urls.first().map_or("", String::as_str);
+    let harmful = demo.harmful_url();
+    let authority = demo.authority().display();
+    format!(
+        "\
+Who serves what, live:     {view}
+The site, through helpers: {all}
+Through one that lies:     {harmful}
+
+With curl:
+  curl --cacert {authority} {first}chart.svg --output /dev/null
+  curl --cacert {authority} {harmful}chart.svg --output /dev/null
+With Chromium, which is told of this certificate and nothing else:
+  chromium --user-data-dir={profile} --ignore-certificate-errors-spki-list={digest} {first}
+
+Ctrl-C ends it and removes what it made.
+ready",
+        view = demo.view_url(),
+        all = urls.join(" "),
+        profile = demo.folder().join("chromium").display(),
+        digest = demo.key_digest(),
+    )
 }
 
 /// Opens the admin port, and tells scripts that it serves.

@@ -4,7 +4,7 @@ use super::super::number;
 use super::super::palette::look;
 use super::super::situations::{Staged, find};
 use super::super::thesis::MISS_SECONDS;
-use super::groups::{Bar, Group, Groups};
+use super::groups::{Bar, Base, Group, Groups};
 use super::legend::{Entry, Swatch};
 use super::{Figure, HALF};
 use crate::arm::Arm;
@@ -67,6 +67,7 @@ pub(crate) fn misses(staged: &[Staged]) -> Option<Figure> {
             ],
             groups,
             reference: None,
+            base: Base::Fitting,
         }
         .draw(),
     })

@@ -8,7 +8,7 @@ use super::super::palette::look;
 use super::super::thesis::{
     HIGH_LATENCY, LOW_LATENCY, MUTUAL, MUTUAL_PROCESSING, MUTUAL_SAVED, ThesisLink,
 };
-use super::groups::{Bar, Group, Groups};
+use super::groups::{Bar, Base, Group, Groups};
 use super::legend::Swatch;
 use super::{Figure, HALF};
 use crate::arm::Arm;
@@ -89,6 +89,7 @@ fn figure(
                 .into(),
             groups,
             reference: None,
+            base: Base::Fitting,
         }
         .draw(),
     })

@@ -4,7 +4,7 @@ use super::super::cases::{Case, Measure};
 use super::super::number;
 use super::super::palette::look;
 use super::super::thesis::{BEST_BYTES, ENDPOINTS, HIGH_LATENCY, LOW_LATENCY, ThesisLink};
-use super::groups::{Bar, Group, Groups};
+use super::groups::{Bar, Base, Group, Groups};
 use super::legend::{Entry, Swatch};
 use super::{Figure, HALF};
 use crate::arm::Arm;
@@ -83,6 +83,7 @@ fn seconds(
             legend: legend(&ours),
             groups,
             reference: None,
+            base: Base::Fitting,
         }
         .draw(),
     }
@@ -136,6 +137,7 @@ pub(crate) fn bandwidth(cases: &[Case]) -> Figure {
             legend,
             groups,
             reference: Some((100.0, "plain")),
+            base: Base::Fitting,
         }
         .draw(),
     }
