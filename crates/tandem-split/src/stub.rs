@@ -33,9 +33,29 @@ pub fn literal(
     Ok(())
 }
 
-/// Appends a record by its payload's name, with a MAC made elsewhere.
-pub fn named(out: &mut Vec<u8>, record_type: RecordType, name: PayloadName, mac: &Mac) {
+/// Appends a record by the name of its plaintext, with a MAC made elsewhere; in full, where the volunteer does not follow such names or the
+/// name is not shorter.
+///
+/// # Errors
+/// As [`literal`].
+pub fn named(
+    out: &mut Vec<u8>,
+    encodings: Encodings,
+    record_type: RecordType,
+    name: PayloadName,
+    plaintext: &[u8],
+    mac: &Mac,
+) -> Result<(), Error> {
+    let needed = match name {
+        PayloadName::Sha1(_) => Encodings::SHA1,
+        PayloadName::Sha256(_) => Encodings::SHA256,
+    };
+    let longer = name.as_bytes().len() >= plaintext.len();
+    if longer || !encodings.contains(needed) {
+        return literal(out, record_type, plaintext, mac);
+    }
     Message::Stub(Stub::named(record_type, name, mac)).write(out);
+    Ok(())
 }
 
 /// A run that is being made of MACs that were made elsewhere.
@@ -163,17 +183,9 @@ impl StubWriter {
         record_type: RecordType,
         payload: &Payload,
     ) -> Result<(), Error> {
-        let needed = match payload.name() {
-            PayloadName::Sha1(_) => Encodings::SHA1,
-            PayloadName::Sha256(_) => Encodings::SHA256,
-        };
-        let longer = payload.name().as_bytes().len() >= payload.bytes().len();
-        if longer || !self.encodings.contains(needed) {
-            return self.literal(out, record_type, payload.bytes());
-        }
         let mac = self.sealer.seal(record_type, payload.bytes())?;
-        named(out, record_type, payload.name(), &mac);
-        Ok(())
+        let (name, bytes) = (payload.name(), payload.bytes());
+        named(out, self.encodings, record_type, name, bytes, &mac)
     }
 
     /// Begins a run over `object` from `offset` on, in records of `record_len` bytes. Nothing is written before [`RunWriter::finish`].
@@ -331,7 +343,9 @@ mod tests {
         };
         literal(&mut elsewhere, DATA, b"head", &mac(b"head")).expect("short");
         let payload_mac = mac(payload.bytes());
-        named(&mut elsewhere, DATA, payload.name(), &payload_mac);
+        let (name, bytes) = (payload.name(), payload.bytes());
+        let known = Encodings::DEFAULT;
+        named(&mut elsewhere, known, DATA, name, bytes, &payload_mac).expect("short");
         let mut run = RunBuilder::new(ObjectName([3; 32]), 0, 100).expect("a length");
         run.record(100, &mac(payload.bytes())).expect("room");
         assert_eq!(

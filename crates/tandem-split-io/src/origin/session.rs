@@ -18,7 +18,6 @@ use hyper::body::Bytes;
 use tandem_split::clear::ClearWriter;
 use tandem_split::message::Encodings;
 use tandem_split::object::CHUNK_LEN;
-use tandem_split::stub::StubWriter;
 use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
@@ -60,7 +59,8 @@ pub(super) struct Session {
     inward: Inward,
     encodings: Encodings,
     clear: ClearWriter,
-    stubs: Option<StubWriter>,
+    /// Whether the volunteer has the key that hides: before, nothing of an answer leaves.
+    is_exposed: bool,
     out: Vec<u8>,
     /// Bytes at the front of `out` that are written.
     written: usize,
@@ -95,7 +95,7 @@ impl Session {
             site,
             encodings,
             clear: ClearWriter::new(encodings),
-            stubs: None,
+            is_exposed: false,
             out: Vec::new(),
             written: 0,
             to_volunteer,

@@ -105,9 +105,9 @@ impl Pins {
     }
 
     /// Publishes a payload for as long as this connection is open. Says whether there was room.
-    pub(super) fn payload(&mut self, payload: &Payload) -> bool {
+    pub(super) fn payload(&mut self, name: PayloadName, bytes: &[u8]) -> bool {
         let mut kept = self.spool.lock();
-        let (number, is_new) = match kept.by_name.get(&payload.name()) {
+        let (number, is_new) = match kept.by_name.get(&name) {
             Some(number) => (*number, false),
             None => match kept.free_slot() {
                 Some(number) => (number, true),
@@ -115,18 +115,15 @@ impl Pins {
             },
         };
         if is_new {
-            if self
-                .spool
-                .file
-                .write_all_at(payload.bytes(), offset(number))
-                .is_err()
+            if bytes.len() > MAX_PAYLOAD_LEN
+                || self.spool.file.write_all_at(bytes, offset(number)).is_err()
             {
                 // A full disk: the slot stays free.
                 return false;
             }
-            kept.by_name.insert(payload.name(), number);
-            kept.slots[number].name = Some(payload.name());
-            kept.slots[number].len = payload.bytes().len();
+            kept.by_name.insert(name, number);
+            kept.slots[number].name = Some(name);
+            kept.slots[number].len = bytes.len();
         }
         kept.slots[number].is_used = true;
         kept.slots[number].pins += 1;
@@ -217,23 +214,26 @@ mod tests {
         Payload::new(vec![number; 100]).expect("short")
     }
 
+    fn publish(pins: &mut Pins, number: u8) -> bool {
+        let payload = payload(number);
+        pins.payload(payload.name(), payload.bytes())
+    }
+
     #[test]
     fn what_is_pinned_stays_and_the_rest_makes_room() {
         let spool = Arc::new(Spool::with_slots(2).expect("a file"));
         let mut first = Pins::new(&spool);
-        assert!(
-            first.payload(&payload(1)) && first.payload(&payload(1)) && first.payload(&payload(2))
-        );
+        assert!(publish(&mut first, 1) && publish(&mut first, 1) && publish(&mut first, 2));
         let mut second = Pins::new(&spool);
-        assert!(!second.payload(&payload(3)), "both slots are pinned");
-        assert!(second.payload(&payload(2)), "it is here already");
+        assert!(!publish(&mut second, 3), "both slots are pinned");
+        assert!(publish(&mut second, 2), "it is here already");
         drop(first);
         assert_eq!(
             spool.payload(payload(1).name()),
             Some(payload(1)),
             "kept until room is needed"
         );
-        assert!(second.payload(&payload(3)));
+        assert!(publish(&mut second, 3));
         assert_eq!(spool.payload(payload(1).name()), None);
         assert_eq!(spool.payload(payload(2).name()), Some(payload(2)));
         assert_eq!(spool.payload(payload(3).name()), Some(payload(3)));

@@ -3,49 +3,42 @@
 //! Is not: a wire format. It crosses no process; it is how the parts leave the TLS library, whose records have one payload each.
 //!
 //! ```text
-//!   type | 03 03 | length | MAC key length | MAC key | key length | key | content      after ChangeCipherSpec
-//!   type | 03 03 | length | content                                                    up to it
+//!   type | 03 03 | length | key length | key | MAC length | MAC | content      after ChangeCipherSpec
+//!   type | 03 03 | length | content                                            up to it
 //! ```
 //!
-//! The keys stand in the first record after ChangeCipherSpec alone.
+//! The key that hides stands in the first record after ChangeCipherSpec alone; the one that vouches never leaves the library. Of application data
+//! there is the MAC alone: whoever sent the content has it.
 
 use std::fmt;
 
+use tandem_split::seal::{MAX_MAC_LEN, Mac};
 use zeroize::Zeroizing;
 
-/// The most that the parts add to the content: two lengths, the longest keys.
-pub(super) const MAX_OVERHEAD: usize = 2 + 32 + 48;
+/// The most that the parts add to the content: two lengths, the longest key, the longest MAC.
+pub(super) const MAX_OVERHEAD: usize = 2 + 32 + MAX_MAC_LEN;
 /// type, version, length (RFC 5246, 6.2.1).
 const HEADER: usize = 5;
 const CHANGE_CIPHER_SPEC: u8 = 20;
-
-/// The keys of the server's direction.
-pub struct ServerKeys {
-    /// Authenticates; never leaves the origin.
-    pub mac: Zeroizing<Vec<u8>>,
-    /// Encrypts; whoever puts the records together needs it.
-    pub cipher: Zeroizing<Vec<u8>>,
-}
-
-impl fmt::Debug for ServerKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ServerKeys(..)")
-    }
-}
+pub(super) const APPLICATION_DATA: u8 = 23;
 
 /// One record of the server.
 pub enum Record {
     /// As the client is to get it: all up to and with ChangeCipherSpec.
     Clear(Vec<u8>),
-    /// To be authenticated and encrypted.
+    /// To be encrypted; not content of the application.
     Protected {
-        /// With the first such record.
-        keys: Option<ServerKeys>,
+        /// The key that hides, with the first such record.
+        key: Option<Zeroizing<Vec<u8>>>,
         /// The content type (RFC 5246, 6.2.1).
         content_type: u8,
         /// The plaintext.
         content: Vec<u8>,
+        /// What vouches for it.
+        mac: Mac,
     },
+    /// What vouches for content of the application, which is for whoever sent it.
+    Data(Mac),
 }
 
 impl fmt::Debug for Record {
@@ -58,6 +51,7 @@ impl fmt::Debug for Record {
                 content,
                 ..
             } => write!(f, "Protected(type {content_type}, {} bytes)", content.len()),
+            Self::Data(_) => f.write_str("Data"),
         }
     }
 }
@@ -99,16 +93,18 @@ impl Records {
 }
 
 fn split(content_type: u8, payload: &[u8]) -> Option<Record> {
-    let (mac, rest) = prefixed(payload)?;
-    let (cipher, content) = prefixed(rest)?;
-    let keys = (!mac.is_empty()).then(|| ServerKeys {
-        mac: Zeroizing::new(mac.to_vec()),
-        cipher: Zeroizing::new(cipher.to_vec()),
-    });
+    let (key, rest) = prefixed(payload)?;
+    let (mac, content) = prefixed(rest)?;
+    let mac = Mac::from_slice(mac)?;
+    // The first record is a Finished: there is no key before content.
+    if content_type == APPLICATION_DATA {
+        return Some(Record::Data(mac));
+    }
     Some(Record::Protected {
-        keys,
+        key: (!key.is_empty()).then(|| Zeroizing::new(key.to_vec())),
         content_type,
         content: content.to_vec(),
+        mac,
     })
 }
 
@@ -118,11 +114,11 @@ fn prefixed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The payload of a record after ChangeCipherSpec. A key has at most 255 bytes, and none for every record but the first.
-pub(super) fn write(mac: &[u8], cipher: &[u8], content: &[u8], out: &mut dyn FnMut(&[u8])) {
+pub(super) fn write(key: &[u8], mac: &[u8], content: &[u8], out: &mut dyn FnMut(&[u8])) {
+    out(&[key.len() as u8]);
+    out(key);
     out(&[mac.len() as u8]);
     out(mac);
-    out(&[cipher.len() as u8]);
-    out(cipher);
     out(content);
 }
 
@@ -134,12 +130,13 @@ mod tests {
     fn records_come_out_whole_in_order_and_in_their_parts() {
         let mut bytes = vec![22, 3, 3, 0, 2, 1, 2, 20, 3, 3, 0, 1, 1];
         let mut payload = Vec::new();
-        write(b"mac", b"key", b"finished", &mut |part| {
+        write(b"key", &[7; 20], b"finished", &mut |part| {
             payload.extend_from_slice(part);
         });
         bytes.extend([22, 3, 3, 0, payload.len() as u8]);
         bytes.extend(&payload);
-        bytes.extend([23, 3, 3, 0, 4, 0, 0, b'h', b'i']);
+        bytes.extend([23, 3, 3, 0, 22, 0, 20]);
+        bytes.extend([8; 20]);
 
         let mut records = Records::default();
         let mut found = Vec::new();
@@ -148,24 +145,25 @@ mod tests {
             match records.pop() {
                 Some(Record::Clear(bytes)) => found.push((0, None, bytes)),
                 Some(Record::Protected {
-                    keys,
+                    key,
                     content_type,
                     content,
+                    mac,
                 }) => {
-                    let keys = keys.map(|keys| (keys.mac.to_vec(), keys.cipher.to_vec()));
-                    found.push((content_type, keys, content));
+                    assert_eq!(mac.as_ref(), [7; 20]);
+                    found.push((content_type, key.map(|key| key.to_vec()), content));
                 }
+                Some(Record::Data(mac)) => found.push((23, None, mac.as_ref().to_vec())),
                 None => {}
             }
         }
-        let keys = Some((b"mac".to_vec(), b"key".to_vec()));
         assert_eq!(
             found,
             [
                 (0, None, vec![22, 3, 3, 0, 2, 1, 2]),
                 (0, None, vec![20, 3, 3, 0, 1, 1]),
-                (22, keys, b"finished".to_vec()),
-                (23, None, b"hi".to_vec()),
+                (22, Some(b"key".to_vec()), b"finished".to_vec()),
+                (23, None, vec![8; 20]),
             ]
         );
     }

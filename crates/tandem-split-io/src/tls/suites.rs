@@ -1,6 +1,6 @@
 //! The four cipher suites, as rustls takes them in.
 //!
-//! Is not: a complete cipher. What the server sends leaves as it is, with the keys; whoever takes it authenticates it, and somebody else encrypts.
+//! Is not: a complete cipher. What the server sends is authenticated here and leaves as it is, with the encryption key: somebody else encrypts.
 //!
 //! rustls's interface for TLS 1.2 knows ciphers with one key each way, and a fixed part of the nonce. Here the encryption key stands in the
 //! key's place and the MAC key in the nonce's. In the key block the two come the other way round (RFC 5246, 6.3), so the pseudo-random function
@@ -10,19 +10,19 @@ use std::sync::LazyLock;
 
 use rustls::crypto::cipher::{
     AeadKey, InboundOpaqueMessage, InboundPlainMessage, KeyBlockShape, MessageDecrypter,
-    MessageEncrypter, OutboundOpaqueMessage, OutboundPlainMessage, PrefixedPayload,
+    MessageEncrypter, OutboundChunks, OutboundOpaqueMessage, OutboundPlainMessage, PrefixedPayload,
     Tls12AeadAlgorithm, UnsupportedOperationError,
 };
 use rustls::crypto::ring::cipher_suite;
 use rustls::crypto::tls12::Prf;
 use rustls::crypto::{ActiveKeyExchange, CipherSuiteCommon, KeyExchangeAlgorithm};
 use rustls::{
-    CipherSuite, ConnectionTrafficSecrets, Error, SupportedCipherSuite, Tls12CipherSuite,
+    CipherSuite, ConnectionTrafficSecrets, ContentType, Error, SupportedCipherSuite,
+    Tls12CipherSuite,
 };
 
 use tandem_split::open::Opener;
-use tandem_split::{RecordType, Suite};
-use zeroize::Zeroizing;
+use tandem_split::{RecordType, Sealer, Suite};
 
 use super::parts;
 
@@ -159,7 +159,8 @@ struct CbcHmac(Suite);
 impl Tls12AeadAlgorithm for CbcHmac {
     fn encrypter(&self, key: AeadKey, mac_key: &[u8], _extra: &[u8]) -> Box<dyn MessageEncrypter> {
         Box::new(Writer {
-            keys: Some((Zeroizing::new(mac_key.to_vec()), key)),
+            sealer: Sealer::tls12(self.0, mac_key, 0).ok(),
+            key: Some(key),
         })
     }
 
@@ -209,10 +210,12 @@ impl MessageDecrypter for Reader {
     }
 }
 
-/// Hands on what the server sends, in order, and the keys with the first of it.
+/// Vouches for what the server sends, in the order in which it goes out: the sealer counts the records itself. It hands on what is not the
+/// application's, and the key that hides with the first of it.
 struct Writer {
-    /// The MAC key and the encryption key, until they are handed out.
-    keys: Option<(Zeroizing<Vec<u8>>, AeadKey)>,
+    sealer: Option<Sealer>,
+    /// Until it is handed out.
+    key: Option<AeadKey>,
 }
 
 impl MessageEncrypter for Writer {
@@ -221,14 +224,24 @@ impl MessageEncrypter for Writer {
         message: OutboundPlainMessage<'_>,
         _sequence: u64,
     ) -> Result<OutboundOpaqueMessage, Error> {
-        let content = message.payload.to_vec();
-        let keys = self.keys.take();
-        let (mac, cipher) = match &keys {
-            Some((mac, cipher)) => (mac.as_slice(), cipher.as_ref()),
-            None => (&[][..], &[][..]),
+        let gathered;
+        let content = match message.payload {
+            OutboundChunks::Single(content) => content,
+            ref parts @ OutboundChunks::Multiple { .. } => {
+                gathered = parts.to_vec();
+                &gathered
+            }
         };
-        let mut payload = PrefixedPayload::with_capacity(parts::MAX_OVERHEAD + content.len());
-        parts::write(mac, cipher, &content, &mut |bytes| {
+        let mac = RecordType::from_u8(message.typ.into())
+            .zip(self.sealer.as_mut())
+            .and_then(|(record_type, sealer)| sealer.seal(record_type, content).ok())
+            .ok_or(Error::EncryptError)?;
+        let stays = message.typ == ContentType::ApplicationData;
+        let handed_on = if stays { &[][..] } else { content };
+        let key = self.key.take();
+        let key = key.as_ref().map_or(&[][..], AsRef::as_ref);
+        let mut payload = PrefixedPayload::with_capacity(parts::MAX_OVERHEAD + handed_on.len());
+        parts::write(key, mac.as_ref(), handed_on, &mut |bytes| {
             payload.extend_from_slice(bytes);
         });
         Ok(OutboundOpaqueMessage::new(

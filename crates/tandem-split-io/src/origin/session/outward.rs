@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use tandem_split::message::{Encodings, KeyExpose, Message};
 use tandem_split::object::CHUNK_LEN;
-use tandem_split::stub::StubWriter;
-use tandem_split::{List, Payload, RecordType, Sealer, Suite};
+use tandem_split::seal::Mac;
+use tandem_split::stub::{self, RunBuilder};
+use tandem_split::{List, PayloadName, RecordType, Suite};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::sleep;
 
 use super::super::Failed;
 use super::super::answer::Framing;
 use super::Session;
-use crate::tls::parts::{Record, ServerKeys};
-use crate::tls::server::Endpoint;
+use crate::tls::parts::Record;
 
+const DATA: RecordType = RecordType::ApplicationData;
 /// How long nothing may be taken of what is written: longer than a volunteer waits for a client that reads nothing.
 const STALL: Duration = Duration::from_secs(120);
 
@@ -34,34 +35,31 @@ impl Session {
         if framing == Framing::Chunks {
             self.literal(format!("{:x}\r\n", piece.len()).as_bytes())?;
         }
-        let payloads: Vec<Payload> = piece
-            .chunks(CHUNK_LEN)
-            .map(Payload::new)
-            .collect::<Result<_, _>>()?;
-        let may_run = payloads.len() > 1 && self.encodings.contains(Encodings::RUN);
-        let published: Vec<bool> = payloads
+        self.write_records()?;
+        let list = List::of(piece)?;
+        let chunks: Vec<(PayloadName, &[u8])> =
+            list.chunks().zip(piece.chunks(CHUNK_LEN)).collect();
+        let published: Vec<bool> = chunks
             .iter()
-            .map(|payload| self.pins.payload(payload))
+            .map(|(name, chunk)| self.pins.payload(*name, chunk))
             .collect();
+        let may_run = chunks.len() > 1 && self.encodings.contains(Encodings::RUN);
         if may_run && published.iter().all(|is| *is) {
-            let list = Arc::new(List::of(piece)?);
-            self.pins.list(&list);
-            let stubs = self.stubs.as_mut().ok_or(Failed::NoKeys)?;
-            let mut run = stubs.run(list.name(), 0, CHUNK_LEN)?;
-            for chunk in piece.chunks(CHUNK_LEN) {
-                run.record(&one_record(&mut self.inward.endpoint, chunk)?)?;
+            let mut run = RunBuilder::new(list.name(), 0, CHUNK_LEN)?;
+            for (_, chunk) in &chunks {
+                run.record(chunk.len(), &self.seal(chunk)?)?;
             }
             run.finish(&mut self.out);
+            self.pins.list(&Arc::new(list));
         } else {
-            for (payload, is_published) in payloads.iter().zip(published) {
-                if !is_published {
+            for ((name, chunk), is_published) in chunks.into_iter().zip(published) {
+                if is_published {
+                    let mac = self.seal(chunk)?;
+                    stub::named(&mut self.out, self.encodings, DATA, name, chunk, &mac)?;
+                } else {
                     self.shared.numbers.unpublished.add(1);
-                    self.literal(payload.bytes())?;
-                    continue;
+                    self.literal(chunk)?;
                 }
-                let stubs = self.stubs.as_mut().ok_or(Failed::NoKeys)?;
-                one_record(&mut self.inward.endpoint, payload.bytes())?;
-                stubs.named(&mut self.out, RecordType::ApplicationData, payload)?;
             }
         }
         self.body_bytes += piece.len() as u64;
@@ -74,8 +72,23 @@ impl Session {
 
     /// Content in full.
     pub(super) fn literal(&mut self, content: &[u8]) -> Result<(), Failed> {
-        self.inward.endpoint.send(content)?;
-        self.write_records()
+        // What the library has to say stands before it.
+        self.write_records()?;
+        for part in content.chunks(CHUNK_LEN) {
+            let mac = self.seal(part)?;
+            stub::literal(&mut self.out, DATA, part, &mac)?;
+        }
+        Ok(())
+    }
+
+    /// Has the TLS library make one record of content, of at most [`CHUNK_LEN`] bytes, which stays here: the proof of it.
+    fn seal(&mut self, content: &[u8]) -> Result<Mac, Failed> {
+        let endpoint = &mut self.inward.endpoint;
+        endpoint.send(content)?;
+        match (endpoint.poll_record(), endpoint.poll_record()) {
+            (Some(Record::Data(mac)), None) if self.is_exposed => Ok(mac),
+            _ => Err(Failed::NoKeys),
+        }
     }
 
     /// Whatever the TLS library has written, as messages.
@@ -85,39 +98,40 @@ impl Session {
                 Record::Clear(bytes) => {
                     let written = self.clear.push(&mut self.out, &bytes)?;
                     for payload in &written.published {
-                        if !self.pins.payload(payload) {
+                        if !self.pins.payload(payload.name(), payload.bytes()) {
                             return Err(Failed::Full);
                         }
                     }
                 }
                 Record::Protected {
-                    keys,
+                    key,
                     content_type,
                     content,
+                    mac,
                 } => {
-                    if let Some(keys) = keys {
-                        self.expose(&keys)?;
+                    if let Some(key) = key {
+                        self.expose(&key)?;
                     }
-                    let stubs = self.stubs.as_mut().ok_or(Failed::NoKeys)?;
                     let record_type = RecordType::from_u8(content_type).ok_or(Failed::NoKeys)?;
-                    stubs.literal(&mut self.out, record_type, &content)?;
+                    stub::literal(&mut self.out, record_type, &content, &mac)?;
                 }
+                // Whoever sends content takes its proof at once.
+                Record::Data(_) => return Err(Failed::NoKeys),
             }
         }
         Ok(())
     }
 
     /// The volunteer gets the key that hides, and never the one that vouches.
-    fn expose(&mut self, keys: &ServerKeys) -> Result<(), Failed> {
+    fn expose(&mut self, key: &[u8]) -> Result<(), Failed> {
         let suite = self
             .inward
             .endpoint
             .suite()
             .and_then(Suite::from_u16)
             .ok_or(Failed::NoKeys)?;
-        Message::KeyExpose(KeyExpose::new(suite, &keys.cipher)?).write(&mut self.out);
-        let sealer = Sealer::tls12(suite, &keys.mac, 0)?;
-        self.stubs = Some(StubWriter::new(sealer, self.encodings));
+        Message::KeyExpose(KeyExpose::new(suite, key)?).write(&mut self.out);
+        self.is_exposed = true;
         Ok(())
     }
 
@@ -158,18 +172,5 @@ impl Session {
             .await?;
         self.to_volunteer.flush().await?;
         Ok(())
-    }
-}
-
-/// Passes content through the TLS library, which must make one record of it: what it counts must be what is sealed.
-fn one_record(endpoint: &mut Endpoint, content: &[u8]) -> Result<Vec<u8>, Failed> {
-    endpoint.send(content)?;
-    match endpoint.poll_record() {
-        Some(Record::Protected {
-            keys: None,
-            content_type: 23,
-            content: sent,
-        }) if sent == content => Ok(sent),
-        Some(_) | None => Err(Failed::NoKeys),
     }
 }
