@@ -24,15 +24,28 @@ pub enum Policy {
     Anybody,
     /// Only these keys.
     Listed(BTreeSet<PublicKey>),
+    /// Nobody new: who is a member stays one.
+    Closed,
+}
+
+/// What somebody is who asks to join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// A stranger.
+    New,
+    /// A member, who renews or has moved.
+    Member,
 }
 
 impl Policy {
     /// Whether it takes this one.
     #[must_use]
-    pub fn takes(&self, key: &PublicKey) -> bool {
-        match self {
-            Self::Anybody => true,
-            Self::Listed(keys) => keys.contains(key),
+    pub fn takes(&self, key: &PublicKey, standing: Standing) -> bool {
+        match (self, standing) {
+            (Self::Anybody, Standing::New | Standing::Member) => true,
+            (Self::Listed(keys), Standing::New | Standing::Member) => keys.contains(key),
+            (Self::Closed, Standing::Member) => true,
+            (Self::Closed, Standing::New) => false,
         }
     }
 }

@@ -4,13 +4,18 @@
 //! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
 
 use crate::list::{List, MAX_LEN, MAX_MEMBERS, SIGNATURE_LEN};
+use crate::talk::{Answer, Question};
 use crate::uri::{Name, SiteUri};
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 2] = [("volunteer_list", volunteer_list), ("site_uri", site_uri)];
+pub const CHECKS: [(&str, Check); 3] = [
+    ("volunteer_list", volunteer_list),
+    ("site_uri", site_uri),
+    ("broker_talk", broker_talk),
+];
 
 /// A list of volunteers, as if the broker had signed whatever it is: what is read is written the same.
 pub fn volunteer_list(data: &[u8]) {
@@ -30,5 +35,15 @@ pub fn site_uri(data: &[u8]) {
     };
     if let Ok(uri) = text.parse::<SiteUri>() {
         assert_eq!(uri.to_string().parse(), Ok(uri));
+    }
+}
+
+/// A question or an answer: what is read is written the same.
+pub fn broker_talk(data: &[u8]) {
+    if let Some(question) = Question::parse(data) {
+        assert_eq!(question.write(), data);
+    }
+    if let Some(answer) = Answer::parse(data) {
+        assert_eq!(answer.write(), data);
     }
 }

@@ -38,6 +38,15 @@ pub struct Health {
 }
 
 impl Health {
+    /// As it was known before a restart of the broker: well, until looks say otherwise.
+    #[must_use]
+    pub fn known_as_well() -> Self {
+        Self {
+            healthy: true,
+            against: 0,
+        }
+    }
+
     /// Whether browsers may be sent there.
     #[must_use]
     pub fn is_healthy(&self) -> bool {

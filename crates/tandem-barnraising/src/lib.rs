@@ -2,7 +2,7 @@
 //!
 //! Is: the URI by which a volunteer is told of a site ([`uri`]), the broker's record of volunteers ([`roster`]) with its rules for
 //! joining ([`admission`]) and for health ([`health`]), the signed list of them that every volunteer may check ([`list`]), and where in
-//! it a payload belongs ([`placement`]). Is not: DNS, HTTP, a database, sockets, or SSL splitting itself.
+//! it a payload belongs ([`placement`]); how both talk ([`talk`]). Is not: DNS, HTTP, a database, sockets, or SSL splitting itself.
 //!
 //! ```text
 //!   volunteer -- join --> broker: roster --+-- healthy members --> the site's addresses in DNS
@@ -26,6 +26,7 @@ pub mod list;
 pub mod member;
 pub mod placement;
 pub mod roster;
+pub mod talk;
 pub mod uri;
 
 pub use list::{List, ListError};

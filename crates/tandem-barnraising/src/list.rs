@@ -122,10 +122,12 @@ impl List {
         }
     }
 
-    /// Whether this list counts in place of `held`, which counted before.
+    /// Whether this list counts in place of `held`, which counted before: it is of a later version, or the same one signed anew, since a
+    /// list ends although nobody has come or gone.
     #[must_use]
     pub fn supersedes(&self, held: Option<&List>, now: UnixTime) -> bool {
-        now < self.ends && held.is_none_or(|held| held.version < self.version)
+        let age = |list: &List| (list.version, list.issued);
+        now < self.ends && held.is_none_or(|held| age(held) < age(self))
     }
 }
 
@@ -312,5 +314,15 @@ mod tests {
         assert!(!held.supersedes(Some(&held), now));
         assert!(!held.supersedes(Some(&newer), now));
         assert!(!newer.supersedes(Some(&held), UnixTime(2_000)));
+        let again = List {
+            issued: UnixTime(1_100),
+            ends: UnixTime(2_100),
+            ..held.clone()
+        };
+        assert!(
+            again.supersedes(Some(&held), UnixTime(2_000)),
+            "signed anew"
+        );
+        assert!(!held.supersedes(Some(&again), now));
     }
 }

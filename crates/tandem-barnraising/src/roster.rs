@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use tandem_wire::{Instant, UnixTime};
 
-use crate::admission::{Limiter, Policy, Rate};
+use crate::admission::{Limiter, Policy, Rate, Standing};
 use crate::health::{Health, Outcome, Thresholds};
 use crate::list::{List, MAX_MEMBERS};
 use crate::member::{Member, PublicKey};
@@ -80,7 +80,7 @@ pub enum Joined {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The site does not take this key.
-    #[error("the site takes listed volunteers only; ask who runs it to add this volunteer's key")]
+    #[error("the site takes no strangers; ask who runs it to add this volunteer's key")]
     Policy,
     /// Too many requests from there.
     #[error("too many requests from this network; try again later")]
@@ -128,6 +128,24 @@ impl Roster {
         }
     }
 
+    /// Takes back a member from the time before a restart, unless the site takes it no more: whether it did.
+    ///
+    /// Its time to renew begins anew: while the broker was gone it could not.
+    pub fn restore(&mut self, member: Member, health: Health, wall: UnixTime) -> bool {
+        let taken = self.settings.policy.takes(&member.key, Standing::Member)
+            && self.members.len() < MAX_MEMBERS
+            && !self.has_address(member.address);
+        if taken {
+            let entry = Entry {
+                member,
+                health,
+                renewed: wall,
+            };
+            self.members.insert(member.key, entry);
+        }
+        taken
+    }
+
     /// Takes a volunteer in, or notes that it is still there. `from` is where the request came from.
     ///
     /// # Errors
@@ -142,7 +160,8 @@ impl Roster {
         if !self.limiter.admits(from, now, self.settings.rate) {
             return Err(Refused::TooOften);
         }
-        if !self.settings.policy.takes(&member.key) {
+        let standing = self.standing(&member.key);
+        if !self.settings.policy.takes(&member.key, standing) {
             return Err(Refused::Policy);
         }
         if member.address.to_canonical() != from.to_canonical() {
@@ -255,6 +274,26 @@ impl Roster {
         let from_there = of_family.iter().cycle().skip(first);
         let answer = count.min(self.settings.addresses.max(1));
         from_there.take(answer).copied().collect()
+    }
+
+    /// The version of the list as it stands.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn standing(&self, key: &PublicKey) -> Standing {
+        if self.members.contains_key(key) {
+            Standing::Member
+        } else {
+            Standing::New
+        }
+    }
+
+    fn has_address(&self, address: IpAddr) -> bool {
+        self.members
+            .values()
+            .any(|entry| entry.member.address == address)
     }
 
     fn healthy(&self) -> impl Iterator<Item = &Member> {

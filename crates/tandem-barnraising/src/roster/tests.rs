@@ -240,3 +240,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_closed_site_keeps_its_members_and_takes_nobody_new() {
+    let settings = Settings {
+        policy: Policy::Closed,
+        ..settings()
+    };
+    let mut roster = Roster::new(site(), origin(), settings, 5);
+    let (one, two) = (member(1), member(2));
+    assert!(roster.restore(one, Health::known_as_well(), UnixTime(100)));
+    assert_eq!(roster.version(), 5, "nothing has changed by it");
+    assert_eq!(roster.addresses(Family::V4, 0), [one.address]);
+    assert_eq!(join(&mut roster, one), Ok(Joined::Renewed));
+    let elsewhere = at([192, 0, 2, 77].into(), one);
+    assert_eq!(join(&mut roster, elsewhere), Ok(Joined::Moved));
+    assert_eq!(join(&mut roster, two), Err(Refused::Policy));
+}
+
+#[test]
+fn who_is_not_taken_any_more_is_not_taken_back_after_a_restart() {
+    let settings = Settings {
+        policy: Policy::Listed([PublicKey([1; 32])].into()),
+        ..settings()
+    };
+    let mut roster = Roster::new(site(), origin(), settings, 5);
+    assert!(roster.restore(member(1), Health::default(), UnixTime(100)));
+    assert!(!roster.restore(member(2), Health::default(), UnixTime(100)));
+    let same_address = at(member(1).address, member(1));
+    assert!(!roster.restore(same_address, Health::default(), UnixTime(100)));
+    assert_eq!(roster.members().len(), 1);
+}

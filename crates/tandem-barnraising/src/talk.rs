@@ -1,0 +1,414 @@
+//! What a volunteer and its broker say to each other: one question, one answer, then the channel is closed.
+//!
+//! ```text
+//!  question: "TBQ" 1 | kind 1 | site's name: length 1, name | to join: peers' port 2 | held list: version 8, issued 8
+//!                                                          | told: connections 8, bytes to clients 8, bytes of the origin 8
+//!  answer:   "TBA" 1 | 1 | seconds until the next 4 | origin: key 32, length 1, HOST:PORT | list: length 4, list     welcome
+//!            "TBA" 1 | 2 | reason 1                                                                                 refused
+//!            "TBA" 1 | 3                                                                                            farewell
+//! ```
+//!
+//! Is not: the channel, by which both know each other's keys; nor the list ([`crate::list`]), which is checked by its signature.
+//!
+//! Invariants: what is read is written the same; a message has at most [`MAX_QUESTION`] or [`MAX_ANSWER`] bytes, and nothing is made of a longer one.
+
+use tandem_wire::UnixTime;
+
+use crate::list;
+use crate::member::PublicKey;
+use crate::roster::Refused;
+use crate::uri::Name;
+
+/// Longest question in bytes.
+pub const MAX_QUESTION: usize = 4 + 1 + 1 + Name::MAX_LEN + 2 + 16 + 24;
+
+/// Longest answer in bytes.
+pub const MAX_ANSWER: usize = 4 + 1 + 4 + PublicKey::LEN + 1 + 255 + 4 + list::MAX_LEN;
+
+const QUESTION: [u8; 4] = *b"TBQ\x01";
+const ANSWER: [u8; 4] = *b"TBA\x01";
+
+/// What a volunteer wants. Who it is, its channel says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Of which site.
+    pub site: Name,
+    /// What.
+    pub wish: Wish,
+}
+
+/// To be a member, or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// To be one, or to stay one.
+    Join(Join),
+    /// To be none any more.
+    Leave,
+}
+
+/// What comes with the wish to join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Join {
+    /// Where other volunteers ask it for payloads, at the address from which it asks; 0 for nowhere.
+    pub peers: u16,
+    /// Version of the list that it holds; 0 for none.
+    pub held: u64,
+    /// When that list was issued.
+    pub issued: UnixTime,
+    /// What it says that it has done.
+    pub told: Told,
+}
+
+/// What a volunteer says that it has done since it was started. Its own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Told {
+    /// Connections of clients.
+    pub clients: u64,
+    /// Bytes of records sent to clients.
+    pub sent: u64,
+    /// Bytes received from the origin for that.
+    pub from_origin: u64,
+}
+
+/// What the broker says to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It is a member.
+    Welcome(Welcome),
+    /// It is none, or stays what it was.
+    Refused(Refusal),
+    /// It has left.
+    Farewell,
+}
+
+/// What a member needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Welcome {
+    /// Seconds after which it should ask again.
+    pub renew: u32,
+    /// Where the origin is: `HOST:PORT`, visible ASCII, at most 255 bytes.
+    pub origin: String,
+    /// The origin's key.
+    pub origin_key: PublicKey,
+    /// The signed list; empty if the member holds it already.
+    pub list: Vec<u8>,
+}
+
+/// Why a volunteer is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The broker serves another site.
+    #[error("the broker has no such site; ask who runs it for the whole URI")]
+    Site,
+    /// See [`Refused::Policy`].
+    #[error("{}", Refused::Policy)]
+    Policy,
+    /// See [`Refused::TooOften`].
+    #[error("{}", Refused::TooOften)]
+    TooOften,
+    /// See [`Refused::Address`].
+    #[error("{}", Refused::Address)]
+    Address,
+    /// See [`Refused::AddressTaken`].
+    #[error("{}", Refused::AddressTaken)]
+    AddressTaken,
+    /// See [`Refused::Full`].
+    #[error("{}", Refused::Full)]
+    Full,
+}
+
+/// Whether to ask again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prospect {
+    /// It may be otherwise later.
+    Later,
+    /// Not before somebody changes something.
+    Never,
+}
+
+impl Refusal {
+    /// In the order of their numbers, from 1 on.
+    const ALL: [Self; 6] = [
+        Self::Site,
+        Self::Policy,
+        Self::TooOften,
+        Self::Address,
+        Self::AddressTaken,
+        Self::Full,
+    ];
+
+    /// Whether it makes sense to ask again.
+    #[must_use]
+    pub fn prospect(self) -> Prospect {
+        match self {
+            Self::Site | Self::Policy => Prospect::Never,
+            Self::TooOften | Self::Address | Self::AddressTaken | Self::Full => Prospect::Later,
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Self::Site => 1,
+            Self::Policy => 2,
+            Self::TooOften => 3,
+            Self::Address => 4,
+            Self::AddressTaken => 5,
+            Self::Full => 6,
+        }
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Policy => Self::Policy,
+            Refused::TooOften => Self::TooOften,
+            Refused::Address => Self::Address,
+            Refused::AddressTaken => Self::AddressTaken,
+            Refused::Full => Self::Full,
+        }
+    }
+}
+
+impl Question {
+    /// As it crosses.
+    #[must_use]
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = QUESTION.to_vec();
+        let site = self.site.as_str().as_bytes();
+        let kind = match self.wish {
+            Wish::Join(_) => 1,
+            Wish::Leave => 2,
+        };
+        // A name has at most 253 bytes.
+        out.extend([kind, site.len() as u8]);
+        out.extend(site);
+        match &self.wish {
+            Wish::Join(join) => {
+                out.extend(join.peers.to_be_bytes());
+                let Told {
+                    clients,
+                    sent,
+                    from_origin,
+                } = join.told;
+                for number in [join.held, join.issued.0, clients, sent, from_origin] {
+                    out.extend(number.to_be_bytes());
+                }
+            }
+            Wish::Leave => {}
+        }
+        out
+    }
+
+    /// A volunteer's; `None` if it is malformed, or of a later version of Tandem.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut rest = Rest::of(bytes, MAX_QUESTION, QUESTION)?;
+        let [kind, length] = rest.array()?;
+        let text = rest.text(length.into())?;
+        let site = Name::parse(text).filter(|name| name.as_str() == text)?;
+        let wish = match kind {
+            1 => Wish::Join(Join {
+                peers: u16::from_be_bytes(rest.array()?),
+                held: rest.number()?,
+                issued: UnixTime(rest.number()?),
+                told: Told {
+                    clients: rest.number()?,
+                    sent: rest.number()?,
+                    from_origin: rest.number()?,
+                },
+            }),
+            2 => Wish::Leave,
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(Self { site, wish })
+    }
+}
+
+impl Answer {
+    /// As it crosses. An origin's address that is too long is cut, and a list that is too long is left out: neither is made here.
+    #[must_use]
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = ANSWER.to_vec();
+        match self {
+            Self::Welcome(welcome) => {
+                out.push(1);
+                out.extend(welcome.renew.to_be_bytes());
+                out.extend(welcome.origin_key.0);
+                let origin = welcome.origin.as_bytes();
+                let origin = &origin[..origin.len().min(255)];
+                out.push(origin.len() as u8);
+                out.extend(origin);
+                let fits = welcome.list.len() <= list::MAX_LEN;
+                let list = if fits { &*welcome.list } else { &[] };
+                out.extend((list.len() as u32).to_be_bytes());
+                out.extend(list);
+            }
+            Self::Refused(refusal) => out.extend([2, refusal.number()]),
+            Self::Farewell => out.push(3),
+        }
+        out
+    }
+
+    /// A broker's; `None` if it is malformed, or of a later version of Tandem.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut rest = Rest::of(bytes, MAX_ANSWER, ANSWER)?;
+        let answer = match rest.array()? {
+            [1] => {
+                let renew = u32::from_be_bytes(rest.array()?);
+                let origin_key = PublicKey(rest.array()?);
+                let [length] = rest.array()?;
+                let origin = rest.text(length.into())?;
+                if !origin.bytes().all(|byte| byte.is_ascii_graphic()) {
+                    return None;
+                }
+                let length = u32::from_be_bytes(rest.array()?);
+                let list = rest.bytes(usize::try_from(length).ok()?)?;
+                if list.len() > list::MAX_LEN {
+                    return None;
+                }
+                Self::Welcome(Welcome {
+                    renew,
+                    origin: origin.to_owned(),
+                    origin_key,
+                    list: list.to_vec(),
+                })
+            }
+            [2] => {
+                let [number] = rest.array()?;
+                let found = Refusal::ALL
+                    .into_iter()
+                    .find(|refusal| refusal.number() == number);
+                Self::Refused(found?)
+            }
+            [3] => Self::Farewell,
+            _ => return None,
+        };
+        rest.0.is_empty().then_some(answer)
+    }
+}
+
+/// What is still to be read.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    /// What comes after `magic`, if no more than `most` bytes come at all.
+    fn of(bytes: &'a [u8], most: usize, magic: [u8; 4]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&magic)?;
+        (bytes.len() <= most).then_some(Self(rest))
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*array)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn bytes(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self, length: usize) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes(length)?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn questions() -> Vec<Question> {
+        let site = Name::parse("www.example.org").expect("a name");
+        let join = Join {
+            peers: 8471,
+            held: 7,
+            issued: UnixTime(1_000),
+            told: Told {
+                clients: 1,
+                sent: 2,
+                from_origin: u64::MAX,
+            },
+        };
+        [Wish::Join(join), Wish::Join(Join::default()), Wish::Leave]
+            .map(|wish| Question {
+                site: site.clone(),
+                wish,
+            })
+            .to_vec()
+    }
+
+    fn answers() -> Vec<Answer> {
+        let welcome = |list: Vec<u8>| {
+            Answer::Welcome(Welcome {
+                renew: 60,
+                origin: "origin.example:7443".to_owned(),
+                origin_key: PublicKey([3; 32]),
+                list,
+            })
+        };
+        let refused = Refusal::ALL.map(Answer::Refused);
+        [
+            &refused[..],
+            &[
+                welcome(Vec::new()),
+                welcome(vec![5; list::MAX_LEN]),
+                Answer::Farewell,
+            ],
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        for question in questions() {
+            let bytes = question.write();
+            assert!(bytes.len() <= MAX_QUESTION);
+            assert_eq!(Question::parse(&bytes), Some(question));
+        }
+        for answer in answers() {
+            let bytes = answer.write();
+            assert!(bytes.len() <= MAX_ANSWER);
+            assert_eq!(Answer::parse(&bytes), Some(answer));
+        }
+    }
+
+    #[test]
+    fn what_was_cut_or_has_more_behind_it_is_no_message() {
+        let cuts = |bytes: &[u8]| (0..bytes.len().min(400)).collect::<Vec<_>>();
+        for bytes in questions().iter().map(Question::write) {
+            for at in cuts(&bytes) {
+                assert_eq!(Question::parse(&bytes[..at]), None, "{at}");
+            }
+            assert_eq!(Question::parse(&[&*bytes, &[0]].concat()), None);
+        }
+        for bytes in answers().iter().map(Answer::write) {
+            for at in cuts(&bytes) {
+                assert_eq!(Answer::parse(&bytes[..at]), None, "{at}");
+            }
+            assert_eq!(Answer::parse(&[&*bytes, &[0]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn only_what_somebody_must_change_first_is_hopeless() {
+        let hopeless = Refusal::ALL.map(|refusal| refusal.prospect() == Prospect::Never);
+        assert_eq!(hopeless, [true, true, false, false, false, false]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_harm(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            crate::fuzzing::broker_talk(&bytes);
+            crate::fuzzing::broker_talk(&[&QUESTION[..], &bytes].concat());
+            crate::fuzzing::broker_talk(&[&ANSWER[..], &bytes].concat());
+        }
+    }
+}
