@@ -29,8 +29,23 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use counted::Counted;
 
-/// What both sides ask for (RFC 7301), so that nothing else is taken for a volunteer or an origin.
-const PROTOCOL: &[u8] = b"tandem-split/1";
+/// What a channel is for: both sides ask for it (RFC 7301), so that nothing else is taken for a volunteer, an origin or a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Stubs and misses, between origin and volunteer.
+    Split,
+    /// Joining and leaving, between broker and volunteer.
+    Broker,
+}
+
+impl Protocol {
+    fn name(self) -> Vec<u8> {
+        match self {
+            Self::Split => b"tandem-split/1".to_vec(),
+            Self::Broker => b"tandem-broker/1".to_vec(),
+        }
+    }
+}
 
 /// The volunteer's end of a channel.
 pub type ToOrigin = client::TlsStream<TcpStream>;
@@ -55,6 +70,14 @@ impl Connector {
     /// # Errors
     /// The TLS library refuses its own defaults.
     pub fn new(key: &ChannelKey, pin: Pin) -> Result<Self, rustls::Error> {
+        Self::speaking(Protocol::Split, key, pin)
+    }
+
+    /// The same, for another protocol.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub fn speaking(protocol: Protocol, key: &ChannelKey, pin: Pin) -> Result<Self, rustls::Error> {
         let provider = Arc::new(ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])?
@@ -63,7 +86,7 @@ impl Connector {
             .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(
                 key.certified(),
             )));
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![protocol.name()];
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
         Ok(Self {
@@ -101,6 +124,18 @@ impl Acceptor {
     /// # Errors
     /// The TLS library refuses its own defaults.
     pub fn new(key: &ChannelKey, admission: Admission) -> Result<Self, rustls::Error> {
+        Self::speaking(Protocol::Split, key, admission)
+    }
+
+    /// The same, for another protocol.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub fn speaking(
+        protocol: Protocol,
+        key: &ChannelKey,
+        admission: Admission,
+    ) -> Result<Self, rustls::Error> {
         let provider = Arc::new(ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])?
@@ -108,7 +143,7 @@ impl Acceptor {
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(
                 key.certified(),
             )));
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![protocol.name()];
         // Tickets would cost the thin line more than they save: the handshake has no certificate.
         config.send_tls13_tickets = 0;
         Ok(Self {
@@ -127,6 +162,7 @@ impl Acceptor {
 }
 
 /// The key that the volunteer has shown.
-pub(crate) fn holder(channel: &ToVolunteer) -> Option<KeyName> {
+#[must_use]
+pub fn holder(channel: &ToVolunteer) -> Option<KeyName> {
     KeyName::of(channel.get_ref().1.peer_certificates()?.first()?)
 }

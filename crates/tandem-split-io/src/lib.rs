@@ -42,7 +42,7 @@
 
 pub mod channel;
 pub mod error;
-mod listener;
+pub mod listener;
 pub mod metrics;
 pub mod origin;
 pub mod runtime;

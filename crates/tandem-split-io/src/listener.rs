@@ -17,7 +17,10 @@ use crate::error::SplitIoError;
 const BREATH: Duration = Duration::from_millis(100);
 
 /// Listens for whoever is to be served, where `setting` says.
-pub(crate) async fn listen(
+///
+/// # Errors
+/// The address is in use or none of this machine's.
+pub async fn listen(
     setting: &'static str,
     address: SocketAddr,
 ) -> Result<TcpListener, SplitIoError> {
@@ -34,7 +37,7 @@ pub(crate) async fn listen(
 }
 
 /// Serves everybody who comes, at most so many at a time, for ever.
-pub(crate) async fn serve<F>(listener: TcpListener, most: usize, each: impl Fn(TcpStream) -> F)
+pub async fn serve<F>(listener: TcpListener, most: usize, each: impl Fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {

@@ -113,7 +113,28 @@ fn text(numbers: &[Number]) -> String {
 /// # Errors
 /// The address is in use or none of this machine's.
 pub fn serve(address: SocketAddr, numbers: Vec<Number>) -> Result<SocketAddr, SplitIoError> {
-    let setting = "--admin";
+    serve_with("--admin", address, numbers, |_| None)
+}
+
+/// What a path other than those has to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its media type.
+    pub kind: &'static str,
+    /// Its content.
+    pub body: String,
+}
+
+/// The same, with more paths, for an address that was set under this name.
+///
+/// # Errors
+/// The address is in use or none of this machine's.
+pub fn serve_with(
+    setting: &'static str,
+    address: SocketAddr,
+    numbers: Vec<Number>,
+    pages: impl Fn(&str) -> Option<Page> + Send + 'static,
+) -> Result<SocketAddr, SplitIoError> {
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => SplitIoError::Busy { setting, address },
         _ => SplitIoError::Listen {
@@ -128,12 +149,12 @@ pub fn serve(address: SocketAddr, numbers: Vec<Number>) -> Result<SocketAddr, Sp
         .map_err(|error| failed(io::Error::other(error.to_string())))?;
     std::thread::Builder::new()
         .name("admin".to_owned())
-        .spawn(move || answer_all(&server, &numbers))
+        .spawn(move || answer_all(&server, &numbers, &pages))
         .map_err(failed)?;
     Ok(bound)
 }
 
-fn answer_all(server: &Server, numbers: &[Number]) {
+fn answer_all(server: &Server, numbers: &[Number], pages: &dyn Fn(&str) -> Option<Page>) {
     while let Ok(request) = server.recv() {
         let path = request.url().split('?').next().unwrap_or_default();
         let (code, kind, body) = match (request.method(), path) {
@@ -143,16 +164,31 @@ fn answer_all(server: &Server, numbers: &[Number]) {
                 text(numbers),
             ),
             (Method::Get | Method::Head, "/healthz") => (200, "text/plain", "ok\n".to_owned()),
-            (Method::Get | Method::Head, _) => (
-                404,
-                "text/plain",
-                "there are /metrics and /healthz\n".to_owned(),
-            ),
+            (Method::Get | Method::Head, path) => match pages(path) {
+                Some(page) => (200, page.kind, page.body),
+                None => (
+                    404,
+                    "text/plain",
+                    "there are /metrics and /healthz\n".to_owned(),
+                ),
+            },
             _ => (405, "text/plain", "only GET\n".to_owned()),
         };
         let mut response = Response::from_string(body).with_status_code(code);
-        if let Ok(header) = Header::from_bytes("Content-Type", kind) {
-            response.add_header(header);
+        // A page is all in one: nothing is loaded from elsewhere, nor run, nor kept.
+        let headers = [
+            ("Content-Type", kind),
+            (
+                "Content-Security-Policy",
+                "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+            ),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Cache-Control", "no-store"),
+        ];
+        for (name, value) in headers {
+            if let Ok(header) = Header::from_bytes(name, value) {
+                response.add_header(header);
+            }
         }
         // Whoever asked may be gone.
         let _ = request.respond(response);

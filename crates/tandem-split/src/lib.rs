@@ -2,7 +2,7 @@
 //!
 //! Is: the messages between origin and volunteer ([`message`]), the names of payloads and objects ([`name`], [`object`]), the
 //! origin's record writer ([`seal`], [`stub`], [`clear`]) and its reader of the client's records ([`open`]), the volunteer's splicer
-//! ([`splice`]). Is not: a TLS handshake, HTTP, a cache, sockets, or the decision which record is worth a reference.
+//! ([`splice`]), and a client's records ([`whole`]). Is not: a TLS handshake, HTTP, a cache, sockets, or the decision which record is worth a reference.
 //!
 //! ```text
 //!            stubs: reference + MAC                      records: IV, E(payload | MAC | padding)
@@ -35,6 +35,7 @@ pub mod seal;
 pub mod splice;
 pub mod stub;
 pub mod suite;
+pub mod whole;
 
 pub use error::{Breach, Error, Malformed, Misuse};
 pub use message::{Decoder, Message};

@@ -9,8 +9,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use rustls::crypto::ring::sign::any_eddsa_type;
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::SignatureScheme;
+use rustls::crypto::ring::{self, sign::any_eddsa_type};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, alg_id};
 use rustls::sign::{CertifiedKey, SigningKey};
 use tandem_barnraising::PublicKey;
 
@@ -33,6 +34,33 @@ impl KeyName {
             0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
         ];
         (head == ed25519).then_some(Self(*key))
+    }
+
+    /// The key with these bytes (RFC 8032).
+    #[must_use]
+    pub fn from_bytes(key: [u8; 32]) -> Self {
+        Self(key)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+
+    /// Whether this key has made the signature over the message (RFC 8032).
+    #[must_use]
+    pub fn has_signed(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        let mut ed25519 = algorithms
+            .all
+            .iter()
+            .filter(|algorithm| algorithm.signature_alg_id() == alg_id::ED25519);
+        ed25519.any(|algorithm| {
+            algorithm
+                .verify_signature(&self.0, message, signature)
+                .is_ok()
+        })
     }
 }
 
@@ -153,6 +181,20 @@ impl ChannelKey {
         })
     }
 
+    /// Signs a message (RFC 8032). What is signed begins with a label of its own, so that it is taken for nothing else.
+    ///
+    /// # Errors
+    /// The TLS library refuses it.
+    pub fn sign(&self, message: &[u8]) -> Result<[u8; 64], rustls::Error> {
+        let refused = || rustls::Error::General("the key does not sign".to_owned());
+        let signer = self
+            .certified
+            .key
+            .choose_scheme(&[SignatureScheme::ED25519]);
+        let signature = signer.ok_or_else(refused)?.sign(message)?;
+        signature.try_into().map_err(|_| refused())
+    }
+
     /// Its public half.
     #[must_use]
     pub fn name(&self) -> KeyName {
@@ -219,5 +261,24 @@ mod tests {
         assert_eq!(name.to_string(), text);
         assert_eq!(text.parse(), Ok(name));
         assert!("d75a".parse::<KeyName>().is_err());
+        assert_eq!(KeyName::from_bytes(name.bytes()), name);
+    }
+
+    #[test]
+    fn a_signature_is_that_of_rfc_8032_and_counts_for_its_message_and_key_alone() {
+        // RFC 8032, 7.1, test 1: the empty message.
+        let seed: KeyName = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"
+            .parse()
+            .expect("64 digits");
+        let key = ChannelKey::from_seed(&seed.0).expect("a key");
+        let signature = key.sign(b"").expect("it signs");
+        assert_eq!(signature[..4], [0xe5, 0x56, 0x43, 0x00]);
+        assert!(key.name().has_signed(b"", &signature));
+        assert!(!key.name().has_signed(b"x", &signature));
+        let other = ChannelKey::fleeting().expect("a key").name();
+        assert!(!other.has_signed(b"", &signature));
+        let mut changed = signature;
+        changed[63] ^= 1;
+        assert!(!key.name().has_signed(b"", &changed));
     }
 }

@@ -93,7 +93,7 @@ impl Identity {
     }
 }
 
-fn pem(path: &Path, error: PemError) -> SplitIoError {
+pub(super) fn pem(path: &Path, error: PemError) -> SplitIoError {
     match error {
         PemError::Io(source) => SplitIoError::File {
             path: path.to_owned(),

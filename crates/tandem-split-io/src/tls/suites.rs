@@ -31,6 +31,27 @@ pub(super) fn all() -> Vec<SupportedCipherSuite> {
     SUITES.iter().map(SupportedCipherSuite::Tls12).collect()
 }
 
+/// The same suites, with another way to make and to open records.
+pub(super) fn with(
+    alg: impl Fn(Suite) -> Option<&'static dyn Tls12AeadAlgorithm>,
+) -> Vec<Tls12CipherSuite> {
+    let changed = SUITES.iter().map(|like| {
+        let suite = Suite::from_u16(like.common.suite.into())?;
+        Some(Tls12CipherSuite {
+            common: CipherSuiteCommon {
+                suite: like.common.suite,
+                hash_provider: like.common.hash_provider,
+                confidentiality_limit: NO_LIMIT,
+            },
+            prf_provider: like.prf_provider,
+            kx: like.kx,
+            sign: like.sign,
+            aead_alg: alg(suite)?,
+        })
+    });
+    changed.flatten().collect()
+}
+
 /// CBC and HMAC bound no number of records below rustls's own: a key is replaced with its connection.
 const NO_LIMIT: u64 = u64::MAX;
 
@@ -69,10 +90,10 @@ static PRF_SHA384: TurnedKeyBlock = TurnedKeyBlock {
     like: &cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 };
 
-static AES_128_SHA1: CbcHmac = CbcHmac(Suite::EcdheRsaAes128CbcSha);
-static AES_256_SHA1: CbcHmac = CbcHmac(Suite::EcdheRsaAes256CbcSha);
-static AES_128_SHA256: CbcHmac = CbcHmac(Suite::EcdheRsaAes128CbcSha256);
-static AES_256_SHA384: CbcHmac = CbcHmac(Suite::EcdheRsaAes256CbcSha384);
+pub(super) static AES_128_SHA1: CbcHmac = CbcHmac(Suite::EcdheRsaAes128CbcSha);
+pub(super) static AES_256_SHA1: CbcHmac = CbcHmac(Suite::EcdheRsaAes256CbcSha);
+pub(super) static AES_128_SHA256: CbcHmac = CbcHmac(Suite::EcdheRsaAes128CbcSha256);
+pub(super) static AES_256_SHA384: CbcHmac = CbcHmac(Suite::EcdheRsaAes256CbcSha384);
 
 /// The key block's length tells the four suites apart.
 fn with_key_block(len: usize) -> Option<Suite> {
@@ -154,7 +175,7 @@ impl Prf for TurnedKeyBlock {
 }
 
 /// AES in CBC mode under HMAC, MAC first.
-struct CbcHmac(Suite);
+pub(super) struct CbcHmac(pub(super) Suite);
 
 impl Tls12AeadAlgorithm for CbcHmac {
     fn encrypter(&self, key: AeadKey, mac_key: &[u8], _extra: &[u8]) -> Box<dyn MessageEncrypter> {
