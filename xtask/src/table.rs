@@ -65,9 +65,10 @@ const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
 const SPLIT_DEMO: &str = "tandem-split-demo";
 const BROKER_DNS: &str = "tandem-broker-dns";
+const BROKER: &str = "tandem-broker";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 17] = [
+pub(crate) const LAYERS: [Layer; 18] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
@@ -129,16 +130,23 @@ pub(crate) const LAYERS: [Layer; 17] = [
         &[BARNRAISING],
     ),
     Layer::new(
+        BROKER,
+        "crates/tandem-broker",
+        Kind::Adapter,
+        &[SPLIT_IO, BARNRAISING, WIRE],
+    ),
+    Layer::new(
         "tandem",
         "crates/tandem",
         Kind::Program,
         &[
             SPLIT_DEMO,
             BROKER_DNS,
+            BROKER,
             SPLIT_IO,
+            BARNRAISING,
             LAB,
             IO,
-            BARNRAISING,
             ESTIMATE,
             PACKET,
             LINK,

@@ -11,23 +11,24 @@ mod ask;
 mod cache;
 mod disk;
 mod fetch;
+mod link;
 mod numbers;
 mod peers;
 mod session;
 mod sharing;
 
+pub use link::Guide;
 pub use sharing::{Directory, Holders, Members, Nobody, Placement, constant_members};
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tandem_barnraising::talk::Told;
+use tokio::net::TcpListener;
 
-use crate::channel::{Acceptor, Admission, ChannelKey, Connector, KeyName, Pin, ToOrigin};
+use crate::channel::{Acceptor, Admission, ChannelKey, KeyName, Pin};
 use crate::error::SplitIoError;
 use crate::listener;
 use crate::metrics::Number;
@@ -36,6 +37,7 @@ use ask::{Arrivals, Asker};
 use cache::Cache;
 use disk::Disk;
 use fetch::Fetcher;
+use link::Link;
 use numbers::Numbers;
 use peers::Peers;
 
@@ -45,8 +47,6 @@ const CLIENTS: usize = 1024;
 const MEMORY: usize = 128 << 20;
 /// Channels of other volunteers at a time.
 const PEERS: usize = 256;
-/// How long opening a channel may take.
-const OPEN: Duration = Duration::from_secs(15);
 
 /// The key by which others know the volunteer with this cache: kept there, made if it is missing, fleeting without a cache.
 ///
@@ -88,23 +88,20 @@ pub struct Settings {
     pub directory: Arc<dyn Directory>,
 }
 
-/// The way to somebody: the origin, or another volunteer.
+/// What a volunteer says of itself, at any time.
 #[derive(Clone, Debug)]
-struct Link {
-    to: Arc<str>,
-    connector: Connector,
-}
+pub struct Tally(Numbers);
 
-impl Link {
-    /// A new channel.
-    async fn open(&self) -> io::Result<ToOrigin> {
-        let opened = async {
-            let stream = TcpStream::connect(&*self.to).await?;
-            self.connector.open(stream).await
-        };
-        timeout(OPEN, opened)
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+impl Tally {
+    /// What it has done up to now.
+    #[must_use]
+    pub fn told(&self) -> Told {
+        let numbers = &self.0;
+        Told {
+            clients: numbers.clients.value(),
+            sent: numbers.to_clients.value(),
+            from_origin: numbers.from_origin.value() + numbers.missed.value(),
+        }
     }
 }
 
@@ -123,7 +120,7 @@ pub struct Volunteer {
     listener: TcpListener,
     peers: Option<PeerPort>,
     shared: Arc<Shared>,
-    key: KeyName,
+    key: ChannelKey,
 }
 
 impl Volunteer {
@@ -132,7 +129,6 @@ impl Volunteer {
     /// # Errors
     /// Whatever is wrong with the settings or what they name.
     pub async fn bind(settings: Settings) -> Result<Self, SplitIoError> {
-        check_address(&settings.origin)?;
         let numbers = Numbers::new();
         let disk = match &settings.cache {
             Some(folder) => Some(Disk::open(folder, settings.cache_limit)?),
@@ -143,14 +139,7 @@ impl Volunteer {
             Some(key) => Pin::to(key),
             None => Pin::first_met(settings.cache.map(|folder| folder.join("origin-key")))?,
         };
-        let connector = Connector::new(&key, pin).map_err(|error| SplitIoError::System {
-            what: "TLS",
-            source: io::Error::other(error),
-        })?;
-        let link = Link {
-            to: settings.origin.into(),
-            connector,
-        };
+        let link = Link::new(&settings.origin, &key, pin)?;
         let listener = listener::listen("--listen", settings.listen).await?;
         let peers = match settings.peer_listen {
             Some(address) => Some(PeerPort::open(address, &key, &settings.members).await?),
@@ -185,7 +174,7 @@ impl Volunteer {
             listener,
             peers,
             shared: Arc::new(shared),
-            key: key.name(),
+            key,
         })
     }
 
@@ -206,7 +195,22 @@ impl Volunteer {
     /// The key by which an origin with a list knows it.
     #[must_use]
     pub fn key(&self) -> KeyName {
-        self.key
+        self.key.name()
+    }
+
+    /// By which it can be led to another origin while it serves.
+    #[must_use]
+    pub fn guide(&self) -> Guide {
+        Guide {
+            link: self.shared.link.clone(),
+            key: self.key.clone(),
+        }
+    }
+
+    /// What it can say that it has done.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        Tally(self.shared.numbers.clone())
     }
 
     /// What is counted.
@@ -283,17 +287,5 @@ fn count(numbers: &Numbers, error: &session::Failed) {
         session::Failed::NotTls(_) => numbers.not_tls.add(1),
         session::Failed::Origin(_) | session::Failed::Stubs(_) => numbers.unreachable.add(1),
         session::Failed::Client(_) | session::Failed::Late | session::Failed::NoRandom => {}
-    }
-}
-
-/// `HOST:PORT`; whether there is such a host is found out when a client comes.
-fn check_address(origin: &str) -> Result<(), SplitIoError> {
-    let port = origin.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-    match port {
-        Some(Ok(1..)) => Ok(()),
-        _ => Err(SplitIoError::Setting {
-            setting: "--origin",
-            reason: format!("{origin:?} should be HOST:PORT"),
-        }),
     }
 }

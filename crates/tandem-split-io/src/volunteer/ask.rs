@@ -17,7 +17,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
-use super::Link;
+use super::link::Link;
 use super::cache::{Cache, Thing, list_key, payload_key};
 use super::disk::Key;
 use super::sharing::Directory;

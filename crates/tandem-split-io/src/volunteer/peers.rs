@@ -14,7 +14,7 @@ use tandem_barnraising::{Member, PublicKey};
 use tandem_split::message::Miss;
 use tokio::time::{Instant, timeout_at};
 
-use super::Link;
+use super::link::Link;
 use super::ask::{Arrivals, Asker, Lack};
 use super::cache::Thing;
 use super::disk::Key;
@@ -140,11 +140,9 @@ impl Peers {
             return None;
         }
         if peer.asker.is_none() {
-            let connector = Connector::new(&self.own, Pin::to(member.key.into())).ok()?;
-            let link = Link {
-                to: member.peers.to_string().into(),
-                connector,
-            };
+            // Who answers nobody has no port.
+            let pin = Pin::to(member.key.into());
+            let link = Link::new(&member.peers.to_string(), &self.own, pin).ok()?;
             peer.asker = Some(Arc::new(Asker::start(
                 link,
                 self.arrivals.clone(),

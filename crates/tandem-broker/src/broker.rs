@@ -1,0 +1,162 @@
+//! The broker: everything of it put together, from its configuration to its ports.
+//!
+//! Is not: a decision of its own.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tandem_barnraising::{PublicKey, SiteUri};
+use tandem_split_io::channel::{Acceptor, Admission, ChannelKey, Protocol};
+use tandem_split_io::metrics::{self, Number, Page};
+use tandem_split_io::tls::client::Client;
+use tandem_split_io::{SplitIoError, listener};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::config::Config;
+use crate::database::{Database, Standing};
+use crate::door::Door;
+use crate::error::BrokerError;
+use crate::keeper::{Keeper, Published};
+use crate::look::Looker;
+use crate::page;
+
+/// How often it is seen to that silent members are forgotten and what they told is written down.
+const TICK: Duration = Duration::from_secs(2);
+
+/// A broker that listens, and does not answer yet.
+#[derive(Debug)]
+pub struct Broker {
+    listener: TcpListener,
+    door: Door,
+    looker: Looker,
+    keeper: Keeper,
+    uri: Option<SiteUri>,
+}
+
+/// The URI that volunteers are given. The broker's key is made if there is none yet.
+///
+/// # Errors
+/// The configuration does not say under which address the broker is found, or the key cannot be read or made.
+pub fn uri(config: &Config) -> Result<SiteUri, BrokerError> {
+    let key = channel_key(&config.state)?;
+    config.uri(config.listen.port(), PublicKey(key.name().bytes()))
+}
+
+impl Broker {
+    /// Opens the database and listens. Must be called within a runtime.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the configuration or what it names.
+    pub async fn bind(config: &Config) -> Result<Self, BrokerError> {
+        let key = channel_key(&config.state)?;
+        let client = Client::new(config.site.as_str(), &config.look.roots)?;
+        let (database, kept) = Database::open(&config.state.join("broker.sqlite"), &config.site)?;
+        let listener = listener::listen("listen", config.listen).await?;
+        let system = |source: std::io::Error| SplitIoError::System {
+            what: "the channel",
+            source,
+        };
+        let port = listener.local_addr().map_err(system)?.port();
+        let acceptor = Acceptor::speaking(Protocol::Broker, &key, Admission::Any)
+            .map_err(|error| system(std::io::Error::other(error)))?;
+        let uri = config.uri(port, PublicKey(key.name().bytes())).ok();
+        let keeper = Keeper::new(config, key, database, kept);
+        Ok(Self {
+            listener,
+            door: Door {
+                acceptor,
+                keeper: keeper.clone(),
+                rate: config.roster.rate,
+            },
+            looker: Looker::new(client, config.site.as_str(), config.look.clone()),
+            keeper,
+            uri,
+        })
+    }
+
+    /// What volunteers are given; none if the configuration does not say under which address the broker is found.
+    #[must_use]
+    pub fn uri(&self) -> Option<&SiteUri> {
+        self.uri.as_ref()
+    }
+
+    /// Where it listens, the port in numbers.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Where browsers are to be sent, now and whenever that changes.
+    #[must_use]
+    pub fn published(&self) -> watch::Receiver<Arc<Published>> {
+        self.keeper.published()
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<Number> {
+        self.keeper.numbers().all()
+    }
+
+    /// Shows the page, and `/status.json`, `/metrics`, `/healthz`, until the process ends. Where, the port in numbers.
+    ///
+    /// # Errors
+    /// The address is in use or none of this machine's.
+    pub fn show(&self, address: SocketAddr) -> Result<SocketAddr, BrokerError> {
+        let keeper = self.keeper.clone();
+        let pages = move |path: &str| match path {
+            "/" => Some(Page {
+                kind: "text/html; charset=utf-8",
+                body: page::html(&keeper.snapshot()),
+            }),
+            "/status.json" => Some(Page {
+                kind: "application/json",
+                body: page::json(&keeper.snapshot()),
+            }),
+            _ => None,
+        };
+        Ok(metrics::serve_with(
+            "admin",
+            address,
+            self.numbers(),
+            pages,
+        )?)
+    }
+
+    /// Serves for ever.
+    pub async fn serve(self) {
+        for standing in [Standing::Healthy, Standing::Unproven] {
+            tokio::spawn(self.looker.clone().watch(self.keeper.clone(), standing));
+        }
+        tokio::spawn(tick(self.keeper));
+        self.door.serve(self.listener).await;
+    }
+}
+
+async fn tick(keeper: Keeper) {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        keeper.tick().await;
+    }
+}
+
+fn channel_key(state: &Path) -> Result<ChannelKey, BrokerError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(state)
+        .map_err(|source| SplitIoError::File {
+            path: state.to_owned(),
+            source,
+        })?;
+    Ok(ChannelKey::kept_in(&state.join("key"))?)
+}

@@ -1,0 +1,520 @@
+//! What the broker knows and a restart must not cost: the members, the last version of the list, what members have said that they did.
+//!
+//! Is not: when something is written ([`crate::keeper`]). A cache of nothing: all of it is in memory while the broker runs.
+//!
+//! Invariants: one broker has the file at a time; every write is one transaction, and synchronous, so that no version of the list is given out twice;
+//! a file of another program, of a later version or of another site is never changed; a damaged one is set aside, not deleted.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
+use tandem_barnraising::talk::Told;
+use tandem_barnraising::uri::Name;
+use tandem_barnraising::{Member, PublicKey};
+use tandem_wire::UnixTime;
+
+use crate::error::BrokerError;
+
+/// Marks a SQLite file as a broker's: `TBRN`.
+const APPLICATION_ID: i64 = 0x5442_524e;
+/// The version of the tables below.
+const VERSION: i64 = 1;
+/// Damaged files that are kept.
+const KEPT_CORRUPT: u32 = 3;
+
+/// Version 1. Times are Unix seconds. What a member `was` told before it was last started is kept apart from what it tells now.
+const TABLES: &str = "
+    CREATE TABLE site (
+        name TEXT PRIMARY KEY NOT NULL,
+        version INTEGER NOT NULL,
+        clients INTEGER NOT NULL,
+        sent INTEGER NOT NULL,
+        from_origin INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE members (
+        key BLOB PRIMARY KEY NOT NULL CHECK (length(key) = 32),
+        address TEXT NOT NULL,
+        peers INTEGER NOT NULL,
+        healthy INTEGER NOT NULL,
+        joined INTEGER NOT NULL,
+        clients INTEGER NOT NULL,
+        sent INTEGER NOT NULL,
+        from_origin INTEGER NOT NULL,
+        was_clients INTEGER NOT NULL,
+        was_sent INTEGER NOT NULL,
+        was_from_origin INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// A member, as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) member: Member,
+    pub(crate) standing: Standing,
+    pub(crate) joined: UnixTime,
+    /// What it said last.
+    pub(crate) told: Told,
+    /// What it had said before it was started anew.
+    pub(crate) was: Told,
+}
+
+/// Whether browsers were sent to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Healthy,
+    Unproven,
+}
+
+/// The site as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Site {
+    /// The last version of the list.
+    pub(crate) version: u64,
+    /// What those have done who have left.
+    pub(crate) gone: Told,
+}
+
+/// What was kept.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// `None` in a new file.
+    pub(crate) site: Option<Site>,
+    pub(crate) members: Vec<Row>,
+}
+
+/// See above.
+#[derive(Debug)]
+pub(crate) struct Database {
+    connection: Connection,
+    site: Name,
+}
+
+/// Why a file is of no use.
+enum Fault {
+    Corrupt(String),
+    Busy,
+    Other(BrokerError),
+}
+
+impl Fault {
+    fn of(path: &Path, error: &rusqlite::Error) -> Self {
+        let reason = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
+                Self::Corrupt(reason)
+            }
+            Some(_) => Self::Other(unusable(path, reason)),
+        }
+    }
+}
+
+impl Database {
+    /// Opens the file, which is made if it is missing, and reads what is in it.
+    ///
+    /// # Errors
+    /// It cannot be used, or is somebody else's.
+    pub(crate) fn open(path: &Path, site: &Name) -> Result<(Self, Kept), BrokerError> {
+        prepare(path).map_err(|error| unusable(path, error.to_string()))?;
+        let opened = match Self::try_open(path, site) {
+            Err(Fault::Corrupt(reason)) => {
+                let moved = move_aside(path).map_err(|error| unusable(path, error.to_string()))?;
+                tracing::warn!(path = %path.display(), %reason, moved_to = %moved.display(),
+                    "the database is damaged and was set aside: volunteers are known again when they renew");
+                prepare(path).map_err(|error| unusable(path, error.to_string()))?;
+                Self::try_open(path, site)
+            }
+            opened => opened,
+        };
+        opened.map_err(|fault| match fault {
+            Fault::Corrupt(reason) => unusable(path, reason),
+            Fault::Busy => BrokerError::DatabaseBusy {
+                path: path.to_owned(),
+            },
+            Fault::Other(error) => error,
+        })
+    }
+
+    fn try_open(path: &Path, site: &Name) -> Result<(Self, Kept), Fault> {
+        let fault = |error: rusqlite::Error| Fault::of(path, &error);
+        let foreign = |reason: String| {
+            Fault::Other(BrokerError::Foreign {
+                path: path.to_owned(),
+                reason,
+            })
+        };
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+        harden(&connection).map_err(fault)?;
+        let (application, version, has_tables) = kind(&connection).map_err(fault)?;
+        match (has_tables, application, version) {
+            (false, 0 | APPLICATION_ID, _) | (true, APPLICATION_ID, VERSION) => {}
+            (true, APPLICATION_ID, later) => {
+                return Err(foreign(format!(
+                    "is of a later version of Tandem (schema {later}, this one knows {VERSION}); run that, or name another directory as `state`"
+                )));
+            }
+            _ => {
+                return Err(foreign(
+                    "is some other program's; name another directory as `state`".to_owned(),
+                ));
+            }
+        }
+        // From here on nobody else can read or write it: an exclusive lock is kept from the first transaction on.
+        connection
+            .pragma_update(None, "locking_mode", "EXCLUSIVE")
+            .map_err(fault)?;
+        connection
+            .execute_batch("BEGIN IMMEDIATE; COMMIT;")
+            .map_err(fault)?;
+        let check: String = connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(fault)?;
+        if check != "ok" {
+            return Err(Fault::Corrupt(check));
+        }
+        tune(&connection).map_err(fault)?;
+        if !has_tables {
+            let transaction = connection.transaction().map_err(fault)?;
+            create(&transaction).map_err(fault)?;
+            transaction.commit().map_err(fault)?;
+        }
+        let kept = Kept {
+            site: read_site(&connection, site).map_err(fault)?,
+            members: read_members(&connection).map_err(fault)?,
+        };
+        let database = Self {
+            connection,
+            site: site.clone(),
+        };
+        if kept.site.is_none()
+            && let Some(other) = database.other_site().map_err(fault)?
+        {
+            return Err(foreign(format!(
+                "is the broker's of {other}, not of {site}; name another directory as `state`"
+            )));
+        }
+        Ok((database, kept))
+    }
+
+    fn other_site(&self) -> rusqlite::Result<Option<String>> {
+        self.connection
+            .query_row("SELECT name FROM site LIMIT 1", [], |row| row.get(0))
+            .optional()
+    }
+
+    /// Writes the site, and the rows of these members; without a row: it is none any more.
+    pub(crate) fn write<'a>(
+        &mut self,
+        site: Site,
+        members: impl Iterator<Item = (&'a PublicKey, Option<Row>)>,
+    ) -> rusqlite::Result<()> {
+        let transaction = self.connection.transaction()?;
+        transaction
+            .prepare_cached("INSERT OR REPLACE INTO site VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![
+                self.site.as_str(),
+                number(site.version),
+                number(site.gone.clients),
+                number(site.gone.sent),
+                number(site.gone.from_origin)
+            ])?;
+        for (key, row) in members {
+            match row {
+                Some(row) => write_row(&transaction, &row)?,
+                None => {
+                    transaction
+                        .prepare_cached("DELETE FROM members WHERE key = ?1")?
+                        .execute(params![key.0])?;
+                }
+            }
+        }
+        transaction.commit()
+    }
+}
+
+#[cfg(test)]
+impl Database {
+    /// As a disk that has become read-only would.
+    pub(crate) fn refuse_writing(&mut self) {
+        let set = self.connection.pragma_update(None, "query_only", true);
+        set.expect("a setting of this connection");
+    }
+
+    /// As it was.
+    pub(crate) fn allow_writing(&mut self) {
+        let set = self.connection.pragma_update(None, "query_only", false);
+        set.expect("a setting of this connection");
+    }
+}
+
+fn write_row(connection: &Connection, row: &Row) -> rusqlite::Result<()> {
+    let healthy = match row.standing {
+        Standing::Healthy => 1,
+        Standing::Unproven => 0,
+    };
+    connection
+        .prepare_cached(
+            "INSERT OR REPLACE INTO members VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            row.member.key.0,
+            row.member.address.to_string(),
+            row.member.peers.port(),
+            healthy,
+            number(row.joined.0),
+            number(row.told.clients),
+            number(row.told.sent),
+            number(row.told.from_origin),
+            number(row.was.clients),
+            number(row.was.sent),
+            number(row.was.from_origin),
+        ])?;
+    Ok(())
+}
+
+fn read_site(connection: &Connection, site: &Name) -> rusqlite::Result<Option<Site>> {
+    connection
+        .query_row(
+            "SELECT version, clients, sent, from_origin FROM site WHERE name = ?1",
+            [site.as_str()],
+            |row| {
+                Ok(Site {
+                    version: unsigned(row, 0)?,
+                    gone: told(row, 1)?,
+                })
+            },
+        )
+        .optional()
+}
+
+fn read_members(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
+    let mut statement = connection.prepare(
+        "SELECT key, address, peers, healthy, joined, clients, sent, from_origin,
+                was_clients, was_sent, was_from_origin FROM members",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let text: String = row.get(1)?;
+        let address: IpAddr = text.parse().map_err(|_| rusqlite::Error::InvalidQuery)?;
+        Ok(Row {
+            member: Member {
+                key: PublicKey(row.get(0)?),
+                address,
+                peers: SocketAddr::new(address, row.get(2)?),
+            },
+            standing: match row.get::<_, i64>(3)? {
+                0 => Standing::Unproven,
+                _ => Standing::Healthy,
+            },
+            joined: UnixTime(unsigned(row, 4)?),
+            told: told(row, 5)?,
+            was: told(row, 8)?,
+        })
+    })?;
+    rows.collect()
+}
+
+fn told(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Told> {
+    Ok(Told {
+        clients: unsigned(row, first)?,
+        sent: unsigned(row, first + 1)?,
+        from_origin: unsigned(row, first + 2)?,
+    })
+}
+
+fn unsigned(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(index).map(i64::cast_unsigned)
+}
+
+/// SQLite has no unsigned numbers; what does not fit is as large as can be.
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn kind(connection: &Connection) -> rusqlite::Result<(i64, i64, bool)> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let has_tables = connection
+        .query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(()))
+        .optional()?
+        .is_some();
+    Ok((
+        pragma("application_id")?,
+        pragma("user_version")?,
+        has_tables,
+    ))
+}
+
+fn create(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(TABLES)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", VERSION)
+}
+
+/// Makes a connection safe to use on a file that somebody may have tampered with.
+fn harden(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "cell_size_check", true)
+}
+
+fn tune(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    // A version of the list that was given out must be known after a power cut, too.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "temp_store", "MEMORY")
+}
+
+/// Makes the file, for its owner alone, if it is not there.
+fn prepare(path: &Path) -> io::Result<()> {
+    let made = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(path);
+    match made {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Moves a damaged file out of the way, with its journal.
+fn move_aside(path: &Path) -> io::Result<PathBuf> {
+    let aside = |number: u32| with_suffix(path, &format!(".corrupt-{number}"));
+    let free = (1..=KEPT_CORRUPT)
+        .map(aside)
+        .find(|candidate| !candidate.exists());
+    let target = free.unwrap_or_else(|| aside(KEPT_CORRUPT));
+    fs::rename(path, &target)?;
+    for suffix in ["-wal", "-shm"] {
+        match fs::rename(with_suffix(path, suffix), with_suffix(&target, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(target)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut text = path.as_os_str().to_owned();
+    text.push(suffix);
+    text.into()
+}
+
+fn unusable(path: &Path, reason: String) -> BrokerError {
+    BrokerError::Database {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::parse(text).expect("a name")
+    }
+
+    fn row(number: u8) -> Row {
+        let address = IpAddr::from([192, 0, 2, number]);
+        Row {
+            member: Member {
+                key: PublicKey([number; 32]),
+                address,
+                peers: SocketAddr::new(address, 7),
+            },
+            standing: Standing::Healthy,
+            joined: UnixTime(5),
+            told: Told {
+                clients: 1,
+                sent: 2,
+                from_origin: 3,
+            },
+            was: Told {
+                clients: 4,
+                sent: 5,
+                from_origin: 6,
+            },
+        }
+    }
+
+    fn written(path: &Path) -> (Site, Row) {
+        let (mut database, kept) = Database::open(path, &name("a.example")).expect("a new file");
+        assert!(kept.site.is_none() && kept.members.is_empty());
+        let site = Site {
+            version: 9,
+            gone: row(1).told,
+        };
+        let (one, two) = (row(1), row(2));
+        let rows = [(&one.member.key, Some(one)), (&two.member.key, Some(two))];
+        database.write(site, rows.into_iter()).expect("a disk");
+        let gone = [(&two.member.key, None)];
+        database.write(site, gone.into_iter()).expect("a disk");
+        (site, one)
+    }
+
+    #[test]
+    fn what_was_written_is_there_after_a_restart_and_one_broker_has_it_at_a_time() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        let (site, row) = written(&path);
+        let (held, kept) = Database::open(&path, &name("a.example")).expect("as it was");
+        assert_eq!((kept.site, kept.members), (Some(site), vec![row]));
+        let second = Database::open(&path, &name("a.example"));
+        assert!(matches!(second, Err(BrokerError::DatabaseBusy { .. })));
+        drop(held);
+        let other = Database::open(&path, &name("b.example"));
+        let Err(BrokerError::Foreign { reason, .. }) = other else {
+            panic!("{other:?}");
+        };
+        assert!(reason.contains("a.example"), "{reason}");
+    }
+
+    #[test]
+    fn a_damaged_file_is_set_aside_and_a_foreign_one_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        written(&path);
+        let mut bytes = fs::read(&path).expect("ours");
+        bytes[..100].fill(0xff);
+        fs::write(&path, &bytes).expect("ours");
+        let (_, kept) = Database::open(&path, &name("a.example")).expect("a new one");
+        assert!(kept.site.is_none());
+        let aside = folder.path().join("broker.sqlite.corrupt-1");
+        assert_eq!(fs::read(aside).expect("kept"), bytes);
+
+        let path = folder.path().join("other.sqlite");
+        let other = Connection::open(&path).expect("a file");
+        other
+            .execute_batch("CREATE TABLE theirs (a)")
+            .expect("a disk");
+        drop(other);
+        let before = fs::read(&path).expect("theirs");
+        let opened = Database::open(&path, &name("a.example"));
+        assert!(matches!(opened, Err(BrokerError::Foreign { .. })));
+        assert_eq!(fs::read(&path).expect("theirs"), before);
+    }
+
+    #[test]
+    fn a_later_version_is_not_touched() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        written(&path);
+        let later = Connection::open(&path).expect("a file");
+        later
+            .pragma_update(None, "user_version", VERSION + 1)
+            .expect("a disk");
+        drop(later);
+        let opened = Database::open(&path, &name("a.example"));
+        let Err(BrokerError::Foreign { reason, .. }) = opened else {
+            panic!("{opened:?}");
+        };
+        assert!(reason.contains("later version"), "{reason}");
+    }
+}

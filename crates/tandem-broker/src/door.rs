@@ -1,0 +1,105 @@
+//! The door: where volunteers join, renew and leave. One question, one answer, and the channel is closed.
+//!
+//! ```text
+//!   length (4) | question      length (4) | answer
+//! ```
+//!
+//! Is not: the decision ([`crate::keeper`]), nor the form of what is said (`tandem_barnraising::talk`).
+//!
+//! Invariants: whoever speaks holds the key that names it; who comes too often is sent away before a handshake is made for it; one that
+//! stalls holds a place for seconds, and places are bounded.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tandem_barnraising::PublicKey;
+use tandem_barnraising::admission::{Limiter, Rate};
+use tandem_barnraising::talk::{MAX_QUESTION, Question};
+use tandem_split_io::channel::{self, Acceptor};
+use tandem_split_io::listener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::keeper::Keeper;
+use crate::moment::Clock;
+
+/// Volunteers at a time. One takes some 50 kB.
+const CONNECTIONS: usize = 512;
+/// How long one may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Connections of a network for each of its requests that may count: a channel may break, and who leaves does not count as a request.
+const TRIES: u32 = 4;
+
+/// See above.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) acceptor: Acceptor,
+    pub(crate) keeper: Keeper,
+    pub(crate) rate: Rate,
+}
+
+impl Door {
+    /// Serves for ever.
+    pub(crate) async fn serve(self, listener: TcpListener) {
+        let numbers = self.keeper.numbers();
+        let limiter = Mutex::new(Limiter::default());
+        let clock = Clock::start();
+        let rate = Rate {
+            every: self.rate.every / TRIES,
+            burst: self.rate.burst.saturating_mul(TRIES),
+        };
+        listener::serve(listener, CONNECTIONS, |stream| {
+            let from = stream.peer_addr().map(|address| address.ip()).ok();
+            let admitted = from.filter(|from| {
+                let mut limiter = limiter.lock().unwrap_or_else(PoisonError::into_inner);
+                limiter.admits(*from, clock.now(), rate)
+            });
+            let (acceptor, keeper) = (self.acceptor.clone(), self.keeper.clone());
+            let strangers = numbers.strangers.clone();
+            async move {
+                let Some(from) = admitted else {
+                    strangers.add(1);
+                    return;
+                };
+                match timeout(PATIENCE, talk(&acceptor, &keeper, stream, from)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => {
+                        strangers.add(1);
+                        tracing::debug!(%error, "a channel ended early");
+                    }
+                    Err(_) => strangers.add(1),
+                }
+            }
+        })
+        .await;
+    }
+}
+
+async fn talk(
+    acceptor: &Acceptor,
+    keeper: &Keeper,
+    stream: TcpStream,
+    from: IpAddr,
+) -> io::Result<()> {
+    let mut channel = acceptor.open(stream, Arc::new(AtomicU64::new(0))).await?;
+    let malformed = || io::Error::from(io::ErrorKind::InvalidData);
+    let peer = channel::holder(&channel).ok_or_else(malformed)?;
+    let length = channel.read_u32().await? as usize;
+    if length > MAX_QUESTION {
+        return Err(malformed());
+    }
+    let mut bytes = vec![0; length];
+    channel.read_exact(&mut bytes).await?;
+    let question = Question::parse(&bytes).ok_or_else(malformed)?;
+    let key = PublicKey(peer.bytes());
+    let answer = keeper.answer(key, from, question).await;
+    let answer = answer.ok_or_else(malformed)?.write();
+    // An answer is far shorter than 4 GiB.
+    channel.write_u32(answer.len() as u32).await?;
+    channel.write_all(&answer).await?;
+    channel.shutdown().await
+}

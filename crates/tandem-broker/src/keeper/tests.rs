@@ -1,0 +1,217 @@
+//! Joining, health, restarts: what is answered, published and kept.
+
+use std::path::Path;
+
+use tandem_barnraising::List;
+use tandem_barnraising::talk::Wish;
+use tandem_split_io::channel::ChannelKey;
+
+use super::*;
+
+const CONFIG: &str = r#"
+    site = "www.example.org"
+    listen = "127.0.0.1:8470"
+    [origin]
+    address = "origin.example.org:7443"
+    key = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
+    own-addresses = ["203.0.113.1"]
+    [health]
+    roots = "/dev/null"
+"#;
+
+fn config(more: &str) -> Config {
+    Config::parse(&format!("{CONFIG}\n{more}"), Path::new("test.toml")).expect("well-formed")
+}
+
+fn key() -> ChannelKey {
+    ChannelKey::from_seed(&[7; 32]).expect("a key")
+}
+
+/// A broker that is started on what is in `folder`.
+fn start(folder: &Path, more: &str) -> Keeper {
+    let config = config(more);
+    let path = folder.join("broker.sqlite");
+    let (database, kept) = Database::open(&path, &config.site).expect("a disk");
+    Keeper::new(&config, key(), database, kept)
+}
+
+fn address(number: u8) -> IpAddr {
+    [192, 0, 2, number].into()
+}
+
+fn asks(keeper: &Keeper, number: u8, wish: Wish) -> Answer {
+    let question = Question {
+        site: Name::parse("www.example.org").expect("a name"),
+        wish,
+    };
+    let key = PublicKey([number; 32]);
+    keeper.lock().answer(key, address(number), &question)
+}
+
+fn joins(keeper: &Keeper, number: u8, told: Told) -> Answer {
+    let join = Join {
+        peers: 7444,
+        told,
+        ..Join::default()
+    };
+    asks(keeper, number, Wish::Join(join))
+}
+
+fn is_welcome(answer: &Answer) -> bool {
+    matches!(answer, Answer::Welcome(_))
+}
+
+fn list(answer: &Answer) -> List {
+    let Answer::Welcome(welcome) = answer else {
+        panic!("{answer:?}");
+    };
+    let site = Name::parse("www.example.org").expect("a name");
+    List::open(&welcome.list, &site, |message, signature| {
+        key().name().has_signed(message, signature)
+    })
+    .expect("the broker's")
+}
+
+fn look(keeper: &Keeper, number: u8, result: Result<u16, String>, times: u32) {
+    for _ in 0..times {
+        let look = Look {
+            result: result.clone(),
+            took: Duration::from_millis(3),
+        };
+        keeper.lock().note(&PublicKey([number; 32]), look);
+    }
+}
+
+fn ill() -> Result<u16, String> {
+    Err("connection refused".to_owned())
+}
+
+fn told(sent: u64) -> Told {
+    Told {
+        clients: 1,
+        sent,
+        from_origin: sent / 100,
+    }
+}
+
+#[test]
+fn browsers_are_sent_to_who_is_seen_well_and_else_to_the_origin() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    let published = keeper.published();
+    let addresses = || published.borrow().addresses().to_vec();
+    assert!(is_welcome(&joins(&keeper, 1, Told::default())));
+    look(&keeper, 1, Ok(200), 2);
+    assert_eq!(addresses(), [IpAddr::from([203, 0, 113, 1])]);
+    look(&keeper, 1, Ok(502), 1);
+    assert_eq!(addresses(), [address(1)], "whatever the status");
+    look(&keeper, 1, ill(), 1);
+    assert_eq!(addresses(), [address(1)], "one failure is not enough");
+    look(&keeper, 1, ill(), 1);
+    assert_eq!(addresses(), [IpAddr::from([203, 0, 113, 1])]);
+}
+
+#[test]
+fn a_list_is_sent_to_who_does_not_hold_it_and_has_the_healthy() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    let first = joins(&keeper, 1, Told::default());
+    assert!(list(&first).members.is_empty());
+    look(&keeper, 1, Ok(200), 3);
+    let second = list(&joins(&keeper, 2, Told::default()));
+    assert!(second.supersedes(Some(&list(&first)), wall()));
+    assert_eq!(second.members.len(), 1);
+    assert_eq!(second.members[0].peers, SocketAddr::new(address(1), 7444));
+    let again = Join {
+        peers: 7444,
+        held: second.version,
+        issued: second.issued,
+        told: Told::default(),
+    };
+    let Answer::Welcome(welcome) = asks(&keeper, 2, Wish::Join(again)) else {
+        panic!("a member is welcome");
+    };
+    assert!(welcome.list.is_empty());
+    assert_eq!(welcome.origin, "origin.example.org:7443");
+    assert_eq!(welcome.renew, 60);
+}
+
+#[test]
+fn a_killed_broker_knows_its_members_their_health_and_their_words() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let before = {
+        let keeper = start(folder.path(), "");
+        joins(&keeper, 1, told(1_000));
+        joins(&keeper, 2, told(5_000));
+        look(&keeper, 1, Ok(200), 3);
+        assert_eq!(asks(&keeper, 2, Wish::Leave), Answer::Farewell);
+        // Nothing is said to the database at the end: it is dropped as it is.
+        list(&joins(&keeper, 1, told(1_000)))
+    };
+    let keeper = start(folder.path(), "");
+    assert_eq!(keeper.published().borrow().addresses(), [address(1)]);
+    let snapshot = keeper.snapshot();
+    assert_eq!(snapshot.gone, told(5_000));
+    assert_eq!(snapshot.members.len(), 1);
+    assert_eq!(snapshot.members[0].told, told(1_000));
+    // It was not started anew meanwhile: what it says now has in it what it said then.
+    let after = list(&joins(&keeper, 1, told(3_000)));
+    assert!(after.supersedes(Some(&before), wall()));
+    assert_eq!(keeper.snapshot().members[0].told, told(3_000));
+    // It was, now.
+    joins(&keeper, 1, told(200));
+    assert_eq!(keeper.snapshot().members[0].told.sent, 3_200);
+}
+
+#[test]
+fn a_broker_that_has_lost_its_database_gives_out_no_older_list() {
+    let first = first_version(0, UnixTime(1_800_000_000));
+    let after_changes = first + 500;
+    assert!(first_version(after_changes, UnixTime(1_800_000_000)) > after_changes);
+    let lost = first_version(0, UnixTime(1_800_003_600));
+    assert!(lost > after_changes, "an hour and 500 changes later");
+}
+
+#[test]
+fn who_is_not_taken_is_told_why_and_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "[admission]\npolicy = \"closed\"");
+    let refused = joins(&keeper, 1, Told::default());
+    assert_eq!(refused, Answer::Refused(Refusal::Policy));
+    let elsewhere = Question {
+        site: Name::parse("other.example.org").expect("a name"),
+        wish: Wish::Leave,
+    };
+    let answer = keeper
+        .lock()
+        .answer(PublicKey([1; 32]), address(1), &elsewhere);
+    assert_eq!(answer, Answer::Refused(Refusal::Site));
+    assert!(keeper.snapshot().members.is_empty());
+}
+
+#[test]
+fn who_asks_too_often_is_sent_away() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let limit = "[admission]\nevery-seconds = 3600\nburst = 2";
+    let keeper = start(folder.path(), limit);
+    assert!(is_welcome(&joins(&keeper, 1, Told::default())));
+    assert!(is_welcome(&joins(&keeper, 1, Told::default())));
+    let third = joins(&keeper, 1, Told::default());
+    assert_eq!(third, Answer::Refused(Refusal::TooOften));
+    assert_eq!(keeper.snapshot().members.len(), 1, "it stays a member");
+}
+
+#[test]
+fn a_database_that_takes_nothing_costs_nothing_now_and_is_written_later() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    keeper.lock().database.refuse_writing();
+    assert!(is_welcome(&joins(&keeper, 1, told(10))));
+    look(&keeper, 1, Ok(200), 3);
+    assert_eq!(keeper.published().borrow().addresses(), [address(1)]);
+    keeper.lock().database.allow_writing();
+    keeper.lock().tick();
+    drop(keeper);
+    let keeper = start(folder.path(), "");
+    assert_eq!(keeper.published().borrow().addresses(), [address(1)]);
+}

@@ -1,0 +1,148 @@
+//! What a volunteer believes of its broker, and what it keeps of it.
+
+use tandem_barnraising::PublicKey;
+
+use super::*;
+
+fn broker() -> ChannelKey {
+    ChannelKey::from_seed(&[7; 32]).expect("a key")
+}
+
+fn uri() -> SiteUri {
+    let key = broker().name();
+    format!("barnraising://broker.example/www.example.org#{key}")
+        .parse()
+        .expect("well-formed")
+}
+
+fn list(version: u64, issued: u64, signer: &ChannelKey) -> Vec<u8> {
+    let address = IpAddr::from([192, 0, 2, version as u8]);
+    let list = List {
+        site: uri().site,
+        version,
+        issued: UnixTime(issued),
+        ends: UnixTime(issued + 1_000),
+        members: vec![Member {
+            key: PublicKey([version as u8; 32]),
+            address,
+            peers: (address, 1).into(),
+        }],
+    };
+    list.signed(|message| signer.sign(message).expect("it signs"))
+        .expect("one member")
+}
+
+fn welcome(list: Vec<u8>) -> Welcome {
+    Welcome {
+        renew: 60,
+        origin: "origin.example:7443".to_owned(),
+        origin_key: PublicKey([3; 32]),
+        list,
+    }
+}
+
+fn version(known: &Known) -> Option<u64> {
+    known.list.as_ref().map(|held| held.list.version)
+}
+
+const NOW: UnixTime = UnixTime(5_500);
+
+#[test]
+fn a_list_counts_if_the_broker_has_signed_it_and_never_after_a_newer_one() {
+    let known = take(&uri(), None, welcome(list(8, 5_000, &broker())), NOW);
+    assert_eq!(version(&known), Some(8));
+    let replayed = take(
+        &uri(),
+        Some(&known),
+        welcome(list(7, 5_400, &broker())),
+        NOW,
+    );
+    assert_eq!(version(&replayed), Some(8), "an older one, replayed");
+    let stranger = ChannelKey::fleeting().expect("a key");
+    let forged = take(
+        &uri(),
+        Some(&known),
+        welcome(list(9, 5_400, &stranger)),
+        NOW,
+    );
+    assert_eq!(version(&forged), Some(8), "somebody else's");
+    let ended = take(
+        &uri(),
+        Some(&known),
+        welcome(list(9, 1_000, &broker())),
+        NOW,
+    );
+    assert_eq!(version(&ended), Some(8), "one that has ended");
+    let newer = take(
+        &uri(),
+        Some(&known),
+        welcome(list(9, 5_400, &broker())),
+        NOW,
+    );
+    assert_eq!(version(&newer), Some(9));
+    let silent = take(&uri(), Some(&newer), welcome(Vec::new()), NOW);
+    assert_eq!(version(&silent), Some(9), "held already");
+}
+
+#[test]
+fn members_are_those_of_the_list_until_it_ends() {
+    let known = take(&uri(), None, welcome(list(8, 5_000, &broker())), NOW);
+    assert_eq!(known.members(NOW).len(), 1);
+    assert_eq!(known.members(UnixTime(5_999)).len(), 1);
+    assert!(known.members(UnixTime(6_000)).is_empty());
+}
+
+#[test]
+fn what_is_kept_is_of_one_uri_and_keeps_older_lists_out() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join(KEPT);
+    assert!(read(&path, &uri()).is_none());
+    let known = take(&uri(), None, welcome(list(8, 5_000, &broker())), NOW);
+    let bytes = written(&uri(), &known);
+    std::fs::write(&path, &bytes).expect("ours");
+    let kept = read(&path, &uri()).expect("as it was written");
+    assert_eq!(kept.origin, known.origin);
+    assert_eq!(kept.renew, known.renew);
+    // By now the list has ended: nobody is asked by it, and none that is older comes back.
+    assert_eq!(version(&kept), Some(8));
+    assert!(kept.members(wall()).is_empty());
+    let now = wall().0;
+    let older = take(
+        &uri(),
+        Some(&kept),
+        welcome(list(7, now, &broker())),
+        wall(),
+    );
+    assert_eq!(version(&older), Some(8));
+
+    let other: SiteUri = uri()
+        .to_string()
+        .replace("www", "ftp")
+        .parse()
+        .expect("well-formed");
+    assert!(read(&path, &other).is_none(), "another site's");
+    for cut in [0, 10, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&path, &bytes[..cut]).expect("ours");
+        assert!(read(&path, &uri()).is_none(), "{cut}");
+    }
+    let mut forged = bytes.clone();
+    *forged.last_mut().expect("long") ^= 1;
+    std::fs::write(&path, &forged).expect("ours");
+    let kept = read(&path, &uri()).expect("the origin is known all the same");
+    assert_eq!(version(&kept), None);
+}
+
+#[test]
+fn waits_grow_to_their_bound_and_differ() {
+    let bound = Duration::from_secs(60);
+    let most = bound.mul_f64(1.25);
+    let waits: Vec<Duration> = (1..40).map(|failures| backoff(failures, bound)).collect();
+    assert!(
+        waits.iter().all(|wait| (FIRST_WAIT..most).contains(wait)),
+        "{waits:?}"
+    );
+    assert!(waits[0] < Duration::from_secs(2));
+    assert!(waits[20..].iter().all(|wait| *wait >= bound));
+    assert!(waits[20..].iter().any(|wait| *wait != waits[20]));
+    assert!(backoff(u32::MAX, bound) < most);
+}

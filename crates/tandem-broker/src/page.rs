@@ -1,0 +1,264 @@
+//! What the broker shows: one page for people, all of it in itself, and the same as JSON.
+//!
+//! Is not: a control. Nothing can be changed here.
+//!
+//! Invariants: what volunteers say of themselves is called that; nothing that a stranger chose is shown unescaped.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use tandem_barnraising::talk::Told;
+
+use crate::database::Standing;
+use crate::keeper::{Shown, Snapshot, sum};
+
+const STYLE: &str = include_str!("page.css");
+
+/// Seconds after which a browser asks again.
+const REFRESH: u32 = 10;
+
+/// The page.
+pub(crate) fn html(snapshot: &Snapshot) -> String {
+    let site = escaped(snapshot.published.site.as_str());
+    let mut body = String::new();
+    let healthy = snapshot.published.healthy.len();
+    let count = snapshot.members.len();
+    let (mark, state) = match (healthy, snapshot.published.own.is_empty()) {
+        (0, true) => ("ill", "No volunteer is well, and no address of the origin's own is configured: browsers are sent nowhere.".to_owned()),
+        (0, false) => ("new", "No volunteer is well: browsers are sent to the origin.".to_owned()),
+        (healthy, _) => ("well", format!("Browsers are sent to {}.", counted(healthy, "volunteer"))),
+    };
+    let total = total(snapshot);
+    let tiles = [
+        (
+            "volunteers well",
+            format!("{healthy}<small> of {count}</small>"),
+        ),
+        ("sent to browsers*", bytes(total.sent)),
+        ("of the origin for that*", bytes(total.from_origin)),
+        ("saved*", share(total)),
+    ];
+    let tiles: String = tiles
+        .iter()
+        .map(|(name, value)| format!("<li><b>{value}</b><span>{name}</span></li>"))
+        .collect();
+    let _ = write!(
+        body,
+        "<header><p class=kind>Barnraising</p><h1>{site}</h1><p class=state><i class={mark}></i>{state}</p></header>\
+         <ul class=tiles>{tiles}</ul>"
+    );
+    if snapshot.members.is_empty() {
+        body += "<p class=none>Nobody has joined yet. <code>tandem split broker --config FILE --uri</code> prints what volunteers are given.</p>";
+    } else {
+        body += "<div class=wide><table><thead><tr><th>Volunteer<th>Address<th>Health<th>Last look<th>Renewed\
+                 <th class=n>Connections*<th class=n>Sent*<th class=n>Saved*</thead><tbody>";
+        for member in &snapshot.members {
+            row(&mut body, member);
+        }
+        body += "</tbody></table></div>";
+    }
+    let gone = if snapshot.gone == Told::default() {
+        String::new()
+    } else {
+        format!(
+            " Those who have left sent {}; the sums above have it in them.",
+            bytes(snapshot.gone.sent)
+        )
+    };
+    let _ = write!(
+        body,
+        "<footer><p>* The volunteers' own words: nobody can check what they say that they sent and saved.{gone} \
+         Health is what this broker sees: it fetches the site through each of them, and checks the certificate.</p>\
+         <p>A volunteer reads what it serves and learns who fetched it; it cannot change a byte.</p>\
+         <p><a href=status.json>JSON</a> · <a href=metrics>metrics</a> · list {}</p></footer>",
+        snapshot.version
+    );
+    format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
+         <meta name=color-scheme content=\"light dark\"><meta http-equiv=refresh content={REFRESH}>\
+         <title>{site}: volunteers</title><style>{STYLE}</style><main>{body}</main></html>\n"
+    )
+}
+
+fn row(out: &mut String, member: &Shown) {
+    let key = member.member.key.to_string();
+    let (mark, word) = match (member.standing, &member.look) {
+        (Standing::Healthy, _) => ("well", "well"),
+        (Standing::Unproven, None) => ("new", "new"),
+        (Standing::Unproven, Some((look, _))) => match look.result {
+            Ok(_) => ("new", "coming up"),
+            Err(_) => ("ill", "not well"),
+        },
+    };
+    let look = match &member.look {
+        None => "–".to_owned(),
+        Some((look, ago)) => match &look.result {
+            Ok(status) => format!(
+                "{status} in {} ms<small>, {} ago</small>",
+                look.took.as_millis(),
+                lapse(*ago)
+            ),
+            Err(reason) => format!(
+                "{}<small>, {} ago</small>",
+                escaped(&shortened(reason)),
+                lapse(*ago)
+            ),
+        },
+    };
+    let _ = write!(
+        out,
+        "<tr><td><code title={key}>{}…</code><td>{}<td><i class={mark}></i>{word}<td class=look>{look}<td>{} ago\
+         <td class=n>{}<td class=n>{}<td class=n>{}",
+        &key[..12],
+        member.member.address,
+        lapse(member.renewed),
+        member.told.clients,
+        bytes(member.told.sent),
+        share(member.told),
+    );
+}
+
+/// The same for programs.
+pub(crate) fn json(snapshot: &Snapshot) -> String {
+    let told = |told: Told| {
+        json!({
+            "connections": told.clients,
+            "sent_bytes": told.sent,
+            "from_origin_bytes": told.from_origin,
+        })
+    };
+    let members: Vec<_> = snapshot
+        .members
+        .iter()
+        .map(|member| {
+            let look = member.look.as_ref().map(|(look, ago)| {
+                json!({
+                    "status": look.result.as_ref().ok(),
+                    "error": look.result.as_ref().err(),
+                    "milliseconds": look.took.as_millis() as u64,
+                    "seconds_ago": ago,
+                })
+            });
+            json!({
+                "key": member.member.key.to_string(),
+                "address": member.member.address,
+                "healthy": member.standing == Standing::Healthy,
+                "joined": member.joined.0,
+                "renewed_seconds_ago": member.renewed,
+                "last_look": look,
+                "own_words": told(member.told),
+            })
+        })
+        .collect();
+    let status = json!({
+        "site": snapshot.published.site.as_str(),
+        "list_version": snapshot.version,
+        "addresses": snapshot.published.addresses(),
+        "volunteers": members,
+        "own_words_of_those_who_left": told(snapshot.gone),
+    });
+    format!("{status:#}\n")
+}
+
+fn total(snapshot: &Snapshot) -> Told {
+    let members = snapshot.members.iter().map(|member| member.told);
+    members.fold(snapshot.gone, sum)
+}
+
+/// How much of what browsers got the origin did not have to send.
+fn share(told: Told) -> String {
+    if told.sent == 0 {
+        return "–".to_owned();
+    }
+    let saved = 100.0 * (1.0 - told.from_origin as f64 / told.sent as f64);
+    // Who fills a cache costs more than it saves, and says so.
+    format!("{saved:.1}<small> %</small>")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+fn bytes(count: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let (mut value, mut unit) = (count as f64, 0);
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0 && value < 99.95);
+    format!("{value:.digits$}<small> {}</small>", units[unit])
+}
+
+fn lapse(seconds: u64) -> String {
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        100..6000 => format!("{} min", seconds / 60),
+        6000..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    const MOST: usize = 120;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.chars().fold(String::new(), |mut out, letter| {
+        match letter {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\'' => out += "&#39;",
+            other => out.push(other),
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_for_people() {
+        for (count, shown) in [
+            (0, "0<small> B</small>"),
+            (999, "999<small> B</small>"),
+            (1_000, "1.0<small> kB</small>"),
+            (99_940, "99.9<small> kB</small>"),
+            (999_499, "999<small> kB</small>"),
+            (999_500, "1.0<small> MB</small>"),
+            (u64::MAX, "18447<small> PB</small>"),
+        ] {
+            assert_eq!(bytes(count), shown);
+        }
+        assert_eq!(lapse(99), "99 s");
+        assert_eq!(lapse(100), "1 min");
+        assert_eq!(lapse(200_000), "2 days");
+        let told = Told {
+            clients: 1,
+            sent: 1000,
+            from_origin: 5,
+        };
+        assert_eq!(share(told), "99.5<small> %</small>");
+        assert_eq!(share(Told::default()), "–");
+    }
+
+    #[test]
+    fn what_strangers_chose_is_shown_as_text() {
+        assert_eq!(
+            escaped("<a href='x'>&\"</a>"),
+            "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;"
+        );
+        assert_eq!(shortened(&"é".repeat(200)).chars().count(), 121);
+    }
+}
