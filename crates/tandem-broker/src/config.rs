@@ -466,7 +466,7 @@ mod tests {
         };
         for (text, key) in [
             (with("sight = 1"), "unknown field `sight`"),
-            (within("origin", "adress = 1"), "unknown field `adress`"),
+            (within("origin", "where = 1"), "unknown field `where`"),
             (within("nonsense", "a = 1"), "unknown field `nonsense`"),
             (
                 with("admin = \"9473\""),

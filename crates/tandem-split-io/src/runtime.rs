@@ -50,6 +50,14 @@ pub async fn first(one: impl Future<Output = ()>, other: impl Future<Output = ()
     }
 }
 
+/// What `work` gives, unless `end` is ready before.
+pub async fn unless<T>(end: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        () = end => None,
+        done = work => Some(done),
+    }
+}
+
 fn system(what: &'static str, source: io::Error) -> SplitIoError {
     SplitIoError::System { what, source }
 }

@@ -24,7 +24,9 @@ pub(crate) use lab::{
     ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, UpArgs,
 };
 pub(crate) use off::OffArgs;
-pub(crate) use split::{OriginArgs, SplitCommand, SplitDemoArgs, VolunteerArgs};
+pub(crate) use split::{
+    BrokerArgs, OriginArgs, SplitCommand, SplitDemoArgs, SplitLogging, VolunteerArgs,
+};
 pub(crate) use status::StatusArgs;
 pub(crate) use store::{
     ExportFormat, PurgeChoice, StoreCommand, StoreExportArgs, StoreImportArgs, StoreLsArgs,

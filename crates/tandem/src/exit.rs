@@ -15,6 +15,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use tandem_barnraising::talk::Prospect;
+use tandem_broker::BrokerError;
 use tandem_estimate::EstimateError;
 use tandem_io::IoError;
 use tandem_lab::LabError;
@@ -73,6 +75,9 @@ pub(crate) enum Failure {
     /// The demonstration of SSL splitting.
     #[error(transparent)]
     Demo(#[from] DemoError),
+    /// The broker, or a volunteer's membership.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -160,6 +165,20 @@ fn exit_of(failure: &Failure) -> Exit {
             | DemoError::Folder(_)
             | DemoError::Upstream(_) => Exit::RunTime,
         },
+        Failure::Broker(error) => match error {
+            BrokerError::ConfigFile { source, .. } => exit_of_file(source),
+            BrokerError::ConfigSyntax { .. }
+            | BrokerError::Setting { .. }
+            | BrokerError::Foreign { .. }
+            | BrokerError::WrongKey { .. } => Exit::Usage,
+            BrokerError::Refused { refusal, .. } => match refusal.prospect() {
+                Prospect::Never => Exit::Usage,
+                Prospect::Later => Exit::RunTime,
+            },
+            BrokerError::DatabaseBusy { .. } => Exit::Busy,
+            BrokerError::Database { .. } => Exit::RunTime,
+            BrokerError::Split(error) => exit_of_split(error),
+        },
         Failure::Split(error) => exit_of_split(error),
     }
 }
@@ -238,6 +257,7 @@ fn one_line(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_barnraising::talk::Refusal;
 
     fn io_error(kind: io::ErrorKind) -> io::Error {
         io::Error::from(kind)
@@ -309,6 +329,63 @@ mod tests {
         ];
         for (failure, expected) in table {
             assert_eq!(exit_of(&failure), expected, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn failures_of_a_broker_and_of_its_volunteers_have_these_codes() {
+        let refused = |refusal| BrokerError::Refused {
+            broker: text(),
+            refusal,
+        };
+        let table = [
+            (
+                BrokerError::ConfigFile {
+                    path: path(),
+                    source: io_error(io::ErrorKind::NotFound),
+                },
+                Exit::Usage,
+            ),
+            (
+                BrokerError::ConfigSyntax {
+                    path: path(),
+                    line: 1,
+                    problem: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                BrokerError::Setting {
+                    key: "site",
+                    problem: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                BrokerError::Foreign {
+                    path: path(),
+                    reason: text(),
+                },
+                Exit::Usage,
+            ),
+            (BrokerError::WrongKey { broker: text() }, Exit::Usage),
+            (refused(Refusal::Policy), Exit::Usage),
+            (refused(Refusal::TooOften), Exit::RunTime),
+            (BrokerError::DatabaseBusy { path: path() }, Exit::Busy),
+            (
+                BrokerError::Database {
+                    path: path(),
+                    reason: text(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                BrokerError::Split(SplitIoError::CacheBusy { path: path() }),
+                Exit::Busy,
+            ),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Broker(error)), expected);
         }
     }
 

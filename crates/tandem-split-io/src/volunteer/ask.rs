@@ -17,9 +17,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
-use super::link::Link;
 use super::cache::{Cache, Thing, list_key, payload_key};
 use super::disk::Key;
+use super::link::Link;
 use super::sharing::Directory;
 use crate::channel::ToOrigin;
 use crate::metrics::Number;

@@ -14,12 +14,12 @@ use tandem_barnraising::{Member, PublicKey};
 use tandem_split::message::Miss;
 use tokio::time::{Instant, timeout_at};
 
-use super::link::Link;
 use super::ask::{Arrivals, Asker, Lack};
 use super::cache::Thing;
 use super::disk::Key;
+use super::link::Link;
 use super::sharing::Members;
-use crate::channel::{ChannelKey, Connector, Pin};
+use crate::channel::{ChannelKey, Pin};
 use crate::metrics::Number;
 
 /// How long who does not answer is passed over at first.

@@ -1,10 +1,10 @@
-//! `tandem split origin` and `tandem split volunteer`.
+//! `tandem split origin`, `tandem split volunteer` and `tandem split broker`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use tandem_barnraising::Member;
+use clap::{ArgGroup, Args, Subcommand};
+use tandem_barnraising::{Member, SiteUri};
 
 const ORIGIN_EXAMPLE: &str = "\
 Example:
@@ -13,16 +13,34 @@ Example:
         --cert site.pem --key site.key --admin 127.0.0.1:9471";
 
 const VOLUNTEER_EXAMPLE: &str = "\
-Example:
-  For clients on port 443, with the key that the origin shows at its start
+Examples:
+  By what the site's broker hands out, for clients on port 443
+    tandem split volunteer 'barnraising://broker.example/www.example.org#KEY' \\
+        --listen 0.0.0.0:443 --cache /var/cache/tandem-split
+  Without a broker, with the key that the origin shows at its start
     tandem split volunteer --origin origin.example:7443 --origin-key KEY \\
         --listen 0.0.0.0:443 --cache /var/cache/tandem-split";
+
+const BROKER_EXAMPLE: &str = "\
+Example:
+  A file of this kind, all keys of which are explained in docs/splitting.md
+    site = \"www.example.org\"
+    listen = \"0.0.0.0:8470\"
+    address = \"broker.example.org\"
+    admin = \"127.0.0.1:9473\"
+    [origin]
+    address = \"origin.example.org:7443\"
+    key = \"KEY\"
+    own-addresses = [\"192.0.2.10\"]
+  What volunteers are given
+    tandem split broker --config broker.toml --uri";
 
 /// The parts of SSL splitting.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SplitCommand {
     Origin(Box<OriginArgs>),
     Volunteer(Box<VolunteerArgs>),
+    Broker(Box<BrokerArgs>),
     Demo(SplitDemoArgs),
 }
 
@@ -78,11 +96,17 @@ pub(crate) struct OriginArgs {
 /// It carries clients' TLS to one origin, which says of each record what is in it by name; the content comes out of the cache, or is
 /// fetched once. The clients' own TLS refuses what is not the origin's. It prints `ready` when it listens.
 #[derive(Debug, Args)]
-#[command(after_long_help = VOLUNTEER_EXAMPLE)]
+#[command(after_long_help = VOLUNTEER_EXAMPLE, group = ArgGroup::new("way").required(true).args(["uri", "origin"]))]
 pub(crate) struct VolunteerArgs {
-    /// The origin
+    /// The site and its broker: `barnraising://BROKER[:PORT]/SITE#KEY`, as who runs the site hands it out
+    ///
+    /// The broker tells where the origin is and by which key it is known, and which other volunteers there are. When it is gone, what it
+    /// said last is enough to serve; with --cache also after a restart.
+    #[arg(value_name = "URI", conflicts_with_all = ["origin_key", "peers"])]
+    pub(crate) uri: Option<SiteUri>,
+    /// The origin, where there is no broker
     #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) origin: String,
+    pub(crate) origin: Option<String>,
     /// The origin's key, as it shows it at its start [default: the first that is met, kept in the cache]
     #[arg(long, value_name = "KEY")]
     pub(crate) origin_key: Option<String>,
@@ -107,6 +131,24 @@ pub(crate) struct VolunteerArgs {
     /// Answer /metrics and /healthz here
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) logging: SplitLogging,
+}
+
+/// Say who a site's volunteers are: they join here, are looked at, and browsers are sent to those that are well
+///
+/// Volunteers come with the URI that --uri prints, are known by their keys, and renew about once a minute. Each is looked at as a browser would
+/// do it: a GET of the site through it, with the certificate checked. What is known survives a restart; volunteers serve on without a broker. It
+/// prints `ready` when it listens.
+#[derive(Debug, Args)]
+#[command(after_long_help = BROKER_EXAMPLE)]
+pub(crate) struct BrokerArgs {
+    /// The site, the origin and the rules, TOML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Print the URI that volunteers are given, and end; the broker's key is made if there is none yet
+    #[arg(long)]
+    pub(crate) uri: bool,
     #[command(flatten)]
     pub(crate) logging: SplitLogging,
 }

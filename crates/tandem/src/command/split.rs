@@ -1,4 +1,7 @@
-//! `tandem split origin`, `volunteer` and `demo`: flags become settings, and `tandem-split-io` serves.
+//! `tandem split origin`, `volunteer`, `broker` and `demo`: flags become settings, and `tandem-split-io` or `tandem-broker` serves.
+
+mod broker;
+mod membership;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -10,7 +13,7 @@ use tandem_split_io::origin::{self, Origin};
 use tandem_split_io::volunteer::{self, Placement, Volunteer};
 use tandem_split_io::{SplitIoError, runtime};
 
-use crate::cli::{OriginArgs, SplitCommand, SplitDemoArgs, VolunteerArgs};
+use crate::cli::{OriginArgs, SplitCommand, SplitDemoArgs, SplitLogging, VolunteerArgs};
 use crate::exit::Failure;
 use crate::{logging, output};
 
@@ -18,15 +21,13 @@ pub(crate) fn run(command: SplitCommand) -> Result<(), Failure> {
     match command {
         SplitCommand::Origin(arguments) => serve_origin(*arguments),
         SplitCommand::Volunteer(arguments) => serve_volunteer(*arguments),
+        SplitCommand::Broker(arguments) => broker::run(&arguments),
         SplitCommand::Demo(arguments) => demonstrate(&arguments),
     }
 }
 
 fn serve_origin(arguments: OriginArgs) -> Result<(), Failure> {
-    logging::start(
-        arguments.logging.log.as_deref(),
-        arguments.logging.log_format.as_deref(),
-    )?;
+    start_logging(&arguments.logging)?;
     let upstream = arguments
         .upstream
         .parse()
@@ -56,10 +57,7 @@ fn serve_origin(arguments: OriginArgs) -> Result<(), Failure> {
 }
 
 fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
-    logging::start(
-        arguments.logging.log.as_deref(),
-        arguments.logging.log_format.as_deref(),
-    )?;
+    start_logging(&arguments.logging)?;
     let origin_key = match &arguments.origin_key {
         Some(text) => Some(text.parse().map_err(|reason| SplitIoError::Setting {
             setting: "--origin-key",
@@ -68,9 +66,10 @@ fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
         None => None,
     };
     let members = volunteer::constant_members(arguments.peers);
+    let key = volunteer::key(arguments.cache.as_deref())?;
     let settings = volunteer::Settings {
-        key: volunteer::key(arguments.cache.as_deref())?,
-        origin: arguments.origin,
+        key,
+        origin: arguments.origin.unwrap_or_default(),
         origin_key,
         listen: arguments.listen,
         cache: arguments.cache,
@@ -82,10 +81,15 @@ fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
     };
     let admin = arguments.admin;
     runtime::run(async move {
-        let volunteer = Volunteer::bind(settings).await?;
-        tracing::info!(key = %volunteer.key(), "an origin with a list of volunteers knows this one by its key");
-        announce(admin, volunteer.numbers())?;
-        until_asked(volunteer.serve()).await
+        match arguments.uri {
+            Some(uri) => membership::serve(uri, settings, admin).await,
+            None => {
+                let volunteer = Volunteer::bind(settings).await?;
+                tracing::info!(key = %volunteer.key(), "an origin with a list of volunteers knows this one by its key");
+                announce(admin, volunteer.numbers())?;
+                until_asked(volunteer.serve()).await
+            }
+        }
     })
 }
 
@@ -124,15 +128,23 @@ ready",
     )
 }
 
+fn start_logging(said: &SplitLogging) -> Result<(), Failure> {
+    logging::start(said.log.as_deref(), said.log_format.as_deref())
+}
+
 /// Opens the admin port, and tells scripts that it serves.
 fn announce(admin: Option<SocketAddr>, numbers: Vec<Number>) -> Result<(), Failure> {
     if let Some(address) = admin {
         let bound = metrics::serve(address, numbers)?;
         tracing::info!(address = %bound, "metrics are served");
     }
+    say_ready();
+    Ok(())
+}
+
+fn say_ready() {
     // One that has closed its end waits no more, and the daemon runs all the same.
     drop(output::print("ready"));
-    Ok(())
 }
 
 /// Serves until SIGTERM or SIGINT.

@@ -1,0 +1,69 @@
+//! A volunteer that a broker's URI has told of its site: it joins, serves, renews meanwhile, and leaves.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tandem_barnraising::SiteUri;
+use tandem_broker::member::{self, Membership};
+use tandem_split_io::volunteer::{self, Placement, Volunteer};
+use tandem_split_io::{SplitIoError, runtime};
+
+use super::announce;
+use crate::exit::Failure;
+
+pub(super) async fn serve(
+    uri: SiteUri,
+    settings: volunteer::Settings,
+    admin: Option<SocketAddr>,
+) -> Result<(), Failure> {
+    // Before it joins: who runs a site that takes listed volunteers asks for it.
+    tracing::info!(key = %settings.key.name(), "broker and origin know this volunteer by its key");
+    let joining = Membership::join(member::Settings {
+        uri,
+        key: settings.key.clone(),
+        listen: settings.listen.ip(),
+        peers: settings.peer_listen.map_or(0, |address| address.port()),
+        cache: settings.cache.clone(),
+    });
+    // Heard from the beginning to the end: who is asked to end while it joins or begins to serve does so.
+    let mut ended = Box::pin(runtime::asked_to_end()?);
+    let Some(joined) = runtime::unless(&mut ended, joining).await else {
+        return Ok(());
+    };
+    let membership = joined?;
+    let leave = membership.leave();
+    let serving = serve_as(membership, settings, admin);
+    let served = runtime::unless(ended, serving).await.unwrap_or(Ok(()));
+    // Also where it could not begin: the broker need not find that out.
+    leave.await;
+    served
+}
+
+async fn serve_as(
+    membership: Membership,
+    settings: volunteer::Settings,
+    admin: Option<SocketAddr>,
+) -> Result<(), Failure> {
+    let (origin, members) = (membership.origin(), membership.members());
+    let volunteer = Volunteer::bind(volunteer::Settings {
+        origin: origin.address.clone(),
+        origin_key: Some(origin.key),
+        directory: Arc::new(Placement::over(members.clone())),
+        members,
+        ..settings
+    })
+    .await?;
+    let (tally, guide) = (volunteer.tally(), volunteer.guide());
+    announce(admin, volunteer.numbers())?;
+    let staying = membership.stay(
+        move || tally.told(),
+        move |origin| {
+            let led: Result<(), SplitIoError> = guide.lead_to(&origin.address, origin.key);
+            if let Err(error) = led {
+                tracing::warn!(%error, "the broker names an origin that cannot be");
+            }
+        },
+    );
+    runtime::first(volunteer.serve(), staying).await;
+    Ok(())
+}
