@@ -21,11 +21,14 @@ fn a_warm_megabyte_costs_the_origin_less_than_half_a_percent() {
     assert!(ran(&mut site.curl(path)).stdout == body(1_000_003, 1));
     let warm = site.to_origin.bytes() - cold;
     assert!(warm * 200 < 1_000_003, "warm: {warm}");
-    assert_eq!(
-        site.origin_counts("tandem_split_origin_sent_bytes"),
-        site.to_origin.bytes(),
-        "what the origin counts is what crosses"
-    );
+    // The last of it may still be on its way to the relay when curl has all that it wanted.
+    let start = std::time::Instant::now();
+    let counted = || site.origin_counts("tandem_split_origin_sent_bytes");
+    while counted() != site.to_origin.bytes() {
+        let is_late = start.elapsed() > std::time::Duration::from_secs(30);
+        assert!(!is_late, "what the origin counts is what crosses");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
 }
 
 #[test]
