@@ -12,7 +12,7 @@
 
 use tandem_wire::tls::record::HEADER_LEN;
 
-use crate::aes_cbc::{BLOCK_LEN, CbcKey};
+use crate::aes_cbc::{BLOCK_LEN, CbcKey, Lane};
 use crate::error::Error;
 use crate::message::KeyExpose;
 use crate::suite::{Format, RecordType};
@@ -21,8 +21,8 @@ use crate::suite::{Format, RecordType};
 pub(crate) enum Protection {
     /// Nothing: there are no keys yet.
     Clear,
-    /// AES in CBC mode.
-    Cbc(CbcKey),
+    /// AES in CBC mode, with the records that are written and not encrypted yet.
+    Cbc(CbcKey, Vec<Lane>),
     /// The MAC goes behind it.
     Integrity,
 }
@@ -31,14 +31,14 @@ impl Protection {
     /// As the origin says.
     pub(crate) fn new(keys: &KeyExpose) -> Result<Self, Error> {
         Ok(match keys.suite().format() {
-            Format::Cbc => Self::Cbc(CbcKey::new(keys.suite().key_len(), keys.key())?),
+            Format::Cbc => Self::Cbc(CbcKey::new(keys.suite().key_len(), keys.key())?, Vec::new()),
             Format::Integrity => Self::Integrity,
         })
     }
 
-    /// Appends a record whose plaintext is `parts` in order, at most 2^14 bytes together.
+    /// Appends a record whose plaintext is `parts` in order, at most 2^14 bytes together. It is done with [`Protection::finish`].
     pub(crate) fn write<'a>(
-        &self,
+        &mut self,
         out: &mut Vec<u8>,
         record_type: RecordType,
         parts: impl Iterator<Item = &'a [u8]>,
@@ -49,7 +49,7 @@ impl Protection {
         out.extend_from_slice(&[record_type.as_u8(), 3, 3, 0, 0]);
         match self {
             Self::Clear => parts.for_each(|part| out.extend_from_slice(part)),
-            Self::Cbc(key) => {
+            Self::Cbc(_, lanes) => {
                 let iv = iv();
                 out.extend_from_slice(&iv);
                 let plaintext = out.len();
@@ -57,7 +57,10 @@ impl Protection {
                 out.extend_from_slice(mac);
                 let padding = BLOCK_LEN - (out.len() - plaintext) % BLOCK_LEN;
                 out.resize(out.len() + padding, (padding - 1) as u8);
-                key.encrypt(&iv, &mut out[plaintext..]);
+                lanes.push(Lane {
+                    iv,
+                    range: plaintext..out.len(),
+                });
             }
             Self::Integrity => {
                 out[start] = RecordType::ApplicationData.as_u8();
@@ -68,5 +71,16 @@ impl Protection {
         }
         let length = (out.len() - start - HEADER_LEN) as u16;
         out[start + 3..start + HEADER_LEN].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Encrypts what was appended to `out` since the last call. Before it `out` must not leave, nor this be given up.
+    pub(crate) fn finish(&mut self, out: &mut [u8]) {
+        match self {
+            Self::Clear | Self::Integrity => {}
+            Self::Cbc(key, lanes) => {
+                key.encrypt(out, lanes);
+                lanes.clear();
+            }
+        }
     }
 }

@@ -215,6 +215,19 @@ impl Splicer {
         &mut self,
         out: &mut Vec<u8>,
         until: usize,
+        iv: impl FnMut() -> [u8; 16],
+    ) -> Result<(), Error> {
+        let written = self.write_plain(out, until, iv);
+        // All together, which is faster than each by itself; and whatever has come of it.
+        self.protection.finish(out);
+        written
+    }
+
+    /// The same, with the last records not encrypted yet.
+    fn write_plain(
+        &mut self,
+        out: &mut Vec<u8>,
+        until: usize,
         mut iv: impl FnMut() -> [u8; 16],
     ) -> Result<(), Error> {
         while out.len() < until {
@@ -229,7 +242,11 @@ impl Splicer {
                     continue;
                 }
                 Some(Front::Ready(Entry::Verbatim(bytes))) => out.extend_from_slice(bytes),
-                Some(Front::Ready(Entry::Keys(keys))) => self.protection = Protection::new(keys)?,
+                Some(Front::Ready(Entry::Keys(keys))) => {
+                    let protection = Protection::new(keys)?;
+                    self.protection.finish(out);
+                    self.protection = protection;
+                }
                 Some(Front::Ready(Entry::Record(record))) => {
                     let parts = record.pieces.iter().filter_map(Piece::bytes);
                     let (record_type, mac) = (record.record_type, record.mac.as_ref());

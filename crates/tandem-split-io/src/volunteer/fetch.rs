@@ -38,17 +38,14 @@ impl Fetcher {
         }
     }
 
+    /// What is wanted for a client, if it is in memory.
+    pub(super) fn at_hand(&self, want: Want) -> Option<Thing> {
+        self.cache.in_memory(key_of(miss_of(want))?)
+    }
+
     /// What is wanted for a client, from wherever it is; `None` if nobody has it.
     pub(super) async fn get(&self, want: Want) -> Option<Thing> {
-        let miss = match want {
-            Want::Payload(name) => Miss::Payload(name),
-            // Its chunks may be here already, in another object: they are asked for by themselves.
-            Want::List { object, .. } => Miss::Object {
-                object,
-                first: 0,
-                count: 0,
-            },
-        };
+        let miss = miss_of(want);
         let key = key_of(miss)?;
         if let Some(thing) = self.cache.thing(key).await {
             return Some(thing);
@@ -80,6 +77,18 @@ impl Fetcher {
     /// A volunteer that has to ask the origin first is not silent before the origin would have answered.
     fn patience(&self) -> Duration {
         (self.origin.usual() * 2).clamp(PATIENCE, MOST_PATIENCE)
+    }
+}
+
+fn miss_of(want: Want) -> Miss {
+    match want {
+        Want::Payload(name) => Miss::Payload(name),
+        // Its chunks may be here already, in another object: they are asked for by themselves.
+        Want::List { object, .. } => Miss::Object {
+            object,
+            first: 0,
+            count: 0,
+        },
     }
 }
 

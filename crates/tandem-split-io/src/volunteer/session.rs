@@ -207,11 +207,12 @@ impl Downward {
 
     /// Writes what can be written, and asks for what is lacking.
     async fn write(&mut self) -> Result<(), Failed> {
+        let mut out = Vec::new();
         loop {
             while let Some(want) = self.splicer.poll_want() {
                 self.ask(want);
             }
-            let mut out = Vec::new();
+            out.clear();
             let mut has_random = true;
             let written = self.splicer.write_records(&mut out, BATCH, || {
                 let mut iv = [0; 16];
@@ -237,6 +238,10 @@ impl Downward {
     }
 
     fn ask(&mut self, want: Want) {
+        // What is in memory takes no task of its own.
+        if let Some(thing) = self.shared.fetcher.at_hand(want) {
+            return self.take(want, Some(thing));
+        }
         let fetcher: Arc<Fetcher> = Arc::clone(&self.shared.fetcher);
         self.gets
             .spawn(async move { (want, fetcher.get(want).await) });

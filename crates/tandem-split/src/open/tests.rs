@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::aes_cbc::CbcKey;
+use crate::aes_cbc::{CbcKey, Lane};
 use crate::seal::Sealer;
 
 const CBC: [Suite; 4] = [
@@ -34,9 +34,10 @@ fn mac(suite: Suite, plaintext: &[u8]) -> Mac {
 fn fragment(suite: Suite, decrypted: &[u8]) -> Vec<u8> {
     let iv = [9; BLOCK_LEN];
     let mut fragment = [&iv, decrypted].concat();
+    let range = BLOCK_LEN..fragment.len();
     CbcKey::new(suite.key_len(), &vec![2; suite.key_len()])
         .expect("a key of the suite")
-        .encrypt(&iv, &mut fragment[BLOCK_LEN..]);
+        .encrypt(&mut fragment, &mut [Lane { iv, range }]);
     fragment
 }
 
