@@ -75,7 +75,7 @@ impl Plan {
             popular_bytes: 1_000_000,
             popular_times: 2,
             direct_bytes: 200_000,
-            scaling_trials: 3,
+            scaling_trials: 2,
             scaling_links: vec![adsl(), LinkSpec::preset("inmarsat-64"), fast()],
             processor_sizes: vec![10_000, 1_000_000],
             processor_trials: 20,
