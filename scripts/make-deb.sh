@@ -42,6 +42,13 @@ for side in client server; do
     put "packaging/etc/$side-side.toml" "etc/tandem/$side-side.toml"
 done
 
+for part in origin volunteer broker; do
+    put "packaging/systemd/tandem-split-$part.service" "usr/lib/systemd/system/tandem-split-$part.service"
+done
+for part in origin volunteer; do
+    put "packaging/etc/split-$part.conf" "etc/tandem/split-$part.conf"
+done
+
 "$program" man "$root/man1"
 for page in "$root"/man1/*.1; do
     put_compressed "$page" "usr/share/man/man1/$(basename "$page").gz"
@@ -53,7 +60,7 @@ mkdir -p "$root"/usr/share/{bash-completion/completions,zsh/vendor-completions,f
 "$program" completions fish >"$root/usr/share/fish/vendor_completions.d/tandem.fish"
 
 put extras/wireshark/tandem.lua usr/share/tandem/wireshark/tandem.lua
-for file in docs/operating.md docs/exit-codes.md LICENSE-MIT packaging/debian/copyright; do
+for file in docs/operating.md docs/splitting.md docs/exit-codes.md LICENSE-MIT packaging/debian/copyright; do
     put "$file" "usr/share/doc/tandem/$(basename "$file")"
 done
 put_compressed CHANGELOG.md usr/share/doc/tandem/changelog.gz
@@ -65,7 +72,7 @@ mkdir "$root/DEBIAN"
 for script in postinst prerm postrm; do
     put "packaging/debian/$script" "DEBIAN/$script" 755
 done
-printf '/etc/tandem/client-side.toml\n/etc/tandem/server-side.toml\n' >"$root/DEBIAN/conffiles"
+(cd "$root" && find etc -type f -printf '/%p\n' | LC_ALL=C sort) >"$root/DEBIAN/conffiles"
 (cd "$root" && find etc usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 # The newest of the C library's versions that the program names.
 libc=$(grep -aoE 'GLIBC_2\.[0-9]+' "$root/usr/bin/tandem" | sed 's/^GLIBC_//' | sort -uV | tail -n 1)

@@ -63,11 +63,14 @@ fn systemd_finds_no_fault_with_the_units_and_little_exposure() {
         return;
     }
     let folder = tempfile::tempdir().expect("a place for temporary files");
-    for side in ["client", "server"] {
-        let file = folder
-            .path()
-            .join(format!("tandem-{side}-side@ppp0.service"));
-        let here = unit(side).replace("/usr/bin/tandem", env!("CARGO_BIN_EXE_tandem"));
+    let units = fs::read_dir(packaging().join("systemd")).expect("it is part of the source");
+    let units: Vec<PathBuf> = units.map(|unit| unit.expect("readable").path()).collect();
+    assert_eq!(units.len(), 5);
+    for unit in units {
+        let name = unit.file_name().expect("a file").to_string_lossy();
+        let file = folder.path().join(name.replace('@', "@ppp0"));
+        let text = fs::read_to_string(&unit).expect("it is part of the source");
+        let here = text.replace("/usr/bin/tandem", env!("CARGO_BIN_EXE_tandem"));
         fs::write(&file, here).expect("a writable folder");
         let verified = Command::new("systemd-analyze")
             .args(["verify", "--man=no"])
@@ -92,6 +95,26 @@ fn systemd_finds_no_fault_with_the_units_and_little_exposure() {
             "{}",
             String::from_utf8_lossy(&exposure.stdout)
         );
+    }
+}
+
+#[test]
+fn the_options_of_the_parts_of_splitting_are_such_as_the_program_takes() {
+    // What stops each here is said after its options were understood.
+    for (part, stopped_by) in [
+        ("origin", "/etc/tandem/site.pem: "),
+        ("volunteer", "cannot listen on 192.0.2.1:443"),
+    ] {
+        let settings = packaging().join(format!("etc/split-{part}.conf"));
+        let settings = fs::read_to_string(settings).expect("it is part of the source");
+        let options = values(&settings, "OPTIONS")[0].replace("[::]", "192.0.2.1");
+        let said = Command::new(env!("CARGO_BIN_EXE_tandem"))
+            .args(["split", part])
+            .args(options.split(' '))
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&said.stderr);
+        assert!(said.contains(stopped_by), "{said}");
     }
 }
 
