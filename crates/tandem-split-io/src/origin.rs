@@ -45,8 +45,10 @@ use spool::Spool;
 
 /// Connections at a time. One takes some 100 kB.
 const CONNECTIONS: usize = 4096;
-/// How long a volunteer may take to say what it wants.
-const GREETING: Duration = Duration::from_secs(15);
+/// How long a volunteer may take to open a channel.
+const OPENING: Duration = Duration::from_secs(15);
+/// How long a channel may be there before the volunteer says what it wants: it keeps one ready for a client that is still to come.
+const GREETING: Duration = Duration::from_secs(120);
 /// How often the certificate's files are looked at.
 const RELOAD: Duration = Duration::from_secs(2);
 
@@ -348,15 +350,16 @@ async fn serve_channel(
     shared: &Arc<Shared>,
     stream: TcpStream,
 ) -> Result<(), Failed> {
-    let greeted = async {
-        let mut io = acceptor.open(stream, shared.numbers.sent.shared()).await?;
-        let mut decoder = Decoder::new(Side::Volunteer);
-        let greeting = channel::greet(&mut io, &mut decoder).await?;
-        Ok::<_, Failed>((io, decoder, greeting))
+    let opened = acceptor.open(stream, shared.numbers.sent.shared());
+    let mut io = timeout(OPENING, opened).await.map_err(|_| Failed::Late)??;
+    let mut decoder = Decoder::new(Side::Volunteer);
+    let greeted = timeout(GREETING, channel::greet(&mut io, &mut decoder)).await;
+    let greeting = match greeted {
+        Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
+        Ok(Ok(greeting)) => greeting,
+        // Nobody came for whom it was kept ready.
+        Ok(Err(_)) | Err(_) => return Ok(()),
     };
-    let (io, decoder, greeting) = timeout(GREETING, greeted)
-        .await
-        .map_err(|_| Failed::Late)??;
     match greeting.channel {
         Channel::Misses => misses::serve(shared, io, decoder).await,
         Channel::Connection => {

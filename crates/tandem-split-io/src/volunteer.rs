@@ -14,6 +14,7 @@ mod fetch;
 mod link;
 mod numbers;
 mod peers;
+mod ready;
 mod session;
 mod sharing;
 
@@ -40,6 +41,7 @@ use fetch::Fetcher;
 use link::Link;
 use numbers::Numbers;
 use peers::Peers;
+use ready::Ready;
 
 /// Clients at a time. One takes at most about a megabyte.
 const CLIENTS: usize = 1024;
@@ -108,7 +110,7 @@ impl Tally {
 /// What all clients share.
 #[derive(Debug)]
 struct Shared {
-    link: Link,
+    ready: Ready,
     fetcher: Arc<Fetcher>,
     allowance: Allowance,
     numbers: Numbers,
@@ -166,7 +168,7 @@ impl Volunteer {
         );
         let shared = Shared {
             fetcher: Arc::new(fetcher),
-            link,
+            ready: Ready::over(link),
             allowance: Allowance::new(settings.rate),
             numbers,
         };

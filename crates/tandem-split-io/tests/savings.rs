@@ -5,7 +5,7 @@ mod common;
 use std::process::Stdio;
 
 use common::server::body;
-use common::{Site, ran};
+use common::{Site, eventually, ran};
 
 #[test]
 fn a_warm_megabyte_costs_the_origin_less_than_half_a_percent() {
@@ -69,4 +69,21 @@ fn a_large_file_arrives_whole_also_by_a_volunteer_that_has_nothing() {
         "another, which has nothing"
     );
     assert!(common::value(&counts, "tandem_split_volunteer_misses") > 0);
+}
+
+#[test]
+fn a_channel_is_ready_before_the_next_client_comes_and_a_dead_one_is_no_harm() {
+    let site = Site::new();
+    let channels = || site.origin_counts("tandem_split_origin_open_channels");
+    let served = |times: u64| site.origin_counts("tandem_split_origin_connections") == times;
+    assert!(ran(&mut site.curl("/bytes/1000/1")).stdout == body(1_000, 1));
+    // The client has gone; what stays is the channel of misses, and the one that is ready.
+    eventually("one is kept", || served(1) && channels() == 2);
+    site.to_origin.cut_all();
+    eventually("the origin has seen it", || channels() == 0);
+    assert!(ran(&mut site.curl("/bytes/1000/2")).stdout == body(1_000, 2));
+    assert_eq!(
+        site.volunteer_counts("tandem_split_volunteer_failed_clients"),
+        0
+    );
 }

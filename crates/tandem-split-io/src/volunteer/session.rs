@@ -63,14 +63,13 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
     )
     .await
     .map_err(|_| Failed::Late)??;
-    let channel = shared.link.open().await.map_err(Failed::Origin)?;
-    let (from_origin, mut to_origin) = tokio::io::split(channel);
     let splicer = Splicer::new(Encodings::DEFAULT, Limits::default());
-    let mut out = Vec::new();
-    Message::Greeting(splicer.greeting()).write(&mut out);
-    out.extend_from_slice(&first);
-    to_origin.write_all(&out).await.map_err(Failed::Origin)?;
-    to_origin.flush().await.map_err(Failed::Origin)?;
+    let mut hello = Vec::new();
+    Message::Greeting(splicer.greeting()).write(&mut hello);
+    hello.extend_from_slice(&first);
+    let said = shared.ready.say(&hello).await;
+    let (channel, answer) = said.map_err(Failed::Origin)?;
+    let (from_origin, to_origin) = tokio::io::split(channel);
 
     let mut upward = tokio::spawn(pass_up(from_client, decoder, to_origin));
     let mut downward = Downward {
@@ -80,7 +79,7 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
         to_client,
         gets: JoinSet::new(),
     };
-    let served = downward.run(&mut upward).await;
+    let served = downward.run(answer, &mut upward).await;
     if matches!(served, Err(Failed::Client(_))) {
         // Its last record may be an alert that says what was wrong, and it may not have gone up yet. The origin ends when it has heard all.
         let mut unheard = tokio::io::sink();
@@ -158,10 +157,13 @@ struct Downward {
 impl Downward {
     async fn run(
         &mut self,
+        answer: Vec<u8>,
         upward: &mut tokio::task::JoinHandle<Result<(), Failed>>,
     ) -> Result<(), Failed> {
-        let mut buffer = vec![0; 32 << 10];
-        let (mut start, mut end) = (0, 0);
+        self.shared.numbers.from_origin.add(answer.len() as u64);
+        let (mut start, mut end) = (0, answer.len());
+        let mut buffer = answer;
+        buffer.resize(32 << 10, 0);
         let mut is_over = false;
         let mut client_is_done = false;
         loop {

@@ -2,14 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 /// Counts what comes back from where it leads.
 pub(crate) struct Counting {
     pub(crate) address: SocketAddr,
     pub(crate) came_back: Arc<AtomicU64>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Counting {
@@ -18,6 +19,8 @@ impl Counting {
         let address = listener.local_addr().expect("bound");
         let came_back = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&came_back);
+        let open = Arc::new(Mutex::new(Vec::new()));
+        let opened = Arc::clone(&open);
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 let Ok(far) = TcpStream::connect(to) else {
@@ -25,6 +28,11 @@ impl Counting {
                 };
                 let counter = Arc::clone(&counter);
                 let (near2, far2) = both(&near, &far);
+                let (near3, far3) = both(&near, &far);
+                opened
+                    .lock()
+                    .expect("nobody panics there")
+                    .extend([near3, far3]);
                 thread::spawn(move || pass(near2, far2, |_| {}));
                 thread::spawn(move || {
                     pass(far, near, |len| {
@@ -33,7 +41,19 @@ impl Counting {
                 });
             }
         });
-        Self { address, came_back }
+        Self {
+            address,
+            came_back,
+            open,
+        }
+    }
+
+    /// Ends every connection that there is.
+    pub(crate) fn cut_all(&self) {
+        for stream in self.open.lock().expect("nobody panics there").drain(..) {
+            // It may have ended by itself.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     pub(crate) fn bytes(&self) -> u64 {

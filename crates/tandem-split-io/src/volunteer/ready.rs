@@ -1,0 +1,150 @@
+//! A channel to the origin that is open before its client comes: the client's first record leaves at once, not two round trips later.
+//!
+//! Is: one channel at a time, opened when the last one was taken and let go after a while without clients. Is not: needed; who finds none opens one.
+//!
+//! Invariants: no channel is handed out twice, nor before the origin has answered on it: one that has died meanwhile costs its client time, and another
+//! is opened; what is opened in vain is at most one handshake after the last client.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use super::Link;
+use crate::channel::ToOrigin;
+
+/// How long a channel waits for a client: less than an origin waits for a word.
+const KEPT: Duration = Duration::from_secs(100);
+
+/// How long the origin may take to answer on a channel that was kept: one that is lost on the way says nothing.
+const DEAD: Duration = Duration::from_secs(8);
+/// How long it may take on a new one.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// Where to ask for the channel that is ready.
+type Asked = oneshot::Sender<oneshot::Sender<ToOrigin>>;
+
+#[derive(Debug, Default)]
+enum Place {
+    /// Nothing is ready, and nothing is being made ready.
+    #[default]
+    Empty,
+    Opening,
+    Ready(Asked),
+}
+
+/// See above.
+#[derive(Debug)]
+pub(super) struct Ready {
+    link: Link,
+    place: Arc<Mutex<Place>>,
+}
+
+impl Ready {
+    pub(super) fn over(link: Link) -> Self {
+        Self {
+            link,
+            place: Arc::default(),
+        }
+    }
+
+    /// A channel on which `hello` was said, and what the origin said first. The next one is made ready meanwhile.
+    pub(super) async fn say(&self, hello: &[u8]) -> io::Result<(ToOrigin, Vec<u8>)> {
+        let kept = match self.ready().await {
+            Some(channel) => said(channel, hello, DEAD).await.ok(),
+            None => None,
+        };
+        let answered = match kept {
+            Some(answered) => answered,
+            None => said(self.link.open().await?, hello, ANSWER).await?,
+        };
+        self.refill();
+        Ok(answered)
+    }
+
+    async fn ready(&self) -> Option<ToOrigin> {
+        let asked = {
+            let mut place = lock(&self.place);
+            match std::mem::take(&mut *place) {
+                Place::Ready(asked) => asked,
+                other @ (Place::Empty | Place::Opening) => {
+                    *place = other;
+                    return None;
+                }
+            }
+        };
+        let (sender, channel) = oneshot::channel();
+        // It may have ended just now.
+        asked.send(sender).ok()?;
+        channel.await.ok()
+    }
+
+    fn refill(&self) {
+        {
+            let mut place = lock(&self.place);
+            match &*place {
+                Place::Empty => *place = Place::Opening,
+                // The channel behind it has ended, and nobody has asked since.
+                Place::Ready(asked) if asked.is_closed() => *place = Place::Opening,
+                Place::Opening | Place::Ready(_) => return,
+            }
+        }
+        let (link, place) = (self.link.clone(), Arc::clone(&self.place));
+        tokio::spawn(async move {
+            let Ok(channel) = link.open().await else {
+                *lock(&place) = Place::Empty;
+                return;
+            };
+            let (asked, asks) = oneshot::channel();
+            *lock(&place) = Place::Ready(asked);
+            keep(channel, asks).await;
+        });
+    }
+}
+
+async fn said(
+    mut channel: ToOrigin,
+    hello: &[u8],
+    patience: Duration,
+) -> io::Result<(ToOrigin, Vec<u8>)> {
+    let mut first = vec![0; 4096];
+    let exchange = async {
+        channel.write_all(hello).await?;
+        channel.flush().await?;
+        channel.read(&mut first).await
+    };
+    match timeout(patience, exchange).await?? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        len => {
+            first.truncate(len);
+            Ok((channel, first))
+        }
+    }
+}
+
+/// Keeps a channel until somebody asks for it, the origin closes it, or nobody has come for long.
+async fn keep(mut channel: ToOrigin, asks: oneshot::Receiver<oneshot::Sender<ToOrigin>>) {
+    let mut unexpected = [0];
+    tokio::select! {
+        biased;
+        asked = asks => {
+            if let Ok(sender) = asked {
+                // Who asked may be gone: then the channel ends here.
+                drop(sender.send(channel));
+            }
+            return;
+        }
+        // The origin says nothing before it is greeted: this is its end.
+        _ = channel.read(&mut unexpected) => {}
+        () = sleep(KEPT) => {}
+    }
+    // It may be closed already.
+    let _ = channel.shutdown().await;
+}
+
+fn lock(place: &Mutex<Place>) -> std::sync::MutexGuard<'_, Place> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
