@@ -204,7 +204,7 @@ impl Volunteer {
     #[must_use]
     pub fn guide(&self) -> Guide {
         Guide {
-            link: self.shared.link.clone(),
+            ready: self.shared.ready.clone(),
             key: self.key.clone(),
         }
     }

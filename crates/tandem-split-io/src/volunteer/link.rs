@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::ready::Ready;
 use crate::channel::{ChannelKey, Connector, KeyName, Pin, ToOrigin};
 use crate::error::SplitIoError;
 
@@ -69,7 +70,7 @@ impl Way {
 /// Leads a volunteer that serves to another origin.
 #[derive(Clone, Debug)]
 pub struct Guide {
-    pub(super) link: Link,
+    pub(super) ready: Ready,
     pub(super) key: ChannelKey,
 }
 
@@ -79,7 +80,8 @@ impl Guide {
     /// # Errors
     /// The address is none. The way is as it was.
     pub fn lead_to(&self, origin: &str, key: KeyName) -> Result<(), SplitIoError> {
-        *self.link.lock() = Way::new(origin, &self.key, Pin::to(key))?;
+        *self.ready.link().lock() = Way::new(origin, &self.key, Pin::to(key))?;
+        self.ready.forget();
         Ok(())
     }
 }

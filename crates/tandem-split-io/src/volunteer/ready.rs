@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::Link;
+use super::link::Link;
 use crate::channel::ToOrigin;
 
 /// How long a channel waits for a client: less than an origin waits for a word.
@@ -37,7 +37,7 @@ enum Place {
 }
 
 /// See above.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ready {
     link: Link,
     place: Arc<Mutex<Place>>,
@@ -48,6 +48,19 @@ impl Ready {
         Self {
             link,
             place: Arc::default(),
+        }
+    }
+
+    /// The way on which channels are opened.
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// What is ready is not wanted any more: the way leads elsewhere now.
+    pub(super) fn forget(&self) {
+        let mut place = lock(&self.place);
+        if matches!(*place, Place::Ready(_)) {
+            *place = Place::Empty;
         }
     }
 
