@@ -266,7 +266,13 @@ impl Page {
                 escaped(table.title),
                 escaped(&table.note)
             ));
-            let class = |column: usize| if column == 0 { "" } else { " class=\"n\"" };
+            let class = |column: usize| {
+                if column < table.words {
+                    ""
+                } else {
+                    " class=\"n\""
+                }
+            };
             for (column, words) in table.columns.iter().enumerate() {
                 self.raw(&format!("<th{}>{}</th>", class(column), escaped(words)));
             }

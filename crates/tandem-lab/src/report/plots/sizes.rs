@@ -8,7 +8,7 @@ use super::{Figure, HALF, legend};
 use crate::arm::Arm;
 
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 14.0;
+const RIGHT: f64 = 24.0;
 const HEIGHT: f64 = 230.0;
 
 /// What is drawn; the queue alone and a first contact are as plain.

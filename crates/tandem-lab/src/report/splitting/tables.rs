@@ -11,12 +11,14 @@ use crate::stats::Spread;
 /// Bounds of the classes of files in the table of times, bytes.
 const CLASSES: [u64; 3] = [3_000, 30_000, u64::MAX];
 
-/// A table with its words. The first column is words, the others are figures.
+/// A table with its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) title: &'static str,
     pub(crate) note: String,
     pub(crate) columns: Vec<String>,
+    /// How many columns from the left are no figures.
+    pub(crate) words: usize,
     pub(crate) lines: Vec<Vec<String>>,
 }
 
@@ -40,7 +42,7 @@ pub(crate) fn markdown(rows: &[Row]) -> String {
     let mut text = String::new();
     for table in tables(rows) {
         let rule: Vec<&str> = (0..table.columns.len())
-            .map(|column| if column == 0 { "---" } else { "--:" })
+            .map(|column| if column < table.words { "---" } else { "--:" })
             .collect();
         text.push_str(&format!(
             "## {}\n\n{}\n\n| {} |\n| {} |\n",
@@ -111,6 +113,7 @@ fn bytes(rows: &[Row]) -> Table {
             trials(rows, Part::Sizes)
         ),
         columns,
+        words: 1,
         lines,
     }
 }
@@ -121,7 +124,7 @@ fn traces(rows: &[Row]) -> Table {
         vec![
             format!("{} (thesis)", trace.name),
             ABSENT.to_owned(),
-            "about 10 MB".to_owned(),
+            "10 MB".to_owned(),
             format!("{:.2}", trace.redundancy),
             share(thesis::HTTPS),
             ABSENT.to_owned(),
@@ -159,6 +162,7 @@ fn traces(rows: &[Row]) -> Table {
                 "warm",
             ],
         ),
+        words: 1,
         lines: if replays.is_empty() {
             Vec::new()
         } else {
@@ -210,6 +214,7 @@ fn times(rows: &[Row]) -> Table {
                 .map_or("", |row| row.link.as_str())
         ),
         columns,
+        words: 1,
         lines,
     }
 }
@@ -221,7 +226,7 @@ fn scaling(rows: &[Row]) -> Table {
         let direct = crews.iter().find(|crew| crew.volunteers == 0).copied();
         for crew in &crews {
             let who = match crew.volunteers {
-                0 => "HTTPS, without".to_owned(),
+                0 => "0 (HTTPS)".to_owned(),
                 count => count.to_string(),
             };
             lines.push(vec![
@@ -252,6 +257,7 @@ fn scaling(rows: &[Row]) -> Table {
                 "origin's bytes of the bodies'",
             ],
         ),
+        words: 1,
         lines,
     }
 }
@@ -286,6 +292,7 @@ fn origin(rows: &[Row]) -> Table {
             trials(rows, part)
         ),
         columns: columns("file", &["by", "origin", "nginx", "both"]),
+        words: 2,
         lines,
     }
 }
@@ -318,6 +325,7 @@ fn volunteer(rows: &[Row]) -> Table {
             trials(rows, part)
         ),
         columns: columns("file", &["by", "MB/s", "MB/s of processor time"]),
+        words: 2,
         lines,
     }
 }
