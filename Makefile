@@ -16,7 +16,7 @@ IS_ROOT := $(filter 0,$(shell id -u))
 ## help: this list
 help:
 	@echo 'Tandem makes TLS cheap on links where bytes are dear. Targets:'
-	@sed -n 's/^## \([a-z]*\): \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^## \([a-z]*\): \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 ## demo: two proxies, an emulated satellite link, a real nginx and a real curl; prints what was saved (root)
 demo: build
@@ -48,7 +48,7 @@ bench:
 	@$(ENSURE) rust build $(if $(IS_ROOT),lab)
 	$(CARGO) bench --locked --workspace --bench '*'
 
-## lab: bench and full experiments into docs/results (root; about an hour)
+## lab: bench and full experiments into docs/results (root; about an hour and a half)
 lab: build
 	@$(ENSURE) lab
 	$(CARGO) build --locked --release --package tandem-lab --examples
@@ -58,7 +58,7 @@ lab: build
 	$(TANDEM) lab split --out docs/results
 	$(TANDEM) lab report docs/results
 
-## splitting: the evaluation of SSL splitting alone, and the report, into docs/results (root; a quarter of an hour)
+## splitting: the evaluation of SSL splitting alone, and the report, into docs/results (root; some twenty minutes)
 splitting: build
 	@$(ENSURE) lab
 	$(TANDEM) lab split --out docs/results
