@@ -101,7 +101,7 @@ impl Chart {
                 Anchor::Middle => middle,
                 Anchor::End => HALF - RIGHT,
             };
-            svg.text((end, height - 5.0), anchor, SMALL, words);
+            svg.text((end, height + 13.0), anchor, SMALL, words);
         }
         for series in &self.series {
             let places: Vec<(f64, f64)> = series

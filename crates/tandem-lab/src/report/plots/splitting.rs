@@ -225,7 +225,7 @@ fn efficiency(rows: &[Row]) -> Option<Figure> {
         ),
         legend: Way::ALL.map(|way| entry(look(way))).into(),
         series,
-        reference: Some((1.0, "no overhead, no cache", Anchor::Start)),
+        reference: Some((1.0, "no overhead, no cache", Anchor::End)),
     };
     let caption = "Bytes sent are IP bytes that leave the server, the connection and its handshake included. The thesis's own drops \
                    at 3 kB and 4 MB come from Apache, which changes the size of its records there.";
