@@ -13,3 +13,4 @@ pub mod server;
 
 mod client_suites;
 mod suites;
+mod tickets;

@@ -18,11 +18,12 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use super::identity::Identity;
 use super::parts::{Record, Records};
 use super::suites;
+use super::tickets::Tickets;
 
 /// The most bytes of content in a record (RFC 5246, 6.2.1).
 pub const MAX_CONTENT: usize = 1 << 14;
 
-/// Sessions that can be resumed, by whichever way the client comes. One takes some 200 bytes.
+/// Sessions of each kind that can be resumed, by whichever way the client comes. One takes some 200 bytes.
 const SESSIONS: usize = 16_384;
 
 /// What all connections of a site have in common.
@@ -56,8 +57,9 @@ impl Site {
         config.ignore_client_order = true;
         config.require_ems = true;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Session identifiers, not tickets: a ticket's bytes would cross the origin's line with each full handshake.
+        // By identifier or by ticket, as clients know it. Either is a name, and short.
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        config.ticketer = Arc::new(Tickets::new(SESSIONS));
         Ok(Self {
             host: identity.host().into(),
             config: Arc::new(config),
