@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench lab splitting interop soak deb clean
+.PHONY: help demo build test lint bench lab splitting interop clients soak deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -69,6 +69,11 @@ interop: build
 	@$(ENSURE) lab interop
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
 	$(TANDEM) lab interop --out docs/results
+
+## clients: every client program at a split site, through honest and dishonest volunteers, into docs/results/split-clients.md (some minutes)
+clients: build
+	@$(ENSURE) browsers
+	$(TANDEM) lab split-clients --out docs/results
 
 ## soak: 100,000 handshakes over a harmful link while the proxies are killed, into docs/results/soak.md (root; a quarter of an hour)
 soak: build

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the tools which the make targets call are there.
 #
-#   scripts/ensure-tools.sh GROUP...      groups: rust build deny lab interop package dns
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny lab interop browsers package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -25,6 +25,11 @@ LAB_TOOLS=(
 INTEROP_TOOLS=(
     apache2:apache2-bin haproxy:haproxy stunnel4:stunnel4 gnutls-serv:gnutls-bin tstclnt:libnss3-tools certutil:libnss3-tools
     wget:wget python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
+)
+# What visits a split site, besides: browsers.
+BROWSER_TOOLS=(
+    chromium:chromium firefox-esr:firefox-esr certutil:libnss3-tools gnutls-cli:gnutls-bin curl:curl openssl:openssl
+    python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
 )
 # What reads what the package brings: manual pages, units; and what shows which system calls a daemon makes.
 PACKAGE_TOOLS=(man:man-db groff:groff-base systemd-analyze:systemd strace:strace dpkg-deb:dpkg)
@@ -123,8 +128,9 @@ for group in "$@"; do
         deny) ensure_deny || exit $? ;;
         lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
+        browsers) ensure_commands "${BROWSER_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, lab, interop, package, dns)"; exit 2 ;;
+        *) say "no group called $group (there are rust, build, deny, lab, interop, browsers, package, dns)"; exit 2 ;;
     esac
 done

@@ -106,16 +106,16 @@ pub(crate) const LAYERS: [Layer; 18] = [
         &[PACKET, LINK, ENGINE, STORE, WIRE],
     ),
     Layer::new(
-        LAB,
-        "crates/tandem-lab",
-        Kind::Adapter,
-        &[IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE],
-    ),
-    Layer::new(
         SPLIT_IO,
         "crates/tandem-split-io",
         Kind::Adapter,
         &[BARNRAISING, SPLIT],
+    ),
+    Layer::new(
+        LAB,
+        "crates/tandem-lab",
+        Kind::Adapter,
+        &[SPLIT_IO, IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE],
     ),
     Layer::new(
         SPLIT_DEMO,

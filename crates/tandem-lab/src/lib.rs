@@ -43,6 +43,7 @@ mod schedule;
 pub mod server;
 pub mod situation;
 mod soak;
+mod split_clients;
 mod splitting;
 mod stage;
 mod standing;
@@ -65,6 +66,7 @@ pub use report::{
 };
 pub use runner::{Captures, RunOptions, RunSummary, run_experiment, run_experiments};
 pub use soak::{SoakOptions, SoakSummary, soak};
+pub use split_clients::{SplitClientsOptions, SplitClientsSummary, split_clients};
 pub use splitting::{SplitOptions, split};
 pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,

@@ -12,6 +12,7 @@ pub(crate) enum LabCommand {
     Run(RunArgs),
     Report(ReportArgs),
     Interop(InteropArgs),
+    SplitClients(SplitClientsArgs),
     Soak(SoakArgs),
     Profile(ProfileArgs),
     Split(SplitArgs),
@@ -126,6 +127,22 @@ pub(crate) struct InteropArgs {
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/interop")]
+    pub(crate) out: PathBuf,
+}
+
+/// Try every client program at a split site, through an honest volunteer and through dishonest ones
+///
+/// Chromium, Firefox, curl, OpenSSL, GnuTLS, Go, Java, Python and Node: pages, resumption, ranges, uploads; then volunteers that flip, drop,
+/// reorder, replay, truncate, swap, stall, or answer for another site. Writes a table and JSON lines. A program that is not
+/// installed is left out; `make clients` installs all. Needs no root.
+#[derive(Debug, Args)]
+pub(crate) struct SplitClientsArgs {
+    /// curl and OpenSSL alone, in about half a minute
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/split-clients")]
     pub(crate) out: PathBuf,
 }
 

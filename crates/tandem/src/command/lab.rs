@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
     LosingOptions, ProfileOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions,
-    SplitOptions, UpOptions,
+    SplitClientsOptions, SplitOptions, UpOptions,
 };
 
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, UpArgs,
+    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, SplitClientsArgs, UpArgs,
 };
 use crate::exit::Failure;
 use crate::logging;
@@ -28,6 +28,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Run(arguments) => run_experiments(arguments).map(done),
         LabCommand::Report(arguments) => report(arguments).map(done),
         LabCommand::Interop(arguments) => interop(arguments).map(done),
+        LabCommand::SplitClients(arguments) => split_clients(arguments).map(done),
         LabCommand::Soak(arguments) => soak(arguments).map(done),
         LabCommand::Profile(arguments) => profile(arguments).map(done),
         LabCommand::Split(arguments) => split(arguments).map(done),
@@ -95,6 +96,15 @@ fn interop(arguments: InteropArgs) -> Result<(), Failure> {
         effort: if quick { Effort::Quick } else { Effort::Full },
         out,
         exe: this_program()?,
+    })?;
+    Ok(())
+}
+
+fn split_clients(arguments: SplitClientsArgs) -> Result<(), Failure> {
+    let SplitClientsArgs { quick, out } = arguments;
+    tandem_lab::split_clients(&SplitClientsOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        out,
     })?;
     Ok(())
 }

@@ -1,0 +1,219 @@
+"""Chromium or Firefox, without a window, that does one job at a split site by its page's own script.
+
+    browser.py chromium|firefox BINARY DIRECTORY PORT NAME ROOT.pem SECONDS JOB PATH [ARGUMENT]
+
+Arguments and output as those of client.go; before them "secure" and what the browser itself says of the connection's security, or "failed" and what
+it says of the page. DIRECTORY is empty: the browser's profile, in which ROOT.pem is trusted. Speaks the DevTools protocol over pipes
+with Chromium, Marionette with Firefox; needs certutil (NSS).
+"""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+# What the page does. It gets (job, path, argument, milliseconds) and gives lines.
+SCRIPT = """
+async (job, path, argument, limit) => {
+  const lines = [];
+  const ask = async () => {
+    const options = {cache: 'no-store', headers: {}, signal: AbortSignal.timeout(limit)};
+    if (job === 'head') options.method = 'HEAD';
+    if (job === 'fresh') options.headers['If-None-Match'] = argument;
+    if (job === 'range') options.headers['Range'] = 'bytes=' + argument;
+    if (job === 'upload') {
+      options.method = 'POST';
+      options.body = Uint8Array.from({length: Number(argument)}, (_, at) => at % 251);
+    }
+    let answer;
+    try {
+      answer = await fetch(path, options);
+    } catch (error) {
+      lines.push('failed ' + error);
+      return false;
+    }
+    const parts = [];
+    let why = '';
+    if (answer.body) {
+      const reader = answer.body.getReader();
+      try {
+        for (let part = await reader.read(); !part.done; part = await reader.read()) parts.push(part.value);
+      } catch (error) {
+        why = String(error);
+      }
+    }
+    const got = new Uint8Array(await new Blob(parts).arrayBuffer());
+    const sum = new Uint8Array(await crypto.subtle.digest('SHA-256', got));
+    const digits = Array.from(sum, (byte) => byte.toString(16).padStart(2, '0')).join('');
+    lines.push([why ? 'cut' : 'answer', answer.status, got.length, digits, why].join(' '));
+    return !why;
+  };
+  if (job === 'twice') {
+    // Side by side, so that the browser opens more connections.
+    await Promise.all([ask(), ask(), ask(), ask()]);
+  } else if (job === 'keep') {
+    for (let left = 3; left > 0 && await ask(); left -= 1);
+  } else {
+    await ask();
+  }
+  return lines;
+}
+"""
+
+
+def call(words):
+    return f"({SCRIPT})({', '.join(json.dumps(word) for word in words)})"
+
+
+def trust(directory, root):
+    directory.mkdir(parents=True, exist_ok=True)
+    database = f"sql:{directory}"
+    subprocess.run(["certutil", "-d", database, "-N", "--empty-password"], check=True)
+    subprocess.run(["certutil", "-d", database, "-A", "-n", "root", "-t", "C,,", "-i", root], check=True)
+
+
+class Chromium:
+    def __init__(self, binary, directory, name, root):
+        trust(directory / ".pki/nssdb", root)
+        to_browser, self.to = os.pipe()
+        self.of, of_browser = os.pipe()
+        # The browser reads descriptor 3 and writes 4; neither may be in the way of the other.
+        script = f'exec 3<&{to_browser} 4>&{of_browser} && exec "$@"'
+        self.process = subprocess.Popen(
+            ["bash", "-c", script, "chromium", binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
+             "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--no-proxy-server",
+             f"--user-data-dir={directory / 'profile'}", f"--host-resolver-rules=MAP {name} 127.0.0.1", "about:blank"],
+            env={**os.environ, "HOME": str(directory)}, pass_fds=(to_browser, of_browser),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        os.close(to_browser)
+        os.close(of_browser)
+        self.buffer, self.number, self.state, self.session = b"", 0, None, None
+        page = next(target for target in self.ask("Target.getTargets")["targetInfos"] if target["type"] == "page")
+        self.session = self.ask("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
+        for domain in ("Page", "Security", "Runtime"):
+            self.ask(f"{domain}.enable")
+
+    def message(self):
+        while b"\0" not in self.buffer:
+            part = os.read(self.of, 1 << 16)
+            if not part:
+                raise OSError("the browser is gone")
+            self.buffer += part
+        text, _, self.buffer = self.buffer.partition(b"\0")
+        message = json.loads(text)
+        if message.get("method") == "Security.visibleSecurityStateChanged":
+            self.state = message["params"]["visibleSecurityState"]
+        return message
+
+    def ask(self, method, **parameters):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.to, json.dumps(message).encode() + b"\0")
+        while (answer := self.message()).get("id") != self.number:
+            pass
+        if "error" in answer:
+            raise OSError(answer["error"]["message"])
+        return answer["result"]
+
+    def open(self, url):
+        self.state = None
+        error = self.ask("Page.navigate", url=url).get("errorText")
+        if error:
+            raise OSError(error)
+        while not (self.state and self.state.get("certificateSecurityState")):
+            self.message()
+        certificate = self.state["certificateSecurityState"]
+        if self.state["securityState"] != "secure":
+            raise OSError(f"not secure: {self.state}")
+        return " ".join([self.state["securityState"], certificate["protocol"], certificate["cipher"], certificate.get("mac", "")])
+
+    def run(self, words):
+        result = self.ask("Runtime.evaluate", expression=call(words), awaitPromise=True, returnByValue=True)
+        return result["result"].get("value") or [f"failed {result}"]
+
+
+class Firefox:
+    def __init__(self, binary, directory, name, root):
+        trust(directory / "profile", root)
+        preferences = {
+            "network.dns.localDomains": name, "marionette.port": 0, "network.proxy.type": 0, "network.captive-portal-service.enabled": False,
+            "network.connectivity-service.enabled": False, "app.update.enabled": False, "datareporting.policy.dataSubmissionEnabled": False,
+            "browser.safebrowsing.downloads.remote.enabled": False, "extensions.update.enabled": False,
+        }
+        lines = [f"user_pref({json.dumps(key)}, {json.dumps(value)});\n" for key, value in preferences.items()]
+        (directory / "profile/user.js").write_text("".join(lines))
+        self.process = subprocess.Popen(
+            [binary, "--headless", "--no-remote", "--marionette", "--remote-allow-system-access", "--profile", str(directory / "profile")],
+            env={**os.environ, "HOME": str(directory), "MOZ_CRASHREPORTER_DISABLE": "1"},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        port = directory / "profile/MarionetteActivePort"
+        while not (port.exists() and port.read_text()):
+            if self.process.poll() is not None:
+                raise OSError("the browser is gone")
+            time.sleep(0.05)
+        self.socket = socket.create_connection(("127.0.0.1", int(port.read_text())))
+        self.file, self.number = self.socket.makefile("rb"), 0
+        self.message()
+        self.ask("WebDriver:NewSession", capabilities={"alwaysMatch": {"acceptInsecureCerts": False}})
+        self.ask("WebDriver:SetTimeouts", script=600000)
+
+    def message(self):
+        digits = b""
+        while (byte := self.file.read(1)) != b":":
+            if not byte:
+                raise OSError("the browser is gone")
+            digits += byte
+        return json.loads(self.file.read(int(digits)))
+
+    def ask(self, command, **parameters):
+        self.number += 1
+        text = json.dumps([0, self.number, command, parameters]).encode()
+        self.socket.sendall(b"%d:%s" % (len(text), text))
+        _, _, error, result = self.message()
+        if error:
+            raise OSError(f"{error['error']}: {error['message']}")
+        return result
+
+    def open(self, url):
+        self.ask("WebDriver:Navigate", url=url)
+        self.ask("Marionette:SetContext", value="chrome")
+        script = """
+            const ui = gBrowser.securityUI;
+            const isSecure = (ui.state & Ci.nsIWebProgressListener.STATE_IS_SECURE) !== 0;
+            return [isSecure ? 'secure' : 'not secure', 'TLS 1.' + (ui.secInfo.protocolVersion - 1), ui.secInfo.cipherName].join(' ');
+        """
+        state = self.ask("WebDriver:ExecuteScript", script=script, args=[])["value"]
+        self.ask("Marionette:SetContext", value="content")
+        if not state.startswith("secure"):
+            raise OSError(state)
+        return state
+
+    def run(self, words):
+        script = f"const done = arguments[arguments.length - 1]; {call(words)}.then(done, (error) => done(['failed ' + error]));"
+        return self.ask("WebDriver:ExecuteAsyncScript", script=script, args=[])["value"]
+
+
+def main(kind, binary, directory, port, name, root, seconds, job, path, argument=""):
+    browser = None
+    try:
+        browser = {"chromium": Chromium, "firefox": Firefox}[kind](binary, pathlib.Path(directory), name, root)
+        print("secure", browser.open(f"https://{name}:{port}/page"), flush=True)
+        for line in browser.run([job, path, argument, int(seconds) * 1000]):
+            print(line.replace("\n", " "), flush=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print("failed", str(error).replace("\n", " "), flush=True)
+    finally:
+        # What the browser has started besides ends with this program's process group.
+        if browser:
+            browser.process.kill()
+            browser.process.wait()
+
+
+main(*sys.argv[1:])
