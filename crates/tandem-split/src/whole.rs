@@ -48,6 +48,7 @@ impl Writer {
         let parts = std::iter::once(content);
         self.protection
             .write(out, record_type, parts, mac.as_ref(), || iv);
+        self.protection.finish(out);
         Ok(())
     }
 }
