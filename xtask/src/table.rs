@@ -121,7 +121,7 @@ pub(crate) const LAYERS: [Layer; 18] = [
         SPLIT_DEMO,
         "crates/tandem-split-demo",
         Kind::Adapter,
-        &[SPLIT_IO, BARNRAISING],
+        &[BROKER, SPLIT_IO, BARNRAISING],
     ),
     Layer::new(
         BROKER_DNS,

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use tandem_broker::BrokerError;
 use tandem_split_io::SplitIoError;
 
 /// Why the demonstration does not start.
@@ -30,7 +31,13 @@ pub enum DemoError {
     /// The small site's own address.
     #[error("the demonstration's server: {0}")]
     Upstream(String),
-    /// One of the parts.
+    /// The broker.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    /// The broker does not know where it is.
+    #[error("the demonstration's broker has no address")]
+    NoUri,
+    /// Origin or volunteer.
     #[error(transparent)]
     Part(#[from] SplitIoError),
 }

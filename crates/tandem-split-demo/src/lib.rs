@@ -1,6 +1,6 @@
 //! tandem-split-demo: all parts of SSL splitting on one machine, and a page that shows live who serves what.
 //!
-//! Is: a small site of its own, its origin, two volunteers, and one helper that flips a bit, for whoever wants to see the method work in his own
+//! Is: a small site of its own, its origin, its broker, two volunteers, and one helper that flips a bit, for whoever wants to see the method work in his own
 //! browser before he believes it. Is not: fit to serve anything else; its certificate is good for a name of this machine alone.
 //!
 //! Invariants: it listens on loopback only; every figure is one of the parts' own counters, none is made for the page; what it wrote to disk
@@ -9,40 +9,41 @@
 
 mod certificate;
 mod error;
+mod helper;
 mod mischief;
 mod site;
 mod state;
 mod view;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use tandem_barnraising::Member;
+use tandem_broker::{Broker, Config};
 use tandem_split_io::origin::{self, Origin};
-use tandem_split_io::volunteer::{self, Placement, Volunteer};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use error::DemoError;
 
 use certificate::Certificate;
+use helper::Joined;
 use state::{Helper, Kind, State};
 
 /// The site's name. Browsers and curl take every name under `localhost` for this machine (RFC 6761, section 6.3).
 pub const SITE: &str = "tandem.localhost";
-/// Bytes that a volunteer of the demonstration may keep on disk.
-const CACHE: u64 = 256 << 20;
+/// Where the volunteers are: all of 127.0.0.0/8 is this machine.
+const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
 /// A demonstration that listens, and does not answer yet.
 pub struct Demo {
     folder: tempfile::TempDir,
     certificate: Certificate,
     origin: Origin,
-    volunteers: Vec<Volunteer>,
+    broker: AbortOnDrop,
+    page: SocketAddr,
+    helpers: Vec<Joined>,
     mischief: mischief::Mischief,
     view: view::View,
-    helpers: Vec<SocketAddr>,
     harmful: SocketAddr,
 }
 
@@ -57,14 +58,12 @@ impl Demo {
             .tempdir()
             .map_err(DemoError::Folder)?;
         let certificate = Certificate::make(folder.path(), SITE)?;
-        let after = |steps: u16| {
-            local(if port == 0 {
-                0
-            } else {
-                port.saturating_add(steps)
-            })
+        let after = |steps: u16| match port {
+            0 => free_port(),
+            port => Ok(port.saturating_add(steps)),
         };
-        let view = view::View::bind(after(0))?;
+        let (listen, peers) = (after(1)?, after(4)?);
+        let view = view::View::bind(local(after(0)?))?;
         let server = site::start()?;
         let origin = Origin::bind(origin::Settings {
             listen: local(0),
@@ -77,49 +76,34 @@ impl Demo {
             admitted: None,
         })
         .await?;
-        let origin_address = origin.address().map_err(DemoError::Folder)?;
-        let (introduce, members) = watch::channel(Arc::default());
-        let mut volunteers = Vec::new();
-        for (index, name) in ["north", "south"].iter().enumerate() {
-            let cache = folder.path().join(name);
-            let settings = volunteer::Settings {
-                key: volunteer::key(Some(&cache))?,
-                origin: origin_address.to_string(),
-                origin_key: Some(origin.key()),
-                listen: after(1 + index as u16),
-                cache: Some(cache),
-                cache_limit: CACHE,
-                rate: None,
-                directory: Arc::new(Placement::over(members.clone())),
-                members: members.clone(),
-                peer_listen: Some(local(0)),
-            };
-            volunteers.push(Volunteer::bind(settings).await?);
+        let broker = broker(folder.path(), &certificate, &origin, listen).await?;
+        let page = broker.show(local(0))?;
+        let uri = broker.uri().cloned().ok_or(DemoError::NoUri)?;
+        // Who joins is answered at once.
+        let broker = AbortOnDrop(tokio::spawn(broker.serve()));
+        let mut helpers = Vec::new();
+        for (name, address) in [("north", FIRST), ("south", SECOND)] {
+            let listen = SocketAddr::new(address, listen);
+            let peers = SocketAddr::new(address, peers);
+            let joined = Joined::join(name, uri.clone(), folder.path(), listen, peers).await?;
+            helpers.push(if address == FIRST {
+                joined
+            } else {
+                joined.with_door(after(2)?).await?
+            });
         }
-        let known = volunteers.iter().filter_map(|volunteer: &Volunteer| {
-            Some(Member {
-                key: volunteer.key().into(),
-                address: Ipv4Addr::LOCALHOST.into(),
-                peers: volunteer.peer_address()?,
-            })
-        });
-        introduce.send_replace(known.collect());
-        let helpers = volunteers
-            .iter()
-            .map(Volunteer::address)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(DemoError::Folder)?;
         // Behind it is an honest one: what it harms is what that one has put together.
-        let mischief = mischief::Mischief::bind(after(3), helpers[0]).await?;
+        let mischief = mischief::Mischief::bind(local(after(3)?), helpers[0].door).await?;
         let harmful = mischief.address();
         Ok(Self {
             folder,
             certificate,
             origin,
-            volunteers,
+            broker,
+            page,
+            helpers,
             mischief,
             view,
-            helpers,
             harmful,
         })
     }
@@ -127,7 +111,7 @@ impl Demo {
     /// Where the site is, through each honest volunteer.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
-        self.helpers.iter().map(|address| url(*address)).collect()
+        self.helpers.iter().map(|helper| url(helper.door)).collect()
     }
 
     /// Where it is through the helper that flips a bit.
@@ -140,6 +124,12 @@ impl Demo {
     #[must_use]
     pub fn view_url(&self) -> String {
         format!("http://{}/", self.view.address())
+    }
+
+    /// Where the broker's page is.
+    #[must_use]
+    pub fn broker_url(&self) -> String {
+        format!("http://{}/", self.page)
     }
 
     /// The certificate of the authority that a client has to trust, as a file.
@@ -163,16 +153,14 @@ impl Demo {
     /// Serves until it is dropped.
     pub async fn serve(self) {
         let mut helpers: Vec<Helper> = self
-            .volunteers
+            .helpers
             .iter()
-            .zip(["north", "south"])
-            .zip(&self.helpers)
-            .map(|((volunteer, name), address)| Helper {
-                name,
+            .map(|helper| Helper {
+                name: helper.name,
                 kind: Kind::Honest,
-                url: url(*address),
-                key: Some(volunteer.key()),
-                numbers: volunteer.numbers(),
+                url: url(helper.door),
+                key: Some(helper.volunteer.key()),
+                numbers: helper.volunteer.numbers(),
             })
             .collect();
         helpers.push(Helper {
@@ -186,17 +174,68 @@ impl Demo {
         let mut parts = JoinSet::new();
         parts.spawn(state.clone().follow(self.origin.watch()));
         parts.spawn(self.origin.serve());
-        for volunteer in self.volunteers {
-            parts.spawn(volunteer.serve());
+        for helper in self.helpers {
+            parts.spawn(helper.serve());
         }
         parts.spawn(self.mischief.serve());
         self.view.serve(state);
         while parts.join_next().await.is_some() {}
+        drop(self.broker);
     }
 }
 
+/// A task that ends with whoever has it.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The broker, told by a file as any is.
+async fn broker(
+    folder: &Path,
+    certificate: &Certificate,
+    origin: &Origin,
+    port: u16,
+) -> Result<Broker, DemoError> {
+    let text = format!(
+        r#"
+site = "{SITE}"
+listen = "127.0.0.1:0"
+address = "127.0.0.1"
+state = {state:?}
+
+[origin]
+address = "{origin}"
+key = "{key}"
+own-addresses = ["127.0.0.1"]
+
+[health]
+port = {port}
+path = "/health"
+every-seconds = 20
+up = 1
+roots = {roots:?}
+"#,
+        state = folder.join("broker"),
+        origin = origin.address().map_err(DemoError::Folder)?,
+        key = origin.key(),
+        roots = certificate.authority,
+    );
+    let config = Config::parse(&text, Path::new("the demonstration"))?;
+    Ok(Broker::bind(&config).await?)
+}
+
+/// One that nobody uses at the moment.
+fn free_port() -> Result<u16, DemoError> {
+    let listener = TcpListener::bind(local(0)).map_err(DemoError::Folder)?;
+    Ok(listener.local_addr().map_err(DemoError::Folder)?.port())
+}
+
 fn local(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+    SocketAddr::new(FIRST, port)
 }
 
 fn url(address: SocketAddr) -> String {

@@ -65,6 +65,8 @@ impl Files {
             (Method::Get | Method::Head, "/file.bin") => {
                 (200, "application/octet-stream", &self.file)
             }
+            // What the broker looks at.
+            (Method::Get | Method::Head, "/health") => (200, "text/plain", b"well\n"),
             (Method::Get | Method::Head, _) => (404, "text/plain", b"there is no such page\n"),
             _ => (405, "text/plain", b"only GET\n"),
         };

@@ -156,6 +156,7 @@ fn exit_of(failure: &Failure) -> Exit {
         },
         Failure::Demo(error) => match error {
             DemoError::Part(error) => exit_of_split(error),
+            DemoError::Broker(error) => exit_of_broker(error),
             DemoError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Exit::Busy
             }
@@ -163,23 +164,29 @@ fn exit_of(failure: &Failure) -> Exit {
             | DemoError::Certificate(_)
             | DemoError::Listen { .. }
             | DemoError::Folder(_)
+            | DemoError::NoUri
             | DemoError::Upstream(_) => Exit::RunTime,
         },
-        Failure::Broker(error) => match error {
-            BrokerError::ConfigFile { source, .. } => exit_of_file(source),
-            BrokerError::ConfigSyntax { .. }
-            | BrokerError::Setting { .. }
-            | BrokerError::Foreign { .. }
-            | BrokerError::WrongKey { .. } => Exit::Usage,
-            BrokerError::Refused { refusal, .. } => match refusal.prospect() {
-                Prospect::Never => Exit::Usage,
-                Prospect::Later => Exit::RunTime,
-            },
-            BrokerError::DatabaseBusy { .. } => Exit::Busy,
-            BrokerError::Database { .. } => Exit::RunTime,
-            BrokerError::Split(error) => exit_of_split(error),
-        },
+        Failure::Broker(error) => exit_of_broker(error),
         Failure::Split(error) => exit_of_split(error),
+    }
+}
+
+/// A broker that does not start, or that does not take a volunteer.
+fn exit_of_broker(error: &BrokerError) -> Exit {
+    match error {
+        BrokerError::ConfigFile { source, .. } => exit_of_file(source),
+        BrokerError::ConfigSyntax { .. }
+        | BrokerError::Setting { .. }
+        | BrokerError::Foreign { .. }
+        | BrokerError::WrongKey { .. } => Exit::Usage,
+        BrokerError::Refused { refusal, .. } => match refusal.prospect() {
+            Prospect::Never => Exit::Usage,
+            Prospect::Later => Exit::RunTime,
+        },
+        BrokerError::DatabaseBusy { .. } => Exit::Busy,
+        BrokerError::Database { .. } => Exit::RunTime,
+        BrokerError::Split(error) => exit_of_split(error),
     }
 }
 

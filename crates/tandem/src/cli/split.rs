@@ -46,12 +46,12 @@ pub(crate) enum SplitCommand {
 
 /// See it work: all parts on this machine, a small site to open in a browser, and a page that shows who serves what
 ///
-/// Two volunteers and one helper that flips a bit serve a small site, each on a port of its own on loopback. It prints where to look, how to
+/// Two volunteers that have joined at a broker, and one helper that flips a bit, serve a small site, each on a port of its own on loopback. It prints where to look, how to
 /// ask with curl and Chromium, and `ready`; it runs until Ctrl-C and removes what it made. It needs `openssl` and no root.
 #[derive(Debug, Args)]
 pub(crate) struct SplitDemoArgs {
-    /// The live view's port; the helpers take the three after it, and 0 takes free ones
-    #[arg(long, value_name = "PORT", default_value_t = 8440, value_parser = clap::value_parser!(u16).range(0..=65_532))]
+    /// The live view's port; the helpers take the four after it, and 0 takes free ones
+    #[arg(long, value_name = "PORT", default_value_t = 8440, value_parser = clap::value_parser!(u16).range(0..=65_531))]
     pub(crate) port: u16,
 }
 

@@ -112,6 +112,7 @@ fn invitation(demo: &Demo) -> String {
 Who serves what, live:     {view}
 The site, through helpers: {all}
 Through one that lies:     {harmful}
+The broker's page:         {broker}
 
 With curl:
   curl --cacert {authority} {first}chart.svg --output /dev/null
@@ -122,6 +123,7 @@ With Chromium, which is told of this certificate and nothing else:
 Ctrl-C ends it and removes what it made.
 ready",
         view = demo.view_url(),
+        broker = demo.broker_url(),
         all = urls.join(" "),
         profile = demo.folder().join("chromium").display(),
         digest = demo.key_digest(),
