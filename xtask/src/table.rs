@@ -133,7 +133,7 @@ pub(crate) const LAYERS: [Layer; 18] = [
         BROKER,
         "crates/tandem-broker",
         Kind::Adapter,
-        &[SPLIT_IO, BARNRAISING, WIRE],
+        &[BROKER_DNS, SPLIT_IO, BARNRAISING, WIRE],
     ),
     Layer::new(
         "tandem",

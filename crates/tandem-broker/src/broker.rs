@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_barnraising::{PublicKey, SiteUri};
+use tandem_broker_dns::{Answers, Dns};
 use tandem_split_io::channel::{Acceptor, Admission, ChannelKey, Protocol};
 use tandem_split_io::metrics::{self, Number, Page};
 use tandem_split_io::tls::client::Client;
@@ -36,6 +37,19 @@ pub struct Broker {
     looker: Looker,
     keeper: Keeper,
     uri: Option<SiteUri>,
+    dns: Option<NameServer>,
+}
+
+/// The name server, and what it is told.
+struct NameServer {
+    server: Dns,
+    answers: watch::Sender<Arc<Answers>>,
+}
+
+impl std::fmt::Debug for NameServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NameServer({:?})", self.server.addresses())
+    }
 }
 
 /// The URI that volunteers are given. The broker's key is made if there is none yet.
@@ -66,7 +80,19 @@ impl Broker {
             .map_err(|error| system(std::io::Error::other(error)))?;
         let uri = config.uri(port, PublicKey(key.name().bytes())).ok();
         let keeper = Keeper::new(config, key, database, kept);
+        let dns = match &config.dns {
+            Some(settings) => {
+                let first = answers(&keeper.published().borrow());
+                let (sender, receiver) = watch::channel(Arc::new(first));
+                Some(NameServer {
+                    server: Dns::bind(&config.site, settings, receiver).await?,
+                    answers: sender,
+                })
+            }
+            None => None,
+        };
         Ok(Self {
+            dns,
             listener,
             door: Door {
                 acceptor,
@@ -83,6 +109,12 @@ impl Broker {
     #[must_use]
     pub fn uri(&self) -> Option<&SiteUri> {
         self.uri.as_ref()
+    }
+
+    /// The DS record that the zone's parent has to show, if the broker is the site's name server.
+    #[must_use]
+    pub fn ds(&self) -> Option<&str> {
+        self.dns.as_ref().map(|dns| dns.server.ds())
     }
 
     /// Where it listens, the port in numbers.
@@ -135,8 +167,27 @@ impl Broker {
         for standing in [Standing::Healthy, Standing::Unproven] {
             tokio::spawn(self.looker.clone().watch(self.keeper.clone(), standing));
         }
+        if let Some(dns) = self.dns {
+            tokio::spawn(follow(self.keeper.published(), dns.answers));
+            tokio::spawn(dns.server.serve());
+        }
         tokio::spawn(tick(self.keeper));
         self.door.serve(self.listener).await;
+    }
+}
+
+/// What the name server says.
+fn answers(published: &Published) -> Answers {
+    Answers {
+        addresses: published.addresses().to_vec(),
+    }
+}
+
+/// Tells the name server of each change.
+async fn follow(mut published: watch::Receiver<Arc<Published>>, told: watch::Sender<Arc<Answers>>) {
+    while published.changed().await.is_ok() {
+        let now = answers(&published.borrow_and_update());
+        told.send_replace(Arc::new(now));
     }
 }
 

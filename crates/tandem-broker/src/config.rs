@@ -49,6 +49,8 @@ pub struct Config {
     pub look: Look,
     /// Seconds after which members should renew.
     pub renew: u32,
+    /// The name server, if the broker is one.
+    pub dns: Option<tandem_broker_dns::Settings>,
 }
 
 /// How volunteers are looked at.
@@ -83,6 +85,7 @@ struct File {
     health: HealthSection,
     #[serde(default)]
     members: MembersSection,
+    dns: Option<tandem_broker_dns::Settings>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -124,7 +127,7 @@ struct MembersSection {
 }
 
 fn default_state() -> PathBuf {
-    PathBuf::from("/var/lib/tandem-broker")
+    PathBuf::from("/var/lib/tandem-split-broker")
 }
 
 impl Config {
@@ -223,6 +226,7 @@ impl Config {
             },
             look: look(file.health)?,
             renew,
+            dns: file.dns,
         })
     }
 
@@ -415,7 +419,7 @@ mod tests {
     #[test]
     fn the_least_that_must_be_said_is_enough() {
         let config = read(SMALL).expect("all that is needed");
-        assert_eq!(config.state, Path::new("/var/lib/tandem-broker"));
+        assert_eq!(config.state, Path::new("/var/lib/tandem-split-broker"));
         assert_eq!(config.roster.policy, Policy::Anybody);
         assert_eq!((config.renew, config.roster.lease), (60, 180));
         assert_eq!((config.look.port, config.look.path.as_str()), (443, "/"));
@@ -467,6 +471,7 @@ mod tests {
         for (text, key) in [
             (with("sight = 1"), "unknown field `sight`"),
             (within("origin", "where = 1"), "unknown field `where`"),
+            (within("dns", "liste = 1"), "unknown field `liste`"),
             (within("nonsense", "a = 1"), "unknown field `nonsense`"),
             (
                 with("admin = \"9473\""),

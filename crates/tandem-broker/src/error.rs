@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 
 use tandem_barnraising::talk::Refusal;
+use tandem_broker_dns::DnsError;
 use tandem_split_io::SplitIoError;
 
 /// Why a broker or a membership does not start.
@@ -59,6 +60,9 @@ pub enum BrokerError {
         /// Whose it is, and what to do.
         reason: String,
     },
+    /// The name server.
+    #[error(transparent)]
+    Dns(#[from] DnsError),
     /// Keys, ports, files.
     #[error(transparent)]
     Split(#[from] SplitIoError),

@@ -292,20 +292,20 @@ impl Keeper {
     }
 
     /// Members to look at, by what they count as.
-    pub(crate) fn members(&self, standing: Standing) -> Vec<Member> {
-        let state = self.lock();
-        let members = state.members();
-        members
-            .filter(|(_, found)| *found == standing)
-            .map(|(member, _)| *member)
-            .collect()
+    pub(crate) async fn members(&self, standing: Standing) -> Vec<Member> {
+        let members = self.with(move |state| {
+            let members = state.members();
+            let wanted = members.filter(|(_, found)| *found == standing);
+            wanted.map(|(member, _)| *member).collect()
+        });
+        members.await.unwrap_or_default()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.lock().snapshot()
     }
 
-    /// Where writing may take a while, and must not keep others waiting.
+    /// Where writing, or waiting for who writes, may take a while and keeps nobody else waiting.
     async fn with<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut State) -> R + Send + 'static,

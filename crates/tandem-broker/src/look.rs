@@ -58,7 +58,7 @@ impl Looker {
         loop {
             turns.tick().await;
             let mut looks = JoinSet::new();
-            for member in keeper.members(standing) {
+            for member in keeper.members(standing).await {
                 let (looker, keeper, room) = (self.clone(), keeper.clone(), Arc::clone(&room));
                 looks.spawn(async move {
                     let Ok(_permit) = room.acquire_owned().await else {

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use tandem_barnraising::talk::Prospect;
 use tandem_broker::BrokerError;
+use tandem_broker_dns::DnsError;
 use tandem_estimate::EstimateError;
 use tandem_io::IoError;
 use tandem_lab::LabError;
@@ -186,7 +187,23 @@ fn exit_of_broker(error: &BrokerError) -> Exit {
         },
         BrokerError::DatabaseBusy { .. } => Exit::Busy,
         BrokerError::Database { .. } => Exit::RunTime,
+        BrokerError::Dns(error) => exit_of_dns(error),
         BrokerError::Split(error) => exit_of_split(error),
+    }
+}
+
+/// A name server that does not start, or a name that cannot be looked at.
+fn exit_of_dns(error: &DnsError) -> Exit {
+    match error {
+        DnsError::Setting { .. } | DnsError::Content { .. } => Exit::Usage,
+        DnsError::File { source, .. } => exit_of_file(source),
+        DnsError::Listen { source, .. } => match source.kind() {
+            io::ErrorKind::AddrNotAvailable => Exit::Usage,
+            io::ErrorKind::PermissionDenied => Exit::Privilege,
+            io::ErrorKind::AddrInUse => Exit::Busy,
+            _ => Exit::RunTime,
+        },
+        DnsError::Library(_) => Exit::RunTime,
     }
 }
 
@@ -386,6 +403,7 @@ mod tests {
                 },
                 Exit::RunTime,
             ),
+            (BrokerError::Dns(DnsError::Library(text())), Exit::RunTime),
             (
                 BrokerError::Split(SplitIoError::CacheBusy { path: path() }),
                 Exit::Busy,

@@ -93,13 +93,30 @@ struct Site {
     admin: u16,
     /// The port at which volunteers serve, each at an address of its own.
     port: u16,
+    /// The port at which the broker answers DNS.
+    dns: u16,
     origin: u16,
     origin_key: String,
+    server: u16,
     _server: Running,
-    _origin: Running,
+    running_origin: Running,
 }
 
 const LEN: usize = 1_500_000;
+
+fn start_origin(folder: &Path, port: u16, server: u16) -> Running {
+    let mut command = common::tandem(&["split", "origin", "--cert", "site.pem"]);
+    command
+        .args([
+            "--key",
+            "site.key",
+            "--listen",
+            &format!("127.0.0.1:{port}"),
+        ])
+        .args(["--upstream", &format!("http://127.0.0.1:{server}")])
+        .current_dir(folder);
+    start(&mut command, &folder.join("origin.log"), "ready")
+}
 
 impl Site {
     fn new() -> Self {
@@ -127,6 +144,13 @@ impl Site {
             .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
             .collect();
         fs::write(at("public/file"), body).expect("ours");
+        // Many that are small and different.
+        for number in 0..100_u32 {
+            let body: Vec<u8> = (0..40_000_u32)
+                .map(|n| ((n + number * 77_777).wrapping_mul(2_654_435_761) >> 23) as u8)
+                .collect();
+            fs::write(at(&format!("public/{number}")), body).expect("ours");
+        }
         let (server, origin) = (free_port(), free_port());
         let running = start(
             Command::new("python3")
@@ -143,15 +167,7 @@ impl Site {
             &at("server.log"),
             "Serving",
         );
-        let mut command = common::tandem(&["split", "origin"]);
-        command
-            .args(["--listen", &format!("127.0.0.1:{origin}")])
-            .args(["--upstream", &format!("http://127.0.0.1:{server}")])
-            .arg("--cert")
-            .arg(at("site.pem"))
-            .arg("--key")
-            .arg(at("site.key"));
-        let _origin = start(&mut command, &at("origin.log"), "ready");
+        let running_origin = start_origin(folder.path(), origin, server);
         let log = fs::read_to_string(at("origin.log")).expect("it logs");
         let (_, key) = log.split_once(" key=").expect("it logs its key");
         Self {
@@ -159,9 +175,11 @@ impl Site {
             broker: free_port(),
             admin: free_port(),
             port: free_port(),
+            dns: free_port(),
             origin,
+            server,
             _server: running,
-            _origin,
+            running_origin,
             folder,
         }
     }
@@ -177,17 +195,20 @@ impl Site {
             broker,
             admin,
             port,
+            dns,
             origin,
             origin_key,
             ..
         } = self;
         let (state, roots) = (self.at("state"), self.at("ca.pem"));
+        let zone_key = self.at("zone.key");
         let text = format!(
             "site = \"split.test\"\nlisten = \"127.0.0.1:{broker}\"\nadmin = \"127.0.0.1:{admin}\"\nstate = {state:?}\n\
              [origin]\naddress = \"127.0.0.1:{origin}\"\nkey = \"{origin_key}\"\nown-addresses = [\"127.0.0.99\"]\n\
              [admission]\n{admission}\n\
              [health]\nport = {port}\nroots = {roots:?}\nevery-seconds = 1\nup = 2\ndown = 2\n\
-             [members]\n{members}\n"
+             [members]\n{members}\n\
+             [dns]\nlisten = [\"127.0.0.1:{dns}\"]\nkey = {zone_key:?}\nnameservers = {{ \"ns.split.test\" = [\"127.0.0.1\"] }}\n"
         );
         fs::write(&path, text).expect("ours");
         path
@@ -227,17 +248,44 @@ impl Site {
         start(&mut self.volunteer(number, &self.uri()), &log, "ready")
     }
 
+    /// What DNS says of the site.
+    fn resolves_to(&self, numbers: &[u8]) {
+        let mut wanted: Vec<String> = numbers.iter().map(|it| format!("127.0.0.{it}")).collect();
+        wanted.sort();
+        until(&format!("{wanted:?} are in DNS"), || {
+            let out = Command::new("dig")
+                .args([
+                    "@127.0.0.1",
+                    "-p",
+                    &self.dns.to_string(),
+                    "+short",
+                    "+tries=1",
+                ])
+                .args(["split.test", "A"])
+                .output()
+                .expect("dig runs");
+            let said = String::from_utf8_lossy(&out.stdout);
+            let mut found: Vec<&str> = said.lines().collect();
+            found.sort_unstable();
+            found == wanted
+        });
+    }
+
     fn fetches(&self, number: u8) -> bool {
+        self.fetches_path(number, "file")
+    }
+
+    fn fetches_path(&self, number: u8, path: &str) -> bool {
         let port = self.port;
         let out = Command::new("curl")
             .args(["--silent", "--noproxy", "*", "--max-time", "60"])
             .args(["--resolve", &format!("split.test:{port}:127.0.0.{number}")])
             .arg("--cacert")
             .arg(self.at("ca.pem"))
-            .arg(format!("https://split.test:{port}/file"))
+            .arg(format!("https://split.test:{port}/{path}"))
             .output()
             .expect("curl runs");
-        out.status.success() && out.stdout == fs::read(self.at("public/file")).expect("ours")
+        out.status.success() && out.stdout == fs::read(self.at("public").join(path)).expect("ours")
     }
 
     fn status(&self) -> Value {
@@ -277,6 +325,7 @@ fn volunteers_come_by_one_argument_and_browsers_are_sent_to_those_that_are_well(
     let first = site.joined(2);
     let second = site.joined(3);
     site.publishes(&[2, 3]);
+    site.resolves_to(&[2, 3]);
     assert!(site.fetches(2) && site.fetches(2) && site.fetches(3));
     until("the page shows what was sent", || {
         let status = site.status();
@@ -299,6 +348,7 @@ fn volunteers_come_by_one_argument_and_browsers_are_sent_to_those_that_are_well(
     assert_eq!(site.counts("tandem_broker_leaves_total "), 1);
     drop(first);
     site.publishes(&[99]);
+    site.resolves_to(&[99]);
     assert!(site.counts("tandem_broker_bad_looks_total ") >= 2);
     let _again = site.joined(2);
     site.publishes(&[2]);
@@ -457,4 +507,54 @@ fn a_damaged_database_is_set_aside_and_what_is_wrong_with_a_file_is_said() {
     let both = ["split", "volunteer", "--listen", "127.0.0.1:0"];
     let ran = common::run(&mut common::tandem(&both));
     assert!(ran.failed_with(2).contains("--origin"), "neither is named");
+}
+
+#[test]
+fn volunteers_find_each_other_by_the_list_and_ask_the_origin_once() {
+    let site = Site::new();
+    let _broker = site.broker();
+    let uri = site.uri();
+    let admin = free_port();
+    let mut volunteers = Vec::new();
+    for number in [2, 3] {
+        let mut command = site.volunteer(number, &uri);
+        command.args([
+            "--peer-listen",
+            &format!("127.0.0.{number}:{}", free_port()),
+        ]);
+        if number == 3 {
+            command.args(["--admin", &format!("127.0.0.1:{admin}")]);
+        }
+        let log = site.at(&format!("volunteer-{number}.log"));
+        volunteers.push(start(&mut command, &log, "ready"));
+    }
+    site.publishes(&[2, 3]);
+    // With its next renewal each of them has the list with both; until then the origin is asked for everything.
+    let next = std::cell::Cell::new(0_u32);
+    until("one gets something of the other", || {
+        let path = (next.replace(next.get() + 1) % 100).to_string();
+        assert!(site.fetches_path(2, &path) && site.fetches_path(3, &path));
+        let metrics = get(admin, "/metrics").unwrap_or_default();
+        let hits = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("tandem_split_volunteer_peer_hits_total "));
+        hits.is_some_and(|hits| hits != "0")
+    });
+}
+
+#[test]
+fn volunteers_follow_the_broker_to_another_origin() {
+    let mut site = Site::new();
+    let broker = site.broker();
+    let _volunteer = site.joined(2);
+    site.publishes(&[2]);
+    drop(broker);
+    site.origin = free_port();
+    site.running_origin = start_origin(site.folder.path(), site.origin, site.server);
+    let _broker = site.broker();
+    until("it is served by the other", || site.fetches(2));
+    assert!(
+        fs::read_to_string(site.at("volunteer-2.log"))
+            .is_ok_and(|log| log.contains("another origin"))
+    );
 }

@@ -20,6 +20,12 @@ pub(super) fn run(arguments: &BrokerArgs) -> Result<(), Failure> {
             Some(uri) => tracing::info!(%uri, "volunteers are given this"),
             None => tracing::warn!("volunteers cannot be told where this broker is: set `address`"),
         }
+        if let Some(ds) = broker.ds() {
+            tracing::info!(
+                ds,
+                "the zone above has to show this record (ask the registrar)"
+            );
+        }
         if let Some(address) = config.admin {
             let bound = broker.show(address)?;
             tracing::info!(address = %bound, "the page is shown");

@@ -32,11 +32,16 @@ pub(super) async fn serve(
     };
     let membership = joined?;
     let leave = membership.leave();
-    let serving = serve_as(membership, settings, admin);
-    let served = runtime::unless(ended, serving).await.unwrap_or(Ok(()));
-    // Also where it could not begin: the broker need not find that out.
-    leave.await;
-    served
+    let mut serving = Box::pin(serve_as(membership, settings, admin));
+    match runtime::unless(ended, &mut serving).await {
+        // It could not begin: the broker need not find that out.
+        Some(failed) => {
+            leave.await;
+            failed
+        }
+        // Clients are served until the broker sends no more of them.
+        None => runtime::unless(leave, serving).await.unwrap_or(Ok(())),
+    }
 }
 
 async fn serve_as(
