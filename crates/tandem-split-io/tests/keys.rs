@@ -20,24 +20,27 @@ fn s_client(site: &Site, volunteer: std::net::SocketAddr, more: &[&str]) -> Stri
 }
 
 #[test]
-fn a_session_is_resumed_by_whichever_volunteer() {
+fn a_session_is_resumed_by_whichever_volunteer_by_ticket_and_by_identifier() {
     let site = Site::new();
     let (other, _) = site.another_volunteer(site.origin, site.origin_key, None);
     let file = site.pki.path().join("session");
     let file = file.to_str().expect("a plain path");
-    let first = s_client(&site, site.volunteer, &["-sess_out", file]);
-    assert!(first.contains("\nNew, "), "{first}");
-    assert_eq!(
-        site.origin_counts("tandem_split_origin_resumed_sessions"),
-        0
-    );
-    for (number, volunteer) in [(1, other), (2, site.volunteer)] {
-        let text = s_client(&site, volunteer, &["-sess_in", file]);
-        assert!(text.contains("\nReused, "), "{text}");
-        assert_eq!(
-            site.origin_counts("tandem_split_origin_resumed_sessions"),
-            number
+    let resumed = || site.origin_counts("tandem_split_origin_resumed_sessions");
+    for more in [&[][..], &["-no_ticket"]] {
+        let before = resumed();
+        let first = s_client(
+            &site,
+            site.volunteer,
+            &[more, &["-sess_out", file]].concat(),
         );
+        assert!(first.contains("\nNew, "), "{first}");
+        assert_eq!(first.contains("TLS session ticket:"), more.is_empty());
+        assert_eq!(resumed(), before);
+        for (number, volunteer) in [(1, other), (2, site.volunteer)] {
+            let text = s_client(&site, volunteer, &[more, &["-sess_in", file]].concat());
+            assert!(text.contains("\nReused, "), "{text}");
+            assert_eq!(resumed(), before + number);
+        }
     }
 }
 

@@ -234,8 +234,12 @@ impl Cell {
         });
         let is_told = trick.can_be_told() && client.tells();
         let counted = counted(is_told, before, site);
+        // Who never came to the harm has refused nothing.
+        let has_asked = site.counts().requests > before.requests;
         let verdict = if is_deceived {
             Verdict::Deceived
+        } else if !has_asked && trick != Trick::OtherSite {
+            Verdict::Fails
         } else if is_told && counted != Counted::Alert
             || trick == Trick::OtherSite && counted != Counted::Name
         {

@@ -187,12 +187,12 @@ impl Client {
         }
     }
 
-    /// Whether it says by an alert that a record is bad.
+    /// Whether it says by an alert that a record is bad, so that the origin hears of it.
     pub(super) fn tells(self) -> bool {
         match self {
             // The library leaves alerts to its programs, and this one sends none.
             Self::Gnutls => false,
-            // It closes the connection before its alert has left.
+            // It closes the connection, and no alert arrives.
             Self::Java => false,
             Self::Chromium
             | Self::Firefox
