@@ -57,7 +57,7 @@ const BENCHES: &str = "bench.jsonl";
 const PROFILE: &str = "profile.jsonl";
 
 /// Results that have a page of their own and no rows.
-const OTHERS: [&str; 2] = ["interop.jsonl", "soak.jsonl"];
+const OTHERS: [&str; 3] = ["interop.jsonl", "soak.jsonl", "split-clients.jsonl"];
 
 /// One file with rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -276,6 +276,7 @@ mod tests {
             ("empty.jsonl", ""),
             ("interop.jsonl", "{}"),
             ("soak.jsonl", "{}"),
+            ("split-clients.jsonl", "{}"),
             (
                 "bench.jsonl",
                 "{\"bench\":\"engine\",\"value\":12345.5,\"unit\":\"handshakes/s\"}\n",
