@@ -117,8 +117,11 @@ impl Session {
             Ok(Err(error)) => served = served.and(Err(error)),
             Err(_) => served = served.and(Err(Failed::Stalled)),
         }
-        if served.is_ok() {
-            served = self.to_volunteer.shutdown().await.map_err(Failed::Io);
+        // Where the client broke off, too, the channel ends in good order: it is no failure between volunteer and origin. The client's TLS has not
+        // been closed then, and what it has is not taken for the whole.
+        if matches!(served, Ok(()) | Err(Failed::Tls(_))) {
+            let shut = self.to_volunteer.shutdown().await.map_err(Failed::Io);
+            served = served.and(shut);
         }
         // The client may have something to say about what it got: an alert tells that somebody on the way changed it.
         for _ in 0..LAST_RECORDS {
