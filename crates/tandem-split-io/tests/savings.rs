@@ -87,3 +87,19 @@ fn a_channel_is_ready_before_the_next_client_comes_and_a_dead_one_is_no_harm() {
         0
     );
 }
+
+#[test]
+fn a_new_file_of_up_to_eight_chunks_is_asked_for_at_once_with_its_list() {
+    let site = Site::new();
+    // What belongs to the connection is there from now on.
+    assert!(ran(&mut site.curl("/bytes/10/1")).stdout == body(10, 1));
+    let asked = || site.origin_counts("tandem_split_origin_misses");
+    let before = asked();
+    let len = 8 * 16384;
+    assert!(ran(&mut site.curl(&format!("/bytes/{len}/2"))).stdout == body(len, 2));
+    assert_eq!(asked() - before, 1);
+    let before = asked();
+    let len = 20 * 16384;
+    assert!(ran(&mut site.curl(&format!("/bytes/{len}/3"))).stdout == body(len, 3));
+    assert_eq!(asked() - before, 1 + 12, "the others by name, each once");
+}

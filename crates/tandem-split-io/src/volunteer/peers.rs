@@ -80,6 +80,11 @@ impl Peers {
         self.members.borrow().iter().all(|member| member.key == own)
     }
 
+    /// This volunteer has it.
+    pub(super) fn tell_of(&self, key: Key) {
+        self.arrivals.directory.holds(&key.digest);
+    }
+
     /// Asks those who should have it, one after the other, until one gives it or the time is up.
     pub(super) async fn get(&self, key: Key, miss: Miss, patience: Duration) -> Option<Thing> {
         if self.are_none() {
