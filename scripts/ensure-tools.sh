@@ -20,7 +20,7 @@ BUILD_TOOLS=(cc:gcc pkg-config:pkg-config)
 LAB_TOOLS=(
     iptables:iptables ip6tables:iptables ip:iproute2 nginx:nginx-light openssl:openssl curl:curl tshark:tshark
     gnutls-cli:gnutls-bin tcpdump:tcpdump jq:jq conntrack:conntrack setcap:libcap2-bin capsh:libcap2-bin
-    setpriv:util-linux unshare:util-linux ping:iputils-ping python3:python3 wget:wget
+    setpriv:util-linux unshare:util-linux ping:iputils-ping python3:python3 wget:wget faketime:faketime
 )
 INTEROP_TOOLS=(
     apache2:apache2-bin haproxy:haproxy stunnel4:stunnel4 gnutls-serv:gnutls-bin tstclnt:libnss3-tools certutil:libnss3-tools

@@ -50,7 +50,8 @@ const MEMORY: usize = 128 << 20;
 /// Channels of other volunteers at a time.
 const PEERS: usize = 256;
 
-/// The key by which others know the volunteer with this cache: kept there, made if it is missing, fleeting without a cache.
+/// The key by which others know the volunteer with this cache: kept there, made if it is missing; fleeting without a cache, or where nothing can
+/// be kept.
 ///
 /// # Errors
 /// The directory or the file cannot be made or read.
@@ -62,7 +63,15 @@ pub fn key(cache: Option<&Path>) -> Result<ChannelKey, SplitIoError> {
         path: folder.to_owned(),
         source,
     })?;
-    ChannelKey::kept_in(&folder.join("key"))
+    match ChannelKey::kept_in(&folder.join("key")) {
+        Err(SplitIoError::File { path, source })
+            if disk::is_read_only(&source) && !path.exists() =>
+        {
+            tracing::warn!(path = %path.display(), error = %source, "this volunteer's key cannot be kept: it will have another one after its next start");
+            ChannelKey::fleeting()
+        }
+        key => key,
+    }
 }
 
 /// What a volunteer needs to know.

@@ -1,206 +1,25 @@
 //! `tandem split`: an origin and a volunteer as processes, and an unmodified curl.
 
 mod common;
+mod split_site;
 
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that ends with its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts a command and waits for a line that says that it serves.
-fn start(command: &mut Command, says: &str) -> Running {
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it starts");
-    let mut running = Running(child);
-    let out = running.0.stdout.take().expect("piped");
-    let mut line = String::new();
-    BufReader::new(out).read_line(&mut line).expect("it writes");
-    assert!(line.contains(says), "{command:?}: {line:?}");
-    running
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
-}
-
-fn openssl(folder: &Path, name: &str, algorithm: &[&str]) -> (PathBuf, PathBuf) {
-    let (cert, key) = (
-        folder.join(format!("{name}.pem")),
-        folder.join(format!("{name}.key")),
-    );
-    let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=site",
-            "-addext",
-            "subjectAltName=DNS:split.test",
-        ])
-        .args(algorithm)
-        .arg("-out")
-        .arg(&cert)
-        .arg("-keyout")
-        .arg(&key)
-        .output()
-        .expect("openssl runs");
-    assert!(made.status.success(), "{made:?}");
-    (cert, key)
-}
-
-struct Site {
-    folder: tempfile::TempDir,
-    cert: PathBuf,
-    origin: u16,
-    origin_admin: u16,
-    _server: Running,
-    _origin: Running,
-}
-
-const LEN: usize = 3_000_000;
-
-impl Site {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a directory");
-        let (cert, key) = openssl(folder.path(), "site", &["-newkey", "rsa:2048"]);
-        let public = folder.path().join("public");
-        fs::create_dir(&public).expect("ours");
-        let body: Vec<u8> = (0..LEN as u32)
-            .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
-            .collect();
-        fs::write(public.join("file"), body).expect("ours");
-        let (server, origin, origin_admin) = (free_port(), free_port(), free_port());
-        let running = start(
-            Command::new("python3")
-                .args(["-u", "-m", "http.server", "--bind", "127.0.0.1"])
-                .arg("--directory")
-                .arg(&public)
-                .arg(server.to_string()),
-            "Serving",
-        );
-        let (listen, admin) = (
-            format!("127.0.0.1:{origin}"),
-            format!("127.0.0.1:{origin_admin}"),
-        );
-        let upstream = format!("http://127.0.0.1:{server}");
-        let mut command = common::tandem(&[
-            "split",
-            "origin",
-            "--listen",
-            &listen,
-            "--upstream",
-            &upstream,
-            "--admin",
-            &admin,
-        ]);
-        command.arg("--cert").arg(&cert).arg("--key").arg(key);
-        Self {
-            _origin: start(&mut command, "ready"),
-            _server: running,
-            folder,
-            cert,
-            origin,
-            origin_admin,
-        }
-    }
-
-    fn volunteer(&self, cache: &str, more: &[&str]) -> (Running, u16) {
-        let port = free_port();
-        let (listen, origin) = (
-            format!("127.0.0.1:{port}"),
-            format!("127.0.0.1:{}", self.origin),
-        );
-        let mut command = common::tandem(&[
-            "split",
-            "volunteer",
-            "--origin",
-            &origin,
-            "--listen",
-            &listen,
-        ]);
-        command
-            .arg("--cache")
-            .arg(self.folder.path().join(cache))
-            .args(more);
-        (start(&mut command, "ready"), port)
-    }
-
-    fn curl(&self, port: u16) -> Command {
-        let mut curl = Command::new("curl");
-        curl.args([
-            "--silent",
-            "--noproxy",
-            "*",
-            "--max-time",
-            "60",
-            "--resolve",
-            &format!("split.test:{port}:127.0.0.1"),
-        ])
-        .arg("--cacert")
-        .arg(&self.cert)
-        .arg(format!("https://split.test:{port}/file"))
-        .stdout(Stdio::piped());
-        curl
-    }
-
-    fn is_whole(&self, bytes: &[u8]) -> bool {
-        fs::read(self.folder.path().join("public/file")).expect("ours") == bytes
-    }
-
-    /// What the origin says that it has sent.
-    fn sent(&self) -> u64 {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.origin_admin)).expect("it listens");
-        write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").expect("it reads");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("it answers");
-        let value = text
-            .lines()
-            .find_map(|line| line.strip_prefix("tandem_split_origin_sent_bytes_total "))
-            .expect("it is among the metrics");
-        value.parse().expect("a number")
-    }
-}
+use split_site::{LEN, Running, Site, free_port, openssl};
 
 #[test]
 fn curl_is_served_and_a_restarted_volunteer_still_has_what_it_kept() {
     let site = Site::new();
-    let (volunteer, port) = site.volunteer("one", &[]);
-    let out = site.curl(port).output().expect("curl runs");
-    assert!(
-        out.status.success() && site.is_whole(&out.stdout),
-        "{:?}",
-        out.status
-    );
+    let volunteer = site.volunteer("one", &[]);
+    site.serves(&volunteer, "file");
     let cold = site.sent();
     assert!(cold > LEN as u64);
     drop(volunteer);
-    let (_volunteer, port) = site.volunteer("one", &[]);
-    let out = site.curl(port).output().expect("curl runs");
-    assert!(
-        out.status.success() && site.is_whole(&out.stdout),
-        "{:?}",
-        out.status
-    );
+    let volunteer = site.volunteer("one", &[]);
+    site.serves(&volunteer, "file");
     let warm = site.sent() - cold;
     assert!(warm * 200 < LEN as u64, "{warm} bytes");
 }
@@ -208,20 +27,22 @@ fn curl_is_served_and_a_restarted_volunteer_still_has_what_it_kept() {
 #[test]
 fn a_volunteer_that_is_killed_cuts_the_transfer_and_another_serves() {
     let site = Site::new();
-    let (mut volunteer, port) = site.volunteer("one", &["--rate", "200"]);
-    let mut curl = site.curl(port).spawn().expect("curl runs");
+    let mut volunteer = site.volunteer("one", &["--rate", "200"]);
+    let mut curl = site
+        .curl(volunteer.port, "file")
+        .spawn()
+        .expect("curl runs");
     let mut out = curl.stdout.take().expect("piped");
     let mut bytes = vec![0; 100_000];
     out.read_exact(&mut bytes).expect("it has begun");
-    volunteer.0.kill().expect("ours");
+    volunteer.process.0.kill().expect("ours");
     out.read_to_end(&mut bytes).expect("curl ends");
     assert!(!curl.wait().expect("it ends").success(), "a cut is no end");
-    let whole = fs::read(site.folder.path().join("public/file")).expect("ours");
+    let whole = site.published("file");
     assert!(bytes.len() < whole.len() && whole.starts_with(&bytes));
-    let (_other, port) = site.volunteer("other", &[]);
+    let other = site.volunteer("other", &[]);
     let start = Instant::now();
-    let out = site.curl(port).output().expect("curl runs");
-    assert!(out.status.success() && site.is_whole(&out.stdout));
+    site.serves(&other, "file");
     assert!(start.elapsed() < Duration::from_secs(60));
 }
 

@@ -7,7 +7,7 @@
 //! Is not: trusted. Whoever reads checks the digest, and says [`Disk::forget`] where it is wrong.
 //!
 //! Invariants: what was cut off by a crash is cut off for good at the next start; the oldest segment goes first when there is too much; a disk that
-//! takes nothing more costs speed alone; one volunteer has the directory at a time.
+//! takes nothing more costs speed alone, and so does one that can only be read; one volunteer has the directory at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -38,9 +38,17 @@ pub(super) struct Disk {
     folder: PathBuf,
     limit: u64,
     segment_len: u64,
+    access: Access,
     state: Mutex<State>,
     /// Held for as long as the process lives.
     _lock: File,
+}
+
+/// What may be done with a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Whole,
+    ReadOnly,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +87,7 @@ impl Disk {
             source,
         };
         std::fs::create_dir_all(folder).map_err(failed)?;
-        let lock = writable(&folder.join("lock")).map_err(failed)?;
+        let lock = File::open(folder).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => {
@@ -89,29 +97,46 @@ impl Disk {
             }
             Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
         }
-        let mut state = State::default();
         let mut numbers: Vec<u64> = std::fs::read_dir(folder)
             .map_err(failed)?
             .flatten()
             .filter_map(|entry| number_of(&entry.file_name().to_string_lossy()))
             .collect();
         numbers.sort_unstable();
+        let mut state = State::default();
+        let mut access = access_to(folder);
         for number in numbers {
-            let file = writable(&folder.join(name_of(number))).map_err(failed)?;
+            let path = folder.join(name_of(number));
+            let file = match writable(&path) {
+                Err(error) if is_read_only(&error) => {
+                    access = Access::ReadOnly;
+                    File::open(&path)
+                }
+                opened => opened,
+            };
+            let file = file.map_err(failed)?;
             let len = state.read_segment(number, &file).map_err(failed)?;
-            // What follows is half written, or damaged.
-            file.set_len(len).map_err(failed)?;
+            if access == Access::Whole {
+                // What follows is half written, or damaged.
+                file.set_len(len).map_err(failed)?;
+            }
             state.bytes += len;
             state.segments.insert(number, Segment { file, len });
+        }
+        if access == Access::ReadOnly {
+            tracing::warn!(path = %folder.display(), "the cache's directory can only be read: what comes is kept in memory alone");
         }
         let disk = Self {
             folder: folder.to_owned(),
             limit,
             segment_len,
+            access,
             state: Mutex::new(state),
             _lock: lock,
         };
-        disk.make_room(&mut disk.lock(), 0);
+        if access == Access::Whole {
+            disk.make_room(&mut disk.lock(), 0);
+        }
         Ok(disk)
     }
 
@@ -133,6 +158,9 @@ impl Disk {
         let mut state = self.lock();
         if bytes.len() > MAX_LEN || state.index.contains_key(&key) {
             return Ok(());
+        }
+        if self.access == Access::ReadOnly {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
         let len = (HEAD + bytes.len()) as u64;
         if len > self.segment_len {
@@ -251,6 +279,23 @@ impl State {
             at = end;
         }
     }
+}
+
+/// Whether files may be made in this directory: found out by making one, since neither its mode nor who asks tells of a disk that is mounted to be read.
+fn access_to(folder: &Path) -> Access {
+    match tempfile::tempfile_in(folder) {
+        Err(error) if is_read_only(&error) => Access::ReadOnly,
+        // What else is wrong shows when something is kept.
+        Ok(_) | Err(_) => Access::Whole,
+    }
+}
+
+/// Whether this says that something may be read and not written.
+pub(super) fn is_read_only(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
 }
 
 fn writable(path: &Path) -> io::Result<File> {
