@@ -66,9 +66,10 @@ const SPLIT_IO: &str = "tandem-split-io";
 const SPLIT_DEMO: &str = "tandem-split-demo";
 const BROKER_DNS: &str = "tandem-broker-dns";
 const BROKER: &str = "tandem-broker";
+const DHT: &str = "tandem-dht";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 18] = [
+pub(crate) const LAYERS: [Layer; 19] = [
     Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
@@ -118,6 +119,12 @@ pub(crate) const LAYERS: [Layer; 18] = [
         &[SPLIT_IO, IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE],
     ),
     Layer::new(
+        DHT,
+        "crates/tandem-dht",
+        Kind::Adapter,
+        &[SPLIT_IO, BARNRAISING],
+    ),
+    Layer::new(
         SPLIT_DEMO,
         "crates/tandem-split-demo",
         Kind::Adapter,
@@ -143,6 +150,7 @@ pub(crate) const LAYERS: [Layer; 18] = [
             SPLIT_DEMO,
             BROKER_DNS,
             BROKER,
+            DHT,
             SPLIT_IO,
             BARNRAISING,
             LAB,

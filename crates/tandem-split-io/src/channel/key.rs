@@ -14,6 +14,7 @@ use rustls::crypto::ring::{self, sign::any_eddsa_type};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, alg_id};
 use rustls::sign::{CertifiedKey, SigningKey};
 use tandem_barnraising::PublicKey;
+use zeroize::Zeroizing;
 
 use crate::error::SplitIoError;
 
@@ -110,6 +111,7 @@ impl FromStr for KeyName {
 pub struct ChannelKey {
     certified: Arc<CertifiedKey>,
     name: KeyName,
+    seed: Zeroizing<[u8; 32]>,
 }
 
 impl fmt::Debug for ChannelKey {
@@ -133,6 +135,7 @@ impl ChannelKey {
         Ok(Self {
             certified: Arc::new(CertifiedKey::new(chain, signer)),
             name,
+            seed: Zeroizing::new(*seed),
         })
     }
 
@@ -199,6 +202,12 @@ impl ChannelKey {
     #[must_use]
     pub fn name(&self) -> KeyName {
         self.name
+    }
+
+    /// Its private half (RFC 8032), for what else this end has to prove by it. Never to be shown.
+    #[must_use]
+    pub fn secret(&self) -> &[u8; 32] {
+        &self.seed
     }
 
     pub(super) fn certified(&self) -> Arc<CertifiedKey> {

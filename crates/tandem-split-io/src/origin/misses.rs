@@ -2,6 +2,7 @@
 //!
 //! Is not: pushed. Nothing crosses here that was not asked for by its digest.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tandem_split::message::{Absent, Found, Message, Miss, list_parts};
@@ -73,7 +74,12 @@ async fn answer(
             for part in list_parts(&list) {
                 Message::ListPart(part).write(out);
             }
+            let mut answered = HashSet::new();
             for name in list.chunks().skip(first as usize).take(count as usize) {
+                // One that is in the object twice crosses once.
+                if !answered.insert(name) {
+                    continue;
+                }
                 match shared.spool.payload(name) {
                     Some(payload) => Message::Found(Found::new(&payload)).write(out),
                     None => absent(shared, Miss::Payload(name), out),

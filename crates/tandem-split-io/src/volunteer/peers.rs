@@ -18,7 +18,7 @@ use super::ask::{Arrivals, Asker, Lack};
 use super::cache::Thing;
 use super::disk::Key;
 use super::link::Link;
-use super::sharing::Members;
+use super::sharing::{self, Members};
 use crate::channel::{ChannelKey, Pin};
 use crate::metrics::Number;
 
@@ -77,7 +77,9 @@ impl Peers {
     /// Whether there is nobody else.
     pub(super) fn are_none(&self) -> bool {
         let own = self.own.name().into();
-        self.members.borrow().iter().all(|member| member.key == own)
+        let members = self.members.borrow();
+        let mut others = members.iter().filter(|member| member.key != own);
+        !others.any(sharing::answers)
     }
 
     /// This volunteer has it.

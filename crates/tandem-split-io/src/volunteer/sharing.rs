@@ -35,6 +35,11 @@ pub trait Directory: fmt::Debug + Send + Sync {
     fn holds(&self, digest: &[u8; 32]);
 }
 
+/// Whether a member answers other volunteers: a list has port 0 for one that does not.
+pub(super) fn answers(member: &Member) -> bool {
+    member.peers.port() != 0
+}
+
 /// By rendezvous hashing over the members: nobody tells anybody what he has.
 #[derive(Clone, Debug)]
 pub struct Placement {
@@ -51,13 +56,20 @@ impl Placement {
 
 impl Directory for Placement {
     fn holders<'a>(&'a self, digest: &'a [u8; 32]) -> Holders<'a> {
-        let members = self.members.borrow();
-        let owners: Vec<Member> = owners(&members, digest, OWNERS)
-            .into_iter()
-            .copied()
-            .collect();
-        drop(members);
-        Box::pin(std::future::ready(owners))
+        let members = Arc::clone(&self.members.borrow());
+        let found = if members.iter().all(answers) {
+            owners(&members, digest, OWNERS)
+                .into_iter()
+                .copied()
+                .collect()
+        } else {
+            let answering: Vec<Member> = members.iter().copied().filter(answers).collect();
+            owners(&answering, digest, OWNERS)
+                .into_iter()
+                .copied()
+                .collect()
+        };
+        Box::pin(std::future::ready(found))
     }
 
     fn holds(&self, _digest: &[u8; 32]) {}
@@ -73,4 +85,25 @@ impl Directory for Nobody {
     }
 
     fn holds(&self, _digest: &[u8; 32]) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_belongs_to_a_member_that_answers_nobody() {
+        let member = |number: u8, port: u16| -> Member {
+            let key = format!("{number:02x}").repeat(32);
+            let text = format!("{key}@192.0.2.{number}:{port}");
+            text.parse().expect("whole")
+        };
+        let members = (1..=9).map(|number| member(number, u16::from(number) % 3));
+        let placement = Placement::over(constant_members(members.collect()));
+        for digest in 0..=255 {
+            let holders = placement.holders(&[digest; 32]).await;
+            assert_eq!(holders.len(), OWNERS);
+            assert!(holders.iter().all(answers));
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use tandem_barnraising::{Member, SiteUri};
 
 const ORIGIN_EXAMPLE: &str = "\
@@ -128,6 +128,9 @@ pub(crate) struct VolunteerArgs {
     /// Answer other volunteers here [default: nowhere]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) peer_listen: Option<SocketAddr>,
+    /// How volunteers know whom of them to ask; the same for all of a site
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Sharing::Placement)]
+    pub(crate) sharing: Sharing,
     /// Answer /metrics and /healthz here
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
@@ -151,6 +154,18 @@ pub(crate) struct BrokerArgs {
     pub(crate) uri: bool,
     #[command(flatten)]
     pub(crate) logging: SplitLogging,
+}
+
+/// How volunteers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sharing {
+    /// By a rule: each thing belongs to two members, and nobody tells anybody what he has
+    Placement,
+    /// By a distributed hash table, which listens one port above --peer-listen
+    #[cfg(feature = "kademlia")]
+    Kademlia,
+    /// Not at all: what others ask for is answered, and they are asked nothing
+    None,
 }
 
 /// What is logged.

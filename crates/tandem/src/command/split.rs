@@ -2,6 +2,7 @@
 
 mod broker;
 mod membership;
+mod sharing;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use tandem_split_demo::Demo;
 use tandem_split_io::metrics::{self, Number};
 use tandem_split_io::origin::{self, Origin};
-use tandem_split_io::volunteer::{self, Placement, Volunteer};
+use tandem_split_io::volunteer::{self, Nobody, Volunteer};
 use tandem_split_io::{SplitIoError, runtime};
 
 use crate::cli::{OriginArgs, SplitCommand, SplitDemoArgs, SplitLogging, VolunteerArgs};
@@ -65,25 +66,24 @@ fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
         })?),
         None => None,
     };
-    let members = volunteer::constant_members(arguments.peers);
-    let key = volunteer::key(arguments.cache.as_deref())?;
     let settings = volunteer::Settings {
-        key,
+        key: volunteer::key(arguments.cache.as_deref())?,
         origin: arguments.origin.unwrap_or_default(),
         origin_key,
         listen: arguments.listen,
         cache: arguments.cache,
         cache_limit: arguments.cache_limit << 20,
         rate: arguments.rate.map(|rate| rate.saturating_mul(1000)),
-        directory: Arc::new(Placement::over(members.clone())),
-        members,
+        members: volunteer::constant_members(arguments.peers),
         peer_listen: arguments.peer_listen,
+        directory: Arc::new(Nobody),
     };
     let admin = arguments.admin;
     runtime::run(async move {
         match arguments.uri {
-            Some(uri) => membership::serve(uri, settings, admin).await,
+            Some(uri) => membership::serve(uri, settings, arguments.sharing, admin).await,
             None => {
+                let settings = sharing::among(settings, arguments.sharing)?;
                 let volunteer = Volunteer::bind(settings).await?;
                 tracing::info!(key = %volunteer.key(), "an origin with a list of volunteers knows this one by its key");
                 announce(admin, volunteer.numbers())?;

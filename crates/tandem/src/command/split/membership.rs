@@ -1,19 +1,20 @@
 //! A volunteer that a broker's URI has told of its site: it joins, serves, renews meanwhile, and leaves.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use tandem_barnraising::SiteUri;
 use tandem_broker::member::{self, Membership};
-use tandem_split_io::volunteer::{self, Placement, Volunteer};
+use tandem_split_io::volunteer::{self, Volunteer};
 use tandem_split_io::{SplitIoError, runtime};
 
-use super::announce;
+use super::{announce, sharing};
+use crate::cli::Sharing;
 use crate::exit::Failure;
 
 pub(super) async fn serve(
     uri: SiteUri,
     settings: volunteer::Settings,
+    sharing: Sharing,
     admin: Option<SocketAddr>,
 ) -> Result<(), Failure> {
     // Before it joins: who runs a site that takes listed volunteers asks for it.
@@ -32,7 +33,7 @@ pub(super) async fn serve(
     };
     let membership = joined?;
     let leave = membership.leave();
-    let mut serving = Box::pin(serve_as(membership, settings, admin));
+    let mut serving = Box::pin(serve_as(membership, settings, sharing, admin));
     match runtime::unless(ended, &mut serving).await {
         // It could not begin: the broker need not find that out.
         Some(failed) => {
@@ -47,17 +48,17 @@ pub(super) async fn serve(
 async fn serve_as(
     membership: Membership,
     settings: volunteer::Settings,
+    sharing: Sharing,
     admin: Option<SocketAddr>,
 ) -> Result<(), Failure> {
     let (origin, members) = (membership.origin(), membership.members());
-    let volunteer = Volunteer::bind(volunteer::Settings {
+    let settings = volunteer::Settings {
         origin: origin.address.clone(),
         origin_key: Some(origin.key),
-        directory: Arc::new(Placement::over(members.clone())),
         members,
         ..settings
-    })
-    .await?;
+    };
+    let volunteer = Volunteer::bind(sharing::among(settings, sharing)?).await?;
     let (tally, guide) = (volunteer.tally(), volunteer.guide());
     announce(admin, volunteer.numbers())?;
     let staying = membership.stay(

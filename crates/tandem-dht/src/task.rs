@@ -1,0 +1,278 @@
+//! The task that has the network: questions and announcements go out, what others say comes in.
+//!
+//! Is not: Kademlia, which is libp2p's.
+//!
+//! Invariants: the table has the members of the list and nobody else; a question is answered with the first members that are found, or with nobody when all
+//! have been heard or its time is up.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use libp2p_allow_block_list::AllowedPeers;
+use libp2p_core::Transport as _;
+use libp2p_core::transport::TransportError;
+use libp2p_core::upgrade::Version;
+use libp2p_identity::{Keypair, PeerId};
+use libp2p_kad::store::{MemoryStore, MemoryStoreConfig};
+use libp2p_kad::{
+    BucketInserts, Config, Event, GetProvidersOk, Mode, QueryId, QueryResult, RecordKey,
+    StoreInserts,
+};
+use libp2p_swarm::{NetworkBehaviour, StreamProtocol, Swarm, SwarmEvent};
+use tandem_barnraising::Member;
+use tandem_barnraising::placement::owners;
+use tandem_split_io::SplitIoError;
+use tandem_split_io::channel::ChannelKey;
+use tandem_split_io::volunteer::Members;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::identity;
+use crate::node::Question;
+
+/// What nodes say to each other to be of one kind.
+const PROTOCOL: StreamProtocol = StreamProtocol::new("/tandem-split/kad/1");
+/// How long opening a connection may take.
+const OPEN: Duration = Duration::from_secs(5);
+/// How long a question may take; whoever asks gives up before, as a rule.
+const QUERY: Duration = Duration::from_secs(10);
+/// How long a connection that nobody uses stays open.
+const IDLE: Duration = Duration::from_secs(60);
+/// Digests of which a node knows who has them: some 64 MB at most.
+const KEYS: usize = 1 << 18;
+/// Announcements that are under way at a time.
+const AT_ONCE: usize = 16;
+/// Announcements that wait for those; more are forgotten.
+const WAITING: usize = 1 << 14;
+/// Members that are named in answer to a question.
+const NAMED: usize = 3;
+
+#[derive(NetworkBehaviour)]
+#[behaviour(prelude = "libp2p_swarm::derive_prelude")]
+struct Behaviour {
+    members: libp2p_allow_block_list::Behaviour<AllowedPeers>,
+    table: libp2p_kad::Behaviour<MemoryStore>,
+}
+
+/// See above.
+pub(crate) struct Node {
+    swarm: Swarm<Behaviour>,
+    own: PeerId,
+    members: Members,
+    known: HashMap<PeerId, Member>,
+    asked: HashMap<QueryId, (RecordKey, oneshot::Sender<Vec<Member>>)>,
+    announcing: HashSet<QueryId>,
+    to_announce: VecDeque<[u8; 32]>,
+    announced: HashSet<[u8; 32]>,
+}
+
+impl Node {
+    pub(crate) fn new(
+        key: &ChannelKey,
+        listen: SocketAddr,
+        members: Members,
+    ) -> Result<Self, SplitIoError> {
+        let start = |error: &dyn std::fmt::Display| SplitIoError::System {
+            what: "Kademlia",
+            source: io::Error::other(error.to_string()),
+        };
+        let pair = Keypair::ed25519_from_bytes(*key.secret()).map_err(|error| start(&error))?;
+        let own = pair.public().to_peer_id();
+        let noise = libp2p_noise::Config::new(&pair).map_err(|error| start(&error))?;
+        let transport = libp2p_tcp::tokio::Transport::new(libp2p_tcp::Config::new().nodelay(true))
+            .upgrade(Version::V1Lazy)
+            .authenticate(noise)
+            .multiplex(libp2p_yamux::Config::default())
+            .timeout(OPEN)
+            .boxed();
+        let store = MemoryStoreConfig {
+            // Who has what is all that is kept; values are nobody's to leave here.
+            max_records: 0,
+            max_value_bytes: 0,
+            max_provided_keys: KEYS,
+            ..MemoryStoreConfig::default()
+        };
+        let mut config = Config::new(PROTOCOL);
+        config
+            .set_query_timeout(QUERY)
+            .set_kbucket_inserts(BucketInserts::Manual)
+            .set_record_filtering(StoreInserts::Unfiltered)
+            .set_periodic_bootstrap_interval(None);
+        let store = MemoryStore::with_config(own, store);
+        let mut table = libp2p_kad::Behaviour::with_config(own, store, config);
+        table.set_mode(Some(Mode::Server));
+        let behaviour = Behaviour {
+            members: libp2p_allow_block_list::Behaviour::default(),
+            table,
+        };
+        let config = libp2p_swarm::Config::with_tokio_executor().with_idle_connection_timeout(IDLE);
+        let mut swarm = Swarm::new(transport, behaviour, own, config);
+        swarm
+            .listen_on(identity::multiaddr(listen))
+            .map_err(|error| cannot_listen(listen, error))?;
+        let mut node = Self {
+            swarm,
+            own,
+            members,
+            known: HashMap::new(),
+            asked: HashMap::new(),
+            announcing: HashSet::new(),
+            to_announce: VecDeque::new(),
+            announced: HashSet::new(),
+        };
+        node.follow_list();
+        Ok(node)
+    }
+
+    /// Makes the table's members those of the list.
+    fn follow_list(&mut self) {
+        let list = self.members.borrow_and_update().clone();
+        let now: HashMap<PeerId, Member> = list
+            .iter()
+            .filter_map(|member| Some((identity::node(&member.key)?, *member)))
+            .filter(|(node, _)| *node != self.own)
+            .collect();
+        let behaviour = self.swarm.behaviour_mut();
+        for (node, old) in &self.known {
+            if now.get(node) != Some(old) {
+                behaviour.table.remove_peer(node);
+            }
+            if !now.contains_key(node) {
+                behaviour.members.disallow_peer(*node);
+            }
+        }
+        for (node, member) in &now {
+            if let Some(address) = identity::address(member)
+                && self.known.get(node) != Some(member)
+            {
+                behaviour.members.allow_peer(*node);
+                behaviour.table.add_address(node, address);
+            }
+        }
+        self.known = now;
+    }
+
+    fn ask(&mut self, question: Question) {
+        // A list that has come is followed before anything is asked by it.
+        if self.members.has_changed().unwrap_or(false) {
+            self.follow_list();
+        }
+        let key = RecordKey::new(&question.digest);
+        let table = &mut self.swarm.behaviour_mut().table;
+        let query = table.get_providers(key.clone());
+        self.asked.insert(query, (key, question.answer));
+    }
+
+    fn announce(&mut self, digest: [u8; 32]) {
+        if self.announced.len() < KEYS
+            && self.to_announce.len() < WAITING
+            && self.announced.insert(digest)
+        {
+            self.to_announce.push_back(digest);
+            self.announce_more();
+        }
+    }
+
+    fn announce_more(&mut self) {
+        while self.announcing.len() < AT_ONCE
+            && let Some(digest) = self.to_announce.pop_front()
+        {
+            let table = &mut self.swarm.behaviour_mut().table;
+            match table.start_providing(RecordKey::new(&digest)) {
+                Ok(query) => {
+                    self.announcing.insert(query);
+                }
+                Err(error) => tracing::debug!(?error, "something cannot be announced"),
+            }
+        }
+    }
+
+    fn hear(&mut self, event: SwarmEvent<BehaviourEvent>) {
+        let SwarmEvent::Behaviour(BehaviourEvent::Table(Event::OutboundQueryProgressed {
+            id,
+            result,
+            step,
+            ..
+        })) = event
+        else {
+            return;
+        };
+        if let QueryResult::GetProviders(Ok(GetProvidersOk::FoundProviders { key, providers })) =
+            &result
+        {
+            self.answer(id, key, providers);
+        }
+        if step.last {
+            // Whoever asked and has no answer is told of nobody, as the other end is dropped.
+            self.asked.remove(&id);
+            self.announcing.remove(&id);
+            self.announce_more();
+        }
+    }
+
+    /// The first members that are found are enough.
+    fn answer(&mut self, id: QueryId, key: &RecordKey, providers: &HashSet<PeerId>) {
+        let found: Vec<Member> = providers
+            .iter()
+            .filter_map(|node| self.known.get(node).copied())
+            .collect();
+        if found.is_empty() {
+            return;
+        }
+        if let Some((_, answer)) = self.asked.remove(&id) {
+            // Not everybody asks the same one first.
+            let order = [key.as_ref(), &self.own.to_bytes()].concat();
+            let named = owners(&found, &order, NAMED).into_iter().copied().collect();
+            // Whoever asked may have given up.
+            let _ = answer.send(named);
+        }
+        if let Some(mut query) = self.swarm.behaviour_mut().table.query_mut(&id) {
+            query.finish();
+        }
+    }
+}
+
+fn cannot_listen(address: SocketAddr, error: TransportError<io::Error>) -> SplitIoError {
+    let setting = "--sharing kademlia, which listens one port above --peer-listen";
+    match error {
+        TransportError::Other(source) if source.kind() == io::ErrorKind::AddrInUse => {
+            SplitIoError::Busy { setting, address }
+        }
+        TransportError::Other(source) => SplitIoError::Listen {
+            setting,
+            address,
+            source,
+        },
+        TransportError::MultiaddrNotSupported(_) => SplitIoError::Listen {
+            setting,
+            address,
+            source: io::ErrorKind::Unsupported.into(),
+        },
+    }
+}
+
+/// Runs a node until its volunteer drops the other ends.
+pub(crate) async fn run(
+    mut node: Node,
+    mut questions: mpsc::Receiver<Question>,
+    mut announcements: mpsc::Receiver<[u8; 32]>,
+) {
+    let mut is_followed = true;
+    loop {
+        tokio::select! {
+            question = questions.recv() => match question {
+                Some(question) => node.ask(question),
+                None => return,
+            },
+            Some(digest) = announcements.recv() => node.announce(digest),
+            changed = node.members.changed(), if is_followed => match changed {
+                Ok(()) => node.follow_list(),
+                // The list stays what it is.
+                Err(_) => is_followed = false,
+            },
+            event = node.swarm.select_next_some() => node.hear(event),
+        }
+    }
+}
