@@ -3,6 +3,7 @@
 //!
 //! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
 
+use crate::certificate_policy::{Caa, Chain, Evidence, Presence, acceptable, judge};
 use crate::list::{List, MAX_LEN, MAX_MEMBERS, SIGNATURE_LEN};
 use crate::talk::{Answer, Question};
 use crate::uri::{Name, SiteUri};
@@ -11,10 +12,11 @@ use crate::uri::{Name, SiteUri};
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 3] = [
+pub const CHECKS: [(&str, Check); 4] = [
     ("volunteer_list", volunteer_list),
     ("site_uri", site_uri),
     ("broker_talk", broker_talk),
+    ("caa_value", caa_value),
 ];
 
 /// A list of volunteers, as if the broker had signed whatever it is: what is read is written the same.
@@ -45,5 +47,28 @@ pub fn broker_talk(data: &[u8]) {
     }
     if let Some(answer) = Answer::parse(data) {
         assert_eq!(answer.write(), data);
+    }
+}
+
+/// Who may issue: what is accepted names an account and nothing but DNS-01, or nobody.
+pub fn caa_value(data: &[u8]) {
+    let record = |tag: &str, value: &[u8]| Caa {
+        flags: 0,
+        tag: tag.to_owned(),
+        value: value.to_vec(),
+    };
+    let evidence = Evidence {
+        chain: Chain::Secure,
+        name: Presence::There,
+        caa: vec![record("issue", data), record("issuewild", b";")],
+        https: Presence::There,
+        certificate: None,
+    };
+    let site = Name::parse("www.example.org").expect("a name");
+    if acceptable(&judge(&site, &evidence)) {
+        let text = std::str::from_utf8(data).expect("what is not text is malformed");
+        let nobody = text.trim_start().is_empty() || text.trim_start().starts_with(';');
+        let restricted = text.contains("accounturi=") && text.contains("validationmethods=dns-01");
+        assert!(nobody || restricted, "{text}");
     }
 }

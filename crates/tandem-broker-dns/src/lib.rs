@@ -1,8 +1,8 @@
 //! DNS for a site whose volunteers come and go: browsers are sent to those that are well, and no volunteer can get a certificate.
 //!
-//! Is: an authoritative server for one zone, signed, over UDP and TCP ([`server`]); the same zone for a PowerDNS that a site already runs
-//! ([`powerdns`]); and the look at a name from outside, whether its volunteers could get a certificate for it ([`check`]). Is not: who is
-//! well (the broker knows), a recursive resolver, or a general name server: what is in the zone is written in [`zone`].
+//! Is: an authoritative server for one zone, signed, over UDP and TCP (`server`); the same zone for a PowerDNS that a site already runs
+//! (`powerdns`); and the look at a name from outside, whether its volunteers could get a certificate for it ([`check`]). Is not: who is
+//! well (the broker knows), a recursive resolver, or a general name server: what is in the zone is written in `zone`.
 //!
 //! ```text
 //!   watch::Receiver<Arc<Answers>> --+
@@ -32,9 +32,20 @@ mod zone;
 
 use std::net::IpAddr;
 
+use tandem_barnraising::uri::Name;
+
 pub use error::DnsError;
 pub use server::Dns;
 pub use settings::Settings;
+
+/// What the zone above a site's has to show, as [`Dns::ds`], without listening. The zone's key is made if there is none.
+///
+/// # Errors
+/// A setting is wrong, or the key cannot be read or made.
+pub fn ds(site: &Name, settings: &Settings) -> Result<String, DnsError> {
+    let shape = settings.shape(site)?;
+    settings.zone_key()?.ds(&shape.zone)
+}
 
 /// Where browsers are to be sent: the healthy volunteers, or the origin where none is.
 ///

@@ -21,7 +21,6 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::Answers;
 use crate::error::DnsError;
 use crate::keeper::Keeper;
-use crate::key::ZoneKey;
 use crate::limit::{Limit, Verdict, network};
 use crate::powerdns::PowerDns;
 use crate::reply::{Transport, cut, reply};
@@ -61,7 +60,7 @@ impl Dns {
         answers: watch::Receiver<Arc<Answers>>,
     ) -> Result<Self, DnsError> {
         let shape = settings.shape(site)?;
-        let key = Arc::new(ZoneKey::kept_in(&settings.key)?);
+        let key = Arc::new(settings.zone_key()?);
         let ds = key.ds(&shape.zone)?;
         let keeper = Keeper::new(shape, Arc::clone(&key), settings.challenge.clone(), answers)?;
         let mut sockets = Vec::new();

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use hickory_proto::rr::Name;
 use tandem_barnraising::uri;
 
+use crate::check::Options;
 use crate::error::DnsError;
+use crate::key::ZoneKey;
 
 /// How long resolvers keep addresses, in seconds, unless the configuration says. A volunteer that is gone is sent browsers for so long.
 pub(crate) const DEFAULT_TTL: u32 = 30;
@@ -27,8 +29,8 @@ pub struct Settings {
     pub nameservers: BTreeMap<String, Vec<IpAddr>>,
     /// Mail address of who is responsible. Default: `hostmaster` at the zone.
     pub contact: Option<String>,
-    /// File of the key that signs the zone. It is made if it is missing.
-    pub key: PathBuf,
+    /// File of the key that signs the zone. It is made if it is missing. Default: `dns.key` in the broker's directory, which fills that in.
+    pub key: Option<PathBuf>,
     /// File with the values of the `_acme-challenge` TXT record, one a line. It is read anew once a second and may be missing.
     pub challenge: Option<PathBuf>,
     /// The one authority that may issue a certificate, as CAA records name it (`letsencrypt.org`). None: no authority may.
@@ -40,6 +42,10 @@ pub struct Settings {
     pub ttl: u32,
     /// Unix socket on which a PowerDNS with the remote backend is answered.
     pub powerdns: Option<PathBuf>,
+    /// The resolver that is asked whether the name is safe; the system's first if absent.
+    pub resolver: Option<SocketAddr>,
+    /// File of DNSKEY records from which trust begins there; the root's keys if absent.
+    pub trust_anchor: Option<PathBuf>,
 }
 
 fn default_ttl() -> u32 {
@@ -78,6 +84,22 @@ pub(crate) struct Shape {
 }
 
 impl Settings {
+    /// How the site's name is to be looked at from outside.
+    #[must_use]
+    pub fn look(&self) -> Options {
+        Options {
+            resolver: self.resolver,
+            trust_anchor: self.trust_anchor.clone(),
+            certificate: None,
+        }
+    }
+
+    /// The zone's key.
+    pub(crate) fn zone_key(&self) -> Result<ZoneKey, DnsError> {
+        let path = self.key.as_ref();
+        ZoneKey::kept_in(path.ok_or_else(|| wrong("dns.key", "give a file".to_owned()))?)
+    }
+
     /// What the table comes to for a site.
     pub(crate) fn shape(&self, site: &uri::Name) -> Result<Shape, DnsError> {
         let zone = match &self.zone {

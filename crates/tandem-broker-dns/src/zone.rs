@@ -328,7 +328,7 @@ pub(crate) mod tests {
         .expect("settings");
         let site = uri::Name::parse(site).expect("a name");
         let shape = settings.shape(&site).expect("right");
-        let key = ZoneKey::kept_in(&settings.key).expect("a key");
+        let key = settings.zone_key().expect("a key");
         let content = Content {
             addresses: addresses
                 .iter()

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_barnraising::{PublicKey, SiteUri};
-use tandem_broker_dns::{Answers, Dns};
 use tandem_split_io::channel::{Acceptor, Admission, ChannelKey, Protocol};
 use tandem_split_io::metrics::{self, Number, Page};
 use tandem_split_io::tls::client::Client;
@@ -24,6 +23,7 @@ use crate::door::Door;
 use crate::error::BrokerError;
 use crate::keeper::{Keeper, Published};
 use crate::look::Looker;
+use crate::names::Names;
 use crate::page;
 
 /// How often it is seen to that silent members are forgotten and what they told is written down.
@@ -36,20 +36,8 @@ pub struct Broker {
     door: Door,
     looker: Looker,
     keeper: Keeper,
+    names: Option<Names>,
     uri: Option<SiteUri>,
-    dns: Option<NameServer>,
-}
-
-/// The name server, and what it is told.
-struct NameServer {
-    server: Dns,
-    answers: watch::Sender<Arc<Answers>>,
-}
-
-impl std::fmt::Debug for NameServer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "NameServer({:?})", self.server.addresses())
-    }
 }
 
 /// The URI that volunteers are given. The broker's key is made if there is none yet.
@@ -59,6 +47,21 @@ impl std::fmt::Debug for NameServer {
 pub fn uri(config: &Config) -> Result<SiteUri, BrokerError> {
     let key = channel_key(&config.state)?;
     config.uri(config.listen.port(), PublicKey(key.name().bytes()))
+}
+
+/// What the zone above the site's has to show, so that the name is signed. The zone's key is made if there is none yet.
+///
+/// # Errors
+/// The configuration has no name server, or the key cannot be read or made.
+pub fn ds(config: &Config) -> Result<String, BrokerError> {
+    let Some(settings) = &config.dns else {
+        return Err(BrokerError::setting(
+            "dns",
+            "is missing: this broker is no name server",
+        ));
+    };
+    make_state(&config.state)?;
+    Ok(tandem_broker_dns::ds(&config.site, settings)?)
 }
 
 impl Broker {
@@ -80,19 +83,8 @@ impl Broker {
             .map_err(|error| system(std::io::Error::other(error)))?;
         let uri = config.uri(port, PublicKey(key.name().bytes())).ok();
         let keeper = Keeper::new(config, key, database, kept);
-        let dns = match &config.dns {
-            Some(settings) => {
-                let first = answers(&keeper.published().borrow());
-                let (sender, receiver) = watch::channel(Arc::new(first));
-                Some(NameServer {
-                    server: Dns::bind(&config.site, settings, receiver).await?,
-                    answers: sender,
-                })
-            }
-            None => None,
-        };
+        let names = Names::bind(config, keeper.published()).await?;
         Ok(Self {
-            dns,
             listener,
             door: Door {
                 acceptor,
@@ -101,6 +93,7 @@ impl Broker {
             },
             looker: Looker::new(client, config.site.as_str(), config.look.clone()),
             keeper,
+            names,
             uri,
         })
     }
@@ -114,7 +107,7 @@ impl Broker {
     /// The DS record that the zone's parent has to show, if the broker is the site's name server.
     #[must_use]
     pub fn ds(&self) -> Option<&str> {
-        self.dns.as_ref().map(|dns| dns.server.ds())
+        self.names.as_ref().map(Names::ds)
     }
 
     /// Where it listens, the port in numbers.
@@ -134,7 +127,9 @@ impl Broker {
     /// What is counted.
     #[must_use]
     pub fn numbers(&self) -> Vec<Number> {
-        self.keeper.numbers().all()
+        let mut numbers = self.keeper.numbers().all();
+        numbers.extend(self.names.iter().flat_map(Names::numbers));
+        numbers
     }
 
     /// Shows the page, and `/status.json`, `/metrics`, `/healthz`, until the process ends. Where, the port in numbers.
@@ -167,27 +162,11 @@ impl Broker {
         for standing in [Standing::Healthy, Standing::Unproven] {
             tokio::spawn(self.looker.clone().watch(self.keeper.clone(), standing));
         }
-        if let Some(dns) = self.dns {
-            tokio::spawn(follow(self.keeper.published(), dns.answers));
-            tokio::spawn(dns.server.serve());
-        }
         tokio::spawn(tick(self.keeper));
+        if let Some(names) = self.names {
+            tokio::spawn(names.serve());
+        }
         self.door.serve(self.listener).await;
-    }
-}
-
-/// What the name server says.
-fn answers(published: &Published) -> Answers {
-    Answers {
-        addresses: published.addresses().to_vec(),
-    }
-}
-
-/// Tells the name server of each change.
-async fn follow(mut published: watch::Receiver<Arc<Published>>, told: watch::Sender<Arc<Answers>>) {
-    while published.changed().await.is_ok() {
-        let now = answers(&published.borrow_and_update());
-        told.send_replace(Arc::new(now));
     }
 }
 
@@ -201,6 +180,11 @@ async fn tick(keeper: Keeper) {
 }
 
 fn channel_key(state: &Path) -> Result<ChannelKey, BrokerError> {
+    make_state(state)?;
+    Ok(ChannelKey::kept_in(&state.join("key"))?)
+}
+
+fn make_state(state: &Path) -> Result<(), SplitIoError> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -208,6 +192,5 @@ fn channel_key(state: &Path) -> Result<ChannelKey, BrokerError> {
         .map_err(|source| SplitIoError::File {
             path: state.to_owned(),
             source,
-        })?;
-    Ok(ChannelKey::kept_in(&state.join("key"))?)
+        })
 }

@@ -49,7 +49,7 @@ pub struct Config {
     pub look: Look,
     /// Seconds after which members should renew.
     pub renew: u32,
-    /// The name server, if the broker is one.
+    /// The site's name server, if the broker is that too.
     pub dns: Option<tandem_broker_dns::Settings>,
 }
 
@@ -207,6 +207,7 @@ impl Config {
             );
             return Err(BrokerError::setting("members.list-seconds", problem));
         }
+        let key = file.state.join("dns.key");
         Ok(Self {
             site,
             listen: file.listen,
@@ -226,7 +227,10 @@ impl Config {
             },
             look: look(file.health)?,
             renew,
-            dns: file.dns,
+            dns: file.dns.map(|mut dns| {
+                dns.key.get_or_insert(key);
+                dns
+            }),
         })
     }
 

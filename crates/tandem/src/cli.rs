@@ -25,7 +25,8 @@ pub(crate) use lab::{
 };
 pub(crate) use off::OffArgs;
 pub(crate) use split::{
-    BrokerArgs, OriginArgs, Sharing, SplitCommand, SplitDemoArgs, SplitLogging, VolunteerArgs,
+    BrokerArgs, OriginArgs, Sharing, SplitCheckArgs, SplitCommand, SplitDemoArgs, SplitLogging,
+    VolunteerArgs,
 };
 pub(crate) use status::StatusArgs;
 pub(crate) use store::{

@@ -79,6 +79,17 @@ pub(crate) enum Failure {
     /// The broker, or a volunteer's membership.
     #[error(transparent)]
     Broker(#[from] BrokerError),
+    /// A name server, or a look at a name.
+    #[error(transparent)]
+    Dns(#[from] DnsError),
+    /// Volunteers could get a certificate for a name. Why has been printed.
+    #[error(
+        "{name}: a volunteer could get a certificate for it, or nothing rules it out; change what is refused"
+    )]
+    Certificate {
+        /// The name.
+        name: String,
+    },
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -170,6 +181,23 @@ fn exit_of(failure: &Failure) -> Exit {
         },
         Failure::Broker(error) => exit_of_broker(error),
         Failure::Split(error) => exit_of_split(error),
+        Failure::Dns(error) => exit_of_dns(error),
+        Failure::Certificate { .. } => Exit::RunTime,
+    }
+}
+
+/// A name server that does not start, or a name that cannot be looked at.
+fn exit_of_dns(error: &DnsError) -> Exit {
+    match error {
+        DnsError::Setting { .. } | DnsError::Content { .. } => Exit::Usage,
+        DnsError::File { source, .. } => exit_of_file(source),
+        DnsError::Listen { source, .. } => match source.kind() {
+            io::ErrorKind::AddrNotAvailable => Exit::Usage,
+            io::ErrorKind::PermissionDenied => Exit::Privilege,
+            io::ErrorKind::AddrInUse => Exit::Busy,
+            _ => Exit::RunTime,
+        },
+        DnsError::Library(_) => Exit::RunTime,
     }
 }
 
@@ -189,21 +217,6 @@ fn exit_of_broker(error: &BrokerError) -> Exit {
         BrokerError::Database { .. } => Exit::RunTime,
         BrokerError::Dns(error) => exit_of_dns(error),
         BrokerError::Split(error) => exit_of_split(error),
-    }
-}
-
-/// A name server that does not start, or a name that cannot be looked at.
-fn exit_of_dns(error: &DnsError) -> Exit {
-    match error {
-        DnsError::Setting { .. } | DnsError::Content { .. } => Exit::Usage,
-        DnsError::File { source, .. } => exit_of_file(source),
-        DnsError::Listen { source, .. } => match source.kind() {
-            io::ErrorKind::AddrNotAvailable => Exit::Usage,
-            io::ErrorKind::PermissionDenied => Exit::Privilege,
-            io::ErrorKind::AddrInUse => Exit::Busy,
-            _ => Exit::RunTime,
-        },
-        DnsError::Library(_) => Exit::RunTime,
     }
 }
 
@@ -761,6 +774,49 @@ mod tests {
         for (error, expected) in table {
             assert_eq!(exit_of(&Failure::Split(error)), expected);
         }
+    }
+
+    #[test]
+    fn failures_of_dns_have_these_codes() {
+        let listen = |kind| DnsError::Listen {
+            address: address(),
+            source: io_error(kind),
+        };
+        let table = [
+            (
+                DnsError::Setting {
+                    setting: "dns.zone",
+                    reason: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                DnsError::Content {
+                    path: path(),
+                    reason: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                DnsError::File {
+                    path: path(),
+                    source: io_error(io::ErrorKind::NotFound),
+                },
+                Exit::Usage,
+            ),
+            (listen(io::ErrorKind::AddrInUse), Exit::Busy),
+            (listen(io::ErrorKind::PermissionDenied), Exit::Privilege),
+            (listen(io::ErrorKind::AddrNotAvailable), Exit::Usage),
+            (listen(io::ErrorKind::Other), Exit::RunTime),
+            (DnsError::Library(text()), Exit::RunTime),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Dns(error)), expected);
+        }
+        let beneath = BrokerError::Dns(listen(io::ErrorKind::AddrInUse));
+        assert_eq!(exit_of(&Failure::Broker(beneath)), Exit::Busy);
+        let refused = Failure::Certificate { name: text() };
+        assert_eq!(exit_of(&refused), Exit::RunTime);
     }
 
     #[test]

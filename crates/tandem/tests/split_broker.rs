@@ -355,6 +355,19 @@ fn volunteers_come_by_one_argument_and_browsers_are_sent_to_those_that_are_well(
 }
 
 #[test]
+fn the_record_for_the_zone_above_is_told_before_the_first_start() {
+    let site = Site::new();
+    let path = site.configure("", "");
+    let told = || {
+        let mut command = common::tandem(&["split", "broker", "--ds", "--config"]);
+        common::run(command.arg(&path)).succeeded().to_owned()
+    };
+    let ds = told();
+    assert!(ds.starts_with("split.test. IN DS "), "{ds}");
+    assert_eq!(ds, told(), "and stays");
+}
+
+#[test]
 fn a_broker_that_is_killed_costs_nothing_and_knows_everybody_when_it_comes_back() {
     let site = Site::new();
     let broker = site.broker();

@@ -93,6 +93,20 @@ impl Identity {
     }
 }
 
+/// The names in a certificate, in lower case; an address as its text.
+///
+/// # Errors
+/// The file cannot be read, or has no certificate in it.
+pub fn names_in(certificate: &Path) -> Result<Vec<String>, SplitIoError> {
+    let leaf =
+        CertificateDer::from_pem_file(certificate).map_err(|error| pem(certificate, error))?;
+    let (_, parsed) = X509Certificate::from_der(&leaf).map_err(|error| {
+        let reason = format!("not a well-formed certificate: {error}");
+        SplitIoError::content(certificate, reason)
+    })?;
+    names(&parsed).map_err(|reason| SplitIoError::content(certificate, reason))
+}
+
 pub(super) fn pem(path: &Path, error: PemError) -> SplitIoError {
     match error {
         PemError::Io(source) => SplitIoError::File {
@@ -117,12 +131,7 @@ fn only_host(leaf: &CertificateDer<'_>) -> Result<String, String> {
             "is no RSA certificate; browsers offer cipher suites that can be split with RSA certificates only".to_owned(),
         );
     }
-    let names: Vec<String> = certificate
-        .subject_alternative_name()
-        .map_err(|error| format!("its subject alternative names cannot be read: {error}"))?
-        .map(|extension| extension.value.general_names.iter().map(name).collect())
-        .unwrap_or_default();
-    match names.as_slice() {
+    match names(&certificate)?.as_slice() {
         [] => Err("names no host (subject alternative name)".to_owned()),
         [name] if name.contains('*') => Err(format!(
             "names {name}: it must name exactly one host, as everything it vouches for can be served by strangers"
@@ -134,6 +143,15 @@ fn only_host(leaf: &CertificateDer<'_>) -> Result<String, String> {
             several.join(", ")
         )),
     }
+}
+
+fn names(certificate: &X509Certificate<'_>) -> Result<Vec<String>, String> {
+    let extension = certificate
+        .subject_alternative_name()
+        .map_err(|error| format!("its subject alternative names cannot be read: {error}"))?;
+    Ok(extension
+        .map(|extension| extension.value.general_names.iter().map(name).collect())
+        .unwrap_or_default())
 }
 
 fn name(general: &GeneralName<'_>) -> String {

@@ -1,4 +1,4 @@
-//! `tandem split origin`, `tandem split volunteer` and `tandem split broker`.
+//! `tandem split`: origin, volunteer, broker, demonstration, and the look at a name.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,6 +35,11 @@ Example:
   What volunteers are given
     tandem split broker --config broker.toml --uri";
 
+const CHECK_EXAMPLE: &str = "\
+Example:
+  With a resolver that passes DNSSEC on, and the certificate that the origin has
+    tandem split check www.example.org --resolver 9.9.9.9:53 --cert site.pem";
+
 /// The parts of SSL splitting.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SplitCommand {
@@ -42,6 +47,35 @@ pub(crate) enum SplitCommand {
     Volunteer(Box<VolunteerArgs>),
     Broker(Box<BrokerArgs>),
     Demo(SplitDemoArgs),
+    Check(SplitCheckArgs),
+}
+
+/// See whether a site's volunteers could get a certificate for its name, and what to change
+///
+/// Whoever DNS sends clients to passes an authority's HTTP-01 and TLS-ALPN-01 challenges. So a public name needs CAA records, signed by DNSSEC,
+/// that allow one account at one authority, DNS-01 alone and no wildcards. This asks a resolver for them, checks the signatures from the root's key
+/// down, says what is missing, and ends with 1 if anything is. Names that no authority issues for (.test, .internal, home.arpa,
+/// localhost, addresses) pass.
+#[derive(Debug, Args)]
+#[command(after_long_help = CHECK_EXAMPLE)]
+pub(crate) struct SplitCheckArgs {
+    /// The site's name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Ask this resolver [default: the first in /etc/resolv.conf]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) resolver: Option<SocketAddr>,
+    /// Trust the keys in this file (DNSKEY records, as in a zone file) [default: the root's]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trust_anchor: Option<PathBuf>,
+    /// Look at the site's certificate too, PEM: it should name this host alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Print JSON, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) logging: SplitLogging,
 }
 
 /// See it work: all parts on this machine, a small site to open in a browser, and a page that shows who serves what
@@ -152,6 +186,9 @@ pub(crate) struct BrokerArgs {
     /// Print the URI that volunteers are given, and end; the broker's key is made if there is none yet
     #[arg(long)]
     pub(crate) uri: bool,
+    /// Print the DS record that the zone above has to show, and end; the zone's key is made if there is none yet
+    #[arg(long, conflicts_with = "uri")]
+    pub(crate) ds: bool,
     #[command(flatten)]
     pub(crate) logging: SplitLogging,
 }

@@ -4,6 +4,8 @@ mod broker;
 mod membership;
 mod sharing;
 
+mod check;
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub(crate) fn run(command: SplitCommand) -> Result<(), Failure> {
         SplitCommand::Volunteer(arguments) => serve_volunteer(*arguments),
         SplitCommand::Broker(arguments) => broker::run(&arguments),
         SplitCommand::Demo(arguments) => demonstrate(&arguments),
+        SplitCommand::Check(arguments) => check::run(&arguments),
     }
 }
 

@@ -13,6 +13,9 @@ pub(super) fn run(arguments: &BrokerArgs) -> Result<(), Failure> {
     if arguments.uri {
         return output::print(&broker::uri(&config)?.to_string());
     }
+    if arguments.ds {
+        return output::print(&broker::ds(&config)?);
+    }
     start_logging(&arguments.logging)?;
     runtime::run(async move {
         let broker = Broker::bind(&config).await?;

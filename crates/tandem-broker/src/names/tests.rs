@@ -1,0 +1,137 @@
+//! A name server of the broker's that looks at itself, and the gate. Is not: volunteers (`split_broker.rs` of the program).
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Instant;
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+fn config(folder: &Path, site: &str, listen: SocketAddr, dns: &str) -> Config {
+    let zeros = "0".repeat(64);
+    let text = format!(
+        "site = \"{site}\"\nlisten = \"127.0.0.1:0\"\naddress = \"broker.example\"\nstate = {folder:?}\n\
+         [origin]\naddress = \"127.0.0.1:1\"\nkey = \"{zeros}\"\nown-addresses = [\"192.0.2.99\"]\n\
+         [dns]\nlisten = [\"{listen}\"]\nresolver = \"{listen}\"\ntrust-anchor = {:?}\n{dns}\n[dns.nameservers]\n\"ns.example.net\" = []\n",
+        folder.join("anchor"),
+    );
+    Config::parse(&text, Path::new("broker.toml")).expect("a configuration")
+}
+
+fn free() -> SocketAddr {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    socket.local_addr().expect("bound")
+}
+
+fn published(config: &Config, healthy: &[&str]) -> Arc<Published> {
+    let parse = |text: &&str| text.parse::<IpAddr>().expect("an address");
+    Arc::new(Published {
+        site: config.site.clone(),
+        healthy: healthy.iter().map(parse).collect(),
+        own: config.own_addresses.clone(),
+    })
+}
+
+async fn dig(server: SocketAddr, question: &str) -> Vec<String> {
+    let mut command = std::process::Command::new("dig");
+    command.args([
+        "@127.0.0.1",
+        "-p",
+        &server.port().to_string(),
+        "+short",
+        "+tries=3",
+        "+time=5",
+    ]);
+    command.args(question.split(' '));
+    let output = tokio::task::spawn_blocking(move || command.output());
+    let output = output
+        .await
+        .expect("no panic")
+        .expect("dig (scripts/ensure-tools.sh dns)");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines
+}
+
+async fn leads_to(server: SocketAddr, site: &str, address: &str) {
+    let start = Instant::now();
+    loop {
+        let found = dig(server, &format!("A {site}")).await;
+        if found == [address] {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{found:?}, not {address}");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+const GOOD: &str = "authority = \"letsencrypt.org\"\naccount = \"https://letsencrypt.org/acct/1\"";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_public_name_leads_to_the_origin_until_no_volunteer_can_get_a_certificate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (site, server) = ("www.tandem-site.org", free());
+    let config = config(folder.path(), site, server, GOOD);
+    let sender = watch::Sender::new(published(&config, &["192.0.2.1"]));
+    let names = Names::bind(&config, sender.subscribe())
+        .await
+        .expect("loopback")
+        .expect("configured");
+    let numbers = names.numbers();
+    let serving = tokio::spawn(names.serve());
+    leads_to(server, site, "192.0.2.99").await;
+    sender.send_replace(published(&config, &["192.0.2.2"]));
+    leads_to(server, site, "192.0.2.99").await;
+    assert_eq!(numbers[0].value(), 1);
+    // Its operator hands the key to whoever is asked for the chain of trust.
+    let key = dig(server, &format!("DNSKEY {site}")).await.concat();
+    let line = format!("{site}. 3600 IN DNSKEY {key}\n");
+    std::fs::write(folder.path().join("anchor"), line).expect("own folder");
+    leads_to(server, site, "192.0.2.2").await;
+    assert_eq!(numbers[0].value(), 0);
+    sender.send_replace(published(&config, &[]));
+    leads_to(server, site, "192.0.2.99").await;
+    serving.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_name_leads_to_volunteers_without_a_question() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (site, server) = ("site.test", free());
+    let config = config(folder.path(), site, server, "");
+    let sender = watch::Sender::new(published(&config, &["192.0.2.1"]));
+    let names = Names::bind(&config, sender.subscribe())
+        .await
+        .expect("loopback")
+        .expect("configured");
+    assert_eq!(names.numbers()[0].value(), 0);
+    let serving = tokio::spawn(names.serve());
+    leads_to(server, site, "192.0.2.1").await;
+    assert_eq!(
+        dig(server, &format!("CAA {site}")).await,
+        ["0 issue \";\"", "0 issuewild \";\""]
+    );
+    serving.abort();
+}
+
+#[test]
+fn a_look_without_an_answer_changes_nothing_and_a_bad_one_shuts() {
+    let report = |findings: &[Finding]| Report {
+        subject: Subject::parse("www.tandem-site.org").expect("a name"),
+        findings: findings.to_vec(),
+    };
+    for before in [Gate::Open, Gate::Shut] {
+        assert_eq!(judged(before, &report(&[Finding::Preload])), Gate::Open);
+        assert_eq!(
+            judged(before, &report(&[Finding::Unanswered, Finding::Preload])),
+            before
+        );
+        assert_eq!(judged(before, &report(&[Finding::NotSigned])), Gate::Shut);
+        assert_eq!(
+            judged(before, &report(&[Finding::Unanswered, Finding::Wildcards])),
+            Gate::Shut
+        );
+    }
+}
