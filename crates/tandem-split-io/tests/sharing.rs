@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -10,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use tandem_barnraising::Member;
 use tandem_barnraising::placement::OWNERS;
-use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss, Side};
+use tandem_split::message::{Absent, Channel, Encodings, Found, Greeting, Message, Miss, Side};
 use tandem_split::{Decoder, Payload, PayloadName};
 use tandem_split_io::channel::{Acceptor, Admission, ChannelKey, Connector, Pin, ToVolunteer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use common::group::{Helper, acquaint};
 use common::server::body;
@@ -237,11 +238,11 @@ async fn lie(mut channel: ToVolunteer) {
                 Message::Miss(Miss::Payload(PayloadName::Sha256(digest))) => {
                     let at = out.len();
                     let payload = Payload::new(vec![7; 1000]).expect("short");
-                    Message::Found(tandem_split::message::Found::new(&payload)).write(&mut out);
+                    Message::Found(Found::new(&payload)).write(&mut out);
                     out[at + 6..at + 38].copy_from_slice(&digest);
                 }
                 Message::Miss(miss) => {
-                    Message::Absent(tandem_split::message::Absent(miss)).write(&mut out);
+                    Message::Absent(Absent(miss)).write(&mut out);
                 }
                 other => panic!("{other:?}"),
             }
@@ -272,6 +273,75 @@ fn who_lies_is_counted_and_passed_over_and_no_client_notices() {
     }
     assert_eq!(total(&group, "peer_wrong"), wrong, "it is not asked again");
     assert_eq!(liar.channels.load(Ordering::Relaxed), group.len());
+}
+
+#[test]
+fn who_answers_some_and_keeps_others_waiting_is_passed_over_too() {
+    let site = Site::new();
+    let group = helpers(&site, 1);
+    let len = 800 * CHUNK;
+    // Gives half of the chunks, one after the other, so that it is never silent for long, and says nothing of the others: about 200 of all would be
+    // asked of it in vain if it were never passed over.
+    let chunks: HashMap<PayloadName, Payload> = body(len, 1)
+        .chunks(CHUNK)
+        .map(|chunk| Payload::new(chunk).expect("short"))
+        .map(|payload| (payload.name(), payload))
+        .filter(|(name, _)| name.as_bytes()[0] % 2 == 0)
+        .collect();
+    let (chunks, withheld) = (Arc::new(chunks), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&withheld);
+    let miser = Impostor::start(move |channel| {
+        keep_waiting(channel, Arc::clone(&chunks), Arc::clone(&count))
+    });
+    acquaint(&group, &[miser.member]);
+    let start = Instant::now();
+    let path = format!("/bytes/{len}/1");
+    assert!(ran(&mut site.curl_at(group[0].address, &path)).stdout == body(len, 1));
+    // After ten seconds it is asked again, and then after twenty.
+    let withheld = withheld.load(Ordering::Relaxed);
+    assert!(
+        withheld < 100 || start.elapsed() > Duration::from_secs(30),
+        "{withheld}"
+    );
+    assert!(group[0].counts("peer_failures") > 0);
+    assert_eq!(group[0].counts("failed_clients"), 0);
+}
+
+async fn keep_waiting(
+    mut channel: ToVolunteer,
+    chunks: Arc<HashMap<PayloadName, Payload>>,
+    withheld: Arc<AtomicUsize>,
+) {
+    let mut decoder = Decoder::new(Side::Volunteer);
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(len @ 1..) = channel.read(&mut buffer).await {
+        assert_eq!(decoder.push(&buffer[..len]), len);
+        let (mut out, mut given) = (Vec::new(), Vec::new());
+        while let Ok(Some(message)) = decoder.next_message() {
+            match message {
+                Message::Greeting(greeting) => greeting.answer(Encodings::DEFAULT).write(&mut out),
+                Message::Miss(Miss::Payload(name)) => match chunks.get(&name) {
+                    Some(payload) => given.push(payload),
+                    None => {
+                        withheld.fetch_add(1, Ordering::Relaxed);
+                    }
+                },
+                Message::Miss(miss) => Absent(miss).write(&mut out),
+                other => panic!("{other:?}"),
+            }
+        }
+        for payload in given {
+            sleep(Duration::from_millis(50)).await;
+            Message::Found(Found::new(payload)).write(&mut out);
+            if channel.write_all(&out).await.is_err() || channel.flush().await.is_err() {
+                return;
+            }
+            out.clear();
+        }
+        if channel.write_all(&out).await.is_err() || channel.flush().await.is_err() {
+            return;
+        }
+    }
 }
 
 #[test]

@@ -28,6 +28,10 @@ const FAULT: Duration = Duration::from_secs(10);
 const WRONG: Duration = Duration::from_secs(600);
 /// Most doublings of [`FAULT`]: ten minutes.
 const DOUBLINGS: u32 = 6;
+/// So many things that somebody did not give in time, while he gave others, are a fault: half of what a client's connection asks for ahead.
+const LATE: u32 = 16;
+/// So many answers in a row, and earlier faults are forgotten.
+const GOOD: u32 = 256;
 
 /// What is counted.
 #[derive(Clone, Debug)]
@@ -55,6 +59,8 @@ struct Peer {
     /// None after a fault: what waited on the old channel is given up with it.
     asker: Option<Arc<Asker>>,
     faults: u32,
+    late: u32,
+    good: u32,
     passed_over_until: Option<Instant>,
 }
 
@@ -116,8 +122,8 @@ impl Peers {
                     self.pass_over(&member, Some(WRONG));
                 }
                 Err(_) => {
-                    // Who answers others is slow, and not silent: he may be waiting for the origin himself.
-                    if asker.answered() == answered {
+                    // Who answers others is slow, and not silent: he may be waiting for the origin himself. Up to a point.
+                    if asker.answered() == answered || self.is_late_again(&member) {
                         self.pass_over(&member, None);
                     }
                     return None;
@@ -139,6 +145,8 @@ impl Peers {
             address: member.peers,
             asker: None,
             faults: 0,
+            late: 0,
+            good: 0,
             passed_over_until: None,
         });
         if peer.address != member.peers {
@@ -162,8 +170,19 @@ impl Peers {
 
     fn has_answered(&self, member: &Member) {
         if let Some(peer) = self.lock().get_mut(&member.key) {
-            peer.faults = 0;
+            peer.good += 1;
+            if peer.good >= GOOD {
+                (peer.faults, peer.late, peer.good) = (0, 0, 0);
+            }
         }
+    }
+
+    /// Counts something that was not given in time, and says whether that has been too much.
+    fn is_late_again(&self, member: &Member) -> bool {
+        self.lock().get_mut(&member.key).is_some_and(|peer| {
+            peer.late += 1;
+            peer.late >= LATE
+        })
     }
 
     /// Asks this member nothing for a while. What many were waiting for at once is one fault.
@@ -178,6 +197,7 @@ impl Peers {
         }
         let time = time.unwrap_or(FAULT * (1 << peer.faults.min(DOUBLINGS)));
         peer.faults += 1;
+        (peer.late, peer.good) = (0, 0);
         peer.asker = None;
         peer.passed_over_until = Some(Instant::now() + time);
         tracing::info!(key = %member.key, seconds = time.as_secs(), "another volunteer is at fault and is passed over");

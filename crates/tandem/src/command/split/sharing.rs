@@ -1,5 +1,6 @@
 //! What knows which of the other volunteers to ask, as `--sharing` says.
 
+#[cfg(feature = "kademlia")]
 use std::net::SocketAddr;
 use std::sync::Arc;
 
