@@ -127,7 +127,7 @@ struct MembersSection {
 }
 
 fn default_state() -> PathBuf {
-    PathBuf::from("/var/lib/tandem-split-broker")
+    PathBuf::from("/var/lib/tandem-broker")
 }
 
 impl Config {
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn the_least_that_must_be_said_is_enough() {
         let config = read(SMALL).expect("all that is needed");
-        assert_eq!(config.state, Path::new("/var/lib/tandem-split-broker"));
+        assert_eq!(config.state, Path::new("/var/lib/tandem-broker"));
         assert_eq!(config.roster.policy, Policy::Anybody);
         assert_eq!((config.renew, config.roster.lease), (60, 180));
         assert_eq!((config.look.port, config.look.path.as_str()), (443, "/"));
