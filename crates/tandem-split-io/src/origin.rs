@@ -234,8 +234,6 @@ enum Failed {
     Stalled,
     #[error("nothing was said in time")]
     Late,
-    #[error("nothing more can be published")]
-    Full,
     #[error("a record that was not expected")]
     NoKeys,
 }

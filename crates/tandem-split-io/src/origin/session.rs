@@ -2,8 +2,8 @@
 //!
 //! Is not: the client's connection, which ends at the volunteer. Here its records come in as messages of a channel.
 //!
-//! Invariants: every record of the server after ChangeCipherSpec is a stub; a payload that a stub names is published first, and stays so until the channel
-//! is closed; when the client or somebody on the way breaks the protocol, there is one alert and then the end.
+//! Invariants: every record of the server after ChangeCipherSpec is a stub; a payload that a stub names is published first, and stays so until many
+//! others have followed on the channel, or it is closed (`spool`); when the client or somebody on the way breaks the protocol, there is one alert and then the end.
 
 mod outward;
 

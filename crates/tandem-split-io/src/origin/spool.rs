@@ -2,10 +2,11 @@
 //!
 //! Is not: a cache of answers. It knows no URL, and what is in it is asked for by digest.
 //!
-//! Invariants: what a connection refers to stays for as long as it is open ([`Pins`]); both kinds are bounded; when nothing can go, nothing more is
-//! taken in, and the payload crosses in full instead.
+//! Invariants: of what a connection refers to, the last so many stay for as long as it is open ([`Pins`]): a quarter of all at most, a sixteenth once
+//! half of all are promised to somebody, so that no connection has all of it. What came before stays until its room is needed. Both kinds are
+//! bounded; when nothing can go, nothing more is taken in, and the payload crosses in full instead.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,12 +49,12 @@ struct KeptList {
     pins: usize,
 }
 
-/// What one connection has referred to. Dropping it lets it go.
+/// What one connection has referred to lately, the oldest first. Dropping it lets it go.
 #[derive(Debug)]
 pub(super) struct Pins {
     spool: Arc<Spool>,
-    slots: Vec<usize>,
-    lists: Vec<ObjectName>,
+    slots: VecDeque<usize>,
+    lists: VecDeque<ObjectName>,
 }
 
 impl Spool {
@@ -99,14 +100,19 @@ impl Pins {
     pub(super) fn new(spool: &Arc<Spool>) -> Self {
         Self {
             spool: Arc::clone(spool),
-            slots: Vec::new(),
-            lists: Vec::new(),
+            slots: VecDeque::new(),
+            lists: VecDeque::new(),
         }
     }
 
-    /// Publishes a payload for as long as this connection is open. Says whether there was room.
+    /// Publishes a payload until this connection has referred to many others, or is closed. Says whether there was room.
     pub(super) fn payload(&mut self, name: PayloadName, bytes: &[u8]) -> bool {
         let mut kept = self.spool.lock();
+        while self.slots.len() >= kept.share()
+            && let Some(oldest) = self.slots.pop_front()
+        {
+            kept.unpin_slot(oldest);
+        }
         let (number, is_new) = match kept.by_name.get(&name) {
             Some(number) => (*number, false),
             None => match kept.free_slot() {
@@ -130,16 +136,24 @@ impl Pins {
         if kept.slots[number].pins == 1 {
             kept.pinned += 1;
         }
-        self.slots.push(number);
+        self.slots.push_back(number);
         true
     }
 
-    /// Publishes a list for as long as this connection is open.
-    pub(super) fn list(&mut self, list: &Arc<List>) {
+    /// Publishes a list in the same way.
+    pub(super) fn list(&mut self, list: &Arc<List>) -> bool {
         let mut kept = self.spool.lock();
+        while self.lists.len() >= kept.share()
+            && let Some(oldest) = self.lists.pop_front()
+        {
+            kept.unpin_list(oldest);
+        }
         // As many as there could be if every object had one chunk: those that nobody is sent at present go first.
-        if kept.lists.len() >= kept.most {
+        if kept.lists.len() >= kept.most && !kept.lists.contains_key(&list.name()) {
             kept.lists.retain(|_, kept| kept.pins > 0);
+            if kept.lists.len() >= kept.most {
+                return false;
+            }
         }
         kept.lists
             .entry(list.name())
@@ -148,7 +162,8 @@ impl Pins {
                 pins: 0,
             })
             .pins += 1;
-        self.lists.push(list.name());
+        self.lists.push_back(list.name());
+        true
     }
 }
 
@@ -156,21 +171,35 @@ impl Drop for Pins {
     fn drop(&mut self) {
         let mut kept = self.spool.lock();
         for number in &self.slots {
-            let slot = &mut kept.slots[*number];
-            slot.pins -= 1;
-            if slot.pins == 0 {
-                kept.pinned -= 1;
-            }
+            kept.unpin_slot(*number);
         }
         for object in &self.lists {
-            if let Some(list) = kept.lists.get_mut(object) {
-                list.pins -= 1;
-            }
+            kept.unpin_list(*object);
         }
     }
 }
 
 impl Kept {
+    /// How many of each kind one connection may have pinned.
+    fn share(&self) -> usize {
+        let parts = if self.pinned > self.most / 2 { 16 } else { 4 };
+        self.most.div_ceil(parts)
+    }
+
+    fn unpin_slot(&mut self, number: usize) {
+        let slot = &mut self.slots[number];
+        slot.pins -= 1;
+        if slot.pins == 0 {
+            self.pinned -= 1;
+        }
+    }
+
+    fn unpin_list(&mut self, object: ObjectName) {
+        if let Some(list) = self.lists.get_mut(&object) {
+            list.pins -= 1;
+        }
+    }
+
     /// A slot for something new: a fresh one, or that of something that nobody needs and nobody has asked for lately.
     fn free_slot(&mut self) -> Option<usize> {
         if self.slots.len() < self.most {
@@ -222,21 +251,43 @@ mod tests {
     #[test]
     fn what_is_pinned_stays_and_the_rest_makes_room() {
         let spool = Arc::new(Spool::with_slots(2).expect("a file"));
-        let mut first = Pins::new(&spool);
-        assert!(publish(&mut first, 1) && publish(&mut first, 1) && publish(&mut first, 2));
-        let mut second = Pins::new(&spool);
-        assert!(!publish(&mut second, 3), "both slots are pinned");
-        assert!(publish(&mut second, 2), "it is here already");
+        let (mut first, mut second) = (Pins::new(&spool), Pins::new(&spool));
+        assert!(publish(&mut first, 1) && publish(&mut second, 2));
+        let mut third = Pins::new(&spool);
+        assert!(!publish(&mut third, 3), "both slots are pinned");
+        assert!(publish(&mut third, 2), "it is here already");
         drop(first);
         assert_eq!(
             spool.payload(payload(1).name()),
             Some(payload(1)),
             "kept until room is needed"
         );
-        assert!(publish(&mut second, 3));
+        assert!(publish(&mut third, 3));
         assert_eq!(spool.payload(payload(1).name()), None);
         assert_eq!(spool.payload(payload(2).name()), Some(payload(2)));
         assert_eq!(spool.payload(payload(3).name()), Some(payload(3)));
+    }
+
+    #[test]
+    fn no_connection_has_all_of_it_however_much_it_refers_to() {
+        let spool = Arc::new(Spool::with_slots(16).expect("a file"));
+        let mut greedy = Pins::new(&spool);
+        assert!((0..200).all(|number| publish(&mut greedy, number)));
+        assert_eq!(spool.lock().pinned, 4);
+        let mut others: Vec<Pins> = (0..12).map(|_| Pins::new(&spool)).collect();
+        for (other, number) in others.iter_mut().zip(200..) {
+            assert!(publish(other, number));
+        }
+        assert_eq!(spool.lock().pinned, 16);
+        for number in 196..212 {
+            assert_eq!(spool.payload(payload(number).name()), Some(payload(number)));
+        }
+        assert!(!publish(&mut Pins::new(&spool), 212));
+        assert!(publish(&mut greedy, 212), "its oldest make room");
+        assert_eq!(spool.lock().pinned, 13);
+        drop(others);
+        assert!((0..100).all(|_| publish(&mut greedy, 212)));
+        assert_eq!(greedy.slots.len(), 4, "the same again is bounded, too");
     }
 
     #[test]
@@ -246,11 +297,13 @@ mod tests {
             .map(|object| Arc::new(List::of(object).expect("short")))
             .to_vec();
         let mut first = Pins::new(&spool);
-        first.list(&lists[0]);
+        assert!(first.list(&lists[0]));
+        assert!(!Pins::new(&spool).list(&lists[1]), "the other is pinned");
+        assert!(Pins::new(&spool).list(&lists[0]), "it is here already");
         drop(first);
         assert!(spool.list(lists[0].name()).is_some());
         let mut second = Pins::new(&spool);
-        second.list(&lists[1]);
+        assert!(second.list(&lists[1]));
         assert!(spool.list(lists[0].name()).is_none());
         assert!(spool.list(lists[1].name()).is_some());
     }

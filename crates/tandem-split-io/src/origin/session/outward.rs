@@ -2,17 +2,18 @@
 //!
 //! Is not: which content, and when.
 //!
-//! Invariants: what the TLS library counts as a record is what is sealed; a payload is published before its name leaves.
+//! Invariants: what the TLS library counts as a record is what is sealed; a payload is published before its name leaves, and what cannot be published
+//! crosses in full.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_split::message::{Encodings, KeyExpose, Message};
+use tandem_split::message::{Encodings, Id, KeyExpose, Message, Read};
 use tandem_split::object::CHUNK_LEN;
 use tandem_split::seal::Mac;
 use tandem_split::stub::{self, RunBuilder};
-use tandem_split::{List, PayloadName, RecordType, Suite};
+use tandem_split::{List, Payload, PayloadName, RecordType, Suite};
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::sleep;
 
@@ -23,7 +24,7 @@ use crate::tls::parts::Record;
 
 const DATA: RecordType = RecordType::ApplicationData;
 /// How long nothing may be taken of what is written: longer than a volunteer waits for a client that reads nothing.
-const STALL: Duration = Duration::from_secs(120);
+pub(in crate::origin) const STALL: Duration = Duration::from_secs(120);
 
 impl Session {
     /// Some bytes of a body, at most a piece of an answer: by reference, in full where that is not longer or nothing more can be published.
@@ -36,7 +37,7 @@ impl Session {
             self.literal(format!("{:x}\r\n", piece.len()).as_bytes())?;
         }
         self.write_records()?;
-        let list = List::of(piece)?;
+        let list = Arc::new(List::of(piece)?);
         let chunks: Vec<(PayloadName, &[u8])> =
             list.chunks().zip(piece.chunks(CHUNK_LEN)).collect();
         let published: Vec<bool> = chunks
@@ -44,13 +45,12 @@ impl Session {
             .map(|(name, chunk)| self.pins.payload(*name, chunk))
             .collect();
         let may_run = chunks.len() > 1 && self.encodings.contains(Encodings::RUN);
-        if may_run && published.iter().all(|is| *is) {
+        if may_run && published.iter().all(|is| *is) && self.pins.list(&list) {
             let mut run = RunBuilder::new(list.name(), 0, CHUNK_LEN)?;
             for (_, chunk) in &chunks {
                 run.record(chunk.len(), &self.seal(chunk)?)?;
             }
             run.finish(&mut self.out);
-            self.pins.list(&Arc::new(list));
         } else {
             for ((name, chunk), is_published) in chunks.into_iter().zip(published) {
                 if is_published {
@@ -96,12 +96,18 @@ impl Session {
         while let Some(record) = self.inward.endpoint.poll_record() {
             match record {
                 Record::Clear(bytes) => {
-                    let written = self.clear.push(&mut self.out, &bytes)?;
-                    for payload in &written.published {
-                        if !self.pins.payload(payload.name(), payload.bytes()) {
-                            return Err(Failed::Full);
-                        }
-                    }
+                    let mut messages = Vec::new();
+                    let written = self.clear.push(&mut messages, &bytes)?;
+                    let unpublished: Vec<&Payload> = written
+                        .published
+                        .iter()
+                        .filter(|payload| !self.pins.payload(payload.name(), payload.bytes()))
+                        .collect();
+                    self.shared
+                        .numbers
+                        .unpublished
+                        .add(unpublished.len() as u64);
+                    in_full(&mut self.out, &messages, &unpublished)?;
                 }
                 Record::Protected {
                     key,
@@ -172,5 +178,64 @@ impl Session {
             .await?;
         self.to_volunteer.flush().await?;
         Ok(())
+    }
+}
+
+/// Appends messages from before there are keys. Those that name one of the `unpublished` become the records that they stand for.
+fn in_full(out: &mut Vec<u8>, messages: &[u8], unpublished: &[&Payload]) -> Result<(), Failed> {
+    let mut rest = messages;
+    while !unpublished.is_empty()
+        && let Read::Whole(message, len) = Message::read(rest)?
+    {
+        let is_named = |payload: &&&Payload| {
+            let id = Id::Named(payload.name());
+            matches!(message, Message::Stub(stub) if stub.id() == id)
+        };
+        match unpublished.iter().find(is_named) {
+            Some(payload) => {
+                let [high, low] = (payload.bytes().len() as u16).to_be_bytes();
+                out.extend_from_slice(&[RecordType::Handshake.as_u8(), 3, 3, high, low]);
+                out.extend_from_slice(payload.bytes());
+            }
+            None => out.extend_from_slice(&rest[..len]),
+        }
+        rest = &rest[len..];
+    }
+    out.extend_from_slice(rest);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tandem_split::clear::ClearWriter;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_cannot_be_published_crosses_in_full_wherever_records_are_cut() {
+        let message = |kind: u8, len: usize| {
+            let [_, _, high, low] = (len as u32).to_be_bytes();
+            [vec![kind, 0, high, low], vec![kind; len]].concat()
+        };
+        let flight = [message(2, 70), message(11, 3000), message(12, 300)].concat();
+        for len in [100, 1000, 3500] {
+            let mut writer = ClearWriter::new(Encodings::DEFAULT);
+            let (mut out, mut named) = (Vec::new(), 0);
+            for fragment in flight.chunks(len) {
+                let [high, low] = (fragment.len() as u16).to_be_bytes();
+                let bytes = [&[22, 3, 3, high, low], fragment].concat();
+                let mut messages = Vec::new();
+                let written = writer.push(&mut messages, &bytes).expect("TLS");
+                let unpublished: Vec<&Payload> = written.published.iter().collect();
+                named += unpublished.len();
+                in_full(&mut out, &messages, &unpublished).expect("messages");
+            }
+            let (mut rest, mut content) = (&out[..], Vec::new());
+            while let Ok(Read::Whole(Message::Verbatim(record), len)) = Message::read(rest) {
+                content.extend_from_slice(&record.bytes()[5..]);
+                rest = &rest[len..];
+            }
+            assert!(rest.is_empty() && content == flight && named == 1, "{len}");
+        }
     }
 }
