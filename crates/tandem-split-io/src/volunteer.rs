@@ -27,7 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tandem_barnraising::talk::Told;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::channel::{Acceptor, Admission, ChannelKey, KeyName, Pin};
 use crate::error::SplitIoError;
@@ -49,6 +50,8 @@ const CLIENTS: usize = 1024;
 const MEMORY: usize = 128 << 20;
 /// Channels of other volunteers at a time.
 const PEERS: usize = 256;
+/// Of those, from addresses that are no member's and before the key is known: a member may come by another way than it is listed.
+const STRANGERS: usize = 64;
 
 /// The key by which others know the volunteer with this cache: kept there, made if it is missing; fleeting without a cache, or where nothing can
 /// be kept.
@@ -279,11 +282,17 @@ impl PeerPort {
     }
 
     async fn serve(self, shared: Arc<Shared>) {
+        let strangers = Arc::new(Semaphore::new(STRANGERS));
         listener::serve(self.listener, PEERS, |stream| {
             let (shared, acceptor) = (Arc::clone(&shared), self.acceptor.clone());
             let members = self.members.clone();
+            let place = place(&members, &stream, &strangers);
             async move {
-                if let Err(error) = answer::serve(&shared, &acceptor, &members, stream).await {
+                let Ok(place) = place else {
+                    return;
+                };
+                let served = answer::serve(&shared, &acceptor, &members, stream, place).await;
+                if let Err(error) = served {
                     tracing::debug!(%error, "a channel of another volunteer ended early");
                 }
             }
@@ -295,8 +304,25 @@ impl PeerPort {
 fn count(numbers: &Numbers, error: &session::Failed) {
     numbers.failed.add(1);
     match error {
-        session::Failed::NotTls(_) => numbers.not_tls.add(1),
+        session::Failed::NotTls(_) | session::Failed::NoHello => numbers.not_tls.add(1),
         session::Failed::Origin(_) | session::Failed::Stubs(_) => numbers.unreachable.add(1),
         session::Failed::Client(_) | session::Failed::Late | session::Failed::NoRandom => {}
     }
+}
+
+/// What somebody at this address takes up until its key is known; an error where there is no room.
+fn place(
+    members: &Members,
+    stream: &TcpStream,
+    strangers: &Arc<Semaphore>,
+) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
+    let is_listed = stream.peer_addr().is_ok_and(|from| {
+        let from = from.ip().to_canonical();
+        let members = members.borrow();
+        members.iter().any(|member| member.peers.ip() == from)
+    });
+    if is_listed {
+        return Ok(None);
+    }
+    Arc::clone(strangers).try_acquire_owned().map(Some)
 }

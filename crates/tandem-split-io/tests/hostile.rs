@@ -192,6 +192,9 @@ fn a_volunteer_is_no_relay_for_anything_but_tls() {
         &b"GET http://example.com/ HTTP/1.1\r\nHost: example.com\r\n\r\n"[..],
         b"CONNECT example.com:443 HTTP/1.1\r\n\r\n",
         b"\x05\x01\x00",
+        // A record of TLS, and no ClientHello.
+        b"\x17\x03\x03\x00\x00",
+        b"\x16\x03\x03\x00\x04\x02\x00\x00\x00",
     ] {
         let mut stream = TcpStream::connect(site.volunteer).expect("it listens");
         stream.write_all(noise).expect("it reads");
@@ -201,7 +204,7 @@ fn a_volunteer_is_no_relay_for_anything_but_tls() {
         assert!(answer.is_empty(), "{answer:?}");
     }
     eventually("each is counted", || {
-        site.volunteer_counts("tandem_split_volunteer_not_tls") == 3
+        site.volunteer_counts("tandem_split_volunteer_not_tls") == 5
     });
     assert_eq!(site.origin_counts("tandem_split_origin_connections"), 0);
 }

@@ -13,6 +13,7 @@ use tandem_split::message::{Absent, Channel, Found, Message, Miss, Side, list_pa
 use tandem_split::{Decoder, Error};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -22,20 +23,23 @@ use super::sharing::Members;
 use crate::channel::{Acceptor, ToVolunteer, greet};
 
 /// How long a volunteer may take to say what it wants.
-const GREETING: Duration = Duration::from_secs(15);
+const GREETING: Duration = Duration::from_secs(5);
 /// How long a channel without a question stays open; whoever asks closes it after a minute.
 const IDLE: Duration = Duration::from_secs(90);
 /// How long an answer may take to be read.
 const STALL: Duration = Duration::from_secs(60);
 /// Questions of one volunteer that are looked into at a time.
 const AT_ONCE: usize = 64;
+/// Questions of one volunteer that may wait. It asks for eight chunks along with a list at most.
+const WAITING: usize = 4096;
 
-/// Serves one channel of misses to its end.
+/// Serves one channel of misses to its end. `place` is given back once it is known to be a member's.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
     acceptor: &Acceptor,
     members: &Members,
     stream: TcpStream,
+    place: Option<OwnedSemaphorePermit>,
 ) -> io::Result<()> {
     let sent = shared.numbers.to_peers.shared();
     let greeted = async {
@@ -47,6 +51,7 @@ pub(super) async fn serve(
         Ok::<_, io::Error>((io, decoder, greeting))
     };
     let (io, decoder, greeting) = timeout(GREETING, greeted).await??;
+    drop(place);
     match greeting.channel {
         Channel::Misses => {}
         // No open relay: clients come by another port.
@@ -142,6 +147,10 @@ impl Questions {
                     Message::ListPart(part).write(&mut out);
                 }
                 if let Miss::Object { first, count, .. } = miss {
+                    // Nobody who needs something asks for so much at once.
+                    if self.pending.len() + count as usize > WAITING {
+                        return Err(io::ErrorKind::InvalidInput.into());
+                    }
                     let chunks = list.chunks().skip(first as usize).take(count as usize);
                     self.pending.extend(chunks.map(Miss::Payload));
                 }

@@ -24,7 +24,7 @@ use super::sharing::Directory;
 use crate::channel::ToOrigin;
 use crate::metrics::Number;
 
-/// How long a thing may take. Then its clients' connections fail, and those who ask next start anew.
+/// How long a thing may take while nothing else comes either. Then its clients' connections fail, and those who ask next start anew.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a channel without a question stays open.
 const IDLE: Duration = Duration::from_secs(60);
@@ -118,13 +118,18 @@ impl Asker {
                 }
             }
         };
-        match timeout(PATIENCE, outcome.wait_for(Option::is_some)).await {
-            Ok(Ok(outcome)) => outcome.clone().unwrap_or(Err(Lack::Unreachable)),
-            // Nobody told.
-            Ok(Err(_)) => Err(Lack::Unreachable),
-            Err(_) => {
-                self.waiting.tell(key, Err(Lack::Unreachable));
-                Err(Lack::Unreachable)
+        loop {
+            let before = self.answered();
+            match timeout(PATIENCE, outcome.wait_for(Option::is_some)).await {
+                Ok(Ok(outcome)) => return outcome.clone().unwrap_or(Err(Lack::Unreachable)),
+                // Nobody told.
+                Ok(Err(_)) => return Err(Lack::Unreachable),
+                // It stands behind others on a thin line: what was given up would cross in vain, and be asked for again.
+                Err(_) if self.answered() != before => {}
+                Err(_) => {
+                    self.waiting.tell(key, Err(Lack::Unreachable));
+                    return Err(Lack::Unreachable);
+                }
             }
         }
     }
@@ -191,6 +196,14 @@ impl Waiting {
 
     fn is_idle(&self) -> bool {
         self.lock().is_empty()
+    }
+
+    /// Whether somebody has waited for so long.
+    fn has_waited(&self, long: Duration) -> bool {
+        let things = self.lock();
+        things
+            .values()
+            .any(|awaited| awaited.since.elapsed() >= long)
     }
 
     fn note_ahead(&self, miss: Miss) {
@@ -304,6 +317,8 @@ async fn read_answers(
             }
             Ok(Ok(0) | Err(_)) => return Err(Lack::Unreachable),
             Err(_) if waiting.is_idle() => return Ok(()),
+            // Whoever asked has asked since the last byte came.
+            Err(_) if !waiting.has_waited(IDLE) => {}
             Err(_) => return Err(Lack::Unreachable),
         }
     }

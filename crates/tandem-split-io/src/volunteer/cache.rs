@@ -8,10 +8,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tandem_split::{List, ObjectName, Payload, PayloadName};
+use tokio::sync::Semaphore;
 
 use super::disk::{Disk, Key};
 use crate::metrics::Number;
 
+/// Things that may wait to be written to disk.
+const WRITES: usize = 256;
 const PAYLOAD: u8 = 1;
 const LIST: u8 = 2;
 
@@ -82,6 +85,8 @@ pub(super) struct Numbers {
 pub(super) struct Cache {
     memory: Mutex<Memory>,
     disk: Option<Arc<Disk>>,
+    /// Room for what waits to be written.
+    writes: Arc<Semaphore>,
     numbers: Numbers,
 }
 
@@ -113,6 +118,7 @@ impl Cache {
                 order: VecDeque::new(),
             }),
             disk: disk.map(Arc::new),
+            writes: Arc::new(Semaphore::new(WRITES)),
             numbers,
         }
     }
@@ -168,6 +174,11 @@ impl Cache {
         };
         self.remember(key, thing.clone());
         if let Some(disk) = &self.disk {
+            // A disk that is slower than the line must not make a heap of what waits for it.
+            let Ok(room) = Arc::clone(&self.writes).try_acquire_owned() else {
+                self.numbers.not_kept.add(1);
+                return;
+            };
             let (disk, thing, numbers) = (Arc::clone(disk), thing.clone(), self.numbers.clone());
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = disk.keep(key, thing.bytes()) {
@@ -177,6 +188,7 @@ impl Cache {
                     numbers.not_kept.add(1);
                 }
                 numbers.disk_bytes.set(disk.len());
+                drop(room);
             });
         }
     }

@@ -6,7 +6,7 @@
 //! is opened; what is opened in vain is at most one handshake after the last client.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -28,6 +28,13 @@ const ANSWER: Duration = Duration::from_secs(30);
 type Asked = oneshot::Sender<oneshot::Sender<ToOrigin>>;
 
 #[derive(Debug, Default)]
+struct Stock {
+    place: Place,
+    /// How often the way has changed: what was opened before leads elsewhere.
+    ways: u64,
+}
+
+#[derive(Debug, Default)]
 enum Place {
     /// Nothing is ready, and nothing is being made ready.
     #[default]
@@ -40,14 +47,14 @@ enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Ready {
     link: Link,
-    place: Arc<Mutex<Place>>,
+    stock: Arc<Mutex<Stock>>,
 }
 
 impl Ready {
     pub(super) fn over(link: Link) -> Self {
         Self {
             link,
-            place: Arc::default(),
+            stock: Arc::default(),
         }
     }
 
@@ -58,10 +65,9 @@ impl Ready {
 
     /// What is ready is not wanted any more: the way leads elsewhere now.
     pub(super) fn forget(&self) {
-        let mut place = lock(&self.place);
-        if matches!(*place, Place::Ready(_)) {
-            *place = Place::Empty;
-        }
+        let mut stock = lock(&self.stock);
+        stock.place = Place::Empty;
+        stock.ways += 1;
     }
 
     /// A channel on which `hello` was said, and what the origin said first. The next one is made ready meanwhile.
@@ -80,11 +86,11 @@ impl Ready {
 
     async fn ready(&self) -> Option<ToOrigin> {
         let asked = {
-            let mut place = lock(&self.place);
-            match std::mem::take(&mut *place) {
+            let mut stock = lock(&self.stock);
+            match std::mem::take(&mut stock.place) {
                 Place::Ready(asked) => asked,
                 other @ (Place::Empty | Place::Opening) => {
-                    *place = other;
+                    stock.place = other;
                     return None;
                 }
             }
@@ -96,24 +102,35 @@ impl Ready {
     }
 
     fn refill(&self) {
-        {
-            let mut place = lock(&self.place);
-            match &*place {
-                Place::Empty => *place = Place::Opening,
+        let ways = {
+            let mut stock = lock(&self.stock);
+            match &stock.place {
+                Place::Empty => {}
                 // The channel behind it has ended, and nobody has asked since.
-                Place::Ready(asked) if asked.is_closed() => *place = Place::Opening,
+                Place::Ready(asked) if asked.is_closed() => {}
                 Place::Opening | Place::Ready(_) => return,
             }
-        }
-        let (link, place) = (self.link.clone(), Arc::clone(&self.place));
+            stock.place = Place::Opening;
+            stock.ways
+        };
+        let (link, stock) = (self.link.clone(), Arc::clone(&self.stock));
         tokio::spawn(async move {
-            let Ok(channel) = link.open().await else {
-                *lock(&place) = Place::Empty;
-                return;
+            let opened = link.open().await;
+            let asks = {
+                let mut stock = lock(&stock);
+                if stock.ways != ways {
+                    return;
+                }
+                let (asked, asks) = oneshot::channel();
+                stock.place = match &opened {
+                    Ok(_) => Place::Ready(asked),
+                    Err(_) => Place::Empty,
+                };
+                asks
             };
-            let (asked, asks) = oneshot::channel();
-            *lock(&place) = Place::Ready(asked);
-            keep(channel, asks).await;
+            if let Ok(channel) = opened {
+                keep(channel, asks).await;
+            }
         });
     }
 }
@@ -158,6 +175,6 @@ async fn keep(mut channel: ToOrigin, asks: oneshot::Receiver<oneshot::Sender<ToO
     let _ = channel.shutdown().await;
 }
 
-fn lock(place: &Mutex<Place>) -> std::sync::MutexGuard<'_, Place> {
-    place.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(stock: &Mutex<Stock>) -> MutexGuard<'_, Stock> {
+    stock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,6 +14,7 @@ use tandem_split::{Decoder, Splicer, Want};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -33,6 +34,11 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 /// Bytes of records that are written at once.
 const BATCH: usize = 64 << 10;
 
+/// How a connection begins (RFC 5246, sections 6.2.1 and 7.4).
+const HANDSHAKE: u8 = 22;
+const RECORD_HEADER: usize = 5;
+const CLIENT_HELLO: u8 = 1;
+
 /// Why a client's connection ended early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failed {
@@ -42,6 +48,8 @@ pub(super) enum Failed {
     Origin(std::io::Error),
     #[error("the client speaks no TLS: {0}")]
     NotTls(tandem_split::Error),
+    #[error("the client's first record is no ClientHello")]
+    NoHello,
     #[error("the origin's messages: {0}")]
     Stubs(tandem_split::Error),
     #[error("nothing happened in time")]
@@ -63,6 +71,9 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
     )
     .await
     .map_err(|_| Failed::Late)??;
+    if first.first() != Some(&HANDSHAKE) || first.get(RECORD_HEADER) != Some(&CLIENT_HELLO) {
+        return Err(Failed::NoHello);
+    }
     let splicer = Splicer::new(Encodings::DEFAULT, Limits::default());
     let mut hello = Vec::new();
     Message::Greeting(splicer.greeting()).write(&mut hello);
@@ -71,13 +82,15 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
     let (channel, answer) = said.map_err(Failed::Origin)?;
     let (from_origin, to_origin) = tokio::io::split(channel);
 
-    let mut upward = tokio::spawn(pass_up(from_client, decoder, to_origin));
+    let moved = Arc::new(Notify::new());
+    let mut upward = tokio::spawn(pass_up(from_client, decoder, to_origin, Arc::clone(&moved)));
     let mut downward = Downward {
         shared: Arc::clone(shared),
         splicer,
         from_origin,
         to_client,
         gets: JoinSet::new(),
+        moved,
     };
     let served = downward.run(answer, &mut upward).await;
     if matches!(served, Err(Failed::Client(_))) {
@@ -127,6 +140,7 @@ async fn pass_up(
     mut from_client: OwnedReadHalf,
     mut decoder: Decoder,
     mut to_origin: WriteHalf<ToOrigin>,
+    moved: Arc<Notify>,
 ) -> Result<(), Failed> {
     let mut buffer = vec![0; 16 << 10];
     let mut out = Vec::new();
@@ -141,6 +155,7 @@ async fn pass_up(
         }
         to_origin.write_all(&out).await.map_err(Failed::Origin)?;
         to_origin.flush().await.map_err(Failed::Origin)?;
+        moved.notify_one();
         out.clear();
     }
 }
@@ -152,6 +167,8 @@ struct Downward {
     from_origin: ReadHalf<ToOrigin>,
     to_client: OwnedWriteHalf,
     gets: JoinSet<(Want, Option<Thing>)>,
+    /// Something has gone up: a long upload is no idle connection.
+    moved: Arc<Notify>,
 }
 
 impl Downward {
@@ -202,6 +219,7 @@ impl Downward {
                         ended?;
                     }
                 }
+                () = self.moved.notified() => {}
                 () = tokio::time::sleep(IDLE) => return Err(Failed::Late),
             }
         }
