@@ -1,17 +1,26 @@
 //! What a volunteer lacks: answers from the spool, in the order of the questions.
 //!
 //! Is not: pushed. Nothing crosses here that was not asked for by its digest.
+//!
+//! Invariants: a volunteer that asks nothing for long, or takes nothing, is left; one that leaves without a close has left all the same.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tandem_split::message::{Absent, Found, Message, Miss, list_parts};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use tokio::time::timeout;
+
+use super::session::STALL;
 use super::{Failed, Shared};
 use crate::channel::ToVolunteer;
 use tandem_split::Decoder;
 
+/// How long nothing may be asked: longer than a volunteer keeps a channel that it does not use.
+const IDLE: Duration = Duration::from_secs(90);
 /// What is written at once.
 const BATCH: usize = 64 << 10;
 
@@ -29,13 +38,14 @@ pub(super) async fn serve(
                 answer(shared, miss, &mut out, &mut io).await?;
             }
         }
-        io.write_all(&out).await?;
-        io.flush().await?;
-        out.clear();
-        let len = io.read(&mut buffer).await?;
-        if len == 0 {
-            return Ok(());
-        }
+        write(&mut io, &mut out).await?;
+        let len = match timeout(IDLE, io.read(&mut buffer)).await {
+            Ok(Ok(len @ 1..)) => len,
+            Ok(Err(error)) if error.kind() != ErrorKind::UnexpectedEof => {
+                return Err(error.into());
+            }
+            Ok(Ok(_) | Err(_)) | Err(_) => return Ok(()),
+        };
         let mut bytes = &buffer[..len];
         while !bytes.is_empty() {
             let taken = decoder.push(bytes);
@@ -85,16 +95,27 @@ async fn answer(
                     None => absent(shared, Miss::Payload(name), out),
                 }
                 if out.len() >= BATCH {
-                    io.write_all(out).await?;
-                    out.clear();
+                    write(io, out).await?;
                 }
             }
         }
     }
     if out.len() >= BATCH {
-        io.write_all(out).await?;
-        out.clear();
+        write(io, out).await?;
     }
+    Ok(())
+}
+
+/// Sends what waits, which is little more than a batch.
+async fn write(io: &mut ToVolunteer, out: &mut Vec<u8>) -> Result<(), Failed> {
+    let written = async {
+        io.write_all(out).await?;
+        io.flush().await
+    };
+    timeout(STALL, written)
+        .await
+        .map_err(|_| Failed::Stalled)??;
+    out.clear();
     Ok(())
 }
 

@@ -32,6 +32,8 @@ use super::{Failed, Shared};
 use crate::channel::{KeyName, ToVolunteer};
 use crate::tls::server::{Endpoint, Site};
 
+pub(super) use outward::STALL;
+
 /// How long a handshake may take, and a request that has begun.
 const REQUEST: Duration = Duration::from_secs(30);
 /// How long a connection is kept for another request.
@@ -120,12 +122,16 @@ impl Session {
         // Where the client broke off, too, the channel ends in good order: it is no failure between volunteer and origin. The client's TLS has not
         // been closed then, and what it has is not taken for the whole.
         if matches!(served, Ok(()) | Err(Failed::Tls(_))) {
-            let shut = self.to_volunteer.shutdown().await.map_err(Failed::Io);
+            let shut = match timeout(LAST_WORD, self.to_volunteer.shutdown()).await {
+                Ok(shut) => shut.map_err(Failed::Io),
+                Err(_) => Err(Failed::Stalled),
+            };
             served = served.and(shut);
         }
         // The client may have something to say about what it got: an alert tells that somebody on the way changed it.
+        let deadline = Instant::now() + LAST_WORD;
         for _ in 0..LAST_RECORDS {
-            match timeout(LAST_WORD, self.inward.last_word()).await {
+            match timeout_at(deadline, self.inward.last_word()).await {
                 Ok(Some(Ok(()))) => {}
                 Ok(Some(Err(error))) => return served.and(Err(error)),
                 Ok(None) | Err(_) => break,
@@ -135,10 +141,13 @@ impl Session {
     }
 
     async fn serve(&mut self) -> Result<(), Failed> {
+        // Until when a handshake, the silence before a request, or its head may last: records in between put nothing off.
+        let mut awaited: Option<(bool, Instant)> = None;
         loop {
             let parsed = http::parse(self.inward.endpoint.received(), self.site.host());
             let goes = match parsed {
                 Ok(Some((request, len))) => {
+                    awaited = None;
                     self.inward.endpoint.received().drain(..len);
                     self.shared.numbers.requests.add(1);
                     self.answer_watched(request).await?
@@ -146,7 +155,13 @@ impl Session {
                 Ok(None) => {
                     let endpoint = &mut self.inward.endpoint;
                     let is_idle = endpoint.is_established() && endpoint.received().is_empty();
-                    self.receive(if is_idle { IDLE } else { REQUEST }).await?
+                    let deadline = match awaited {
+                        Some((was_idle, deadline)) if was_idle == is_idle => deadline,
+                        Some(_) | None if is_idle => Instant::now() + IDLE,
+                        Some(_) | None => Instant::now() + REQUEST,
+                    };
+                    awaited = Some((is_idle, deadline));
+                    self.receive(deadline).await?
                 }
                 Err(refusal) => {
                     let is_head = self.inward.endpoint.received().starts_with(b"HEAD ");
@@ -161,11 +176,11 @@ impl Session {
     }
 
     /// Takes in one record of the client.
-    async fn receive(&mut self, patience: Duration) -> Result<Goes, Failed> {
+    async fn receive(&mut self, deadline: Instant) -> Result<Goes, Failed> {
         if !self.inward.has_more() {
             return Ok(Goes::ToItsEnd);
         }
-        match timeout(patience, self.inward.step()).await {
+        match timeout_at(deadline, self.inward.step()).await {
             Ok(stepped) => stepped?,
             Err(_) => return Ok(Goes::ToItsEnd),
         }
@@ -188,13 +203,7 @@ impl Session {
 
     async fn answer(&mut self, request: Request) -> Result<Goes, Failed> {
         let method = request.method.clone();
-        let is_other_site = |name: &str| !name.eq_ignore_ascii_case(self.site.host());
-        if self
-            .inward
-            .endpoint
-            .server_name()
-            .is_some_and(is_other_site)
-        {
+        if self.is_misdirected() {
             return self.refuse(Refusal::HOST, &method).await;
         }
         let (keeps, knows_chunks) = (request.keeps, request.knows_chunks);
@@ -334,12 +343,18 @@ impl Session {
         self.flush().await
     }
 
+    /// Whether the client's hello names another site.
+    fn is_misdirected(&self) -> bool {
+        let name = self.inward.endpoint.server_name();
+        name.is_some_and(|name| !name.eq_ignore_ascii_case(self.site.host()))
+    }
+
     /// Answers a request that is not passed on, after which the connection ends.
     async fn refuse(&mut self, refusal: Refusal, method: &str) -> Result<Goes, Failed> {
         let numbers = &self.shared.numbers;
         numbers.refused_requests.add(1);
-        let is_named = self.inward.endpoint.server_name().is_some();
-        if refusal == Refusal::HOST && !is_named {
+        // Another name in the hello is counted already.
+        if refusal == Refusal::HOST && !self.is_misdirected() {
             numbers.misdirected.add(1);
         }
         if self.inward.endpoint.is_established() {
