@@ -2,7 +2,8 @@
 //!
 //! Is not: a server of files, nor a cache. Answers are judged in [`super::answer`].
 //!
-//! Invariants: nothing that tells one client from another passes (Cookie, Authorization); a request for another host is answered 421 and one whose
+//! Invariants: nothing that tells one client from another passes (Cookie, Authorization), nor what the server behind would take for the word of a
+//! proxy (Forwarded and the like); a request for another host is answered 421 and one whose
 //! end two programs could see at different places is answered 400, so that no request hides in another (RFC 9112, 6.3 and 11.2).
 
 use std::fmt::Write as _;
@@ -127,7 +128,7 @@ impl Refusal {
 }
 
 /// Headers that stay here: those that tell clients apart, those of one connection (RFC 9110, 7.6.1), and what the origin says itself.
-const STAY: [&str; 14] = [
+const STAY: [&str; 16] = [
     "cookie",
     "cookie2",
     "authorization",
@@ -141,8 +142,16 @@ const STAY: [&str; 14] = [
     "upgrade",
     "expect",
     "content-length",
-    "x-forwarded-proto",
+    "forwarded",
+    "x-real-ip",
+    // Servers that speak CGI take it for a setting of their own.
+    "proxy",
 ];
+
+/// Whether a header stays here, its name in lower case: one of those, one that a proxy says, or one whose name many servers read with `-` for `_`.
+fn stays(name: &str) -> bool {
+    STAY.contains(&name) || name.starts_with("x-forwarded") || name.contains('_')
+}
 
 /// Reads the request at the front of `bytes` for the site `host`: it and the length of its head, nothing as long as its head is not whole.
 pub(super) fn parse(bytes: &[u8], host: &str) -> Result<Option<(Request, usize)>, Refusal> {
@@ -192,7 +201,7 @@ pub(super) fn parse(bytes: &[u8], host: &str) -> Result<Option<(Request, usize)>
         .iter()
         .filter(|field| {
             let name = field.name.to_ascii_lowercase();
-            !STAY.contains(&name.as_str()) && !named_by_connection(&name)
+            name == "host" || !(stays(&name) || named_by_connection(&name))
         })
         .map(|field| (field.name.to_owned(), field.value.to_vec()))
         .collect();
@@ -242,12 +251,21 @@ fn is_host(value: &[u8], host: &str) -> bool {
     let Ok(value) = std::str::from_utf8(value) else {
         return false;
     };
-    let value = value.trim();
-    let name = match value.strip_prefix('[') {
-        Some(bracketed) => bracketed.split(']').next().unwrap_or_default(),
-        None => value.split(':').next().unwrap_or_default(),
+    let value = value.trim_ascii();
+    let (name, port) = match value.strip_prefix('[') {
+        // Brackets are for addresses that have colons, and those are never without.
+        Some(bracketed) if host.contains(':') => match bracketed.split_once(']') {
+            Some(parts) => parts,
+            None => return false,
+        },
+        Some(_) => return false,
+        None => value.split_at(value.find(':').unwrap_or(value.len())),
     };
-    name.trim_end_matches('.').eq_ignore_ascii_case(host)
+    let is_port = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_suffix('.')
+        .unwrap_or(name)
+        .eq_ignore_ascii_case(host)
+        && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
 /// How the body's end is told. Both ways at once are what hides requests in bodies: refused (RFC 9112, 6.1).
@@ -292,7 +310,9 @@ mod tests {
     fn what_tells_clients_apart_does_not_pass() {
         let request = request(
             "GET /a?b HTTP/1.1\r\nHost: split.test:8443\r\nCookie: id=1\r\nAuthorization: Basic x\r\nAccept: */*\r\n\
-             Connection: keep-alive, X-Mine\r\nX-Mine: 1\r\nUpgrade: h2c\r\nRange: bytes=1-\r\n\r\n",
+             Connection: keep-alive, X-Mine, host\r\nX-Mine: 1\r\nUpgrade: h2c\r\nRange: bytes=1-\r\n\
+             X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: a\r\nForwarded: for=127.0.0.1\r\nX-Real-IP: 127.0.0.1\r\nProxy: a\r\n\
+             X_Forwarded_For: 127.0.0.1\r\nCONTENT_LENGTH: 3\r\n\r\n",
         )
         .expect("a good one");
         let names: Vec<&str> = request
@@ -378,6 +398,30 @@ mod tests {
             "x".repeat(MAX_HEAD)
         );
         assert_eq!(parse(long.as_bytes(), "split.test"), Err(Refusal::HEAD));
+    }
+
+    #[test]
+    fn a_host_is_the_sites_name_with_a_port_at_most() {
+        for (value, host, is) in [
+            ("split.test", "split.test", true),
+            ("SPLIT.test.:8443", "split.test", true),
+            ("split.test:", "split.test", true),
+            ("split.test..", "split.test", false),
+            ("[split.test]", "split.test", false),
+            ("[split.test]evil.example", "split.test", false),
+            ("split.test:x@intranet", "split.test", false),
+            ("split.test:80:80", "split.test", false),
+            ("user@split.test", "split.test", false),
+            ("", "split.test", false),
+            ("127.0.0.1:80", "127.0.0.1", true),
+            ("[::1]:443", "::1", true),
+            ("[::1]", "::1", true),
+            ("[::1]evil.example", "::1", false),
+            ("[::1", "::1", false),
+            ("::1", "::1", false),
+        ] {
+            assert_eq!(is_host(value.as_bytes(), host), is, "{value:?}");
+        }
     }
 
     #[test]
