@@ -11,6 +11,7 @@ mod chunks;
 mod http;
 mod inward;
 mod misses;
+mod renewal;
 mod served;
 mod session;
 mod spool;
@@ -22,9 +23,9 @@ pub use upstream::Upstream;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tandem_split::Decoder;
 use tandem_split::message::{Channel, Message, Side};
@@ -37,8 +38,8 @@ use crate::channel::{self, Acceptor, Admission, ChannelKey, KeyName, ToVolunteer
 use crate::error::SplitIoError;
 use crate::listener;
 use crate::metrics::Number;
-use crate::tls::identity::Identity;
 use crate::tls::server::Site;
+use renewal::Files;
 use served::Watched;
 use session::Session;
 use spool::Spool;
@@ -49,8 +50,6 @@ const CONNECTIONS: usize = 4096;
 const OPENING: Duration = Duration::from_secs(15);
 /// How long a channel may be there before the volunteer says what it wants: it keeps one ready for a client that is still to come.
 const GREETING: Duration = Duration::from_secs(120);
-/// How often the certificate's files are looked at.
-const RELOAD: Duration = Duration::from_secs(2);
 
 /// What an origin needs to know.
 #[derive(Debug)]
@@ -254,8 +253,7 @@ impl Origin {
     /// # Errors
     /// Whatever is wrong with the settings or what they name.
     pub async fn bind(settings: Settings) -> Result<Self, SplitIoError> {
-        let files = Files::new(settings.certificate, settings.key);
-        let site = files.site()?;
+        let (files, site) = Files::open(settings.certificate, settings.key)?;
         let tls = |error: rustls::Error| SplitIoError::System {
             what: "TLS",
             source: io::Error::other(error),
@@ -328,7 +326,7 @@ impl Origin {
 
     /// Serves for ever.
     pub async fn serve(self) {
-        tokio::spawn(keep_current(self.files, Arc::clone(&self.shared)));
+        tokio::spawn(self.files.keep_current(Arc::clone(&self.shared)));
         listener::serve(self.listener, CONNECTIONS, |stream| {
             let (acceptor, shared) = (self.acceptor.clone(), Arc::clone(&self.shared));
             async move {
@@ -418,61 +416,5 @@ async fn pass_records(
                 }
             }
         }
-    }
-}
-
-/// The site's files.
-#[derive(Debug)]
-struct Files {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-impl Files {
-    fn new(certificate: PathBuf, key: PathBuf) -> Self {
-        Self { certificate, key }
-    }
-
-    fn site(&self) -> Result<Site, SplitIoError> {
-        let identity = Identity::load(&self.certificate, &self.key)?;
-        Site::new(&identity)
-            .map_err(|error| SplitIoError::content(&self.certificate, error.to_string()))
-    }
-
-    fn written(&self) -> [Option<SystemTime>; 2] {
-        let written = |path: &Path| {
-            std::fs::metadata(path)
-                .and_then(|file| file.modified())
-                .ok()
-        };
-        [written(&self.certificate), written(&self.key)]
-    }
-}
-
-/// Reads the certificate and key anew when they have changed. What does not fit is not taken.
-async fn keep_current(files: Files, shared: Arc<Shared>) {
-    let mut known = files.written();
-    loop {
-        tokio::time::sleep(RELOAD).await;
-        let now = files.written();
-        if now == known {
-            continue;
-        }
-        match files.site() {
-            Ok(site) if site.host() == shared.site().host() => {
-                *shared.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
-                tracing::info!("the certificate was read anew");
-            }
-            Ok(site) => {
-                tracing::error!(
-                    host = site.host(),
-                    "the new certificate is for another host: the old one stays"
-                );
-            }
-            Err(error) => {
-                tracing::error!(%error, "the new certificate does not fit: the old one stays")
-            }
-        }
-        known = now;
     }
 }

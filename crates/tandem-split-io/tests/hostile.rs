@@ -147,6 +147,11 @@ fn what_is_not_public_does_not_come_through() {
         .args(["--header", "Host: split.test"])
         .arg(other);
     assert_eq!(status(&mut curl), "421", "by the name in the hello");
+    assert_eq!(
+        site.origin_counts("tandem_split_origin_misdirected"),
+        2,
+        "each once"
+    );
 
     ran(site.curl("/bytes/1/9").args([
         "--header",

@@ -8,8 +8,13 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
+use tandem_split::Payload;
+use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss};
+use tandem_split_io::channel::{Connector, Pin};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use common::server::body;
-use common::{Site, ran, tried};
+use common::{Site, eventually, ran, tried};
 
 /// A server that does with each connection what it is told.
 fn server(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
@@ -236,6 +241,7 @@ fn what_cannot_be_served_is_refused_in_clear_words() {
     }
     let heard = said_at_once(&site, b"HEAD / HTTP/1.1\r\nHost: bank.test\r\n\r\n");
     assert!(heard.ends_with("\r\n\r\n"), "no text after {heard}");
+    assert_eq!(site.origin_counts("tandem_split_origin_misdirected"), 2);
 
     let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let nobody = free.local_addr().expect("bound");
@@ -305,4 +311,54 @@ fn a_slow_server_is_not_waited_for_to_the_end() {
     out.read_to_end(&mut later).expect("it comes");
     assert_eq!(later, b"later");
     assert!(curl.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_volunteer_that_lets_its_channel_of_misses_go_is_no_failure() {
+    let site = Site::new();
+    let key = tandem_split_io::volunteer::key(None).expect("a key");
+    let connector = Connector::new(&key, Pin::to(site.origin_key)).expect("TLS");
+    site.runtime().block_on(async {
+        let stream = tokio::net::TcpStream::connect(site.origin).await;
+        let mut channel = connector
+            .open(stream.expect("it listens"))
+            .await
+            .expect("TLS");
+        let nowhere = Payload::new(&b"nowhere"[..]).expect("short").name();
+        let mut asked = Vec::new();
+        let greeting = Greeting::new(Channel::Misses, Encodings::DEFAULT);
+        Message::Greeting(greeting).write(&mut asked);
+        Message::Miss(Miss::Payload(nowhere)).write(&mut asked);
+        channel.write_all(&asked).await.expect("it reads");
+        channel.flush().await.expect("it reads");
+        let mut answer = [0; 1];
+        channel.read_exact(&mut answer).await.expect("it answers");
+        assert_eq!(site.origin_counts("tandem_split_origin_open_channels"), 1);
+        // Without a close of TLS, as when the program ends.
+    });
+    assert_eq!(site.origin_counts("tandem_split_origin_absent"), 1);
+    eventually("the channel has ended", || {
+        site.origin_counts("tandem_split_origin_open_channels") == 0
+    });
+    assert_eq!(site.origin_counts("tandem_split_origin_failed_channels"), 0);
+}
+
+#[test]
+fn a_new_certificate_is_taken_when_it_fits() {
+    let site = Site::new();
+    let shown = || {
+        let out =
+            ran(site
+                .curl("/bytes/1/1")
+                .args(["--output", "/dev/null", "--write-out", "%{certs}"]));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let old = shown();
+    assert!(old.contains("BEGIN CERTIFICATE"), "{old}");
+    let (certificate, key) = site.pki.issue("next", "rsa:2048", "DNS:split.test");
+    // One after the other: in between they do not fit.
+    std::fs::copy(key, &site.pki.key).expect("ours");
+    assert_eq!(shown(), old);
+    std::fs::copy(certificate, &site.pki.certificate).expect("ours");
+    eventually("the new one is shown", || shown() != old);
 }
