@@ -108,7 +108,8 @@ fn address(url: &str) -> Result<(Arc<str>, u16), String> {
 
 impl Upstream {
     /// A service in this process, of the kind that hyper 1 serves. It gets what a server behind the origin would get: requests for the one
-    /// host, without Cookie, Authorization and what concerns a single connection, with `X-Forwarded-Proto: https`.
+    /// host, without Cookie, Authorization, what a proxy says (Forwarded and the like), names with `_` and what concerns a single connection,
+    /// with `X-Forwarded-Proto: https`.
     ///
     /// A service of tower (axum's routers are such) becomes one by `hyper_util::service::TowerToHyperService`.
     #[must_use]
