@@ -77,9 +77,17 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// Whether a request from this address may be taken now; it counts if so.
+    /// Whether a request from this address may be taken now; it counts for its network if so.
     pub fn admits(&mut self, from: IpAddr, now: Instant, rate: Rate) -> bool {
-        let network = network(from);
+        self.admits_as(network(from), now, rate)
+    }
+
+    /// The same for an address that nobody else's requests count for: a member's. Not to be mixed with [`Self::admits`] in one limiter.
+    pub fn admits_member(&mut self, from: IpAddr, now: Instant, rate: Rate) -> bool {
+        self.admits_as(from.to_canonical(), now, rate)
+    }
+
+    fn admits_as(&mut self, network: IpAddr, now: Instant, rate: Rate) -> bool {
         if self.busy_until.len() >= MAX_NETWORKS && !self.busy_until.contains_key(&network) {
             self.busy_until.retain(|_, until| *until > now);
             if self.busy_until.len() >= MAX_NETWORKS {
@@ -153,6 +161,18 @@ mod tests {
             assert!(!limiter.admits(address(same), at(0), once), "{same}");
             assert!(limiter.admits(address(other), at(0), once), "{other}");
         }
+    }
+
+    #[test]
+    fn a_member_has_a_budget_of_its_own() {
+        let mut limiter = Limiter::default();
+        let once = Rate { burst: 1, ..RATE };
+        for text in ["192.0.2.1", "192.0.2.200", "2001:db8::1", "2001:db8::2"] {
+            assert!(limiter.admits_member(address(text), at(0), once), "{text}");
+            assert!(!limiter.admits_member(address(text), at(0), once), "{text}");
+        }
+        let mapped = address("::ffff:192.0.2.1");
+        assert!(!limiter.admits_member(mapped, at(0), once));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Is not: DNS, the database that outlives a restart, or the looking itself; who calls does those, and tells the outcome.
 //!
 //! Invariants: an address belongs to one member at most; a member's address is where its request came from, so that nobody sends browsers to
-//! somebody else; whatever changes the list makes its version grow; without a healthy member the answer is the origin's own address.
+//! somebody else; whatever changes the list, and nothing else, makes its version grow; without a healthy member the answer is the origin's own
+//! address; what strangers ask costs no member its renewal.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -53,7 +54,9 @@ pub struct Roster {
     /// Where browsers are sent if there is nobody else.
     origin: Vec<IpAddr>,
     settings: Settings,
-    limiter: Limiter,
+    strangers: Limiter,
+    /// Of members that ask from where they serve.
+    known: Limiter,
     members: BTreeMap<PublicKey, Entry>,
     version: u64,
 }
@@ -122,7 +125,8 @@ impl Roster {
             site,
             origin,
             settings,
-            limiter: Limiter::default(),
+            strangers: Limiter::default(),
+            known: Limiter::default(),
             members: BTreeMap::new(),
             version,
         }
@@ -157,18 +161,28 @@ impl Roster {
         now: Instant,
         wall: UnixTime,
     ) -> Result<Joined, Refused> {
-        if !self.limiter.admits(from, now, self.settings.rate) {
+        let from = from.to_canonical();
+        let is_known = self
+            .members
+            .get(&member.key)
+            .is_some_and(|entry| entry.member.address == from);
+        let rate = self.settings.rate;
+        let admitted = match is_known {
+            true => self.known.admits_member(from, now, rate),
+            false => self.strangers.admits(from, now, rate),
+        };
+        if !admitted {
             return Err(Refused::TooOften);
         }
         let standing = self.standing(&member.key);
         if !self.settings.policy.takes(&member.key, standing) {
             return Err(Refused::Policy);
         }
-        if member.address.to_canonical() != from.to_canonical() {
+        if member.address.to_canonical() != from {
             return Err(Refused::Address);
         }
         let member = Member {
-            address: from.to_canonical(),
+            address: from,
             ..member
         };
         if let Some(entry) = self.members.get_mut(&member.key)
@@ -177,7 +191,7 @@ impl Roster {
             entry.renewed = wall;
             if entry.member != member {
                 entry.member = member;
-                self.version += 1;
+                self.version += u64::from(entry.health.is_healthy());
             }
             return Ok(Joined::Renewed);
         }
@@ -189,8 +203,8 @@ impl Roster {
         if there.is_some_and(|(_, health)| health.is_healthy()) {
             return Err(Refused::AddressTaken);
         }
-        let moved = self.members.contains_key(&member.key);
-        if self.members.len() >= MAX_MEMBERS && !moved && there.is_none() {
+        let before = self.members.get(&member.key).copied();
+        if self.members.len() >= MAX_MEMBERS && before.is_none() && there.is_none() {
             return Err(Refused::Full);
         }
         // Whoever was there is not well: the address is more likely somebody else's now.
@@ -203,15 +217,19 @@ impl Roster {
             renewed: wall,
         };
         self.members.insert(member.key, entry);
-        self.version += 1;
-        Ok(if moved { Joined::Moved } else { Joined::New })
+        // Whoever is new is not in the list yet; who has moved is not any more.
+        self.version += u64::from(before.is_some_and(|entry| entry.health.is_healthy()));
+        Ok(match before {
+            Some(_) => Joined::Moved,
+            None => Joined::New,
+        })
     }
 
     /// Lets a member go; whether it was one.
     pub fn leave(&mut self, key: &PublicKey) -> bool {
-        let was = self.members.remove(key).is_some();
-        self.version += u64::from(was);
-        was
+        let was = self.members.remove(key);
+        self.version += u64::from(was.is_some_and(|entry| entry.health.is_healthy()));
+        was.is_some()
     }
 
     /// Takes in how one look at a member ended; whether that changed where browsers are sent.
@@ -229,11 +247,14 @@ impl Roster {
     pub fn forget_silent(&mut self, wall: UnixTime) -> usize {
         let before = self.members.len();
         let lease = self.settings.lease;
-        self.members
-            .retain(|_, entry| wall.0.saturating_sub(entry.renewed.0) <= lease);
-        let gone = before - self.members.len();
-        self.version += u64::from(gone > 0);
-        gone
+        let mut listed = 0;
+        self.members.retain(|_, entry| {
+            let stays = wall.0.saturating_sub(entry.renewed.0) <= lease;
+            listed += u64::from(!stays && entry.health.is_healthy());
+            stays
+        });
+        self.version += u64::from(listed > 0);
+        before - self.members.len()
     }
 
     /// All members, with whether they are healthy: those to look at.
@@ -241,6 +262,12 @@ impl Roster {
         self.members
             .values()
             .map(|entry| (&entry.member, entry.health.is_healthy()))
+    }
+
+    /// The member with this key.
+    #[must_use]
+    pub fn member(&self, key: &PublicKey) -> Option<&Member> {
+        self.members.get(key).map(|entry| &entry.member)
     }
 
     /// The healthy members, as a list to be signed.

@@ -356,7 +356,8 @@ impl State {
             address: from,
             peers: SocketAddr::new(from, join.peers),
         };
-        let (now, steady, before) = (self.clock.now(), self.clock.steady(), self.roster.version());
+        let (now, steady) = (self.clock.now(), self.clock.steady());
+        let before = self.roster.member(&key).copied();
         let joined = match self.roster.join(member, from, now, steady) {
             Ok(joined) => joined,
             Err(refused) => {
@@ -392,9 +393,16 @@ impl State {
             }
             Joined::Renewed => self.numbers.renewed.add(1),
         }
-        if self.roster.version() != before {
-            self.unwritten.insert(key);
-            self.changed();
+        match joined {
+            Joined::New | Joined::Moved => {
+                self.unwritten.insert(key);
+                self.changed();
+            }
+            Joined::Renewed if before != Some(member) => {
+                self.unwritten.insert(key);
+                self.changed();
+            }
+            Joined::Renewed => {}
         }
         self.welcome(join)
     }

@@ -163,6 +163,24 @@ fn a_mapped_address_is_the_address_that_it_maps() {
 }
 
 #[test]
+fn strangers_next_door_cost_no_member_its_renewal() {
+    let rate = Rate {
+        every: Duration::from_secs(60),
+        burst: 2,
+    };
+    let mut roster = Roster::new(site(), origin(), Settings { rate, ..settings() }, 0);
+    let one = member(1);
+    assert_eq!(join(&mut roster, one), Ok(Joined::New));
+    assert_eq!(join(&mut roster, member(2)), Ok(Joined::New));
+    assert_eq!(join(&mut roster, member(3)), Err(Refused::TooOften));
+    assert_eq!(join(&mut roster, one), Ok(Joined::Renewed));
+    assert_eq!(join(&mut roster, one), Ok(Joined::Renewed));
+    assert_eq!(join(&mut roster, one), Err(Refused::TooOften), "nor more");
+    let elsewhere = at(member(9).address, one);
+    assert_eq!(join(&mut roster, elsewhere), Err(Refused::TooOften));
+}
+
+#[test]
 fn the_silent_are_forgotten() {
     let mut roster = roster();
     let (one, two) = (member(1), member(2));
@@ -233,9 +251,8 @@ proptest! {
             } else {
                 prop_assert_eq!(answered, listed);
             }
-            if list.members != last.members {
-                prop_assert!(list.version > last.version);
-            }
+            prop_assert!(list.version >= last.version);
+            prop_assert_eq!(list.members != last.members, list.version != last.version);
             last = list;
         }
     }
