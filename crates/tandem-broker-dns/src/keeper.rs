@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const BEFORE: u64 = 3 * 3600;
 /// to so many after: answers are kept for an hour at most, and a broker that is gone for longer answers nothing anyway.
 const AFTER: u64 = 3 * 24 * 3600;
-/// They are made anew after so many, or where the clock has been moved by as much.
+/// They are made anew after so many, and where the clock has been set back behind their making: they may begin in the future then.
 const RENEW: u64 = 6 * 3600;
 
 /// Most values of the challenge record, and most bytes of its file.
@@ -122,7 +122,7 @@ impl Keeper {
             challenge: usable(&self.read),
             serial: self.content.serial,
         };
-        if wanted == self.content && now.abs_diff(self.signed) < RENEW {
+        if wanted == self.content && is_fresh(self.signed, now) {
             return;
         }
         let content = Content {
@@ -167,6 +167,10 @@ fn next_serial(last: u32, now: u64) -> u32 {
     if ahead < 1 << 31 { now as u32 } else { next }
 }
 
+fn is_fresh(signed: u64, now: u64) -> bool {
+    (signed..signed.saturating_add(RENEW)).contains(&now)
+}
+
 fn validity(now: u64) -> Validity {
     Validity {
         from: now.saturating_sub(BEFORE),
@@ -190,6 +194,13 @@ mod tests {
         assert_eq!(next_serial(200, 100), 201);
         assert_eq!(next_serial(u32::MAX, 5), 5, "past the end they begin anew");
         assert_eq!(next_serial(u32::MAX, u64::from(u32::MAX)), 0);
+    }
+
+    #[test]
+    fn signatures_are_made_anew_in_time_and_when_the_clock_goes_back() {
+        let signed = 1_800_000_000;
+        assert!(is_fresh(signed, signed) && is_fresh(signed, signed + RENEW - 1));
+        assert!(!is_fresh(signed, signed + RENEW) && !is_fresh(signed, signed - 1));
     }
 
     #[test]

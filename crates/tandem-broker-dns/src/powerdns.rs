@@ -172,16 +172,9 @@ fn lookup(zone: &Zone, name: &Name, kind: Option<&str>) -> Value {
     };
     let any = matches!(kind, Some("ANY") | None);
     let wanted = node
-        .sets()
-        .map(|shown| shown.set)
-        .filter(|set| any || kind.is_some_and(|kind| is_of(set, kind)));
+        .sets(|of| any || kind.is_some_and(|kind| of.to_string() == kind))
+        .map(|shown| shown.set);
     Value::Array(wanted.flat_map(records).collect())
-}
-
-fn is_of(set: &Signed, kind: &str) -> bool {
-    set.records
-        .first()
-        .is_some_and(|record| record.record_type().to_string() == kind)
 }
 
 /// A name as PowerDNS writes it, with or without the dot at its end; nothing where it is none.
@@ -222,7 +215,7 @@ fn content(record: &Record) -> String {
 fn list(zone: &Zone) -> Value {
     let sets = zone
         .nodes()
-        .flat_map(|(_, node)| node.sets())
+        .flat_map(|(_, node)| node.sets(|_| true))
         .map(|shown| shown.set);
     Value::Array(sets.flat_map(records).collect())
 }

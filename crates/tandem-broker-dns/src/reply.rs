@@ -146,12 +146,12 @@ impl Writing<'_> {
         match kind {
             // One set stands for all (RFC 8482, section 4.1), or a short question would be a long lever.
             RecordType::ANY => {
-                if let Some(shown) = node.sets().next() {
+                if let Some(shown) = node.sets(|_| true).next() {
                     self.add_answer(shown);
                 }
             }
             RecordType::RRSIG => {
-                if let Some(shown) = node.sets().next() {
+                if let Some(shown) = node.sets(|_| true).next() {
                     self.response.add_answer(shown.set.signature.clone());
                 }
             }

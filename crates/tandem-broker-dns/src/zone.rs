@@ -92,9 +92,13 @@ impl Node {
         self.sets.get(&kind)?.next()
     }
 
-    /// Its sets, by type.
-    pub(crate) fn sets(&self) -> impl Iterator<Item = Shown<'_>> {
-        self.sets.values().filter_map(Parts::next)
+    /// Its sets of the types that are wanted, by type; those of others keep their turn.
+    pub(crate) fn sets(
+        &self,
+        wanted: impl Fn(RecordType) -> bool,
+    ) -> impl Iterator<Item = Shown<'_>> {
+        let of = self.sets.iter().filter(move |(kind, _)| wanted(**kind));
+        of.filter_map(|(_, parts)| parts.next())
     }
 }
 

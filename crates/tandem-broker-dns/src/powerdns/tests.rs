@@ -53,6 +53,24 @@ fn a_lookup_tells_the_records_of_one_type_or_all() {
 }
 
 #[test]
+fn a_lookup_of_one_type_turns_no_other() {
+    let addresses: Vec<String> = (0..24).map(|last| format!("192.0.2.{last}")).collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let zone = zone("www.example.org", &addresses, &[]);
+    let site = parse("www.example.org").expect("a name");
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..3 {
+        for kind in ["A", "CAA", "HTTPS"] {
+            let found = lookup(&zone, &site, Some(kind));
+            let found = found.as_array().expect("a list").clone();
+            let of_kind = found.iter().filter(|_| kind == "A");
+            seen.extend(of_kind.map(|record| record["content"].to_string()));
+        }
+    }
+    assert_eq!(seen.len(), 24);
+}
+
+#[test]
 fn text_and_protocols_are_written_as_a_zone_file_has_them() {
     let content = |name: &str, kind: &str| {
         ask("lookup", json!({"qname": name, "qtype": kind}))[0]["content"].clone()
