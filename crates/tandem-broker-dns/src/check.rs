@@ -14,7 +14,7 @@ use hickory_net::xfer::{DnsHandle as _, FirstAnswer as _};
 use hickory_net::{DnsError as Refusal, NetError};
 use hickory_proto::dnssec::{Proof, TrustAnchors};
 use hickory_proto::op::{DnsRequestOptions, Message, Query, ResponseCode};
-use hickory_proto::rr::{Name, RData, RecordType};
+use hickory_proto::rr::{Name, RData, Record, RecordType};
 use tandem_barnraising::certificate_policy::{
     Caa, Chain, Evidence, Finding, Presence, Subject, acceptable, judge,
 };
@@ -124,16 +124,21 @@ async fn ask(handle: &DnssecDnsHandle<Asker>, name: &Name, kind: RecordType) -> 
     let mut options = DnsRequestOptions::default();
     options.edns_set_dnssec_ok = true;
     let query = Query::query(name.clone(), kind);
-    match handle.lookup(query, options).first_answer().await {
-        Ok(response) => Answer {
-            chain: proven(&response),
-            code: Some(response.metadata.response_code),
-            records: response
-                .answers
-                .iter()
-                .map(|record| record.data.clone())
-                .collect(),
-        },
+    let failures = handle.inner().failures();
+    let mut answer = match handle.lookup(query, options).first_answer().await {
+        Ok(response) => {
+            let records = belonging(&response.answers, name, kind);
+            let only_aliases = records.is_empty() && !response.answers.is_empty();
+            Answer {
+                // That the alias's target has none is not proven by the alias.
+                chain: match proven(&response) {
+                    Chain::Secure if only_aliases => Chain::Bogus,
+                    chain => chain,
+                },
+                code: Some(response.metadata.response_code),
+                records,
+            }
+        }
         Err(NetError::Dns(Refusal::Nsec {
             proof, response, ..
         })) => Answer {
@@ -149,7 +154,35 @@ async fn ask(handle: &DnssecDnsHandle<Asker>, name: &Name, kind: RecordType) -> 
                 records: Vec::new(),
             }
         }
+    };
+    // A key that could not be asked for looks to the library like one that is wrong.
+    if answer.chain == Chain::Bogus && handle.inner().failures() != failures {
+        answer.chain = Chain::Unanswered;
     }
+    answer
+}
+
+/// Of an answer what is the name's, by way of its aliases (RFC 1034, section 3.6.2): signed records of another name say nothing of it.
+fn belonging(answers: &[Record], name: &Name, kind: RecordType) -> Vec<RData> {
+    let mut owner = name;
+    // Aliases may go round.
+    for _ in answers {
+        let alias = answers
+            .iter()
+            .find_map(|record| match (&record.data, record.name == *owner) {
+                (RData::CNAME(alias), true) => Some(&alias.0),
+                _ => None,
+            });
+        match alias {
+            Some(target) => owner = target,
+            None => break,
+        }
+    }
+    answers
+        .iter()
+        .filter(|record| record.name == *owner && record.record_type() == kind)
+        .map(|record| record.data.clone())
+        .collect()
 }
 
 /// How far an answer can be believed: as far as the worst of its records, of the denial where it has none.
@@ -207,4 +240,41 @@ fn system_resolver(path: &Path) -> Result<SocketAddr, DnsError> {
     // Without any, the one on this machine (resolv.conf(5)).
     let server = servers.next().unwrap_or(Ipv4Addr::LOCALHOST.into());
     Ok(SocketAddr::new(server, 53))
+}
+
+#[cfg(test)]
+mod tests {
+    use hickory_proto::rr::rdata::{A, CNAME};
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::from_ascii(text).expect("a name")
+    }
+
+    fn alias(from: &str, to: &str) -> Record {
+        Record::from_rdata(name(from), 60, RData::CNAME(CNAME(name(to))))
+    }
+
+    #[test]
+    fn only_records_of_the_name_or_what_it_is_an_alias_of_count() {
+        let address = |owner: &str, last| {
+            Record::from_rdata(name(owner), 60, RData::A(A::new(192, 0, 2, last)))
+        };
+        let of = |answers: &[Record]| belonging(answers, &name("a.example."), RecordType::A).len();
+        assert_eq!(of(&[address("a.example.", 1), address("A.example.", 2)]), 2);
+        assert_eq!(of(&[address("b.example.", 1)]), 0);
+        let by_two = [
+            alias("b.example.", "c.example."),
+            alias("a.example.", "b.example."),
+        ];
+        assert_eq!(of(&by_two), 0, "aliases alone");
+        let [second, first] = by_two;
+        assert_eq!(of(&[second, first, address("c.example.", 1)]), 1);
+        let round = [
+            alias("a.example.", "b.example."),
+            alias("b.example.", "a.example."),
+        ];
+        assert_eq!(of(&round), 0);
+    }
 }

@@ -4,7 +4,8 @@
 //! who is well ([`crate::keeper`]), or what makes a name safe (`tandem-barnraising`).
 //!
 //! Invariants: a public name leads to volunteers only after a look has found that none of them can get a certificate for it; before that, and
-//! after a look that found otherwise, it leads to the origin. A look that gets no answer changes nothing.
+//! after a look that found otherwise, it leads to the origin. A look that gets no answer changes nothing; wrong signatures alone shut only when
+//! three looks in a row have found them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,8 +24,12 @@ use crate::keeper::Published;
 
 /// Between two looks at a name that leads to volunteers,
 const AGAIN: Duration = Duration::from_secs(3600);
+/// while one that does is in doubt,
+const IN_DOUBT: Duration = Duration::from_secs(60);
 /// and at one that does not, whose operator may be mending it.
 const SOON: Duration = Duration::from_secs(10);
+/// Looks in a row that find wrong signatures before that counts: a resolver that leaves out a part of an answer for a while looks the same.
+const DOUBTS: u32 = 3;
 
 /// To whom the name leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,18 +164,20 @@ async fn tell(
 /// Looks at a public name for as long as the broker lives.
 async fn look(site: &str, options: &Options, gate: &watch::Sender<Gate>, refused: &Number) {
     let mut said = None;
+    let mut doubts = 0;
     loop {
         let before = *gate.borrow();
         let now = match check(site, options).await {
             Ok(report) => {
-                say(site, &report, &mut said);
-                judged(before, &report)
+                let now = judged(before, &report, &mut doubts);
+                say(site, now, &report, &mut said);
+                now
             }
             Err(error) => {
-                let codes = vec!["error"];
-                if said.as_ref() != Some(&codes) {
+                let this = (before, vec!["error"]);
+                if said.as_ref() != Some(&this) {
                     tracing::error!(%error, "the site's name cannot be looked at");
-                    said = Some(codes);
+                    said = Some(this);
                 }
                 before
             }
@@ -178,6 +185,7 @@ async fn look(site: &str, options: &Options, gate: &watch::Sender<Gate>, refused
         refused.set(u64::from(now == Gate::Shut));
         gate.send_if_modified(|last| std::mem::replace(last, now) != now);
         sleep(match now {
+            Gate::Open if doubts > 0 => IN_DOUBT,
             Gate::Open => AGAIN,
             Gate::Shut => SOON,
         })
@@ -185,16 +193,22 @@ async fn look(site: &str, options: &Options, gate: &watch::Sender<Gate>, refused
     }
 }
 
-fn judged(before: Gate, report: &Report) -> Gate {
+/// To whom the name leads after this look; `doubts` counts those in a row that may be the way's fault.
+fn judged(before: Gate, report: &Report, doubts: &mut u32) -> Gate {
     if report.is_acceptable() {
+        *doubts = 0;
         return Gate::Open;
     }
-    let mut refusals = refusals(report);
-    if refusals.all(|finding| *finding == Finding::Unanswered) {
-        before
-    } else {
-        Gate::Shut
+    let all = |may_be: fn(&Finding) -> bool| refusals(report).all(may_be);
+    if all(|finding| *finding == Finding::Unanswered) {
+        return before;
     }
+    *doubts += 1;
+    if *doubts < DOUBTS && all(|finding| matches!(finding, Finding::Unanswered | Finding::Bogus)) {
+        return before;
+    }
+    *doubts = 0;
+    Gate::Shut
 }
 
 fn refusals(report: &Report) -> impl Iterator<Item = &Finding> {
@@ -202,26 +216,39 @@ fn refusals(report: &Report) -> impl Iterator<Item = &Finding> {
     report.findings.iter().filter(refused)
 }
 
+/// What was logged last: to whom the name leads, and what was refused.
+type Said = Option<(Gate, Vec<&'static str>)>;
+
 /// Logs what is refused, once for as long as it stays the same.
-fn say(site: &str, report: &Report, said: &mut Option<Vec<&'static str>>) {
-    let codes: Vec<&'static str> = refusals(report).map(Finding::code).collect();
-    if said.as_ref() == Some(&codes) {
+fn say(site: &str, now: Gate, report: &Report, said: &mut Said) {
+    let this = (now, refusals(report).map(Finding::code).collect());
+    if said.as_ref() == Some(&this) {
         return;
     }
-    if codes.is_empty() {
+    if report.is_acceptable() {
         tracing::info!(
             site,
             "no volunteer can get a certificate for the name: it leads to them"
         );
     }
     for finding in refusals(report) {
-        tracing::error!(
-            site,
-            remedy = finding.remedy(),
-            "the name leads to the origin alone: {finding}"
-        );
+        let remedy = finding.remedy();
+        match now {
+            Gate::Open => tracing::warn!(
+                site,
+                remedy,
+                "the name leads to volunteers still, and is looked at again: {finding}"
+            ),
+            Gate::Shut => {
+                tracing::error!(
+                    site,
+                    remedy,
+                    "the name leads to the origin alone: {finding}"
+                );
+            }
+        }
     }
-    *said = Some(codes);
+    *said = Some(this);
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::{Stream, stream};
@@ -30,11 +32,20 @@ const PATIENCE_TCP: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Asker {
     resolver: SocketAddr,
+    failures: Arc<AtomicU64>,
 }
 
 impl Asker {
     pub(super) fn new(resolver: SocketAddr) -> Self {
-        Self { resolver }
+        Self {
+            resolver,
+            failures: Arc::default(),
+        }
+    }
+
+    /// How many questions have had no answer.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 }
 
@@ -43,7 +54,14 @@ impl DnsHandle for Asker {
     type Runtime = TokioRuntimeProvider;
 
     fn send(&self, request: DnsRequest) -> Self::Response {
-        Box::pin(stream::once(exchange(self.resolver, request)))
+        let (resolver, failures) = (self.resolver, Arc::clone(&self.failures));
+        Box::pin(stream::once(async move {
+            let answer = exchange(resolver, request).await;
+            if answer.is_err() {
+                failures.fetch_add(1, Ordering::Relaxed);
+            }
+            answer
+        }))
     }
 }
 

@@ -122,16 +122,38 @@ fn a_look_without_an_answer_changes_nothing_and_a_bad_one_shuts() {
         subject: Subject::parse("www.tandem-site.org").expect("a name"),
         findings: findings.to_vec(),
     };
+    let judged = |before, findings: &[Finding]| judged(before, &report(findings), &mut 0);
     for before in [Gate::Open, Gate::Shut] {
-        assert_eq!(judged(before, &report(&[Finding::Preload])), Gate::Open);
+        assert_eq!(judged(before, &[Finding::Preload]), Gate::Open);
         assert_eq!(
-            judged(before, &report(&[Finding::Unanswered, Finding::Preload])),
+            judged(before, &[Finding::Unanswered, Finding::Preload]),
             before
         );
-        assert_eq!(judged(before, &report(&[Finding::NotSigned])), Gate::Shut);
+        assert_eq!(judged(before, &[Finding::NotSigned]), Gate::Shut);
         assert_eq!(
-            judged(before, &report(&[Finding::Unanswered, Finding::Wildcards])),
+            judged(before, &[Finding::Unanswered, Finding::Wildcards]),
             Gate::Shut
         );
     }
+}
+
+#[test]
+fn wrong_signatures_shut_when_three_looks_in_a_row_have_found_them() {
+    let report = |findings: &[Finding]| Report {
+        subject: Subject::parse("www.tandem-site.org").expect("a name"),
+        findings: findings.to_vec(),
+    };
+    let mut doubts = 0;
+    let mut look = |finding| judged(Gate::Open, &report(&[finding]), &mut doubts);
+    assert_eq!(look(Finding::Bogus), Gate::Open);
+    assert_eq!(look(Finding::Bogus), Gate::Open);
+    assert_eq!(look(Finding::Preload), Gate::Open, "which ends the row");
+    assert_eq!(look(Finding::Bogus), Gate::Open);
+    assert_eq!(look(Finding::Unanswered), Gate::Open, "which does not");
+    assert_eq!(look(Finding::Bogus), Gate::Open);
+    assert_eq!(look(Finding::Bogus), Gate::Shut);
+    assert_eq!(
+        judged(Gate::Shut, &report(&[Finding::Bogus]), &mut 0),
+        Gate::Shut
+    );
 }
