@@ -125,12 +125,6 @@ pub(crate) const LAYERS: [Layer; 19] = [
         &[SPLIT_IO, BARNRAISING],
     ),
     Layer::new(
-        SPLIT_DEMO,
-        "crates/tandem-split-demo",
-        Kind::Adapter,
-        &[BROKER, SPLIT_IO, BARNRAISING],
-    ),
-    Layer::new(
         BROKER_DNS,
         "crates/tandem-broker-dns",
         Kind::Adapter,
@@ -141,6 +135,12 @@ pub(crate) const LAYERS: [Layer; 19] = [
         "crates/tandem-broker",
         Kind::Adapter,
         &[BROKER_DNS, SPLIT_IO, BARNRAISING, WIRE],
+    ),
+    Layer::new(
+        SPLIT_DEMO,
+        "crates/tandem-split-demo",
+        Kind::Adapter,
+        &[BROKER, SPLIT_IO, BARNRAISING],
     ),
     Layer::new(
         "tandem",
