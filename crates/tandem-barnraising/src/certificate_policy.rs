@@ -118,6 +118,8 @@ pub struct Evidence {
     pub https: Presence,
     /// The names in the site's certificate, where it was at hand.
     pub certificate: Option<Vec<String>>,
+    /// Authorities of which the site's operator says that they observe accounts and methods (RFC 8657), besides those known to.
+    pub observant: Vec<String>,
 }
 
 /// How much a finding matters.
@@ -228,10 +230,10 @@ impl Finding {
             | Self::SeveralAuthorities { .. }
             | Self::SeveralAccounts { .. }
             | Self::Wildcards
+            | Self::UnknownAuthority { .. }
             | Self::MoreNames { .. }
             | Self::OtherName { .. } => Weight::Refusal,
             Self::NobodyMayIssue
-            | Self::UnknownAuthority { .. }
             | Self::NoHttpsRecord
             | Self::Preload
             | Self::SharedDomain { .. }
@@ -301,7 +303,10 @@ impl Finding {
                 "this is safe; before the certificate has to be renewed, name your authority and account".to_owned()
             }
             Self::UnknownAuthority { authority } => {
-                format!("ask {authority} whether it observes RFC 8657; one that does not makes these records worth nothing")
+                format!(
+                    "ask {authority} whether it observes RFC 8657; if so, say it: --observant {authority}, or observant in a broker's [dns]; \
+                     one that does not makes these records worth nothing"
+                )
             }
             Self::MoreNames { .. } => "get a certificate for this name alone".to_owned(),
             Self::OtherName { .. } => "get a certificate for this name".to_owned(),
@@ -404,7 +409,7 @@ pub fn judge(name: &Name, evidence: &Evidence) -> Vec<Finding> {
         (Chain::Unanswered | Chain::Bogus, _) => {}
         (Chain::Secure | Chain::Insecure, Presence::Missing) => findings.push(Finding::NoSuchName),
         (Chain::Secure | Chain::Insecure, Presence::There) => {
-            judge_caa(&evidence.caa, &mut findings)
+            judge_caa(&evidence.caa, &evidence.observant, &mut findings)
         }
     }
     if let Some(names) = &evidence.certificate {
@@ -442,7 +447,7 @@ pub fn acceptable(findings: &[Finding]) -> bool {
         .all(|finding| finding.weight() != Weight::Refusal)
 }
 
-fn judge_caa(records: &[Caa], findings: &mut Vec<Finding>) {
+fn judge_caa(records: &[Caa], observant: &[String], findings: &mut Vec<Finding>) {
     if records.is_empty() {
         findings.push(Finding::NoCaa);
         return;
@@ -489,7 +494,12 @@ fn judge_caa(records: &[Caa], findings: &mut Vec<Finding>) {
         authorities.insert(issue.authority);
     }
     for authority in &authorities {
-        if !OBSERVANT.contains(&authority.as_str()) {
+        let is_vouched_for = || {
+            observant
+                .iter()
+                .any(|own| own.eq_ignore_ascii_case(authority))
+        };
+        if !OBSERVANT.contains(&authority.as_str()) && !is_vouched_for() {
             let authority = authority.clone();
             findings.push(Finding::UnknownAuthority { authority });
         }

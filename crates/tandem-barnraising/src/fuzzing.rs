@@ -63,6 +63,7 @@ pub fn caa_value(data: &[u8]) {
         caa: vec![record("issue", data), record("issuewild", b";")],
         https: Presence::There,
         certificate: None,
+        observant: Vec::new(),
     };
     let site = Name::parse("www.example.org").expect("a name");
     if acceptable(&judge(&site, &evidence)) {

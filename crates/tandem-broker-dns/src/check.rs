@@ -33,6 +33,8 @@ pub struct Options {
     pub trust_anchor: Option<PathBuf>,
     /// The names in the site's certificate, if that is at hand.
     pub certificate: Option<Vec<String>>,
+    /// Authorities of which the operator says that they observe accounts and methods in CAA records (RFC 8657).
+    pub observant: Vec<String>,
 }
 
 /// What came of it.
@@ -87,6 +89,7 @@ async fn look(site: &uri::Name, options: &Options) -> Result<Evidence, DnsError>
         caa: Vec::new(),
         https: Presence::Missing,
         certificate: options.certificate.clone(),
+        observant: options.observant.clone(),
     };
     // From the name up to the first that has any, without the root (RFC 8659, section 3).
     let mut name = site.clone();

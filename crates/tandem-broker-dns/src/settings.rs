@@ -46,6 +46,9 @@ pub struct Settings {
     pub resolver: Option<SocketAddr>,
     /// File of DNSKEY records from which trust begins there; the root's keys if absent.
     pub trust_anchor: Option<PathBuf>,
+    /// Authorities, as CAA records name them, of which the operator knows that they observe accounts and methods (RFC 8657). Let's Encrypt does.
+    #[serde(default)]
+    pub observant: Vec<String>,
 }
 
 fn default_ttl() -> u32 {
@@ -91,6 +94,7 @@ impl Settings {
             resolver: self.resolver,
             trust_anchor: self.trust_anchor.clone(),
             certificate: None,
+            observant: self.observant.clone(),
         }
     }
 
@@ -140,6 +144,15 @@ impl Settings {
         }
         if !(1..=3600).contains(&self.ttl) {
             return Err(wrong("dns.ttl", "is 1 to 3600 seconds".to_owned()));
+        }
+        if let Some(text) = self
+            .observant
+            .iter()
+            .find(|text| uri::Name::parse(text).is_none())
+        {
+            let reason =
+                format!("{text} is no domain name; give what CAA records name the authority by");
+            return Err(wrong("dns.observant", reason));
         }
         Ok(Shape {
             contact: match &self.contact {
@@ -277,6 +290,10 @@ mod tests {
             ),
             (format!(r#"{servers}, "ttl": 0"#), "dns.ttl"),
             (format!(r#"{servers}, "contact": "nobody""#), "dns.contact"),
+            (
+                format!(r#"{servers}, "observant": ["a b"]"#),
+                "dns.observant",
+            ),
             (
                 format!(r#"{servers}, "authority": "ca.example""#),
                 "dns.account",

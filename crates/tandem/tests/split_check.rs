@@ -116,6 +116,20 @@ fn a_name_whose_signatures_nobody_vouches_for_is_refused() {
 }
 
 #[test]
+fn an_authority_that_is_not_known_is_refused_until_the_operator_vouches_for_it() {
+    let zone = Zone::new(Some("ca.tandem-site.org"));
+    let anchor = zone.anchor();
+    let ran = zone.check(SITE, Some(&anchor), &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stdout.contains("--observant ca.tandem-site.org"),
+        "{ran:?}"
+    );
+    let vouched = ["--observant", "ca.tandem-site.org"];
+    zone.check(SITE, Some(&anchor), &vouched).succeeded();
+}
+
+#[test]
 fn a_certificate_that_names_others_too_is_refused() {
     let zone = Zone::new(Some("letsencrypt.org"));
     let cert = zone.folder.path().join("cert.pem");

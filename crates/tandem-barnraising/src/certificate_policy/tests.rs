@@ -29,6 +29,7 @@ fn evidence(caa: Vec<Caa>) -> Evidence {
         caa,
         https: Presence::There,
         certificate: None,
+        observant: Vec::new(),
     }
 }
 
@@ -121,7 +122,7 @@ fn each_gap_is_refused_by_its_name() {
                 ),
                 no_wild,
             ],
-            vec!["several-authorities"],
+            vec!["unknown-authority", "several-authorities"],
         ),
         (
             vec![
@@ -203,22 +204,10 @@ fn a_certificate_for_more_than_this_host_is_refused() {
 
 #[test]
 fn hints_tell_what_is_to_be_seen_to_elsewhere() {
-    let records = vec![
-        caa(
-            "issue",
-            "ca.example; accounturi=a:b; validationmethods=dns-01",
-        ),
-        caa("issuewild", ";"),
-    ];
-    let mut evidence = evidence(records);
+    let mut evidence = evidence(vec![caa("issue", &strict()), caa("issuewild", ";")]);
     assert_eq!(
         codes(&evidence, Weight::Hint),
-        [
-            "unknown-authority",
-            "preload",
-            "shared-domain",
-            "watch-logs"
-        ]
+        ["preload", "shared-domain", "watch-logs"]
     );
     evidence.caa = vec![caa("issue", ";")];
     evidence.https = Presence::Missing;
@@ -239,6 +228,17 @@ fn hints_tell_what_is_to_be_seen_to_elsewhere() {
             .iter()
             .any(|finding| finding.code() == "shared-domain")
     );
+}
+
+#[test]
+fn an_authority_that_may_not_observe_accounts_is_refused_unless_the_operator_vouches_for_it() {
+    let value = "ca.example; accounturi=a:b; validationmethods=dns-01";
+    let mut evidence = evidence(vec![caa("issue", value), caa("issuewild", ";")]);
+    assert_eq!(codes(&evidence, Weight::Refusal), ["unknown-authority"]);
+    evidence.observant = vec!["other.example".to_owned()];
+    assert_eq!(codes(&evidence, Weight::Refusal), ["unknown-authority"]);
+    evidence.observant.push("CA.example".to_owned());
+    assert_eq!(codes(&evidence, Weight::Refusal), [""; 0]);
 }
 
 #[test]

@@ -71,6 +71,9 @@ pub(crate) struct SplitCheckArgs {
     /// Look at the site's certificate too, PEM: it should name this host alone
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
+    /// Take this authority (as CAA records name it) for one that observes RFC 8657; Let's Encrypt is known to. May be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) observant: Vec<String>,
     /// Print JSON, for programs
     #[arg(long)]
     pub(crate) json: bool,

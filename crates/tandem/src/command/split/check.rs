@@ -25,6 +25,7 @@ pub(crate) fn run(arguments: &SplitCheckArgs) -> Result<(), Failure> {
         resolver: arguments.resolver,
         trust_anchor: arguments.trust_anchor.clone(),
         certificate,
+        observant: arguments.observant.clone(),
     };
     runtime::run(async move {
         let report = check::check(&arguments.name, &options).await?;
