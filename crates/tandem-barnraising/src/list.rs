@@ -9,9 +9,10 @@
 //! Is: its form, and when it counts. Is not: the signing: a core has no key. Who calls brings a signer or a verifier (RFC 8032).
 //!
 //! Invariants: a [`List`] that came from somebody else has been verified for its site; [`List::supersedes`] lets a volunteer go back neither
-//! to an older list nor to one that has ended.
+//! to an older list nor to an older signature.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use tandem_wire::UnixTime;
 
@@ -123,11 +124,17 @@ impl List {
     }
 
     /// Whether this list counts in place of `held`, which counted before: it is of a later version, or the same one signed anew, since a
-    /// list ends although nobody has come or gone.
+    /// list ends although nobody has come or gone; or it is that one, said again. How long it counts is not asked here.
     #[must_use]
-    pub fn supersedes(&self, held: Option<&List>, now: UnixTime) -> bool {
+    pub fn supersedes(&self, held: Option<&List>) -> bool {
         let age = |list: &List| (list.version, list.issued);
-        now < self.ends && held.is_none_or(|held| age(held) < age(self))
+        held.is_none_or(|held| age(held) <= age(self))
+    }
+
+    /// For how long it counts from when it was signed.
+    #[must_use]
+    pub fn life(&self) -> Duration {
+        Duration::from_secs(self.ends.0.saturating_sub(self.issued.0))
     }
 }
 
@@ -302,27 +309,22 @@ mod tests {
     }
 
     #[test]
-    fn an_older_list_or_one_that_has_ended_does_not_come_back() {
+    fn an_older_list_does_not_come_back() {
         let held = list(Vec::new());
-        let now = UnixTime(1_500);
         let newer = List {
             version: 8,
             ..held.clone()
         };
-        assert!(held.supersedes(None, now));
-        assert!(newer.supersedes(Some(&held), now));
-        assert!(!held.supersedes(Some(&held), now));
-        assert!(!held.supersedes(Some(&newer), now));
-        assert!(!newer.supersedes(Some(&held), UnixTime(2_000)));
+        assert!(held.supersedes(None));
+        assert!(newer.supersedes(Some(&held)));
+        assert!(held.supersedes(Some(&held)), "said again");
+        assert!(!held.supersedes(Some(&newer)));
         let again = List {
             issued: UnixTime(1_100),
             ends: UnixTime(2_100),
             ..held.clone()
         };
-        assert!(
-            again.supersedes(Some(&held), UnixTime(2_000)),
-            "signed anew"
-        );
-        assert!(!held.supersedes(Some(&again), now));
+        assert!(again.supersedes(Some(&held)), "signed anew");
+        assert!(!held.supersedes(Some(&again)));
     }
 }

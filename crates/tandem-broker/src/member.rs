@@ -2,6 +2,9 @@
 //!
 //! Is not: the serving of clients, which goes on whatever becomes of this.
 //!
+//! How long a list counts: one that the broker has just sent for its life from then on, whatever this machine's wall clock says; one that was
+//! read from the cache by that clock, since nothing else knows how old it is.
+//!
 //! Invariants: a broker counts only by the key in the URI; a list only by its signature, and never after a newer one, also not across a restart; a
 //! broker that is gone takes nothing away: what it said last is kept in the cache, and a list counts until it ends.
 
@@ -10,7 +13,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tandem_barnraising::talk::{Answer, Join, MAX_ANSWER, Prospect, Question, Told, Welcome, Wish};
 use tandem_barnraising::uri::Host;
@@ -85,6 +88,41 @@ struct Known {
 struct Held {
     list: List,
     bytes: Vec<u8>,
+    ends: Ends,
+}
+
+/// By which clock a list ends.
+#[derive(Debug, Clone, Copy)]
+enum Ends {
+    /// One that only goes forward: it came from the broker itself.
+    At(Instant),
+    /// The wall's: it was read from the cache.
+    AsItSays,
+}
+
+impl Held {
+    fn counts(&self, now: Now) -> bool {
+        match self.ends {
+            Ends::At(end) => now.steady < end,
+            Ends::AsItSays => now.wall < self.list.ends,
+        }
+    }
+}
+
+/// Both clocks.
+#[derive(Debug, Clone, Copy)]
+struct Now {
+    steady: Instant,
+    wall: UnixTime,
+}
+
+impl Now {
+    fn read() -> Self {
+        Self {
+            steady: Instant::now(),
+            wall: wall(),
+        }
+    }
 }
 
 /// Why there was no answer.
@@ -115,10 +153,10 @@ impl Membership {
         let broker = way.broker();
         let mut failures = 0;
         loop {
-            let join = wish(kept.as_ref(), peers, Told::default());
+            let join = wish(kept.as_ref(), peers, Told::default(), Now::read());
             let problem = match way.ask(Wish::Join(join)).await {
                 Ok(Answer::Welcome(welcome)) => {
-                    let known = take(&way.uri, kept.as_ref(), welcome, wall());
+                    let known = take(&way.uri, kept.as_ref(), welcome, Now::read());
                     let membership = Self::new(way, peers, kept_in, known);
                     membership.keep();
                     return Ok(membership);
@@ -146,7 +184,7 @@ impl Membership {
     }
 
     fn new(way: Way, peers: u16, kept_in: Option<PathBuf>, known: Known) -> Self {
-        let members = watch::Sender::new(known.members(wall()));
+        let members = watch::Sender::new(known.members(Now::read()));
         Self {
             way,
             peers,
@@ -200,14 +238,14 @@ impl Membership {
     }
 
     async fn renew(&mut self, told: Told) {
-        let join = wish(Some(&self.known), self.peers, told);
+        let join = wish(Some(&self.known), self.peers, told, Now::read());
         let broker = self.way.broker();
         match self.way.ask(Wish::Join(join)).await {
             Ok(Answer::Welcome(welcome)) => {
                 if std::mem::take(&mut self.failures) > 0 {
                     tracing::info!(%broker, "the broker answers again");
                 }
-                self.known = take(&self.way.uri, Some(&self.known), welcome, wall());
+                self.known = take(&self.way.uri, Some(&self.known), welcome, Now::read());
                 self.keep();
             }
             Ok(Answer::Refused(refusal)) => {
@@ -222,7 +260,7 @@ impl Membership {
                 self.failures = self.failures.saturating_add(1);
             }
         }
-        let members = self.known.members(wall());
+        let members = self.known.members(Now::read());
         self.members.send_if_modified(|shown| {
             let is_other = *shown != members;
             *shown = members;
@@ -246,16 +284,18 @@ impl Membership {
 }
 
 impl Known {
-    fn members(&self, now: UnixTime) -> Arc<[Member]> {
+    fn members(&self, now: Now) -> Arc<[Member]> {
         match &self.list {
-            Some(held) if now < held.list.ends => held.list.members.clone().into(),
+            Some(held) if held.counts(now) => held.list.members.clone().into(),
             Some(_) | None => Arc::from([]),
         }
     }
 }
 
-fn wish(known: Option<&Known>, peers: u16, told: Told) -> Join {
+fn wish(known: Option<&Known>, peers: u16, told: Told, now: Now) -> Join {
     let held = known.and_then(|known| known.list.as_ref());
+    // One that counts no more here is to be sent again, if it is the newest still.
+    let held = held.filter(|held| held.counts(now));
     Join {
         peers,
         held: held.map_or(0, |held| held.list.version),
@@ -265,7 +305,7 @@ fn wish(known: Option<&Known>, peers: u16, told: Told) -> Join {
 }
 
 /// What is known after this answer.
-fn take(uri: &SiteUri, known: Option<&Known>, welcome: Welcome, now: UnixTime) -> Known {
+fn take(uri: &SiteUri, known: Option<&Known>, welcome: Welcome, now: Now) -> Known {
     let held = known.and_then(|known| known.list.clone());
     let renew = welcome.renew.clamp(*RENEW.start(), *RENEW.end());
     let origin = Origin {
@@ -276,17 +316,15 @@ fn take(uri: &SiteUri, known: Option<&Known>, welcome: Welcome, now: UnixTime) -
         held
     } else {
         match open(uri, welcome.list) {
-            Some(new)
-                if new
-                    .list
-                    .supersedes(held.as_ref().map(|held| &held.list), now) =>
-            {
-                Some(new)
+            Some(new) if new.list.supersedes(held.as_ref().map(|held| &held.list)) => {
+                let end = now.steady.checked_add(new.list.life());
+                Some(Held {
+                    ends: end.map_or(Ends::AsItSays, Ends::At),
+                    ..new
+                })
             }
             Some(_) => {
-                tracing::warn!(
-                    "the broker's list is older than the one before, or has ended: it does not count"
-                );
+                tracing::warn!("the broker's list is older than the one before: it does not count");
                 held
             }
             None => held,
@@ -306,7 +344,11 @@ fn open(uri: &SiteUri, bytes: Vec<u8>) -> Option<Held> {
         broker.has_signed(message, signature)
     });
     match opened {
-        Ok(list) => Some(Held { list, bytes }),
+        Ok(list) => Some(Held {
+            list,
+            bytes,
+            ends: Ends::AsItSays,
+        }),
         Err(error) => {
             tracing::warn!(%error, "a list that does not count");
             None
@@ -340,7 +382,7 @@ fn read(path: &Path, uri: &SiteUri) -> Option<Known> {
     let list = std::mem::take(&mut welcome.list);
     // It counted once, and keeps older ones out also after its end.
     let list = (!list.is_empty()).then(|| open(uri, list)).flatten();
-    let known = take(uri, None, welcome, wall());
+    let known = take(uri, None, welcome, Now::read());
     Some(Known { list, ..known })
 }
 

@@ -45,17 +45,29 @@ fn version(known: &Known) -> Option<u64> {
     known.list.as_ref().map(|held| held.list.version)
 }
 
-const NOW: UnixTime = UnixTime(5_500);
+/// So many seconds after some beginning, where the wall clock shows what it likes.
+fn now(steady: u64, wall: u64) -> Now {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    Now {
+        steady: *START + Duration::from_secs(steady),
+        wall: UnixTime(wall),
+    }
+}
 
 #[test]
 fn a_list_counts_if_the_broker_has_signed_it_and_never_after_a_newer_one() {
-    let known = take(&uri(), None, welcome(list(8, 5_000, &broker())), NOW);
+    let known = take(
+        &uri(),
+        None,
+        welcome(list(8, 5_000, &broker())),
+        now(0, 5_500),
+    );
     assert_eq!(version(&known), Some(8));
     let replayed = take(
         &uri(),
         Some(&known),
         welcome(list(7, 5_400, &broker())),
-        NOW,
+        now(0, 5_500),
     );
     assert_eq!(version(&replayed), Some(8), "an older one, replayed");
     let stranger = ChannelKey::fleeting().expect("a key");
@@ -63,33 +75,46 @@ fn a_list_counts_if_the_broker_has_signed_it_and_never_after_a_newer_one() {
         &uri(),
         Some(&known),
         welcome(list(9, 5_400, &stranger)),
-        NOW,
+        now(0, 5_500),
     );
     assert_eq!(version(&forged), Some(8), "somebody else's");
-    let ended = take(
-        &uri(),
-        Some(&known),
-        welcome(list(9, 1_000, &broker())),
-        NOW,
-    );
-    assert_eq!(version(&ended), Some(8), "one that has ended");
     let newer = take(
         &uri(),
         Some(&known),
         welcome(list(9, 5_400, &broker())),
-        NOW,
+        now(0, 5_500),
     );
     assert_eq!(version(&newer), Some(9));
-    let silent = take(&uri(), Some(&newer), welcome(Vec::new()), NOW);
+    let silent = take(&uri(), Some(&newer), welcome(Vec::new()), now(0, 5_500));
     assert_eq!(version(&silent), Some(9), "held already");
 }
 
 #[test]
-fn members_are_those_of_the_list_until_it_ends() {
-    let known = take(&uri(), None, welcome(list(8, 5_000, &broker())), NOW);
-    assert_eq!(known.members(NOW).len(), 1);
-    assert_eq!(known.members(UnixTime(5_999)).len(), 1);
-    assert!(known.members(UnixTime(6_000)).is_empty());
+fn a_list_counts_for_its_life_from_its_arrival_whatever_the_wall_clock_says() {
+    for wall in [0, 5_500, 1_000_000] {
+        let arrived = now(10, wall);
+        let known = take(&uri(), None, welcome(list(8, 5_000, &broker())), arrived);
+        assert_eq!(known.members(arrived).len(), 1);
+        assert_eq!(known.members(now(1_009, 1_000_000)).len(), 1);
+        assert!(known.members(now(1_010, 0)).is_empty());
+        // What counts no more is asked for again, and counts anew.
+        let wish = |seconds| wish(Some(&known), 0, Told::default(), now(seconds, wall)).held;
+        assert_eq!((wish(1_009), wish(1_010)), (8, 0));
+        let same = welcome(list(8, 5_000, &broker()));
+        let again = take(&uri(), Some(&known), same, now(1_010, wall));
+        assert_eq!(again.members(now(1_011, wall)).len(), 1);
+    }
+}
+
+#[test]
+fn a_list_from_the_cache_counts_by_the_wall_clock() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join(KEPT);
+    let known = take(&uri(), None, welcome(list(8, 5_000, &broker())), now(0, 0));
+    std::fs::write(&path, written(&uri(), &known)).expect("ours");
+    let kept = read(&path, &uri()).expect("as it was written");
+    assert_eq!(kept.members(now(5_000, 5_999)).len(), 1);
+    assert!(kept.members(now(0, 6_000)).is_empty());
 }
 
 #[test]
@@ -97,7 +122,12 @@ fn what_is_kept_is_of_one_uri_and_keeps_older_lists_out() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join(KEPT);
     assert!(read(&path, &uri()).is_none());
-    let known = take(&uri(), None, welcome(list(8, 5_000, &broker())), NOW);
+    let known = take(
+        &uri(),
+        None,
+        welcome(list(8, 5_000, &broker())),
+        now(0, 5_500),
+    );
     let bytes = written(&uri(), &known);
     std::fs::write(&path, &bytes).expect("ours");
     let kept = read(&path, &uri()).expect("as it was written");
@@ -105,13 +135,13 @@ fn what_is_kept_is_of_one_uri_and_keeps_older_lists_out() {
     assert_eq!(kept.renew, known.renew);
     // By now the list has ended: nobody is asked by it, and none that is older comes back.
     assert_eq!(version(&kept), Some(8));
-    assert!(kept.members(wall()).is_empty());
+    assert!(kept.members(Now::read()).is_empty());
     let now = wall().0;
     let older = take(
         &uri(),
         Some(&kept),
         welcome(list(7, now, &broker())),
-        wall(),
+        Now::read(),
     );
     assert_eq!(version(&older), Some(8));
 
