@@ -83,7 +83,7 @@ impl Broker {
             .map_err(|error| system(std::io::Error::other(error)))?;
         let uri = config.uri(port, PublicKey(key.name().bytes())).ok();
         let keeper = Keeper::new(config, key, database, kept);
-        let names = Names::bind(config, keeper.published()).await?;
+        let names = Names::bind(config, keeper.published(), keeper.accepted()).await?;
         Ok(Self {
             listener,
             door: Door {

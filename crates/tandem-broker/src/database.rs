@@ -23,18 +23,19 @@ use crate::error::BrokerError;
 /// Marks a SQLite file as a broker's: `TBRN`.
 const APPLICATION_ID: i64 = 0x5442_524e;
 /// The version of the tables below.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 /// Damaged files that are kept.
 const KEPT_CORRUPT: u32 = 3;
 
-/// Version 1. Times are Unix seconds. What a member `was` told before it was last started is kept apart from what it tells now.
+/// Version 2. Times are Unix seconds. What a member `was` told before it was last started is kept apart from what it tells now.
 const TABLES: &str = "
     CREATE TABLE site (
         name TEXT PRIMARY KEY NOT NULL,
         version INTEGER NOT NULL,
         clients INTEGER NOT NULL,
         sent INTEGER NOT NULL,
-        from_origin INTEGER NOT NULL
+        from_origin INTEGER NOT NULL,
+        accepted INTEGER NOT NULL DEFAULT 0
     ) STRICT;
     CREATE TABLE members (
         key BLOB PRIMARY KEY NOT NULL CHECK (length(key) = 32),
@@ -50,6 +51,9 @@ const TABLES: &str = "
         was_from_origin INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
 ";
+
+/// From version 1.
+const UPGRADE: &str = "ALTER TABLE site ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;";
 
 /// A member, as it is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +81,8 @@ pub(crate) struct Site {
     pub(crate) version: u64,
     /// What those have done who have left.
     pub(crate) gone: Told,
+    /// When the last look at the site's name found nothing to refuse; 0: never, or a later one did.
+    pub(crate) accepted: UnixTime,
 }
 
 /// What was kept.
@@ -153,7 +159,7 @@ impl Database {
         harden(&connection).map_err(fault)?;
         let (application, version, has_tables) = kind(&connection).map_err(fault)?;
         match (has_tables, application, version) {
-            (false, 0 | APPLICATION_ID, _) | (true, APPLICATION_ID, VERSION) => {}
+            (false, 0 | APPLICATION_ID, _) | (true, APPLICATION_ID, 1 | VERSION) => {}
             (true, APPLICATION_ID, later) => {
                 return Err(foreign(format!(
                     "is of a later version of Tandem (schema {later}, this one knows {VERSION}); run that, or name another directory as `state`"
@@ -182,6 +188,10 @@ impl Database {
         if !has_tables {
             let transaction = connection.transaction().map_err(fault)?;
             create(&transaction).map_err(fault)?;
+            transaction.commit().map_err(fault)?;
+        } else if version < VERSION {
+            let transaction = connection.transaction().map_err(fault)?;
+            upgrade(&transaction).map_err(fault)?;
             transaction.commit().map_err(fault)?;
         }
         let kept = Kept {
@@ -216,13 +226,14 @@ impl Database {
     ) -> rusqlite::Result<()> {
         let transaction = self.connection.transaction()?;
         transaction
-            .prepare_cached("INSERT OR REPLACE INTO site VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .prepare_cached("INSERT OR REPLACE INTO site VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
             .execute(params![
                 self.site.as_str(),
                 number(site.version),
                 number(site.gone.clients),
                 number(site.gone.sent),
-                number(site.gone.from_origin)
+                number(site.gone.from_origin),
+                number(site.accepted.0)
             ])?;
         for (key, row) in members {
             match row {
@@ -281,12 +292,13 @@ fn write_row(connection: &Connection, row: &Row) -> rusqlite::Result<()> {
 fn read_site(connection: &Connection, site: &Name) -> rusqlite::Result<Option<Site>> {
     connection
         .query_row(
-            "SELECT version, clients, sent, from_origin FROM site WHERE name = ?1",
+            "SELECT version, clients, sent, from_origin, accepted FROM site WHERE name = ?1",
             [site.as_str()],
             |row| {
                 Ok(Site {
                     version: unsigned(row, 0)?,
                     gone: told(row, 1)?,
+                    accepted: UnixTime(unsigned(row, 4)?),
                 })
             },
         )
@@ -352,6 +364,11 @@ fn kind(connection: &Connection) -> rusqlite::Result<(i64, i64, bool)> {
 fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(TABLES)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", VERSION)
+}
+
+fn upgrade(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(UPGRADE)?;
     connection.pragma_update(None, "user_version", VERSION)
 }
 
@@ -450,6 +467,7 @@ mod tests {
         let site = Site {
             version: 9,
             gone: row(1).told,
+            accepted: UnixTime(7),
         };
         let (one, two) = (row(1), row(2));
         let rows = [(&one.member.key, Some(one)), (&two.member.key, Some(two))];
@@ -499,6 +517,24 @@ mod tests {
         let opened = Database::open(&path, &name("a.example"));
         assert!(matches!(opened, Err(BrokerError::Foreign { .. })));
         assert_eq!(fs::read(&path).expect("theirs"), before);
+    }
+
+    #[test]
+    fn the_first_version_is_taken_over() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        let (site, row) = written(&path);
+        let first = Connection::open(&path).expect("a file");
+        first
+            .execute_batch("ALTER TABLE site DROP COLUMN accepted; PRAGMA user_version = 1;")
+            .expect("a disk");
+        drop(first);
+        for _ in 0..2 {
+            let (_, kept) = Database::open(&path, &name("a.example")).expect("ours");
+            let accepted = UnixTime(0);
+            assert_eq!(kept.site, Some(Site { accepted, ..site }));
+            assert_eq!(kept.members, [row]);
+        }
     }
 
     #[test]

@@ -177,6 +177,10 @@ struct State {
     takes_nothing: bool,
     signed: Option<Signed>,
     published: watch::Sender<Arc<Published>>,
+    /// When the site's name was last found safe.
+    accepted: watch::Sender<UnixTime>,
+    /// The same, as the database has it.
+    accepted_written: UnixTime,
     numbers: Numbers,
 }
 
@@ -253,6 +257,8 @@ impl Keeper {
             takes_nothing: false,
             signed: None,
             published: watch::Sender::new(Arc::new(published)),
+            accepted: watch::Sender::new(site.accepted),
+            accepted_written: site.accepted,
             numbers: Numbers::new(),
         };
         state.save();
@@ -268,6 +274,11 @@ impl Keeper {
 
     pub(crate) fn published(&self) -> watch::Receiver<Arc<Published>> {
         self.lock().published.subscribe()
+    }
+
+    /// When a look at the site's name last found it safe, as kept; what is sent there is written down soon.
+    pub(crate) fn accepted(&self) -> watch::Sender<UnixTime> {
+        self.lock().accepted.clone()
     }
 
     /// What to say to the volunteer with this key that has come from there.
@@ -489,7 +500,10 @@ impl State {
             tracing::info!(gone, "volunteers that did not renew are forgotten");
             self.numbers.forgotten.add(gone as u64);
             self.changed();
-        } else if self.takes_nothing || !self.unwritten.is_empty() {
+        } else if self.takes_nothing
+            || !self.unwritten.is_empty()
+            || *self.accepted.borrow() != self.accepted_written
+        {
             self.save();
         }
     }
@@ -539,6 +553,7 @@ impl State {
         let site = Site {
             version: self.roster.version(),
             gone: self.gone,
+            accepted: *self.accepted.borrow(),
         };
         match self.database.write(site, rows) {
             Ok(()) => {
@@ -546,6 +561,7 @@ impl State {
                     tracing::info!("the database is written again");
                 }
                 self.unwritten.clear();
+                self.accepted_written = site.accepted;
             }
             Err(error) => {
                 self.numbers.not_written.add(1);

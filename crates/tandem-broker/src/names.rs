@@ -3,9 +3,9 @@
 //! Is: the name server of `tandem-broker-dns`, what it is told, and the look at a public name without which it is told of no volunteer. Is not:
 //! who is well ([`crate::keeper`]), or what makes a name safe (`tandem-barnraising`).
 //!
-//! Invariants: a public name leads to volunteers only after a look has found that none of them can get a certificate for it; before that, and
-//! after a look that found otherwise, it leads to the origin. A look that gets no answer changes nothing; wrong signatures alone shut only when
-//! three looks in a row have found them.
+//! Invariants: a public name leads to volunteers only after a look has found that none of them can get a certificate for it (within the last day,
+//! if the broker has been started since); before that, and after a look that found otherwise, it leads to the origin. A look that gets no answer
+//! changes nothing; wrong signatures alone shut only when three looks in a row have found them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,14 @@ use tandem_barnraising::certificate_policy::{Finding, Subject, Weight};
 use tandem_broker_dns::check::{Options, Report, check};
 use tandem_broker_dns::{Answers, Dns};
 use tandem_split_io::metrics::Number;
+use tandem_wire::UnixTime;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::config::Config;
 use crate::error::BrokerError;
 use crate::keeper::Published;
+use crate::moment::wall;
 
 /// Between two looks at a name that leads to volunteers,
 const AGAIN: Duration = Duration::from_secs(3600);
@@ -30,6 +32,10 @@ const IN_DOUBT: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(10);
 /// Looks in a row that find wrong signatures before that counts: a resolver that leaves out a part of an answer for a while looks the same.
 const DOUBTS: u32 = 3;
+
+/// Seconds for which a look that found the name safe counts after a restart, until the first look: no longer than what may have changed in DNS
+/// would be kept by resolvers.
+const REMEMBERED: u64 = 24 * 3600;
 
 /// To whom the name leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +55,7 @@ pub(crate) struct Names {
     published: watch::Receiver<Arc<Published>>,
     answers: watch::Sender<Arc<Answers>>,
     gate: watch::Sender<Gate>,
+    accepted: watch::Sender<UnixTime>,
     refused: Number,
 }
 
@@ -63,6 +70,7 @@ impl Names {
     pub(crate) async fn bind(
         config: &Config,
         published: watch::Receiver<Arc<Published>>,
+        accepted: watch::Sender<UnixTime>,
     ) -> Result<Option<Self>, BrokerError> {
         let Some(settings) = &config.dns else {
             return Ok(None);
@@ -70,7 +78,7 @@ impl Names {
         let subject = Subject::parse(config.site.as_str());
         let gate = match subject {
             Some(Subject::Private(_) | Subject::Address(_)) => Gate::Open,
-            Some(Subject::Public(_)) | None => Gate::Shut,
+            Some(Subject::Public(_)) | None => remembered(*accepted.borrow(), wall()),
         };
         if config.own_addresses.is_empty() {
             tracing::warn!(
@@ -93,6 +101,7 @@ impl Names {
             published,
             answers: sender,
             gate: watch::Sender::new(gate),
+            accepted,
             refused,
         }))
     }
@@ -114,7 +123,8 @@ impl Names {
         let looking = async {
             match self.subject {
                 Some(Subject::Public(_)) => {
-                    look(&self.site, &self.options, &self.gate, &self.refused).await
+                    let outlet = (&self.gate, &self.accepted, &self.refused);
+                    look(&self.site, &self.options, outlet).await
                 }
                 Some(Subject::Private(_) | Subject::Address(_)) | None => {
                     std::future::pending().await
@@ -122,6 +132,14 @@ impl Names {
             }
         };
         tokio::join!(self.dns.serve(), telling, looking);
+    }
+}
+
+/// To whom the name leads before the first look.
+fn remembered(accepted: UnixTime, now: UnixTime) -> Gate {
+    match now.0.checked_sub(accepted.0) {
+        Some(age) if age < REMEMBERED => Gate::Open,
+        Some(_) | None => Gate::Shut,
     }
 }
 
@@ -162,7 +180,11 @@ async fn tell(
 }
 
 /// Looks at a public name for as long as the broker lives.
-async fn look(site: &str, options: &Options, gate: &watch::Sender<Gate>, refused: &Number) {
+async fn look(
+    site: &str,
+    options: &Options,
+    (gate, accepted, refused): (&watch::Sender<Gate>, &watch::Sender<UnixTime>, &Number),
+) {
     let mut said = None;
     let mut doubts = 0;
     loop {
@@ -171,6 +193,15 @@ async fn look(site: &str, options: &Options, gate: &watch::Sender<Gate>, refused
             Ok(report) => {
                 let now = judged(before, &report, &mut doubts);
                 say(site, now, &report, &mut said);
+                match (now, report.is_acceptable()) {
+                    (Gate::Open, true) => {
+                        accepted.send_replace(wall());
+                    }
+                    (Gate::Open, false) => {}
+                    (Gate::Shut, _) => {
+                        accepted.send_replace(UnixTime(0));
+                    }
+                }
                 now
             }
             Err(error) => {

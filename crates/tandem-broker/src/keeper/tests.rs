@@ -221,3 +221,15 @@ fn a_database_that_takes_nothing_costs_nothing_now_and_is_written_later() {
     let keeper = start(folder.path(), "");
     assert_eq!(keeper.published().borrow().addresses(), [address(1)]);
 }
+
+#[test]
+fn when_the_name_was_found_safe_is_known_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    assert_eq!(*keeper.accepted().borrow(), UnixTime(0));
+    keeper.accepted().send_replace(UnixTime(1_800_000_000));
+    keeper.lock().tick();
+    drop(keeper);
+    let keeper = start(folder.path(), "");
+    assert_eq!(*keeper.accepted().borrow(), UnixTime(1_800_000_000));
+}

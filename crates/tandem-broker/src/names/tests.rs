@@ -75,7 +75,8 @@ async fn a_public_name_leads_to_the_origin_until_no_volunteer_can_get_a_certific
     let (site, server) = ("www.tandem-site.org", free());
     let config = config(folder.path(), site, server, GOOD);
     let sender = watch::Sender::new(published(&config, &["192.0.2.1"]));
-    let names = Names::bind(&config, sender.subscribe())
+    let accepted = watch::Sender::new(UnixTime(0));
+    let names = Names::bind(&config, sender.subscribe(), accepted.clone())
         .await
         .expect("loopback")
         .expect("configured");
@@ -94,6 +95,9 @@ async fn a_public_name_leads_to_the_origin_until_no_volunteer_can_get_a_certific
     sender.send_replace(published(&config, &[]));
     leads_to(server, site, "192.0.2.99").await;
     serving.abort();
+    // A broker that is started again leads to them at once.
+    let since = *accepted.borrow();
+    assert_eq!(remembered(since, wall()), Gate::Open);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +106,8 @@ async fn a_private_name_leads_to_volunteers_without_a_question() {
     let (site, server) = ("site.test", free());
     let config = config(folder.path(), site, server, "");
     let sender = watch::Sender::new(published(&config, &["192.0.2.1"]));
-    let names = Names::bind(&config, sender.subscribe())
+    let accepted = watch::Sender::new(UnixTime(0));
+    let names = Names::bind(&config, sender.subscribe(), accepted.clone())
         .await
         .expect("loopback")
         .expect("configured");
@@ -156,4 +161,14 @@ fn wrong_signatures_shut_when_three_looks_in_a_row_have_found_them() {
         judged(Gate::Shut, &report(&[Finding::Bogus]), &mut 0),
         Gate::Shut
     );
+}
+
+#[test]
+fn a_look_is_remembered_for_a_day() {
+    let at = |now| remembered(UnixTime(1_800_000_000), UnixTime(now));
+    assert_eq!(at(1_800_000_000), Gate::Open);
+    assert_eq!(at(1_800_000_000 + REMEMBERED - 1), Gate::Open);
+    assert_eq!(at(1_800_000_000 + REMEMBERED), Gate::Shut);
+    assert_eq!(at(1_799_999_999), Gate::Shut, "the clock was set back");
+    assert_eq!(remembered(UnixTime(0), UnixTime(1_800_000_000)), Gate::Shut);
 }
