@@ -6,19 +6,19 @@
 //!
 //! Is not: the decision ([`crate::keeper`]), nor the form of what is said (`tandem_barnraising::talk`).
 //!
-//! Invariants: whoever speaks holds the key that names it; who comes too often is sent away before a handshake is made for it; one that
-//! stalls holds a place for seconds, and places are bounded.
+//! Invariants: whoever speaks holds the key that names it; who comes too often, or holds too many places, is sent away before a handshake is
+//! made for it, and costs members nothing; one that stalls holds a place for seconds, and places are bounded.
 
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tandem_barnraising::PublicKey;
-use tandem_barnraising::admission::{Limiter, Rate};
+use tandem_barnraising::admission::Rate;
 use tandem_barnraising::talk::{MAX_QUESTION, Question};
-use tandem_split_io::channel::{self, Acceptor};
+use tandem_split_io::channel::{self, Acceptor, ToVolunteer};
 use tandem_split_io::listener;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,11 +26,14 @@ use tokio::time::timeout;
 
 use crate::keeper::Keeper;
 use crate::moment::Clock;
+use crate::places::Places;
 
 /// Volunteers at a time. One takes some 50 kB.
 const CONNECTIONS: usize = 512;
-/// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// How long one may take to show its key and ask,
+const PATIENCE: Duration = Duration::from_secs(5);
+/// and to take the answer, which a slow disk may keep waiting.
+const PATIENCE_ANSWER: Duration = Duration::from_secs(10);
 /// Connections of a network for each of its requests that may count: a channel may break, and who leaves does not count as a request.
 const TRIES: u32 = 4;
 
@@ -46,32 +49,25 @@ impl Door {
     /// Serves for ever.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let numbers = self.keeper.numbers();
-        let limiter = Mutex::new(Limiter::default());
         let clock = Clock::start();
         let rate = Rate {
             every: self.rate.every / TRIES,
             burst: self.rate.burst.saturating_mul(TRIES),
         };
+        let places = Places::new(self.keeper.addresses(), rate);
         listener::serve(listener, CONNECTIONS, |stream| {
             let from = stream.peer_addr().map(|address| address.ip()).ok();
-            let admitted = from.filter(|from| {
-                let mut limiter = limiter.lock().unwrap_or_else(PoisonError::into_inner);
-                limiter.admits(*from, clock.now(), rate)
-            });
+            let admitted = from.and_then(|from| Some((from, places.take(from, clock.now())?)));
             let (acceptor, keeper) = (self.acceptor.clone(), self.keeper.clone());
             let strangers = numbers.strangers.clone();
             async move {
-                let Some(from) = admitted else {
+                let Some((from, _place)) = admitted else {
                     strangers.add(1);
                     return;
                 };
-                match timeout(PATIENCE, talk(&acceptor, &keeper, stream, from)).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => {
-                        strangers.add(1);
-                        tracing::debug!(%error, "a channel ended early");
-                    }
-                    Err(_) => strangers.add(1),
+                if let Err(error) = talk(&acceptor, &keeper, stream, from).await {
+                    strangers.add(1);
+                    tracing::debug!(%error, "a channel ended early");
                 }
             }
         })
@@ -85,8 +81,19 @@ async fn talk(
     stream: TcpStream,
     from: IpAddr,
 ) -> io::Result<()> {
+    let (channel, key, question) = timeout(PATIENCE, asked(acceptor, stream)).await??;
+    timeout(
+        PATIENCE_ANSWER,
+        answer(keeper, channel, from, key, question),
+    )
+    .await?
+}
+
+async fn asked(
+    acceptor: &Acceptor,
+    stream: TcpStream,
+) -> io::Result<(ToVolunteer, PublicKey, Question)> {
     let mut channel = acceptor.open(stream, Arc::new(AtomicU64::new(0))).await?;
-    let malformed = || io::Error::from(io::ErrorKind::InvalidData);
     let peer = channel::holder(&channel).ok_or_else(malformed)?;
     let length = channel.read_u32().await? as usize;
     if length > MAX_QUESTION {
@@ -95,11 +102,24 @@ async fn talk(
     let mut bytes = vec![0; length];
     channel.read_exact(&mut bytes).await?;
     let question = Question::parse(&bytes).ok_or_else(malformed)?;
-    let key = PublicKey(peer.bytes());
+    Ok((channel, PublicKey(peer.bytes()), question))
+}
+
+async fn answer(
+    keeper: &Keeper,
+    mut channel: ToVolunteer,
+    from: IpAddr,
+    key: PublicKey,
+    question: Question,
+) -> io::Result<()> {
     let answer = keeper.answer(key, from, question).await;
     let answer = answer.ok_or_else(malformed)?.write();
     // An answer is far shorter than 4 GiB.
     channel.write_u32(answer.len() as u32).await?;
     channel.write_all(&answer).await?;
     channel.shutdown().await
+}
+
+fn malformed() -> io::Error {
+    io::ErrorKind::InvalidData.into()
 }

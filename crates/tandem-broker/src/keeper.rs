@@ -177,6 +177,7 @@ struct State {
     takes_nothing: bool,
     signed: Option<Signed>,
     published: watch::Sender<Arc<Published>>,
+    addresses: watch::Sender<Arc<BTreeSet<IpAddr>>>,
     /// When the site's name was last found safe.
     accepted: watch::Sender<UnixTime>,
     /// The same, as the database has it.
@@ -257,6 +258,7 @@ impl Keeper {
             takes_nothing: false,
             signed: None,
             published: watch::Sender::new(Arc::new(published)),
+            addresses: watch::Sender::default(),
             accepted: watch::Sender::new(site.accepted),
             accepted_written: site.accepted,
             numbers: Numbers::new(),
@@ -279,6 +281,11 @@ impl Keeper {
     /// When a look at the site's name last found it safe, as kept; what is sent there is written down soon.
     pub(crate) fn accepted(&self) -> watch::Sender<UnixTime> {
         self.lock().accepted.clone()
+    }
+
+    /// Where members are, whether they are well or not.
+    pub(crate) fn addresses(&self) -> watch::Receiver<Arc<BTreeSet<IpAddr>>> {
+        self.lock().addresses.subscribe()
     }
 
     /// What to say to the volunteer with this key that has come from there.
@@ -581,6 +588,8 @@ impl State {
         self.numbers.healthy.set(healthy.len() as u64);
         self.numbers.volunteers.set(self.notes.len() as u64);
         self.numbers.version.set(self.roster.version());
+        let addresses = self.members().map(|(member, _)| member.address).collect();
+        self.addresses.send_replace(Arc::new(addresses));
         self.published.send_if_modified(|published| {
             let is_other = published.healthy != healthy;
             if is_other {

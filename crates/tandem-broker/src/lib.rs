@@ -18,6 +18,7 @@ pub mod member;
 mod moment;
 mod names;
 mod page;
+mod places;
 
 pub use broker::Broker;
 pub use config::Config;
