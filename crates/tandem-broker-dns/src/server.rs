@@ -36,6 +36,8 @@ const CONNECTIONS_EACH: usize = 16;
 
 /// How long a client may take to ask, or to take an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same while over half of all connections are taken.
+const PATIENCE_CROWDED: Duration = Duration::from_secs(1);
 
 /// Queries on one connection.
 const QUERIES_EACH: usize = 256;
@@ -209,7 +211,7 @@ async fn pause(what: &'static str, error: &std::io::Error) {
 
 async fn serve_connection(mut stream: TcpStream, place: Place) {
     for _ in 0..QUERIES_EACH {
-        match timeout(PATIENCE, exchange(&mut stream, &place.shared)).await {
+        match timeout(place.patience(), exchange(&mut stream, &place.shared)).await {
             Ok(Ok(())) => {}
             // It has gone, has said nothing for long, or has asked what is not answered.
             Ok(Err(_)) | Err(_) => return,
@@ -255,6 +257,21 @@ impl Place {
             network,
         })
     }
+
+    /// How long its client may take now.
+    fn patience(&self) -> Duration {
+        let places = &self.shared.places;
+        let places = places.lock().unwrap_or_else(PoisonError::into_inner);
+        patience(places.values().sum())
+    }
+}
+
+fn patience(taken: usize) -> Duration {
+    if taken > CONNECTIONS / 2 {
+        PATIENCE_CROWDED
+    } else {
+        PATIENCE
+    }
 }
 
 impl Drop for Place {
@@ -267,5 +284,16 @@ impl Drop for Place {
                 places.remove(&self.network);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_is_waited_for_less() {
+        assert_eq!(patience(CONNECTIONS / 2), PATIENCE);
+        assert_eq!(patience(CONNECTIONS / 2 + 1), PATIENCE_CROWDED);
     }
 }
