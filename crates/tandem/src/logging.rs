@@ -9,8 +9,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::Failure;
 
-/// What is logged where nothing else is asked for.
-const DEFAULT_FILTER: &str = "info";
+/// What is logged where nothing else is asked for. What the DNS library thinks of strangers' answers is in what we say of them.
+const DEFAULT_FILTER: &str = "info,hickory_net=error,hickory_proto=error";
 
 /// Sets up logging for the rest of the program; `None` stands for the defaults, `info` and `text`.
 ///
