@@ -20,7 +20,7 @@ type Check = (&'static str, fn(&[u8]));
 
 /// Runs each check on the inputs of its corpus.
 pub(crate) fn every_input(checks: &[Check]) {
-    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
     for (name, check) in checks {
         let folder = corpora.join(name);
         let entries = std::fs::read_dir(&folder)

@@ -11,7 +11,7 @@ use crate::table::{Kind, LAYERS, Layer};
 use crate::tree::{SourceFile, Tree};
 
 /// The crate whose `clippy.toml` is the model for all cores.
-const MODEL: &str = "crates/tandem-wire/clippy.toml";
+const MODEL: &str = "crates/base/tandem-wire/clippy.toml";
 /// Without these in it the model bans too little.
 const MODEL_NAMES: [&str; 6] = [
     "std::time::Instant::now",
@@ -182,8 +182,11 @@ mod tests {
 
     #[test]
     fn a_core_without_its_bans_or_with_others_is_found() {
-        assert_eq!(found("crates/tandem-link/clippy.toml", None).len(), 1);
-        assert_eq!(found("crates/tandem-link/clippy.toml", Some("")).len(), 1);
+        assert_eq!(found("crates/proxy/tandem-link/clippy.toml", None).len(), 1);
+        assert_eq!(
+            found("crates/proxy/tandem-link/clippy.toml", Some("")).len(),
+            1
+        );
     }
 
     #[test]
@@ -198,34 +201,46 @@ mod tests {
 
     #[test]
     fn a_core_that_does_not_forbid_unsafe_code_is_found() {
-        let found = found("crates/tandem-wire/src/lib.rs", Some("//! Head.\n"));
+        let found = found("crates/base/tandem-wire/src/lib.rs", Some("//! Head.\n"));
         assert_eq!(
             found,
-            ["crates/tandem-wire/src/lib.rs: lacks #![forbid(unsafe_code)]"]
+            ["crates/base/tandem-wire/src/lib.rs: lacks #![forbid(unsafe_code)]"]
         );
     }
 
     #[test]
     fn unsafe_code_in_a_core_is_found_and_in_an_adapter_is_not() {
         let text = "//! Head.\nfn a() { unsafe { b() } }\n";
-        assert_eq!(found("crates/tandem-wire/tests/a.rs", Some(text)).len(), 1);
-        assert_eq!(found("crates/tandem-io/src/a.rs", Some(text)).len(), 0);
+        assert_eq!(
+            found("crates/base/tandem-wire/tests/a.rs", Some(text)).len(),
+            1
+        );
+        assert_eq!(
+            found("crates/proxy/tandem-packet-io/src/a.rs", Some(text)).len(),
+            0
+        );
     }
 
     #[test]
     fn a_core_that_names_files_or_a_clock_is_found() {
         let text = "//! Head.\nuse std::fs;\nfn a(at: std::time::SystemTime) {}\n";
-        assert_eq!(found("crates/tandem-packet/src/a.rs", Some(text)).len(), 2);
+        assert_eq!(
+            found("crates/proxy/tandem-packet/src/a.rs", Some(text)).len(),
+            2
+        );
         let in_test = "//! Head.\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
         assert_eq!(
-            found("crates/tandem-packet/src/a.rs", Some(in_test)).len(),
+            found("crates/proxy/tandem-packet/src/a.rs", Some(in_test)).len(),
             0
         );
         let guard = "//! Head.\nfn a() -> bool { std::thread::panicking() }\n";
-        assert_eq!(found("crates/tandem-packet/src/a.rs", Some(guard)).len(), 0);
+        assert_eq!(
+            found("crates/proxy/tandem-packet/src/a.rs", Some(guard)).len(),
+            0
+        );
         let documented = "//! Head.\n/// Not `std::fs`.\nfn a() {}\n";
         assert_eq!(
-            found("crates/tandem-packet/src/a.rs", Some(documented)).len(),
+            found("crates/proxy/tandem-packet/src/a.rs", Some(documented)).len(),
             0
         );
     }
@@ -234,11 +249,11 @@ mod tests {
     fn switching_a_ban_off_is_found_outside_the_named_adapter_module() {
         let text = "//! Head.\n#![allow(clippy::disallowed_methods)]\nuse std::fs;\n";
         assert_eq!(
-            found("crates/tandem-store/src/memory.rs", Some(text)).len(),
+            found("crates/base/tandem-store/src/memory.rs", Some(text)).len(),
             2
         );
         assert_eq!(
-            found("crates/tandem-store/src/sqlite.rs", Some(text)).len(),
+            found("crates/base/tandem-store/src/sqlite.rs", Some(text)).len(),
             0
         );
     }

@@ -308,7 +308,7 @@ mod tests {
             messages("tandem-engine", uses("tokio", Use::Shipped, &[])),
             ["tandem-engine is a core and may not use tokio (it brings an async runtime)"]
         );
-        assert!(messages("tandem-io", uses("nix", Use::Shipped, &[])).is_empty());
+        assert!(messages("tandem-packet-io", uses("nix", Use::Shipped, &[])).is_empty());
         assert!(messages("tandem-engine", uses("tempfile", Use::Tests, &[])).is_empty());
     }
 

@@ -60,7 +60,7 @@ const PACKET: &str = "tandem-packet";
 const SPLIT: &str = "tandem-split";
 const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
-const IO: &str = "tandem-io";
+const IO: &str = "tandem-packet-io";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
 const SPLIT_DEMO: &str = "tandem-split-demo";
@@ -70,75 +70,85 @@ const DHT: &str = "tandem-dht";
 
 /// The whole table, lowest layer first.
 pub(crate) const LAYERS: [Layer; 19] = [
-    Layer::new(WIRE, "crates/tandem-wire", Kind::Core, &[]),
-    Layer::new(NETSIM, "crates/tandem-netsim", Kind::Core, &[WIRE]),
+    Layer::new(WIRE, "crates/base/tandem-wire", Kind::Core, &[]),
+    Layer::new(NETSIM, "crates/lab/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
         adapter_modules: &["src/sqlite", "src/admin"],
-        ..Layer::new(STORE, "crates/tandem-store", Kind::Core, &[WIRE])
+        ..Layer::new(STORE, "crates/base/tandem-store", Kind::Core, &[WIRE])
     },
-    Layer::new(ENGINE, "crates/tandem-engine", Kind::Core, &[STORE, WIRE]),
-    Layer::new(LINK, "crates/tandem-link", Kind::Core, &[ENGINE, WIRE]),
+    Layer::new(
+        ENGINE,
+        "crates/proxy/tandem-engine",
+        Kind::Core,
+        &[STORE, WIRE],
+    ),
+    Layer::new(
+        LINK,
+        "crates/proxy/tandem-link",
+        Kind::Core,
+        &[ENGINE, WIRE],
+    ),
     Layer {
         tests_may_use: &[NETSIM],
         ..Layer::new(
             PACKET,
-            "crates/tandem-packet",
+            "crates/proxy/tandem-packet",
             Kind::Core,
             &[ENGINE, LINK, STORE, WIRE],
         )
     },
-    Layer::new(SPLIT, "crates/tandem-split", Kind::Core, &[WIRE]),
+    Layer::new(SPLIT, "crates/split/tandem-split", Kind::Core, &[WIRE]),
     Layer::new(
         ESTIMATE,
-        "crates/tandem-estimate",
+        "crates/proxy/tandem-estimate",
         Kind::Core,
         &[ENGINE, STORE, WIRE],
     ),
     Layer::new(
         BARNRAISING,
-        "crates/tandem-barnraising",
+        "crates/split/tandem-barnraising",
         Kind::Core,
         &[WIRE],
     ),
     Layer::new(
         IO,
-        "crates/tandem-io",
+        "crates/proxy/tandem-packet-io",
         Kind::Adapter,
         &[PACKET, LINK, ENGINE, STORE, WIRE],
     ),
     Layer::new(
         SPLIT_IO,
-        "crates/tandem-split-io",
+        "crates/split/tandem-split-io",
         Kind::Adapter,
         &[BARNRAISING, SPLIT],
     ),
     Layer::new(
         LAB,
-        "crates/tandem-lab",
+        "crates/lab/tandem-lab",
         Kind::Adapter,
         &[SPLIT_IO, IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE],
     ),
     Layer::new(
         DHT,
-        "crates/tandem-dht",
+        "crates/split/tandem-dht",
         Kind::Adapter,
         &[SPLIT_IO, BARNRAISING],
     ),
     Layer::new(
         BROKER_DNS,
-        "crates/tandem-broker-dns",
+        "crates/split/tandem-broker-dns",
         Kind::Adapter,
         &[BARNRAISING],
     ),
     Layer::new(
         BROKER,
-        "crates/tandem-broker",
+        "crates/split/tandem-broker",
         Kind::Adapter,
         &[BROKER_DNS, SPLIT_IO, BARNRAISING, WIRE],
     ),
     Layer::new(
         SPLIT_DEMO,
-        "crates/tandem-split-demo",
+        "crates/split/tandem-split-demo",
         Kind::Adapter,
         &[BROKER, SPLIT_IO, BARNRAISING],
     ),
@@ -166,7 +176,12 @@ pub(crate) const LAYERS: [Layer; 19] = [
     ),
     Layer {
         tests_may_use: &[WIRE],
-        ..Layer::new("tandem-keytap", "crates/tandem-keytap", Kind::Adapter, &[])
+        ..Layer::new(
+            "tandem-keytap",
+            "crates/proxy/tandem-keytap",
+            Kind::Adapter,
+            &[],
+        )
     },
     Layer::new("xtask", "xtask", Kind::Program, &[]),
 ];

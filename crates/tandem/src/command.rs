@@ -12,7 +12,7 @@ mod store;
 
 use std::process::ExitCode;
 
-use tandem_io::config::Role;
+use tandem_packet_io::config::Role;
 
 use crate::cli::Command;
 use crate::exit::Failure;

@@ -1,6 +1,6 @@
 //! `tandem`: the command line. Reads arguments, calls the crates that do the work, ends with a documented exit code.
 //!
-//! Is not: logic. What a flag means is decided where it is used (`tandem-io`, `tandem-estimate`, `tandem-lab`,
+//! Is not: logic. What a flag means is decided where it is used (`tandem-packet-io`, `tandem-estimate`, `tandem-lab`,
 //! `tandem-store`); here it gets its name, its help and its place.
 //!
 //! Invariants: standard output carries results only, so that it can be piped; everything else goes to standard

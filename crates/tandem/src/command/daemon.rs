@@ -1,8 +1,8 @@
 //! `tandem client-side` and `tandem server-side`: flags and file become settings, settings a configuration, and
-//! `tandem-io` runs it.
+//! `tandem-packet-io` runs it.
 
-use tandem_io::config::{Config, Mode, Role, Settings};
-use tandem_io::daemon;
+use tandem_packet_io::config::{Config, Mode, Role, Settings};
+use tandem_packet_io::daemon;
 
 use crate::cli::DaemonArgs;
 use crate::exit::Failure;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tandem_io::off::{self, Ending};
+use tandem_packet_io::off::{self, Ending};
 
 use crate::exit::Failure;
 use crate::output;

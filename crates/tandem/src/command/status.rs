@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use tandem_io::config::DEFAULT_ADMIN_PORT;
-use tandem_io::status;
+use tandem_packet_io::config::DEFAULT_ADMIN_PORT;
+use tandem_packet_io::status;
 
 use crate::cli::StatusArgs;
 use crate::exit::Failure;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tandem_io::status::{Status, fetch};
+use tandem_packet_io::status::{Status, fetch};
 
 use super::net::LINK;
 use super::{Fetched, Host, Net, PATIENCE, wait_until};

@@ -1,0 +1,250 @@
+//! Hosts, a link and perhaps proxies that stand ready for one connection after another, each measured.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tandem_netsim::link::LinkConfig;
+use tandem_packet_io::status::Status;
+
+use crate::capture::Capture;
+use crate::client::{self, Outcome};
+use crate::emulator::Emulator;
+use crate::endpoints::Version;
+use crate::error::LabError;
+use crate::exchange::Exchange;
+use crate::interrupt;
+use crate::lane::{QUIET, difference, share_of};
+use crate::phases::Phases;
+use crate::proxies::{Admin, Mode, Proxies, Strategy};
+use crate::server::{PORT, Server as RunningServer};
+use crate::topology::{Family, Host, Topology, server_address};
+
+use super::clients::Client;
+use super::servers::{Server, Site};
+use super::tools::{self, Tools};
+
+/// Longest that a client may take. The link is fast: what takes this long hangs, on a busy machine, too.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What is between the gateways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Between {
+    /// The link alone.
+    Link,
+    /// The link between two proxies in packet mode, safe format.
+    Proxies,
+}
+
+/// One connection.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// Whether the client verified the server and got the whole page.
+    pub(crate) ok: bool,
+    /// Whether both endpoints received exactly the payload bytes that the other sent.
+    pub(crate) identical: bool,
+    /// Why not ok, or not identical.
+    pub(crate) error: Option<String>,
+    /// The version that the server chose, as `1.2`.
+    pub(crate) version: Option<String>,
+    /// TCP payload of the handshake on the link, both ways, with the proxies' own options.
+    pub(crate) tls_bytes: u64,
+    /// Flights that left the server-side proxy as deltas.
+    pub(crate) flights_written: u64,
+    /// Bytes of flights that the client-side proxy has rebuilt.
+    pub(crate) rebuilt_bytes: u64,
+    /// Bytes of originals that the server-side proxy had to send after all.
+    pub(crate) originals_bytes: u64,
+}
+
+impl Sample {
+    /// Whether it came to its end with all bytes as they were sent.
+    pub(crate) fn is_well(&self) -> bool {
+        self.ok && self.identical
+    }
+
+    /// Whether a flight crossed as a delta, and only so.
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.flights_written > 0 && self.rebuilt_bytes > 0 && self.originals_bytes == 0
+    }
+}
+
+/// Hosts and a link, until dropped. Fields are dropped in this order: the hosts go last.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    proxies: Option<Proxies>,
+    server: Option<RunningServer>,
+    at_client: Capture,
+    at_server: Capture,
+    emulator: Emulator,
+    between: Between,
+    exe: PathBuf,
+    topology: Topology,
+}
+
+impl Bench {
+    /// Builds hosts and link. Nothing runs in them yet.
+    ///
+    /// # Errors
+    /// As its parts say.
+    pub(crate) fn build(link: &LinkConfig, between: Between, exe: &Path) -> Result<Self, LabError> {
+        let (topology, ends) = Topology::build(link.up.mtu.min(link.down.mtu))?;
+        Ok(Self {
+            proxies: None,
+            server: None,
+            at_client: Capture::start(topology.host(Host::Client))?,
+            at_server: Capture::start(topology.host(Host::Server))?,
+            emulator: Emulator::start(ends, link.clone(), 1, None)?,
+            between,
+            exe: exe.to_owned(),
+            topology,
+        })
+    }
+
+    /// Starts a server that speaks one version, and proxies that hold nothing. What ran before ends.
+    ///
+    /// # Errors
+    /// As the programs say; `Command` where a proxy that ran before did not end well.
+    pub(crate) fn serve(
+        &mut self,
+        server: Server,
+        version: Version,
+        tools: &Tools,
+    ) -> Result<(), LabError> {
+        self.end()?;
+        let directory = self.topology.directory().join("server");
+        if directory.exists() {
+            fs::remove_dir_all(&directory).map_err(LabError::io("empty a directory"))?;
+        }
+        fs::create_dir_all(&directory).map_err(LabError::io("make a directory"))?;
+        let site = Site {
+            port: PORT,
+            low: version,
+            high: version,
+        };
+        let namespace = self.topology.host(Host::Server);
+        self.server = Some(server.start(namespace, tools, &directory, site)?);
+        match self.between {
+            Between::Link => {}
+            Between::Proxies => {
+                let store = self.topology.directory().join("store");
+                if store.exists() {
+                    fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;
+                }
+                self.proxies = Some(Proxies::start(
+                    &self.exe,
+                    &self.topology,
+                    Mode::Safe,
+                    Strategy::Persistent,
+                    &store,
+                    Admin::On,
+                )?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends server and proxies.
+    ///
+    /// # Errors
+    /// `Command` where a proxy has died or does not end as it should.
+    pub(crate) fn end(&mut self) -> Result<(), LabError> {
+        self.server = None;
+        self.proxies.take().map_or(Ok(()), Proxies::stop)
+    }
+
+    /// One connection.
+    ///
+    /// # Errors
+    /// What keeps it from being made at all; a client that fails is a sample that is not ok.
+    pub(crate) fn connect(
+        &self,
+        client: Client,
+        version: Version,
+        tools: &Tools,
+    ) -> Result<Sample, LabError> {
+        self.forget();
+        let before = self.counters()?;
+        let address = SocketAddr::new(server_address(Family::V4), PORT);
+        let page = tools::body();
+        let outcome = client::run_program(
+            self.topology.host(Host::Client),
+            &mut client.command(tools, address, version),
+            client.request().as_deref(),
+            &self.topology.directory().join("client.log"),
+            LIMIT,
+            |output, status| client.is_good(output, status, &page),
+        )?;
+        interrupt::wait_until(LIMIT, Duration::from_millis(10), || {
+            let activity = self.emulator.activity();
+            !activity.busy && activity.quiet_for >= QUIET
+        })?;
+        let after = self.counters()?;
+        let mut sample = self.sample(&outcome);
+        for (field, index) in [
+            (&mut sample.flights_written, 0),
+            (&mut sample.rebuilt_bytes, 1),
+            (&mut sample.originals_bytes, 2),
+        ] {
+            *field = after[index].saturating_sub(before[index]);
+        }
+        Ok(sample)
+    }
+
+    /// What the captures and the link's log say.
+    fn sample(&self, outcome: &Outcome) -> Sample {
+        let exchange = Exchange::find(&self.at_client.take(), &self.at_server.take(), PORT);
+        let mut sample = Sample::default();
+        match outcome {
+            Outcome::Success => sample.ok = true,
+            Outcome::Failure(why) => sample.error = Some(why.clone()),
+        }
+        let Some(exchange) = exchange else {
+            sample
+                .error
+                .get_or_insert_with(|| "no connection was seen".to_owned());
+            return sample;
+        };
+        sample.identical = if sample.ok {
+            exchange.is_identical()
+        } else {
+            exchange.is_undamaged()
+        };
+        if !sample.identical {
+            sample.error.get_or_insert_with(|| difference(&exchange));
+        }
+        if let Some(phases) = Phases::of(&exchange) {
+            sample.version = phases.version.0.to_be_bytes()[1]
+                .checked_sub(1)
+                .map(|minor| format!("1.{minor}"));
+            for crossing in self.emulator.take_log() {
+                if let Some(share) = share_of(&crossing, &exchange, &phases) {
+                    sample.tls_bytes += share.payload + share.options;
+                }
+            }
+        }
+        sample
+    }
+
+    /// Of the proxies: flights written, bytes rebuilt, bytes of originals sent.
+    fn counters(&self) -> Result<[u64; 3], LabError> {
+        let Some(proxies) = &self.proxies else {
+            return Ok([0; 3]);
+        };
+        let [client_side, server_side] = proxies.status(&self.topology)?;
+        let of = |status: &Status, name: &str| status.counters.get(name).copied().unwrap_or(0);
+        Ok([
+            of(&server_side, "packet_flights_written"),
+            of(&client_side, "packet_flights_rebuilt_bytes"),
+            of(&server_side, "packet_originals_sent_bytes"),
+        ])
+    }
+
+    fn forget(&self) {
+        self.emulator.take_log();
+        self.at_client.take();
+        self.at_server.take();
+    }
+}

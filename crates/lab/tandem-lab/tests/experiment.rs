@@ -1,0 +1,263 @@
+//! A whole experiment with the daemons, from its file to its rows; and what is left when it is interrupted.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tandem_lab::arm::Arm;
+use tandem_lab::row::{Crossed, Row};
+use tandem_lab::{Captures, Effort, LabError, RunOptions, run_experiment};
+
+fn smoke() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/smoke.toml")
+}
+
+fn io(source: std::io::Error) -> LabError {
+    LabError::Io {
+        what: "use a file of the test".to_owned(),
+        source,
+    }
+}
+
+#[test]
+fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), LabError> {
+    const NAME: &str = "every_arm_delivers_every_byte_and_warm_proxies_carry_less";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let summary = run_experiment(&RunOptions {
+        file: smoke(),
+        effort: Effort::Full,
+        out: Some(out.path().to_owned()),
+        exe,
+        links: Vec::new(),
+        endpoints: Vec::new(),
+        arms: Vec::new(),
+        situations: Vec::new(),
+        trials: None,
+        captures: Captures::On,
+    })?;
+    let rows: Vec<Row> = fs::read_to_string(&summary.rows)
+        .map_err(io)?
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    assert_eq!(rows.len(), 10, "five arms, two trials each");
+    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
+    let bytes = |arm: Arm| {
+        rows.iter()
+            .filter(|row| row.arm == arm)
+            .map(Row::tls_bytes)
+            .min()
+            .unwrap_or(0)
+    };
+    let certificates: u64 = rows[0].certificates.iter().map(|size| *size as u64).sum();
+    assert!(bytes(Arm::Plain) > certificates);
+    // Equal but for what TCP repeats on a busy machine.
+    assert!(bytes(Arm::PassThrough) > certificates);
+    for warm in [Arm::Packet, Arm::PacketMcveety] {
+        assert!(bytes(warm) < certificates / 2, "{warm:?}: {}", bytes(warm));
+    }
+    for row in &rows {
+        let proxied = row.arm != Arm::Plain;
+        assert_eq!(row.proxy_cpu_us > 0, proxied, "{row:?}");
+        assert_eq!(row.proxy_memory_kib > 0, proxied, "{row:?}");
+    }
+    for file in [
+        "smoke.md",
+        "smoke.run.json",
+        "smoke-fast-three-packet.pcapng",
+    ] {
+        assert!(out.path().join(file).exists(), "{file}");
+    }
+    Ok(())
+}
+
+/// Chains of three both ways on a fast link.
+const MUTUAL: &str = r#"
+name = "mutual"
+about = "clients with certificates"
+seed = 1
+trials = 1
+links = ["fast"]
+endpoints = ["mutual"]
+arms = ["plain", "packet-none", "packet", "packet-cii", "packet-mcveety"]
+[[link]]
+name = "fast"
+up = 4000000
+down = 4000000
+delay-ms = 5.0
+[[endpoint]]
+name = "mutual"
+client = "s_client"
+version = "1.2"
+key = "ecdsa-p256"
+chain = 3
+client-chain = 3
+"#;
+
+#[test]
+fn clients_certificates_cross_in_the_form_that_the_arm_says() -> Result<(), LabError> {
+    const NAME: &str = "clients_certificates_cross_in_the_form_that_the_arm_says";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let file = out.path().join("mutual.toml");
+    fs::write(&file, MUTUAL).map_err(io)?;
+    let mut expected = vec![
+        (Arm::Plain, Crossed::Chain),
+        (Arm::PacketNone, Crossed::Chain),
+        (Arm::Packet, Crossed::Reference),
+    ];
+    if common::has_keytap(NAME, &exe) {
+        expected.extend([
+            (Arm::PacketCii, Crossed::Reference),
+            (Arm::PacketMcveety, Crossed::Reference),
+        ]);
+    }
+    let summary = run_experiment(&RunOptions {
+        file,
+        effort: Effort::Full,
+        out: Some(out.path().to_owned()),
+        exe,
+        links: Vec::new(),
+        endpoints: Vec::new(),
+        arms: expected
+            .iter()
+            .map(|(arm, _)| arm.name().to_owned())
+            .collect(),
+        situations: Vec::new(),
+        trials: None,
+        captures: Captures::Off,
+    })?;
+    let text = fs::read_to_string(&summary.rows).map_err(io)?;
+    let rows: Vec<Row> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    assert_eq!(rows.len(), expected.len(), "{text}");
+    for row in &rows {
+        assert!(row.ok && row.identical, "{row:?}");
+        assert_eq!(row.client_certificates.len(), 3, "{row:?}");
+        let crossed = (row.arm, row.client_crossed.unwrap_or(Crossed::Part));
+        assert!(expected.contains(&crossed), "{row:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn peers_resume_and_compress() -> Result<(), LabError> {
+    const NAME: &str = "peers_resume_and_compress";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let summary = run_experiment(&RunOptions {
+        file: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/peers.toml"),
+        effort: Effort::Full,
+        out: Some(out.path().to_owned()),
+        exe,
+        links: words(&["tcdl-10"]),
+        endpoints: words(&["openssl-three", "rustls-three"]),
+        arms: Vec::new(),
+        situations: Vec::new(),
+        trials: Some(2),
+        captures: Captures::Off,
+    })?;
+    let rows: Vec<Row> = fs::read_to_string(&summary.rows)
+        .map_err(io)?
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
+    // The least of the trials: what TCP repeats on a busy machine is not what is compared.
+    let bytes = |endpoints: &str, arm: Arm| {
+        rows.iter()
+            .filter(|row| row.endpoints == endpoints && row.arm == arm)
+            .map(Row::tls_bytes)
+            .min()
+            .unwrap_or(0)
+    };
+    let certificates: u64 = rows[0].certificates.iter().map(|size| *size as u64).sum();
+    let openssl = |arm| bytes("openssl-three", arm);
+    assert!(openssl(Arm::Plain) > certificates);
+    for resumed in [Arm::Resumption, Arm::ResumptionId, Arm::PacketResumption] {
+        let bytes = openssl(resumed);
+        assert!(
+            bytes > 0 && bytes < openssl(Arm::Packet),
+            "{resumed:?}: {bytes}"
+        );
+    }
+    let rustls = |arm| bytes("rustls-three", arm);
+    assert!(rustls(Arm::Packet) > 0 && rustls(Arm::Packet) < rustls(Arm::Rfc8879));
+    assert!(rustls(Arm::Rfc8879) + 200 < rustls(Arm::Tls13), "{rows:?}");
+    Ok(())
+}
+
+/// Namespaces of labs that nobody holds.
+fn leftovers() -> BTreeSet<String> {
+    let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| {
+            let lab = name
+                .strip_prefix("tandem-")
+                .and_then(|rest| rest.split_once('-'));
+            lab.is_some_and(|(lab, _)| {
+                let lock = format!("/run/tandem-lab/{lab}.lock");
+                let file = OpenOptions::new().write(true).open(lock);
+                file.is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok())
+            })
+        })
+        .collect()
+}
+
+#[test]
+fn an_interrupted_run_takes_everything_down() -> Result<(), LabError> {
+    const NAME: &str = "an_interrupted_run_takes_everything_down";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let before = leftovers();
+    let mut run = Command::new(exe)
+        .args(["lab", "run"])
+        .arg(smoke())
+        .args(["--trials", "1000", "--out"])
+        .arg(out.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(io)?;
+    let mut words = BufReader::new(
+        run.stderr
+            .take()
+            .ok_or_else(|| io(std::io::ErrorKind::BrokenPipe.into()))?,
+    )
+    .lines();
+    let under_way = words
+        .by_ref()
+        .map_while(Result::ok)
+        .any(|line| line.contains("3/5000"));
+    assert!(under_way, "the run got to its third trial");
+    let pid = i32::try_from(run.id()).unwrap_or_default();
+    kill(Pid::from_raw(pid), Signal::SIGINT).map_err(|errno| io(errno.into()))?;
+    let last = words.map_while(Result::ok).last().unwrap_or_default();
+    let status = run.wait().map_err(io)?;
+    assert_eq!(status.code(), Some(1), "{last}");
+    assert!(last.contains("interrupted"), "{last}");
+    assert!(leftovers().is_subset(&before), "something is left");
+    let rows = fs::read_to_string(out.path().join("smoke.jsonl")).map_err(io)?;
+    assert!(rows.lines().count() >= 3, "what was measured is kept");
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Real chains of the web, renewal after renewal: what a flight costs as a delta against what was held, and that it is rebuilt to
+//! the byte.
+//!
+//! The chains are not part of the project; without them the tests say so and pass.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test reads files; the crate does not"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tandem_engine::{Delta, Handshake, Hints, Possession, StoreSource, write_flight};
+use tandem_store::{HostName, MemoryStore, Site};
+use tandem_wire::UnixTime;
+
+/// Before any leaf has expired.
+const THEN: UnixTime = UnixTime(1_300_000_000);
+
+/// A server's first flight without its chain: a ServerHello, a ServerKeyExchange and the end, in records of their own.
+const BARE: usize = 5 + 4 + 38 + 5 + 4 + 200 + 5 + 4;
+
+fn chains() -> Vec<(String, Vec<Vec<u8>>)> {
+    let data = std::env::var_os("TANDEM_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data"),
+        PathBuf::from,
+    );
+    let file = data.join("chains/web-chains-until-2025-06.jsonl");
+    let Ok(text) = std::fs::read_to_string(&file) else {
+        eprintln!("skipped: no {}", file.display());
+        return Vec::new();
+    };
+    let mut chains: Vec<(String, String, Vec<Vec<u8>>)> = text
+        .lines()
+        .map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+            let ders = line["chain"].as_array().expect("a list").iter();
+            let decode = |der: &serde_json::Value| {
+                let base64 = data_encoding::BASE64.decode(text(der).as_bytes());
+                base64.expect("Base64")
+            };
+            (
+                text(&line["not_before"]),
+                text(&line["site"]),
+                ders.map(decode).collect(),
+            )
+        })
+        .collect();
+    chains.sort_by(|one, other| one.0.cmp(&other.0));
+    chains
+        .into_iter()
+        .map(|(_, site, chain)| (site, chain))
+        .collect()
+}
+
+fn record(fragment: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(fragment.len()).expect("a record's length");
+    [&[22, 3, 3][..], &length.to_be_bytes(), fragment].concat()
+}
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[kind][..], &(body.len() as u32).to_be_bytes()[1..], body].concat()
+}
+
+/// Bytes that are nowhere else.
+fn noise(length: usize) -> Vec<u8> {
+    let step = |state: &mut u64| {
+        *state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        Some((*state >> 56) as u8)
+    };
+    std::iter::repeat_n((), length)
+        .scan(7, |state, ()| step(state))
+        .collect()
+}
+
+/// A flight with this chain, which has `BARE` bytes and the Certificate message's record.
+fn flight(chain: &[Vec<u8>]) -> Vec<u8> {
+    let list: Vec<u8> = chain
+        .iter()
+        .flat_map(|der| [&(der.len() as u32).to_be_bytes()[1..], der].concat())
+        .collect();
+    let body = [&(list.len() as u32).to_be_bytes()[1..], &list].concat();
+    let hello = [&[3, 3][..], &noise(32), &[0, 0xc0, 0x2f, 0]].concat();
+    [
+        record(&message(2, &hello)),
+        record(&message(11, &body)),
+        record(&message(12, &noise(200))),
+        record(&message(14, &[])),
+    ]
+    .concat()
+}
+
+fn read(bytes: &[u8]) -> Handshake {
+    let mut handshake = Handshake::new();
+    let body = [&[3, 3][..], &noise(32), &[0, 0, 2, 0xc0, 0x2f, 1, 0]].concat();
+    let finished = [&[20, 3, 3, 0, 1, 1][..], &record(&noise(40))].concat();
+    handshake.client_sent(&[record(&message(1, &body)), finished.clone()].concat());
+    handshake.server_sent(&[bytes, &finished].concat());
+    handshake
+}
+
+/// One side of the link at a site: says what it holds, or learns.
+fn teach(store: &mut MemoryStore, site: &Site, bytes: &[u8]) {
+    let finished = [&[20, 3, 3, 0, 1, 1][..], &record(&noise(40))].concat();
+    assert!(read(bytes).learn(&[bytes, &finished].concat(), store, site, THEN));
+}
+
+/// The size of the delta for this flight, checked; that of the flight where there is none.
+fn crossing(bytes: &[u8], site: &Site, here: &mut MemoryStore, there: &mut MemoryStore) -> usize {
+    let hints = Hints::to(there, site, THEN, 4);
+    let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
+    let handshake = read(bytes);
+    let flight = handshake.flight().expect("a whole flight");
+    let Some(delta) = write_flight(bytes, flight, &Possession::from_hints(&hints), here) else {
+        return bytes.len();
+    };
+    let rebuilt = Delta::parse(&delta, bytes.len())
+        .and_then(|delta| delta.apply(&mut StoreSource::new(there)));
+    assert!(rebuilt.as_deref() == Ok(bytes));
+    delta.len()
+}
+
+fn median(mut values: Vec<usize>) -> usize {
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+fn site_of(name: &str) -> Site {
+    HostName::new(name).map_or_else(
+        |_| Site::Address(SocketAddr::from(([192, 0, 2, 1], 443))),
+        Site::Name,
+    )
+}
+
+#[test]
+fn a_renewal_costs_about_what_is_new_in_its_leaf() {
+    let chains = chains();
+    if chains.is_empty() {
+        return;
+    }
+    let (mut here, mut there) = (MemoryStore::default(), MemoryStore::default());
+    let mut before = BTreeSet::new();
+    let (mut raw, mut leaf, mut crossed) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, chain) in &chains {
+        let (bytes, site) = (flight(chain), site_of(name));
+        let size = crossing(&bytes, &site, &mut here, &mut there);
+        if !before.insert(name) {
+            raw.push(bytes.len() - BARE);
+            // What it would cost to send the leaf whole, and to name what is behind it.
+            leaf.push(chain[0].len() + 40);
+            crossed.push(size - BARE);
+        }
+        teach(&mut here, &site, &bytes);
+        teach(&mut there, &site, &bytes);
+    }
+    let count = raw.len();
+    let (raw, leaf, crossed) = (median(raw), median(leaf), median(crossed));
+    eprintln!("{count} renewals, medians: chain {raw} bytes, leaf {leaf}, crossed {crossed}");
+    assert!(crossed * 3 < raw && crossed * 3 < leaf * 2);
+}
+
+#[test]
+fn a_site_that_was_never_seen_has_issuers_of_others() {
+    let chains = chains();
+    // What each site showed last: all of one year.
+    let latest: BTreeMap<&str, &[Vec<u8>]> = chains
+        .iter()
+        .map(|(site, chain)| (site.as_str(), chain.as_slice()))
+        .collect();
+    if latest.is_empty() {
+        return;
+    }
+    let (mut raw, mut fresh, mut same, mut found) = (0, 0, 0, 0);
+    for (name, chain) in &latest {
+        let (mut here, mut there) = (MemoryStore::default(), MemoryStore::default());
+        for (other, chain) in latest.iter().filter(|(other, _)| *other != name) {
+            teach(&mut here, &site_of(other), &flight(chain));
+            teach(&mut there, &site_of(other), &flight(chain));
+        }
+        let (bytes, site) = (flight(chain), site_of(name));
+        let crossed = crossing(&bytes, &site, &mut MemoryStore::default(), &mut there) - BARE;
+        raw += bytes.len() - BARE;
+        fresh += crossed;
+        same += crossing(&bytes, &site, &mut here, &mut there) - BARE;
+        found += usize::from(crossed < bytes.len() - BARE);
+    }
+    eprintln!(
+        "{} sites of one year at first contact, those before them known: {raw} bytes of chains; {fresh} to a far side that \
+         holds nothing ({found} with something), {same} to one that holds the same",
+        latest.len()
+    );
+    assert!(found >= 3 && fresh < raw && same < fresh);
+}

@@ -1,0 +1,36 @@
+//! Packet mode: IP packets in, verdicts and injected packets out (sans-IO).
+//!
+//! Is: the flow table, the reassembly of flights, the re-segmentation, presence, hints, anchoring and the failsafe of packet
+//! mode. Is not: netfilter, sockets or a clock; those are `tandem-packet-io`'s.
+//!
+//! Invariants: every [`Ticket`] handed in receives exactly one [`Verdict`]; the sequence space of the endpoints never changes;
+//! in doubt, a packet is accepted as it is.
+#![forbid(unsafe_code)]
+
+mod acks;
+mod client_side;
+mod config;
+mod context;
+mod far_side;
+mod flow;
+mod forgotten;
+#[doc(hidden)]
+pub mod fuzzing;
+mod hello;
+mod inbound;
+mod output;
+mod pace;
+mod paws;
+mod proxy;
+mod publisher;
+mod reader;
+mod segment;
+mod server_side;
+mod session_tickets;
+mod table;
+mod watch;
+mod writer;
+
+pub use config::{ClientCertificates, Config, Limits, Role, WireFormat};
+pub use output::{Direction, Event, GiveUp, Output, Ticket, Verdict, Wakeup};
+pub use proxy::{Gauges, Proxy};
