@@ -1,4 +1,5 @@
-//! Replays every committed fuzz input on stable Rust: what once broke a check, or covers a corner of it, must not fail again.
+//! Replays every committed fuzz input on stable Rust: what once broke a check, or covers a corner
+//! of it, must not fail again.
 //!
 //! Is not: a fuzzer. A module of the test `corpus.rs` of each crate that has fuzz targets.
 

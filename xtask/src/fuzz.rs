@@ -1,7 +1,8 @@
 //! Fuzzed functions, their targets and their corpora belong together: none without the others.
 //!
-//! A crate's `fuzzing` module lists its checks in `CHECKS`, by the name of the target. The target is
-//! `fuzz/fuzz_targets/NAME.rs`, a `[[bin]]` of that name in `fuzz/Cargo.toml`, and inputs in `fuzz/corpus/NAME/`.
+//! A crate's `fuzzing` module lists its checks in `CHECKS`, by the name of the target. The target
+//! is `fuzz/fuzz_targets/NAME.rs`, a `[[bin]]` of that name in `fuzz/Cargo.toml`, and inputs in
+//! `fuzz/corpus/NAME/`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +84,8 @@ fn judge(tree: &Tree, corpora: &BTreeMap<String, usize>) -> Vec<Finding> {
     findings
 }
 
-/// The names in a module's `CHECKS`: literals are blanked in the code, so their places are found there and read in the text.
+/// The names in a module's `CHECKS`: literals are blanked in the code, so their places are found
+/// there and read in the text.
 fn checks_of(file: &SourceFile) -> Vec<String> {
     let code = code_only(&file.text);
     let Some(start) = code.find("CHECKS:") else {

@@ -2,7 +2,8 @@
 //!
 //! Two questions: does a crate depend only on the crates of the workspace that its row allows, and
 //! do cores keep away from what would give them sockets, threads, files, a clock or randomness?
-//! Direct dependencies are read as declared; for cores, what they reach in the end is looked at too.
+//! Direct dependencies are read as declared; for cores, what they reach in the end is looked at
+//! too.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -84,7 +84,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The checks that `names` asks for, in the order of [`CHECKS`]; `None` for no name or an unknown one.
+/// The checks that `names` asks for, in the order of [`CHECKS`]; `None` for no name or an unknown
+/// one.
 fn choose(names: &[String]) -> Option<Vec<&'static Check>> {
     let known = |name: &String| name == "all" || CHECKS.iter().any(|check| check.name == name);
     if names.is_empty() || !names.iter().all(known) {
@@ -116,7 +117,8 @@ fn run(checks: &[&Check]) -> Result<usize, String> {
     Ok(total)
 }
 
-/// The folder above this crate's, fixed when xtask is built: it runs by `cargo xtask`, from its own tree.
+/// The folder above this crate's, fixed when xtask is built: it runs by `cargo xtask`, from its own
+/// tree.
 fn workspace_root() -> PathBuf {
     let mut root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     root.pop();

@@ -28,8 +28,8 @@ pub(crate) struct Layer {
     pub(crate) may_use: &'static [&'static str],
     /// Crates of the workspace that its tests may use besides.
     pub(crate) tests_may_use: &'static [&'static str],
-    /// Modules of a core that are adapters all the same, with all below them: paths from the crate's folder,
-    /// without the ending.
+    /// Modules of a core that are adapters all the same, with all below them: paths from the
+    /// crate's folder, without the ending.
     pub(crate) adapter_modules: &'static [&'static str],
 }
 
@@ -187,7 +187,8 @@ pub(crate) const LAYERS: [Layer; 19] = [
 ];
 
 impl Layer {
-    /// Whether a file of this crate, by its path from the crate's folder, belongs to an adapter module.
+    /// Whether a file of this crate, by its path from the crate's folder, belongs to an adapter
+    /// module.
     pub(crate) fn is_adapter_module(&self, path: &str) -> bool {
         self.adapter_modules.iter().any(|module| {
             path.strip_prefix(module)

@@ -1,7 +1,7 @@
 //! The arguments: every command, flag and help text, as clap reads them.
 //!
-//! Is not: their meaning. A value is checked here only where its form alone decides (a number, a choice); what needs
-//! the settings file or the machine is checked by the crate that uses it.
+//! Is not: their meaning. A value is checked here only where its form alone decides (a number, a
+//! choice); what needs the settings file or the machine is checked by the crate that uses it.
 //!
 //! Invariant: `--help` of every command is pinned by a snapshot (`tests/help.rs`).
 
@@ -42,9 +42,9 @@ use crate::output;
 
 /// Makes TLS cheap on links where bytes are dear, and never breaks its end-to-end security.
 ///
-/// Two proxies, one on each side of a slow or paid-by-the-byte link, replace handshake bytes that the far side
-/// already holds (certificates above all) by short references, and put the exact bytes back. Clients and servers
-/// are not changed and cannot tell; nothing is decrypted.
+/// Two proxies, one on each side of a slow or paid-by-the-byte link, replace handshake bytes that
+/// the far side already holds (certificates above all) by short references, and put the exact bytes
+/// back. Clients and servers are not changed and cannot tell; nothing is decrypted.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, after_long_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -82,7 +82,8 @@ pub(crate) enum Command {
     Off(OffArgs),
     /// Look into a proxy's store of certificates, fill it, copy it, empty it
     ///
-    /// A store keeps the certificates that passed, by their SHA-256, and which chains to expect from which server.
+    /// A store keeps the certificates that passed, by their SHA-256, and which chains to expect
+    /// from which server.
     #[command(subcommand)]
     Store(StoreCommand),
     Estimate(EstimateArgs),
@@ -96,7 +97,8 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
 }
 
-/// What to do about arguments that clap does not take: help and version are printed, anything else is one line.
+/// What to do about arguments that clap does not take: help and version are printed, anything else
+/// is one line.
 pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(&error.to_string()),

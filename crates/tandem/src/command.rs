@@ -17,7 +17,8 @@ use tandem_packet_io::config::Role;
 use crate::cli::Command;
 use crate::exit::Failure;
 
-/// Carries out a command. The exit code is the command's own where it ran another program, 0 otherwise.
+/// Carries out a command. The exit code is the command's own where it ran another program, 0
+/// otherwise.
 ///
 /// # Errors
 /// Whatever kept it from being done.

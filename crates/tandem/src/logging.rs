@@ -9,7 +9,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::exit::Failure;
 
-/// What is logged where nothing else is asked for. What the DNS library thinks of strangers' answers is in what we say of them.
+/// What is logged where nothing else is asked for. What the DNS library thinks of strangers'
+/// answers is in what we say of them.
 const DEFAULT_FILTER: &str = "info,hickory_net=error,hickory_proto=error";
 
 /// Sets up logging for the rest of the program; `None` stands for the defaults, `info` and `text`.
@@ -44,8 +45,8 @@ pub(crate) fn start(filter: Option<&str>, format: Option<&str>) -> Result<(), Fa
     started.map_err(|error| Failure::Usage(format!("log: {error}")))
 }
 
-/// Whether this is a level, or one for a module. The filter itself takes a misspelt level for a module's name, and then
-/// logs nothing.
+/// Whether this is a level, or one for a module. The filter itself takes a misspelt level for a
+/// module's name, and then logs nothing.
 fn is_directive(part: &str) -> bool {
     // An empty text parses as a level, too.
     let is_level = !part.trim().is_empty() && part.trim().parse::<LevelFilter>().is_ok();

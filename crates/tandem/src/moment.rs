@@ -19,8 +19,8 @@ pub(crate) fn now() -> UnixTime {
 
 /// A Unix time as a date, `2026-11-21`.
 ///
-/// From days to year, month and day by counting in eras of 400 years (146,097 days) that begin on 1 March, so that the
-/// leap day is a year's last.
+/// From days to year, month and day by counting in eras of 400 years (146,097 days) that begin on 1
+/// March, so that the leap day is a year's last.
 pub(crate) fn date(unix: i64) -> String {
     let days = unix.div_euclid(SECONDS_A_DAY) + 719_468; // from 1 March of year 0
     let era = days.div_euclid(146_097);

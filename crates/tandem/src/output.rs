@@ -1,7 +1,7 @@
 //! Writing results to standard output.
 //!
-//! Is not: logging. Invariant: a reader that goes away (`tandem store ls | head`) ends the command quietly, not with
-//! a panic.
+//! Is not: logging. Invariant: a reader that goes away (`tandem store ls | head`) ends the command
+//! quietly, not with a panic.
 
 use std::io::{self, Write};
 

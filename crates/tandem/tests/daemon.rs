@@ -1,6 +1,8 @@
-//! A daemon's life as its operator sees it: ready, asked, in the way of a second one, ended; and then no rule is left.
+//! A daemon's life as its operator sees it: ready, asked, in the way of a second one, ended; and
+//! then no rule is left.
 //!
-//! In a network namespace of its own, which goes with the last process in it. Needs root; skipped, with a message, without.
+//! In a network namespace of its own, which goes with the last process in it. Needs root; skipped,
+//! with a message, without.
 
 mod common;
 
@@ -9,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 
 use common::{Ran, is_root, run};
 
-/// A daemon in a network namespace of its own, with the loopback interface up. Killed if the test ends before it does.
+/// A daemon in a network namespace of its own, with the loopback interface up. Killed if the test
+/// ends before it does.
 struct Daemon(Child);
 
 impl Daemon {

@@ -1,6 +1,8 @@
-//! What a user sees when something is wrong: one line that says what to do, and the documented exit code.
+//! What a user sees when something is wrong: one line that says what to do, and the documented exit
+//! code.
 //!
-//! None of these tests changes anything on the machine: each run ends before it would, or is a dry one.
+//! None of these tests changes anything on the machine: each run ends before it would, or is a dry
+//! one.
 
 mod common;
 
@@ -130,7 +132,8 @@ fn an_interface_that_there_is_not_is_named() {
         "--key",
         &key,
     ]));
-    // Without privileges that is what is said first: which interfaces there are matters only after it.
+    // Without privileges that is what is said first: which interfaces there are matters only after
+    // it.
     if common::is_root() {
         assert!(ran.failed_with(2).contains("nosuchlink0"), "{ran:?}");
     } else {

@@ -1,4 +1,5 @@
-//! Manual pages and completions: every command has them, and the programs that read them find no fault.
+//! Manual pages and completions: every command has them, and the programs that read them find no
+//! fault.
 //!
 //! Is not: their content, which is that of `--help` (`help.rs`).
 

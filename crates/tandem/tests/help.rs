@@ -1,4 +1,5 @@
-//! Every `--help`, byte for byte as in `tests/snapshots`: what users read changes on purpose or not at all.
+//! Every `--help`, byte for byte as in `tests/snapshots`: what users read changes on purpose or not
+//! at all.
 //!
 //! After a change on purpose: `REGEN=1 cargo test -p tandem --test help`, and read the difference.
 

@@ -1,10 +1,13 @@
-//! Proxies that are killed, restarted and paused while real handshakes cross a slow link: every connection ends well, with the right
-//! bytes, and what a killed proxy left in the firewall is removed by the next.
+//! Proxies that are killed, restarted and paused while real handshakes cross a slow link: every
+//! connection ends well, with the right bytes, and what a killed proxy left in the firewall is
+//! removed by the next.
 //!
-//! Is not: a proxy that was never there (`real_partners.rs`). Root only; skipped, with a message, otherwise.
+//! Is not: a proxy that was never there (`real_partners.rs`). Root only; skipped, with a message,
+//! otherwise.
 //!
-//! Connections are started one after another, closer than a round trip, so that a fault meets each stage of the handshake in one of
-//! them: SYN under way, SYN/ACK under way, hello and hint, the rewritten flight, the client's key exchange, Finished, the first data.
+//! Connections are started one after another, closer than a round trip, so that a fault meets each
+//! stage of the handshake in one of them: SYN under way, SYN/ACK under way, hello and hint, the
+//! rewritten flight, the client's key exchange, Finished, the first data.
 
 mod real;
 
@@ -20,8 +23,8 @@ const FILE: &str = "file";
 /// One way over the slow links of these tests, milliseconds.
 const ONE_WAY: u64 = 300;
 
-/// Connections that a fault meets, and the time between two starts: together longer than a handshake and a request, which take four
-/// round trips.
+/// Connections that a fault meets, and the time between two starts: together longer than a
+/// handshake and a request, which take four round trips.
 const CONNECTIONS: u32 = 16;
 const APART: Duration = Duration::from_millis(160);
 
@@ -97,7 +100,8 @@ impl Scene {
     }
 }
 
-/// A link on which a handshake takes seconds, but many connections do not stand in each other's way.
+/// A link on which a handshake takes seconds, but many connections do not stand in each other's
+/// way.
 fn slow() -> LinkConfig {
     link(1_000_000, ONE_WAY)
 }
@@ -142,7 +146,8 @@ fn killed_at_each_stage(sides: &[Side], after: After) {
             *daemon = again(spec).map(|spec| scene.comes_back(host, &spec));
         }
     });
-    // That the fault met handshakes in the middle shows in what the daemons say: flights that nobody rebuilt, flows without a start.
+    // That the fault met handshakes in the middle shows in what the daemons say: flights that
+    // nobody rebuilt, flows without a start.
     match (&a, &b) {
         (_, Some(b)) if sides == [Side::Client] => {
             assert!(b.counter("packet_flows_given_up_failsafe") > 0);
@@ -256,7 +261,8 @@ fn an_outage_of_the_link_costs_no_connection() {
     pair.end(&scene.net);
 }
 
-/// Kills one side when a counter of the other or its own moves, while one connection crosses the narrow link.
+/// Kills one side when a counter of the other or its own moves, while one connection crosses the
+/// narrow link.
 fn killed_when(
     victim: Side,
     teller: Side,

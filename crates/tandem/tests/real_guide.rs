@@ -1,5 +1,5 @@
-//! The operator's guide, held to what it says: its firewall rules let the proxies work, its commands are ones that the program takes, and
-//! every counter of the packet engine is explained.
+//! The operator's guide, held to what it says: its firewall rules let the proxies work, its
+//! commands are ones that the program takes, and every counter of the packet engine is explained.
 
 mod real;
 

@@ -1,7 +1,8 @@
-//! Handshakes of real programs through both daemons: warm ones are rewritten, and no endpoint can tell; what packet mode leaves alone
-//! stays as it is.
+//! Handshakes of real programs through both daemons: warm ones are rewritten, and no endpoint can
+//! tell; what packet mode leaves alone stays as it is.
 //!
-//! Is not: faults (`real_faults.rs`) or unfriendly paths (`real_paths.rs`). Root only; skipped, with a message, otherwise.
+//! Is not: faults (`real_faults.rs`) or unfriendly paths (`real_paths.rs`). Root only; skipped,
+//! with a message, otherwise.
 
 mod real;
 
@@ -86,7 +87,8 @@ fn warm_handshakes_of_all_versions_keys_and_clients_are_rewritten_and_the_endpoi
         }
         let [client, server] = captures.map(|capture| capture.streams(connections));
         assert_same_streams(&client, &server);
-        // The server's kernel hands its flight to the gateway as one super-packet, so this was tried too.
+        // The server's kernel hands its flight to the gateway as one super-packet, so this was
+        // tried too.
         assert!(server.values().any(|stream| stream.longest > 1500));
         pair.end(&net);
     }
@@ -264,7 +266,8 @@ fn a_clients_chain_crosses_once_and_the_endpoints_see_the_same_bytes() {
     }
 }
 
-/// The library that makes programs announce their certificate: cargo puts it beside the tests of the whole workspace.
+/// The library that makes programs announce their certificate: cargo puts it beside the tests of
+/// the whole workspace.
 fn keytap() -> Option<std::path::PathBuf> {
     let mut folder = std::env::current_exe().expect("a test knows where it is");
     folder.pop();
@@ -389,7 +392,8 @@ fn a_client_with_tiny_segments_gets_rebuilt_flights_in_its_size() {
         let net = Net::new(Shape::Wire);
         let file = served(&net);
         let _nginx = Server::nginx(&net, &net.server, &Site::default());
-        // A hello of 517 bytes takes two segments, the server's flight nine of the ten that it may send at first (RFC 6928).
+        // A hello of 517 bytes takes two segments, the server's flight nine of the ten that it may
+        // send at first (RFC 6928).
         net.client.run("ip link set eth0 mtu 450");
         net.a.run("ip link set lan0 mtu 450");
         let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));
@@ -420,7 +424,8 @@ fn a_flight_larger_than_the_servers_first_window_is_not_held_for_long() {
     for wire in WIRES {
         let net = Net::new(Shape::Wire);
         let file = served(&net);
-        // About 28 kB of certificates: more than ten segments (RFC 6928), less than what may be held.
+        // About 28 kB of certificates: more than ten segments (RFC 6928), less than what may be
+        // held.
         let site = Site {
             issuers: 15,
             ..Site::default()
@@ -449,8 +454,8 @@ fn a_four_tuple_that_is_used_again_is_a_new_connection() {
         let net = Net::new(Shape::Wire);
         let file = served(&net);
         let _nginx = Server::nginx(&net, &net.server, &Site::default());
-        // Two ports to choose from, which the client's kernel gives out again while they are in TIME_WAIT (RFC 6191), and which
-        // connection tracking on both gateways meets again.
+        // Two ports to choose from, which the client's kernel gives out again while they are in
+        // TIME_WAIT (RFC 6191), and which connection tracking on both gateways meets again.
         net.client.set("ipv4/tcp_tw_reuse", "1");
         net.client.set("ipv4/ip_local_port_range", "40000 40001");
         let pair = Pair::start(&net, &PairSpec::new(&net).wire(wire));

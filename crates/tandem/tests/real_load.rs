@@ -1,6 +1,8 @@
-//! Many connections, much data, and connections that never get anywhere: bulk leaves the queue, a burst is served, memory is bounded.
+//! Many connections, much data, and connections that never get anywhere: bulk leaves the queue, a
+//! burst is served, memory is bounded.
 //!
-//! Is not: a measurement; nothing here fails by its timing. Root only; skipped, with a message, otherwise.
+//! Is not: a measurement; nothing here fails by its timing. Root only; skipped, with a message,
+//! otherwise.
 
 mod real;
 
@@ -26,7 +28,8 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 3, 2);
 /// Another address of its host, where nothing answers: a flood of it is the proxies' trouble alone.
 const SINK: Ipv4Addr = Ipv4Addr::new(10, 77, 3, 99);
 
-/// Memory that may be kept for a flow in its handshake (`docs`: at most 64 KiB), and what a debug build's heap may add to all of it.
+/// Memory that may be kept for a flow in its handshake (`docs`: at most 64 KiB), and what a debug
+/// build's heap may add to all of it.
 const PER_FLOW: u64 = 64 << 10;
 const SLACK: u64 = 16 << 20;
 
@@ -53,7 +56,8 @@ fn bulk_leaves_the_queue() {
     if !can_run("bulk") {
         return;
     }
-    /// Packets of a connection that may pass the queue: its handshake's (some twenty), and the data that overtake the mark.
+    /// Packets of a connection that may pass the queue: its handshake's (some twenty), and the data
+    /// that overtake the mark.
     const PACKETS: u64 = 200;
     let (net, _nginx, file) = with_server(20 << 20);
     let pair = warm(&net, &PairSpec::new(&net), &file);
@@ -109,7 +113,8 @@ fn two_hundred_connections_at_once_are_all_well() {
     }
 }
 
-/// Sends SYNs from the client's host that nobody there will follow up, from ports and addresses of their own.
+/// Sends SYNs from the client's host that nobody there will follow up, from ports and addresses of
+/// their own.
 fn flood(net: &Net, to: Ipv4Addr, numbers: Range<u32>) {
     // Its kernel knows nothing of these connections, and would refuse the server's answers.
     net.client.rules(
@@ -148,7 +153,8 @@ fn flood(net: &Net, to: Ipv4Addr, numbers: Range<u32>) {
             }
             .build();
             let to = SockaddrIn::from(SocketAddrV4::new(to, 0));
-            // A device's queue that is full for a moment refuses; such a packet is lost, as in any flood.
+            // A device's queue that is full for a moment refuses; such a packet is lost, as in any
+            // flood.
             let _ = sendto(raw.as_raw_fd(), &packet, &to, MsgFlags::empty());
         }
     });
@@ -243,8 +249,8 @@ fn a_full_table_lets_the_oldest_go_and_harms_no_other() {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let flooding = scope.spawn(|| {
-            // A few at a time: of more than the queue holds, a busy machine lets most pass by. New ones each time: a SYN of a
-            // connection that was let go is a repeated one.
+            // A few at a time: of more than the queue holds, a busy machine lets most pass by. New
+            // ones each time: a SYN of a connection that was let go is a repeated one.
             let mut batches = (0..).map(|batch| batch * 200..(batch + 1) * 200);
             while !is_over.load(Ordering::Relaxed) {
                 flood(&net, sink, batches.next().expect("no end"));
@@ -279,7 +285,8 @@ fn a_queue_that_overflows_fails_open() {
     let pair = warm(&net, &PairSpec::new(&net), &file);
     let sink = sink(&net);
     let fetch = Fetch::new(net.server_address(Family::V4), FILE);
-    // The daemon does not read, and more packets come than its buffer holds: what comes then passes, with no need of it.
+    // The daemon does not read, and more packets come than its buffer holds: what comes then
+    // passes, with no need of it.
     pair.a.signal(Signal::SIGSTOP);
     let (_, before) = net.a.queue();
     // The same connections each time, so that the table has room for them and for more.

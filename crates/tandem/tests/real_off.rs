@@ -1,4 +1,5 @@
-//! `tandem off`: proxies that run, hang or were killed, and the firewall as it was before any of them.
+//! `tandem off`: proxies that run, hang or were killed, and the firewall as it was before any of
+//! them.
 //!
 //! Root only; skipped, with a message, otherwise.
 

@@ -1,8 +1,10 @@
-//! The Debian package: what is in it, and its life on a machine: installed, at work, upgraded, removed, installed again, purged.
+//! The Debian package: what is in it, and its life on a machine: installed, at work, upgraded,
+//! removed, installed again, purged.
 //!
-//! Is not: a run under systemd. The machine is a copy of this one that forgets: its file system below an overlay in memory, in namespaces
-//! of the test's own, so that `dpkg` is the real one and nothing of this machine changes. Root and overlays only; skipped, with a message,
-//! otherwise. The program is the one that the tests were built with.
+//! Is not: a run under systemd. The machine is a copy of this one that forgets: its file system
+//! below an overlay in memory, in namespaces of the test's own, so that `dpkg` is the real one and
+//! nothing of this machine changes. Root and overlays only; skipped, with a message, otherwise. The
+//! program is the one that the tests were built with.
 
 mod real;
 
@@ -276,7 +278,8 @@ fn a_package_is_installed_works_is_upgraded_removed_and_purged_and_leaves_nothin
     machine.run(install);
     assert!(client.is_alive() && !machine.rules().is_empty());
 
-    // Removed: what ran has ended, and the killed one's rules are gone too; settings, key and stores stay.
+    // Removed: what ran has ended, and the killed one's rules are gone too; settings, key and
+    // stores stay.
     machine.run("dpkg --no-triggers --remove tandem");
     wait_until("the daemon has ended", || !client.is_alive());
     assert_eq!(machine.rules(), "");

@@ -1,7 +1,8 @@
-//! One proxy without the other, with another's key, or with another format: found out before anything is rewritten, and the
-//! connections of real programs are as without proxies.
+//! One proxy without the other, with another's key, or with another format: found out before
+//! anything is rewritten, and the connections of real programs are as without proxies.
 //!
-//! Is not: a proxy that goes away in the middle of a handshake (`real_faults.rs`). Root only; skipped, with a message, otherwise.
+//! Is not: a proxy that goes away in the middle of a handshake (`real_faults.rs`). Root only;
+//! skipped, with a message, otherwise.
 
 mod real;
 
@@ -195,8 +196,9 @@ fn proxies_with_different_formats_leave_each_others_connections_alone() {
     assert_eq!(pair.rewritten().written, 0);
     pair.end(&net);
 
-    // The thesis's client side finds out nothing and announces what it holds to whoever is there: with a store, its format needs its
-    // partner (documented). Without one it has nothing to announce.
+    // The thesis's client side finds out nothing and announces what it holds to whoever is there:
+    // with a store, its format needs its partner (documented). Without one it has nothing to
+    // announce.
     let pair = Pair::start(
         &net,
         &PairSpec {

@@ -1,5 +1,6 @@
-//! Unfriendly paths: address translation and firewalls between the proxies and on their own boxes, options taken away, loss,
-//! reordering, duplication, corruption, a smaller MTU, fragments. Real programs get the right bytes on all of them.
+//! Unfriendly paths: address translation and firewalls between the proxies and on their own boxes,
+//! options taken away, loss, reordering, duplication, corruption, a smaller MTU, fragments. Real
+//! programs get the right bytes on all of them.
 //!
 //! Is not: proxies that fail (`real_faults.rs`). Root only; skipped, with a message, otherwise.
 
@@ -19,8 +20,8 @@ const FILE: &str = "file";
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
-/// What a careful administrator writes: nothing but connections that clients open to servers, and nothing that connection tracking
-/// does not know.
+/// What a careful administrator writes: nothing but connections that clients open to servers, and
+/// nothing that connection tracking does not know.
 const STRICT: [&str; 4] = [
     "-P FORWARD DROP",
     "-A FORWARD -m conntrack --ctstate INVALID -j DROP",
@@ -49,7 +50,8 @@ fn strict_firewall(host: &Host) {
     }
 }
 
-/// A pair learns the chain by the first connection to `address`, and each later one is rewritten, in either version of IP.
+/// A pair learns the chain by the first connection to `address`, and each later one is rewritten,
+/// in either version of IP.
 fn is_warm(net: &Net, pair: &Pair, file: &[u8], addresses: [IpAddr; 2]) {
     Fetch::new(addresses[0], FILE).curl(&net.client).is(file);
     pair.wait_learned(1);
@@ -103,7 +105,8 @@ fn translation_on_the_proxies_own_boxes_does_not_disturb_them() {
         return;
     }
     for wire in ["safe", "mcveety"] {
-        // The outer addresses that B's box has for the server, in TEST-NET-1 (RFC 5737) and the documentation prefix (RFC 3849).
+        // The outer addresses that B's box has for the server, in TEST-NET-1 (RFC 5737) and the
+        // documentation prefix (RFC 3849).
         let outer: [IpAddr; 2] = [
             Ipv4Addr::new(192, 0, 2, 80).into(),
             Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x80).into(),
@@ -443,7 +446,8 @@ fn a_firewall_that_is_emptied_or_forgets_its_connections_costs_none() {
         });
     };
     if is_there("conntrack") {
-        // The marks by which connections have left the queue go with it: they come back to the queue, and leave again.
+        // The marks by which connections have left the queue go with it: they come back to the
+        // queue, and leave again.
         meets(&|| {
             for host in [&net.a, &net.b] {
                 let _ = host.output(std::process::Command::new("conntrack").args(["-F"]));
@@ -472,8 +476,8 @@ fn a_firewall_that_is_emptied_or_forgets_its_connections_costs_none() {
     pair.end(&net);
 }
 
-/// Eight connections at a time over such a link, all well, until one of them is rewritten: where the first SYN or its answer is lost,
-/// the flow goes on without the proxies.
+/// Eight connections at a time over such a link, all well, until one of them is rewritten: where
+/// the first SYN or its answer is lost, the flow goes on without the proxies.
 fn survives(config: LinkConfig, seed: u64) {
     const AT_ONCE: usize = 8;
     const ROUNDS: usize = 4;

@@ -1,5 +1,6 @@
-//! Sessions that real clients resume by a ticket (RFC 5077), through both daemons over an emulated link: what their hellos are spared, and
-//! what becomes of them when a server or a daemon has started anew.
+//! Sessions that real clients resume by a ticket (RFC 5077), through both daemons over an emulated
+//! link: what their hellos are spared, and what becomes of them when a server or a daemon has
+//! started anew.
 //!
 //! Root only; skipped, with a message, otherwise.
 
@@ -12,7 +13,8 @@ use real::*;
 
 const FILE: &str = "file";
 
-/// Of so many connections the one with the fewest bytes counts: on a busy machine something may be sent again.
+/// Of so many connections the one with the fewest bytes counts: on a busy machine something may be
+/// sent again.
 const TRIES: usize = 3;
 
 /// A client that keeps its session there, and one that comes back with it.
@@ -67,8 +69,8 @@ fn a_session_that_is_resumed_sends_its_ticket_once_and_the_endpoints_see_the_sam
         assert!(pair.b.counter("packet_flights_rebuilt_bytes") >= 1);
         assert_eq!(pair.b.counter("packet_misses_sent"), 0);
         println!("{server}: {plain} TLS bytes of a resumed session's client, {ours} with us");
-        // Tickets of OpenSSL have 160 bytes and more; a frame with a reference takes 45 at most. The client's last alert, 31 bytes, may cross
-        // after its end.
+        // Tickets of OpenSSL have 160 bytes and more; a frame with a reference takes 45 at most.
+        // The client's last alert, 31 bytes, may cross after its end.
         assert!(ours + 70 <= plain, "{server}: {ours} of {plain} bytes");
         let [client, server] = captures.map(|capture| capture.streams(1 + TRIES));
         assert_same_streams(&client, &server);
@@ -94,7 +96,8 @@ fn a_server_or_a_daemon_that_has_started_anew_costs_no_connection() {
     first.s_client(&net.client).is(&file);
     both(&pair, "packet_session_tickets_learned", 1);
 
-    // The server's side forgets tickets with its process: one miss, and from then on they are known again.
+    // The server's side forgets tickets with its process: one miss, and from then on they are known
+    // again.
     let Pair { a, b } = pair;
     assert_eq!(b.end(Signal::SIGTERM).code, Some(0));
     let pair = Pair {

@@ -1,8 +1,10 @@
-//! The systemd units: what `systemd-analyze` says of them, and the daemons at work with what the units leave them and nothing more.
+//! The systemd units: what `systemd-analyze` says of them, and the daemons at work with what the
+//! units leave them and nothing more.
 //!
-//! Is not: a run under systemd, of which there is none where tests run. Capabilities, user, read-only file system and the words to the
-//! service manager are the same; that no system call is made which the unit forbids is seen by tracing. Each part is skipped, with a
-//! message, where its programs or root are missing.
+//! Is not: a run under systemd, of which there is none where tests run. Capabilities, user,
+//! read-only file system and the words to the service manager are the same; that no system call is
+//! made which the unit forbids is seen by tracing. Each part is skipped, with a message, where its
+//! programs or root are missing.
 
 mod real;
 
@@ -145,8 +147,8 @@ fn the_command_of_a_unit_is_one_that_the_program_takes() {
     }
 }
 
-/// The system calls that the filters of a unit allow, as systemd reads them: the first line is a list of what is allowed, each later one
-/// adds to it or, with a `~`, takes away.
+/// The system calls that the filters of a unit allow, as systemd reads them: the first line is a
+/// list of what is allowed, each later one adds to it or, with a `~`, takes away.
 fn allowed(unit: &str) -> BTreeSet<String> {
     let listed = run(Command::new("systemd-analyze").args(["--no-pager", "syscall-filter"]));
     let mut sets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -200,8 +202,8 @@ fn traced(file: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// What a daemon of this side runs under: the unit's capabilities, no more privileges ever, another user, and a file system of which
-/// only `state` can be written.
+/// What a daemon of this side runs under: the unit's capabilities, no more privileges ever, another
+/// user, and a file system of which only `state` can be written.
 fn sandbox(side: &str, state: &Path, tracer: &str) -> Vec<String> {
     let unit = unit(side);
     let bounds = values(&unit, "CapabilityBoundingSet");
@@ -211,7 +213,8 @@ fn sandbox(side: &str, state: &Path, tracer: &str) -> Vec<String> {
         .map(|name| format!("+{}", name.trim_start_matches("CAP_").to_lowercase()))
         .collect();
     let granted = format!("-all,{}", granted.join(","));
-    // The program may lie in a folder that only its builder can enter; it is shown under another name.
+    // The program may lie in a folder that only its builder can enter; it is shown under another
+    // name.
     let script = format!(
         "state='{}'\n\
          : >\"$state/program-{side}\"\n\

@@ -1,7 +1,8 @@
-//! Starts that fail for reasons of the machine, and ends: one line that says what to do, the documented exit code, and no rule left.
+//! Starts that fail for reasons of the machine, and ends: one line that says what to do, the
+//! documented exit code, and no rule left.
 //!
-//! Is not: settings that are wrong (`failures.rs`), or a second daemon of the same kind (`daemon.rs`). Root only; skipped, with a
-//! message, otherwise.
+//! Is not: settings that are wrong (`failures.rs`), or a second daemon of the same kind
+//! (`daemon.rs`). Root only; skipped, with a message, otherwise.
 
 mod real;
 
@@ -34,7 +35,8 @@ fn fails(host: &Host, spec: &Spec, code: i32, words: &[&str]) {
     assert_eq!(host.rules_of_tandem(), Vec::<String>::new());
 }
 
-/// A folder with programs that stand before the firewall's own: each is a shell script that gets the real one's path.
+/// A folder with programs that stand before the firewall's own: each is a shell script that gets
+/// the real one's path.
 fn in_place_of(net: &Net, program: &str, script: &str) -> Vec<String> {
     let folder = net.path(&format!("instead-{program}"));
     fs::create_dir_all(&folder).expect("a writable folder");
@@ -54,7 +56,8 @@ fn in_place_of(net: &Net, program: &str, script: &str) -> Vec<String> {
     vec!["env".to_owned(), path]
 }
 
-/// Refuses any input with these words, as an old kernel or a broken firewall would, and passes everything else on.
+/// Refuses any input with these words, as an old kernel or a broken firewall would, and passes
+/// everything else on.
 fn refusing(words: &str) -> String {
     format!(
         r#"input=$(cat)

@@ -1,5 +1,5 @@
-//! The store's disk fails under daemons that run: they live, connections are well, elision goes on from memory, and a warning says so.
-//! And what was learned outlives a daemon.
+//! The store's disk fails under daemons that run: they live, connections are well, elision goes on
+//! from memory, and a warning says so. And what was learned outlives a daemon.
 //!
 //! Is not: the store's own tests (`tandem-store`). Root only; skipped, with a message, otherwise.
 
@@ -142,7 +142,8 @@ fn a_store_that_may_not_be_written_costs_no_connection() {
     if !can_run("a read-only store") {
         return;
     }
-    // A disk that is mounted so; and a folder of somebody else's, which root's daemon may not write either, since it gives that right up.
+    // A disk that is mounted so; and a folder of somebody else's, which root's daemon may not write
+    // either, since it gives that right up.
     let readonly = |store: &Path| {
         let store = store.display();
         format!("mount -t tmpfs -o mode=700 tmpfs {store} && mount -o remount,ro {store}")

@@ -1,7 +1,9 @@
-//! What is not the handshake that packet mode is made for: hostile TLS, no TLS at all, a relay that splits TCP between the proxies, IPv6
-//! extension headers. All of it arrives as it was sent, and the next ordinary handshake is served as ever.
+//! What is not the handshake that packet mode is made for: hostile TLS, no TLS at all, a relay that
+//! splits TCP between the proxies, IPv6 extension headers. All of it arrives as it was sent, and
+//! the next ordinary handshake is served as ever.
 //!
-//! Is not: the parsers' own tests (`tandem-wire`, and the corpora of its fuzz targets). Root only; skipped, with a message, otherwise.
+//! Is not: the parsers' own tests (`tandem-wire`, and the corpora of its fuzz targets). Root only;
+//! skipped, with a message, otherwise.
 
 mod real;
 
@@ -278,7 +280,8 @@ fn what_is_no_handshake_passes_as_it_is_and_harms_no_other() {
     pair.end(&net);
 }
 
-/// A relay in this host that ends each connection to `address` here and makes another in its place, as accelerators on satellite links do.
+/// A relay in this host that ends each connection to `address` here and makes another in its place,
+/// as accelerators on satellite links do.
 fn split_tcp(host: &Host, address: SocketAddr) -> mpsc::Receiver<()> {
     /// Any free port of the relay's.
     const RELAY: u16 = 3128;
@@ -349,7 +352,8 @@ fn a_relay_that_splits_tcp_between_the_proxies_hides_them_from_each_other_and_al
     pair.end(&net);
 }
 
-/// A TLS client whose every segment has a destination options header (RFC 8200, section 4.6): what the server sent goes to standard output.
+/// A TLS client whose every segment has a destination options header (RFC 8200, section 4.6): what
+/// the server sent goes to standard output.
 const WITH_EXTENSION_HEADERS: &str = r#"
 import socket, ssl, sys
 address, port, path, name = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]

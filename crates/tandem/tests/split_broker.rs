@@ -1,4 +1,5 @@
-//! `tandem split broker` and volunteers that join it: processes, an unmodified curl, and what happens when one of them is killed.
+//! `tandem split broker` and volunteers that join it: processes, an unmodified curl, and what
+//! happens when one of them is killed.
 
 mod common;
 
@@ -395,7 +396,8 @@ fn a_broker_that_is_killed_costs_nothing_and_knows_everybody_when_it_comes_back(
 fn a_volunteer_that_serves_something_else_is_never_published() {
     let site = Site::new();
     let _broker = site.broker();
-    // One that has joined, and at whose port for browsers another server answers, with a certificate of its own for the name.
+    // One that has joined, and at whose port for browsers another server answers, with a
+    // certificate of its own for the name.
     ran(Command::new("openssl")
         .args([
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x",
@@ -542,7 +544,8 @@ fn volunteers_find_each_other_by_the_list_and_ask_the_origin_once() {
         volunteers.push(start(&mut command, &log, "ready"));
     }
     site.publishes(&[2, 3]);
-    // With its next renewal each of them has the list with both; until then the origin is asked for everything.
+    // With its next renewal each of them has the list with both; until then the origin is asked for
+    // everything.
     let next = std::cell::Cell::new(0_u32);
     until("one gets something of the other", || {
         let path = (next.replace(next.get() + 1) % 100).to_string();

@@ -1,6 +1,8 @@
-//! `tandem split check` as a process: a name server on loopback, good records and bad ones, exit codes, JSON.
+//! `tandem split check` as a process: a name server on loopback, good records and bad ones, exit
+//! codes, JSON.
 //!
-//! Is not: each thing that can be wrong with CAA records (`certificate_policy` in `tandem-barnraising`).
+//! Is not: each thing that can be wrong with CAA records (`certificate_policy` in
+//! `tandem-barnraising`).
 
 mod common;
 

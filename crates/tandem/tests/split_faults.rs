@@ -1,4 +1,5 @@
-//! What may go wrong at a volunteer and at its origin costs speed, or a transfer that the client knows to be cut; never a wrong byte, and nothing for good.
+//! What may go wrong at a volunteer and at its origin costs speed, or a transfer that the client
+//! knows to be cut; never a wrong byte, and nothing for good.
 
 mod common;
 mod split_site;

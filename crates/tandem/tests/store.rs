@@ -1,4 +1,5 @@
-//! `tandem store`: what goes in comes out, by name, as text and as JSON; and nothing is overwritten.
+//! `tandem store`: what goes in comes out, by name, as text and as JSON; and nothing is
+//! overwritten.
 
 mod common;
 

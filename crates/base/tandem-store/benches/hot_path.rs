@@ -1,9 +1,9 @@
-//! How long a handshake waits for the store: which chains to expect, one chain, its three certificates;
-//! and learning.
+//! How long a handshake waits for the store: which chains to expect, one chain, its three
+//! certificates; and learning.
 //!
-//! Wall time is reported, not judged. The thesis's proxies took 200 ms for each handshake, 90 % of it
-//! in SQLite (sections 4.2 and 4.2.1). `cargo bench -p tandem-store` prints a line for each figure, and one of JSON for what the
-//! daemons' store takes of a handshake.
+//! Wall time is reported, not judged. The thesis's proxies took 200 ms for each handshake, 90 % of
+//! it in SQLite (sections 4.2 and 4.2.1). `cargo bench -p tandem-store` prints a line for each
+//! figure, and one of JSON for what the daemons' store takes of a handshake.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

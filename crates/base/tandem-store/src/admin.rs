@@ -1,9 +1,10 @@
-//! What an operator may ask of a store on disk: `tandem store ls`, `show`, `import`, `export`, `purge`.
+//! What an operator may ask of a store on disk: `tandem store ls`, `show`, `import`, `export`,
+//! `purge`.
 //!
-//! Not here: arguments and printing, which are the program's. Invariants: looking works while a daemon
-//! has the store open, and disturbs it in nothing; changing needs the store for itself, and says who
-//! has it otherwise; text out of certificates comes without control characters, since it is some
-//! stranger's and goes to a terminal.
+//! Not here: arguments and printing, which are the program's. Invariants: looking works while a
+//! daemon has the store open, and disturbs it in nothing; changing needs the store for itself, and
+//! says who has it otherwise; text out of certificates comes without control characters, since it
+//! is some stranger's and goes to a terminal.
 
 mod details;
 mod export;
@@ -28,7 +29,8 @@ use crate::site::Site;
 use crate::sqlite::{self, SqliteStore, Warning};
 use crate::store::{Keeping, Store};
 
-/// How long a command waits for the disk at each step. A daemon never waits; whoever typed a command may.
+/// How long a command waits for the disk at each step. A daemon never waits; whoever typed a
+/// command may.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All that a store holds.
@@ -131,8 +133,8 @@ pub fn list(directory: &Path) -> Result<Listing, StoreError> {
     })
 }
 
-/// Shows the one chain or certificate whose name begins with these hexadecimal digits. Where a chain
-/// and a certificate both do, neither is shown.
+/// Shows the one chain or certificate whose name begins with these hexadecimal digits. Where a
+/// chain and a certificate both do, neither is shown.
 ///
 /// # Errors
 /// [`StoreError::NotFound`], [`StoreError::Ambiguous`], and as for [`list`].
@@ -194,7 +196,8 @@ pub fn show(directory: &Path, prefix: &str) -> Result<Shown, StoreError> {
 /// Removes things from a store, and overwrites what was there.
 ///
 /// # Errors
-/// [`StoreError::InUse`] if a daemon has the store; otherwise as for [`list`], or if the disk refuses.
+/// [`StoreError::InUse`] if a daemon has the store; otherwise as for [`list`], or if the disk
+/// refuses.
 pub fn purge(
     directory: &Path,
     limits: &Limits,
@@ -211,8 +214,8 @@ pub fn purge(
     Ok((purged, warnings))
 }
 
-/// Opens a store that must be on disk and nobody else's. It gives up nothing that is held, since the
-/// daemon whose store it is may have been given more room than whoever typed the command knows.
+/// Opens a store that must be on disk and nobody else's. It gives up nothing that is held, since
+/// the daemon whose store it is may have been given more room than whoever typed the command knows.
 fn open_for_writing(
     directory: &Path,
     limits: &Limits,

@@ -1,5 +1,5 @@
-//! What a store holds, without the bytes: certificates, chains, who showed them, by which names they
-//! are found, and which go first when there is no more room.
+//! What a store holds, without the bytes: certificates, chains, who showed them, by which names
+//! they are found, and which go first when there is no more room.
 //!
 //! Not here: the bytes (`bodies`), any disk. Both stores are this catalogue, so that they cannot
 //! disagree.
@@ -7,8 +7,8 @@
 //! Invariants:
 //! - every certificate of a held chain is held, and every held certificate is in a chain or held
 //!   singly;
-//! - order ("newest seen", "least recently used") comes from turns, numbers that only grow, never from
-//!   the clock, so that a clock that jumps reorders nothing; a last-seen time never goes back;
+//! - order ("newest seen", "least recently used") comes from turns, numbers that only grow, never
+//!   from the clock, so that a clock that jumps reorders nothing; a last-seen time never goes back;
 //! - each list that a stranger can grow is bounded by [`Limits`].
 
 #[cfg(feature = "sqlite")]
@@ -27,8 +27,8 @@ use crate::names::NameIndex;
 use crate::site::Site;
 use crate::x509::LeafFacts;
 
-/// What indexing one certificate, chain, name or site takes, roughly: its entries in the trees here and
-/// its row on disk. An estimate, so that a store full of tiny things is bounded too.
+/// What indexing one certificate, chain, name or site takes, roughly: its entries in the trees here
+/// and its row on disk. An estimate, so that a store full of tiny things is bounded too.
 const ENTRY_COST: u64 = 128;
 
 /// What is known of one certificate.
@@ -219,7 +219,8 @@ impl Catalogue {
         };
         let shown = self.sites.get(site).map_or(&[][..], Vec::as_slice);
         let mut shown: Vec<&Sighting> = shown.iter().filter(is_recent).collect();
-        // Whoever connects somewhere can name any site: a chain that does not answer to the name comes last.
+        // Whoever connects somewhere can name any site: a chain that does not answer to the name
+        // comes last.
         let named: BTreeSet<ChainId> = match site {
             Site::Address(_) | Site::NameExtras(_) | Site::AddressExtras(_) | Site::Issuers => {
                 BTreeSet::new()
@@ -437,15 +438,16 @@ impl Catalogue {
         let keep = self.limits.keep_expired.as_secs();
         let is_past = |then: UnixTime| then.0.saturating_add(keep) < now.0;
         self.remove_chains(|_, chain| {
-            // What is no certificate has no end, and is as good as ended where it was not seen for as long.
+            // What is no certificate has no end, and is as good as ended where it was not seen for
+            // as long.
             chain.facts.not_after.is_none_or(is_past) && is_past(chain.last_seen)
         }) + self.remove_singles(|entry, single| {
             single.not_after.is_some_and(is_past) && is_past(entry.added)
         })
     }
 
-    /// The chains that a name leads to, or that were seen at a site, and what came beside them: all that
-    /// would tell of the site.
+    /// The chains that a name leads to, or that were seen at a site, and what came beside them: all
+    /// that would tell of the site.
     pub(crate) fn chains_about(&self, site: &Site) -> BTreeSet<ChainId> {
         let extras = site.extras();
         let shown = [site, &extras]

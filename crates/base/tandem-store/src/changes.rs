@@ -1,8 +1,8 @@
 //! What differs between a catalogue and what was last written of it: names, not contents.
 //!
-//! Not here: the rows. Invariant: whoever writes looks each name up in the catalogue at that time and
-//! writes what is there, or deletes what is not; so a change made twice is written once, and writing
-//! twice does no harm.
+//! Not here: the rows. Invariant: whoever writes looks each name up in the catalogue at that time
+//! and writes what is there, or deletes what is not; so a change made twice is written once, and
+//! writing twice does no harm.
 
 use std::collections::BTreeSet;
 

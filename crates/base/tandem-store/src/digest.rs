@@ -1,9 +1,9 @@
-//! What bytes are called: SHA-256 digests of certificates and of whole chains, and the prefixes that
-//! travel.
+//! What bytes are called: SHA-256 digests of certificates and of whole chains, and the prefixes
+//! that travel.
 //!
-//! Not here: where the bytes are. Invariant: a [`Digest`] is always a whole SHA-256 value; a prefix is
-//! a plain array, so that the two cannot be confused. The thesis names certificates by MD5 (section
-//! 2.4); nothing new should, so references are prefixes of SHA-256 (FIPS 180-4).
+//! Not here: where the bytes are. Invariant: a [`Digest`] is always a whole SHA-256 value; a prefix
+//! is a plain array, so that the two cannot be confused. The thesis names certificates by MD5
+//! (section 2.4); nothing new should, so references are prefixes of SHA-256 (FIPS 180-4).
 
 use core::fmt;
 use core::str::FromStr;
@@ -112,8 +112,8 @@ pub(crate) fn hex_value(digit: u8) -> Option<u8> {
 }
 
 /// The name of a whole chain: SHA-256 over the *contents* of TLS's `certificate_list` (RFC 5246,
-/// section 7.4.2), which is each certificate's three-byte length and its DER, leaf first, without the
-/// length in front of the list.
+/// section 7.4.2), which is each certificate's three-byte length and its DER, leaf first, without
+/// the length in front of the list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChainId(Digest);
 
@@ -123,8 +123,8 @@ impl ChainId {
     pub fn of(chain: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
         for der in chain {
-            // A certificate_list cannot hold a certificate of 2^24 bytes or more; such a one is never
-            // stored either.
+            // A certificate_list cannot hold a certificate of 2^24 bytes or more; such a one is
+            // never stored either.
             let [_, length @ ..] = u32::try_from(der.len()).unwrap_or(u32::MAX).to_be_bytes();
             hash.update(length);
             hash.update(der);

@@ -1,7 +1,7 @@
 //! Everything that can be wrong with what is asked of a store, by who is at fault.
 //!
-//! Not here: a bad disk under a running daemon. That is no error but a warning, since the daemon goes
-//! on without it.
+//! Not here: a bad disk under a running daemon. That is no error but a warning, since the daemon
+//! goes on without it.
 
 #[cfg(feature = "sqlite")]
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! The store in memory: the catalogue and the bytes.
 //!
-//! Not here: a disk. The SQLite store is this with a disk behind it, and becomes exactly this when the
-//! disk fails. Invariant: every certificate in the catalogue has its bytes here, unless a disk behind
-//! has them.
+//! Not here: a disk. The SQLite store is this with a disk behind it, and becomes exactly this when
+//! the disk fails. Invariant: every certificate in the catalogue has its bytes here, unless a disk
+//! behind has them.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl MemoryStore {
         }
     }
 
-    /// Removes what expired long ago (see [`Limits::keep_expired`]), and says how much. Not needed for
-    /// right answers: what has expired is not expected of anyone.
+    /// Removes what expired long ago (see [`Limits::keep_expired`]), and says how much. Not needed
+    /// for right answers: what has expired is not expected of anyone.
     pub fn expire(&mut self, now: UnixTime) -> usize {
         let removed = self.catalogue.expire(now);
         self.settle();

@@ -1,8 +1,8 @@
 //! From the names in leaves to chains (RFC 6125, section 6.4): which chains answer to a host name.
 //!
-//! Not here: reading names out of certificates, or what sites showed. Invariant: at most so many chains
-//! under one name; past that the one that was seen longest ago is no longer found by it, so that
-//! certificates that all claim the same name cost bounded work at each look-up.
+//! Not here: reading names out of certificates, or what sites showed. Invariant: at most so many
+//! chains under one name; past that the one that was seen longest ago is no longer found by it, so
+//! that certificates that all claim the same name cost bounded work at each look-up.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,8 @@ impl NameIndex {
             .copied()
     }
 
-    /// Files a chain, the newest seen so far, under its names. `seen` tells when another chain was seen.
+    /// Files a chain, the newest seen so far, under its names. `seen` tells when another chain was
+    /// seen.
     pub(crate) fn insert(
         &mut self,
         names: &[Pattern],

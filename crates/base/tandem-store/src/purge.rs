@@ -17,8 +17,8 @@ pub enum Purge {
     ExpiredBefore(UnixTime),
     /// Chains that were last seen, and single certificates that were added, before this time.
     NotSeenSince(UnixTime),
-    /// Chains that tell of this site: that it showed, or whose leaf answers to its name. Other sites
-    /// that show them are learned anew.
+    /// Chains that tell of this site: that it showed, or whose leaf answers to its name. Other
+    /// sites that show them are learned anew.
     Site(Site),
 }
 

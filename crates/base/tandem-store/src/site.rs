@@ -1,8 +1,8 @@
 //! Whom a client asked for, and the names that a certificate answers to.
 //!
 //! Not here: which certificate a site showed. Invariants: a [`HostName`] is lower-cased, has no
-//! trailing dot, is at most 253 bytes (RFC 1035, section 2.3.4, in text) and is not an IPv4 address in
-//! disguise; a [`Pattern`] is a host name, or one behind `*.` (RFC 6125, section 6.4.3: only the
+//! trailing dot, is at most 253 bytes (RFC 1035, section 2.3.4, in text) and is not an IPv4 address
+//! in disguise; a [`Pattern`] is a host name, or one behind `*.` (RFC 6125, section 6.4.3: only the
 //! complete left-most label may be a wildcard).
 
 use core::fmt;
@@ -23,13 +23,13 @@ const LABEL_LIMIT: usize = 63;
 pub struct HostName(Arc<str>);
 
 impl HostName {
-    /// Checks and lower-cases a name. One trailing dot is taken off. Underscores are let through, since
-    /// names in use have them.
+    /// Checks and lower-cases a name. One trailing dot is taken off. Underscores are let through,
+    /// since names in use have them.
     ///
     /// # Errors
     /// [`StoreError::NotAHostName`] if it is empty, too long, has an empty or too long label, has a
-    /// byte that is no letter, digit, hyphen or underscore, or is an IP address (RFC 6066, section 3,
-    /// forbids literal addresses as names).
+    /// byte that is no letter, digit, hyphen or underscore, or is an IP address (RFC 6066, section
+    /// 3, forbids literal addresses as names).
     pub fn new(text: &str) -> Result<Self, StoreError> {
         let name = text.strip_suffix('.').unwrap_or(text);
         if is_host_name(name) {
@@ -81,16 +81,16 @@ impl FromStr for HostName {
     }
 }
 
-/// Whom a client asked for: the name in its hello (SNI, RFC 6066, section 3), or where it connected to
-/// if it named nobody. And what else is seen again and again, but is no chain of a site.
+/// Whom a client asked for: the name in its hello (SNI, RFC 6066, section 3), or where it connected
+/// to if it named nobody. And what else is seen again and again, but is no chain of a site.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Site {
     /// The server name of the hello.
     Name(HostName),
     /// The server's address and port.
     Address(SocketAddr),
-    /// What the site of that name sends in clear beside its chain: staples, requests for certificates. It
-    /// is held like a chain of one certificate, and is none.
+    /// What the site of that name sends in clear beside its chain: staples, requests for
+    /// certificates. It is held like a chain of one certificate, and is none.
     NameExtras(HostName),
     /// The same for an address and port.
     AddressExtras(SocketAddr),
@@ -98,7 +98,8 @@ pub enum Site {
     Issuers,
 }
 
-/// Before the site in the text of what it sends beside its chain. No host name and no address has a colon there.
+/// Before the site in the text of what it sends beside its chain. No host name and no address has a
+/// colon there.
 const EXTRAS: &str = "extras:";
 /// The text of any site.
 const ISSUERS: &str = "issuers:";
@@ -154,7 +155,8 @@ impl FromStr for Site {
     }
 }
 
-/// A name that a certificate answers to: a host name, or `*.` and a host name of two labels or more.
+/// A name that a certificate answers to: a host name, or `*.` and a host name of two labels or
+/// more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pattern(Arc<str>);
 

@@ -1,17 +1,17 @@
 //! The store on disk: the store in memory, and SQLite behind it for what is to outlive the process.
 //!
-//! This module is an adapter in a crate that is otherwise a core: it has files, locks and a thread. It
-//! stands here because it is the same catalogue, row by row, and a crate of its own would need all of
-//! that crate's inside; the feature `sqlite` takes it out.
+//! This module is an adapter in a crate that is otherwise a core: it has files, locks and a thread.
+//! It stands here because it is the same catalogue, row by row, and a crate of its own would need
+//! all of that crate's inside; the feature `sqlite` takes it out.
 //!
-//! Not here: what is kept, what is expected of whom, what goes first; the catalogue decides that for
-//! both stores.
+//! Not here: what is kept, what is expected of whom, what goes first; the catalogue decides that
+//! for both stores.
 //!
 //! Invariants:
 //! - no look-up waits for a write: [`SqliteStore::maintain`] hands what changed to a thread, and
 //!   nothing else does;
-//! - chains are found without the disk; certificates are read from it only if they were not used for
-//!   long;
+//! - chains are found without the disk; certificates are read from it only if they were not used
+//!   for long;
 //! - bytes that are not yet on disk stay in memory;
 //! - whatever the disk does, the store answers from memory, and says so by a [`Warning`].
 
@@ -51,8 +51,8 @@ use crate::store::{Chain, Health, Keeping, Store};
 use database::Fault;
 use writer::{Job, Writer};
 
-/// Seconds that what only says "seen again" may wait to be written: a handshake with a known site then costs the disk nothing, and a
-/// crash forgets at most so long who was seen.
+/// Seconds that what only says "seen again" may wait to be written: a handshake with a known site
+/// then costs the disk nothing, and a crash forgets at most so long who was seen.
 const REFRESH_INTERVAL: u64 = 60;
 
 /// How long to wait, when the store is dropped, for what is not yet on disk.
@@ -61,14 +61,14 @@ const FAREWELL: Duration = Duration::from_secs(3);
 const EXPIRY_INTERVAL: u64 = 60 * 60;
 /// Most chains that are handed over at once, so that handing over takes a millisecond or two.
 const BATCH: usize = 500;
-/// Most calls of [`SqliteStore::maintain`] between two tries to write to a disk that refuses. At one a
-/// second: about a minute.
+/// Most calls of [`SqliteStore::maintain`] between two tries to write to a disk that refuses. At
+/// one a second: about a minute.
 const LONGEST_PAUSE: u32 = 64;
 
 /// A store that outlives the process, as far as its disk does.
 ///
-/// Call [`maintain`](Self::maintain) about once a second. A crash loses what was learned since the call
-/// before the last (of more than 500 chains a second, some more); the file survives it.
+/// Call [`maintain`](Self::maintain) about once a second. A crash loses what was learned since the
+/// call before the last (of more than 500 chains a second, some more); the file survives it.
 #[derive(Debug)]
 pub struct SqliteStore {
     memory: MemoryStore,
@@ -81,7 +81,8 @@ pub struct SqliteStore {
     disk_errors: u64,
 }
 
-/// Everything that is there only while the disk is of use. Fields are dropped in order: the lock goes last.
+/// Everything that is there only while the disk is of use. Fields are dropped in order: the lock
+/// goes last.
 #[derive(Debug)]
 struct Disk {
     path: PathBuf,
@@ -115,9 +116,9 @@ struct Trouble {
 impl SqliteStore {
     /// Opens the store in `directory`, and makes it if there is none.
     ///
-    /// A disk that is of no use is no error: the store is then kept in memory, and a warning says why.
-    /// A damaged file is kept under another name, and begun anew. One process at a time may have a
-    /// store open; a second one gets a store in memory.
+    /// A disk that is of no use is no error: the store is then kept in memory, and a warning says
+    /// why. A damaged file is kept under another name, and begun anew. One process at a time
+    /// may have a store open; a second one gets a store in memory.
     ///
     /// # Errors
     /// [`StoreError::NotADirectory`] if there is something else than a directory under that path.
@@ -163,9 +164,9 @@ impl SqliteStore {
         core::mem::take(&mut self.warnings)
     }
 
-    /// Does what is due: hands what changed to the thread that writes, hears from it how the last went,
-    /// and once an hour removes what expired long ago. Never waits for the disk. To be called about
-    /// once a second; less often means that a crash loses more.
+    /// Does what is due: hands what changed to the thread that writes, hears from it how the last
+    /// went, and once an hour removes what expired long ago. Never waits for the disk. To be
+    /// called about once a second; less often means that a crash loses more.
     pub fn maintain(&mut self, now: UnixTime) {
         // Either way: a clock that was set back must not stop this.
         if self
@@ -189,7 +190,8 @@ impl SqliteStore {
         }
     }
 
-    /// Writes everything, and waits at most `wait` for each of the few steps. `true` if all is on disk.
+    /// Writes everything, and waits at most `wait` for each of the few steps. `true` if all is on
+    /// disk.
     ///
     /// Not for an event loop: for the end of a program, and for commands.
     pub fn sync(&mut self, wait: Duration) -> bool {
@@ -217,8 +219,8 @@ impl SqliteStore {
     }
 
     /// Removes what `what` says, and overwrites it on disk at the next calls of
-    /// [`maintain`](Self::maintain), or at a [`sync`](Self::sync). With everything, the damaged files that
-    /// were put aside go too; they are past picking single entries out.
+    /// [`maintain`](Self::maintain), or at a [`sync`](Self::sync). With everything, the damaged
+    /// files that were put aside go too; they are past picking single entries out.
     pub fn purge(&mut self, what: &Purge) -> Purged {
         let purged = what.apply(&mut self.memory.catalogue);
         if let Some(disk) = &mut self.disk {
@@ -238,7 +240,8 @@ impl SqliteStore {
         purged
     }
 
-    /// Holds one certificate for itself, without a chain. `None` if it is empty or beyond the limits.
+    /// Holds one certificate for itself, without a chain. `None` if it is empty or beyond the
+    /// limits.
     pub(crate) fn hold(&mut self, der: &[u8], now: UnixTime) -> Option<Digest> {
         let digest = self.memory.hold(der, now);
         self.settle();
@@ -250,8 +253,8 @@ impl SqliteStore {
         &self.memory.catalogue
     }
 
-    /// Reads certificates until the front is full, those that were used last first, so that handshakes
-    /// find them in memory.
+    /// Reads certificates until the front is full, those that were used last first, so that
+    /// handshakes find them in memory.
     fn preload(&mut self) {
         let Some(disk) = &self.disk else {
             return;

@@ -1,7 +1,8 @@
 //! What the engine asks of a store.
 //!
-//! Not here: any store. Invariant: a store's troubles are not the engine's. One that cannot answer says
-//! `None`, which makes the engine send the bytes, and tells the operator through [`Store::health`].
+//! Not here: any store. Invariant: a store's troubles are not the engine's. One that cannot answer
+//! says `None`, which makes the engine send the bytes, and tells the operator through
+//! [`Store::health`].
 
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ pub trait Store {
     /// A certificate's DER.
     fn certificate(&mut self, digest: &Digest) -> Option<Arc<[u8]>>;
 
-    /// The one certificate whose digest starts with `prefix`; `None` if there is none, or more than one.
+    /// The one certificate whose digest starts with `prefix`; `None` if there is none, or more than
+    /// one.
     fn certificate_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)>;
 
     /// A chain by its whole name.
@@ -36,23 +38,24 @@ pub trait Store {
     fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain>;
 
     /// Which chains to expect from `site`, at most `limit`: first those seen there within
-    /// [`Limits::remember`](crate::Limits) whose leaf answers to the name (RFC 6125: `dNSName`s, with
-    /// `*` for the whole left-most label; the common name only where there is no `dNSName`), then the
-    /// others seen there, then the others whose leaf answers to it. In each group the newest seen come
-    /// first; chains whose leaf has expired are left out.
+    /// [`Limits::remember`](crate::Limits) whose leaf answers to the name (RFC 6125: `dNSName`s,
+    /// with `*` for the whole left-most label; the common name only where there is no
+    /// `dNSName`), then the others seen there, then the others whose leaf answers to it. In
+    /// each group the newest seen come first; chains whose leaf has expired are left out.
     ///
-    /// Neither being seen there nor naming the site is proof by itself: any server can be asked for any
-    /// name, and any certificate can hold one. Both together come first, lest strangers crowd the site's
-    /// own chains out of the few places that a hint has.
+    /// Neither being seen there nor naming the site is proof by itself: any server can be asked for
+    /// any name, and any certificate can hold one. Both together come first, lest strangers
+    /// crowd the site's own chains out of the few places that a hint has.
     fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId>;
 
-    /// Takes in a chain (DER, leaf first) that `site` showed, or refreshes when it was last seen. Bytes
-    /// that are no X.509 certificate are held like any other; they just answer to no name. What is
-    /// beyond the [`Limits`](crate::Limits) is named but not held.
+    /// Takes in a chain (DER, leaf first) that `site` showed, or refreshes when it was last seen.
+    /// Bytes that are no X.509 certificate are held like any other; they just answer to no
+    /// name. What is beyond the [`Limits`](crate::Limits) is named but not held.
     fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId;
 
-    /// The chains that no site is known to have shown: what clients have shown of themselves, and what was imported without a
-    /// site. The newest seen come first, at most `limit`. Takes time for each chain that is held.
+    /// The chains that no site is known to have shown: what clients have shown of themselves, and
+    /// what was imported without a site. The newest seen come first, at most `limit`. Takes
+    /// time for each chain that is held.
     fn client_chains(&self, limit: usize) -> Vec<ChainId>;
 
     /// How the store is doing.

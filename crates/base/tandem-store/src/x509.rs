@@ -1,9 +1,9 @@
 //! The two facts that the index needs of a leaf: the names it answers to, and when it ends.
 //!
-//! Not here: validation. Nothing is trusted because of what is read here; a wrong answer costs bytes,
-//! not security. Invariants: work is linear in the certificate, the number of names is bounded by the
-//! caller, and bytes that are no certificate have no names and no end. RFC 5280 (the certificate), RFC
-//! 6125 section 6.4 (which names count).
+//! Not here: validation. Nothing is trusted because of what is read here; a wrong answer costs
+//! bytes, not security. Invariants: work is linear in the certificate, the number of names is
+//! bounded by the caller, and bytes that are no certificate have no names and no end. RFC 5280 (the
+//! certificate), RFC 6125 section 6.4 (which names count).
 
 use tandem_wire::clock::UnixTime;
 use x509_parser::extensions::GeneralName;
@@ -31,7 +31,8 @@ impl LeafFacts {
             kept: Vec::new(),
             limit,
         };
-        // A certificate with two such extensions is malformed (RFC 5280, section 4.2); it answers to nothing.
+        // A certificate with two such extensions is malformed (RFC 5280, section 4.2); it answers
+        // to nothing.
         if let Ok(alternatives) = certificate.subject_alternative_name() {
             let dns_names = || {
                 alternatives

@@ -1,5 +1,5 @@
-//! Which chains are expected from whom, for each kind of store: names and wildcards (RFC 6125, section
-//! 6.4), sites, order, expiry, clocks that move, strangers who would fill the index.
+//! Which chains are expected from whom, for each kind of store: names and wildcards (RFC 6125,
+//! section 6.4), sites, order, expiry, clocks that move, strangers who would fill the index.
 
 #[path = "support/certificate.rs"]
 mod certificate;

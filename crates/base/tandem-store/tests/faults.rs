@@ -1,6 +1,7 @@
 //! What may go wrong with a store's disk, and what must then happen: a warning, and no lost answer.
 //!
-//! A disk that is full is also tested within the crate, where no file system need be mounted for it.
+//! A disk that is full is also tested within the crate, where no file system need be mounted for
+//! it.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

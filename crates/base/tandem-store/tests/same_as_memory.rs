@@ -1,5 +1,5 @@
-//! A store on disk answers as one in memory does, whatever is asked of it in whatever order, and also
-//! after it was closed and opened again.
+//! A store on disk answers as one in memory does, whatever is asked of it in whatever order, and
+//! also after it was closed and opened again.
 
 #[path = "support/certificate.rs"]
 mod certificate;
@@ -67,8 +67,8 @@ fn sites() -> [Site; SITES] {
     ]
 }
 
-/// Chains that share certificates, match sites by name and wildcard, expire at different times, or are
-/// no certificates.
+/// Chains that share certificates, match sites by name and wildcard, expire at different times, or
+/// are no certificates.
 fn chains() -> [Vec<Vec<u8>>; CHAINS] {
     let leaf = |serial, dns_names: &[&str], not_after| {
         Certificate {
@@ -122,8 +122,8 @@ struct Pair {
 }
 
 impl Pair {
-    /// `bytes`: as little as makes chains go for want of room. In front of the disk there is room for
-    /// one certificate or two.
+    /// `bytes`: as little as makes chains go for want of room. In front of the disk there is room
+    /// for one certificate or two.
     fn new(bytes: u64) -> Self {
         let home = TempDir::new().expect("a directory");
         let limits = Limits {

@@ -1,5 +1,5 @@
-//! The chains that fourteen web sites showed over a decade: each is found by the names in its leaf, by
-//! the site, and not after its end; and each comes through an export and an import.
+//! The chains that fourteen web sites showed over a decade: each is found by the names in its leaf,
+//! by the site, and not after its end; and each comes through an export and an import.
 //!
 //! The names are read here by another way than the store's, as far as one parser can tell: straight
 //! from the extension.

@@ -1,8 +1,8 @@
 //! The Internet checksum: the one's-complement sum of 16-bit words (RFC 1071).
 //!
-//! The sum is taken over 32-bit words in the machine's own byte order (RFC 1071, section 2, B and C: order and word size
-//! do not matter until the end) in a 64-bit accumulator, which compilers turn into vector code. A packet's 65,535 bytes
-//! cannot overflow it.
+//! The sum is taken over 32-bit words in the machine's own byte order (RFC 1071, section 2, B and
+//! C: order and word size do not matter until the end) in a 64-bit accumulator, which compilers
+//! turn into vector code. A packet's 65,535 bytes cannot overflow it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

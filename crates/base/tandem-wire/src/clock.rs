@@ -1,7 +1,8 @@
-//! Points in time as plain numbers, so that cores take the time as an argument and simulations choose it.
+//! Points in time as plain numbers, so that cores take the time as an argument and simulations
+//! choose it.
 //!
-//! It is not a clock: nothing here reads one. [`Instant`] orders events of one run; [`UnixTime`] is compared with dates
-//! in certificates. The two never mix.
+//! It is not a clock: nothing here reads one. [`Instant`] orders events of one run; [`UnixTime`] is
+//! compared with dates in certificates. The two never mix.
 
 use std::fmt;
 use std::ops::{Add, AddAssign};

@@ -1,7 +1,8 @@
-//! Why bytes are refused. A refusal is never a fault of the program: the bytes' owner leaves them untouched.
+//! Why bytes are refused. A refusal is never a fault of the program: the bytes' owner leaves them
+//! untouched.
 //!
-//! [`PacketError`] and [`TlsError`] say which; in each, the last variants are faults of the caller (values that do not fit the
-//! format), all others are properties of the input.
+//! [`PacketError`] and [`TlsError`] say which; in each, the last variants are faults of the caller
+//! (values that do not fit the format), all others are properties of the input.
 
 use thiserror::Error;
 
@@ -20,14 +21,15 @@ pub enum PacketError {
     /// An IP fragment, also one with a fragment header that covers the whole packet (RFC 6946).
     #[error("an IP fragment")]
     Fragment,
-    /// An IPv6 extension header other than hop-by-hop options, destination options and routing, or one in a place
-    /// where it must not be.
+    /// An IPv6 extension header other than hop-by-hop options, destination options and routing, or
+    /// one in a place where it must not be.
     #[error("an IPv6 extension header that is not handled")]
     UnknownExtensionHeader,
     /// A source route or a home address: the checksum covers other addresses than the header's.
     #[error("the TCP checksum covers other addresses than the IP header's")]
     SourceRouted,
-    /// A header length or total length that cannot be (also IPv6 jumbograms and IPv4 packets of length 0).
+    /// A header length or total length that cannot be (also IPv6 jumbograms and IPv4 packets of
+    /// length 0).
     #[error("an impossible length in an IP or TCP header")]
     BadHeader,
     /// TCP options that do not add up.
@@ -62,8 +64,8 @@ pub enum TlsError {
     /// A handshake, alert or ChangeCipherSpec record without content (RFC 5246, section 6.2.1).
     #[error("an empty record of a type that must have content")]
     EmptyFragment,
-    /// A record of another type in the middle of a handshake message (RFC 8446, section 5.1), or a type that has no place
-    /// in a clear handshake.
+    /// A record of another type in the middle of a handshake message (RFC 8446, section 5.1), or a
+    /// type that has no place in a clear handshake.
     #[error("a record that has no place here")]
     UnexpectedRecord,
     /// A length field reaches past the end of its message.

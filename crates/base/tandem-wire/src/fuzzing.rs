@@ -1,7 +1,8 @@
-//! What must hold for any input of any parser of this crate: one function for each, called by the fuzz targets in `fuzz/`, by
-//! the replay of their corpora, and by property tests.
+//! What must hold for any input of any parser of this crate: one function for each, called by the
+//! fuzz targets in `fuzz/`, by the replay of their corpora, and by property tests.
 //!
-//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+//! Not part of the public interface. A function returns where all is well and panics where an
+//! invariant is broken.
 
 use crate::packet::{Edit, TcpPacket};
 use crate::seq::Seq;
@@ -28,7 +29,8 @@ pub const CHECKS: [(&str, Check); 7] = [
     ("stream_assembler", stream_assembler),
 ];
 
-/// A packet: rebuilt without a change it is the same bytes; rebuilt with one it parses and has right checksums.
+/// A packet: rebuilt without a change it is the same bytes; rebuilt with one it parses and has
+/// right checksums.
 pub fn tcp_packet(data: &[u8]) {
     let Ok(packet) = TcpPacket::parse(data) else {
         return;
@@ -135,7 +137,8 @@ pub fn handshake_scan(data: &[u8]) {
     }
 }
 
-/// A ClientHello: view and owned form are written as the same bytes, and extensions lie where they say.
+/// A ClientHello: view and owned form are written as the same bytes, and extensions lie where they
+/// say.
 pub fn client_hello(body: &[u8]) {
     let Ok(hello) = ClientHello::parse(body) else {
         return;
@@ -207,8 +210,8 @@ pub fn certificate_list(body: &[u8]) {
     }
 }
 
-/// A stream out of segments that the input describes, three bytes each (kind, offset, length): what is in order is what was
-/// sent, whatever the order; limits hold.
+/// A stream out of segments that the input describes, three bytes each (kind, offset, length): what
+/// is in order is what was sent, whatever the order; limits hold.
 pub fn stream_assembler(data: &[u8]) {
     const LIMIT: usize = 512;
     let start = Seq(u32::MAX - 100);

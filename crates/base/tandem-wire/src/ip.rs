@@ -1,9 +1,11 @@
-//! Where the TCP segment lies inside an IPv4 or IPv6 packet, and the IP fields that a rewrite must adjust.
+//! Where the TCP segment lies inside an IPv4 or IPv6 packet, and the IP fields that a rewrite must
+//! adjust.
 //!
-//! It is not a general IP parser: it answers one question, "is this one whole TCP segment, and where", and refuses
-//! everything else with a reason.
+//! It is not a general IP parser: it answers one question, "is this one whole TCP segment, and
+//! where", and refuses everything else with a reason.
 //!
-//! Invariant of a [`IpLayout`]: `header_len <= total_len <= bytes.len()`, and `total_len <= 65,575` (IPv6: 40 + 65,535).
+//! Invariant of a [`IpLayout`]: `header_len <= total_len <= bytes.len()`, and `total_len <= 65,575`
+//! (IPv6: 40 + 65,535).
 //!
 //! Specifications: RFC 791 (IPv4), RFC 8200 (IPv6), RFC 6275 (home address option).
 
@@ -98,7 +100,8 @@ pub(crate) fn count_identification(version: IpVersion, packet: &mut [u8], ahead:
     }
 }
 
-/// Writes lengths and the IPv4 header checksum for a packet whose IP header (`header_len` bytes) is in place.
+/// Writes lengths and the IPv4 header checksum for a packet whose IP header (`header_len` bytes) is
+/// in place.
 pub(crate) fn finish_header(
     version: IpVersion,
     packet: &mut [u8],
@@ -227,8 +230,8 @@ fn extension_header(packet: &[u8], at: usize) -> Result<&[u8], PacketError> {
     packet.get(at..at + len).ok_or(PacketError::BadHeader)
 }
 
-/// Whether a destination options header carries a home address. Options that do not add up count as "yes": in doubt
-/// the packet is left alone.
+/// Whether a destination options header carries a home address. Options that do not add up count as
+/// "yes": in doubt the packet is left alone.
 fn has_home_address(mut options: &[u8]) -> bool {
     while let [kind, rest @ ..] = options {
         match (kind, rest) {

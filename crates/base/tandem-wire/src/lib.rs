@@ -1,15 +1,17 @@
-//! Views on and writers of what crosses the link: IPv4 and IPv6 packets that carry TCP, one direction of a TCP
-//! stream, TLS records, and the handshake messages that are in clear.
+//! Views on and writers of what crosses the link: IPv4 and IPv6 packets that carry TCP, one
+//! direction of a TCP stream, TLS records, and the handshake messages that are in clear.
 //!
 //! It is not a TCP or TLS stack: nothing here decides anything, keeps time, or knows a key.
 //!
 //! Invariants of the whole crate:
-//! - any input is safe: no panic, work linear in the input, memory bounded by the constants named in each module;
+//! - any input is safe: no panic, work linear in the input, memory bounded by the constants named
+//!   in each module;
 //! - a view is validated once and then has infallible accessors;
-//! - what was parsed and is written again is the same bytes; what could not be written again byte for byte is refused,
-//!   and its owner leaves it untouched.
+//! - what was parsed and is written again is the same bytes; what could not be written again byte
+//!   for byte is refused, and its owner leaves it untouched.
 //!
-//! Specifications: RFC 791, 8200, 9293, 7323, 2018, 6994 (packets); RFC 6101, 2246, 4346, 5246, 8446, 6066, 6961 (TLS).
+//! Specifications: RFC 791, 8200, 9293, 7323, 2018, 6994 (packets); RFC 6101, 2246, 4346, 5246,
+//! 8446, 6066, 6961 (TLS).
 #![forbid(unsafe_code)]
 
 mod checksum;

@@ -5,8 +5,8 @@
 //!  | IP + options or extensions | TCP + options | payload | link-layer padding |
 //! ```
 //!
-//! It is not a reassembler of fragments and repairs nothing: a packet with a wrong checksum parses, and
-//! [`TcpPacket::checksums_valid`] says so.
+//! It is not a reassembler of fragments and repairs nothing: a packet with a wrong checksum parses,
+//! and [`TcpPacket::checksums_valid`] says so.
 //!
 //! Specifications: RFC 791, RFC 8200, RFC 9293.
 
@@ -33,7 +33,8 @@ pub struct TcpPacket<'a> {
 }
 
 impl<'a> TcpPacket<'a> {
-    /// Validates `bytes`, which begin with the IP header. Bytes after the packet's own total length are ignored.
+    /// Validates `bytes`, which begin with the IP header. Bytes after the packet's own total length
+    /// are ignored.
     ///
     /// # Errors
     /// A [`PacketError`] that says why the packet must be left alone.
@@ -140,7 +141,8 @@ impl<'a> TcpPacket<'a> {
         self.ip.hop_limit(self.bytes)
     }
 
-    /// Sequence numbers that the segment takes: payload, one for SYN, one for FIN (SEG.LEN of RFC 9293, section 3.4).
+    /// Sequence numbers that the segment takes: payload, one for SYN, one for FIN (SEG.LEN of RFC
+    /// 9293, section 3.4).
     #[must_use]
     pub fn sequence_len(&self) -> u32 {
         let flags = self.flags();

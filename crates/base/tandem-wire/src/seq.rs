@@ -19,8 +19,9 @@ impl Seq {
         Self(self.0.wrapping_sub(count))
     }
 
-    /// `self - earlier` in bytes: negative where `self` is in fact before `earlier`. Right as long as the two are less
-    /// than 2^31 apart, which RFC 9293 guarantees for numbers of one window.
+    /// `self - earlier` in bytes: negative where `self` is in fact before `earlier`. Right as long
+    /// as the two are less than 2^31 apart, which RFC 9293 guarantees for numbers of one
+    /// window.
     #[must_use]
     pub const fn distance_from(self, earlier: Self) -> i32 {
         self.0.wrapping_sub(earlier.0).cast_signed()

@@ -1,4 +1,5 @@
-//! One direction of a TCP stream: in-order bytes out of segments that may come late, twice, overlapping or never.
+//! One direction of a TCP stream: in-order bytes out of segments that may come late, twice,
+//! overlapping or never.
 //!
 //! ```text
 //!  start_seq        next_seq                 start_seq + limit
@@ -7,15 +8,17 @@
 //!
 //! It is not a TCP receiver: it acknowledges nothing, knows no window and no FIN.
 //!
-//! Invariants: no byte outside `limit` is held; a byte once held never changes (a segment that says otherwise is a
-//! [`Inserted::Conflict`] and is dropped whole); pending pieces are sorted, do not touch the contiguous part, do not overlap,
-//! and there are at most [`MAX_PENDING`] of them. Work per segment: its length, plus a search among the pending pieces.
+//! Invariants: no byte outside `limit` is held; a byte once held never changes (a segment that says
+//! otherwise is a [`Inserted::Conflict`] and is dropped whole); pending pieces are sorted, do not
+//! touch the contiguous part, do not overlap, and there are at most [`MAX_PENDING`] of them. Work
+//! per segment: its length, plus a search among the pending pieces.
 //!
 //! Specification: RFC 9293, section 3.10.7.4 (segments are processed in sequence order).
 
 use crate::seq::Seq;
 
-/// Most out-of-order pieces held at once. A window of 64 kB in which every other segment of 536 bytes is missing has 61.
+/// Most out-of-order pieces held at once. A window of 64 kB in which every other segment of 536
+/// bytes is missing has 61.
 pub const MAX_PENDING: usize = 128;
 
 /// What became of a segment.
@@ -58,8 +61,9 @@ impl Piece {
 }
 
 impl Assembler {
-    /// An empty stream whose first byte has the sequence number `start` (one more than the SYN's), holding at most `limit`
-    /// bytes that are not consumed; more than 2^31 - 1 has no meaning and counts as that.
+    /// An empty stream whose first byte has the sequence number `start` (one more than the SYN's),
+    /// holding at most `limit` bytes that are not consumed; more than 2^31 - 1 has no meaning
+    /// and counts as that.
     #[must_use]
     pub fn new(start: Seq, limit: usize) -> Self {
         let limit = limit.min(i32::MAX as usize);
@@ -73,7 +77,8 @@ impl Assembler {
         }
     }
 
-    /// Takes the payload of a segment. Bytes before what was consumed are not looked at: they cannot be compared any more.
+    /// Takes the payload of a segment. Bytes before what was consumed are not looked at: they
+    /// cannot be compared any more.
     pub fn insert(&mut self, seq: Seq, payload: &[u8]) -> Inserted {
         let at = i64::from(seq.distance_from(self.start));
         let end = at.saturating_add_unsigned(payload.len() as u64);
@@ -118,7 +123,8 @@ impl Assembler {
         &self.buffer[self.head..]
     }
 
-    /// Gives up the first `count` in-order bytes, or all where there are fewer. They make room under the limit.
+    /// Gives up the first `count` in-order bytes, or all where there are fewer. They make room
+    /// under the limit.
     pub fn consume(&mut self, count: usize) {
         let count = count.min(self.contiguous().len());
         // Below 2^31: bounded by the limit.
@@ -192,8 +198,8 @@ impl Assembler {
         self.pending.drain(..absorbed);
     }
 
-    /// Takes the parts of `bytes` that no piece covers; `overlapped` are the pieces that cover some of it. Every part but
-    /// the first follows on a piece, so at most one piece is new.
+    /// Takes the parts of `bytes` that no piece covers; `overlapped` are the pieces that cover some
+    /// of it. Every part but the first follows on a piece, so at most one piece is new.
     fn insert_pending(
         &mut self,
         at: u64,

@@ -1,7 +1,8 @@
 //! TCP's flags and options (RFC 9293, section 3.1 and 3.2).
 //!
-//! Not the header itself: that is [`crate::packet`]. Options are validated by [`TcpOptions::parse`] and then iterate without
-//! error; a known kind with an unexpected length is [`TcpOption::Other`], so that nothing is lost.
+//! Not the header itself: that is [`crate::packet`]. Options are validated by [`TcpOptions::parse`]
+//! and then iterate without error; a known kind with an unexpected length is [`TcpOption::Other`],
+//! so that nothing is lost.
 
 mod flags;
 mod options;

@@ -1,11 +1,11 @@
-//! TLS as far as it is in clear: records, handshake messages, hellos, certificate lists and staples, of SSL 3.0 to TLS 1.3
-//! and its drafts.
+//! TLS as far as it is in clear: records, handshake messages, hellos, certificate lists and
+//! staples, of SSL 3.0 to TLS 1.3 and its drafts.
 //!
-//! It is not a TLS stack: nothing is decrypted, no state machine is enforced beyond "where does the clear part end".
-//! The SSL 2.0 record format is recognised and refused.
+//! It is not a TLS stack: nothing is decrypted, no state machine is enforced beyond "where does the
+//! clear part end". The SSL 2.0 record format is recognised and refused.
 //!
-//! Every file here has the same anatomy: limits, view (validated once, then infallible), owned form where one is needed,
-//! writer, tests. A view written again is the same bytes.
+//! Every file here has the same anatomy: limits, view (validated once, then infallible), owned form
+//! where one is needed, writer, tests. A view written again is the same bytes.
 
 pub mod certificate;
 pub mod client_hello;

@@ -1,7 +1,8 @@
-//! Every packet and every clear TLS handshake of real captures: parsed, and the same bytes when written again.
+//! Every packet and every clear TLS handshake of real captures: parsed, and the same bytes when
+//! written again.
 //!
-//! The captures are not part of the project; without them the tests say so and pass. With them they demand minimum counts, so
-//! that a parser that refuses everything fails.
+//! The captures are not part of the project; without them the tests say so and pass. With them they
+//! demand minimum counts, so that a parser that refuses everything fails.
 
 mod support;
 
@@ -22,7 +23,8 @@ const STREAM_LIMIT: usize = 1 << 20;
 
 type Flow = (SocketAddr, SocketAddr);
 
-/// The TCP payload streams of a capture, one for each direction of each connection, in order of appearance.
+/// The TCP payload streams of a capture, one for each direction of each connection, in order of
+/// appearance.
 fn streams(path: &Path) -> Vec<(Flow, Assembler)> {
     let mut current: BTreeMap<Flow, usize> = BTreeMap::new();
     let mut all: Vec<(Flow, Assembler)> = Vec::new();
@@ -144,7 +146,8 @@ impl Counts {
     }
 }
 
-/// The first offset where TLS begins: a record with a hello, maybe after alerts. 0 for TLS from the first byte on.
+/// The first offset where TLS begins: a record with a hello, maybe after alerts. 0 for TLS from the
+/// first byte on.
 fn find_hello(stream: &[u8]) -> Option<usize> {
     let is_hello = |at: usize| {
         let rest = &stream[at..];
@@ -190,7 +193,8 @@ fn check_records(name: &str, stream: &[u8]) {
     assert_eq!(written, stream[..records.offset()], "{name}");
 }
 
-/// A tag of SEQUENCE and a length, in two or three bytes, that covers the rest (X.690, section 8.1.3).
+/// A tag of SEQUENCE and a length, in two or three bytes, that covers the rest (X.690, section
+/// 8.1.3).
 fn is_whole_der_sequence(der: &[u8]) -> bool {
     match *der {
         [0x30, 0x82, a, b, ref rest @ ..] => rest.len() == usize::from(a) << 8 | usize::from(b),

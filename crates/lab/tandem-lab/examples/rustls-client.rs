@@ -1,4 +1,5 @@
-//! A TLS client on rustls, for `tandem lab interop` and `tandem lab soak`. Asks for /trial over HTTP/1.0.
+//! A TLS client on rustls, for `tandem lab interop` and `tandem lab soak`. Asks for /trial over
+//! HTTP/1.0.
 //!
 //! ```text
 //! rustls-client ADDRESS PORT VERSION ROOT.pem [brotli]                   prints the answer
@@ -66,7 +67,8 @@ fn ask(config: &Arc<ClientConfig>, address: IpAddr, port: u16) -> Result<Vec<u8>
     stream.write_all(format!("GET /trial HTTP/1.0\r\nHost: {NAME}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
-        // Some servers end the connection without a close_notify; whether the answer is complete its bytes tell.
+        // Some servers end the connection without a close_notify; whether the answer is complete
+        // its bytes tell.
         Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Err(error.into()),
         Ok(_) | Err(_) => Ok(answer),
     }

@@ -1,10 +1,12 @@
-//! A TLS server on rustls, for experiments of the lab with compressed certificates (RFC 8879). Answers anything with one body.
+//! A TLS server on rustls, for experiments of the lab with compressed certificates (RFC 8879).
+//! Answers anything with one body.
 //!
 //! ```text
 //! rustls-server PORT VERSION CHAIN.pem KEY.pem BODY [brotli]
 //! ```
 //!
-//! With `brotli` it compresses its certificates for clients that offer to undo it. It resumes no session and issues no ticket.
+//! With `brotli` it compresses its certificates for clients that offer to undo it. It resumes no
+//! session and issues no ticket.
 //!
 //! An example and not a part of Tandem: Tandem contains no TLS stack.
 

@@ -1,7 +1,8 @@
-//! What stands between the endpoints in an experiment, or what they do instead, so that arms can be compared.
+//! What stands between the endpoints in an experiment, or what they do instead, so that arms can be
+//! compared.
 //!
-//! Most arms leave the ends alone. The *peers* change them: they are what endpoints can do without proxies, session resumption and
-//! compressed certificates.
+//! Most arms leave the ends alone. The *peers* change them: they are what endpoints can do without
+//! proxies, session resumption and compressed certificates.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +17,8 @@ pub enum Arm {
     Plain,
     /// Both daemons take every packet into the queue and let it go untouched.
     PassThrough,
-    /// Packet mode in the safe format; the client side holds the chain (one handshake went before). Of clients' own chains the client
-    /// side remembers what has passed (`persistent`).
+    /// Packet mode in the safe format; the client side holds the chain (one handshake went before).
+    /// Of clients' own chains the client side remembers what has passed (`persistent`).
     Packet,
     /// The same with clients that announce their chains (`cii`).
     PacketCii,
@@ -27,13 +28,17 @@ pub enum Arm {
     PacketNone,
     /// The same with empty stores before every trial: first contact.
     PacketCold,
-    /// Packet mode in the thesis's format; the client side holds the chain. Clients announce theirs, as in the thesis.
+    /// Packet mode in the thesis's format; the client side holds the chain. Clients announce
+    /// theirs, as in the thesis.
     PacketMcveety,
-    /// A peer, routed: the client returns with a ticket (RFC 5077), so that the handshake is an abbreviated one.
+    /// A peer, routed: the client returns with a ticket (RFC 5077), so that the handshake is an
+    /// abbreviated one.
     Resumption,
-    /// A peer, routed: the client returns with a session identifier that the server remembers (RFC 5246, section 7.3).
+    /// A peer, routed: the client returns with a session identifier that the server remembers (RFC
+    /// 5246, section 7.3).
     ResumptionId,
-    /// The client returns with a ticket, and packet mode in the safe format is in between. Each trial is a second visit.
+    /// The client returns with a ticket, and packet mode in the safe format is in between. Each
+    /// trial is a second visit.
     PacketResumption,
     /// Routed, TLS 1.3: what RFC 8879 is to be compared with.
     Tls13,
@@ -130,7 +135,8 @@ impl Arm {
         }
     }
 
-    /// Whether it is here for comparison: what endpoints can do by themselves, or do through the proxies as well.
+    /// Whether it is here for comparison: what endpoints can do by themselves, or do through the
+    /// proxies as well.
     pub(crate) fn is_peer(self) -> bool {
         match self {
             Arm::Plain

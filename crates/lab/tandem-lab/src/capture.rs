@@ -1,7 +1,8 @@
 //! Packets as the kernel sees them in one namespace, with the kernel's own timestamps.
 //!
-//! A packet socket without link-layer headers, on all interfaces. What a host sends is seen before segmentation offload, so
-//! packets may be larger than the MTU and their checksums unfinished; what it receives is as it came.
+//! A packet socket without link-layer headers, on all interfaces. What a host sends is seen before
+//! segmentation offload, so packets may be larger than the MTU and their checksums unfinished; what
+//! it receives is as it came.
 //!
 //! Specification: packet(7), Linux Documentation/networking/timestamping.rst (SO_TIMESTAMPNS).
 
@@ -27,10 +28,12 @@ use crate::netns::Namespace;
 /// The largest packet that segmentation offload makes.
 const LARGEST_PACKET: usize = 65_536;
 
-/// Room for packets that come while the thread does not run. Some thousand packets of a handshake's size.
+/// Room for packets that come while the thread does not run. Some thousand packets of a handshake's
+/// size.
 const SOCKET_BUFFER: usize = 8 << 20;
 
-/// Packets kept between two calls of [`Capture::take`]; later ones are dropped, so that a bulk transfer cannot fill the memory.
+/// Packets kept between two calls of [`Capture::take`]; later ones are dropped, so that a bulk
+/// transfer cannot fill the memory.
 const LIMIT: usize = 20_000;
 
 /// A packet that was seen.

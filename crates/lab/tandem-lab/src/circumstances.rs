@@ -1,4 +1,5 @@
-//! Under what circumstances a run is made: its `RunInfo`, with the links and programs of an experiment.
+//! Under what circumstances a run is made: its `RunInfo`, with the links and programs of an
+//! experiment.
 
 use std::process::Command;
 
@@ -42,7 +43,8 @@ pub(crate) fn of_links(links: &[LinkSpec]) -> Result<RunInfo, LabError> {
     Ok(info.with_program("TCP congestion control", congestion_control.trim()))
 }
 
-/// What a program says of its version: the first number with a dot. nginx says it to standard error.
+/// What a program says of its version: the first number with a dot. nginx says it to standard
+/// error.
 fn version_of(program: &str, question: &str) -> Option<String> {
     let output = Command::new(program).arg(question).output().ok()?;
     let text = if output.stdout.is_empty() {

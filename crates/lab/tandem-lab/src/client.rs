@@ -1,4 +1,5 @@
-//! A client program in the client's namespace: one connection, one small request, the whole response.
+//! A client program in the client's namespace: one connection, one small request, the whole
+//! response.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -35,8 +36,8 @@ pub struct Identity<'a> {
     pub keytap: Option<&'a Path>,
 }
 
-/// Where the library is that makes programs announce their certificates: beside the program `exe`, as cargo leaves it, or where the
-/// package puts it.
+/// Where the library is that makes programs announce their certificates: beside the program `exe`,
+/// as cargo leaves it, or where the package puts it.
 ///
 /// # Errors
 /// `Usage` where it is nowhere.
@@ -71,7 +72,8 @@ pub(crate) enum Visit {
     Return,
 }
 
-/// Runs a client to its end, for at most `limit`. It shows `identity` if the server asks. Its words go to a file in `directory`.
+/// Runs a client to its end, for at most `limit`. It shows `identity` if the server asks. Its words
+/// go to a file in `directory`.
 ///
 /// # Errors
 /// `ProgramMissing`, `Io`, `Interrupted`. A client that fails is an [`Outcome`].
@@ -124,8 +126,8 @@ pub(crate) fn visit(
             chain.name
         )),
     };
-    // The exit status of s_client and gnutls-cli also tells how the server closed; what counts is the response. All of them
-    // are told to verify the server and give no response without.
+    // The exit status of s_client and gnutls-cli also tells how the server closed; what counts is
+    // the response. All of them are told to verify the server and give no response without.
     let is_good = |output: &[u8], status: ExitStatus| {
         contains(output, BODY) && (status.success() || endpoints.client != ClientProgram::Curl)
     };
@@ -140,10 +142,12 @@ pub(crate) fn visit(
     )
 }
 
-/// Connections one after the other for some time, by the client on rustls; how many. Its words go to a file in `directory`.
+/// Connections one after the other for some time, by the client on rustls; how many. Its words go
+/// to a file in `directory`.
 ///
 /// # Errors
-/// `Usage` where it is not built; `Command` for a connection that did not bring the whole response; `Io`, `Interrupted`.
+/// `Usage` where it is not built; `Command` for a connection that did not bring the whole response;
+/// `Io`, `Interrupted`.
 pub(crate) fn load(
     namespace: &Namespace,
     directory: &Path,
@@ -193,8 +197,9 @@ pub(crate) fn contains(output: &[u8], text: &str) -> bool {
         .any(|window| window == text.as_bytes())
 }
 
-/// Runs a client program to its end, for at most `limit`. `request` is written to its standard input. Its words go to `log`; whether
-/// it fared well `is_good` tells by its output and exit status.
+/// Runs a client program to its end, for at most `limit`. `request` is written to its standard
+/// input. Its words go to `log`; whether it fared well `is_good` tells by its output and exit
+/// status.
 ///
 /// # Errors
 /// As [`run`].
@@ -212,7 +217,8 @@ pub(crate) fn run_program(
         .stdout(Stdio::piped())
         .stderr(errors);
     let mut running = Running(namespace.spawn(command)?);
-    // The pipe stays open until the program ends: its end would make some close the connection early.
+    // The pipe stays open until the program ends: its end would make some close the connection
+    // early.
     let mut stdin = running.0.stdin.take();
     if let (Some(pipe), Some(request)) = (&mut stdin, request) {
         // A client that has ended already says why by its status.

@@ -64,7 +64,8 @@ pub(crate) fn run_with_input(command: &mut Command, input: &str) -> Result<Outpu
         .spawn()
         .map_err(|source| start_error(command, source))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends without reading says why in its exit status. The input fits the pipe, so this cannot block for ever.
+        // A program that ends without reading says why in its exit status. The input fits the pipe,
+        // so this cannot block for ever.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child

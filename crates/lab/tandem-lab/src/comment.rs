@@ -1,6 +1,8 @@
-//! The comment that a packet gets in a capture: which way it goes, what it carries, and what the proxies say in it.
+//! The comment that a packet gets in a capture: which way it goes, what it carries, and what the
+//! proxies say in it.
 //!
-//! Is not: the narration, which follows a connection (`describe.rs`); what is told here of a packet is in the packet.
+//! Is not: the narration, which follows a connection (`describe.rs`); what is told here of a packet
+//! is in the packet.
 
 use tandem_engine::thesis::{self, Codes};
 use tandem_netsim::link::Direction;

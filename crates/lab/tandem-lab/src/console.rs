@@ -1,5 +1,5 @@
-//! What the lab says while it works: progress bars on a terminal, plain lines elsewhere. All of it goes to standard error;
-//! results go to standard output.
+//! What the lab says while it works: progress bars on a terminal, plain lines elsewhere. All of it
+//! goes to standard error; results go to standard output.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;

@@ -1,10 +1,12 @@
-//! Many clients behind one client-side proxy, each with a certificate of its own: they come one after the other, all for the first
-//! time, then some of them again, and some once more when the client-side proxy has begun anew with nothing.
+//! Many clients behind one client-side proxy, each with a certificate of its own: they come one
+//! after the other, all for the first time, then some of them again, and some once more when the
+//! client-side proxy has begun anew with nothing.
 //!
 //! Is not: the lane that they come through (`lane`), nor how their certificates are made (`pki`).
 //!
-//! Invariants: a client comes for the first time once; arms that remember nothing of clients measure a sample of first visits, the
-//! others all of them. On a slow link only the last of the first visits are measured, and those before pass at full speed.
+//! Invariants: a client comes for the first time once; arms that remember nothing of clients
+//! measure a sample of first visits, the others all of them. On a slow link only the last of the
+//! first visits are measured, and those before pass at full speed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,8 +23,8 @@ use crate::pki::Chain;
 /// First visits that are measured where each takes seconds.
 const SLOW_FIRST: usize = 5;
 
-/// Idle time of a fast link that ends a visit: past the 40 ms that an acknowledgement may be delayed on Linux. Shorter than in other
-/// lanes, since there are thousands of visits.
+/// Idle time of a fast link that ends a visit: past the 40 ms that an acknowledgement may be
+/// delayed on Linux. Shorter than in other lanes, since there are thousands of visits.
 const QUIET: Duration = Duration::from_millis(60);
 
 /// Which visit of a client's a trial is.
@@ -33,8 +35,8 @@ pub enum Coming {
     First,
     /// A later one.
     Again,
-    /// A later one, when the client-side proxy has been replaced by one that holds nothing. The first of these brings the server's
-    /// chain, too.
+    /// A later one, when the client-side proxy has been replaced by one that holds nothing. The
+    /// first of these brings the server's chain, too.
     AfterReset,
 }
 
@@ -126,7 +128,8 @@ impl Crowd {
         self.lane.arm()
     }
 
-    /// One visit of somebody else's, so that the server is known, and those first visits that are not measured.
+    /// One visit of somebody else's, so that the server is known, and those first visits that are
+    /// not measured.
     pub(crate) fn warm_up(&mut self) -> Result<(), LabError> {
         let unmeasured = if remembers(self.arm()) {
             let measured = |(_, coming): &&(usize, Coming)| *coming == Coming::First;

@@ -1,7 +1,9 @@
-//! The demonstration: one satellite link, a real server, a real client; without proxies, at first contact, and then.
+//! The demonstration: one satellite link, a real server, a real client; without proxies, at first
+//! contact, and then.
 //!
-//! It shows each packet as it leaves the link, so that what is said in the end can be believed: nothing in its figures comes from
-//! the proxies. It fails loudly where an endpoint received other bytes than were sent.
+//! It shows each packet as it leaves the link, so that what is said in the end can be believed:
+//! nothing in its figures comes from the proxies. It fails loudly where an endpoint received other
+//! bytes than were sent.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +36,8 @@ use crate::waterfalls::Gallery;
 const LINK: &str = "iridium";
 const QUICK_LINK: &str = "inmarsat-64";
 
-/// How often the display looks at the link. A packet of 60 bytes takes 200 ms on the slowest preset.
+/// How often the display looks at the link. A packet of 60 bytes takes 200 ms on the slowest
+/// preset.
 const LOOK: Duration = Duration::from_millis(40);
 
 /// What to show.

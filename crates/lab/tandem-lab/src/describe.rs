@@ -1,7 +1,8 @@
 //! What crosses the link in words, packet by packet, for people.
 //!
-//! A [`Narrator`] follows one connection at a time, as far as naming takes it: where the next record begins in each direction,
-//! which message a record's rest belongs to, and what was sent before. It describes what can be seen; nothing depends on it.
+//! A [`Narrator`] follows one connection at a time, as far as naming takes it: where the next
+//! record begins in each direction, which message a record's rest belongs to, and what was sent
+//! before. It describes what can be seen; nothing depends on it.
 
 use tandem_netsim::link::Direction;
 use tandem_wire::{Seq, TcpFlags, TcpOption, TcpPacket};
@@ -154,7 +155,8 @@ impl Way {
     }
 }
 
-/// Bytes of the experimental TCP options (RFC 6994) in a packet: what proxies say to each other beside the payload.
+/// Bytes of the experimental TCP options (RFC 6994) in a packet: what proxies say to each other
+/// beside the payload.
 pub(crate) fn proxy_option_bytes(packet: &TcpPacket<'_>) -> usize {
     packet
         .options()

@@ -1,11 +1,13 @@
 //! The emulated link in real time: `tandem_netsim`'s link between TUN devices.
 //!
-//! One thread waits for packets and for the link's next due instant (`ppoll`, nanoseconds, no timer slack), and does no work
-//! otherwise. The arithmetic is the link's own and does not depend on how late the thread wakes; only the moment at which a
-//! packet is handed over does. A wake-up is late by some tens of microseconds on an idle machine.
+//! One thread waits for packets and for the link's next due instant (`ppoll`, nanoseconds, no timer
+//! slack), and does no work otherwise. The arithmetic is the link's own and does not depend on how
+//! late the thread wakes; only the moment at which a packet is handed over does. A wake-up is late
+//! by some tens of microseconds on an idle machine.
 //!
-//! It keeps a log of what was offered, with the packets' bytes, so that bytes can be told apart by flow and phase after the fact
-//! and a capture can be written. Its counters are the only figure for bytes in any result.
+//! It keeps a log of what was offered, with the packets' bytes, so that bytes can be told apart by
+//! flow and phase after the fact and a capture can be written. Its counters are the only figure for
+//! bytes in any result.
 //!
 //! Invariant: nothing here looks into a packet to decide what becomes of it.
 
@@ -37,8 +39,9 @@ const LARGEST_PACKET: usize = 65_535;
 /// Packets read from one device before the other has its turn.
 const READS_IN_A_ROW: usize = 64;
 
-/// Packets whose bytes are kept between two calls of [`Emulator::take_log`]. A handshake has some thirty; a bulk transfer would
-/// fill the memory. Later ones are counted by the link, and are not in the log.
+/// Packets whose bytes are kept between two calls of [`Emulator::take_log`]. A handshake has some
+/// thirty; a bulk transfer would fill the memory. Later ones are counted by the link, and are not
+/// in the log.
 const LOG_LIMIT: usize = 4096;
 
 /// A packet that was offered to the link.
@@ -77,7 +80,8 @@ pub struct Emulator {
 
 #[derive(Debug)]
 struct Shared {
-    /// Where it comes out: which of the server sides what goes up, which of the client sides what goes down.
+    /// Where it comes out: which of the server sides what goes up, which of the client sides what
+    /// goes down.
     leads_to: [AtomicUsize; 2],
     /// Moment and clock reading at the link's time zero.
     start: (Moment, Clock),
@@ -108,11 +112,12 @@ pub struct Activity {
 }
 
 impl Emulator {
-    /// Starts a link between the devices, the first of each end until it is told otherwise. All of the link's chance comes from `seed`. With `capture`, what is offered is
-    /// written there.
+    /// Starts a link between the devices, the first of each end until it is told otherwise. All of
+    /// the link's chance comes from `seed`. With `capture`, what is offered is written there.
     ///
     /// # Errors
-    /// `Io` where the capture cannot be written, `Kernel` where there is no event descriptor or thread.
+    /// `Io` where the capture cannot be written, `Kernel` where there is no event descriptor or
+    /// thread.
     pub fn start(
         ends: LinkEnds,
         config: LinkConfig,
@@ -171,8 +176,8 @@ impl Emulator {
         }
     }
 
-    /// What was offered since the last call, in order, and forgets it. Call it when the link is not busy: a packet under way is
-    /// then not reported as delivered later.
+    /// What was offered since the last call, in order, and forgets it. Call it when the link is not
+    /// busy: a packet under way is then not reported as delivered later.
     pub fn take_log(&self) -> Vec<Crossing> {
         let mut state = self.shared.lock();
         state.under_way.clear();
@@ -199,8 +204,8 @@ impl Emulator {
         self.wake();
     }
 
-    /// Has what goes this way come out at that gateway from now on, also what is under way: where the beam points. What comes to the
-    /// link is taken from any gateway.
+    /// Has what goes this way come out at that gateway from now on, also what is under way: where
+    /// the beam points. What comes to the link is taken from any gateway.
     pub fn lead(&self, direction: Direction, place: Place) {
         let number = match place {
             Place::First => 0,
@@ -250,7 +255,8 @@ impl Emulator {
     }
 }
 
-/// Values of the event descriptor: it adds them up, so one stop among any number of look-ups shows in the high half.
+/// Values of the event descriptor: it adds them up, so one stop among any number of look-ups shows
+/// in the high half.
 const LOOK_UP: u64 = 1;
 const STOP: u64 = 1 << 32;
 
@@ -264,7 +270,8 @@ impl Drop for Emulator {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic of the thread is reported when it is joined; the counters are still worth reading.
+        // A panic of the thread is reported when it is joined; the counters are still worth
+        // reading.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -285,7 +292,8 @@ impl Shared {
 }
 
 fn run(shared: &Shared, ends: &LinkEnds, stop: &EventFd) -> Result<(), LabError> {
-    // The default slack of 50 microseconds would be a tenth of a packet's time on the faster links. A refusal costs precision only.
+    // The default slack of 50 microseconds would be a tenth of a packet's time on the faster links.
+    // A refusal costs precision only.
     let _ = nix::sys::prctl::set_timerslack(1);
     let mut buffer = vec![0; LARGEST_PACKET];
     loop {

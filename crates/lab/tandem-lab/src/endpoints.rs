@@ -1,6 +1,7 @@
 //! What stands at the two ends of an experiment: which programs, which TLS, which certificates.
 //!
-//! Plain data, as an experiment file says it, and the named cases of the lab. How programs are run is in `server` and `client`.
+//! Plain data, as an experiment file says it, and the named cases of the lab. How programs are run
+//! is in `server` and `client`.
 
 use serde::{Deserialize, Serialize};
 
@@ -85,7 +86,8 @@ pub enum Offer {
     Only,
 }
 
-/// The two ends of an experiment. In a file, `name`, `client`, `version`, `key` and `chain` must be said.
+/// The two ends of an experiment. In a file, `name`, `client`, `version`, `key` and `chain` must be
+/// said.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Endpoints {
@@ -120,11 +122,12 @@ pub struct Endpoints {
     /// Whether the client names the server in its hello. Default: it does.
     #[serde(default)]
     pub server_name: ServerName,
-    /// Certificates that the client shows, 1 to 3, and the server insists on. Default: 0, it shows none and is not asked.
+    /// Certificates that the client shows, 1 to 3, and the server insists on. Default: 0, it shows
+    /// none and is not asked.
     #[serde(default)]
     pub client_chain: u8,
-    /// Clients that come one after the other, each with a certificate of its own (`client-chain = 1`), of elliptic keys. Default: 0, the
-    /// same one in every trial.
+    /// Clients that come one after the other, each with a certificate of its own (`client-chain =
+    /// 1`), of elliptic keys. Default: 0, the same one in every trial.
     #[serde(default)]
     pub clients: usize,
     /// The client's leaf's size, bytes of DER. Default: as it comes.
@@ -199,8 +202,8 @@ impl FamilyName {
 }
 
 impl Endpoints {
-    /// The case *one*: the TLS-1.2-only hello of `s_client`, an RSA-2048 leaf of 926 bytes alone, no tickets. 926 bytes is the
-    /// leaf of the thesis.
+    /// The case *one*: the TLS-1.2-only hello of `s_client`, an RSA-2048 leaf of 926 bytes alone,
+    /// no tickets. 926 bytes is the leaf of the thesis.
     pub fn one() -> Self {
         Self {
             name: "one".to_owned(),

@@ -1,6 +1,7 @@
 //! What can go wrong in the lab, by who is at fault.
 //!
-//! Every message is one line that says what to do. A failed trial is not an error: it is a result row with `ok: false`.
+//! Every message is one line that says what to do. A failed trial is not an error: it is a result
+//! row with `ok: false`.
 
 use std::io;
 use std::path::PathBuf;

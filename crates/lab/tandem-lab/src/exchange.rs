@@ -6,10 +6,11 @@
 //!   down.received <-------------------------- down.sent
 //! ```
 //!
-//! What a host receives counts as its TCP would take it: segments with a bad checksum and segments that carry an old timestamp
-//! (PAWS, RFC 7323, section 5) are left out.
+//! What a host receives counts as its TCP would take it: segments with a bad checksum and segments
+//! that carry an old timestamp (PAWS, RFC 7323, section 5) are left out.
 //!
-//! Is not a judge of the proxies' means: it compares payload streams at the two ends, and nothing in between.
+//! Is not a judge of the proxies' means: it compares payload streams at the two ends, and nothing
+//! in between.
 
 use std::net::SocketAddr;
 
@@ -73,7 +74,8 @@ impl Way {
         self.sent.bytes == self.received.bytes && self.is_undamaged()
     }
 
-    /// Whether the receiver got nothing but the beginning of what was sent: all that TCP promises of a connection that was cut.
+    /// Whether the receiver got nothing but the beginning of what was sent: all that TCP promises
+    /// of a connection that was cut.
     pub fn is_undamaged(&self) -> bool {
         self.sent.bytes.starts_with(&self.received.bytes)
             && self.sent.conflicts == 0
@@ -101,7 +103,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// The first connection to `port` in two captures. `None` where the client sent no SYN or the server no answer.
+    /// The first connection to `port` in two captures. `None` where the client sent no SYN or the
+    /// server no answer.
     pub fn find(at_client: &[Seen], at_server: &[Seen], port: u16) -> Option<Self> {
         let (syn, client, server, up_start) = at_client.iter().find_map(|seen| {
             let packet = TcpPacket::parse(&seen.packet).ok()?;
@@ -213,7 +216,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A conversation seen at both ends at once: (from the client?, payload), one packet each, one second apart.
+    /// A conversation seen at both ends at once: (from the client?, payload), one packet each, one
+    /// second apart.
     pub(crate) fn conversation(turns: &[(bool, &[u8])]) -> Vec<Seen> {
         let mut talk = Talk::default();
         talk.packet(true, TcpFlags::SYN, &[]);
@@ -311,7 +315,8 @@ pub(crate) mod tests {
     fn a_receiver_does_not_take_old_timestamps_or_bad_checksums() -> Result<(), String> {
         let sent = conversation(&[(true, b""), (true, b"hello")]);
         let mut received = sent.clone();
-        // Stamped like the SYN, so older than the acknowledgement since: bytes that a far proxy was to rebuild.
+        // Stamped like the SYN, so older than the acknowledgement since: bytes that a far proxy was
+        // to rebuild.
         let mut old = Talk {
             next: [1, 1],
             ..Talk::default()

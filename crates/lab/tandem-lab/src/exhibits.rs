@@ -1,7 +1,8 @@
-//! Certificates as they crossed the link, for a reader to look at: the server's message in one trial without proxies and in one through
-//! the thesis's format (figures 4-7 and 4-8).
+//! Certificates as they crossed the link, for a reader to look at: the server's message in one
+//! trial without proxies and in one through the thesis's format (figures 4-7 and 4-8).
 //!
-//! Is not: a measurement. It takes messages out of what the link carried and interprets no certificate.
+//! Is not: a measurement. It takes messages out of what the link carried and interprets no
+//! certificate.
 
 use tandem_netsim::link::Direction;
 use tandem_wire::TcpPacket;
@@ -69,7 +70,8 @@ fn message(trial: &Trial, kind: u8) -> Option<Vec<u8>> {
         }
     }
     payloads.sort_by_key(|(offset, _)| *offset);
-    // A rewritten flight is shorter than the numbers that its segments keep; one after the other they are records all the same.
+    // A rewritten flight is shorter than the numbers that its segments keep; one after the other
+    // they are records all the same.
     let stream: Vec<u8> = payloads
         .into_iter()
         .flat_map(|(_, payload)| payload)

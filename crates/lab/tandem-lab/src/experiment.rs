@@ -1,4 +1,5 @@
-//! An experiment as a TOML file says it: links x endpoints x arms x trials, and how long it will take.
+//! An experiment as a TOML file says it: links x endpoints x arms x trials, and how long it will
+//! take.
 //!
 //! ```toml
 //! name = "bars"
@@ -51,8 +52,8 @@ use crate::schedule::{self, Company, Need};
 use crate::situation::{Renewed, Situation};
 use crate::topology::{Family, Gateways};
 
-/// Units that run side by side at the most unless the file says otherwise: a bound on memory, some 100 MB each. What the
-/// processors bear is the schedule's matter.
+/// Units that run side by side at the most unless the file says otherwise: a bound on memory, some
+/// 100 MB each. What the processors bear is the schedule's matter.
 const SIDE_BY_SIDE: usize = 24;
 
 /// What `--quick` may take, seconds.
@@ -346,7 +347,8 @@ impl Experiment {
         order
     }
 
-    /// How long it will take, by arithmetic: bytes by the links' rates, round trips by their delays, slow links side by side.
+    /// How long it will take, by arithmetic: bytes by the links' rates, round trips by their
+    /// delays, slow links side by side.
     pub fn estimate(&self) -> Duration {
         let Ok(units) = self.units() else {
             return Duration::ZERO;
@@ -419,7 +421,8 @@ impl Experiment {
                 .fold(0.0, f64::max)
     }
 
-    /// As if every connection were a plain one: those that come before a trial are, and some of those after.
+    /// As if every connection were a plain one: those that come before a trial are, and some of
+    /// those after.
     fn staged_seconds(&self, unit: &Unit, situation: Situation) -> f64 {
         // Namespaces, certificates, programs and daemons of an arm.
         const SET_UP: f64 = 1.5;
@@ -451,7 +454,8 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     const ROUND_TRIPS: f64 = 5.0;
     /// IP bytes up: hello, key exchange, request, and eight headers with timestamps of 52 bytes.
     const UP: f64 = 1_000.0;
-    /// IP bytes down beside the certificates: hello, signature, Finished, response, and as many headers.
+    /// IP bytes down beside the certificates: hello, signature, Finished, response, and as many
+    /// headers.
     const DOWN: f64 = 1_300.0;
     /// What stands for certificates.
     const REFERENCES: usize = 60;

@@ -1,8 +1,10 @@
-//! The floor of a handshake: the bytes that are fresh by design, which no proxy can leave out, plus a header for each flight.
+//! The floor of a handshake: the bytes that are fresh by design, which no proxy can leave out, plus
+//! a header for each flight.
 //!
-//! Fresh are: randoms, session identifiers (an echo of the client's is not), public key shares and encrypted secrets, signatures,
-//! new tickets, and Finished as its whole encrypted fragment, since at level 0 nobody but the endpoints can compute any of it.
-//! Not fresh are certificates, names, lists of what is supported, and all framing. To that come 28 bytes, IPv4's and UDP's
+//! Fresh are: randoms, session identifiers (an echo of the client's is not), public key shares and
+//! encrypted secrets, signatures, new tickets, and Finished as its whole encrypted fragment, since
+//! at level 0 nobody but the endpoints can compute any of it. Not fresh are certificates, names,
+//! lists of what is supported, and all framing. To that come 28 bytes, IPv4's and UDP's
 //! headers, for each one-way flight.
 //!
 //! Only TLS 1.0 to 1.2 shows enough of a handshake to tell; for TLS 1.3 there is no figure here.
@@ -96,7 +98,8 @@ fn server_key_exchange(body: &[u8], version: ProtocolVersion) -> Option<usize> {
     Some(share.len() + signature(rest, version)?)
 }
 
-/// A public share behind one byte of length, or an encrypted secret or finite-field share behind two.
+/// A public share behind one byte of length, or an encrypted secret or finite-field share behind
+/// two.
 fn client_key_exchange(body: &[u8]) -> Option<usize> {
     match body {
         [length, share @ ..] if usize::from(*length) == share.len() => Some(share.len()),
@@ -144,7 +147,8 @@ mod tests {
         bytes
     }
 
-    /// An ECDHE handshake of TLS 1.2: what counts is 32 + 32 + 32 (session) + 65 + 256 + 65 + 40 + 40, and four headers.
+    /// An ECDHE handshake of TLS 1.2: what counts is 32 + 32 + 32 (session) + 65 + 256 + 65 + 40 +
+    /// 40, and four headers.
     #[test]
     fn fresh_bytes_of_a_full_handshake_are_counted() -> Result<(), String> {
         let mut client_hello = vec![3, 3];

@@ -1,10 +1,11 @@
-//! Interoperability: every client program against every server program, in every version of TLS that both speak, plain and through
-//! two proxies.
+//! Interoperability: every client program against every server program, in every version of TLS
+//! that both speak, plain and through two proxies.
 //!
-//! Judges by the endpoints alone: whether the client got the page, and whether each end received what the other sent. Only whether a
-//! flight was rewritten is the proxies' own word.
+//! Judges by the endpoints alone: whether the client got the page, and whether each end received
+//! what the other sent. Only whether a flight was rewritten is the proxies' own word.
 //!
-//! A program that is not installed, and two that do not come together without proxies either, are results and not failures.
+//! A program that is not installed, and two that do not come together without proxies either, are
+//! results and not failures.
 
 mod bench;
 mod cell;
@@ -45,7 +46,8 @@ const QUICK_CLIENTS: [Client; 3] = [Client::Openssl, Client::Curl, Client::Gnutl
 const QUICK_SERVERS: [Server; 2] = [Server::Nginx, Server::Openssl];
 const QUICK_VERSIONS: [Version; 2] = [Version::Tls12, Version::Tls13];
 
-/// Servers that are tried at a time. Clients and servers of a pair take turns, so that two pairs keep two processors busy.
+/// Servers that are tried at a time. Clients and servers of a pair take turns, so that two pairs
+/// keep two processors busy.
 const SIDE_BY_SIDE: usize = 2;
 
 /// What to try.
@@ -75,8 +77,9 @@ pub struct InteropSummary {
 /// Tries all, and writes `interop.md`, `interop.jsonl` and `interop.run.json`.
 ///
 /// # Errors
-/// `NotRoot`, `Kernel`, `ProgramMissing` where the lab cannot be built; `Command` where an installed program does not come up;
-/// `BytesDiffer`, `TrialsFailed` where Tandem is at fault (all is written nevertheless); `Interrupted`.
+/// `NotRoot`, `Kernel`, `ProgramMissing` where the lab cannot be built; `Command` where an
+/// installed program does not come up; `BytesDiffer`, `TrialsFailed` where Tandem is at fault (all
+/// is written nevertheless); `Interrupted`.
 pub fn interop(options: &InteropOptions) -> Result<InteropSummary, LabError> {
     interrupt::watch()?;
     let console = Console::new();
@@ -178,7 +181,8 @@ impl Plan {
                         match self.server(*server, found.as_deref(), tools, exe, console) {
                             Ok(cells) => lock(&results).push((index, cells)),
                             Err(error) => {
-                                // The first error is the reason, those of the others are its consequences.
+                                // The first error is the reason, those of the others are its
+                                // consequences.
                                 lock(&failure).get_or_insert(error);
                                 lock(&queue).clear();
                             }

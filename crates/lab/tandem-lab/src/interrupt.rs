@@ -1,7 +1,9 @@
-//! Whether the user wants the lab to end: SIGINT, SIGTERM and SIGHUP set a flag that every wait looks at.
+//! Whether the user wants the lab to end: SIGINT, SIGTERM and SIGHUP set a flag that every wait
+//! looks at.
 //!
-//! Nothing is torn down in the handler: the flag makes the running function return an error, and the guards on the way out
-//! take everything down. A second SIGINT ends the process at once, as it does without a handler; `lab down` then cleans up.
+//! Nothing is torn down in the handler: the flag makes the running function return an error, and
+//! the guards on the way out take everything down. A second SIGINT ends the process at once, as it
+//! does without a handler; `lab down` then cleans up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,8 @@
-//! One arm of one experiment on one link: hosts, link, server, captures and proxies that stand ready, trial after trial.
+//! One arm of one experiment on one link: hosts, link, server, captures and proxies that stand
+//! ready, trial after trial.
 //!
-//! Arms have a lane each, so that they can be interleaved without taking anything down in between, and none leaves traces in
-//! another's kernel state.
+//! Arms have a lane each, so that they can be interleaved without taking anything down in between,
+//! and none leaves traces in another's kernel state.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -31,8 +32,9 @@ use crate::row::{Crossed, Row};
 use crate::server::{self, Server};
 use crate::topology::{Host, Topology};
 
-/// How long the link must have been idle for a connection to count as over. Longer than what an endpoint waits before it answers
-/// (delayed acknowledgement: at most 40 ms on Linux), shorter than a trial.
+/// How long the link must have been idle for a connection to count as over. Longer than what an
+/// endpoint waits before it answers (delayed acknowledgement: at most 40 ms on Linux), shorter than
+/// a trial.
 pub(crate) const QUIET: Duration = Duration::from_millis(150);
 
 /// What a lane is to be.
@@ -97,7 +99,8 @@ pub struct Trial {
 }
 
 impl Lane {
-    /// Sets it up: hosts, link, captures, server, proxies. A warm arm's proxies hold nothing yet; [`Lane::warm_up`] changes that.
+    /// Sets it up: hosts, link, captures, server, proxies. A warm arm's proxies hold nothing yet;
+    /// [`Lane::warm_up`] changes that.
     ///
     /// `limit` is how long a trial may take.
     ///
@@ -241,7 +244,8 @@ impl Lane {
             self.start_proxies()?;
         }
         let (first, measured) = self.visits();
-        // Proxies remember a ticket that crossed more than once: each trial is to be a second visit, never a third.
+        // Proxies remember a ticket that crossed more than once: each trial is to be a second
+        // visit, never a third.
         if first == Visit::First && self.arm.store() == StoreState::Warm && self.trials > 0 {
             self.go_before(first)?;
         }
@@ -286,8 +290,8 @@ impl Lane {
         Ok(trial)
     }
 
-    /// Full handshakes one after the other for some time, by the client on rustls; how many, and each daemon's accounts before and
-    /// after. Nothing is kept of them.
+    /// Full handshakes one after the other for some time, by the client on rustls; how many, and
+    /// each daemon's accounts before and after. Nothing is kept of them.
     pub(crate) fn load(&mut self, time: Duration) -> Result<(u64, [[Accounts; 2]; 2]), LabError> {
         let before = self.accounts();
         let handshakes = client::load(
@@ -311,7 +315,8 @@ impl Lane {
             .unwrap_or_default()
     }
 
-    /// Ends the proxies and says whether they ended as they should. The rest goes when it is dropped.
+    /// Ends the proxies and says whether they ended as they should. The rest goes when it is
+    /// dropped.
     ///
     /// # Errors
     /// `Command`.
@@ -401,8 +406,8 @@ pub(crate) fn settle(
     .map(|_| ())
 }
 
-/// A trial out of its row with the link's counts, how the client fared, what crossed, and what the client's and the server's host
-/// saw.
+/// A trial out of its row with the link's counts, how the client fared, what crossed, and what the
+/// client's and the server's host saw.
 pub(crate) fn judged(
     mut row: Row,
     outcome: Outcome,
@@ -460,8 +465,8 @@ pub(crate) fn judged(
     }
 }
 
-/// In which form an endpoint's certificates crossed: what of its payload on the link is what it sent there, and what stands for it.
-/// `end` is where its handshake ends.
+/// In which form an endpoint's certificates crossed: what of its payload on the link is what it
+/// sent there, and what stands for it. `end` is where its handshake ends.
 fn crossed(
     certificates: &[usize],
     (owner, way, start): (SocketAddr, &Way, Seq),
@@ -491,7 +496,8 @@ fn crossed(
     match (rewritten, has_chain) {
         (0, _) => Crossed::Chain,
         (_, true) => Crossed::ReferenceThenChain,
-        // What is not a certificate crosses in any case, and counts as rewritten with the rest of its flight.
+        // What is not a certificate crosses in any case, and counts as rewritten with the rest of
+        // its flight.
         (rewritten, false) if rewritten > beside + smallest / 2 => Crossed::Part,
         (_, false) => Crossed::Reference,
     }
@@ -614,7 +620,8 @@ pub(crate) fn share_of(crossing: &Crossing, exchange: &Exchange, phases: &Phases
     if packet.source() != from || packet.destination() != to {
         return None;
     }
-    // A shrunk segment keeps its last sequence number and a grown one its first, so both lie within the flight's range.
+    // A shrunk segment keeps its last sequence number and a grown one its first, so both lie within
+    // the flight's range.
     let offset = i64::from(packet.seq().distance_from(start));
     let payload = (offset + packet.payload().len() as i64).min(end as i64) - offset.max(0);
     Some(Share {

@@ -1,8 +1,10 @@
-//! A name that one running lab has for itself, a directory for its files, and what killed labs left behind.
+//! A name that one running lab has for itself, a directory for its files, and what killed labs left
+//! behind.
 //!
-//! A lease is a locked file in `/run/tandem-lab`: the kernel lets go of the lock when its holder dies, however it dies, so what
-//! belongs to an unlocked name is a leftover. Namespaces are called `tandem-<name>-<host>`; files lie in
-//! `/run/tandem-lab/<name>`. Nothing else tells a lab's things from the machine's own.
+//! A lease is a locked file in `/run/tandem-lab`: the kernel lets go of the lock when its holder
+//! dies, however it dies, so what belongs to an unlocked name is a leftover. Namespaces are called
+//! `tandem-<name>-<host>`; files lie in `/run/tandem-lab/<name>`. Nothing else tells a lab's things
+//! from the machine's own.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,8 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::error::LabError;
 use crate::netns;
 
-/// Where leases and the files of running labs are. Memory-backed on Debian, gone after a restart, as namespaces are.
+/// Where leases and the files of running labs are. Memory-backed on Debian, gone after a restart,
+/// as namespaces are.
 const ROOT: &str = "/run/tandem-lab";
 
 /// The name of the topology that `lab up` leaves standing. No process holds its lease.
@@ -56,8 +59,8 @@ impl Lease {
         })
     }
 
-    /// This name, where nobody has it. What a dead holder left under it is removed first; not so for the standing lab, which has
-    /// no holder.
+    /// This name, where nobody has it. What a dead holder left under it is removed first; not so
+    /// for the standing lab, which has no holder.
     pub(crate) fn named(name: &str) -> Result<Self, LabError> {
         require_root()?;
         fs::create_dir_all(ROOT).map_err(LabError::io(format!("make {ROOT}")))?;
@@ -122,8 +125,9 @@ impl Drop for Lease {
             Belongings::Stay => return,
             Belongings::Go => {}
         }
-        // What is left at this point is only what a panic or an error skipped. The lock file stays: removing it would race with
-        // somebody who has just opened it and would then hold a lock that nobody else can see.
+        // What is left at this point is only what a panic or an error skipped. The lock file stays:
+        // removing it would race with somebody who has just opened it and would then hold a
+        // lock that nobody else can see.
         if let Err(error) = remove_belongings(&self.name) {
             tracing::warn!(%error, "could not clean up after the lab {}", self.name);
         }

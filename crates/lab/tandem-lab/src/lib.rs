@@ -1,9 +1,11 @@
-//! The lab: hosts in network namespaces, an emulated link between them, real programs at the ends, and what is measured there.
+//! The lab: hosts in network namespaces, an emulated link between them, real programs at the ends,
+//! and what is measured there.
 //!
-//! Nothing is simulated but the link. It decides nothing about TLS; it reads handshakes only to say what they cost.
+//! Nothing is simulated but the link. It decides nothing about TLS; it reads handshakes only to say
+//! what they cost.
 //!
-//! Invariants: bytes are counted by the link alone; what a lab sets up is taken down when it ends, however it ends, or by `down`;
-//! nothing outside its own namespaces is changed.
+//! Invariants: bytes are counted by the link alone; what a lab sets up is taken down when it ends,
+//! however it ends, or by `down`; nothing outside its own namespaces is changed.
 
 pub mod arm;
 pub mod capture;

@@ -1,6 +1,8 @@
-//! What an experiment file or the command line says of a link, and the emulator's configuration that it means.
+//! What an experiment file or the command line says of a link, and the emulator's configuration
+//! that it means.
 //!
-//! The presets and their sources are `tandem_netsim::presets`; this only reads, overrides and names.
+//! The presets and their sources are `tandem_netsim::presets`; this only reads, overrides and
+//! names.
 
 use std::time::Duration;
 
@@ -11,8 +13,8 @@ use tandem_netsim::{BitRate, Probability};
 
 use crate::error::LabError;
 
-/// Below this rate in either direction a handshake leaves the processor idle nearly all the time, so that labs on such links may
-/// run side by side without disturbing each other.
+/// Below this rate in either direction a handshake leaves the processor idle nearly all the time,
+/// so that labs on such links may run side by side without disturbing each other.
 const SLOW_BITS_PER_SECOND: u64 = 1_500_000;
 
 /// From this delay on, one way, the same holds of any rate.
@@ -56,7 +58,8 @@ impl LinkSpec {
     /// The emulator's configuration.
     ///
     /// # Errors
-    /// `Usage`: unknown preset with figures missing, a rate of zero, a negative delay, a loss beyond 100 %.
+    /// `Usage`: unknown preset with figures missing, a rate of zero, a negative delay, a loss
+    /// beyond 100 %.
     pub fn config(&self) -> Result<LinkConfig, LabError> {
         let wrong = |why: String| LabError::usage(format!("link {}", self.name), why);
         let rate = |bits: u64| {

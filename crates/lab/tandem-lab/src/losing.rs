@@ -1,7 +1,9 @@
-//! A client-side proxy that has lost what it claims to hold: case 3 of the thesis's table 2.2 at any moment, without a race.
+//! A client-side proxy that has lost what it claims to hold: case 3 of the thesis's table 2.2 at
+//! any moment, without a race.
 //!
-//! Its store answers every question about names (so the proxy announces the chain) and has no byte of any certificate (so it cannot
-//! rebuild what is then sent by reference). Everything else is the daemon itself: its rules, its queue, its engine.
+//! Its store answers every question about names (so the proxy announces the chain) and has no byte
+//! of any certificate (so it cannot rebuild what is then sent by reference). Everything else is the
+//! daemon itself: its rules, its queue, its engine.
 //!
 //! Is not: for any network but the lab's.
 

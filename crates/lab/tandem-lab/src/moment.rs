@@ -1,6 +1,8 @@
-//! Wall-clock time as the kernel stamps captured packets: nanoseconds since 1970. One scale for captures and the emulator's log.
+//! Wall-clock time as the kernel stamps captured packets: nanoseconds since 1970. One scale for
+//! captures and the emulator's log.
 //!
-//! Is not a core's `Instant`: it is for adapters that read clocks, and two moments of one run are only compared with each other.
+//! Is not a core's `Instant`: it is for adapters that read clocks, and two moments of one run are
+//! only compared with each other.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

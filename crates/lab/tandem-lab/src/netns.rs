@@ -1,7 +1,8 @@
 //! One network namespace with a name, as `ip netns` has them.
 //!
-//! A thread that enters one does so for good and ends with its work; the process's other threads stay where they are. Children
-//! of that thread live in the namespace. Nothing in here touches the machine's own interfaces.
+//! A thread that enters one does so for good and ends with its work; the process's other threads
+//! stay where they are. Children of that thread live in the namespace. Nothing in here touches the
+//! machine's own interfaces.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ const NAMES: &str = "/run/netns";
 /// How long processes may take to end by themselves before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A handle on a network namespace. Cheap to clone; the namespace lives until its name is removed and the last
-/// process in it ends.
+/// A handle on a network namespace. Cheap to clone; the namespace lives until its name is removed
+/// and the last process in it ends.
 #[derive(Debug, Clone)]
 pub struct Namespace {
     name: String,

@@ -1,7 +1,8 @@
-//! A pcapng file of what was offered to the link, with a comment on each packet and one on the whole.
+//! A pcapng file of what was offered to the link, with a comment on each packet and one on the
+//! whole.
 //!
-//! Two interfaces: 0 is the link's end at the client-side gateway, 1 that at the server-side one. Packets are raw IP, stamped
-//! when they reached the link, not when they had been sent.
+//! Two interfaces: 0 is the link's end at the client-side gateway, 1 that at the server-side one.
+//! Packets are raw IP, stamped when they reached the link, not when they had been sent.
 //!
 //! Specification: draft-ietf-opsawg-pcapng.
 
@@ -34,7 +35,8 @@ const NANOSECONDS: u8 = 9;
 pub struct CaptureFile {
     /// Where; a file that exists is written over.
     pub path: PathBuf,
-    /// What the section's header says of the capture: what was done, nothing of the machine or the day.
+    /// What the section's header says of the capture: what was done, nothing of the machine or the
+    /// day.
     pub about: String,
 }
 

@@ -1,7 +1,9 @@
-//! Where a TLS handshake ends in the two streams of a connection, and where application data begins.
+//! Where a TLS handshake ends in the two streams of a connection, and where application data
+//! begins.
 //!
-//! Reads record headers and clear handshake messages; decides nothing. For TLS 1.0 to 1.2 a handshake ends with the record behind
-//! ChangeCipherSpec, which is Finished. For TLS 1.3 all that can be told from outside is the client's first encrypted record.
+//! Reads record headers and clear handshake messages; decides nothing. For TLS 1.0 to 1.2 a
+//! handshake ends with the record behind ChangeCipherSpec, which is Finished. For TLS 1.3 all that
+//! can be told from outside is the client's first encrypted record.
 //!
 //! Specification: RFC 5246, section 7.3; RFC 8446, section 5.1.
 
@@ -25,9 +27,11 @@ pub struct Phases {
     pub up_end: usize,
     /// Behind the server's Finished. In TLS 1.3: what the client had when it sent its own.
     pub down_end: usize,
-    /// When the client had the server's Finished. In TLS 1.3: when the client sent its own, which it does at once.
+    /// When the client had the server's Finished. In TLS 1.3: when the client sent its own, which
+    /// it does at once.
     pub finished: Moment,
-    /// When the client had the first byte of application data. In TLS 1.3 that cannot be told from session tickets: `None`.
+    /// When the client had the first byte of application data. In TLS 1.3 that cannot be told from
+    /// session tickets: `None`.
     pub first_byte: Option<Moment>,
     /// One-way flights until both had finished.
     pub flights: usize,
@@ -52,7 +56,8 @@ impl Phases {
         let down = finished_record(received.bytes())?;
         let first = first_of(received.bytes(), ContentType::ApplicationData);
         let finished = received.time_of(down.range.end)?;
-        // A full handshake has four flights. In an abbreviated one the server finishes first, and there are three.
+        // A full handshake has four flights. In an abbreviated one the server finishes first, and
+        // there are three.
         let server_first = exchange
             .up
             .sent
@@ -107,7 +112,8 @@ pub(crate) fn finished_record(stream: &[u8]) -> Option<Record<'_>> {
 
 fn first_of(stream: &[u8], content_type: ContentType) -> Option<Record<'_>> {
     Records::new(stream).map_while(Result::ok).find(|record| {
-        // An empty fragment in front of the data is a counter-measure of TLS 1.0 (BEAST); it comes in the same segment.
+        // An empty fragment in front of the data is a counter-measure of TLS 1.0 (BEAST); it comes
+        // in the same segment.
         record.header.content_type == content_type && !record.fragment.is_empty()
     })
 }

@@ -1,10 +1,12 @@
 //! Certificates of exact sizes, by the `openssl` command line.
 //!
-//! A chain is a leaf, the issuers that the server sends with it, and a root that only the client has. Where a size is asked for,
-//! a comment extension (Netscape's, which nobody interprets) is made as long as it takes; that pads with what no compressor of
-//! TLS and no proxy can profit from in this lab, since whole certificates are what is left out.
+//! A chain is a leaf, the issuers that the server sends with it, and a root that only the client
+//! has. Where a size is asked for, a comment extension (Netscape's, which nobody interprets) is
+//! made as long as it takes; that pads with what no compressor of TLS and no proxy can profit from
+//! in this lab, since whole certificates are what is left out.
 //!
-//! Is not: fit for anything but the lab. Keys lie unencrypted in its directory, which is removed with it.
+//! Is not: fit for anything but the lab. Keys lie unencrypted in its directory, which is removed
+//! with it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,13 +32,15 @@ pub(crate) const CLIENT_NAME: &str = "client.tandem.example";
 /// A day ago: OpenSSL takes a certificate to have expired that ends before it begins, too.
 const DAYS_OF_EXPIRED: &str = "-1";
 
-/// ECDSA signatures vary by some bytes from one to the next, so an exact size may take several attempts.
+/// ECDSA signatures vary by some bytes from one to the next, so an exact size may take several
+/// attempts.
 const ATTEMPTS: usize = 60;
 
 /// Attempts with the usual serial number.
 const ATTEMPTS_BEFORE_LONGER_SERIAL: usize = 5;
 
-/// Bytes of a serial number, the same in every certificate, so that sizes do not vary for no reason.
+/// Bytes of a serial number, the same in every certificate, so that sizes do not vary for no
+/// reason.
 const SERIAL_BYTES: usize = 8;
 
 /// Of what kind all keys of a chain are.
@@ -89,8 +93,8 @@ pub enum Validity {
     Expired,
 }
 
-/// Whom a chain is for. The names of their authorities differ: a program that finds its own chain's issuer among those it trusts sends
-/// it along.
+/// Whom a chain is for. The names of their authorities differ: a program that finds its own chain's
+/// issuer among those it trusts sends it along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Server,
@@ -139,7 +143,8 @@ pub struct Chain {
 /// Makes a chain in a directory of its own below `directory`.
 ///
 /// # Errors
-/// `Usage` where a certificate cannot be so small or the length is out of range; `ProgramMissing`, `Command`, `Io`.
+/// `Usage` where a certificate cannot be so small or the length is out of range; `ProgramMissing`,
+/// `Command`, `Io`.
 pub fn issue(directory: &Path, name: &str, spec: &ChainSpec) -> Result<Chain, LabError> {
     issue_for(directory, name, spec, SERVER_NAME, Validity::Current)
 }
@@ -180,7 +185,8 @@ pub fn issue_client(directory: &Path, name: &str, spec: &ChainSpec) -> Result<Ch
     .issue(spec)
 }
 
-/// Clients' certificates by one authority, that of `of`: so many, each with a key on P-256 of its own.
+/// Clients' certificates by one authority, that of `of`: so many, each with a key on P-256 of its
+/// own.
 ///
 /// # Errors
 /// `ProgramMissing`, `Command`, `Io`.
@@ -219,7 +225,8 @@ pub(crate) fn issue_crowd(of: &Chain, count: usize) -> Result<Vec<Chain>, LabErr
         .collect()
 }
 
-/// A chain with a new leaf, of a new key, by the issuers of one that [`issue`] has made in the same place.
+/// A chain with a new leaf, of a new key, by the issuers of one that [`issue`] has made in the same
+/// place.
 ///
 /// # Errors
 /// As [`issue`].
@@ -397,7 +404,8 @@ impl Office {
                     format!("cannot be smaller than {smallest} bytes"),
                 )
             })?;
-            // Where the comment's own length fields grow, some sizes are skipped; a longer serial number reaches them.
+            // Where the comment's own length fields grow, some sizes are skipped; a longer serial
+            // number reaches them.
             let serial_bytes = SERIAL_BYTES + usize::from(attempt >= ATTEMPTS_BEFORE_LONGER_SERIAL);
             size = self.sign(name, signer, &extensions(Some(comment)), serial_bytes)?;
         }
@@ -475,7 +483,8 @@ fn issuer_extensions(comment: Option<usize>) -> String {
 
 fn comment_line(length: Option<usize>) -> String {
     length.map_or_else(String::new, |length| {
-        // Not one letter repeated: what a compressor would make of it is not to be flattered either.
+        // Not one letter repeated: what a compressor would make of it is not to be flattered
+        // either.
         let text: String =
             "certificates of the tandem lab have the size that the experiment asks for. "
                 .chars()
@@ -483,7 +492,8 @@ fn comment_line(length: Option<usize>) -> String {
                 .take(length.saturating_sub(1))
                 .chain(['.'])
                 .collect();
-        // The configuration file's reader cuts spaces at the ends and has a limit on its lines, hence no other white space.
+        // The configuration file's reader cuts spaces at the ends and has a limit on its lines,
+        // hence no other white space.
         format!("nsComment={}\n", text.replace(' ', "-"))
     })
 }

@@ -1,12 +1,16 @@
-//! Where the daemons' processor time goes, kernel and user apart: section 4.2 of the thesis, redone.
+//! Where the daemons' processor time goes, kernel and user apart: section 4.2 of the thesis,
+//! redone.
 //!
-//! The kernel tells user from system time by looking, some hundred times a second, which of the two it is (proc(5), `utime` and
-//! `stime`). A handshake takes a millisecond, so thousands are made one after the other, and the exact time on a processor
-//! (`schedstat`) is shared out in that proportion.
+//! The kernel tells user from system time by looking, some hundred times a second, which of the two
+//! it is (proc(5), `utime` and `stime`). A handshake takes a millisecond, so thousands are made one
+//! after the other, and the exact time on a processor (`schedstat`) is shared out in that
+//! proportion.
 //!
-//! Is not: a look into the user part; what its stages take is timed in benches, since the daemons have no clock of their own.
+//! Is not: a look into the user part; what its stages take is timed in benches, since the daemons
+//! have no clock of their own.
 //!
-//! Invariants: one connection at a time, by one client program that runs on, a full handshake each; what fails is an error.
+//! Invariants: one connection at a time, by one client program that runs on, a full handshake each;
+//! what fails is an error.
 
 use std::fs;
 use std::io::Write as _;
@@ -77,11 +81,12 @@ pub(crate) struct Accounts {
     pub(crate) switches: u64,
 }
 
-/// Makes handshakes through both daemons, one after the other, and writes `profile.jsonl` and `profile.run.json`; what it found in
-/// words to standard output.
+/// Makes handshakes through both daemons, one after the other, and writes `profile.jsonl` and
+/// `profile.run.json`; what it found in words to standard output.
 ///
 /// # Errors
-/// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built; `Command` where a handshake failed; `Interrupted`, `Io`.
+/// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built; `Command` where a
+/// handshake failed; `Interrupted`, `Io`.
 pub fn profile(options: &ProfileOptions) -> Result<PathBuf, LabError> {
     interrupt::watch()?;
     let console = Console::new();
@@ -171,7 +176,8 @@ fn table(lines: &[Line]) -> String {
     text
 }
 
-/// A process's accounts (proc(5): `stat`, fields 14 and 15; `schedstat` and `status` of each thread).
+/// A process's accounts (proc(5): `stat`, fields 14 and 15; `schedstat` and `status` of each
+/// thread).
 pub(crate) fn accounts(process: &Path) -> Accounts {
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
     let [user_ticks, system_ticks] = ticks(&stat);

@@ -1,4 +1,5 @@
-//! Programs of the lab's own that stand at the ends: examples of this package, which cargo puts beside the binary.
+//! Programs of the lab's own that stand at the ends: examples of this package, which cargo puts
+//! beside the binary.
 //!
 //! Is not: a search for programs of the system, which the system does by its PATH.
 
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
 
-/// Where an example was built: `examples` beside the running program, or one folder up, where a test's own program lies deeper.
+/// Where an example was built: `examples` beside the running program, or one folder up, where a
+/// test's own program lies deeper.
 ///
 /// # Errors
 /// `Usage` with how to build it.

@@ -1,6 +1,7 @@
 //! The two daemons of a lab: the `tandem` binary itself, one process in each gateway.
 //!
-//! What they cost is read from the kernel's accounts of the processes, never from what they say of themselves.
+//! What they cost is read from the kernel's accounts of the processes, never from what they say of
+//! themselves.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -22,7 +23,8 @@ use crate::interrupt;
 use crate::profile::{self, Accounts};
 use crate::topology::{Host, LINK_DEVICE, Topology};
 
-/// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may take longer.
+/// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may
+/// take longer.
 const READY_LIMIT: Duration = Duration::from_secs(20);
 
 /// A daemon takes its rules down in some tens of milliseconds.
@@ -93,10 +95,12 @@ pub struct Usage {
 }
 
 impl Proxies {
-    /// Starts both and waits until both are ready. Their stores are in `store`, their logs in the topology's directory.
+    /// Starts both and waits until both are ready. Their stores are in `store`, their logs in the
+    /// topology's directory.
     ///
     /// # Errors
-    /// `Command` with a daemon's own last words where it does not become ready; `Io`, `Interrupted`.
+    /// `Command` with a daemon's own last words where it does not become ready; `Io`,
+    /// `Interrupted`.
     pub fn start(
         exe: &Path,
         topology: &Topology,
@@ -209,7 +213,8 @@ pub(crate) struct DaemonSpec<'a> {
     pub(crate) host: Host,
     /// What it does.
     pub(crate) mode: Mode,
-    /// What it does with clients' own chains. A client side that loses what it holds has its default.
+    /// What it does with clients' own chains. A client side that loses what it holds has its
+    /// default.
     pub(crate) strategy: Strategy,
     /// The file with the key.
     pub(crate) key: &'a Path,
@@ -388,7 +393,8 @@ impl Daemon {
             // It may end by itself in between.
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
-        // Not `interrupt::wait_until`: daemons are ended in order also when the user has interrupted the lab.
+        // Not `interrupt::wait_until`: daemons are ended in order also when the user has
+        // interrupted the lab.
         let end = std::time::Instant::now() + END_LIMIT;
         while std::time::Instant::now() < end {
             match self.child.try_wait() {
@@ -414,8 +420,8 @@ impl Drop for Daemon {
     }
 }
 
-/// The sum over a process's threads of the time on a processor (Linux, Documentation/scheduler/sched-stats.rst: first field,
-/// nanoseconds).
+/// The sum over a process's threads of the time on a processor (Linux,
+/// Documentation/scheduler/sched-stats.rst: first field, nanoseconds).
 fn cpu_micros(tasks: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(tasks) else {
         return 0;

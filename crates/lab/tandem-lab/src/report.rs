@@ -1,4 +1,5 @@
-//! `tandem lab report`: one page, its plots, its tables and the verdict on each bar, out of rows that runs left behind.
+//! `tandem lab report`: one page, its plots, its tables and the verdict on each bar, out of rows
+//! that runs left behind.
 //!
 //! ```text
 //!   *.jsonl -- input --> rows -- cases --> medians, ratios --+--> bars ----> bars.json
@@ -8,8 +9,8 @@
 //!   bench.jsonl ---------------------------------------------+--> tables --> tables.md
 //! ```
 //!
-//! It measures nothing and leaves nothing out in silence: what failed, what is missing and what is not known is said on the page.
-//! The same files always make the same page.
+//! It measures nothing and leaves nothing out in silence: what failed, what is missing and what is
+//! not known is said on the page. The same files always make the same page.
 
 mod bars;
 mod cases;

@@ -1,7 +1,7 @@
 //! One trial's result: a line of JSON.
 //!
-//! Bytes and packets are the emulated link's own counts. Times come from the kernel's timestamps in the endpoints' namespaces.
-//! New fields may be added; what a field means does not change.
+//! Bytes and packets are the emulated link's own counts. Times come from the kernel's timestamps in
+//! the endpoints' namespaces. New fields may be added; what a field means does not change.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,8 @@ pub struct Row {
     pub key: String,
     /// DER bytes of each certificate that the server sends, leaf first.
     pub certificates: Vec<usize>,
-    /// DER bytes of each certificate that the client sends, leaf first. Empty where it is not asked for any.
+    /// DER bytes of each certificate that the client sends, leaf first. Empty where it is not
+    /// asked for any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_certificates: Vec<usize>,
     /// What stood in between.
@@ -35,8 +36,9 @@ pub struct Row {
     pub trial: u32,
     /// Whether the client verified the server and got the whole response.
     pub ok: bool,
-    /// Whether both endpoints received exactly the payload bytes that the other sent; of a trial that is not ok, whether they
-    /// received nothing but their beginning. False where there was no connection.
+    /// Whether both endpoints received exactly the payload bytes that the other sent; of a trial
+    /// that is not ok, whether they received nothing but their beginning. False where there
+    /// was no connection.
     pub identical: bool,
     /// Why not ok, or not identical.
     pub error: Option<String>,
@@ -52,12 +54,13 @@ pub struct Row {
     pub link_packets_up: u64,
     /// From server to client.
     pub link_packets_down: u64,
-    /// Of the bytes that the link carried up: IP bytes of packets that came to it before the client had the server's Finished.
+    /// Of the bytes that the link carried up: IP bytes of packets that came to it before the
+    /// client had the server's Finished.
     pub handshake_bytes_up: u64,
     /// From server to client.
     pub handshake_bytes_down: u64,
-    /// Of the bytes that the link carried up: TCP payload that belongs to the handshake, and the proxies' own options.
-    /// Retransmissions count again, since the link carries them again.
+    /// Of the bytes that the link carried up: TCP payload that belongs to the handshake, and the
+    /// proxies' own options. Retransmissions count again, since the link carries them again.
     pub tls_bytes_up: u64,
     /// From server to client.
     pub tls_bytes_down: u64,
@@ -78,18 +81,19 @@ pub struct Row {
     /// How many clients those are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u64>,
-    /// Segments that either endpoint sent although it had sent all of their bytes before. Null in rows of before it was counted, and
-    /// where there was no connection.
+    /// Segments that either endpoint sent although it had sent all of their bytes before. Null in
+    /// rows of before it was counted, and where there was no connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint_repeats: Option<u64>,
-    /// In which form the server's certificates crossed the link. Null where that was not looked at.
+    /// In which form the server's certificates crossed the link. Null where that was not looked
+    /// at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crossed: Option<Crossed>,
     /// In which form the client's certificates crossed the link. Null where it shows none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_crossed: Option<Crossed>,
-    /// How long the server program stood still with the hello at its host, for the situation to come about, seconds. It is part of
-    /// both other times. Null where it did not stand still.
+    /// How long the server program stood still with the hello at its host, for the situation to
+    /// come about, seconds. It is part of both other times. Null where it did not stand still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staging_seconds: Option<f64>,
 }

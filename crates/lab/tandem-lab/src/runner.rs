@@ -1,7 +1,9 @@
 //! Runs an experiment: builds its lanes, interleaves its arms, writes its rows.
 //!
-//! Units (one link with one pair of endpoints) on slow links run side by side, of all experiments of a run, since they leave the
-//! processor idle; those on fast links run alone and last (`schedule`). Within a unit nothing runs at the same time: a round has one trial of each arm, in random order.
+//! Units (one link with one pair of endpoints) on slow links run side by side, of all experiments
+//! of a run, since they leave the processor idle; those on fast links run alone and last
+//! (`schedule`). Within a unit nothing runs at the same time: a round has one trial of each arm, in
+//! random order.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -28,11 +30,12 @@ use crate::stage::Course;
 use crate::summary;
 use crate::waterfalls::Gallery;
 
-/// A trial is given up when it takes this many times what arithmetic says, and [`TRIAL_MARGIN`] more: room for a connection
-/// that loses everything several times.
+/// A trial is given up when it takes this many times what arithmetic says, and [`TRIAL_MARGIN`]
+/// more: room for a connection that loses everything several times.
 const TRIAL_FACTOR: f64 = 4.0;
 
-/// See [`TRIAL_FACTOR`]; longer than the five retransmissions that Linux makes of a SYN in half a minute.
+/// See [`TRIAL_FACTOR`]; longer than the five retransmissions that Linux makes of a SYN in half a
+/// minute.
 const TRIAL_MARGIN: f64 = 40.0;
 
 /// Whether to write what crosses the links to files.
@@ -81,13 +84,14 @@ pub struct RunSummary {
     pub trials: usize,
 }
 
-/// Runs an experiment and writes NAME.jsonl (rows), NAME.md (table), NAME.run.json (circumstances), `waterfall-*.json` (a trial
-/// of each arm on the first link, packet by packet) and `certificates-*.json` (the server's message in two forms).
+/// Runs an experiment and writes NAME.jsonl (rows), NAME.md (table), NAME.run.json (circumstances),
+/// `waterfall-*.json` (a trial of each arm on the first link, packet by packet) and
+/// `certificates-*.json` (the server's message in two forms).
 ///
 /// # Errors
-/// `Usage` for a file or a name that does not fit; `NotRoot`, `Kernel`, `ProgramMissing` where the lab cannot be built;
-/// `BytesDiffer` where an endpoint received other bytes than were sent, `TrialsFailed` where a client failed (all is written
-/// nevertheless); `Interrupted`.
+/// `Usage` for a file or a name that does not fit; `NotRoot`, `Kernel`, `ProgramMissing` where the
+/// lab cannot be built; `BytesDiffer` where an endpoint received other bytes than were sent,
+/// `TrialsFailed` where a client failed (all is written nevertheless); `Interrupted`.
 pub fn run_experiment(options: &RunOptions) -> Result<RunSummary, LabError> {
     let mut summaries = run_experiments(std::slice::from_ref(options))?;
     summaries
@@ -95,7 +99,8 @@ pub fn run_experiment(options: &RunOptions) -> Result<RunSummary, LabError> {
         .ok_or_else(|| LabError::usage("experiments", "there is none to run"))
 }
 
-/// Runs several at a time: the slow links of all side by side, then the fast ones one by one. Each is written when all are done.
+/// Runs several at a time: the slow links of all side by side, then the fast ones one by one. Each
+/// is written when all are done.
 ///
 /// # Errors
 /// As [`run_experiment`], the first of any.
@@ -488,8 +493,8 @@ impl<'a> Run<'a> {
         Course::build(&spec, unit.situation, (crowd, sample), trial_limit(unit))
     }
 
-    /// Whether a waterfall is made of this unit: of the named cases on the first link, where there are any. Of situations, of the one
-    /// that the thesis shows packet by packet (figure 4-9).
+    /// Whether a waterfall is made of this unit: of the named cases on the first link, where there
+    /// are any. Of situations, of the one that the thesis shows packet by packet (figure 4-9).
     fn is_drawn(&self, unit: &Unit) -> bool {
         if !matches!(unit.situation, None | Some(Situation::Case3)) || unit.endpoints.clients > 0 {
             return false;
@@ -514,7 +519,8 @@ impl<'a> Run<'a> {
             .map_err(LabError::io("write a row"))
     }
 
-    /// Writes the table and what stands beside it. Also after an error: what was measured is worth having.
+    /// Writes the table and what stands beside it. Also after an error: what was measured is worth
+    /// having.
     fn finish(&self) -> Result<(RunSummary, Vec<Row>), LabError> {
         let mut results = self.lock();
         let rows = std::mem::take(&mut results.rows);
@@ -553,7 +559,8 @@ fn scene(unit: &Unit, between: &str) -> String {
     }
 }
 
-/// Writes an experiment's rows, in the order of its links and endpoints, its circumstances and its table. The rows come back.
+/// Writes an experiment's rows, in the order of its links and endpoints, its circumstances and its
+/// table. The rows come back.
 pub(crate) fn write_results(
     out: &Path,
     experiment: &Experiment,

@@ -1,16 +1,18 @@
-//! Which units of experiments run at a time, so that a run of many takes no longer than the processors need.
+//! Which units of experiments run at a time, so that a run of many takes no longer than the
+//! processors need.
 //!
-//! On a slow link a trial leaves the processors idle, so units on such links run side by side: the longest first, since the whole
-//! takes at least as long as the longest; and no more at a time than use a quarter of the processors, so that none waits for
-//! another. Units whose times are short enough to be disturbed run alone, after all others.
+//! On a slow link a trial leaves the processors idle, so units on such links run side by side: the
+//! longest first, since the whole takes at least as long as the longest; and no more at a time than
+//! use a quarter of the processors, so that none waits for another. Units whose times are short
+//! enough to be disturbed run alone, after all others.
 //!
 //! Is not: the running of them (`runner`), nor the arithmetic of how long they take (`experiment`).
 //!
-//! Invariants: every unit is handed out once; whatever is handed out is given back; while one that wants nobody beside it is out,
-//! no other is.
+//! Invariants: every unit is handed out once; whatever is handed out is given back; while one that
+//! wants nobody beside it is out, no other is.
 
-/// Processor time of a trial, all programs and the emulator together, seconds: some 40 ms of it a client's start, as measured on
-/// two cores of a current server, and as much again for slower ones.
+/// Processor time of a trial, all programs and the emulator together, seconds: some 40 ms of it a
+/// client's start, as measured on two cores of a current server, and as much again for slower ones.
 const TRIAL_CPU: f64 = 0.1;
 
 /// Share of the processors that units may use side by side.
@@ -199,7 +201,8 @@ mod tests {
     #[test]
     fn no_more_run_at_a_time_than_leave_the_processors_idle() {
         let units = |count: usize| vec![need(10.0, Company::Others); count];
-        // A quarter of two processors are five such units; of many processors as many as are allowed.
+        // A quarter of two processors are five such units; of many processors as many as are
+        // allowed.
         assert_eq!(seconds(units(5), 16, 2), 10.0);
         assert_eq!(seconds(units(6), 16, 2), 20.0);
         assert_eq!(seconds(units(6), 3, 64), 20.0);

@@ -1,7 +1,7 @@
 //! A server program in the server's namespace: configured, started, waited for, ended.
 //!
-//! Every server answers any request with [`BODY`]. Unless an arm is about sessions, it issues no tickets and keeps none, so that each
-//! handshake is a full one.
+//! Every server answers any request with [`BODY`]. Unless an arm is about sessions, it issues no
+//! tickets and keeps none, so that each handshake is a full one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -27,10 +27,12 @@ pub const BODY: &str = "Every trial of the lab moves this same small response, n
 /// The path that clients ask for.
 pub(crate) const PATH: &str = "/trial";
 
-/// Issuers that may stand between a client's leaf and what the server trusts: more than the lab issues.
+/// Issuers that may stand between a client's leaf and what the server trusts: more than the lab
+/// issues.
 const CLIENTS_DEPTH: &str = "3";
 
-/// A server has its socket open some tens of milliseconds after its start; a busy machine may take longer.
+/// A server has its socket open some tens of milliseconds after its start; a busy machine may take
+/// longer.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A server that runs, until dropped.
@@ -41,8 +43,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one and waits until it listens. Its files go to `directory`. It insists on certificates of clients by the authority of
-    /// `clients`, where there are any.
+    /// Starts one and waits until it listens. Its files go to `directory`. It insists on
+    /// certificates of clients by the authority of `clients`, where there are any.
     ///
     /// # Errors
     /// `ProgramMissing`, `Io`, or `Command` with its log where it does not come up.
@@ -56,7 +58,8 @@ impl Server {
         Self::start_with(namespace, directory, endpoints, &[chain], clients)
     }
 
-    /// The same with one or several chains, each shown to who asks for its name; the first to who asks for none. Several take nginx.
+    /// The same with one or several chains, each shown to who asks for its name; the first to who
+    /// asks for none. Several take nginx.
     ///
     /// # Errors
     /// As [`Server::start`]; `Usage` for several of another program.
@@ -116,7 +119,8 @@ impl Server {
         }
     }
 
-    /// Has it stand still, its workers first: the kernel still takes connections and acknowledges, and no byte is answered.
+    /// Has it stand still, its workers first: the kernel still takes connections and acknowledges,
+    /// and no byte is answered.
     pub(crate) fn pause(&self) {
         self.signal_all(Signal::SIGSTOP);
     }
@@ -164,7 +168,8 @@ impl Drop for Server {
         let Some(child) = &mut self.child else {
             return;
         };
-        // SIGTERM, so that nginx's master ends its workers; what does not heed it goes with the namespace.
+        // SIGTERM, so that nginx's master ends its workers; what does not heed it goes with the
+        // namespace.
         if let Ok(pid) = i32::try_from(child.id()) {
             // It may have ended already.
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);

@@ -1,8 +1,10 @@
-//! The cases of the thesis's table 2.2, and the assumptions behind them, as situations that an experiment can put a connection in.
+//! The cases of the thesis's table 2.2, and the assumptions behind them, as situations that an
+//! experiment can put a connection in.
 //!
-//! A situation says who has seen what before, which way the connection goes, and what happens at one moment: when the server has
-//! the whole ClientHello and has not answered yet. At that moment the server program stands still, so that what happens then
-//! has happened before a byte of the answer, whatever the machine's load.
+//! A situation says who has seen what before, which way the connection goes, and what happens at
+//! one moment: when the server has the whole ClientHello and has not answered yet. At that moment
+//! the server program stands still, so that what happens then has happened before a byte of the
+//! answer, whatever the machine's load.
 //!
 //! Is not: the doing of it, which is `stage`.
 //!
@@ -60,7 +62,8 @@ pub enum Situation {
 pub(crate) struct Plan {
     /// The hosts that it takes.
     pub(crate) gateways: Gateways,
-    /// Connections that are not measured, for the stores to learn from. First of all stores are empty.
+    /// Connections that are not measured, for the stores to learn from. First of all stores are
+    /// empty.
     pub(crate) before: &'static [Visit],
     /// How often they are made.
     pub(crate) renewed: Renewed,
@@ -202,7 +205,8 @@ impl Situation {
         }
     }
 
-    /// In a few words. A and A' are client sides, B and B' server sides, Z is the chain, as in the thesis.
+    /// In a few words. A and A' are client sides, B and B' server sides, Z is the chain, as in the
+    /// thesis.
     pub fn about(self) -> &'static str {
         match self {
             Situation::Case0 => "A holds Z",
@@ -227,9 +231,10 @@ impl Situation {
         }
     }
 
-    /// Whether it is known that wrong bytes reach the client's TCP, so that a trial is no mistake that differs or fails: a client side
-    /// that meets a flow in its middle hands the thesis's reference on, where it waits out of order. Linux puts the server's repeat in
-    /// its place; no standard says that a TCP must.
+    /// Whether it is known that wrong bytes reach the client's TCP, so that a trial is no mistake
+    /// that differs or fails: a client side that meets a flow in its middle hands the thesis's
+    /// reference on, where it waits out of order. Linux puts the server's repeat in its place;
+    /// no standard says that a TCP must.
     pub fn may_fail(self, arm: Arm) -> bool {
         match (self, arm) {
             (

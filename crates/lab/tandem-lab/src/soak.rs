@@ -1,13 +1,14 @@
-//! A soak: very many handshakes of mixed clients and servers through two proxies, over a link that harms packets, while the proxies
-//! are killed, restarted and robbed of their stores.
+//! A soak: very many handshakes of mixed clients and servers through two proxies, over a link that
+//! harms packets, while the proxies are killed, restarted and robbed of their stores.
 //!
 //! ```text
 //!   first half    loss, duplication, reordering; SIGKILL and restart of either proxy, stores wiped
 //!   second half   loss, duplication, reordering; the proxies run through, and are watched for growth
 //! ```
 //!
-//! No connection may fail: plain TCP repeats what such a link loses, and a proxy that dies costs a retransmission. The seed settles
-//! the faults and the link's chance; which connection they hit is up to the machine.
+//! No connection may fail: plain TCP repeats what such a link loses, and a proxy that dies costs a
+//! retransmission. The seed settles the faults and the link's chance; which connection they hit is
+//! up to the machine.
 
 mod load;
 mod pair;
@@ -43,7 +44,8 @@ use load::{Load, Report};
 use pair::{Counted, Pair, Side, Size, StoreFate};
 use tally::{Faults, Harm, Summary, Tally};
 
-/// Servers that take many connections at a time, with their ports. The first is the one of a quick run.
+/// Servers that take many connections at a time, with their ports. The first is the one of a quick
+/// run.
 const SERVERS: [(Server, u16); 5] = [
     (Server::Nginx, 443),
     (Server::Haproxy, 444),
@@ -55,14 +57,16 @@ const SERVERS: [(Server, u16); 5] = [
 /// The link: fast, so that the processor is what limits the handshakes.
 const BITS_PER_SECOND: u64 = 100_000_000;
 const ONE_WAY: Duration = Duration::from_millis(2);
-/// Room for all connections' flights at a time: the link's chance is to lose packets, not its queue.
+/// Room for all connections' flights at a time: the link's chance is to lose packets, not its
+/// queue.
 const QUEUE_BYTES: usize = 2 << 20;
 
 /// Of packets, each way.
 const LOST: f64 = 0.01;
 const DUPLICATED: f64 = 0.01;
 const REORDERED: f64 = 0.02;
-/// More than the delay between two packets of a flight, so that a packet that is held back is overtaken.
+/// More than the delay between two packets of a flight, so that a packet that is held back is
+/// overtaken.
 const HELD_BACK: Duration = Duration::from_millis(3);
 
 /// Between two kills, seconds.
@@ -112,9 +116,9 @@ pub struct SoakSummary {
 /// Runs it and writes `soak.md`, `soak.jsonl` (one line) and `soak.run.json`.
 ///
 /// # Errors
-/// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built; `BytesDiffer` where a client got another page,
-/// `TrialsFailed` where one did not get it, `Command` where a daemon died, did not end or left rules (all is written nevertheless);
-/// `Interrupted`.
+/// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built; `BytesDiffer`
+/// where a client got another page, `TrialsFailed` where one did not get it, `Command` where a
+/// daemon died, did not end or left rules (all is written nevertheless); `Interrupted`.
 pub fn soak(options: &SoakOptions) -> Result<SoakSummary, LabError> {
     interrupt::watch()?;
     let console = Console::new();
@@ -280,7 +284,8 @@ impl<'a> Run<'a> {
         Ok(faults)
     }
 
-    /// Lets what starts cost pass, and takes the daemons' measure: with the handshakes made by then.
+    /// Lets what starts cost pass, and takes the daemons' measure: with the handshakes made by
+    /// then.
     fn settle(&mut self, tally: &mut Tally, until: u64) -> Result<([Size; 2], u64), LabError> {
         self.run_for(tally, SETTLED.as_secs_f64(), until)?;
         Ok((self.pair.sizes(&self.topology)?, tally.handshakes()))

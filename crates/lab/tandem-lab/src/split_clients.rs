@@ -1,8 +1,11 @@
-//! Every client program at a split site: what it does there through an honest volunteer, and what it does about one that is not.
+//! Every client program at a split site: what it does there through an honest volunteer, and what
+//! it does about one that is not.
 //!
-//! Judges by the client's own word and by what the origin counts. Needs no root and no namespace: all is on the loopback interface, on free ports.
+//! Judges by the client's own word and by what the origin counts. Needs no root and no namespace:
+//! all is on the loopback interface, on free ports.
 //!
-//! A program that is not installed is a result and not a failure; so is what a program cannot do whoever serves.
+//! A program that is not installed is a result and not a failure; so is what a program cannot do
+//! whoever serves.
 
 mod cell;
 mod clients;
@@ -63,8 +66,9 @@ pub struct SplitClientsSummary {
 /// Tries all, and writes `split-clients.md`, `split-clients.jsonl` and `split-clients.run.json`.
 ///
 /// # Errors
-/// `ProgramMissing`, `Command`, `Io` where nothing can be tried; `TrialsFailed` where a client was not served, was deceived, or the origin has not
-/// counted what it can count (all is written nevertheless); `Interrupted`.
+/// `ProgramMissing`, `Command`, `Io` where nothing can be tried; `TrialsFailed` where a client was
+/// not served, was deceived, or the origin has not counted what it can count (all is written
+/// nevertheless); `Interrupted`.
 pub fn split_clients(options: &SplitClientsOptions) -> Result<SplitClientsSummary, LabError> {
     interrupt::watch()?;
     let console = Console::new();

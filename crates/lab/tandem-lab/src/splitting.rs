@@ -1,4 +1,5 @@
-//! `tandem lab split`: the evaluation of SSL splitting, chapter 5 of Lesniewski-Laas's thesis, redone.
+//! `tandem lab split`: the evaluation of SSL splitting, chapter 5 of Lesniewski-Laas's thesis,
+//! redone.
 //!
 //! ```text
 //!   plan -- how much --+
@@ -9,7 +10,8 @@
 //!
 //! Is not: a proof of what splitting promises; the tests of `tandem-split-io` are.
 //!
-//! Invariants: every body is compared with the server's file; ways that are compared run interleaved in one run; bytes are the link's.
+//! Invariants: every body is compared with the server's file; ways that are compared run
+//! interleaved in one run; bytes are the link's.
 
 mod parts;
 mod plan;
@@ -47,7 +49,8 @@ pub struct SplitOptions {
     pub effort: Effort,
     /// Where results go; made where it is missing.
     pub out: PathBuf,
-    /// Only these parts (`sizes`, `trace`, `latency`, `scaling`, `origin`, `volunteer`); empty: all.
+    /// Only these parts (`sizes`, `trace`, `latency`, `scaling`, `origin`, `volunteer`); empty:
+    /// all.
     pub parts: Vec<String>,
     /// The `tandem` binary for origin and volunteers.
     pub exe: PathBuf,
@@ -60,11 +63,13 @@ pub struct SplitOptions {
 /// Where rows go, below [`SplitOptions::out`].
 pub(crate) const ROWS: &str = "splitting.jsonl";
 
-/// Evaluates, and writes `splitting.jsonl` (rows), `splitting.md` (tables) and `splitting.run.json` (circumstances).
+/// Evaluates, and writes `splitting.jsonl` (rows), `splitting.md` (tables) and `splitting.run.json`
+/// (circumstances).
 ///
 /// # Errors
-/// `NotRoot`, `Kernel`, `ProgramMissing`, `Command` where the lab cannot be built; `BytesDiffer`, `TrialsFailed` (all is written
-/// nevertheless); `Usage` for a log that does not read or a part that is none; `Interrupted`, `Io`.
+/// `NotRoot`, `Kernel`, `ProgramMissing`, `Command` where the lab cannot be built; `BytesDiffer`,
+/// `TrialsFailed` (all is written nevertheless); `Usage` for a log that does not read or a part
+/// that is none; `Interrupted`, `Io`.
 pub fn split(options: &SplitOptions) -> Result<PathBuf, LabError> {
     interrupt::watch()?;
     let console = Console::new();

@@ -1,5 +1,5 @@
-//! One arm of one situation on one link: hosts, link, server and daemons that stand ready, and are brought into the same situation
-//! before every trial.
+//! One arm of one situation on one link: hosts, link, server and daemons that stand ready, and are
+//! brought into the same situation before every trial.
 //!
 //! ```text
 //!   client          link           server side         server's host          server program
@@ -10,8 +10,8 @@
 //!
 //! Is not: an ordinary lane (`lane`), nor which situations there are (`situation`).
 //!
-//! Invariants: the harm is over before the server program sends a byte, and how long that took is in the row; without proxies the
-//! same is done to ways and servers.
+//! Invariants: the harm is over before the server program sends a byte, and how long that took is
+//! in the row; without proxies the same is done to ways and servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -470,7 +470,8 @@ impl Chains {
     }
 }
 
-/// Waits until the server's host has a client's first bytes; when that was. `None` if the client ended before.
+/// Waits until the server's host has a client's first bytes; when that was. `None` if the client
+/// ended before.
 fn wait_for_hello(
     at_server: &Capture,
     over: &AtomicBool,

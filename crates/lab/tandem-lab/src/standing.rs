@@ -1,7 +1,8 @@
 //! A lab that stands for use by hand: put up, entered, taken down; and the emulated link alone.
 //!
-//! The hosts outlive the command that put them up; the link runs in a process of its own (`tandem lab link`) in the background.
-//! `down` takes the standing lab down and whatever a killed lab left behind.
+//! The hosts outlive the command that put them up; the link runs in a process of its own (`tandem
+//! lab link`) in the background. `down` takes the standing lab down and whatever a killed lab left
+//! behind.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -28,7 +29,8 @@ use crate::server::{PATH, PORT, Server};
 use crate::topology::{Family, Host, LINK_DEVICE, LinkEnds, Topology, server_address};
 use crate::tun;
 
-/// The link's process makes two devices and says `ready`; a busy machine may take longer than the usual milliseconds.
+/// The link's process makes two devices and says `ready`; a busy machine may take longer than the
+/// usual milliseconds.
 const READY_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long the link's process may take to end.
@@ -43,10 +45,12 @@ pub struct UpOptions {
     pub exe: PathBuf,
 }
 
-/// Puts the lab up and leaves it standing: four hosts, the link, nginx with a chain of three certificates.
+/// Puts the lab up and leaves it standing: four hosts, the link, nginx with a chain of three
+/// certificates.
 ///
 /// # Errors
-/// `Busy` where one stands already; `NotRoot`, `Kernel`, `ProgramMissing`, `Usage`, `Command`, `Io`.
+/// `Busy` where one stands already; `NotRoot`, `Kernel`, `ProgramMissing`, `Usage`, `Command`,
+/// `Io`.
 pub fn up(options: &UpOptions) -> Result<(), LabError> {
     interrupt::watch()?;
     let config = options.link.config()?;
@@ -87,7 +91,8 @@ fn put_up(lease: Lease, options: &UpOptions) -> Result<(), LabError> {
     fs::create_dir_all(&directory).map_err(LabError::io("make the lab's directory"))?;
     let config = options.link.config()?;
     let (topology, ends) = Topology::build_under(lease, config.up.mtu.min(config.down.mtu))?;
-    // The devices go with the descriptors, and come again when the link's process makes them; what `ip` set goes too.
+    // The devices go with the descriptors, and come again when the link's process makes them; what
+    // `ip` set goes too.
     drop(ends);
     let endpoints = Endpoints::three();
     let chain = pki::issue(&directory, "chain", &endpoints.chain_spec())?;
@@ -145,7 +150,8 @@ fn start_link(topology: &Topology, options: &UpOptions, directory: &Path) -> Res
     }
 }
 
-/// A link as the command line says it: in figures, so that presets and changes to them need not be told apart.
+/// A link as the command line says it: in figures, so that presets and changes to them need not be
+/// told apart.
 fn link_arguments(spec: &LinkSpec) -> Result<Vec<String>, LabError> {
     let config = spec.config()?;
     let mut arguments = Vec::new();
@@ -189,7 +195,8 @@ pub struct DownOptions {
 /// Takes labs down: their processes, namespaces and files.
 ///
 /// # Errors
-/// `NotRoot`; `Command`, `Io` where something could not be removed (the rest is removed nevertheless).
+/// `NotRoot`; `Command`, `Io` where something could not be removed (the rest is removed
+/// nevertheless).
 pub fn down(options: &DownOptions) -> Result<(), LabError> {
     lease::require_root()?;
     let mut first_error = Ok(());
@@ -256,10 +263,12 @@ fn end_link(directory: &Path) {
     }
 }
 
-/// A process's number and the time of its start, which together never come again (proc(5), field 22 of stat).
+/// A process's number and the time of its start, which together never come again (proc(5), field 22
+/// of stat).
 fn process_mark(id: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // The second field is a name in brackets that may hold anything, so fields are counted from its end.
+    // The second field is a name in brackets that may hold anything, so fields are counted from its
+    // end.
     let (_, fields) = stat.rsplit_once(") ").unwrap_or_default();
     let mut fields = fields.split_ascii_whitespace();
     match (fields.next(), fields.nth(18)) {
@@ -280,7 +289,8 @@ pub struct ShellOptions {
 /// Runs a shell or a command in a host of the standing lab; its exit code.
 ///
 /// # Errors
-/// `Usage` where there is no such host or no standing lab; `Io` where the command cannot be started.
+/// `Usage` where there is no such host or no standing lab; `Io` where the command cannot be
+/// started.
 pub fn shell(options: &ShellOptions) -> Result<u8, LabError> {
     lease::require_root()?;
     let host = Host::by_name(&options.host)?;
@@ -352,8 +362,9 @@ pub struct LinkOptions {
     pub seed: u64,
 }
 
-/// Runs the emulated link between two namespaces until SIGINT or SIGTERM: makes a TUN device in each and brings it up, says
-/// `ready`, and in the end what it carried, as a line of JSON. Addresses and routes are the caller's.
+/// Runs the emulated link between two namespaces until SIGINT or SIGTERM: makes a TUN device in
+/// each and brings it up, says `ready`, and in the end what it carried, as a line of JSON.
+/// Addresses and routes are the caller's.
 ///
 /// # Errors
 /// `NotRoot`, `Kernel`, `Usage`, `Io`.

@@ -30,7 +30,8 @@ impl Spread {
     }
 }
 
-/// Between the two nearest ranks, in proportion (Hyndman and Fan's type 7, which R and NumPy use by default).
+/// Between the two nearest ranks, in proportion (Hyndman and Fan's type 7, which R and NumPy use by
+/// default).
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let rank = share * last as f64;

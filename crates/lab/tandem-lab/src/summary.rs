@@ -50,7 +50,8 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Rows by link, endpoints and arm, in the order in which links and endpoints first appear, and arms in the order of tables.
+/// Rows by link, endpoints and arm, in the order in which links and endpoints first appear, and
+/// arms in the order of tables.
 pub(crate) fn cells<'a>(rows: &'a [Row]) -> Vec<Cell<'a>> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for row in rows {

@@ -7,8 +7,9 @@
 //!   fd77:1::2       fd77:1::1   fd77:2::1        fd77:2::2   fd77:3::1       fd77:3::2
 //! ```
 //!
-//! With [`Gateways::Two`] there are two more, A' and B' of the thesis, each with a cable of its own to its endpoint; the link is one
-//! medium that any of the client sides and any of the server sides may be reached by ([`crate::emulator::Emulator::lead`]):
+//! With [`Gateways::Two`] there are two more, A' and B' of the thesis, each with a cable of its own
+//! to its endpoint; the link is one medium that any of the client sides and any of the server sides
+//! may be reached by ([`crate::emulator::Emulator::lead`]):
 //!
 //! ```text
 //!   client -- eth1   lan0 other-client-side link0 == the link == link0 other-server-side lan0   eth1 -- server
@@ -17,8 +18,9 @@
 //!
 //! Endpoints keep their addresses on whichever way they are reached. IPv4 only.
 //!
-//! The gateways forward; every other setting of the kernel is left as it is, TCP's in particular. The link's two ends are TUN
-//! devices, whose descriptors the emulator reads and writes. All addresses exist inside the namespaces only.
+//! The gateways forward; every other setting of the kernel is left as it is, TCP's in particular.
+//! The link's two ends are TUN devices, whose descriptors the emulator reads and writes. All
+//! addresses exist inside the namespaces only.
 //!
 //! Invariant: when a [`Topology`] is dropped, nothing of it is left, unless it was told to stay.
 
@@ -182,7 +184,8 @@ impl Topology {
     /// Builds it under a name that is free.
     ///
     /// # Errors
-    /// `NotRoot`, `Kernel`, `ProgramMissing`, `Command`, `Io`; what was built by then is taken down again.
+    /// `NotRoot`, `Kernel`, `ProgramMissing`, `Command`, `Io`; what was built by then is taken down
+    /// again.
     pub fn build(mtu: usize) -> Result<(Self, LinkEnds), LabError> {
         Self::build_under(Lease::any()?, mtu)
     }
@@ -236,7 +239,8 @@ impl Topology {
             .ip_batch(&v4_link_addressing(11, 2, 3, mtu))?;
         self.host(Host::OtherServerSide)
             .ip_batch(&v4_link_addressing(12, 1, 1, mtu))?;
-        // What comes back another way than it would be sent is wanted here, and some systems refuse it.
+        // What comes back another way than it would be sent is wanted here, and some systems refuse
+        // it.
         for host in [
             Host::Client,
             Host::ClientSide,
@@ -328,7 +332,8 @@ impl Topology {
         Ok((topology, ends))
     }
 
-    /// Gives the link's devices their addresses and routes. Needed again when the devices have been made anew.
+    /// Gives the link's devices their addresses and routes. Needed again when the devices have been
+    /// made anew.
     pub(crate) fn address_link(&self, mtu: usize) -> Result<(), LabError> {
         self.host(Host::ClientSide)
             .ip_batch(&link_addressing(1, 2, 3, mtu))?;
@@ -366,8 +371,9 @@ impl Topology {
         self.lease.directory()
     }
 
-    /// The kernel keeps what it learned of a destination (round trip, slow start threshold) and starts the next connection with
-    /// it. Forgetting it makes trials independent, so that no arm profits from another.
+    /// The kernel keeps what it learned of a destination (round trip, slow start threshold) and
+    /// starts the next connection with it. Forgetting it makes trials independent, so that no
+    /// arm profits from another.
     ///
     /// # Errors
     /// `Command`.
@@ -377,7 +383,8 @@ impl Topology {
     }
 }
 
-/// What `ip` is told of a host's own network. No duplicate address detection: the addresses are usable at once.
+/// What `ip` is told of a host's own network. No duplicate address detection: the addresses are
+/// usable at once.
 fn lan_addressing(host: Host) -> String {
     let lan = |device: &str, network: u8, own: u8| {
         format!(
@@ -401,8 +408,8 @@ fn lan_addressing(host: Host) -> String {
     }
 }
 
-/// What `ip` is told of the link in a gateway. The device gets no link-local address and no multicast, so that only what the
-/// endpoints send crosses the link.
+/// What `ip` is told of the link in a gateway. The device gets no link-local address and no
+/// multicast, so that only what the endpoints send crosses the link.
 fn link_addressing(near: u8, far: u8, network: u8, mtu: usize) -> String {
     format!(
         "{}\

@@ -1,7 +1,9 @@
-//! TUN devices: a network device whose other end is a descriptor. One packet a read, one packet a write, no header before it.
+//! TUN devices: a network device whose other end is a descriptor. One packet a read, one packet a
+//! write, no header before it.
 //!
-//! The device has no offloads, so the kernel hands over packets of at most the MTU with finished checksums (it segments what
-//! comes from a veth in larger pieces). It is made in the calling thread's namespace and goes when the descriptor is closed.
+//! The device has no offloads, so the kernel hands over packets of at most the MTU with finished
+//! checksums (it segments what comes from a veth in larger pieces). It is made in the calling
+//! thread's namespace and goes when the descriptor is closed.
 //!
 //! Specification: Linux, Documentation/networking/tuntap.rst.
 
@@ -47,8 +49,8 @@ pub(crate) fn create(name: &str) -> Result<OwnedFd, LabError> {
     for (slot, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *slot = libc::c_char::from_ne_bytes([byte]);
     }
-    // SAFETY: the descriptor is open, TUNSETIFF takes a pointer to an `ifreq`, and `request` is one that lives until the call
-    // returns; the kernel writes nothing beyond it.
+    // SAFETY: the descriptor is open, TUNSETIFF takes a pointer to an `ifreq`, and `request` is one
+    // that lives until the call returns; the kernel writes nothing beyond it.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
     if answer < 0 {
         return Err(kernel("a TUN device")(io::Error::last_os_error()));

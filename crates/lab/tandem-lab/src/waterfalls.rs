@@ -1,4 +1,5 @@
-//! Trials as waterfalls: what the report draws packet by packet, and which trial of each arm it draws.
+//! Trials as waterfalls: what the report draws packet by packet, and which trial of each arm it
+//! draws.
 
 use tandem_netsim::link::{Direction, LinkConfig};
 
@@ -9,8 +10,8 @@ use crate::links;
 use crate::moment::Moment;
 use crate::report::{Waterfall, WaterfallArm, WaterfallPacket, Way};
 
-/// A waterfall ends this much after the first byte of application data, as a share of the time until then. What comes after is
-/// the connection's close.
+/// A waterfall ends this much after the first byte of application data, as a share of the time
+/// until then. What comes after is the connection's close.
 const AFTERWARDS: f64 = 0.05;
 
 /// The trials of one link and one pair of endpoints, as far as a waterfall needs them.

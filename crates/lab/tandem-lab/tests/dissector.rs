@@ -1,8 +1,8 @@
-//! The Wireshark dissector (`extras/wireshark/tandem.lua`), run by `tshark`: over captures of the lab's own, over messages made by hand
-//! as the formats' descriptions say, and over garbage.
+//! The Wireshark dissector (`extras/wireshark/tandem.lua`), run by `tshark`: over captures of the
+//! lab's own, over messages made by hand as the formats' descriptions say, and over garbage.
 //!
-//! Is not: a test of the formats; that the proxies understand each other is shown elsewhere. Skipped, with a message, where there is
-//! no `tshark`; the first test needs root besides.
+//! Is not: a test of the formats; that the proxies understand each other is shown elsewhere.
+//! Skipped, with a message, where there is no `tshark`; the first test needs root besides.
 
 mod common;
 
@@ -61,8 +61,8 @@ impl Reader {
         text
     }
 
-    /// The values of these fields in the packets that `filter` lets through: a row each, columns in order, several values with
-    /// commas between.
+    /// The values of these fields in the packets that `filter` lets through: a row each, columns in
+    /// order, several values with commas between.
     fn fields(&self, filter: &str, names: &[&str]) -> Vec<Vec<String>> {
         let mut arguments = vec!["-Y", filter, "-T", "fields"];
         names.iter().for_each(|name| arguments.extend(["-e", name]));
@@ -307,7 +307,8 @@ impl Way {
             hop_limit: 64,
         }
         .build();
-        // Past the writer, which refuses options that no TCP would send. Checksums are not looked at.
+        // Past the writer, which refuses options that no TCP would send. Checksums are not looked
+        // at.
         packet[HEADERS..HEADERS + options.len()].copy_from_slice(options);
         packet
     }
@@ -319,12 +320,14 @@ fn mark(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[253, length, 0x54, 0x44, 0x10 | kind], body, &[0xee; 7]].concat()
 }
 
-/// A frame as `tandem-link` and `tandem-engine` describe it: 20 literal bytes, 500 of a first reference from its byte 7, 400 of a second.
+/// A frame as `tandem-link` and `tandem-engine` describe it: 20 literal bytes, 500 of a first
+/// reference from its byte 7, 400 of a second.
 fn frame() -> Vec<u8> {
     let mut delta = vec![2];
     delta.extend([0xaa; 16]);
     delta.extend([0xbb; 16]);
-    // Lengths are doubled; the odd ones are copies. 20, 500 and 400 in seven bits a byte, least significant first.
+    // Lengths are doubled; the odd ones are copies. 20, 500 and 400 in seven bits a byte, least
+    // significant first.
     delta.push(20 << 1);
     delta.extend([0x11; 20]);
     delta.extend([0xe9, 0x07, 0, 7]);
@@ -358,7 +361,8 @@ fn compressed() -> Vec<u8> {
     record
 }
 
-/// A ClientHello whose client announces a chain of two, and to which the thesis's proxy has added what is held.
+/// A ClientHello whose client announces a chain of two, and to which the thesis's proxy has added
+/// what is held.
 fn hello() -> Vec<u8> {
     let mut extensions = vec![0, 0x9a, 0, 32];
     extensions.extend([[0xaa; 16], [0xbb; 16]].as_flattened());

@@ -1,4 +1,5 @@
-//! A whole experiment with the daemons, from its file to its rows; and what is left when it is interrupted.
+//! A whole experiment with the daemons, from its file to its rows; and what is left when it is
+//! interrupted.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! The interoperability command with the programs that every lab has: what it says, and what it writes.
+//! The interoperability command with the programs that every lab has: what it says, and what it
+//! writes.
 
 mod common;
 
@@ -17,7 +18,8 @@ fn clients_and_servers_meet_through_the_proxies_and_the_table_says_so() -> Resul
         source,
     };
     let out = tempfile::tempdir().map_err(io)?;
-    // Where a pair fails through the proxies, a byte differs, or nothing is rewritten, it is an error.
+    // Where a pair fails through the proxies, a byte differs, or nothing is rewritten, it is an
+    // error.
     let summary = interop(&InteropOptions {
         effort: Effort::Quick,
         out: out.path().to_owned(),
@@ -40,7 +42,8 @@ fn clients_and_servers_meet_through_the_proxies_and_the_table_says_so() -> Resul
         let bytes = |arm: &str| cell[arm]["tls_bytes"].as_u64().unwrap_or_default();
         let version = cell["plain"]["version"].as_str().unwrap_or_default();
         assert_eq!(cell["version"], version, "{cell}");
-        // Three certificates of some 800 bytes cross once more, or do not. What a busy machine repeats comes on top.
+        // Three certificates of some 800 bytes cross once more, or do not. What a busy machine
+        // repeats comes on top.
         assert!(bytes("plain") > 2_400, "{cell}");
         match version {
             "1.2" => assert!(bytes("warm") < bytes("plain"), "{cell}"),

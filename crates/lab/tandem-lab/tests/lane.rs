@@ -75,7 +75,8 @@ fn the_named_cases_work_and_are_measured() -> Result<(), LabError> {
         assert_sound(&row, certificates);
         assert_eq!(row.certificates[0], 926);
         let floor = row.floor_bytes.unwrap_or(0);
-        // Two randoms, two session identifiers at most, two shares of X25519, an RSA signature, two Finished, four headers.
+        // Two randoms, two session identifiers at most, two shares of X25519, an RSA signature, two
+        // Finished, four headers.
         assert!((500..700).contains(&floor), "{row:?}");
         assert!(row.seconds_first_byte > row.seconds_handshake);
     }

@@ -1,4 +1,5 @@
-//! The emulated link in real time, held against arithmetic and against the kernel's own token bucket.
+//! The emulated link in real time, held against arithmetic and against the kernel's own token
+//! bucket.
 
 mod common;
 
@@ -42,7 +43,8 @@ fn udp(namespace: &Namespace, address: SocketAddr) -> Result<UdpSocket, LabError
     })
 }
 
-/// A datagram, even if a signal comes in between (a socket with a timeout does not go on by itself).
+/// A datagram, even if a signal comes in between (a socket with a timeout does not go on by
+/// itself).
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Result<usize, LabError> {
     loop {
         match socket.recv_from(buffer) {
@@ -53,7 +55,8 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Result<usize, LabError> {
     }
 }
 
-/// The time from one socket to the other of a datagram with `payload` bytes: the least of some, since the machine may be busy.
+/// The time from one socket to the other of a datagram with `payload` bytes: the least of some,
+/// since the machine may be busy.
 fn least_time(from: &UdpSocket, to: &UdpSocket, payload: usize) -> Result<f64, LabError> {
     let mut least = f64::INFINITY;
     let mut buffer = [0; 2048];
@@ -92,8 +95,9 @@ fn a_packet_takes_its_bits_by_the_rate_plus_the_delay() -> Result<(), LabError> 
             for (from, to, rate) in [(&client, &server, 2e5), (&server, &client, 4e5)] {
                 let expected = ((payload + overhead) * 8) as f64 / rate + 0.02;
                 let measured = least_time(from, to, payload)?;
-                // Never early (the clock counts microseconds), and late only by what waking two threads and crossing two
-                // gateways takes: 0.1 ms when idle, so 5 ms leave room for a machine that does other things besides.
+                // Never early (the clock counts microseconds), and late only by what waking two
+                // threads and crossing two gateways takes: 0.1 ms when idle, so 5
+                // ms leave room for a machine that does other things besides.
                 assert!(
                     measured > expected - 2e-6 && measured < expected + 5e-3,
                     "{payload} bytes: {measured} s, expected {expected} s"
@@ -115,7 +119,8 @@ fn a_packet_takes_its_bits_by_the_rate_plus_the_delay() -> Result<(), LabError> 
     Ok(())
 }
 
-/// Seconds that it takes to receive `bytes` over one TCP connection from `from` to `to`, connection set-up not counted.
+/// Seconds that it takes to receive `bytes` over one TCP connection from `from` to `to`, connection
+/// set-up not counted.
 fn bulk_seconds(
     from: &Namespace,
     to: &Namespace,
@@ -182,13 +187,14 @@ fn bulk_is_as_fast_as_over_the_kernels_token_bucket_of_the_same_rate() -> Result
             }
         })
     };
-    // What a busy machine does can only make either slower: the least of some runs is the link's own.
+    // What a busy machine does can only make either slower: the least of some runs is the link's
+    // own.
     let (mut ours, mut kernels) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..6 {
         let (one, other) = both()?;
         (ours, kernels) = (ours.min(one), kernels.min(other));
-        // The bucket counts Ethernet's 14 bytes as well (0.9 %) and lets a burst through for nothing (0.6 %). A smaller burst
-        // would lose tokens between the kernel's ticks.
+        // The bucket counts Ethernet's 14 bytes as well (0.9 %) and lets a burst through for
+        // nothing (0.6 %). A smaller burst would lose tokens between the kernel's ticks.
         if (0.94..1.06).contains(&(ours / kernels)) {
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! The cases of the thesis's table 2.2 with the daemons: what crosses the link, and that the endpoints get each other's bytes.
+//! The cases of the thesis's table 2.2 with the daemons: what crosses the link, and that the
+//! endpoints get each other's bytes.
 //!
 //! Is not: how long it takes, which is the experiments' business.
 
@@ -79,8 +80,8 @@ fn rows_of(test: &str, situations: &[Situation]) -> Result<Option<Vec<Row>>, Lab
     Ok(Some(rows))
 }
 
-/// In a situation an arm's certificates cross so. On a machine that is busy for longer than the daemons' patience a flight crosses as
-/// it is, so one of the trials is enough.
+/// In a situation an arm's certificates cross so. On a machine that is busy for longer than the
+/// daemons' patience a flight crosses as it is, so one of the trials is enough.
 #[track_caller]
 fn assert_crossed(rows: &[Row], situation: Situation, arm: Arm, wanted: &[Crossed]) {
     let of_arm: Vec<&Row> = rows
@@ -154,8 +155,9 @@ fn a_client_side_may_roam_between_server_sides_and_two_may_share_one() -> Result
     for arm in [Arm::Packet, Arm::PacketMcveety] {
         assert_crossed(&rows, other, arm, &[Crossed::Chain]);
     }
-    // Of packets that come to a server side in the middle of a connection all at once, none is lost. On a busy machine an endpoint
-    // may repeat something for other reasons, so one of the trials is enough.
+    // Of packets that come to a server side in the middle of a connection all at once, none is
+    // lost. On a busy machine an endpoint may repeat something for other reasons, so one of the
+    // trials is enough.
     let once = |row: &Row| row.situation == Some(other) && row.endpoint_repeats == Some(0);
     for arm in [Arm::Packet, Arm::PacketMcveety] {
         let any = rows.iter().any(|row| row.arm == arm && once(row));
@@ -180,7 +182,8 @@ fn what_the_server_shows_decides_what_is_expected() -> Result<(), LabError> {
     else {
         return Ok(());
     };
-    // The safe format also reuses what a leaf has of another by the same issuers, which in this laboratory is nearly all of it.
+    // The safe format also reuses what a leaf has of another by the same issuers, which in this
+    // laboratory is nearly all of it.
     let reused: &[Crossed] = &[Crossed::Reference, Crossed::Part];
     for (arm, renewed, expired) in [
         (Arm::Packet, reused, reused),

@@ -1,4 +1,5 @@
-//! A small soak: handshakes over a harmful link, with the proxies killed in between, none of which may fail.
+//! A small soak: handshakes over a harmful link, with the proxies killed in between, none of which
+//! may fail.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! The matrix of clients at a split site, with the programs that every lab has: what works, what is refused, and what is written.
+//! The matrix of clients at a split site, with the programs that every lab has: what works, what is
+//! refused, and what is written.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! The evaluation of splitting in brief: every way delivers every byte, and the ways differ as they should.
+//! The evaluation of splitting in brief: every way delivers every byte, and the ways differ as they
+//! should.
 
 mod common;
 

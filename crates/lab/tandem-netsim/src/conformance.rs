@@ -3,11 +3,11 @@
 //! For tests of every element, here and in the crates whose engines are plugged
 //! in as elements. The element is made several times and fed the same packets:
 //! - **same calls, same outputs**: a second one gives the same;
-//! - **a spurious timeout is harmless**: one that is called far more often than
-//!   it asks gives the same packets at the same times;
+//! - **a spurious timeout is harmless**: one that is called far more often than it asks gives the
+//!   same packets at the same times;
 //! - **a timeout is spent**: after `handle_timeout(t)` the next is later than `t`;
-//! - **bounded work**: no call leaves more outputs than a bound, and, once the
-//!   packets end, timeouts end within a bound.
+//! - **bounded work**: no call leaves more outputs than a bound, and, once the packets end,
+//!   timeouts end within a bound.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! A client's chain, and what the server-side proxy is believed to hold of it.
 //!
-//! Is: the names in a chain, four grounds for belief, and the delta for the client's answer to the server's flight. Is not: the
-//! server's flight (`possession`), nor the choice among the grounds (`tandem-packet`). What a client shows cannot be told from its
-//! hello (McVeety 2009, section 2.4.1), so a belief is formed once the chain is there, and never before.
+//! Is: the names in a chain, four grounds for belief, and the delta for the client's answer to the
+//! server's flight. Is not: the server's flight (`possession`), nor the choice among the grounds
+//! (`tandem-packet`). What a client shows cannot be told from its hello (McVeety 2009, section
+//! 2.4.1), so a belief is formed once the chain is there, and never before.
 //!
 //! Invariant: a wrong belief costs a miss, never a byte.
 
@@ -60,7 +61,8 @@ impl ClientChain {
         }
     }
 
-    /// What the other side learned when this side did (section 2.4.1.2): `store` is this side's own.
+    /// What the other side learned when this side did (section 2.4.1.2): `store` is this side's
+    /// own.
     pub fn remembered(&self, store: &mut impl Store) -> Believed {
         let whole = store.chain(&self.id).is_some();
         let held = |digest: &&Digest| whole || store.certificate(digest).is_some();
@@ -97,8 +99,8 @@ impl Believed {
     }
 }
 
-/// The delta for a client's answer to the server's flight, which begins at offset `from` of its stream; `None` where nothing of its
-/// chain is believed to be held.
+/// The delta for a client's answer to the server's flight, which begins at offset `from` of its
+/// stream; `None` where nothing of its chain is believed to be held.
 pub fn write_client_flight(
     stream: &[u8],
     from: usize,

@@ -1,7 +1,9 @@
-//! A delta: instructions that rebuild bytes from what the reader holds (the vocabulary of RFC 3284).
+//! A delta: instructions that rebuild bytes from what the reader holds (the vocabulary of RFC
+//! 3284).
 //!
-//! Is: the encoding, a writer, a validated view and its application. Is not: the check over the rebuilt bytes; whoever
-//! carries a delta ends it in one (`tandem-link`), because the check is keyed by the pair of proxies.
+//! Is: the encoding, a writer, a validated view and its application. Is not: the check over the
+//! rebuilt bytes; whoever carries a delta ends it in one (`tandem-link`), because the check is
+//! keyed by the pair of proxies.
 //!
 //! ```text
 //! delta       = count(varint) reference{count} instruction*
@@ -10,26 +12,27 @@
 //!             | copy : (length << 1 | 1)(varint) index(varint) offset(varint)
 //! ```
 //!
-//! Invariants: applying a delta never yields more than the limit that the caller names; work is linear in the delta and
-//! in what it copies from, and that is bounded; a copy copies from the store and never from another delta, so nothing nests.
+//! Invariants: applying a delta never yields more than the limit that the caller names; work is
+//! linear in the delta and in what it copies from, and that is bounded; a copy copies from the
+//! store and never from another delta, so nothing nests.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::varint;
 
-/// Most references that one delta may name. A chain of 16 certificates with nothing else held stays far below it; a
-/// peer that sends more is not one of ours.
+/// Most references that one delta may name. A chain of 16 certificates with nothing else held stays
+/// far below it; a peer that sends more is not one of ours.
 pub const MAX_REFERENCES: usize = 64;
 
-/// Most bytes that the objects of one delta may have together: sixteen times the longest flight. Whoever forges a delta has its
-/// objects looked up before the check over the result can tell.
+/// Most bytes that the objects of one delta may have together: sixteen times the longest flight.
+/// Whoever forges a delta has its objects looked up before the check over the result can tell.
 const MAX_RESOLVED: usize = 1 << 20;
 
 /// The name of bytes that the reader is thought to hold: the first 16 bytes of their SHA-256.
 ///
-/// Sixteen bytes are the thesis's size (section 2.3.3). That two objects share them by chance is out of the question, and
-/// by malice is caught by the check that follows every delta.
+/// Sixteen bytes are the thesis's size (section 2.3.3). That two objects share them by chance is
+/// out of the question, and by malice is caught by the check that follows every delta.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reference(pub [u8; Reference::LEN]);
 
@@ -153,8 +156,8 @@ impl<'a> Delta<'a> {
     /// Checks the encoding.
     ///
     /// # Errors
-    /// [`DeltaError::Malformed`] for anything that a [`DeltaWriter`] does not write, [`DeltaError::TooLong`] where the
-    /// result would exceed `limit` bytes.
+    /// [`DeltaError::Malformed`] for anything that a [`DeltaWriter`] does not write,
+    /// [`DeltaError::TooLong`] where the result would exceed `limit` bytes.
     pub fn parse(mut input: &'a [u8], limit: usize) -> Result<Self, DeltaError> {
         let count = varint::read(&mut input).ok_or(DeltaError::Malformed)? as usize;
         if count > MAX_REFERENCES || input.len() < count * Reference::LEN {
@@ -211,11 +214,13 @@ impl<'a> Delta<'a> {
     /// Rebuilds the bytes.
     ///
     /// # Errors
-    /// [`DeltaError::Miss`] for the first reference that is not held, [`DeltaError::OutOfRange`] for a copy past the end,
-    /// [`DeltaError::TooLong`] for objects of more than a mebibyte together.
+    /// [`DeltaError::Miss`] for the first reference that is not held, [`DeltaError::OutOfRange`]
+    /// for a copy past the end, [`DeltaError::TooLong`] for objects of more than a mebibyte
+    /// together.
     pub fn apply(&self, source: &mut impl Source) -> Result<Vec<u8>, DeltaError> {
         let mut out = Vec::with_capacity(self.length);
-        // Resolved once each: what a reference names may be much longer than what is copied out of it.
+        // Resolved once each: what a reference names may be much longer than what is copied out of
+        // it.
         let mut resolved: Vec<(Reference, Arc<[u8]>)> = Vec::new();
         let mut room = MAX_RESOLVED;
         for instruction in &self.instructions {

@@ -1,24 +1,27 @@
-//! A filter: a set of references in few bits, which says of each reference "perhaps held" or "certainly not".
+//! A filter: a set of references in few bits, which says of each reference "perhaps held" or
+//! "certainly not".
 //!
-//! Is: a Golomb-coded set (Golomb, Run-length encodings, 1966, with Rice's parameter; as a filter: Putze, Sanders and Singler, Cache-,
-//! Hash- and Space-Efficient Bloom Filters, 2007). Each of n references is hashed into 0..n·N; the gaps between the sorted hashes go
-//! with their low bits as they are and the rest in unary. Where one in N of the references that are not held may pass for held,
-//! that is about log2(N) + 1.5 bits each, where a Bloom filter takes 1.44·log2(N). Is not: what is done with the answer, nor its way over
-//! the link (`tandem-link`).
+//! Is: a Golomb-coded set (Golomb, Run-length encodings, 1966, with Rice's parameter; as a filter:
+//! Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007). Each of n
+//! references is hashed into 0..n·N; the gaps between the sorted hashes go with their low bits as
+//! they are and the rest in unary. Where one in N of the references that are not held may pass for
+//! held, that is about log2(N) + 1.5 bits each, where a Bloom filter takes 1.44·log2(N). Is not:
+//! what is done with the answer, nor its way over the link (`tandem-link`).
 //!
 //! ```text
 //! bits = (unary(gap >> p) low(gap, p)){n} 0{0..7}      most significant bit first; unary(q) = q ones and a zero
 //! p    = the largest for which 2^p is at most N·ln 2
 //! ```
 //!
-//! Invariants: what was put in is found; each set of hashes has one encoding; reading is linear in the bytes, and bounded.
+//! Invariants: what was put in is found; each set of hashes has one encoding; reading is linear in
+//! the bytes, and bounded.
 
 use tandem_store::ChainId;
 
 use crate::delta::Reference;
 
-/// Most references in one filter. A client's chain that is not spared costs more than a kilobyte; of filters for more than these, five
-/// kilobytes, nobody has a use on a link where that counts.
+/// Most references in one filter. A client's chain that is not spared costs more than a kilobyte;
+/// of filters for more than these, five kilobytes, nobody has a use on a link where that counts.
 pub const MOST: usize = 4_096;
 
 /// How many references pass for held though they are not: one in so many.
@@ -26,12 +29,13 @@ pub const MOST: usize = 4_096;
 pub struct Rate(u32);
 
 impl Rate {
-    /// One in 256. A wrong guess costs a round trip of the link and about a hundred bytes, a tenth of a chain; at 9.6 bits for each
-    /// chain a thousand of them go into one segment. One in 16 saves four bits of those, and every sixteenth new client pays.
+    /// One in 256. A wrong guess costs a round trip of the link and about a hundred bytes, a tenth
+    /// of a chain; at 9.6 bits for each chain a thousand of them go into one segment. One in 16
+    /// saves four bits of those, and every sixteenth new client pays.
     pub const DEFAULT: Rate = Rate(256);
 
-    /// The least and the most that the number may be. Below two a filter says nothing; at 65,536 and with [`MOST`] references a
-    /// hash has 28 bits.
+    /// The least and the most that the number may be. Below two a filter says nothing; at 65,536
+    /// and with [`MOST`] references a hash has 28 bits.
     pub const BOUNDS: std::ops::RangeInclusive<u32> = 2..=65_536;
 
     /// One in `number`; `None` beyond [`Self::BOUNDS`].
@@ -51,7 +55,8 @@ impl Rate {
     }
 }
 
-/// The name of a set of chains. That two sets have the same by chance, once in 2^32, costs misses until one of them changes.
+/// The name of a set of chains. That two sets have the same by chance, once in 2^32, costs misses
+/// until one of them changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Holdings(pub u32);
 
@@ -80,7 +85,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The filter over these references, at most [`MOST`]. With another salt, other references pass for held.
+    /// The filter over these references, at most [`MOST`]. With another salt, other references pass
+    /// for held.
     pub fn of(references: impl IntoIterator<Item = Reference>, salt: u32, rate: Rate) -> Self {
         let references: Vec<Reference> = references.into_iter().take(MOST).collect();
         let mut filter = Self {
@@ -169,9 +175,11 @@ impl Filter {
         self.hashes.len() * size_of::<u32>()
     }
 
-    /// The place of a reference in the range. References are digests: their first eight bytes are random, and the finaliser of SplitMix64
-    /// (Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014) makes the salt count in every bit. Whoever
-    /// looks for a chain that passes for held finds one, and pays for it with a round trip of its own.
+    /// The place of a reference in the range. References are digests: their first eight bytes are
+    /// random, and the finaliser of SplitMix64 (Steele, Lea and Flood, Fast Splittable
+    /// Pseudorandom Number Generators, 2014) makes the salt count in every bit. Whoever
+    /// looks for a chain that passes for held finds one, and pays for it with a round trip of its
+    /// own.
     fn hash(&self, reference: &Reference) -> u32 {
         let front = reference.0.first_chunk().copied().unwrap_or_default();
         let mut mixed = u64::from_be_bytes(front) ^ u64::from(self.salt) << 32;

@@ -1,7 +1,8 @@
-//! What must hold for any input of this crate: one function for each parser, called by the fuzz targets in `fuzz/` and by the
-//! replay of their corpora.
+//! What must hold for any input of this crate: one function for each parser, called by the fuzz
+//! targets in `fuzz/` and by the replay of their corpora.
 //!
-//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+//! Not part of the public interface. A function returns where all is well and panics where an
+//! invariant is broken.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -68,8 +69,8 @@ pub fn delta(data: &[u8]) {
     assert_eq!(again.apply(&mut source), built);
 }
 
-/// Both directions of a connection, the client's first with its length in two bytes: read byte by byte as at once; a flight that
-/// is found is rebuilt to the byte in both formats.
+/// Both directions of a connection, the client's first with its length in two bytes: read byte by
+/// byte as at once; a flight that is found is rebuilt to the byte in both formats.
 pub fn handshake_read_along(data: &[u8]) {
     let Some(&[high, low]) = data.first_chunk() else {
         return;

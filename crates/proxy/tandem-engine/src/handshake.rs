@@ -1,10 +1,12 @@
-//! A handshake read along in both directions, as far as it is in clear: how far it is, and where the chain lies.
+//! A handshake read along in both directions, as far as it is in clear: how far it is, and where
+//! the chain lies.
 //!
-//! Is not: a TLS stack; nothing is verified here, the endpoints do that. The order of messages is the full handshake's of
-//! RFC 5246, section 7.3, the same since SSL 3.0 (RFC 6101, section 5.5).
+//! Is not: a TLS stack; nothing is verified here, the endpoints do that. The order of messages is
+//! the full handshake's of RFC 5246, section 7.3, the same since SSL 3.0 (RFC 6101, section 5.5).
 //!
-//! Invariants: work is linear in the bytes read, however they are cut; what is not understood ends in [`Stage::Pass`]; a
-//! chain is learned only after both sides have sent Finished, which vouches for every byte of it.
+//! Invariants: work is linear in the bytes read, however they are cut; what is not understood ends
+//! in [`Stage::Pass`]; a chain is learned only after both sides have sent Finished, which vouches
+//! for every byte of it.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,7 +22,8 @@ use tandem_wire::tls::{
 use crate::intention::Intention;
 use crate::ticket::{GivenTicket, ShownTicket};
 
-/// Bytes of the list's length, in front of the certificates in a Certificate message's body (RFC 5246, section 7.4.2).
+/// Bytes of the list's length, in front of the certificates in a Certificate message's body (RFC
+/// 5246, section 7.4.2).
 const LIST_LENGTH: usize = 3;
 
 /// Why a handshake holds nothing for the proxies.
@@ -67,7 +70,8 @@ pub enum ClientCertificate {
     /// Its answer to the server's flight has not begun.
     #[default]
     NotYet,
-    /// No certificate: it was not asked for one, has none (RFC 5246, section 7.4.6), or it cannot be read.
+    /// No certificate: it was not asked for one, has none (RFC 5246, section 7.4.6), or it cannot
+    /// be read.
     None,
     /// A chain.
     Chain(Flight),
@@ -105,7 +109,8 @@ impl Handshake {
                 Err(pass) => return self.pass(pass),
             }
         }
-        // What follows the hello is the answer to the server's flight; a Certificate message comes first in it or not at all.
+        // What follows the hello is the answer to the server's flight; a Certificate message comes
+        // first in it or not at all.
         if let (ClientCertificate::NotYet, Some(first)) = (&self.shown, scan.messages.get(1)) {
             self.shown = shown(first, stream);
         }
@@ -136,7 +141,8 @@ impl Handshake {
                     return Err(Pass::Tls13);
                 }
             }
-            // A server may ask for a hello at any time (RFC 5246, section 7.4.1.1); the first flight begins with the answer.
+            // A server may ask for a hello at any time (RFC 5246, section 7.4.1.1); the first
+            // flight begins with the answer.
             HandshakeType::HELLO_REQUEST => {}
             _ if messages[..index]
                 .iter()
@@ -183,7 +189,8 @@ impl Handshake {
             }
             ScanEnd::ChangeCipherSpec if who == Who::Server && resumed => self.pass(Pass::Resumed),
             ScanEnd::ChangeCipherSpec => {
-                // One ChangeCipherSpec, and the next record is Finished, encrypted (RFC 5246, section 7.1).
+                // One ChangeCipherSpec, and the next record is Finished, encrypted (RFC 5246,
+                // section 7.1).
                 let spec = stream.get(scan.consumed_records..).unwrap_or_default();
                 let after = match parse_header(spec) {
                     Ok(Some(header)) => spec.get(header.record_len()..).unwrap_or_default(),
@@ -239,7 +246,8 @@ impl Handshake {
         GivenTicket::of(span, server_stream)
     }
 
-    /// What the client says in its hello, in the extension of this number, of the chain that it may show.
+    /// What the client says in its hello, in the extension of this number, of the chain that it may
+    /// show.
     pub fn intention(&self, client_stream: &[u8], extension: u16) -> Option<Intention> {
         let hello = self.client.scanner.scan().messages.first()?;
         Intention::of(&hello.body(client_stream), extension)
@@ -281,7 +289,8 @@ impl Handshake {
             .map(|side| {
                 let scan = side.scanner.scan();
                 let known: usize = scan.messages.iter().map(|span| span.pieces.len()).sum();
-                // A record has six bytes at least, and gives an unfinished message at most one piece.
+                // A record has six bytes at least, and gives an unfinished message at most one
+                // piece.
                 let more = side.scanner.unfinished();
                 known + more.map_or(0, |more| more.present.min(scan.consumed_records / 6))
             })
@@ -289,8 +298,9 @@ impl Handshake {
         pieces * size_of::<Range<usize>>()
     }
 
-    /// Puts the server's chain into the store, its issuers for themselves, and what came beside it. `false`, and nothing stored,
-    /// before both Finished were read; `false`, too, where the chain is beyond the store's limits.
+    /// Puts the server's chain into the store, its issuers for themselves, and what came beside it.
+    /// `false`, and nothing stored, before both Finished were read; `false`, too, where the
+    /// chain is beyond the store's limits.
     pub fn learn(
         &self,
         server_stream: &[u8],
@@ -311,7 +321,8 @@ impl Handshake {
         {
             store.learn(Some(&Site::Issuers), issuers, now);
         }
-        // Any server can be asked for any name: what is beside a chain is the site's where the chain is.
+        // Any server can be asked for any name: what is beside a chain is the site's where the
+        // chain is.
         let is_expected = store.chains_for(site, now, 1).first() == Some(&id);
         if let Some(extras) = flight.extras(server_stream).filter(|_| is_expected) {
             store.learn(Some(&site.extras()), &[&extras], now);
@@ -319,8 +330,9 @@ impl Handshake {
         store.chain(&id).is_some()
     }
 
-    /// Puts the client's chain into the store, and names it. `None`, and nothing stored, before both Finished were read, where the
-    /// client showed none, and where it is beyond the store's limits.
+    /// Puts the client's chain into the store, and names it. `None`, and nothing stored, before
+    /// both Finished were read, where the client showed none, and where it is beyond the
+    /// store's limits.
     pub fn learn_client(
         &self,
         client_stream: &[u8],
@@ -357,8 +369,9 @@ enum Who {
     Server,
 }
 
-/// Whether a server sends the same message again to the next client: a staple (RFC 6066, section 8; RFC 6961) for days, a request for
-/// a certificate, with the authorities that it names, until somebody configures another.
+/// Whether a server sends the same message again to the next client: a staple (RFC 6066, section 8;
+/// RFC 6961) for days, a request for a certificate, with the authorities that it names, until
+/// somebody configures another.
 fn is_extra(message: HandshakeType) -> bool {
     message == HandshakeType::CERTIFICATE_STATUS || message == HandshakeType::CERTIFICATE_REQUEST
 }
@@ -395,7 +408,8 @@ impl Flight {
         &self.list
     }
 
-    /// The ranges of the stream that hold the messages beside the chain that repeat, headers included, record headers left out.
+    /// The ranges of the stream that hold the messages beside the chain that repeat, headers
+    /// included, record headers left out.
     pub fn extras_pieces(&self) -> &[Range<usize>] {
         &self.extras
     }

@@ -1,8 +1,9 @@
-//! CII, the certificate intention indication (McVeety 2009, section 2.4.2): what a willing client says in its hello of the chain that
-//! it may show later.
+//! CII, the certificate intention indication (McVeety 2009, section 2.4.2): what a willing client
+//! says in its hello of the chain that it may show later.
 //!
-//! Is: reading it, and the answer: which of its certificates are held, a bit each. Is not: taken off; the server ignores an extension
-//! that it does not know, and both ends count it into their transcript.
+//! Is: reading it, and the answer: which of its certificates are held, a bit each. Is not: taken
+//! off; the server ignores an extension that it does not know, and both ends count it into their
+//! transcript.
 //!
 //! ```text
 //! CII   extension of the ClientHello: reference{1..32}, 16 bytes each, one for each certificate of the chain
@@ -25,7 +26,8 @@ pub const MOST: usize = 32;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intention(Vec<Reference>);
 
-/// Which certificates of an intention are held at the other side: a bit each, the first in the lowest.
+/// Which certificates of an intention are held at the other side: a bit each, the first in the
+/// lowest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeldBits(pub u32);
 

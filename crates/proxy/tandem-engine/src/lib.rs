@@ -1,10 +1,11 @@
 //! The handshake rewriter: flights in, deltas out, and back.
 //!
-//! Is: reading a handshake along ([`Handshake`]), writing a flight as a [`Delta`] against what the far side holds
-//! ([`Possession`]), following a delta, and the thesis's own messages ([`thesis`]). Is not: packets, sockets, a clock.
+//! Is: reading a handshake along ([`Handshake`]), writing a flight as a [`Delta`] against what the
+//! far side holds ([`Possession`]), following a delta, and the thesis's own messages ([`thesis`]).
+//! Is not: packets, sockets, a clock.
 //!
-//! Invariants: bytes that are not understood are literals; a delta that is not smaller than its bytes is not sent (its
-//! frame sees to that); nothing is learned that Finished did not vouch for.
+//! Invariants: bytes that are not understood are literals; a delta that is not smaller than its
+//! bytes is not sent (its frame sees to that); nothing is learned that Finished did not vouch for.
 #![forbid(unsafe_code)]
 
 mod client_chain;

@@ -1,21 +1,26 @@
-//! Where bytes are like others that the far side holds: a renewed certificate and the one before it, a new staple and an old one.
+//! Where bytes are like others that the far side holds: a renewed certificate and the one before
+//! it, a new staple and an old one.
 //!
-//! Is: a greedy search for runs of equal bytes. Is not: the best delta there is; nor the choice of what to compare with.
+//! Is: a greedy search for runs of equal bytes. Is not: the best delta there is; nor the choice of
+//! what to compare with.
 //!
-//! Every position of the sources is entered under the hash of the [`WINDOW`] bytes that begin there, the first one with a hash
-//! alone. The target is gone through once; where it stopped being like one place of a source, that place is tried first again,
-//! since most differences are a number exchanged for one of the same length.
+//! Every position of the sources is entered under the hash of the [`WINDOW`] bytes that begin
+//! there, the first one with a hash alone. The target is gone through once; where it stopped being
+//! like one place of a source, that place is tried first again, since most differences are a number
+//! exchanged for one of the same length.
 //!
-//! Invariants: a run is equal in both and lies in one source; runs are in the target's order and do not overlap; memory is linear
-//! in the sources, work in sources and target, whatever they hold.
+//! Invariants: a run is equal in both and lies in one source; runs are in the target's order and do
+//! not overlap; memory is linear in the sources, work in sources and target, whatever they hold.
 
 /// Bytes that have to be equal before a place is looked at.
 const WINDOW: usize = 8;
 
-/// Shortest run that is worth an instruction: a copy is about five bytes, and cuts the literal around it in two.
+/// Shortest run that is worth an instruction: a copy is about five bytes, and cuts the literal
+/// around it in two.
 const LEAST: usize = 12;
 
-/// Most bytes of all sources together. What is beyond is not compared with: a chain with post-quantum keys has 20 kB.
+/// Most bytes of all sources together. What is beyond is not compared with: a chain with
+/// post-quantum keys has 20 kB.
 const MOST: usize = 1 << 17;
 
 /// A run of bytes of the target that a source has, too.
@@ -35,7 +40,8 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Likeness<'s> {
     sources: Vec<&'s [u8]>,
-    /// By hash: the place of a window, one more than its number in the order of all sources' positions; 0 for none.
+    /// By hash: the place of a window, one more than its number in the order of all sources'
+    /// positions; 0 for none.
     table: Vec<u32>,
     shift: u32,
 }
@@ -147,7 +153,8 @@ impl<'s> Likeness<'s> {
 
     fn slot(&self, bytes: &[u8]) -> Option<usize> {
         let window = u64::from_le_bytes(*bytes.first_chunk::<WINDOW>()?);
-        // Multiplicative hashing by 2^64 over the golden ratio. That somebody makes windows collide costs likeness, not time.
+        // Multiplicative hashing by 2^64 over the golden ratio. That somebody makes windows collide
+        // costs likeness, not time.
         Some((window.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize)
     }
 }

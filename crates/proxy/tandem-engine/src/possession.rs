@@ -1,6 +1,8 @@
-//! What the far side is known to hold, and what it is told: hints, references, and the flight written with them.
+//! What the far side is known to hold, and what it is told: hints, references, and the flight
+//! written with them.
 //!
-//! Is not: the store. Invariant: possession is what this very connection showed; a wrong one costs a miss, never a byte.
+//! Is not: the store. Invariant: possession is what this very connection showed; a wrong one costs
+//! a miss, never a byte.
 
 use std::collections::BTreeSet;
 use std::iter::once;
@@ -109,14 +111,18 @@ struct Copied {
     offset: usize,
 }
 
-/// What a run costs in a delta, beside a literal that goes on: head, index and offset, and the head of the literal after it.
+/// What a run costs in a delta, beside a literal that goes on: head, index and offset, and the head
+/// of the literal after it.
 const RUN_COST: usize = 7;
 
-/// The delta for a server's first flight; `None` where nothing of it is held over there, nor anything like it.
+/// The delta for a server's first flight; `None` where nothing of it is held over there, nor
+/// anything like it.
 ///
-/// What was hinted and is in the flight as a whole (the chain, or its issuers alone; what came beside it) is copied, whether it is
-/// held here or not. For the rest, whatever was hinted and is held here, too, is searched for likeness: a renewed leaf has most
-/// of its bytes from the one before. `bytes` is the stream up to the end of the flight, or past it; all of it goes into the delta.
+/// What was hinted and is in the flight as a whole (the chain, or its issuers alone; what came
+/// beside it) is copied, whether it is held here or not. For the rest, whatever was hinted and is
+/// held here, too, is searched for likeness: a renewed leaf has most of its bytes from the one
+/// before. `bytes` is the stream up to the end of the flight, or past it; all of it goes into the
+/// delta.
 pub fn write_flight(
     bytes: &[u8],
     flight: &Flight,
@@ -152,7 +158,8 @@ pub fn write_flight(
     Some(delta.finish())
 }
 
-/// Copies of what was hinted and is in the flight, in order, and whether that is all that repeats in it.
+/// Copies of what was hinted and is in the flight, in order, and whether that is all that repeats
+/// in it.
 fn held_parts(bytes: &[u8], flight: &Flight, possession: &Possession) -> (Vec<Copied>, bool) {
     let is_hinted = |part: &Part| possession.hints.contains(&part.id.prefix4());
     let list = flight.list(bytes);
@@ -189,7 +196,8 @@ fn held_parts(bytes: &[u8], flight: &Flight, possession: &Possession) -> (Vec<Co
             offset += length;
         }
     }
-    // A request for a certificate stands behind the chain, a staple between the two; nothing says so of tomorrow's.
+    // A request for a certificate stands behind the chain, a staple between the two; nothing says
+    // so of tomorrow's.
     copies.sort_by_key(|copied| copied.range.start);
     (copies, is_whole)
 }
@@ -232,7 +240,8 @@ fn like_parts(bytes: &[u8], copies: &[Copied], sources: &[(Reference, Arc<[u8]>)
         .collect()
 }
 
-/// The contents of a chain's certificate list; `None` where a certificate of it is not held any more.
+/// The contents of a chain's certificate list; `None` where a certificate of it is not held any
+/// more.
 fn list_of(store: &mut impl Store, chain: &Chain) -> Option<Arc<[u8]>> {
     let mut list = Vec::new();
     for digest in &chain.certificates {
@@ -243,8 +252,8 @@ fn list_of(store: &mut impl Store, chain: &Chain) -> Option<Arc<[u8]>> {
     Some(list.into())
 }
 
-/// A store as the source of a delta's copies: a reference names the list of a chain, of issuers or of what came beside a chain; or a
-/// certificate.
+/// A store as the source of a delta's copies: a reference names the list of a chain, of issuers or
+/// of what came beside a chain; or a certificate.
 #[derive(Debug)]
 pub struct StoreSource<'a, S>(&'a mut S);
 

@@ -1,7 +1,9 @@
-//! The messages of McVeety's thesis (2009, section 2.3): CPI in the ClientHello, CompressedCertificate in the server's flight.
+//! The messages of McVeety's thesis (2009, section 2.3): CPI in the ClientHello,
+//! CompressedCertificate in the server's flight.
 //!
-//! Is: the edits of records that `--wire mcveety` makes, for redoing the thesis. Is not: harmless; a CPI that reaches a server
-//! breaks its transcript, a reference that reaches a client breaks its handshake.
+//! Is: the edits of records that `--wire mcveety` makes, for redoing the thesis. Is not: harmless;
+//! a CPI that reaches a server breaks its transcript, a reference that reaches a client breaks its
+//! handshake.
 //!
 //! ```text
 //! CPI                    extension, last of the hello: reference{1..}, 16 bytes each
@@ -12,8 +14,8 @@
 //!
 //! The answer to a client's CII rides in the ServerHello ([`answer`]).
 //!
-//! Invariant: [`strip`] undoes [`announce`] and [`expand`] undoes [`compress`], to the byte; what does not have the exact form
-//! is left alone.
+//! Invariant: [`strip`] undoes [`announce`] and [`expand`] undoes [`compress`], to the byte; what
+//! does not have the exact form is left alone.
 
 pub mod answer;
 
@@ -31,7 +33,8 @@ use crate::possession::Possession;
 /// The thesis's private code points (sections 2.3.2.2 and 2.3.3), neither of them assigned by IANA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codes {
-    /// Extension type of the certificate possession indication, and of the answer to a CII. Default 0x0099.
+    /// Extension type of the certificate possession indication, and of the answer to a CII.
+    /// Default 0x0099.
     pub possession: u16,
     /// Handshake message type of CompressedCertificate. Default 0x99.
     pub compressed_certificate: u8,
@@ -57,9 +60,11 @@ const ENTRY_CERTIFICATE: u8 = 2;
 /// Most certificates in one message; the longest public chains have about six.
 const MAX_ENTRIES: usize = 32;
 
-/// The hello with the references of these chains' certificates. `payload` is one record that holds the ClientHello alone.
+/// The hello with the references of these chains' certificates. `payload` is one record that holds
+/// the ClientHello alone.
 ///
-/// `None`: it has another form, has an empty extension block (which could not be told from none afterwards) or has a CPI.
+/// `None`: it has another form, has an empty extension block (which could not be told from none
+/// afterwards) or has a CPI.
 pub fn announce(
     payload: &[u8],
     chains: &[ChainId],
@@ -134,7 +139,8 @@ pub fn strip(payload: &[u8], codes: Codes) -> Option<Announcement> {
     Some(Announcement { hello, references })
 }
 
-/// The references in a hello's last extension, if that is one of possession, and the hello's body without it.
+/// The references in a hello's last extension, if that is one of possession, and the hello's body
+/// without it.
 fn without_last(
     body: &[u8],
     block: Extensions<'_>,
@@ -160,8 +166,8 @@ fn without_last(
     Some((references.iter().copied().map(Reference).collect(), edited))
 }
 
-/// The flight with references in place of the certificates that the far side holds; `None` where that saves nothing, or the
-/// Certificate message spans records.
+/// The flight with references in place of the certificates that the far side holds; `None` where
+/// that saves nothing, or the Certificate message spans records.
 pub fn compress(
     bytes: &[u8],
     flight: &Flight,
@@ -175,7 +181,8 @@ pub fn compress(
     compress_from(bytes, 0, flight, possession, codes)
 }
 
-/// The same for the client's answer to the server's flight, which begins at offset `from` of its stream.
+/// The same for the client's answer to the server's flight, which begins at offset `from` of its
+/// stream.
 pub fn compress_from(
     stream: &[u8],
     from: usize,
@@ -305,8 +312,8 @@ fn lone_hello(payload: &[u8]) -> Option<&[u8]> {
     alone.then(|| &payload[whole.start + MESSAGE_HEADER..])
 }
 
-/// Where the first message of this type lies, header included, if it lies in one record of a run of whole records: the
-/// record's range and the message's.
+/// Where the first message of this type lies, header included, if it lies in one record of a run of
+/// whole records: the record's range and the message's.
 fn message_in_record(bytes: &[u8], wanted: u8) -> Option<(Range<usize>, Range<usize>)> {
     for record in Records::new(bytes) {
         let record = record.ok()?;
@@ -340,7 +347,8 @@ fn message(kind: u8, body: &[u8]) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// `bytes` with `replacement` in place of the message at `whole`, and the length of its record corrected.
+/// `bytes` with `replacement` in place of the message at `whole`, and the length of its record
+/// corrected.
 fn splice(
     bytes: &[u8],
     record: Range<usize>,

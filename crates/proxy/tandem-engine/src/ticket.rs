@@ -1,15 +1,18 @@
-//! Session tickets of TLS 1.2 and older (RFC 5077): given in clear by the server, shown in clear by the client that comes back.
+//! Session tickets of TLS 1.2 and older (RFC 5077): given in clear by the server, shown in clear by
+//! the client that comes back.
 //!
-//! Is: where a ticket lies in either direction, and the delta for a hello that shows one. Is not: what is held where
-//! (`tandem-packet`). TLS 1.3 seals what it gives, and its clients show what they were given once (RFC 8446, section C.4); a hello
-//! that only it would read has no ticket in this extension.
+//! Is: where a ticket lies in either direction, and the delta for a hello that shows one. Is not:
+//! what is held where (`tandem-packet`). TLS 1.3 seals what it gives, and its clients show what
+//! they were given once (RFC 8446, section C.4); a hello that only it would read has no ticket in
+//! this extension.
 //!
 //! ```text
 //!   ClientHello:       ... | type 35: 2 | length: 2 | ticket | ...       section 3.2
 //!   NewSessionTicket:  lifetime hint in seconds: 4 | length: 2 | ticket  section 3.3
 //! ```
 //!
-//! Invariant: a ticket is bytes, never opened; one that is believed to be held and is not costs a miss, never a byte.
+//! Invariant: a ticket is bytes, never opened; one that is believed to be held and is not costs a
+//! miss, never a byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -41,8 +44,8 @@ pub struct GivenTicket<'s> {
 }
 
 impl ShownTicket {
-    /// The ticket in `hello`, whose message is `span`; `None` where there is none: no extension, or an empty one, which asks for
-    /// a ticket.
+    /// The ticket in `hello`, whose message is `span`; `None` where there is none: no extension, or
+    /// an empty one, which asks for a ticket.
     pub(crate) fn of(hello: &ClientHello<'_>, span: &MessageSpan) -> Option<Self> {
         let mut found = hello
             .extensions()?
@@ -82,7 +85,8 @@ impl ShownTicket {
 }
 
 impl<'s> GivenTicket<'s> {
-    /// Out of a NewSessionTicket message; `None` where it is malformed, or the ticket empty: the server gives none after all.
+    /// Out of a NewSessionTicket message; `None` where it is malformed, or the ticket empty: the
+    /// server gives none after all.
     pub(crate) fn of(span: &MessageSpan, stream: &'s [u8]) -> Option<Self> {
         let range = 6..span.body_len();
         let body = span.body(stream);
@@ -107,7 +111,8 @@ pub fn name_of(ticket: &[u8]) -> Reference {
     Reference(Digest::of(ticket).prefix16())
 }
 
-/// Whether a hello of which this is the front, and no more than its first record, shows a ticket: all of it or its first bytes.
+/// Whether a hello of which this is the front, and no more than its first record, shows a ticket:
+/// all of it or its first bytes.
 pub fn begins(stream: &[u8]) -> bool {
     let Ok(Some(record)) = parse_header(stream) else {
         return false;

@@ -1,8 +1,10 @@
-//! Variable-length integers of a delta and its frame (LEB128, at most five bytes, values below 2^32).
+//! Variable-length integers of a delta and its frame (LEB128, at most five bytes, values below
+//! 2^32).
 //!
 //! Is not: a general codec; both sides are ours, so the shortest form is the only form.
 //!
-//! Invariant: each value has exactly one encoding; a longer one is refused, so that equal deltas are equal bytes.
+//! Invariant: each value has exactly one encoding; a longer one is refused, so that equal deltas
+//! are equal bytes.
 
 /// Appends `value`, seven bits a byte, least significant first.
 pub fn write(out: &mut Vec<u8>, mut value: u32) {
@@ -13,7 +15,8 @@ pub fn write(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-/// Takes one value off the front of `input`; `None` where it is cut, too long or not the shortest form.
+/// Takes one value off the front of `input`; `None` where it is cut, too long or not the shortest
+/// form.
 pub fn read(input: &mut &[u8]) -> Option<u32> {
     let mut value: u64 = 0;
     for (index, byte) in input.iter().copied().enumerate().take(5) {

@@ -1,6 +1,8 @@
-//! Real handshakes out of captures: read along in any cut, written as a delta, followed, the same bytes again.
+//! Real handshakes out of captures: read along in any cut, written as a delta, followed, the same
+//! bytes again.
 //!
-//! The captures are not part of the project; without them the tests say so and pass. With them they demand minimum counts.
+//! The captures are not part of the project; without them the tests say so and pass. With them they
+//! demand minimum counts.
 
 #[path = "../../../base/tandem-wire/tests/support/mod.rs"]
 mod support;
@@ -73,7 +75,8 @@ fn connections(packets: &[Vec<u8>]) -> Vec<Connection> {
         .collect()
 }
 
-/// Hello, then what the server said, then the rest of what the client said: the order in which a proxy sees them.
+/// Hello, then what the server said, then the rest of what the client said: the order in which a
+/// proxy sees them.
 fn read(connection: &Connection, step: usize) -> Handshake {
     let mut handshake = Handshake::new();
     let (client, server) = (&connection.from_client[..], &connection.from_server[..]);

@@ -1,5 +1,5 @@
-//! Real chains of the web, renewal after renewal: what a flight costs as a delta against what was held, and that it is rebuilt to
-//! the byte.
+//! Real chains of the web, renewal after renewal: what a flight costs as a delta against what was
+//! held, and that it is rebuilt to the byte.
 //!
 //! The chains are not part of the project; without them the tests say so and pass.
 
@@ -19,7 +19,8 @@ use tandem_wire::UnixTime;
 /// Before any leaf has expired.
 const THEN: UnixTime = UnixTime(1_300_000_000);
 
-/// A server's first flight without its chain: a ServerHello, a ServerKeyExchange and the end, in records of their own.
+/// A server's first flight without its chain: a ServerHello, a ServerKeyExchange and the end, in
+/// records of their own.
 const BARE: usize = 5 + 4 + 38 + 5 + 4 + 200 + 5 + 4;
 
 fn chains() -> Vec<(String, Vec<Vec<u8>>)> {

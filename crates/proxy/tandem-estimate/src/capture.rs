@@ -1,7 +1,8 @@
 //! Capture files as a stream of frames: pcap and pcapng, plain or in gzip, whole or damaged.
 //!
-//! Not libpcap: it reads, never writes, and knows no filter. Invariants: memory is bounded by one block (16 MiB) whatever the
-//! file says; each byte of the file ends up in a frame, in a block that holds no frame, or in the damage log.
+//! Not libpcap: it reads, never writes, and knows no filter. Invariants: memory is bounded by one
+//! block (16 MiB) whatever the file says; each byte of the file ends up in a frame, in a block that
+//! holds no frame, or in the damage log.
 //!
 //! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 
@@ -52,7 +53,8 @@ const OTHER_FORMATS: [(&[u8], &str, &str); 7] = [
 pub(crate) struct Frame<'a> {
     /// Number of the link type in the registry (draft-ietf-opsawg-pcaplinktype).
     pub(crate) link_type: u16,
-    /// Microseconds since 1970-01-01 00:00 UTC; none where the format has none or the clock ran before.
+    /// Microseconds since 1970-01-01 00:00 UTC; none where the format has none or the clock ran
+    /// before.
     pub(crate) micros: Option<u64>,
     /// Bytes that the frame had on the link, at least `data.len()`.
     pub(crate) original_len: usize,

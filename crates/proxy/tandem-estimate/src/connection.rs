@@ -1,7 +1,9 @@
-//! One TCP connection: two directions put in order, the place where TLS starts in each, and the handshake.
+//! One TCP connection: two directions put in order, the place where TLS starts in each, and the
+//! handshake.
 //!
-//! Not a TCP endpoint, and not the table of connections. Invariants: a direction that has nothing more to tell holds nothing; a
-//! connection is [`Step::Over`] as soon as both have nothing more to tell, and then holds nothing; each handshake is entered once.
+//! Not a TCP endpoint, and not the table of connections. Invariants: a direction that has nothing
+//! more to tell holds nothing; a connection is [`Step::Over`] as soon as both have nothing more to
+//! tell, and then holds nothing; each handshake is entered once.
 //!
 //! ```text
 //! direction   Searching --hello--> Records(role) --Finished--> Closed
@@ -20,8 +22,8 @@ use crate::opening::{Dialogue, Found, Role, Search, shaped_as_hello};
 use crate::segment::Segment;
 use crate::session::{Record, Session, Stop};
 
-/// Segments looked at for a hello in a direction whose beginning is not in the capture. Such a direction is nearly always in
-/// the middle of its data.
+/// Segments looked at for a hello in a direction whose beginning is not in the capture. Such a
+/// direction is nearly always in the middle of its data.
 const MAX_TRIES: u8 = 16;
 
 /// Which end of a connection sent a segment: the lower address and port, or the higher.
@@ -276,7 +278,8 @@ impl Connection {
         }
     }
 
-    /// Looks for a hello at the start of a segment in a direction whose beginning is not in the capture.
+    /// Looks for a hello at the start of a segment in a direction whose beginning is not in the
+    /// capture.
     fn anchor(&mut self, end: End, segment: &Segment<'_>) -> bool {
         let Some(role) = shaped_as_hello(segment.payload) else {
             let direction = self.direction_mut(end);
@@ -300,7 +303,8 @@ impl Connection {
         true
     }
 
-    /// Reads what is in order now, of this direction and, where that opens the handshake, of the other.
+    /// Reads what is in order now, of this direction and, where that opens the handshake, of the
+    /// other.
     fn advance(&mut self, end: End, ack: Option<Seq>, limit: usize, ledger: &mut Ledger) {
         let had_session = self.session.is_some();
         self.advance_direction(end, ack, limit, ledger);

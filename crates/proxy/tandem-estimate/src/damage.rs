@@ -1,6 +1,8 @@
-//! What could not be read, and why: part of every outcome, so that no figure looks more complete than it is.
+//! What could not be read, and why: part of every outcome, so that no figure looks more complete
+//! than it is.
 //!
-//! Not errors: an error is when there is no report at all. Invariant: the log is bounded; entries beyond the bound are counted.
+//! Not errors: an error is when there is no report at all. Invariant: the log is bounded; entries
+//! beyond the bound are counted.
 
 use std::fmt;
 
@@ -107,7 +109,8 @@ pub enum Damage {
         /// Handshakes counted there.
         handshakes: u64,
     },
-    /// The simulated store was full: chains first seen later were not learned, so the cold figure is too low.
+    /// The simulated store was full: chains first seen later were not learned, so the cold figure
+    /// is too low.
     StoreFull {
         /// Chains not learned.
         chains: u64,

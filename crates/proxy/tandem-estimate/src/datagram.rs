@@ -1,7 +1,8 @@
-//! What goes beside TLS over TCP and is not read: QUIC and DTLS handshakes, counted so that nobody takes their absence from
-//! the figures for their absence from the link.
+//! What goes beside TLS over TCP and is not read: QUIC and DTLS handshakes, counted so that nobody
+//! takes their absence from the figures for their absence from the link.
 //!
-//! Not a parser: first bytes only. RFC 9000, section 17.2.2; RFC 9369, section 3.2; RFC 6347, section 4.1.
+//! Not a parser: first bytes only. RFC 9000, section 17.2.2; RFC 9369, section 3.2; RFC 6347,
+//! section 4.1.
 
 const UDP: u8 = 17;
 const UDP_HEADER_LEN: usize = 8;

@@ -1,10 +1,12 @@
-//! Why there is no report at all. What could be read in part is an [`Outcome`](crate::Outcome) with its damage, not an error.
+//! Why there is no report at all. What could be read in part is an [`Outcome`](crate::Outcome) with
+//! its damage, not an error.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Nothing of the input could be read as a capture. All variants but [`Read`](Self::Read) are faults of the input.
+/// Nothing of the input could be read as a capture. All variants but [`Read`](Self::Read) are
+/// faults of the input.
 #[derive(Debug, Error)]
 pub enum EstimateError {
     /// The input holds no byte, or is a compressed file of nothing.

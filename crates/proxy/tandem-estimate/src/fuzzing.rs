@@ -1,6 +1,7 @@
 //! The body of the fuzz target, kept here so that the tests run it too.
 //!
-//! Not an API: hidden from the documentation. The invariants that it checks are those of the report's head.
+//! Not an API: hidden from the documentation. The invariants that it checks are those of the
+//! report's head.
 
 use crate::{Limits, Options, Outcome, estimate, render};
 
@@ -10,7 +11,8 @@ pub type Check = fn(&[u8]);
 /// All checks of this crate by the name of their fuzz target.
 pub const CHECKS: [(&str, Check); 1] = [("estimate_capture", estimate_capture)];
 
-/// Estimates `data` as a capture with small limits, so that they are reached, and checks what holds for any input.
+/// Estimates `data` as a capture with small limits, so that they are reached, and checks what holds
+/// for any input.
 ///
 /// # Panics
 /// Where the figures contradict each other.

@@ -1,7 +1,8 @@
 //! From single handshakes to totals: what each would have saved, and the rows it belongs to.
 //!
-//! Not the reading of handshakes. What is saved, and when, is decided in [`savings`] and [`opt_in`] alone, by the rules of
-//! `definitions.md`. Invariants: memory is bounded by the limits; every handshake is in the totals, in one version row and in one site row.
+//! Not the reading of handshakes. What is saved, and when, is decided in [`savings`] and [`opt_in`]
+//! alone, by the rules of `definitions.md`. Invariants: memory is bounded by the limits; every
+//! handshake is in the totals, in one version row and in one site row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,27 +17,33 @@ use crate::report::{
 use crate::session::{Ending, Stop, Summary};
 use crate::tally::Tally;
 
-/// What a rewritten flight carries besides references and what is not saved: envelope, mark and check. An assumption, until
-/// packet mode's format says it itself.
+/// What a rewritten flight carries besides references and what is not saved: envelope, mark and
+/// check. An assumption, until packet mode's format says it itself.
 pub const DELTA_FRAME_BYTES: u64 = 24;
-/// Bytes that name one chain in a rewritten flight: the prefix of its SHA-256 (packet mode's reference).
+/// Bytes that name one chain in a rewritten flight: the prefix of its SHA-256 (packet mode's
+/// reference).
 pub const CHAIN_REFERENCE_BYTES: u64 = 16;
 /// What a rewritten chain costs.
 pub const REWRITTEN_CHAIN_BYTES: u64 = DELTA_FRAME_BYTES + CHAIN_REFERENCE_BYTES;
-/// What a further reference in a rewritten flight costs: its name, a copy of two-byte lengths, and the literal that it cuts in two.
+/// What a further reference in a rewritten flight costs: its name, a copy of two-byte lengths, and
+/// the literal that it cuts in two.
 pub(crate) const FURTHER_REFERENCE_BYTES: u64 = CHAIN_REFERENCE_BYTES + 7;
-/// Lists of issuers that a hint names to a site that was not seen before: what packet mode has room for.
+/// Lists of issuers that a hint names to a site that was not seen before: what packet mode has room
+/// for.
 const HINTED_ISSUERS: usize = 4;
 
-/// A server's first window: ten segments of 1,460 bytes (RFC 6928, section 2). A chain that ends beyond it cannot be held back
-/// until it is whole, since the server waits for acknowledgements that a proxy never makes up.
+/// A server's first window: ten segments of 1,460 bytes (RFC 6928, section 2). A chain that ends
+/// beyond it cannot be held back until it is whole, since the server waits for acknowledgements
+/// that a proxy never makes up.
 pub const FIRST_WINDOW_BYTES: u64 = 14_600;
 
-/// What is in a server's encrypted flight besides the certificate list, where the list is there: EncryptedExtensions 32 (typical), framing
-/// of Certificate 12, CertificateVerify with RSA-2048 264 (an ECDSA one is shorter: the estimate is then too low), Finished with
-/// SHA-384 52. RFC 8446, sections 4.3.1, 4.4.2 to 4.4.4.
+/// What is in a server's encrypted flight besides the certificate list, where the list is there:
+/// EncryptedExtensions 32 (typical), framing of Certificate 12, CertificateVerify with RSA-2048 264
+/// (an ECDSA one is shorter: the estimate is then too low), Finished with SHA-384 52. RFC 8446,
+/// sections 4.3.1, 4.4.2 to 4.4.4.
 const ENCRYPTED_BESIDES_CERTIFICATES: u64 = 32 + 12 + 264 + 52;
-/// What each encrypted record has besides content: content type and AEAD tag (RFC 8446, section 5.2).
+/// What each encrypted record has besides content: content type and AEAD tag (RFC 8446, section
+/// 5.2).
 const ENCRYPTED_RECORD_EXTRA: u64 = 1 + 16;
 /// How the estimate is made, for readers of the report.
 const OPT_IN_METHOD: &str = "estimated from the size of each server's encrypted flight, up to the record that the client's first \
@@ -73,8 +80,8 @@ impl ChainMemory {
         self.learn_named(site, chain.as_bytes())
     }
 
-    /// Learns the issuers in a chain of this site; true if it had shown them before, or they are among those that a hint names to a
-    /// site that was not seen before.
+    /// Learns the issuers in a chain of this site; true if it had shown them before, or they are
+    /// among those that a hint names to a site that was not seen before.
     pub(crate) fn learn_issuers(&mut self, site: &Site, issuers: ChainId) -> bool {
         let newest = self.issuers.iter().position(|known| *known == issuers);
         if let Some(index) = newest {
@@ -130,8 +137,8 @@ struct Savings {
     warm: u64,
 }
 
-/// Packet mode's savings, where nothing stands in the way: the certificate list less its reference, or of a list that is not known
-/// the issuers; and what comes beside it, less another reference.
+/// Packet mode's savings, where nothing stands in the way: the certificate list less its reference,
+/// or of a list that is not known the issuers; and what comes beside it, less another reference.
 fn savings(summary: &Summary) -> Savings {
     let in_reach = summary.dialogue.is_none() && !summary.old_hello && !summary.is_opaque;
     let Some(chain) = summary
@@ -159,7 +166,8 @@ fn savings(summary: &Summary) -> Savings {
     }
 }
 
-/// What opting in would bring for one TLS 1.3 handshake: bytes of the certificate list, and of them saved. Estimated.
+/// What opting in would bring for one TLS 1.3 handshake: bytes of the certificate list, and of them
+/// saved. Estimated.
 fn opt_in(summary: &Summary) -> (u64, u64) {
     let flight = summary.server_flight;
     if summary.is_resumed || summary.dialogue.is_some() || flight.records == 0 {

@@ -1,16 +1,17 @@
 //! `tandem estimate`: what Tandem would have carried and saved on traffic that was captured.
 //!
-//! Not a protocol analyser, and not the proxies: nothing is rewritten, no packet leaves. It reads pcap and pcapng (plain or in
-//! gzip) from anything that reads, follows the TLS handshakes in it, and gives a [`Report`] of plain numbers.
+//! Not a protocol analyser, and not the proxies: nothing is rewritten, no packet leaves. It reads
+//! pcap and pcapng (plain or in gzip) from anything that reads, follows the TLS handshakes in it,
+//! and gives a [`Report`] of plain numbers.
 //!
 //! ```text
 //! capture -> link_type -> segment -> tracker -> connection -> session -> ledger -> report -> render
 //!  frames    IP packets   TCP        table      order, hello   handshake   totals
 //! ```
 //!
-//! Invariants: memory is bounded by [`Limits`] whatever the capture holds; any input gives an outcome or an error, never a panic;
-//! what could not be read is in [`Outcome::damage`], never silently missing.
-//!
+//! Invariants: memory is bounded by [`Limits`] whatever the capture holds; any input gives an
+//! outcome or an error, never a panic; what could not be read is in [`Outcome::damage`], never
+//! silently missing.
 #![doc = include_str!("../definitions.md")]
 #![forbid(unsafe_code)]
 
@@ -50,11 +51,12 @@ pub use report::{
 
 /// Reads a capture to its end and says what it holds.
 ///
-/// `progress` is called with the bytes of `reader` read so far (compressed ones where it is compressed), about once in a
-/// mebibyte and once at the end.
+/// `progress` is called with the bytes of `reader` read so far (compressed ones where it is
+/// compressed), about once in a mebibyte and once at the end.
 ///
 /// # Errors
-/// Only where nothing can be read: see [`EstimateError`]. A capture that is damaged half-way is an [`Outcome`].
+/// Only where nothing can be read: see [`EstimateError`]. A capture that is damaged half-way is an
+/// [`Outcome`].
 pub fn estimate(
     reader: impl Read,
     options: &Options,

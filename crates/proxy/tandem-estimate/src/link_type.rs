@@ -1,9 +1,11 @@
 //! From a frame to the IP packet in it.
 //!
-//! Not IP itself: what follows the link's own header is handed on unread. Read are Ethernet (with VLAN tags and PPPoE), the two
-//! Linux "cooked" headers, PPP, raw IP and the loopback headers of the BSDs; every other link type is refused by its name.
+//! Not IP itself: what follows the link's own header is handed on unread. Read are Ethernet (with
+//! VLAN tags and PPPoE), the two Linux "cooked" headers, PPP, raw IP and the loopback headers of
+//! the BSDs; every other link type is refused by its name.
 //!
-//! Numbers and layouts: draft-ietf-opsawg-pcaplinktype; IEEE 802.1Q; RFC 2516 (PPPoE); RFC 1661 and 1662 (PPP).
+//! Numbers and layouts: draft-ietf-opsawg-pcaplinktype; IEEE 802.1Q; RFC 2516 (PPPoE); RFC 1661 and
+//! 1662 (PPP).
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -12,7 +14,8 @@ const ETHERTYPE_PPPOE_SESSION: u16 = 0x8864;
 const ETHERTYPE_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// PPP protocol numbers of IPv4 and IPv6.
 const PPP_IP: [u16; 2] = [0x0021, 0x0057];
-/// Address families of a loopback header: IPv4 everywhere; IPv6 on Linux, NetBSD, FreeBSD and macOS.
+/// Address families of a loopback header: IPv4 everywhere; IPv6 on Linux, NetBSD, FreeBSD and
+/// macOS.
 const LOOPBACK_FAMILIES: [u32; 5] = [2, 10, 24, 28, 30];
 /// Tags in a row that are skipped; equipment stacks two.
 const MAX_TAGS: usize = 4;
@@ -63,7 +66,8 @@ fn by_ethertype(mut ethertype: u16, mut payload: &[u8]) -> Result<&[u8], NoPacke
 }
 
 fn ppp(frame: &[u8]) -> Result<&[u8], NoPacket> {
-    // Address and control (RFC 1662) may be there or compressed away; so may the protocol's first byte, which is zero.
+    // Address and control (RFC 1662) may be there or compressed away; so may the protocol's first
+    // byte, which is zero.
     let frame = frame.strip_prefix(&[0xff, 0x03]).unwrap_or(frame);
     let (protocol, header_len) = match frame.first() {
         None => return Err(NoPacket::Cut),
@@ -79,7 +83,8 @@ fn ppp(frame: &[u8]) -> Result<&[u8], NoPacket> {
 
 fn loopback(frame: &[u8]) -> Result<&[u8], NoPacket> {
     let family = frame.first_chunk::<4>().ok_or(NoPacket::Cut)?;
-    // Type 0 is in the byte order of the machine that captured, which the file does not tell; type 108 is big-endian.
+    // Type 0 is in the byte order of the machine that captured, which the file does not tell; type
+    // 108 is big-endian.
     let is_ip = LOOPBACK_FAMILIES.contains(&u32::from_le_bytes(*family))
         || LOOPBACK_FAMILIES.contains(&u32::from_be_bytes(*family));
     if is_ip {

@@ -4,8 +4,8 @@
 //! | type 1 | length 3 | body |     many in one record, or one over many records
 //! ```
 //!
-//! Not a record reader: it gets fragments in order. Invariant: it holds at most the limit given; a message that says it is
-//! longer is refused before its bytes are held.
+//! Not a record reader: it gets fragments in order. Invariant: it holds at most the limit given; a
+//! message that says it is longer is refused before its bytes are held.
 //!
 //! RFC 5246, section 7.4.
 

@@ -1,19 +1,24 @@
-//! Where TLS starts in one direction of a connection: at its first byte, or after a plain-text dialogue.
+//! Where TLS starts in one direction of a connection: at its first byte, or after a plain-text
+//! dialogue.
 //!
-//! Not a parser of the dialogue: a hello has a shape that text never has, so the dialogue is passed over until one is found,
-//! and looked at only to name the protocol. Invariants: the work is linear in the bytes, memory is bounded by
-//! [`DIALOGUE_TAIL`], and a search ends after [`DIALOGUE_LIMIT`] bytes.
+//! Not a parser of the dialogue: a hello has a shape that text never has, so the dialogue is passed
+//! over until one is found, and looked at only to name the protocol. Invariants: the work is linear
+//! in the bytes, memory is bounded by [`DIALOGUE_TAIL`], and a search ends after [`DIALOGUE_LIMIT`]
+//! bytes.
 //!
-//! Shapes: RFC 5246, section 6.2.1 (record) and 7.4 (handshake header); its appendix E.2 (SSL 2.0's hello).
+//! Shapes: RFC 5246, section 6.2.1 (record) and 7.4 (handshake header); its appendix E.2 (SSL 2.0's
+//! hello).
 
 use tandem_wire::tls::ContentType;
 use tandem_wire::tls::record;
 
-/// Bytes of dialogue after which no hello is expected any more. Mail and chat sessions start TLS within the first few hundred.
+/// Bytes of dialogue after which no hello is expected any more. Mail and chat sessions start TLS
+/// within the first few hundred.
 const DIALOGUE_LIMIT: usize = 64 * 1024;
 /// Bytes of dialogue kept to name its protocol: the command stands right before the hello.
 const DIALOGUE_TAIL: usize = 512;
-/// Bytes that the shape of a hello in the middle of a stream needs: record header, handshake header, version.
+/// Bytes that the shape of a hello in the middle of a stream needs: record header, handshake
+/// header, version.
 const SHAPE_LEN: usize = 11;
 const RECORD_HEADER_LEN: usize = 5;
 /// Largest plaintext of a record (RFC 5246, section 6.2.1).
@@ -22,7 +27,8 @@ const MAX_PLAINTEXT: u16 = 1 << 14;
 const MIN_FRAGMENT: u16 = 6;
 /// Hellos are never longer than this; a ClientHello with post-quantum shares is about 2 kB.
 const MAX_HELLO: u32 = 1 << 16;
-/// Shortest bodies of the two hellos: version, random, empty session id; then suites and compression methods of one each.
+/// Shortest bodies of the two hellos: version, random, empty session id; then suites and
+/// compression methods of one each.
 const MIN_CLIENT_HELLO: u32 = 41;
 const MIN_SERVER_HELLO: u32 = 36;
 
@@ -38,9 +44,11 @@ pub(crate) enum Role {
 pub(crate) enum Found {
     /// TLS records of this side start at the first byte that is left.
     Records(Role),
-    /// A fatal or warning alert at the very start: TLS, and the answer to a hello of the other direction.
+    /// A fatal or warning alert at the very start: TLS, and the answer to a hello of the other
+    /// direction.
     Alert,
-    /// A ClientHello of so many bytes in SSL 2.0's format that offers SSL 3.0 or later; records follow it.
+    /// A ClientHello of so many bytes in SSL 2.0's format that offers SSL 3.0 or later; records
+    /// follow it.
     OldHello {
         /// Its length, its own length field included.
         len: usize,
@@ -65,7 +73,8 @@ impl Search {
         self.passed
     }
 
-    /// Looks at what is in sight. Says how many bytes are dialogue and may be dropped, and what follows them, once known.
+    /// Looks at what is in sight. Says how many bytes are dialogue and may be dropped, and what
+    /// follows them, once known.
     pub(crate) fn look(&mut self, bytes: &[u8]) -> (usize, Option<Found>) {
         if self.passed == 0 {
             match at_start(bytes) {
@@ -87,8 +96,8 @@ impl Search {
                 (at, Some(Found::Records(role)))
             }
             None => {
-                // A shape may have begun in the last bytes. At the start one byte goes all the same, so that what was
-                // judged a dialogue is not judged again.
+                // A shape may have begun in the last bytes. At the start one byte goes all the
+                // same, so that what was judged a dialogue is not judged again.
                 let at = bytes
                     .len()
                     .saturating_sub(SHAPE_LEN - 1)

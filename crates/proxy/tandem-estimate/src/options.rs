@@ -31,17 +31,18 @@ impl BitRate {
     }
 }
 
-/// Bounds on memory. Each is a number that may be lowered to nearly nothing: figures then get coarser, and the damage list
-/// says so.
+/// Bounds on memory. Each is a number that may be lowered to nearly nothing: figures then get
+/// coarser, and the damage list says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections tracked at once. Default 65,536, as many as one address has ports. Finished ones are forgotten first, then
-    /// the oldest.
+    /// Connections tracked at once. Default 65,536, as many as one address has ports. Finished
+    /// ones are forgotten first, then the oldest.
     pub connections: usize,
-    /// Bytes held for one direction of one connection; also the longest handshake message that is read. Default 1 MiB: the
-    /// largest certificate chains in use stay below 256 KiB.
+    /// Bytes held for one direction of one connection; also the longest handshake message that is
+    /// read. Default 1 MiB: the largest certificate chains in use stay below 256 KiB.
     pub direction_bytes: usize,
-    /// Bytes held for all connections. Default 128 MiB. Beyond it the oldest unfinished connections are given up.
+    /// Bytes held for all connections. Default 128 MiB. Beyond it the oldest unfinished
+    /// connections are given up.
     pub total_bytes: usize,
     /// Sites told apart. Default 16,384; further ones share one row.
     pub sites: usize,

@@ -1,7 +1,8 @@
 //! The report for people: plain text of at most 100 columns.
 //!
-//! Not the JSON, and no figure is made here that the report does not hold. Invariants: no line is longer than [`WIDTH`]
-//! characters; what is estimated says so; names out of the capture are host names or addresses, hence printable ASCII.
+//! Not the JSON, and no figure is made here that the report does not hold. Invariants: no line is
+//! longer than [`WIDTH`] characters; what is estimated says so; names out of the capture are host
+//! names or addresses, hence printable ASCII.
 
 mod number;
 mod table;

@@ -1,7 +1,8 @@
 //! The figures, as a tree of plain numbers that serializes to the JSON that scripts read.
 //!
-//! Nothing is computed here beyond sums; `definitions.md` says what each figure means. Invariants, held by tests: rows add up
-//! to totals; `bytes_by_message_type` adds up to `handshake_bytes`; `saved_cold_bytes <= saved_warm_bytes`.
+//! Nothing is computed here beyond sums; `definitions.md` says what each figure means. Invariants,
+//! held by tests: rows add up to totals; `bytes_by_message_type` adds up to `handshake_bytes`;
+//! `saved_cold_bytes <= saved_warm_bytes`.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ impl Outcome {
     /// One JSON object: the report's fields and `damage`. Ends without a line break.
     ///
     /// # Errors
-    /// Never for outcomes of this crate; an outcome made elsewhere may hold a link time that is not a number.
+    /// Never for outcomes of this crate; an outcome made elsewhere may hold a link time that is not
+    /// a number.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
     }
@@ -50,7 +52,8 @@ pub struct Report {
     pub certificate_bytes: u64,
     /// Of them, clients'.
     pub client_certificate_bytes: u64,
-    /// What packet mode would have saved with a store that is empty at the first packet and learns.
+    /// What packet mode would have saved with a store that is empty at the first packet and
+    /// learns.
     pub saved_cold_bytes: u64,
     /// What packet mode would have saved with a store that holds every chain from the start.
     pub saved_warm_bytes: u64,
@@ -67,7 +70,8 @@ pub struct Report {
     pub link: Option<LinkTimes>,
     /// A row for each version, oldest first; "unknown" where no ServerHello was seen.
     pub by_version: Vec<VersionRow>,
-    /// Bytes by handshake message type, and by what else a handshake is made of. Adds up to `handshake_bytes`.
+    /// Bytes by handshake message type, and by what else a handshake is made of. Adds up to
+    /// `handshake_bytes`.
     pub bytes_by_message_type: BTreeMap<String, u64>,
     /// How many of each.
     pub messages_by_type: BTreeMap<String, u64>,
@@ -107,7 +111,8 @@ pub struct Unreached {
     pub certificate_bytes: u64,
 }
 
-/// What level 1 would bring for TLS 1.3, estimated from the sizes of the servers' encrypted flights.
+/// What level 1 would bring for TLS 1.3, estimated from the sizes of the servers' encrypted
+/// flights.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OptIn {
     /// How it is estimated, for people.
@@ -120,7 +125,8 @@ pub struct OptIn {
     pub encrypted_flight_bytes: u64,
     /// Of them, certificate lists. Estimated.
     pub certificate_bytes_estimated: u64,
-    /// Saved with a store that learns; a site's chain counts as known once the site was seen. Estimated.
+    /// Saved with a store that learns; a site's chain counts as known once the site was seen.
+    /// Estimated.
     pub saved_cold_bytes_estimated: u64,
     /// Saved with a store that holds every chain. Estimated.
     pub saved_warm_bytes_estimated: u64,

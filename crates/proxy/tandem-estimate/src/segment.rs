@@ -1,8 +1,9 @@
 //! From an IP packet, possibly captured in part, to the TCP segment in it.
 //!
-//! Parsing is `tandem-wire`'s. This file adds what captures have and links do not: packets cut by the snap length, and the
-//! zero length of IPv4 packets that segmentation offload had not finished when they were captured. Checksums are not looked
-//! at: offload leaves them unfinished in captures too. Invariant: `payload` holds captured bytes only, never padding.
+//! Parsing is `tandem-wire`'s. This file adds what captures have and links do not: packets cut by
+//! the snap length, and the zero length of IPv4 packets that segmentation offload had not finished
+//! when they were captured. Checksums are not looked at: offload leaves them unfinished in captures
+//! too. Invariant: `payload` holds captured bytes only, never padding.
 
 use std::net::SocketAddr;
 

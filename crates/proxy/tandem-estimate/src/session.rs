@@ -1,15 +1,17 @@
 //! One handshake, record by record, both sides, until each side's Finished.
 //!
-//! Not a TLS endpoint: nothing is verified, nothing decrypted. `definitions.md` says what is counted; this file is where that is
-//! decided. Invariants: memory is bounded by the limit given (an unfinished message for each side) and by small constants; every
-//! record byte that is counted goes to the tally exactly once.
+//! Not a TLS endpoint: nothing is verified, nothing decrypted. `definitions.md` says what is
+//! counted; this file is where that is decided. Invariants: memory is bounded by the limit given
+//! (an unfinished message for each side) and by small constants; every record byte that is counted
+//! goes to the tally exactly once.
 //!
 //! ```text
 //! TLS <= 1.2   Clear --CCS--> Changed --first handshake record--> Over
 //! TLS 1.3      Clear --------------------encrypted records------> Over
 //! ```
 //!
-//! RFC 5246, section 7.3 (the flights); RFC 8446, sections 2 and 4.1.2 to 4.2.10, appendix D.4 (CCS in TLS 1.3).
+//! RFC 5246, section 7.3 (the flights); RFC 8446, sections 2 and 4.1.2 to 4.2.10, appendix D.4 (CCS
+//! in TLS 1.3).
 
 mod encrypted;
 mod hello;
@@ -92,7 +94,8 @@ pub(crate) struct ServerChain {
     pub(crate) ends_at: u64,
 }
 
-/// What the server sent in clear beside its chain and sends again: staples, a request for a certificate.
+/// What the server sent in clear beside its chain and sends again: staples, a request for a
+/// certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ServerExtras {
     /// Bytes of the messages, headers included.
@@ -151,7 +154,8 @@ pub(crate) struct Session {
     full_handshake: bool,
     server_changed: bool,
     chain: Option<ServerChain>,
-    /// Digests of the messages beside the chain, one after the other, and how many bytes these are.
+    /// Digests of the messages beside the chain, one after the other, and how many bytes these
+    /// are.
     beside: (Vec<u8>, u64),
     extras: Option<ServerExtras>,
     client_der_bytes: u64,
@@ -327,7 +331,8 @@ impl Session {
 
     fn take_client_hello(&mut self, body: &[u8]) {
         match ClientFacts::of(body) {
-            // The second hello after a HelloRetryRequest names the same server (RFC 8446, section 4.1.2).
+            // The second hello after a HelloRetryRequest names the same server (RFC 8446, section
+            // 4.1.2).
             Some(facts) => {
                 if let Some(name) = facts
                     .server_name
@@ -429,7 +434,8 @@ impl Session {
     }
 
     fn take_alert(&mut self, role: Role, record: Record<'_>) {
-        // A warning does not end a handshake (an unknown server name is one); anything else does, so does an encrypted one.
+        // A warning does not end a handshake (an unknown server name is one); anything else does,
+        // so does an encrypted one.
         let goes_on = matches!(record.fragment, &[ALERT_WARNING, description] if description != ALERT_CLOSE_NOTIFY);
         if !goes_on {
             self.stop(role, Stop::Alert);

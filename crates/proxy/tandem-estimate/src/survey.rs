@@ -1,7 +1,7 @@
 //! One pass over a capture: each frame is counted, and its TCP segment, if it has one, is read.
 //!
-//! Not the framing and not the handshakes; this file only connects them and counts what lies between. Invariant: each
-//! frame is counted under exactly one fate.
+//! Not the framing and not the handshakes; this file only connects them and counts what lies
+//! between. Invariant: each frame is counted under exactly one fate.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,8 @@ impl<'p> Survey<'p> {
     }
 
     fn packet(&mut self, packet: &[u8], original_len: usize) {
-        // What the IP header says is the packet's length, unless offload or a cut made it say nothing.
+        // What the IP header says is the packet's length, unless offload or a cut made it say
+        // nothing.
         let declared = segment::declared_len(packet).filter(|&len| len > 0);
         self.facts.ip_bytes += declared.unwrap_or(original_len).min(original_len) as u64;
         match segment::parse(packet, &mut self.scratch) {

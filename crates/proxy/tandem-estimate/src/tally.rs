@@ -1,6 +1,8 @@
-//! What a handshake is made of, byte by byte: each record byte of a handshake is filed under exactly one part.
+//! What a handshake is made of, byte by byte: each record byte of a handshake is filed under
+//! exactly one part.
 //!
-//! Not the report: parts become its `bytes_by_message_type` and their sum its `handshake_bytes`, which is why the two agree.
+//! Not the report: parts become its `bytes_by_message_type` and their sum its `handshake_bytes`,
+//! which is why the two agree.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

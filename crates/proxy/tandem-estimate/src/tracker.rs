@@ -1,9 +1,12 @@
-//! The table of connections: which segment belongs to which, and which is given up when there are too many.
+//! The table of connections: which segment belongs to which, and which is given up when there are
+//! too many.
 //!
-//! Not the reading of a connection. Invariants: at most so many connections, and so many bytes held, as the limits say;
-//! connections that are over are forgotten first, then the oldest; every handshake found is entered, given up or not.
+//! Not the reading of a connection. Invariants: at most so many connections, and so many bytes
+//! held, as the limits say; connections that are over are forgotten first, then the oldest; every
+//! handshake found is entered, given up or not.
 //!
-//! RFC 9293, section 3.6.1: a SYN with a new sequence number is a new connection between the same two.
+//! RFC 9293, section 3.6.1: a SYN with a new sequence number is a new connection between the same
+//! two.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -67,7 +70,8 @@ impl Tracker {
         self.connections
     }
 
-    /// Of them, those that were open before the capture began and show no handshake. Complete after [`Self::finish`].
+    /// Of them, those that were open before the capture began and show no handshake. Complete after
+    /// [`Self::finish`].
     pub(crate) fn already_open(&self) -> u64 {
         self.already_open
     }

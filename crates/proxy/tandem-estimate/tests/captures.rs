@@ -1,7 +1,8 @@
-//! Real captures: figures against tshark's, which is another reading of the same bytes, and figures that are known.
+//! Real captures: figures against tshark's, which is another reading of the same bytes, and figures
+//! that are known.
 //!
-//! The captures are not part of the project and tshark may be absent; the tests then say so and pass. With them they demand minimum
-//! counts, so that a reader that finds nothing fails.
+//! The captures are not part of the project and tshark may be absent; the tests then say so and
+//! pass. With them they demand minimum counts, so that a reader that finds nothing fails.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -350,8 +351,8 @@ fn figures_that_are_known_come_out() {
 fn the_opt_in_estimate_is_near_the_truth_where_the_truth_is_known() {
     let Some(folder) = data() else { return };
     let report = read(&folder.join("cryptohack/dsb-tls3.cryptohack.org.pcapng")).report;
-    // tshark, with the keys that the capture brings, finds three certificates of 4,014 bytes; each has 3 bytes of length and
-    // 2 of extensions in TLS 1.3's list (RFC 8446, section 4.4.2).
+    // tshark, with the keys that the capture brings, finds three certificates of 4,014 bytes; each
+    // has 3 bytes of length and 2 of extensions in TLS 1.3's list (RFC 8446, section 4.4.2).
     let truth = 4014.0 + 3.0 * 5.0;
     let estimate = report.opt_in.certificate_bytes_estimated as f64;
     assert!(

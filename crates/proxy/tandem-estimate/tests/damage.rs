@@ -1,4 +1,5 @@
-//! Captures that are cut, broken, partial or too much: what can be read is, what cannot be is told, nothing panics.
+//! Captures that are cut, broken, partial or too much: what can be read is, what cannot be is told,
+//! nothing panics.
 
 mod support;
 

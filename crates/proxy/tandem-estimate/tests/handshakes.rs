@@ -1,4 +1,5 @@
-//! Every kind of handshake, made by hand, and the figures that must come out of it. `definitions.md` is the specification.
+//! Every kind of handshake, made by hand, and the figures that must come out of it.
+//! `definitions.md` is the specification.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! What people and scripts get to see, byte for byte as in `tests/snapshots`: it changes on purpose or not at all.
+//! What people and scripts get to see, byte for byte as in `tests/snapshots`: it changes on purpose
+//! or not at all.
 #![allow(clippy::disallowed_methods, reason = "REGEN=1 rewrites the snapshots")]
 
 mod support;

@@ -1,5 +1,5 @@
-//! What is announced, and when: the body of the extension from the chain, and whether the hello can lead to a version that
-//! shows certificates in clear.
+//! What is announced, and when: the body of the extension from the chain, and whether the hello can
+//! lead to a version that shows certificates in clear.
 //!
 //! Is not: how the chain is found (`openssl`). Thesis, sections 2.4.2 and 3.2.5.1.
 
@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 /// Size of a reference in bytes: the first half of a SHA-256.
 const REFERENCE_LEN: usize = 16;
 
-/// Most certificates in one announcement, the bound that the proxies have for a Certificate message.
+/// Most certificates in one announcement, the bound that the proxies have for a Certificate
+/// message.
 const MAX_CERTIFICATES: usize = 32;
 
 /// Why a hello says nothing.
@@ -63,7 +64,8 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// TLS 1.0, 1.1 and 1.2 with the option (`SSL_OP_NO_…`) that takes each out. SSL 3.0 knows no extensions.
+    /// TLS 1.0, 1.1 and 1.2 with the option (`SSL_OP_NO_…`) that takes each out. SSL 3.0 knows no
+    /// extensions.
     const OLD: [(c_long, c_ulong); 3] = [
         (0x0301, 0x0400_0000),
         (0x0302, 0x1000_0000),

@@ -1,9 +1,10 @@
 //! The functions that this library exports: each stands before OpenSSL's function of its name.
 //!
-//! Is not: a decision; each prepares the context that it is given (`library`) and calls the function that it stands before.
+//! Is not: a decision; each prepares the context that it is given (`library`) and calls the
+//! function that it stands before.
 //!
-//! Invariant: the function that is stood before is called, once, with the same arguments, whatever else happens; where there is
-//! none, the answer is that function's for a failure.
+//! Invariant: the function that is stood before is called, once, with the same arguments, whatever
+//! else happens; where there is none, the answer is that function's for a failure.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -31,7 +32,8 @@ unsafe fn enter(context: *mut Context) -> Option<&'static Library> {
     })
 }
 
-/// The function that this library stands before: of the library that is meant, or of the likeliest where that is not known.
+/// The function that this library stands before: of the library that is meant, or of the likeliest
+/// where that is not known.
 ///
 /// # Safety
 /// As for [`loader::next`].
@@ -149,7 +151,8 @@ static START: extern "C" fn() = start;
     allow(dead_code, reason = "the linker calls it in the shared object alone")
 )]
 extern "C" fn start() {
-    // None of this library's own panics is expected, and none is to be seen. A Rust program's own hook is another one.
+    // None of this library's own panics is expected, and none is to be seen. A Rust program's own
+    // hook is another one.
     quietly(|| {
         std::panic::set_hook(Box::new(|_| {}));
         settings::start(loader::privileges());

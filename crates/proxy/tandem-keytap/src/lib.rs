@@ -1,8 +1,10 @@
-//! `libtandem_keytap.so`: loaded into an unmodified program that uses OpenSSL, it announces the client certificate (CII).
+//! `libtandem_keytap.so`: loaded into an unmodified program that uses OpenSSL, it announces the
+//! client certificate (CII).
 //!
-//! Is: the client's part of McVeety's certificate intention indication (thesis of 2009, sections 2.4.2 and 3.2.5.1) for every
-//! program that finds OpenSSL 1.1.1 or 3.x as a shared library, by `LD_PRELOAD` and without being rebuilt. Is not: a TLS stack,
-//! a proxy, or needed by either; the server ignores the extension, and so does everything else where no proxy is on the way.
+//! Is: the client's part of McVeety's certificate intention indication (thesis of 2009, sections
+//! 2.4.2 and 3.2.5.1) for every program that finds OpenSSL 1.1.1 or 3.x as a shared library, by
+//! `LD_PRELOAD` and without being rebuilt. Is not: a TLS stack, a proxy, or needed by either; the
+//! server ignores the extension, and so does everything else where no proxy is on the way.
 //!
 //! ```text
 //! CII   extension 0x009a of the ClientHello: reference{1..32}, 16 bytes each, nothing before, between or after them
@@ -10,20 +12,20 @@
 //!         one for each certificate of the client's Certificate message, in its order: the client's own first
 //! ```
 //!
-//! That is the layout of the thesis's other lists of references (CPI, possession answer). The extension is part of the
-//! transcript: proxies read it and leave it as it is.
+//! That is the layout of the thesis's other lists of references (CPI, possession answer). The
+//! extension is part of the transcript: proxies read it and leave it as it is.
 //!
 //! Invariants:
-//! - The program behaves as without it, but for that extension. What is announced is what OpenSSL would send at that moment;
-//!   where
-//!   that cannot be found out, nothing is.
-//! - No dependency on OpenSSL: in a program without it nothing happens, and it may come in later (`dlopen`).
+//! - The program behaves as without it, but for that extension. What is announced is what OpenSSL
+//!   would send at that moment; where that cannot be found out, nothing is.
+//! - No dependency on OpenSSL: in a program without it nothing happens, and it may come in later
+//!   (`dlopen`).
 //! - Nothing happens in a process that runs with somebody else's rights (`AT_SECURE`).
 //! - No panic leaves it, and it writes nothing unless `TANDEM_KEYTAP_LOG` asks for it.
 //! - It exports what it interposes and nothing else.
 //!
-//! Unsafe code is what the two ABIs ask for: OpenSSL's (`openssl`, `library`, `interpose`) and the dynamic linker's (`loader`).
-//! What can be decided without it is decided in the other files.
+//! Unsafe code is what the two ABIs ask for: OpenSSL's (`openssl`, `library`, `interpose`) and the
+//! dynamic linker's (`loader`). What can be decided without it is decided in the other files.
 
 mod announcement;
 mod interpose;

@@ -1,11 +1,13 @@
-//! The libraries that are found in the process, which of them made a context, and the extension that is registered with it.
+//! The libraries that are found in the process, which of them made a context, and the extension
+//! that is registered with it.
 //!
-//! The extension is registered at the last moment, when the first connection is made from a context: what a program registers
-//! itself under the same number comes earlier and stays. All ways from a context to a connection are interposed (`interpose`),
-//! so no other thread can be reading a context's list of extensions while it grows: whoever reads it came this way and found it
-//! grown.
+//! The extension is registered at the last moment, when the first connection is made from a
+//! context: what a program registers itself under the same number comes earlier and stays. All ways
+//! from a context to a connection are interposed (`interpose`), so no other thread can be reading a
+//! context's list of extensions while it grows: whoever reads it came this way and found it grown.
 //!
-//! Invariant: a context is only ever given to functions of the library that made it, reading its method apart.
+//! Invariant: a context is only ever given to functions of the library that made it, reading its
+//! method apart.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,9 +19,9 @@ use crate::lock::Lock;
 use crate::openssl::{Certificate, Connection, Context, Functions};
 use crate::settings;
 
-/// `SSL_EXT_TLS_ONLY`, `_TLS_IMPLEMENTATION_ONLY` (not DTLS) and `_CLIENT_HELLO`. Not `_TLS1_2_AND_BELOW_ONLY`: whether old
-/// versions are possible is asked for each hello, and the one after a HelloRetryRequest has to repeat the first (RFC 8446,
-/// section 4.1.2).
+/// `SSL_EXT_TLS_ONLY`, `_TLS_IMPLEMENTATION_ONLY` (not DTLS) and `_CLIENT_HELLO`. Not
+/// `_TLS1_2_AND_BELOW_ONLY`: whether old versions are possible is asked for each hello, and the one
+/// after a HelloRetryRequest has to repeat the first (RFC 8446, section 4.1.2).
 const WHERE: c_uint = 0x0001 | 0x0004 | 0x0080;
 
 /// A library with OpenSSL's interface: OpenSSL, or something else with functions of its names.
@@ -90,7 +92,8 @@ impl Library {
     /// # Safety
     /// A context of some library.
     pub(crate) unsafe fn made_context(&self, context: *const Context) -> bool {
-        // SAFETY: reads a pointer near the start of the context; contexts of all libraries are larger.
+        // SAFETY: reads a pointer near the start of the context; contexts of all libraries are
+        // larger.
         self.method_of_context
             .is_some_and(|method| self.object.contains(unsafe { method(context) }))
     }
@@ -116,7 +119,8 @@ impl Library {
         };
         let number = c_uint::from(number);
         let library = ptr::from_ref(self).cast_mut().cast();
-        // SAFETY: as the caller promises; one thread at a time, and the callbacks and their argument live for ever.
+        // SAFETY: as the caller promises; one thread at a time, and the callbacks and their
+        // argument live for ever.
         LOCK.hold(std::process::id(), || unsafe {
             if (functions.has_extension)(context, number) == 0 {
                 (functions.add_extension)(
@@ -147,7 +151,8 @@ unsafe extern "C" fn add(
     library: *mut c_void,
 ) -> c_int {
     let announced = quietly(|| {
-        // SAFETY: `prepare` registered a library that lives for ever, and the connection is one of that library's.
+        // SAFETY: `prepare` registered a library that lives for ever, and the connection is one of
+        // that library's.
         let announcement = unsafe {
             let library = library.cast::<Library>().as_ref()?;
             library.functions.as_ref()?.announcement(connection)
@@ -166,7 +171,8 @@ unsafe extern "C" fn add(
     let Some(announced) = announced else {
         return 0;
     };
-    // SAFETY: a new block of that length is filled; OpenSSL gives places for both results, and the block back to `free`.
+    // SAFETY: a new block of that length is filled; OpenSSL gives places for both results, and the
+    // block back to `free`.
     unsafe {
         let block = libc::malloc(announced.len()).cast::<u8>();
         if block.is_null() {

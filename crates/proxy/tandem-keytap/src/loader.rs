@@ -1,9 +1,11 @@
-//! The dynamic linker's ABI: which loaded objects define a function, and with whose rights the process runs.
+//! The dynamic linker's ABI: which loaded objects define a function, and with whose rights the
+//! process runs.
 //!
-//! Is not: anything about OpenSSL. The linker finds a function for a program in the program's own order, in which this library
-//! stands first; which definition it stands before depends on the caller, and a program can hold several (a plugin with an
-//! OpenSSL of its own). So all definitions are looked for, under whatever name their objects were loaded, and the caller of
-//! this module chooses.
+//! Is not: anything about OpenSSL. The linker finds a function for a program in the program's own
+//! order, in which this library stands first; which definition it stands before depends on the
+//! caller, and a program can hold several (a plugin with an OpenSSL of its own). So all definitions
+//! are looked for, under whatever name their objects were loaded, and the caller of this module
+//! chooses.
 //!
 //! Invariant: nothing is ever loaded that is not loaded yet.
 
@@ -22,8 +24,8 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// All loaded objects that define this function themselves, apart from the program (what it defines stands before this
-    /// library) and from this library.
+    /// All loaded objects that define this function themselves, apart from the program (what it
+    /// defines stands before this library) and from this library.
     pub(crate) fn defining(function: &CStr) -> Vec<Self> {
         let own = home(Self::defining as fn(&CStr) -> Vec<Self> as usize).map(|home| home.base);
         names()
@@ -39,7 +41,8 @@ impl Object {
 
     /// The object of this name if it is loaded.
     fn loaded(name: &CStr) -> Option<Self> {
-        // SAFETY: the name ends with a zero byte; RTLD_NOLOAD loads nothing, so no constructor runs.
+        // SAFETY: the name ends with a zero byte; RTLD_NOLOAD loads nothing, so no constructor
+        // runs.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         if handle.is_null() {
             return None;
@@ -54,8 +57,8 @@ impl Object {
         if result != 0 || map.is_null() {
             return None;
         }
-        // SAFETY: the linker's entry lives as long as the object is loaded, which the handle sees to; its first fields are
-        // public.
+        // SAFETY: the linker's entry lives as long as the object is loaded, which the handle sees
+        // to; its first fields are public.
         let dynamic = unsafe { (*map).dynamic };
         object.base = home(dynamic as usize)?.base;
         Some(object)
@@ -94,12 +97,14 @@ impl Drop for Object {
     }
 }
 
-/// The definition that the linker would take if this library were not there, as far as it can say without knowing the caller.
+/// The definition that the linker would take if this library were not there, as far as it can say
+/// without knowing the caller.
 ///
 /// # Safety
 /// As for [`Object::function`].
 pub(crate) unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
-    // SAFETY: RTLD_NEXT is a handle that is always open; the name ends with a zero byte; the type is as the caller promises.
+    // SAFETY: RTLD_NEXT is a handle that is always open; the name ends with a zero byte; the type
+    // is as the caller promises.
     unsafe { as_function(libc::dlsym(libc::RTLD_NEXT, name.as_ptr())) }
 }
 
@@ -107,7 +112,8 @@ pub(crate) unsafe fn next<F: Copy>(name: &CStr) -> Option<F> {
 /// `F` is the type of a pointer to the function at this address.
 unsafe fn as_function<F: Copy>(address: *mut c_void) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: POSIX (dlsym) has pointers to functions and to data of one size and form; the type is as the caller promises.
+    // SAFETY: POSIX (dlsym) has pointers to functions and to data of one size and form; the type is
+    // as the caller promises.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
 }
 
@@ -143,7 +149,8 @@ fn home(address: usize) -> Option<Home> {
 /// The names of all loaded objects but the program.
 fn names() -> Vec<CString> {
     let mut names: Vec<CString> = Vec::new();
-    // SAFETY: the function is called during this call alone, with the pointer that stands beside it.
+    // SAFETY: the function is called during this call alone, with the pointer that stands beside
+    // it.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
     names
 }

@@ -1,8 +1,9 @@
 //! A lock that a forked child cannot inherit held.
 //!
-//! Is not: fair, or for work that takes long. Why not the standard library's: a program with threads may fork at any moment,
-//! and a mutex that another thread holds at that moment stays locked in the child for ever. Here the holder is named by its
-//! process, and a holder of another process is none.
+//! Is not: fair, or for work that takes long. Why not the standard library's: a program with
+//! threads may fork at any moment, and a mutex that another thread holds at that moment stays
+//! locked in the child for ever. Here the holder is named by its process, and a holder of another
+//! process is none.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +38,8 @@ impl Lock {
             self.holder
                 .compare_exchange(free, process, Ordering::Acquire, Ordering::Relaxed)
         {
-            // Another process's is what a fork left behind; this process's, and what has just become free, is waited for.
+            // Another process's is what a fork left behind; this process's, and what has just
+            // become free, is waited for.
             free = if holder == process { 0 } else { holder };
             tries += 1;
             if tries > TRIES {

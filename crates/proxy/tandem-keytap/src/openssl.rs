@@ -1,7 +1,8 @@
-//! OpenSSL's ABI: the functions that are called, and what they say of the chain that a client would send.
+//! OpenSSL's ABI: the functions that are called, and what they say of the chain that a client would
+//! send.
 //!
-//! Is: what OpenSSL 1.1.1 and 3.x have in common, looked up at run time. Is not: a decision about what is announced
-//! (`announcement`), nor which of several libraries is asked (`library`).
+//! Is: what OpenSSL 1.1.1 and 3.x have in common, looked up at run time. Is not: a decision about
+//! what is announced (`announcement`), nor which of several libraries is asked (`library`).
 //!
 //! Invariant: a connection is left as it was found.
 
@@ -83,12 +84,14 @@ pub(crate) struct Functions {
 
 impl Functions {
     pub(crate) fn of(object: &Object) -> Option<Self> {
-        // SAFETY: each type is the one that the headers of OpenSSL 1.1.1 and 3.x declare under that name; `SSL_get_options` has
-        // 64 bits in 3.x, of which the lower 32 are wanted, and a stack's elements are certificates where this is used.
+        // SAFETY: each type is the one that the headers of OpenSSL 1.1.1 and 3.x declare under that
+        // name; `SSL_get_options` has 64 bits in 3.x, of which the lower 32 are wanted, and
+        // a stack's elements are certificates where this is used.
         unsafe {
             let version: unsafe extern "C" fn() -> c_ulong =
                 object.function(c"OpenSSL_version_num")?;
-            // 2.x is LibreSSL. From 4.0 on a registered extension that then says nothing can end a handshake with ECH.
+            // 2.x is LibreSSL. From 4.0 on a registered extension that then says nothing can end a
+            // handshake with ECH.
             if !matches!(version(), 0x1010_1000..0x1010_2000 | 0x3000_0000..0x4000_0000) {
                 return None;
             }
@@ -120,7 +123,8 @@ impl Functions {
         connection: *mut Connection,
     ) -> Result<Vec<u8>, Silence> {
         let mut nothing = 0;
-        // SAFETY: as the caller promises; at most 0 bytes are written; these controls take no pointer.
+        // SAFETY: as the caller promises; at most 0 bytes are written; these controls take no
+        // pointer.
         let (renegotiated, certificate, key, offer) = unsafe {
             let control = |command| (self.control)(connection, command, 0, ptr::null_mut());
             (
@@ -143,8 +147,8 @@ impl Functions {
         if renegotiated {
             return Err(Silence::Renegotiation);
         }
-        // SAFETY: as the caller promises; the certificate is the connection's, and its own chain ends before anything else
-        // happens to it.
+        // SAFETY: as the caller promises; the certificate is the connection's, and its own chain
+        // ends before anything else happens to it.
         let chain = unsafe {
             let mut chain = vec![self.der(certificate)];
             chain.extend(self.issuers(connection)?);
@@ -154,16 +158,18 @@ impl Functions {
         announcement::body(&chain.ok_or(Silence::UnknownChain)?)
     }
 
-    /// What follows the client's certificate in its Certificate message: the chain set with the certificate, else the context's
-    /// extra certificates, else what OpenSSL finds in the store of trusted certificates, unless it is told not to.
+    /// What follows the client's certificate in its Certificate message: the chain set with the
+    /// certificate, else the context's extra certificates, else what OpenSSL finds in the store
+    /// of trusted certificates, unless it is told not to.
     ///
     /// # Safety
     /// As for [`Self::announcement`], and a certificate is set.
     unsafe fn issuers(&self, connection: *mut Connection) -> Result<Vec<Option<Vec<u8>>>, Silence> {
         let mut stack: *mut Stack = ptr::null_mut();
         let place = (&raw mut stack).cast();
-        // SAFETY: as the caller promises; the two controls that take a pointer write one pointer to it, and what that points to
-        // belongs to the connection or its context and outlives this function.
+        // SAFETY: as the caller promises; the two controls that take a pointer write one pointer to
+        // it, and what that points to belongs to the connection or its context and outlives
+        // this function.
         unsafe {
             (self.control)(connection, SSL_CTRL_GET_CHAIN_CERTS, 0, place);
             if stack.is_null() {
@@ -184,15 +190,16 @@ impl Functions {
         }
     }
 
-    /// The chain that OpenSSL builds by itself, by letting it build it now and taking the result out again: later it builds the
-    /// same.
+    /// The chain that OpenSSL builds by itself, by letting it build it now and taking the result
+    /// out again: later it builds the same.
     ///
     /// # Safety
     /// As for [`Self::issuers`], and no chain is set.
     unsafe fn built(&self, connection: *mut Connection) -> Result<Vec<Option<Vec<u8>>>, Silence> {
         let none: *mut c_void = ptr::null_mut();
         let mut stack: *mut Stack = ptr::null_mut();
-        // SAFETY: as the caller promises; the chain lives until it is replaced by none, after it was read.
+        // SAFETY: as the caller promises; the chain lives until it is replaced by none, after it
+        // was read.
         unsafe {
             // A chain that does not verify is sent all the same, and nobody is to find its errors.
             (self.mark_errors)();
@@ -231,7 +238,8 @@ impl Functions {
     /// # Safety
     /// A certificate of this library.
     unsafe fn der(&self, certificate: *mut Certificate) -> Option<Vec<u8>> {
-        // SAFETY: as the caller promises; without a place only the length is computed, and the place has that length then.
+        // SAFETY: as the caller promises; without a place only the length is computed, and the
+        // place has that length then.
         unsafe {
             let len = usize::try_from((self.encode)(certificate, ptr::null_mut())).ok()?;
             let mut der = vec![0; len];

@@ -2,7 +2,8 @@
 //!
 //! Is not: re-read later: another thread of the program may be changing the environment by then.
 //!
-//! Invariant: with somebody else's rights (`AT_SECURE`) nothing in the environment counts, and nothing is announced or written.
+//! Invariant: with somebody else's rights (`AT_SECURE`) nothing in the environment counts, and
+//! nothing is announced or written.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +19,8 @@ const EXTENSION: &str = "TANDEM_KEYTAP_EXTENSION";
 /// Where to write what is done, a line for each hello: `stderr`; anything else: nowhere.
 const LOG: &str = "TANDEM_KEYTAP_LOG";
 
-/// The thesis's private number (section 2.4.2 names none; the proxies' `0x0099` is the neighbour), not assigned by IANA.
+/// The thesis's private number (section 2.4.2 names none; the proxies' `0x0099` is the neighbour),
+/// not assigned by IANA.
 const DEFAULT_EXTENSION: u16 = 0x009a;
 
 /// With whose rights the process runs.

@@ -1,5 +1,5 @@
-//! What programs may do with OpenSSL that the usual ones do not, by a Python program that calls its C interface (`inside.py`):
-//! each probe runs with the library loaded and asserts by itself.
+//! What programs may do with OpenSSL that the usual ones do not, by a Python program that calls its
+//! C interface (`inside.py`): each probe runs with the library loaded and asserts by itself.
 //!
 //! Is not: a handshake; only hellos are made.
 
@@ -81,7 +81,8 @@ fn two_openssls_in_a_process_keep_apart() {
     }
 }
 
-/// The linker ignores most preloads there; so the library is loaded by hand, by a copy of Python with another user's rights.
+/// The linker ignores most preloads there; so the library is loaded by hand, by a copy of Python
+/// with another user's rights.
 #[test]
 fn with_elevated_rights_nothing_is_announced() {
     let test = "with_elevated_rights_nothing_is_announced";

@@ -1,7 +1,8 @@
-//! Unmodified programs with the library loaded and without: what they announce, what they send, and that nothing else changes.
+//! Unmodified programs with the library loaded and without: what they announce, what they send, and
+//! that nothing else changes.
 //!
-//! Each talks to `openssl s_server` through a relay that keeps the bytes. Is not: what a program of its own kind may do with
-//! OpenSSL (`inside.rs`).
+//! Each talks to `openssl s_server` through a relay that keeps the bytes. Is not: what a program of
+//! its own kind may do with OpenSSL (`inside.rs`).
 
 mod support;
 
@@ -35,8 +36,8 @@ fn all(sent: usize) -> Counts {
     }
 }
 
-/// Connects without the library and with it: the hellos differ in the announcement alone, which names what is then sent, from the
-/// beginning and in that order, and what is sent is the same.
+/// Connects without the library and with it: the hellos differ in the announcement alone, which
+/// names what is then sent, from the beginning and in that order, and what is sent is the same.
 #[track_caller]
 fn announces(client: impl Fn(Preload, u16) -> Command) -> Counts {
     let server = Server::mutual();
@@ -116,7 +117,8 @@ fn s_client_announces_the_chain_that_it_sends_however_it_comes_by_it() {
         (vec!["-cert_chain", &trusted], 3),
         // Built when the certificate is set.
         (vec!["-CAfile", &trusted, "-build_chain"], 3),
-        // Built by OpenSSL when it sends, out of what it trusts, or out of a store for this purpose, as far as it gets.
+        // Built by OpenSSL when it sends, out of what it trusts, or out of a store for this
+        // purpose, as far as it gets.
         (vec!["-CAfile", &trusted], 3),
         (vec!["-chainCAfile", &trusted], 3),
         (vec!["-chainCAfile", &issuer], 2),
@@ -157,8 +159,8 @@ fn curl_announces() {
         let found = announces(|preload, port| curl(preload, port, &options));
         assert_eq!(found, all(certificates), "{options:?}");
     }
-    // curl since 7.87 fills its store of trusted certificates when the server's first bytes arrive: what OpenSSL finds there
-    // for the chain cannot be known in the hello. The leaf can.
+    // curl since 7.87 fills its store of trusted certificates when the server's first bytes arrive:
+    // what OpenSSL finds there for the chain cannot be known in the hello. The leaf can.
     let found = announces(|preload, port| curl(preload, port, &["--cert", &leaf, "--key", &key]));
     assert!(
         (1..=found.sent).contains(&found.announced) && found.sent == 2,

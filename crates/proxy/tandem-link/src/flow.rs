@@ -1,7 +1,8 @@
 //! What binds a message to one TCP connection: the initial sequence numbers of its two ends.
 //!
-//! Is not: addresses; a NAT between the proxies changes those, and leaves sequence numbers alone. A firewall that
-//! rewrites initial sequence numbers makes every tag wrong, and then nothing is rewritten.
+//! Is not: addresses; a NAT between the proxies changes those, and leaves sequence numbers alone. A
+//! firewall that rewrites initial sequence numbers makes every tag wrong, and then nothing is
+//! rewritten.
 
 use tandem_wire::Seq;
 

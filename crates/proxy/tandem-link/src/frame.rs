@@ -1,7 +1,8 @@
-//! The frame that carries a delta in place of a flight: the payload of the segments that packet mode rewrites.
+//! The frame that carries a delta in place of a flight: the payload of the segments that packet
+//! mode rewrites.
 //!
-//! Is: delimiting, the keyed check over delta *and* rebuilt bytes. Is not: the delta's own encoding (`tandem-engine`), nor
-//! the harmlessness of the segments (their timestamps, `tandem-packet`).
+//! Is: delimiting, the keyed check over delta *and* rebuilt bytes. Is not: the delta's own encoding
+//! (`tandem-engine`), nor the harmlessness of the segments (their timestamps, `tandem-packet`).
 //!
 //! ```text
 //! +---------+---------------+----------------+-----------+-------------------+
@@ -9,9 +10,10 @@
 //! +---------+---------------+----------------+-----------+-------------------+
 //! ```
 //!
-//! `span` is the number of bytes that the frame stands for; the frame's last byte has the last sequence number of the span.
-//! The check is one tag for two questions: did our partner send this, and are these the bytes that it meant? It covers the
-//! first byte too, and a frame of another version than the connection agreed on is none.
+//! `span` is the number of bytes that the frame stands for; the frame's last byte has the last
+//! sequence number of the span. The check is one tag for two questions: did our partner send this,
+//! and are these the bytes that it meant? It covers the first byte too, and a frame of another
+//! version than the connection agreed on is none.
 //!
 //! Invariant: no byte of a rebuilt flight leaves before [`Frame::verify`] has said yes.
 
@@ -22,8 +24,8 @@ use crate::flow::FlowId;
 use crate::key::{Key, Label};
 use crate::version::Version;
 
-/// Most bytes that a frame may stand for. A server's first flight is at most ten segments without an acknowledgement
-/// (RFC 6928), 14,600 bytes; post-quantum chains reach 20 kB.
+/// Most bytes that a frame may stand for. A server's first flight is at most ten segments without
+/// an acknowledgement (RFC 6928), 14,600 bytes; post-quantum chains reach 20 kB.
 pub const MAX_SPAN: usize = 1 << 16;
 
 /// Bytes of a frame around its delta, at most.
@@ -68,7 +70,8 @@ pub struct Frame<'a> {
 pub enum Parsed<'a> {
     /// A whole frame stands at the front.
     Whole(Frame<'a>),
-    /// It begins like a frame of `length` bytes, and is not all there. `None`: even the length is cut.
+    /// It begins like a frame of `length` bytes, and is not all there. `None`: even the length is
+    /// cut.
     Cut {
         /// Length of the whole frame, in bytes.
         length: Option<usize>,
@@ -77,9 +80,11 @@ pub enum Parsed<'a> {
     No,
 }
 
-/// Writes the frame for `delta`, which rebuilds `bytes` at stream position `start` of the direction from `sender`.
+/// Writes the frame for `delta`, which rebuilds `bytes` at stream position `start` of the direction
+/// from `sender`.
 ///
-/// `None` where the frame would not be smaller than the bytes, or these are longer than [`MAX_SPAN`].
+/// `None` where the frame would not be smaller than the bytes, or these are longer than
+/// [`MAX_SPAN`].
 pub fn write(
     key: &Key,
     (flow, version, sender): (FlowId, Version, Sender),

@@ -1,7 +1,8 @@
-//! What must hold for any input of this crate: one function for each parser, called by the fuzz targets in `fuzz/` and by the
-//! replay of their corpora.
+//! What must hold for any input of this crate: one function for each parser, called by the fuzz
+//! targets in `fuzz/` and by the replay of their corpora.
 //!
-//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+//! Not part of the public interface. A function returns where all is well and panics where an
+//! invariant is broken.
 
 use tandem_engine::filter::MOST;
 use tandem_wire::Seq;
@@ -68,11 +69,13 @@ pub fn link_mark(data: &[u8]) {
         mark.verify_held(&key, FLOW, version).is_some(),
     ];
     let count = believed.iter().filter(|believed| **believed).count();
-    // A longer presence or answer is believed where its tag is right, which nobody finds without the key.
+    // A longer presence or answer is believed where its tag is right, which nobody finds without
+    // the key.
     assert_eq!(count, usize::from(is_own));
 }
 
-/// A payload: a publication is bounded, the only encoding of what it says but for its check, and not believed.
+/// A payload: a publication is bounded, the only encoding of what it says but for its check, and
+/// not believed.
 pub fn link_publication(data: &[u8]) {
     let key = Key::from_bytes(KEY);
     let Some((holdings, filter)) = publication::parse(data) else {
@@ -96,7 +99,8 @@ pub fn link_publication(data: &[u8]) {
     }
 }
 
-/// A payload: a frame lies inside it, is found in any longer one, announced by any shorter one, and not believed.
+/// A payload: a frame lies inside it, is found in any longer one, announced by any shorter one, and
+/// not believed.
 pub fn link_frame(data: &[u8]) {
     let key = Key::from_bytes(KEY);
     match Frame::parse(data, Version::ONE, Sender::Server) {

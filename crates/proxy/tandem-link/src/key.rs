@@ -1,8 +1,9 @@
 //! The key that a pair of proxies shares, and the short tags made with it.
 //!
-//! Is: HMAC-SHA-256 (RFC 2104) with a label for each use, cut to the size that a TCP option has room for.
-//! Is not: a secret of any endpoint. Whoever holds it and stands on the path can pass for one of the proxies: learn what the other
-//! expects and holds, and bring wrong bytes to an endpoint, as anybody on the path can; TLS then ends that connection.
+//! Is: HMAC-SHA-256 (RFC 2104) with a label for each use, cut to the size that a TCP option has
+//! room for. Is not: a secret of any endpoint. Whoever holds it and stands on the path can pass for
+//! one of the proxies: learn what the other expects and holds, and bring wrong bytes to an
+//! endpoint, as anybody on the path can; TLS then ends that connection.
 //!
 //! Invariants: a key is never printed; tags are compared in constant time.
 
@@ -72,7 +73,8 @@ impl Key {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The first `N` bytes of HMAC over the label's byte and the parts in order. Only the last part may vary in length.
+    /// The first `N` bytes of HMAC over the label's byte and the parts in order. Only the last part
+    /// may vary in length.
     pub(crate) fn tag<const N: usize>(&self, label: Label, parts: &[&[u8]]) -> [u8; N] {
         let full = self.mac(label, parts).finalize().into_bytes();
         let mut tag = [0; N];

@@ -1,7 +1,8 @@
 //! What travels between the proxies.
 //!
-//! Is: the in-band messages of packet mode: marks in TCP options ([`mark`]), the frame in place of a flight ([`frame`]) and the one that
-//! says what is held ([`publication`]), and the key that vouches for all. Is not: sockets, the encoding of a delta, or the decision to send one.
+//! Is: the in-band messages of packet mode: marks in TCP options ([`mark`]), the frame in place of
+//! a flight ([`frame`]) and the one that says what is held ([`publication`]), and the key that
+//! vouches for all. Is not: sockets, the encoding of a delta, or the decision to send one.
 //!
 //! Invariant: nothing here allocates more than the message it reads or writes.
 #![forbid(unsafe_code)]

@@ -1,10 +1,10 @@
 //! Marks: what one proxy tells the other in a TCP option of an ordinary segment.
 //!
-//! Is: presence on the SYN, the answer on the SYN/ACK, hints beside the hello, and the miss. Is not: the rewritten flight,
-//! which is a payload ([`crate::frame`]).
+//! Is: presence on the SYN, the answer on the SYN/ACK, hints beside the hello, and the miss. Is
+//! not: the rewritten flight, which is a payload ([`crate::frame`]).
 //!
-//! Each mark is an experimental option (RFC 6994), which endpoints ignore (RFC 9293, section 3.1), so that a proxy
-//! without its partner does no harm:
+//! Each mark is an experimental option (RFC 6994), which endpoints ignore (RFC 9293, section 3.1),
+//! so that a proxy without its partner does no harm:
 //!
 //! ```text
 //!  0      1      2      3      4         5            len-7
@@ -13,18 +13,20 @@
 //! +------+------+------+------+---------+------------+---------------+
 //! ```
 //!
-//! The body is empty but for hints, four bytes for each thing that is held; for the answer to a CII, four bytes of bits; and for the
-//! presence of a proxy that goes by what the other publishes ([`crate::publication`]): four bytes, the holdings that it knows. With an
-//! empty body the option is 12 bytes, with a hint of one 16, with one of four 28: all multiples of four, and 28 is what timestamps
-//! leave of the 40 bytes that TCP has for options.
+//! The body is empty but for hints, four bytes for each thing that is held; for the answer to a
+//! CII, four bytes of bits; and for the presence of a proxy that goes by what the other publishes
+//! ([`crate::publication`]): four bytes, the holdings that it knows. With an empty body the option
+//! is 12 bytes, with a hint of one 16, with one of four 28: all multiples of four, and 28 is what
+//! timestamps leave of the 40 bytes that TCP has for options.
 //!
-//! The presence names the newest version that the client-side proxy speaks, the answer the one that both go on with
-//! ([`crate::version`]); every later mark and frame of the connection is of that one. Presence and answer keep this form in
-//! every version, so that any two can read them of each other; a later version may put something into their body, which an
-//! earlier one does not look at.
+//! The presence names the newest version that the client-side proxy speaks, the answer the one that
+//! both go on with ([`crate::version`]); every later mark and frame of the connection is of that
+//! one. Presence and answer keep this form in every version, so that any two can read them of each
+//! other; a later version may put something into their body, which an earlier one does not look at.
 //!
-//! Invariants: a mark is believed only in the connection that it was made for; the tag covers the initial sequence numbers, the
-//! version and the type, and the body, so that nobody in between can lower the version.
+//! Invariants: a mark is believed only in the connection that it was made for; the tag covers the
+//! initial sequence numbers, the version and the type, and the body, so that nobody in between can
+//! lower the version.
 
 use tandem_engine::filter::Holdings;
 use tandem_wire::Seq;
@@ -37,7 +39,8 @@ use crate::version::Version;
 /// Option kind for experiments (RFC 4727; RFC 6994, section 3).
 pub const OPTION_KIND: u8 = 253;
 
-/// The experiment's identifier, "TD". RFC 6994 keeps a registry, in which this number is free but not yet asked for.
+/// The experiment's identifier, "TD". RFC 6994 keeps a registry, in which this number is free but
+/// not yet asked for.
 pub const EXPERIMENT_ID: u16 = 0x5444;
 
 /// Length of a tag in bytes: forging one takes 2^55 tries on average, each a segment on the wire.
@@ -46,8 +49,9 @@ const TAG_LEN: usize = 7;
 /// Bytes of an option around its body.
 const OVERHEAD: usize = 2 + 2 + 1 + TAG_LEN;
 
-/// Something that is held, in a hint: the first 4 bytes of its name in the store. Two things of one hint and one flight have
-/// the same by chance once in 2^32; a wrong guess costs a miss, never a byte, for a reference in a flight is longer.
+/// Something that is held, in a hint: the first 4 bytes of its name in the store. Two things of one
+/// hint and one flight have the same by chance once in 2^32; a wrong guess costs a miss, never a
+/// byte, for a reference in a flight is longer.
 pub type HintId = [u8; 4];
 
 /// Most things in one hint: as many as fit beside timestamps and the alignment of the option area.
@@ -80,7 +84,8 @@ pub enum MarkKind {
     Hint,
     /// On an ACK: this end's flight could not be rebuilt, send the originals.
     Miss(Sender),
-    /// On a segment of the server's: these certificates of those that the client's hello names are held.
+    /// On a segment of the server's: these certificates of those that the client's hello names are
+    /// held.
     Held,
 }
 
@@ -108,9 +113,11 @@ impl MarkKind {
 }
 
 impl<'a> Mark<'a> {
-    /// Reads the data of an experimental option whose identifier is [`EXPERIMENT_ID`]: what follows the identifier.
+    /// Reads the data of an experimental option whose identifier is [`EXPERIMENT_ID`]: what follows
+    /// the identifier.
     ///
-    /// `None` for a type that is not known here, or anything malformed: to this proxy that is no mark.
+    /// `None` for a type that is not known here, or anything malformed: to this proxy that is no
+    /// mark.
     pub fn parse(data: &'a [u8]) -> Option<Self> {
         let (&head, rest) = data.split_first()?;
         let (body, tag) = rest.split_at_checked(rest.len().checked_sub(TAG_LEN)?)?;
@@ -138,8 +145,8 @@ impl<'a> Mark<'a> {
         self.kind
     }
 
-    /// The newest version that the sender speaks, if this is a presence made for a connection with this initial sequence
-    /// number.
+    /// The newest version that the sender speaks, if this is a presence made for a connection with
+    /// this initial sequence number.
     pub fn verify_presence(&self, key: &Key, client: Seq) -> Option<Version> {
         self.verify(key, MarkKind::Presence, &client.0.to_be_bytes())
             .then_some(self.version)
@@ -162,19 +169,22 @@ impl<'a> Mark<'a> {
             .then_some(self.version)
     }
 
-    /// What a hint made for this connection, in the version that it agreed on, says is held; `None` if it is not one.
+    /// What a hint made for this connection, in the version that it agreed on, says is held; `None`
+    /// if it is not one.
     pub fn verify_hint(&self, key: &Key, flow: FlowId, version: Version) -> Option<&'a [HintId]> {
         let valid = self.version == version && self.verify(key, MarkKind::Hint, &flow.to_bytes());
         valid.then_some(self.body.as_chunks().0)
     }
 
-    /// Whether this is a miss of `sender`'s flight reported in this connection, in the version that it agreed on.
+    /// Whether this is a miss of `sender`'s flight reported in this connection, in the version that
+    /// it agreed on.
     pub fn verify_miss(&self, key: &Key, flow: FlowId, version: Version, sender: Sender) -> bool {
         self.version == version && self.verify(key, MarkKind::Miss(sender), &flow.to_bytes())
     }
 
-    /// Which of the certificates that the client's hello names are held, a bit each, the first in the lowest; `None` if this says
-    /// nothing of the kind for this connection, in the version that it agreed on.
+    /// Which of the certificates that the client's hello names are held, a bit each, the first in
+    /// the lowest; `None` if this says nothing of the kind for this connection, in the version
+    /// that it agreed on.
     pub fn verify_held(&self, key: &Key, flow: FlowId, version: Version) -> Option<u32> {
         let valid = self.version == version && self.verify(key, MarkKind::Held, &flow.to_bytes());
         let bits = self.body.first_chunk().filter(|_| valid)?;
@@ -191,12 +201,14 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// The presence option for a SYN: 12 bytes, kind and length included. `newest` is the newest version spoken here.
+/// The presence option for a SYN: 12 bytes, kind and length included. `newest` is the newest
+/// version spoken here.
 pub fn presence(key: &Key, client: Seq, newest: Version) -> Vec<u8> {
     presence_with(key, client, newest, &[])
 }
 
-/// The same of a proxy that goes by what the other publishes, and knows of these holdings: 16 bytes.
+/// The same of a proxy that goes by what the other publishes, and knows of these holdings: 16
+/// bytes.
 pub fn presence_knowing(key: &Key, client: Seq, newest: Version, known: Holdings) -> Vec<u8> {
     presence_with(key, client, newest, &known.0.to_be_bytes())
 }

@@ -1,8 +1,8 @@
 //! The frame in which the server-side proxy publishes what clients' chains it holds.
 //!
-//! Is: delimiting, and the keyed check. Is not: the filter's own encoding (`tandem-engine`), nor when it is published and how the segment
-//! is made harmless (`tandem-packet`). It stands for no byte of the stream, and travels like a frame that does: in one segment with an
-//! old timestamp.
+//! Is: delimiting, and the keyed check. Is not: the filter's own encoding (`tandem-engine`), nor
+//! when it is published and how the segment is made harmless (`tandem-packet`). It stands for no
+//! byte of the stream, and travels like a frame that does: in one segment with an old timestamp.
 //!
 //! ```text
 //! +---------+-----------+---------------+----------------+-----------------+------+-----------------+
@@ -10,13 +10,14 @@
 //! +---------+-----------+---------------+----------------+-----------------+------+-----------------+
 //! ```
 //!
-//! The holdings are four bytes that name the set of all that is held (of which the filter may show the newest part only): the XOR of the
-//! last four bytes of each chain's name. Nothing held is zero. The client-side proxy says in its presence (`mark`) which set it goes by, so
-//! nothing has to be published where they agree; and since either side can put a chain in by itself, they agree for as long as all that
-//! one learns passes the other.
+//! The holdings are four bytes that name the set of all that is held (of which the filter may show
+//! the newest part only): the XOR of the last four bytes of each chain's name. Nothing held is
+//! zero. The client-side proxy says in its presence (`mark`) which set it goes by, so nothing has
+//! to be published where they agree; and since either side can put a chain in by itself, they agree
+//! for as long as all that one learns passes the other.
 //!
-//! Invariants: a publication is believed in its own connection only; whoever does not know its type, or the connection's version, has
-//! nothing but a segment that TCP discards.
+//! Invariants: a publication is believed in its own connection only; whoever does not know its
+//! type, or the connection's version, has nothing but a segment that TCP discards.
 
 use tandem_engine::filter::{Filter, Holdings, Rate};
 use tandem_engine::varint;
@@ -48,8 +49,8 @@ pub fn write(key: &Key, flow: FlowId, version: Version, filter: &Filter) -> Vec<
     frame
 }
 
-/// The holdings and the filter in a payload that is a publication as a whole; `None` where it is not one of this version, made with this
-/// key for this connection.
+/// The holdings and the filter in a payload that is a publication as a whole; `None` where it is
+/// not one of this version, made with this key for this connection.
 pub fn read(
     key: &Key,
     flow: FlowId,

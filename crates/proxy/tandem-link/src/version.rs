@@ -8,7 +8,8 @@
 //!   later    marks and frames of the version in the answer, and of no other
 //! ```
 //!
-//! Invariant: proxies that share no version rewrite nothing; those that share one use the newest of them.
+//! Invariant: proxies that share no version rewrite nothing; those that share one use the newest of
+//! them.
 
 /// A version of the messages: 1 to 15, as half a byte has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,7 +54,8 @@ impl Spoken {
         self.newest
     }
 
-    /// What a server-side proxy answers to an offer: the newest version that both speak, as far as it can know. `None`: nothing.
+    /// What a server-side proxy answers to an offer: the newest version that both speak, as far as
+    /// it can know. `None`: nothing.
     pub fn agree(self, offered: Version) -> Option<Version> {
         Some(offered.min(self.newest)).filter(|agreed| self.includes(*agreed))
     }

@@ -1,13 +1,16 @@
-//! How fast bulk data is after a handshake through packet mode, against plain routing with connection tracking.
+//! How fast bulk data is after a handshake through packet mode, against plain routing with
+//! connection tracking.
 //!
-//! `client c0 - near0 gateway lnk0 - lnk0 gateway near0 - s0 server`, in network namespaces of the bench's own; the wires keep
-//! their offloads, and both gateways track connections in both arms. Arms run by turns: `routed` has no daemon, `packet` has
-//! both, fresh ones in each round, as processes of their own. A transfer is one connection to port 443, or a hundred at once:
-//! the turns of a TLS 1.2 handshake (`bulk/handshake.rs`) on each, then records of application data from the server to the
-//! client. The client takes the time, from the first 100 MB on.
+//! `client c0 - near0 gateway lnk0 - lnk0 gateway near0 - s0 server`, in network namespaces of the
+//! bench's own; the wires keep their offloads, and both gateways track connections in both arms.
+//! Arms run by turns: `routed` has no daemon, `packet` has both, fresh ones in each round, as
+//! processes of their own. A transfer is one connection to port 443, or a hundred at once:
+//! the turns of a TLS 1.2 handshake (`bulk/handshake.rs`) on each, then records of application data
+//! from the server to the client. The client takes the time, from the first 100 MB on.
 //!
-//! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates nothing. What is checked,
-//! by the daemons' own counters: both followed the handshake, and the bulk data stayed in the kernel.
+//! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates
+//! nothing. What is checked, by the daemons' own counters: both followed the handshake, and the
+//! bulk data stayed in the kernel.
 //!
 //! Needs root; says so and measures nothing without.
 #![allow(
@@ -47,12 +50,15 @@ const LOADS: [(usize, &str); 2] = [(1, "bulk"), (100, "bulk_100_flows")];
 const TRANSFER: f64 = 0.8;
 /// Bytes of the first transfer, which only finds out how many the others need.
 const TRIAL: u64 = 1 << 30;
-/// Bytes before the time is taken: the windows have opened by then, and the flows have left the queue.
+/// Bytes before the time is taken: the windows have opened by then, and the flows have left the
+/// queue.
 const UNTIMED: u64 = 100_000_000;
-/// Rest before each transfer, longer than daemons take to start. Without it only the packet arm rests, and on a busy machine
-/// it comes out up to half as fast again as routed, which no daemon can cause.
+/// Rest before each transfer, longer than daemons take to start. Without it only the packet arm
+/// rests, and on a busy machine it comes out up to half as fast again as routed, which no daemon
+/// can cause.
 const REST: Duration = Duration::from_secs(1);
-/// The most packets of one connection that may pass a daemon's queue. A handshake has some twenty; a transfer has thousands.
+/// The most packets of one connection that may pass a daemon's queue. A handshake has some twenty;
+/// a transfer has thousands.
 const QUEUED: u64 = 100;
 /// Port of both daemons' admin pages, each in a namespace of its own.
 const ADMIN: u16 = 9470;
@@ -192,7 +198,8 @@ impl Hosts {
         hosts.server.run("ip route add default via 10.3.0.1");
         for gateway in [&hosts.client_side, &hosts.server_side] {
             gateway.run("sysctl -qw net.ipv4.ip_forward=1");
-            // A rule that asks for a connection's state turns connection tracking on, with and without daemons.
+            // A rule that asks for a connection's state turns connection tracking on, with and
+            // without daemons.
             gateway.drop_invalid();
         }
         hosts
@@ -330,8 +337,8 @@ impl<'a> Daemons<'a> {
         }
     }
 
-    /// Checks what the daemons did with the connections that they saw, and ends them; packets of a connection that passed each one's
-    /// queue.
+    /// Checks what the daemons did with the connections that they saw, and ends them; packets of a
+    /// connection that passed each one's queue.
     fn end(self, flows: usize) -> [u64; 2] {
         let queued = [&self.hosts.client_side, &self.hosts.server_side].map(|host| {
             let status = status(host, ADMIN);

@@ -2,7 +2,8 @@
 //!
 //! Is not: a way to change anything. Names of sites and addresses of endpoints are never shown.
 //!
-//! Invariant: it runs on threads of its own and reads [`Board`] only, so that whoever reads it, and however slowly, delays no packet.
+//! Invariant: it runs on threads of its own and reads [`Board`] only, so that whoever reads it, and
+//! however slowly, delays no packet.
 
 use std::fmt;
 use std::io::ErrorKind;

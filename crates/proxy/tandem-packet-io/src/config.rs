@@ -1,8 +1,10 @@
 //! The settings of the two daemons, checked: what the event loop works with.
 //!
-//! Is not: the file or the flags (`config/settings.rs`), nor the key's bytes in any form that prints.
+//! Is not: the file or the flags (`config/settings.rs`), nor the key's bytes in any form that
+//! prints.
 //!
-//! Invariant: a [`Config`] is consistent in itself; whether this machine can do it is found out by starting.
+//! Invariant: a [`Config`] is consistent in itself; whether this machine can do it is found out by
+//! starting.
 
 mod key;
 mod names;
@@ -24,10 +26,12 @@ pub use names::{LinkName, Marks, role_name};
 pub use settings::Settings;
 pub use tandem_packet::{ClientCertificates, Role, WireFormat};
 
-/// Port of the servers whose connections are looked at, unless others are named: HTTPS (RFC 9110, section 4.2.2).
+/// Port of the servers whose connections are looked at, unless others are named: HTTPS (RFC 9110,
+/// section 4.2.2).
 pub const DEFAULT_PORT: u16 = 443;
 
-/// Admin port of the client side; the server side has the next one, so that both run on one machine.
+/// Admin port of the client side; the server side has the next one, so that both run on one
+/// machine.
 pub const DEFAULT_ADMIN_PORT: u16 = 9470;
 
 /// What the daemon does with the packets.
@@ -65,9 +69,11 @@ pub struct Config {
     pub key: KeyChoice,
     /// Ports of the servers. At least one. Default 443.
     pub ports: Vec<u16>,
-    /// Directory of the store. Default `/var/lib/tandem/ROLE-LINK`, or below `~/.local/share/tandem` when not root.
+    /// Directory of the store. Default `/var/lib/tandem/ROLE-LINK`, or below
+    /// `~/.local/share/tandem` when not root.
     pub store: PathBuf,
-    /// Address of the admin port; `None`: there is none. Default 127.0.0.1, 9470 on the client side, 9471 on the server side.
+    /// Address of the admin port; `None`: there is none. Default 127.0.0.1, 9470 on the client
+    /// side, 9471 on the server side.
     pub admin: Option<SocketAddr>,
     /// The packet engine's bounds. Its own defaults; the MTU is found out at the start.
     pub limits: Limits,
@@ -78,7 +84,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks `settings` and fills in the defaults of `role`. Reads nothing but the environment, for the default store.
+    /// Checks `settings` and fills in the defaults of `role`. Reads nothing but the environment,
+    /// for the default store.
     ///
     /// # Errors
     /// The first setting that is missing or wrong, by its name.
@@ -299,8 +306,8 @@ fn default_store(role: Role, link: &LinkName) -> Result<PathBuf, IoError> {
     Ok(base.join(format!("{}-{}", role_name(role), link.as_str())))
 }
 
-/// A number that differs between roles and links: FNV-1a, 32 bit (draft-eastlake-fnv), into the range 16,384 to 32,767, away from the
-/// small numbers that are chosen by hand.
+/// A number that differs between roles and links: FNV-1a, 32 bit (draft-eastlake-fnv), into the
+/// range 16,384 to 32,767, away from the small numbers that are chosen by hand.
 fn default_queue(role: Role, link: &LinkName) -> u16 {
     let hash = role_name(role)
         .bytes()

@@ -1,9 +1,11 @@
-//! A daemon from start to end: what is checked and taken in which order, the event loop, and giving everything back.
+//! A daemon from start to end: what is checked and taken in which order, the event loop, and giving
+//! everything back.
 //!
 //! Is not: a decision on a packet ([`Engine`]), nor set-up of logging; the binary does that.
 //!
-//! Invariants: rules are the last thing that is set and the first that is taken away, so they never lead to a queue that nobody reads for
-//! longer than a start takes, and `--queue-bypass` covers that; whatever ends the loop, an error or a panic, the rules go and the packets that
+//! Invariants: rules are the last thing that is set and the first that is taken away, so they never
+//! lead to a queue that nobody reads for longer than a start takes, and `--queue-bypass` covers
+//! that; whatever ends the loop, an error or a panic, the rules go and the packets that
 //! wait are let go.
 
 mod event_loop;
@@ -36,10 +38,11 @@ use link::Link;
 use lock::{InstanceLock, StartLock};
 use signals::Signals;
 
-/// Runs the daemon that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything is taken down and the result is `Ok`.
+/// Runs the daemon that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything is
+/// taken down and the result is `Ok`.
 ///
-/// `ready` is called once, when the rules are in force and the queue is bound. The calling thread gives up all capabilities but
-/// CAP_NET_ADMIN and CAP_NET_RAW for good.
+/// `ready` is called once, when the rules are in force and the queue is bound. The calling thread
+/// gives up all capabilities but CAP_NET_ADMIN and CAP_NET_RAW for good.
 ///
 /// # Errors
 /// What prevents the start, or ended the run; by then nothing is left in the firewall.
@@ -53,7 +56,8 @@ pub fn run(config: Config, ready: impl FnOnce()) -> Result<(), IoError> {
     }
 }
 
-/// As [`run`], with an engine of the caller's in place of the packet engine: for tests and measurements.
+/// As [`run`], with an engine of the caller's in place of the packet engine: for tests and
+/// measurements.
 ///
 /// # Errors
 /// As [`run`].
@@ -65,7 +69,8 @@ pub fn run_engine<E: Engine>(
     start(config, |_, _| Ok(engine), ready)
 }
 
-/// What [`run`] would have the firewall do, as input for a shell, and what it would take away at the end. Changes nothing.
+/// What [`run`] would have the firewall do, as input for a shell, and what it would take away at
+/// the end. Changes nothing.
 ///
 /// # Errors
 /// There is no such link, or the firewall cannot be read.

@@ -2,8 +2,8 @@
 //!
 //! Is not: the loop (`daemon.rs`).
 //!
-//! Invariant: every [`Engine`] answers each ticket once, now or later; one that forgets a ticket costs its packet a few seconds, after which
-//! the loop lets it go.
+//! Invariant: every [`Engine`] answers each ticket once, now or later; one that forgets a ticket
+//! costs its packet a few seconds, after which the loop lets it go.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use tandem_wire::{Instant, UnixTime};
 /// How long the end of the process waits for what is not yet on disk.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Decides what becomes of packets. The shape of every engine: inputs with the time, outputs and time-outs polled.
+/// Decides what becomes of packets. The shape of every engine: inputs with the time, outputs and
+/// time-outs polled.
 pub trait Engine {
     /// Takes one packet, which stays in the queue until `ticket` gets its verdict.
     fn handle_packet(

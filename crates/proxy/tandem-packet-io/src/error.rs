@@ -1,6 +1,7 @@
 //! What can go wrong for a daemon as a whole, by who is at fault.
 //!
-//! Is not: what goes wrong with one packet; that is a counter and the packet goes on, see `metrics.rs`.
+//! Is not: what goes wrong with one packet; that is a counter and the packet goes on, see
+//! `metrics.rs`.
 //!
 //! Invariant: each message is one line and says what to do.
 

@@ -1,10 +1,12 @@
-//! Running the firewall's programs: what is there, a trial of the kernel's features, setting the rules, removing them.
+//! Running the firewall's programs: what is there, a trial of the kernel's features, setting the
+//! rules, removing them.
 //!
 //! Is not: the rules themselves (`rules.rs`).
 //!
-//! Invariants: what was set is removed when [`InstalledRules`] is dropped, on a panic too; before anything is set, what an earlier daemon
-//! of the same role and link left is removed in the same transaction; the programs run in a process group of their own, so that a
-//! Ctrl-C on the terminal does not cut them off half-way.
+//! Invariants: what was set is removed when [`InstalledRules`] is dropped, on a panic too; before
+//! anything is set, what an earlier daemon of the same role and link left is removed in the same
+//! transaction; the programs run in a process group of their own, so that a Ctrl-C on the terminal
+//! does not cut them off half-way.
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
@@ -16,7 +18,8 @@ use crate::config::{MarkChoice, Marks};
 use crate::error::IoError;
 use crate::rules::{Family, LeftBehind, RuleSet, Table, Trial, marks_of_others};
 
-/// Seconds to wait for another program that is changing the firewall: longer than such a change takes, shorter than a person waits.
+/// Seconds to wait for another program that is changing the firewall: longer than such a change
+/// takes, shorter than a person waits.
 const WAIT: &str = "--wait=5";
 
 /// Where the programs are when `PATH` does not lead there, as in a user's shell on Debian.
@@ -61,7 +64,8 @@ impl Firewall {
         }
     }
 
-    /// Tries each feature of the kernel that `rules` need, in a chain that no packet visits and that is removed again.
+    /// Tries each feature of the kernel that `rules` need, in a chain that no packet visits and
+    /// that is removed again.
     ///
     /// # Errors
     /// The first feature that is missing.
@@ -122,7 +126,8 @@ impl Firewall {
         Ok(installed)
     }
 
-    /// Takes away everything that daemons of Tandem have set: the programs that were used, with the name of each chain.
+    /// Takes away everything that daemons of Tandem have set: the programs that were used, with the
+    /// name of each chain.
     ///
     /// # Errors
     /// A program failed.
@@ -137,7 +142,8 @@ impl Firewall {
         Ok(removed)
     }
 
-    /// What [`Self::install`] would do, as a shell would be told; then what the end of the daemon would do.
+    /// What [`Self::install`] would do, as a shell would be told; then what the end of the daemon
+    /// would do.
     ///
     /// # Errors
     /// The firewall cannot be read.
@@ -193,7 +199,8 @@ impl InstalledRules {
         self.take_away()
     }
 
-    /// Sets the rules again where another program has taken them out. How often that had to be done: once for each version of IP.
+    /// Sets the rules again where another program has taken them out. How often that had to be
+    /// done: once for each version of IP.
     ///
     /// # Errors
     /// A program failed.
@@ -275,7 +282,8 @@ fn here_document(out: &mut String, family: Family, text: &str) {
 
 /// The rules in force.
 fn saved(family: Family) -> Result<String, IoError> {
-    // One call per table: without -t only the tables that exist already are listed, which is as good, and one call less.
+    // One call per table: without -t only the tables that exist already are listed, which is as
+    // good, and one call less.
     call(&format!("{}-save", family.program()), &[], "")
 }
 
@@ -308,7 +316,8 @@ fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, IoErro
             },
             _ => failed(error.to_string()),
         })?;
-    // The programs read all input before they print, and print less than a pipe holds until it is closed.
+    // The programs read all input before they print, and print less than a pipe holds until it is
+    // closed.
     let written = child
         .stdin
         .take()

@@ -1,12 +1,14 @@
-//! Raw sockets that send whole IP packets past the queue: over the link, or towards the near endpoint, forwarded or local.
+//! Raw sockets that send whole IP packets past the queue: over the link, or towards the near
+//! endpoint, forwarded or local.
 //!
-//! Is not: a builder of packets; what is sent is what it is given, but for the IPv4 header checksum, which the kernel writes again.
+//! Is not: a builder of packets; what is sent is what it is given, but for the IPv4 header
+//! checksum, which the kernel writes again.
 //!
-//! Invariants: every packet carries the injection mark, by which the rules let it pass the queue and, towards the near endpoint, connection
-//! tracking; sending never blocks.
+//! Invariants: every packet carries the injection mark, by which the rules let it pass the queue
+//! and, towards the near endpoint, connection tracking; sending never blocks.
 //!
-//! A socket of protocol `IPPROTO_RAW` takes the header from the caller, for IPv4 and IPv6 alike (raw(7); `inet6_create` in
-//! net/ipv6/af_inet6.c), and receives nothing.
+//! A socket of protocol `IPPROTO_RAW` takes the header from the caller, for IPv4 and IPv6 alike
+//! (raw(7); `inet6_create` in net/ipv6/af_inet6.c), and receives nothing.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -63,7 +65,8 @@ enum Routing<'a> {
 }
 
 impl Injector {
-    /// Opens the sockets: packets to the link leave by it whatever the routes say, the others by the routes.
+    /// Opens the sockets: packets to the link leave by it whatever the routes say, the others by
+    /// the routes.
     ///
     /// # Errors
     /// CAP_NET_RAW is missing, or a socket is refused for another reason.
@@ -95,8 +98,8 @@ impl Injector {
         }
     }
 
-    /// Binds to the interface that has the link's name by now: tunnels and modems come and go. `false` if it is still the same, or
-    /// there is none.
+    /// Binds to the interface that has the link's name by now: tunnels and modems come and go.
+    /// `false` if it is still the same, or there is none.
     fn follow(&mut self) -> bool {
         match if_nametoindex(self.link.as_str()) {
             Ok(index) if index != self.link_index => {
@@ -140,7 +143,8 @@ impl Pair {
                 let Some(socket) = &self.v6 else {
                     return Err(InjectError::Refused(Errno::EAFNOSUPPORT));
                 };
-                // A link-local address is known on one interface only, and packets that cross the link know that one.
+                // A link-local address is known on one interface only, and packets that cross the
+                // link know that one.
                 let scope = if address.is_unicast_link_local() {
                     link_index
                 } else {

@@ -1,8 +1,11 @@
-//! tandem-packet-io: packet mode's adapter to Linux: the packet queue, the firewall's rules, raw sockets, the event loop, the admin port.
+//! tandem-packet-io: packet mode's adapter to Linux: the packet queue, the firewall's rules, raw
+//! sockets, the event loop, the admin port.
 //!
-//! Is not: a protocol. What becomes of a packet is decided by an [`engine::Engine`]; nothing here looks into TCP or TLS.
+//! Is not: a protocol. What becomes of a packet is decided by an [`engine::Engine`]; nothing here
+//! looks into TCP or TLS.
 //!
-//! Invariants: what is in doubt goes on unaltered; rules that were set are removed, at the latest by the next start.
+//! Invariants: what is in doubt goes on unaltered; rules that were set are removed, at the latest
+//! by the next start.
 
 pub mod config;
 pub mod daemon;

@@ -1,9 +1,11 @@
-//! The numbers of a running daemon, shared between the event loop, which counts, and the admin port, which reads.
+//! The numbers of a running daemon, shared between the event loop, which counts, and the admin
+//! port, which reads.
 //!
 //! Is not: a decision, nor a copy of the packet engine's names: its events bring their own.
 //!
-//! Invariants: counting is one relaxed addition and never waits for a reader (the lock is taken only when a name is met for the first
-//! time, and held by readers only while they copy); counters only grow.
+//! Invariants: counting is one relaxed addition and never waits for a reader (the lock is taken
+//! only when a name is met for the first time, and held by readers only while they copy); counters
+//! only grow.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +45,8 @@ pub(crate) enum Tally {
     InjectRefused,
     /// Bytes that the link was spared, as the engine reckons.
     SavedBytes,
-    /// Times the rules were set again after another program had taken them out of the firewall, counted for IPv4 and IPv6 each.
+    /// Times the rules were set again after another program had taken them out of the firewall,
+    /// counted for IPv4 and IPv6 each.
     RulesRestored,
 }
 

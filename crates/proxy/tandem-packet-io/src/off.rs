@@ -1,11 +1,14 @@
-//! Turning Tandem off in a hurry: every daemon of this network namespace ends, and no rule of any stays.
+//! Turning Tandem off in a hurry: every daemon of this network namespace ends, and no rule of any
+//! stays.
 //!
-//! Is not: a part of a daemon. A daemon takes its own rules down when it is asked to end; here those go too that a killed one left.
+//! Is not: a part of a daemon. A daemon takes its own rules down when it is asked to end; here
+//! those go too that a killed one left.
 //!
-//! Where systemd runs the daemons it is told first, so that it does not start a killed one anew; nobody waits for it.
+//! Where systemd runs the daemons it is told first, so that it does not start a killed one anew;
+//! nobody waits for it.
 //!
-//! Invariants: bounded in time, whatever state the daemons are in; a daemon is found by the lock that it holds, never by a
-//! program's name.
+//! Invariants: bounded in time, whatever state the daemons are in; a daemon is found by the lock
+//! that it holds, never by a program's name.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -19,7 +22,8 @@ use crate::error::IoError;
 use crate::firewall::Firewall;
 use crate::privilege;
 
-/// How long a daemon may take to end. It takes milliseconds, and on a busy machine as long as four runs of `iptables`.
+/// How long a daemon may take to end. It takes milliseconds, and on a busy machine as long as four
+/// runs of `iptables`.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Between two looks.
@@ -39,7 +43,8 @@ const SERVICES: [&str; 2] = [
 pub struct Done {
     /// The daemons that ran.
     pub stopped: Vec<Stopped>,
-    /// Rules that were still there then: the program that took them away, and the name of their chain.
+    /// Rules that were still there then: the program that took them away, and the name of their
+    /// chain.
     pub removed: Vec<(&'static str, String)>,
 }
 

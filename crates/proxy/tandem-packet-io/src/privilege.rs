@@ -2,8 +2,9 @@
 //!
 //! Is not: seccomp or a sandbox; those are the service manager's.
 //!
-//! Invariant: after [`keep_only_needed`] this thread, the threads it starts and the programs it runs have CAP_NET_ADMIN and CAP_NET_RAW at
-//! most: the first for the queue and for removing the rules at the end, the second for the raw sockets.
+//! Invariant: after [`keep_only_needed`] this thread, the threads it starts and the programs it
+//! runs have CAP_NET_ADMIN and CAP_NET_RAW at most: the first for the queue and for removing the
+//! rules at the end, the second for the raw sockets.
 
 use nix::errno::Errno;
 
@@ -74,7 +75,8 @@ pub(crate) fn require() -> Result<(), IoError> {
     }
 }
 
-/// Gives up every other capability of this thread, for good, and of the programs that it runs; and keeps the keys out of core dumps.
+/// Gives up every other capability of this thread, for good, and of the programs that it runs; and
+/// keeps the keys out of core dumps.
 ///
 /// # Errors
 /// A system call failed; nothing is worse than before.
@@ -83,7 +85,8 @@ pub(crate) fn keep_only_needed() -> Result<(), IoError> {
     let needed = NEEDED
         .iter()
         .fold(0, |bits, capability| bits | 1_u32 << capability.bit);
-    // The bounding set first: shrinking it needs a capability that goes with the next step. The kernel says EINVAL past the last one.
+    // The bounding set first: shrinking it needs a capability that goes with the next step. The
+    // kernel says EINVAL past the last one.
     for bit in 0..64_u32 {
         if bit < 32 && needed & (1 << bit) != 0 {
             continue;
@@ -113,7 +116,8 @@ fn read() -> Result<[Sets; 2], Errno> {
         pid: 0,
     };
     let mut sets = [Sets::default(); 2];
-    // SAFETY: `header` and `sets` have the layouts that version 3 of the call reads and writes, and outlive it.
+    // SAFETY: `header` and `sets` have the layouts that version 3 of the call reads and writes, and
+    // outlive it.
     let result = unsafe {
         libc::syscall(
             libc::SYS_capget,
@@ -129,7 +133,8 @@ fn write(sets: [Sets; 2]) -> Result<(), Errno> {
         version: CAPABILITY_VERSION,
         pid: 0,
     };
-    // SAFETY: `header` and `sets` have the layouts that version 3 of the call reads, and outlive it.
+    // SAFETY: `header` and `sets` have the layouts that version 3 of the call reads, and outlive
+    // it.
     let result =
         unsafe { libc::syscall(libc::SYS_capset, std::ptr::from_ref(&header), sets.as_ptr()) };
     Errno::result(result).map(drop)

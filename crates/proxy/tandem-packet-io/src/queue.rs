@@ -1,10 +1,12 @@
-//! The kernel's packet queue (nfnetlink_queue): packets out of it in batches, verdicts back in batches.
+//! The kernel's packet queue (nfnetlink_queue): packets out of it in batches, verdicts back in
+//! batches.
 //!
 //! Is not: a decision on any packet, nor the rules that fill the queue (`rules.rs`).
 //!
-//! Invariants: the queue fails open twice (the kernel's fail-open flag when it overflows, `--queue-bypass` when nobody reads it); verdicts
-//! reach the kernel in the order in which they are given; an overflow is counted, never fatal; packets are at most the MTU of their
-//! interface long, with valid checksums, as long as [`OFFLOAD`] is [`Offload::Segmented`].
+//! Invariants: the queue fails open twice (the kernel's fail-open flag when it overflows,
+//! `--queue-bypass` when nobody reads it); verdicts reach the kernel in the order in which they are
+//! given; an overflow is counted, never fatal; packets are at most the MTU of their interface long,
+//! with valid checksums, as long as [`OFFLOAD`] is [`Offload::Segmented`].
 
 mod netlink;
 
@@ -27,7 +29,8 @@ pub(crate) use netlink::Extent;
 enum Offload {
     /// Cut into packets of at most the MTU with valid checksums: what the packet engine takes.
     Segmented,
-    /// As they are, up to 65 kB with unfinished checksums (`NFQA_CFG_F_GSO`): four times the throughput.
+    /// As they are, up to 65 kB with unfinished checksums (`NFQA_CFG_F_GSO`): four times the
+    /// throughput.
     #[expect(dead_code, reason = "for the day the engine finishes checksums")]
     Whole,
 }
@@ -35,12 +38,14 @@ enum Offload {
 /// The one place to change when the engine takes super-packets.
 const OFFLOAD: Offload = Offload::Segmented;
 
-/// Receive buffer of the netlink socket: the packets that wait to be read. A packet of 1,500 bytes takes about 4 kB of it (the
-/// kernel's `truesize`) and the kernel doubles what is asked for, so this is room for about 4,000.
+/// Receive buffer of the netlink socket: the packets that wait to be read. A packet of 1,500 bytes
+/// takes about 4 kB of it (the kernel's `truesize`) and the kernel doubles what is asked for, so
+/// this is room for about 4,000.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
-/// Packets that wait to be read or for their verdict, at one time: more than the receive buffer takes, so that the buffer overflows
-/// first, which the packets' numbers show; the kernel does not say when the queue's length does.
+/// Packets that wait to be read or for their verdict, at one time: more than the receive buffer
+/// takes, so that the buffer overflows first, which the packets' numbers show; the kernel does not
+/// say when the queue's length does.
 const MAX_LENGTH: u32 = 1 << 16;
 
 /// Packets taken out of the socket by one system call.
@@ -52,7 +57,8 @@ const SLOT: usize = (1 << 16) + 1024;
 /// Bytes of verdicts gathered before they are sent regardless.
 const VERDICT_BYTES: usize = 1 << 16;
 
-/// Send buffer of the netlink socket: the bound of one datagram of verdicts, at most [`VERDICT_BYTES`] and one verdict more.
+/// Send buffer of the netlink socket: the bound of one datagram of verdicts, at most
+/// [`VERDICT_BYTES`] and one verdict more.
 const SEND_BUFFER: usize = 1 << 18;
 
 /// The netfilter hook at which a packet was queued.
@@ -101,7 +107,8 @@ pub(crate) struct Received {
     pub(crate) refused_verdicts: u64,
 }
 
-/// A queue bound to this process. Dropping it unbinds it; the kernel drops the packets that still wait then.
+/// A queue bound to this process. Dropping it unbinds it; the kernel drops the packets that still
+/// wait then.
 #[derive(Debug)]
 pub(crate) struct PacketQueue {
     socket: OwnedFd,
@@ -110,7 +117,8 @@ pub(crate) struct PacketQueue {
     verdicts: VerdictWriter,
 }
 
-/// Where verdicts go: apart from the queue's reading half, so that a packet can be answered while its batch is read.
+/// Where verdicts go: apart from the queue's reading half, so that a packet can be answered while
+/// its batch is read.
 #[derive(Debug)]
 pub(crate) struct VerdictWriter {
     socket: OwnedFd,
@@ -140,7 +148,8 @@ impl PacketQueue {
             .map_err(failed("setting its buffer"))?;
         match set(&socket, number, Setting::Bind) {
             Ok(()) => {}
-            // The kernel answers EPERM for a queue of another socket and EBUSY for one bound twice; capabilities are checked before.
+            // The kernel answers EPERM for a queue of another socket and EBUSY for one bound twice;
+            // capabilities are checked before.
             Err(Errno::EPERM | Errno::EBUSY) => {
                 return Err(IoError::QueueBusy { queue: number });
             }
@@ -233,10 +242,12 @@ impl PacketQueue {
 }
 
 impl VerdictWriter {
-    /// Gives packet `id` its verdict; it reaches the kernel by the next [`Self::flush`] at the latest.
+    /// Gives packet `id` its verdict; it reaches the kernel by the next [`Self::flush`] at the
+    /// latest.
     ///
     /// # Errors
-    /// As [`Self::flush`]; and a replacement longer than the kernel takes is refused, with the packet still owed its verdict.
+    /// As [`Self::flush`]; and a replacement longer than the kernel takes is refused, with the
+    /// packet still owed its verdict.
     pub(crate) fn verdict(
         &mut self,
         id: u32,
@@ -293,7 +304,8 @@ pub(crate) enum VerdictError {
     Queue(IoError),
 }
 
-/// Sends one setting and waits for the kernel's answer; before the rules are there, so nothing else arrives.
+/// Sends one setting and waits for the kernel's answer; before the rules are there, so nothing else
+/// arrives.
 fn set(socket: &OwnedFd, queue: u16, setting: Setting) -> Result<(), Errno> {
     let mut request = Vec::with_capacity(64);
     netlink::put_setting(&mut request, queue, setting);
@@ -357,14 +369,16 @@ impl Batch {
                 iov_len: slot.len(),
             }
         });
-        // SAFETY: `mmsghdr` holds integers and pointers only, for which all zeroes are a value: no address, no control data.
+        // SAFETY: `mmsghdr` holds integers and pointers only, for which all zeroes are a value: no
+        // address, no control data.
         let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
         for (header, vector) in headers.iter_mut().zip(&mut vectors) {
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: each header points to one vector of `vectors`, each vector to a distinct slot of `self.bytes` of the length given;
-        // all of them outlive the call and nothing else uses them meanwhile. No timeout is passed.
+        // SAFETY: each header points to one vector of `vectors`, each vector to a distinct slot of
+        // `self.bytes` of the length given; all of them outlive the call and nothing else
+        // uses them meanwhile. No timeout is passed.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

@@ -1,11 +1,13 @@
-//! The firewall's rules as data: which packets reach the queue, which pass it by, and the exact input of the programs that say so to the kernel.
+//! The firewall's rules as data: which packets reach the queue, which pass it by, and the exact
+//! input of the programs that say so to the kernel.
 //!
 //! Is not: the running of these programs (`firewall.rs`).
 //!
-//! Invariants: everything that is set stands in one chain per table, named after role and link, and in jumps to it; so what another
-//! daemon of the same role and link left is found by name, and no other rule is ever touched. The jumps come last in their chains: a
-//! packet that leaves the queue by a verdict skips what stands behind the queue's rule (kernel fact), so what others have set before
-//! still runs.
+//! Invariants: everything that is set stands in one chain per table, named after role and link, and
+//! in jumps to it; so what another daemon of the same role and link left is found by name, and no
+//! other rule is ever touched. The jumps come last in their chains: a packet that leaves the queue
+//! by a verdict skips what stands behind the queue's rule (kernel fact), so what others have set
+//! before still runs.
 //!
 //! | table, hook | packets | why there |
 //! |---|---|---|
@@ -20,7 +22,8 @@ use tandem_packet::Role;
 
 use crate::config::{LinkName, Marks};
 
-/// Ports that one `multiport` match takes (`XT_MULTI_PORTS`, include/uapi/linux/netfilter/xt_multiport.h).
+/// Ports that one `multiport` match takes (`XT_MULTI_PORTS`,
+/// include/uapi/linux/netfilter/xt_multiport.h).
 const PORTS_A_RULE: usize = 15;
 
 /// Lets pass what begins a connection in the eyes of connection tracking, and is no SYN.
@@ -29,7 +32,8 @@ const PICKED_UP: &str = "-p tcp ! --syn -m conntrack --ctstate NEW -j RETURN";
 /// How every chain of Tandem's begins.
 pub(crate) const CHAIN_PREFIX: &str = "tandem-";
 
-/// How the names of a client side's chains begin, of a server side's, and of those in which a start tries the kernel's features.
+/// How the names of a client side's chains begin, of a server side's, and of those in which a start
+/// tries the kernel's features.
 const CHAIN_PREFIXES: [&str; 3] = ["tandem-c-", "tandem-s-", "tandem-try-"];
 
 /// An IP version, by the programs that set its rules.
@@ -90,7 +94,8 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
-    /// The rules that queue TLS over `link` for a daemon in `role`: connections to the servers' `ports`.
+    /// The rules that queue TLS over `link` for a daemon in `role`: connections to the servers'
+    /// `ports`.
     #[must_use]
     pub fn new(role: Role, link: &LinkName, ports: &[u16], queue: u16, marks: Marks) -> Self {
         Self {
@@ -103,14 +108,15 @@ impl RuleSet {
         }
     }
 
-    /// The name of the chains: at most 28 bytes, the kernel's bound (`XT_EXTENSION_MAXNAMELEN` less the final zero).
+    /// The name of the chains: at most 28 bytes, the kernel's bound (`XT_EXTENSION_MAXNAMELEN` less
+    /// the final zero).
     #[must_use]
     pub fn chain(&self) -> &str {
         &self.chain
     }
 
-    /// The input of `iptables-restore --noflush` that sets the rules in place of `left`, those of an earlier daemon; per table the
-    /// kernel takes it whole or not at all.
+    /// The input of `iptables-restore --noflush` that sets the rules in place of `left`, those of
+    /// an earlier daemon; per table the kernel takes it whole or not at all.
     #[must_use]
     pub fn install(&self, left: &LeftBehind) -> String {
         let mut out = String::new();
@@ -141,15 +147,17 @@ impl RuleSet {
             Table::Mangle => vec![
                 // Injected: decided already.
                 format!("-m mark --mark {inject} -j RETURN"),
-                // Sent round again to leave the queue: mark the connection, and pass even where it is not tracked.
+                // Sent round again to leave the queue: mark the connection, and pass even where it
+                // is not tracked.
                 format!(
                     "-m mark --mark {leave} -j CONNMARK --save-mark --nfmask {mask} --ctmask {mask}"
                 ),
                 format!("-m mark --mark {leave} -j RETURN"),
                 // Of a connection that has left.
                 format!("-m connmark --mark {leave} -j RETURN"),
-                // Picked up in its middle, so left alone anyway. Of two packets that wait at once for the first verdict of a
-                // connection, the kernel drops the second (two entries for one connection, nf_conntrack_confirm).
+                // Picked up in its middle, so left alone anyway. Of two packets that wait at once
+                // for the first verdict of a connection, the kernel drops the
+                // second (two entries for one connection, nf_conntrack_confirm).
                 PICKED_UP.to_owned(),
                 format!("-j NFQUEUE --queue-num {} --queue-bypass", self.queue),
             ],
@@ -247,7 +255,8 @@ pub(crate) struct Trial {
     pub(crate) rule: String,
 }
 
-/// What stands in the firewall under the chain name of one daemon: what an earlier one left, or what is to be removed at the end.
+/// What stands in the firewall under the chain name of one daemon: what an earlier one left, or
+/// what is to be removed at the end.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LeftBehind {
     chain: String,
@@ -263,13 +272,15 @@ struct InTable {
 }
 
 impl LeftBehind {
-    /// Finds what belongs to `rules` in the output of `iptables-save`, whose tables may come in any order.
+    /// Finds what belongs to `rules` in the output of `iptables-save`, whose tables may come in any
+    /// order.
     #[must_use]
     pub fn find(rules: &RuleSet, saved: &str) -> Self {
         Self::of_chain(&rules.chain, saved)
     }
 
-    /// Finds everything that daemons of Tandem have set, whether they run or not: one for each chain's name.
+    /// Finds everything that daemons of Tandem have set, whether they run or not: one for each
+    /// chain's name.
     pub(crate) fn all(saved: &str) -> Vec<Self> {
         let names: BTreeSet<&str> = saved
             .lines()
@@ -329,8 +340,8 @@ impl LeftBehind {
         })
     }
 
-    /// Whether all chains and jumps of `rules` are there. What stands in a chain is not looked at: emptying one by its name is no
-    /// accident.
+    /// Whether all chains and jumps of `rules` are there. What stands in a chain is not looked at:
+    /// emptying one by its name is no accident.
     #[must_use]
     pub fn is_whole(&self, rules: &RuleSet) -> bool {
         Table::ALL.into_iter().all(|table| {
@@ -369,7 +380,8 @@ impl LeftBehind {
     }
 }
 
-/// The mark bits that the rules of other daemons than the one with `chain` use, out of the output of `iptables-save`.
+/// The mark bits that the rules of other daemons than the one with `chain` use, out of the output
+/// of `iptables-save`.
 #[must_use]
 pub(crate) fn marks_of_others(chain: &str, saved: &str) -> u32 {
     saved
@@ -477,7 +489,8 @@ COMMIT
     #[test]
     fn what_a_killed_daemon_left_is_found_and_nothing_else() {
         let rules = rules(Role::ClientSide, "tun0", &[443]);
-        // As iptables-save prints: other tables, another daemon whose name begins alike, a comment with blanks.
+        // As iptables-save prints: other tables, another daemon whose name begins alike, a comment
+        // with blanks.
         let saved = "\
 *filter
 :tandem-c-tun0 - [0:0]

@@ -1,8 +1,10 @@
 //! What the service manager is told: ready, still alive, about to end (sd_notify(3)).
 //!
-//! Is not: a library of systemd's; the protocol is a datagram of `NAME=VALUE` lines to the socket that `$NOTIFY_SOCKET` names.
+//! Is not: a library of systemd's; the protocol is a datagram of `NAME=VALUE` lines to the socket
+//! that `$NOTIFY_SOCKET` names.
 //!
-//! Invariants: without a service manager nothing happens; telling it never waits and never fails the daemon.
+//! Invariants: without a service manager nothing happens; telling it never waits and never fails
+//! the daemon.
 
 use std::env;
 use std::ffi::OsString;
@@ -23,7 +25,8 @@ impl ServiceManager {
         let Some(address) = env::var_os("NOTIFY_SOCKET") else {
             return Self::default();
         };
-        // The time between two signs is minutes in any sensible unit; the daemon gives one each second.
+        // The time between two signs is minutes in any sensible unit; the daemon gives one each
+        // second.
         let wants_signs = env::var_os("WATCHDOG_USEC").is_some();
         match connect(&address) {
             Ok(socket) => Self {
@@ -42,7 +45,8 @@ impl ServiceManager {
         self.tell(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// The event loop goes round. Said too seldom, and the service manager starts the daemon anew (`WatchdogSec=`).
+    /// The event loop goes round. Said too seldom, and the service manager starts the daemon anew
+    /// (`WatchdogSec=`).
     pub(crate) fn alive(&self) {
         if self.wants_signs {
             self.tell("WATCHDOG=1");

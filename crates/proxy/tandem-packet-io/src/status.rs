@@ -1,8 +1,10 @@
-//! What a running daemon says of itself, as `GET /status` of its admin port; and the client that asks.
+//! What a running daemon says of itself, as `GET /status` of its admin port; and the client that
+//! asks.
 //!
 //! Is not: the server side (`admin.rs`).
 //!
-//! Invariant: a daemon that answers slowly, with too much or with something else is an error in bounded time and memory.
+//! Invariant: a daemon that answers slowly, with too much or with something else is an error in
+//! bounded time and memory.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -106,7 +108,8 @@ pub fn fetch(address: SocketAddr, timeout: Duration) -> Result<Status, IoError> 
     serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))
 }
 
-/// The body of the answer to a GET, if its status is 200 (RFC 9110; HTTP/1.0, so that the connection's end is the answer's).
+/// The body of the answer to a GET, if its status is 200 (RFC 9110; HTTP/1.0, so that the
+/// connection's end is the answer's).
 fn http_get(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Result<Vec<u8>> {
     let deadline = Instant::now() + timeout;
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
@@ -194,7 +197,8 @@ queue_packets  3
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = listener.accept().expect("the client connects");
-                // All of the request: a socket that is closed with bytes unread resets the connection.
+                // All of the request: a socket that is closed with bytes unread resets the
+                // connection.
                 let mut request = Vec::new();
                 let mut piece = [0; 512];
                 while !request.ends_with(b"\r\n\r\n") {

@@ -1,8 +1,10 @@
-//! The adapter against the kernel, in network namespaces that the tests make: rules, queue, verdicts, marks, injection.
+//! The adapter against the kernel, in network namespaces that the tests make: rules, queue,
+//! verdicts, marks, injection.
 //!
 //! Is not: a test of the packet engine; engines here do one thing each.
 //!
-//! What these tests show is what `docs` may say of the kernel: "Kernel facts" of the design of packet mode, re-verified.
+//! What these tests show is what `docs` may say of the kernel: "Kernel facts" of the design of
+//! packet mode, re-verified.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -469,7 +471,8 @@ fn two_daemons_on_one_box_do_not_disturb_each_other() {
     if !can_run("two_daemons_on_one_box_do_not_disturb_each_other") {
         return;
     }
-    // Every packet crosses both: the box is the client side of one link and the server side of the other.
+    // Every packet crosses both: the box is the client side of one link and the server side of the
+    // other.
     let net = Gateway::new();
     let one = Daemon::start(&net.gateway, "client-side", "leave-with-data", SETTINGS);
     let two = Daemon::start(
@@ -573,7 +576,8 @@ fn an_overflow_fails_open_and_is_counted_to_the_packet() {
     }
     let net = Gateway::new();
     let daemon = Daemon::start(&net.gateway, "client-side", "slow-start", SETTINGS);
-    // More than the netlink buffer holds while the engine sleeps. No connection tracking, which such a flood would fill.
+    // More than the netlink buffer holds while the engine sleeps. No connection tracking, which
+    // such a flood would fill.
     net.gateway
         .run("iptables -t raw -A PREROUTING -p tcp -j CT --notrack");
     net.client.inside(|| flood(60_000));

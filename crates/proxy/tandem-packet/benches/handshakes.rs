@@ -1,13 +1,18 @@
-//! How fast packet mode is without a kernel: both roles on one core, a warm handshake with a chain of three.
+//! How fast packet mode is without a kernel: both roles on one core, a warm handshake with a chain
+//! of three.
 //!
-//! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates nothing; the bytes that it
-//! works on are those of the scenarios (`tests/support/tls.rs`).
+//! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates
+//! nothing; the bytes that it works on are those of the scenarios (`tests/support/tls.rs`).
 //!
-//! - `engine`: the flight read along, written as a delta and framed; the frame followed and checked. Chains expected by name.
-//! - `path`: every packet of the handshake, SYN to Finished, through both proxies, with parsing, checksums and flow tables.
-//! - `stage_*`: microseconds of a handshake, both roles together, that parts of `path` take by themselves: reading packets, following TLS,
-//!   writing the delta and its frame, rebuilding and checking. What the store takes is measured beside the store.
-//! - `memory`: bytes that the process grows by for a flow in the middle of its handshake, and for one that is over.
+//! - `engine`: the flight read along, written as a delta and framed; the frame followed and
+//!   checked. Chains expected by name.
+//! - `path`: every packet of the handshake, SYN to Finished, through both proxies, with parsing,
+//!   checksums and flow tables.
+//! - `stage_*`: microseconds of a handshake, both roles together, that parts of `path` take by
+//!   themselves: reading packets, following TLS, writing the delta and its frame, rebuilding and
+//!   checking. What the store takes is measured beside the store.
+//! - `memory`: bytes that the process grows by for a flow in the middle of its handshake, and for
+//!   one that is over.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -407,7 +412,8 @@ fn path(conversation: &tls::Conversation) -> impl FnMut() + use<> {
     }
 }
 
-/// Bytes by which the process grows for a flow whose flight has been rewritten but not acknowledged, and for one that is over.
+/// Bytes by which the process grows for a flow whose flight has been rewritten but not
+/// acknowledged, and for one that is over.
 fn memory(conversation: &tls::Conversation) -> [f64; 2] {
     const FLOWS: u16 = 5_000;
     [2, 4].map(|turns| {

@@ -1,13 +1,16 @@
-//! ACK filtering towards the link (RFC 3449, section 5.2.1): an acknowledgement that the next segment says again is not sent.
+//! ACK filtering towards the link (RFC 3449, section 5.2.1): an acknowledgement that the next
+//! segment says again is not sent.
 //!
-//! Is: holding one pure ACK per flow until the flow's next segment or a short time. Is not: an acknowledgement of our own;
-//! what reaches the far side was said by the endpoint. In a handshake nearly every pure ACK is followed within milliseconds by
-//! data that carry the same number: ACK and flight, ACK and key exchange. On 2,400 bit/s each costs 173 ms of the link.
+//! Is: holding one pure ACK per flow until the flow's next segment or a short time. Is not: an
+//! acknowledgement of our own; what reaches the far side was said by the endpoint. In a handshake
+//! nearly every pure ACK is followed within milliseconds by data that carry the same number: ACK
+//! and flight, ACK and key exchange. On 2,400 bit/s each costs 173 ms of the link.
 //!
-//! Invariants: the first pure ACK of either direction, the one that completes TCP's handshake or acknowledges the hello, is
-//! never held, for the other end's timer waits for it; a duplicate ACK, one with SACK blocks or any flag beside ACK is never
-//! held, for those say something by their very being; no data wait for an ACK that is held; however many ACKs follow each other
-//! closely, one of them goes in each such time.
+//! Invariants: the first pure ACK of either direction, the one that completes TCP's handshake or
+//! acknowledges the hello, is never held, for the other end's timer waits for it; a duplicate ACK,
+//! one with SACK blocks or any flag beside ACK is never held, for those say something by their very
+//! being; no data wait for an ACK that is held; however many ACKs follow each other closely, one of
+//! them goes in each such time.
 
 use std::time::Duration;
 
@@ -20,7 +23,8 @@ use crate::output::{Event, Outbox, Owed, Verdict};
 pub(crate) struct AckFilter {
     held: Option<Held>,
     newest: Option<Seq>,
-    /// When the ACK that the segment at hand said again would have gone: a pure ACK in its place waits no longer.
+    /// When the ACK that the segment at hand said again would have gone: a pure ACK in its place
+    /// waits no longer.
     inherited: Option<Instant>,
 }
 
@@ -54,7 +58,8 @@ impl AckFilter {
         }
     }
 
-    /// Notes how far the endpoint has acknowledged, and says whether that is news after something older.
+    /// Notes how far the endpoint has acknowledged, and says whether that is news after something
+    /// older.
     fn note(&mut self, ack: Seq) -> bool {
         let advances = self.newest.is_some_and(|newest| ack.is_after(newest));
         if self.newest.is_none() || advances {

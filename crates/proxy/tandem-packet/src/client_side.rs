@@ -1,9 +1,9 @@
-//! One flow at the client-side proxy: shows its presence, says what it holds, rebuilds what comes as a delta, hands the client's
-//! answer to the writer.
+//! One flow at the client-side proxy: shows its presence, says what it holds, rebuilds what comes
+//! as a delta, hands the client's answer to the writer.
 //!
-//! Is not: the recognition of flows (`proxy`), the rebuilding (`inbound`) nor the writing (`writer`). Invariants: no mark that was
-//! put on for us reaches the client; what is rebuilt was checked; a flow whose far side did not answer is never touched after its
-//! SYN.
+//! Is not: the recognition of flows (`proxy`), the rebuilding (`inbound`) nor the writing
+//! (`writer`). Invariants: no mark that was put on for us reaches the client; what is rebuilt was
+//! checked; a flow whose far side did not answer is never touched after its SYN.
 
 mod client_flight;
 mod hello_ticket;
@@ -27,8 +27,9 @@ use crate::watch::{Progress, Watch};
 use crate::writer::Writer;
 use hello_ticket::Referral;
 
-/// How many copies of the hello carry the hint: the first, and one more in case that is lost. A hello that has to be repeated
-/// again goes as the client sent it, in case the mark is what somebody in between does not like.
+/// How many copies of the hello carry the hint: the first, and one more in case that is lost. A
+/// hello that has to be repeated again goes as the client sent it, in case the mark is what
+/// somebody in between does not like.
 const HINTED_COPIES: u8 = 2;
 
 /// Most chains whose certificates a CPI names. Each certificate makes the hello 16 bytes longer.
@@ -148,7 +149,8 @@ impl ClientSide {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         match (self, toward) {
-            // The same SYN again: without a mark, in case the mark is what somebody in between does not like.
+            // The same SYN again: without a mark, in case the mark is what somebody in between does
+            // not like.
             (Self::Asked { client, timer, .. }, Toward::Server)
                 if packet.flags().contains(TcpFlags::SYN) && packet.seq() == *client =>
             {
@@ -286,7 +288,8 @@ impl ClientSide {
     }
 }
 
-/// The SYN with our presence, and what of the far side's holdings is known, if there is room for that.
+/// The SYN with our presence, and what of the far side's holdings is known, if there is room for
+/// that.
 fn announced<S>(packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> {
     let (client, newest) = (packet.seq(), cx.spoken.newest());
     let knowing = match cx.config.client_certificates {
@@ -304,8 +307,8 @@ fn announced<S>(packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> 
     marked.find_map(|marked| marked)
 }
 
-/// The version in the far side's answer, and the SYN/ACK without it; `None` if there is no valid one, or no timestamps were
-/// agreed.
+/// The version in the far side's answer, and the SYN/ACK without it; `None` if there is no valid
+/// one, or no timestamps were agreed.
 fn answered(packet: &TcpPacket<'_>, key: &Key, id: FlowId) -> Option<(Version, Vec<u8>)> {
     let (mark, rest) = segment::mark(packet)?;
     let version = mark.verify_answer(key, id)?;
@@ -516,7 +519,8 @@ impl Agreed {
                     self.writer.send_originals(cx.config.limits.mtu, out)
                 });
             }
-            // What the server-side proxy added says nothing new, and ends here; from anything else only the mark is taken.
+            // What the server-side proxy added says nothing new, and ends here; from anything else
+            // only the mark is taken.
             let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK && !news;
             verdict = match segment::with_options(packet, rest) {
                 Some(_) if added => Verdict::Drop,
@@ -561,7 +565,8 @@ impl Agreed {
                 let mtu = cx.config.limits.mtu;
                 cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
             }
-            // One with a mark to lose, or with a flight behind it that is not acknowledged: a later one of the flow takes its leave.
+            // One with a mark to lose, or with a flight behind it that is not acknowledged: a later
+            // one of the flow takes its leave.
             Progress::Going | Progress::Finished | Progress::GiveUp(_) => {
                 owed.settle(verdict, cx.out);
                 Keep::Flow
@@ -569,7 +574,8 @@ impl Agreed {
         }
     }
 
-    /// Both Finished have passed: what each sent is what the other accepted, so their chains may be remembered.
+    /// Both Finished have passed: what each sent is what the other accepted, so their chains may be
+    /// remembered.
     fn finished<S: Store>(&mut self, owed: Owed, cx: &mut Context<'_, S>) -> Keep {
         self.watch.learn_tickets(cx);
         let site = self.watch.site(cx.server);
@@ -583,7 +589,8 @@ impl Agreed {
     }
 }
 
-/// The segment with a mark. Where it is full, a pure ACK before it carries the mark, and ends at the far side.
+/// The segment with a mark. Where it is full, a pure ACK before it carries the mark, and ends at
+/// the far side.
 fn marked<S>(packet: &TcpPacket<'_>, mark: &[u8], cx: &mut Context<'_, S>) -> Verdict {
     if let Some(marked) = segment::with_mark(packet, mark, cx.config.limits.mtu) {
         return Verdict::Replace(marked);

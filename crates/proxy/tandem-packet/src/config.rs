@@ -20,27 +20,32 @@ pub enum Role {
 /// The format of what the proxies say to each other in packet mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireFormat {
-    /// Harmless unless rebuilt: presence in a TCP option, hints in another, flights in segments that an endpoint discards.
+    /// Harmless unless rebuilt: presence in a TCP option, hints in another, flights in segments
+    /// that an endpoint discards.
     Safe,
-    /// The thesis's: a ClientHello extension and a handshake message. It assumes that the other proxy is there.
+    /// The thesis's: a ClientHello extension and a handshake message. It assumes that the other
+    /// proxy is there.
     Mcveety(Codes),
 }
 
-/// How the client-side proxy comes to know what of a client's chain the server-side one holds (McVeety 2009, section 2.4.1).
+/// How the client-side proxy comes to know what of a client's chain the server-side one holds
+/// (McVeety 2009, section 2.4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientCertificates {
     /// It does not ask: a client's flight is never touched, nor its chain remembered.
     None,
-    /// It remembers: what a finished handshake has shown to both is held by both, until a miss tells otherwise.
+    /// It remembers: what a finished handshake has shown to both is held by both, until a miss
+    /// tells otherwise.
     #[default]
     Persistent,
-    /// The client names its chain in its hello, and the server-side proxy answers which of it is held.
+    /// The client names its chain in its hello, and the server-side proxy answers which of it is
+    /// held.
     Cii {
         /// Number of the hello's extension. Default [`tandem_engine::intention::EXTENSION`].
         extension: u16,
     },
-    /// The server-side proxy publishes a filter of what it holds; the client-side one keeps no client's chain itself. Not in the
-    /// thesis's format, which has no place for it.
+    /// The server-side proxy publishes a filter of what it holds; the client-side one keeps no
+    /// client's chain itself. Not in the thesis's format, which has no place for it.
     Filter {
         /// How many chains pass for held though they are not. Default [`FilterRate::DEFAULT`].
         rate: FilterRate,
@@ -56,7 +61,8 @@ pub struct Config {
     pub wire: WireFormat,
     /// What is done with clients' certificates. Default [`ClientCertificates::Persistent`].
     pub client_certificates: ClientCertificates,
-    /// The key that the pair shares. `None` only where the operator insisted; marks then prove nothing.
+    /// The key that the pair shares. `None` only where the operator insisted; marks then prove
+    /// nothing.
     pub key: Option<Key>,
     /// The servers' TCP ports. Everything else passes.
     pub ports: Vec<u16>,
@@ -67,27 +73,33 @@ pub struct Config {
 /// Bounds. Past any of them the endpoints' own packets go through unaltered; no connection is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most segments of one flight that are held. Default 64: a server's first flight is at most ten full segments
-    /// (RFC 6928), more only where it sends small ones. 0: nothing is ever rewritten.
+    /// Most segments of one flight that are held. Default 64: a server's first flight is at most
+    /// ten full segments (RFC 6928), more only where it sends small ones. 0: nothing is ever
+    /// rewritten.
     pub hold_segments: usize,
-    /// Most payload bytes of one flight that are held. Default 32,768: twice the first flight's ten segments, and what
-    /// a frame may stand for is twice that.
+    /// Most payload bytes of one flight that are held. Default 32,768: twice the first flight's
+    /// ten segments, and what a frame may stand for is twice that.
     pub hold_bytes: usize,
-    /// Longest that a flight is held, from its first segment. Default 200 ms, the least retransmission time-out of the
-    /// usual stacks: a held flight is never the reason of a retransmission. More helps servers that compute for long
-    /// between two messages; less costs savings where they do.
+    /// Longest that a flight is held, from its first segment. Default 200 ms, the least
+    /// retransmission time-out of the usual stacks: a held flight is never the reason of a
+    /// retransmission. More helps servers that compute for long between two messages; less
+    /// costs savings where they do.
     pub hold_time: Duration,
-    /// Longest that a pure ACK is held, for the next segment to say it again. Default 40 ms, what Linux's own delayed
-    /// acknowledgements wait at least; RFC 9293 (section 3.8.6.3) allows 500. 0: none is held.
+    /// Longest that a pure ACK is held, for the next segment to say it again. Default 40 ms, what
+    /// Linux's own delayed acknowledgements wait at least; RFC 9293 (section 3.8.6.3) allows
+    /// 500. 0: none is held.
     pub ack_time: Duration,
     /// Most flows that are followed. Default 16,384. Past it the oldest is given up.
     pub flows: usize,
-    /// Most bytes that all flows together may buffer. Default 64 MiB. Past it the oldest flow is given up.
+    /// Most bytes that all flows together may buffer. Default 64 MiB. Past it the oldest flow is
+    /// given up.
     pub memory: usize,
-    /// How long a handshake may take before its flow is given up. Default 300 s: five minutes of outage. Less than the two
-    /// minutes for which a client repeats its SYN makes each late repeat look like a first one.
+    /// How long a handshake may take before its flow is given up. Default 300 s: five minutes of
+    /// outage. Less than the two minutes for which a client repeats its SYN makes each late
+    /// repeat look like a first one.
     pub flow_lifetime: Duration,
-    /// Largest IP packet that may be sent to either side, in bytes. Default 1,500 (Ethernet); the adapter sets the link's.
+    /// Largest IP packet that may be sent to either side, in bytes. Default 1,500 (Ethernet); the
+    /// adapter sets the link's.
     pub mtu: usize,
 }
 

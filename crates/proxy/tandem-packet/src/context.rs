@@ -1,5 +1,5 @@
-//! What the proxy lends a flow for one packet, and the words that both speak in: which way a packet goes, whether the flow stays,
-//! what is kept for it.
+//! What the proxy lends a flow for one packet, and the words that both speak in: which way a packet
+//! goes, whether the flow stays, what is kept for it.
 //!
 //! Is not: any decision. All of a flow's parts stand on this, and it on none of them.
 
@@ -64,7 +64,8 @@ pub(crate) struct Context<'a, S> {
     pub(crate) wall: UnixTime,
     /// The server's address: the site, where the client named none.
     pub(crate) server: SocketAddr,
-    /// The packet that goes in place of the one at hand, where its making and its sending are decided apart.
+    /// The packet that goes in place of the one at hand, where its making and its sending are
+    /// decided apart.
     pub(crate) replaced: Option<Vec<u8>>,
 }
 

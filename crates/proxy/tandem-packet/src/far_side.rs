@@ -1,8 +1,10 @@
 //! What the client-side proxy keeps of the server-side one from connection to connection.
 //!
-//! Is: chains that turned out not to be held over there, and, where it goes by what is published, the newest publication and what was
-//! learned since. Is not: what is held here; that is the store's. Invariants: bounded, the oldest forgotten first, which costs a miss
-//! or a chain that goes as it is; a publication is in place of all that was known before, so that nothing outlives the loss of a store.
+//! Is: chains that turned out not to be held over there, and, where it goes by what is published,
+//! the newest publication and what was learned since. Is not: what is held here; that is the
+//! store's. Invariants: bounded, the oldest forgotten first, which costs a miss or a chain that
+//! goes as it is; a publication is in place of all that was known before, so that nothing outlives
+//! the loss of a store.
 
 use std::collections::VecDeque;
 
@@ -10,7 +12,8 @@ use tandem_engine::Reference;
 use tandem_engine::filter::{Filter, Holdings};
 use tandem_store::ChainId;
 
-/// How many chains are remembered as not held: one for each client of a site whose far side has lost its store.
+/// How many chains are remembered as not held: one for each client of a site whose far side has
+/// lost its store.
 const MOST_LACKING: usize = 4_096;
 
 /// How many chains are remembered as learned by both since the publication.
@@ -22,7 +25,8 @@ pub(crate) struct FarSide {
     lacking: Chains<MOST_LACKING>,
     learned: Chains<MOST_LEARNED>,
     published: Option<Filter>,
-    /// All that is known to be held: what was published, and each chain that was learned since. The far side counts alike.
+    /// All that is known to be held: what was published, and each chain that was learned since.
+    /// The far side counts alike.
     holdings: Holdings,
 }
 

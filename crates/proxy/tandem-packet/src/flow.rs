@@ -1,7 +1,8 @@
-//! One flow, whichever side it is at: what the proxy asks of both, its timer, its share of memory, and whether it is closed.
+//! One flow, whichever side it is at: what the proxy asks of both, its timer, its share of memory,
+//! and whether it is closed.
 //!
-//! Is not: what happens in it (`client_side`, `server_side`), nor the table. Invariant: what a flow holds, and for how long, is
-//! told by its [`Share`] and its deadline after each change.
+//! Is not: what happens in it (`client_side`, `server_side`), nor the table. Invariant: what a flow
+//! holds, and for how long, is told by its [`Share`] and its deadline after each change.
 
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
@@ -79,7 +80,8 @@ impl Flow {
             self.fall_back(cx.config.limits.mtu, cx.out);
             return cx.give_up(owed, GiveUp::Urgent);
         }
-        // After a RST nothing is left to deliver; after a FIN each way, whatever comes is TCP's own clearing up.
+        // After a RST nothing is left to deliver; after a FIN each way, whatever comes is TCP's own
+        // clearing up.
         if flags.contains(TcpFlags::RST) || self.closed.client && self.closed.server {
             self.release(cx.out);
             return cx.give_up(owed, GiveUp::Closed);
@@ -120,7 +122,8 @@ impl Flow {
         }
     }
 
-    /// Lets go what waits, and sends the originals of what went out rewritten and may not be rebuilt any more.
+    /// Lets go what waits, and sends the originals of what went out rewritten and may not be
+    /// rebuilt any more.
     fn fall_back(&mut self, mtu: usize, out: &mut Outbox) {
         match &mut self.side {
             Side::Client(side) => side.fall_back(mtu, out),

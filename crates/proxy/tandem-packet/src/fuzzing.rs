@@ -1,8 +1,9 @@
-//! What must hold for any sequence of packets: two proxies back to back, driven by a few bytes an event.
+//! What must hold for any sequence of packets: two proxies back to back, driven by a few bytes an
+//! event.
 //!
-//! Not part of the public interface. The function returns where all is well and panics where an invariant is broken: a ticket
-//! without exactly one verdict, a packet that is none, memory beyond its limit, a byte that an endpoint did not send under a
-//! timestamp that the other would take.
+//! Not part of the public interface. The function returns where all is well and panics where an
+//! invariant is broken: a ticket without exactly one verdict, a packet that is none, memory beyond
+//! its limit, a byte that an endpoint did not send under a timestamp that the other would take.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -48,7 +49,8 @@ pub fn packet_sequence_ticket(data: &[u8]) {
     Bench::returning().run(data);
 }
 
-/// The thesis's format; what the ends receive is not checked, since a lone proxy breaks a connection in it.
+/// The thesis's format; what the ends receive is not checked, since a lone proxy breaks a
+/// connection in it.
 pub fn packet_sequence_mcveety(data: &[u8]) {
     Bench::new(WireFormat::Mcveety(tandem_engine::thesis::Codes::default())).run(data);
 }
@@ -157,8 +159,8 @@ fn finished() -> Vec<u8> {
 /// A session ticket.
 const TICKET: [u8; 100] = [3; 100];
 
-/// What is said: whether the server asks for a certificate, and the client shows one; or the client shows a session ticket, which the
-/// server does not take.
+/// What is said: whether the server asks for a certificate, and the client shows one; or the client
+/// shows a session ticket, which the server does not take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Speech {
     OneWay,
@@ -217,7 +219,8 @@ fn list(chain: &[Vec<u8>]) -> Vec<u8> {
     list
 }
 
-/// What the server says: a flight with two certificates and perhaps a request for one, Finished, some data.
+/// What the server says: a flight with two certificates and perhaps a request for one, Finished,
+/// some data.
 fn server_bytes(speech: Speech) -> Vec<u8> {
     let mut hello = vec![3, 3];
     hello.extend([6; 32]);
@@ -253,8 +256,8 @@ impl Bench {
         Self::with(wire, Speech::OneWay, ClientCertificates::default())
     }
 
-    /// A bench whose proxies do this with clients' certificates. In a mutual one both know the client's chain, unless the client's side
-    /// is told what the other holds.
+    /// A bench whose proxies do this with clients' certificates. In a mutual one both know the
+    /// client's chain, unless the client's side is told what the other holds.
     fn with(wire: WireFormat, speech: Speech, how: ClientCertificates) -> Self {
         let seat = |role, store| Seat {
             proxy: Proxy::new(config(role, wire, how), store),
@@ -654,8 +657,8 @@ impl Bench {
     }
 }
 
-/// The events that make the bench one of mutual handshakes, by what is done with the client's certificate. Later, they make the server's
-/// side forget.
+/// The events that make the bench one of mutual handshakes, by what is done with the client's
+/// certificate. Later, they make the server's side forget.
 fn mutual(event: u8) -> Option<ClientCertificates> {
     match event {
         250 => Some(ClientCertificates::Filter {
@@ -697,8 +700,8 @@ mod tests {
         bench.run(&[]);
     }
 
-    /// The same for a mutual handshake, after the event that makes it one: SYN, SYN/ACK, ACK, hello, the flight, its acknowledgement and
-    /// the client's answer, each in two segments.
+    /// The same for a mutual handshake, after the event that makes it one: SYN, SYN/ACK, ACK,
+    /// hello, the flight, its acknowledgement and the client's answer, each in two segments.
     const MUTUAL: [u8; 20] = [
         0, 1, 2, 0, 0, 4, 13, 5, 241, 5, 98, 2, 7, 242, 4, 241, 4, 120, 8, 0,
     ];

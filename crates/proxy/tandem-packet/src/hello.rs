@@ -1,8 +1,10 @@
-//! When a repeated hello tells the client-side proxy anything: not before the acknowledgement of the first copy can be back.
+//! When a repeated hello tells the client-side proxy anything: not before the acknowledgement of
+//! the first copy can be back.
 //!
-//! Is: the wait for one flow's hello, and what earlier flows taught about the link. Is not: a retransmission; the client's timer
-//! keeps running, and its next repeat crosses. On 2,400 bit/s a hello of 517 bytes is acknowledged after three seconds, while a
-//! client whose SYN took 1.3 s repeats it after 2.6 (tail loss probe, RFC 8985, section 7.2), for two seconds of the link.
+//! Is: the wait for one flow's hello, and what earlier flows taught about the link. Is not: a
+//! retransmission; the client's timer keeps running, and its next repeat crosses. On 2,400 bit/s a
+//! hello of 517 bytes is acknowledged after three seconds, while a client whose SYN took 1.3 s
+//! repeats it after 2.6 (tail loss probe, RFC 8985, section 7.2), for two seconds of the link.
 //!
 //! Invariants: at most one copy of a flow's hello is absorbed; without a measurement none is.
 
@@ -12,11 +14,12 @@ use tandem_wire::{Instant, Seq, TcpPacket};
 
 use crate::pace::Pace;
 
-/// How many hellos are remembered: enough that one that met other traffic does not set the wait, few enough that a link that
-/// has become slower is known after as many.
+/// How many hellos are remembered: enough that one that met other traffic does not set the wait,
+/// few enough that a link that has become slower is known after as many.
 const REMEMBERED: usize = 8;
 
-/// What the acknowledged hellos of earlier flows took beyond their flow's round trip, nanoseconds a byte.
+/// What the acknowledged hellos of earlier flows took beyond their flow's round trip, nanoseconds a
+/// byte.
 #[derive(Debug, Default)]
 pub(crate) struct LinkMemory {
     recent: [u64; REMEMBERED],
@@ -29,7 +32,8 @@ impl LinkMemory {
         self.known += 1;
     }
 
-    /// The least of what is remembered: waiting too short costs a copy on the link, too long a lost hello's time.
+    /// The least of what is remembered: waiting too short costs a copy on the link, too long a lost
+    /// hello's time.
     fn nanos_per_byte(&self) -> u64 {
         let known = self.known.min(REMEMBERED);
         self.recent[..known].iter().copied().min().unwrap_or(0)
@@ -67,7 +71,8 @@ impl HelloTimer {
         self.pace.arrived(packet, now);
     }
 
-    /// How long an answer takes, by this connection's round trip and what a byte took in recent ones.
+    /// How long an answer takes, by this connection's round trip and what a byte took in recent
+    /// ones.
     pub(crate) fn pace(&self, link: &LinkMemory) -> Pace {
         self.pace.at_rate(link.nanos_per_byte())
     }
@@ -95,7 +100,8 @@ impl HelloTimer {
         self.sent = None;
     }
 
-    /// Whether this segment repeats the hello before its acknowledgement can be here; asked once for each segment.
+    /// Whether this segment repeats the hello before its acknowledgement can be here; asked once
+    /// for each segment.
     pub(crate) fn absorbs(
         &mut self,
         packet: &TcpPacket<'_>,

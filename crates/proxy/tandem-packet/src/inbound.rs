@@ -1,8 +1,10 @@
-//! What arrives over the link for the near endpoint: told apart as rewritten, rebuilt, and asked for where it cannot be.
+//! What arrives over the link for the near endpoint: told apart as rewritten, rebuilt, and asked
+//! for where it cannot be.
 //!
-//! Is: the same for the server's flight at the client-side proxy and for the client's answer at the server-side one. Is not: the
-//! rebuilding itself (`reader`), nor the writing (`writer`). Invariants: of what was rebuilt the endpoint gets all that it has not
-//! acknowledged, in order; what is not recognised is nobody's business here.
+//! Is: the same for the server's flight at the client-side proxy and for the client's answer at the
+//! server-side one. Is not: the rebuilding itself (`reader`), nor the writing (`writer`).
+//! Invariants: of what was rebuilt the endpoint gets all that it has not acknowledged, in order;
+//! what is not recognised is nobody's business here.
 
 use tandem_engine::{Reference, thesis};
 use tandem_link::{FlowId, Version, mark};
@@ -46,14 +48,16 @@ pub(crate) struct Inbound {
     template: Vec<u8>,
 }
 
-/// A segment that was recognised as rewritten: what became of it, and the options that the far endpoint gave it.
+/// A segment that was recognised as rewritten: what became of it, and the options that the far
+/// endpoint gave it.
 pub(crate) struct Rewritten {
     rebuilt: Rebuilt,
     options: Vec<u8>,
 }
 
 impl Inbound {
-    /// For the endpoint `toward`, which takes segments of `mss` bytes; `clock` is the timestamp in the far one's SYN or SYN/ACK.
+    /// For the endpoint `toward`, which takes segments of `mss` bytes; `clock` is the timestamp in
+    /// the far one's SYN or SYN/ACK.
     pub(crate) fn new(
         (flow, version): (FlowId, Version),
         toward: Toward,
@@ -77,7 +81,8 @@ impl Inbound {
         }
     }
 
-    /// The near endpoint has sent this SYN/ACK: until it sends more, a segment of our own looks like an acknowledgement after it.
+    /// The near endpoint has sent this SYN/ACK: until it sends more, a segment of our own looks
+    /// like an acknowledgement after it.
     pub(crate) fn near_opened(&mut self, packet: &TcpPacket<'_>) {
         let Some(timestamps) = packet.timestamps() else {
             return;
@@ -133,7 +138,8 @@ impl Inbound {
                 };
                 let mut source = Holdings::new(cx.tickets, cx.store, cx.now);
                 let Some(timestamps) = packet.timestamps() else {
-                    // Somebody takes timestamps off, and the endpoint would take the frame for data.
+                    // Somebody takes timestamps off, and the endpoint would take the frame for
+                    // data.
                     return Reader::unmarked(packet, origin, &mut source).map(|rebuilt| {
                         Rewritten {
                             rebuilt,
@@ -151,7 +157,8 @@ impl Inbound {
                 })
             }
             WireFormat::Mcveety(codes) => {
-                // Anchored at its end, it begins after what is still missing; a copy of it begins where the first one did.
+                // Anchored at its end, it begins after what is still missing; a copy of it begins
+                // where the first one did.
                 let ahead = packet.seq().is_after(watch.next(self.toward));
                 let again = self.expanded == Some(packet.seq());
                 if !(ahead || again) || packet.payload().is_empty() {
@@ -203,8 +210,9 @@ impl Inbound {
         match rewritten.rebuilt {
             Rebuilt::Flight(start, bytes) if !packets.is_empty() => {
                 cx.out.event(Event::FlightRebuilt(bytes.len() as u64));
-                // Of a flight that comes again the endpoint gets what it has not acknowledged: each segment that it knows would make
-                // it repeat itself over the link, and three such repeats look like a loss (RFC 5681, section 3.2).
+                // Of a flight that comes again the endpoint gets what it has not acknowledged: each
+                // segment that it knows would make it repeat itself over the link,
+                // and three such repeats look like a loss (RFC 5681, section 3.2).
                 let useless = self
                     .acknowledged
                     .map_or(0, |ack| how(start).useless(bytes.len(), ack));
@@ -216,12 +224,14 @@ impl Inbound {
                     cx.out,
                 );
                 packets.for_each(|packet| cx.out.inject(Direction::FromLink, packet));
-                // Whatever reading along says of these bytes, they were checked, and the flow's end is still to come.
+                // Whatever reading along says of these bytes, they were checked, and the flow's end
+                // is still to come.
                 let _ = watch.bytes(self.toward, start, &bytes);
             }
             Rebuilt::Incomplete => owed.settle(Verdict::Drop, cx.out),
             Rebuilt::Miss | Rebuilt::Flight(..) => {
-                // The segment would be discarded by the endpoint in any case (safe), or break the handshake (the thesis's).
+                // The segment would be discarded by the endpoint in any case (safe), or break the
+                // handshake (the thesis's).
                 owed.settle(Verdict::Drop, cx.out);
                 self.missed = true;
                 if cx.config.wire == WireFormat::Safe {
@@ -238,7 +248,8 @@ impl Inbound {
         }
     }
 
-    /// The mark that the near endpoint's next segment has to carry, as long as originals are asked for.
+    /// The mark that the near endpoint's next segment has to carry, as long as originals are asked
+    /// for.
     pub(crate) fn request<S>(&self, cx: &Context<'_, S>) -> Option<Vec<u8>> {
         self.asks.then(|| self.miss(cx))
     }
@@ -283,7 +294,8 @@ impl Inbound {
     }
 }
 
-/// A whole packet out of the headers of one that had a payload: its length fields still count that payload.
+/// A whole packet out of the headers of one that had a payload: its length fields still count that
+/// payload.
 fn header_only(headers: &[u8]) -> Option<Vec<u8>> {
     let mut packet = headers.to_vec();
     let length = packet.len();

@@ -1,10 +1,11 @@
 //! Packet mode: IP packets in, verdicts and injected packets out (sans-IO).
 //!
-//! Is: the flow table, the reassembly of flights, the re-segmentation, presence, hints, anchoring and the failsafe of packet
-//! mode. Is not: netfilter, sockets or a clock; those are `tandem-packet-io`'s.
+//! Is: the flow table, the reassembly of flights, the re-segmentation, presence, hints, anchoring
+//! and the failsafe of packet mode. Is not: netfilter, sockets or a clock; those are
+//! `tandem-packet-io`'s.
 //!
-//! Invariants: every [`Ticket`] handed in receives exactly one [`Verdict`]; the sequence space of the endpoints never changes;
-//! in doubt, a packet is accepted as it is.
+//! Invariants: every [`Ticket`] handed in receives exactly one [`Verdict`]; the sequence space of
+//! the endpoints never changes; in doubt, a packet is accepted as it is.
 #![forbid(unsafe_code)]
 
 mod acks;

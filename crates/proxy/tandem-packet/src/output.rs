@@ -2,8 +2,9 @@
 //!
 //! Is not: a decision; these are the words that the engine and its adapter share.
 //!
-//! Invariants: an adapter that carries out every [`Output`] in the order in which it is polled needs to know nothing of TCP
-//! or TLS; a ticket that the engine keeps is an [`Owed`], which does not let itself be forgotten.
+//! Invariants: an adapter that carries out every [`Output`] in the order in which it is polled
+//! needs to know nothing of TCP or TLS; a ticket that the engine keeps is an [`Owed`], which does
+//! not let itself be forgotten.
 
 use std::collections::VecDeque;
 
@@ -33,7 +34,8 @@ pub enum Verdict {
     Replace(Vec<u8>),
     /// The packet ends here.
     Drop,
-    /// The packet goes on as it is, and its connection leaves the queue for good (a connection mark).
+    /// The packet goes on as it is, and its connection leaves the queue for good (a connection
+    /// mark).
     Leave,
 }
 
@@ -63,7 +65,8 @@ pub enum Wakeup {
 pub enum GiveUp {
     /// The SYN has no timestamps, without which nothing is harmless.
     NoTimestamps,
-    /// The SYN carries what packet mode leaves alone: data, MD5, AO, MPTCP, Fast Open, or no room for a mark.
+    /// The SYN carries what packet mode leaves alone: data, MD5, AO, MPTCP, Fast Open, or no room
+    /// for a mark.
     ForeignSyn,
     /// No proxy answered from the far side, or something between them took the mark away.
     NoAnswer,
@@ -104,7 +107,8 @@ pub enum Event {
     HandshakeFinished,
     /// A chain was put into the store.
     ChainLearned,
-    /// A client's chain was put into the store; or noted to be in the far side's, where this side keeps none.
+    /// A client's chain was put into the store; or noted to be in the far side's, where this side
+    /// keeps none.
     ClientChainLearned,
     /// A session ticket that was given or taken is remembered.
     TicketLearned,
@@ -156,7 +160,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// One of each that has a name of its own, amounts zero: so that counters can stand at zero before anything happens.
+    /// One of each that has a name of its own, amounts zero: so that counters can stand at zero
+    /// before anything happens.
     pub fn all() -> Vec<Event> {
         let passes = [
             Pass::NotTls,
@@ -315,7 +320,8 @@ impl Event {
     }
 }
 
-/// A ticket that the engine holds on to. It ends in [`Owed::settle`]; one that is dropped is a bug, and says so.
+/// A ticket that the engine holds on to. It ends in [`Owed::settle`]; one that is dropped is a bug,
+/// and says so.
 #[derive(Debug)]
 pub(crate) struct Owed(Ticket);
 

@@ -1,9 +1,10 @@
 //! How long an answer over the link takes, measured in this very connection.
 //!
-//! Is: the round trip from SYN/ACK to ACK (at the client side: from SYN to SYN/ACK), and the time a byte takes, from the gap that a
-//! slow link puts between the client's ACK and its hello; what the client itself let pass between the two, by its own clock, is not
-//! the link's. Is not: a congestion controller's estimate; it only tells a repeat that knows something from one whose timer was
-//! shorter than the link (section 3.7 of RFC 6298 knows the case).
+//! Is: the round trip from SYN/ACK to ACK (at the client side: from SYN to SYN/ACK), and the time a
+//! byte takes, from the gap that a slow link puts between the client's ACK and its hello; what the
+//! client itself let pass between the two, by its own clock, is not the link's. Is not: a
+//! congestion controller's estimate; it only tells a repeat that knows something from one whose
+//! timer was shorter than the link (section 3.7 of RFC 6298 knows the case).
 //!
 //! Invariant: without a measurement nothing is waited for.
 
@@ -11,11 +12,13 @@ use std::time::Duration;
 
 use tandem_wire::{Instant, TcpPacket};
 
-/// Longest time that is waited for an answer, whatever was measured: a retransmission after it always counts. On 2,400 bit/s
-/// a frame of 2,500 bytes has its answer by then; another connection's traffic can make a gap look like a slower link still.
+/// Longest time that is waited for an answer, whatever was measured: a retransmission after it
+/// always counts. On 2,400 bit/s a frame of 2,500 bytes has its answer by then; another
+/// connection's traffic can make a gap look like a slower link still.
 pub(crate) const MOST: Duration = Duration::from_secs(10);
 
-/// What a tick of the client's timestamp clock is taken for: the shortest that RFC 7323 (section 5.4) allows, and Linux's.
+/// What a tick of the client's timestamp clock is taken for: the shortest that RFC 7323 (section
+/// 5.4) allows, and Linux's.
 const TICK: Duration = Duration::from_millis(1);
 
 /// What has been measured of one connection.
@@ -31,7 +34,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// A SYN/ACK (or, at the other side, a SYN) goes out over the link. The first and the latest are kept; the echo tells which one was answered.
+    /// A SYN/ACK (or, at the other side, a SYN) goes out over the link. The first and the latest
+    /// are kept; the echo tells which one was answered.
     pub(crate) fn opening_sent(&mut self, packet: &TcpPacket<'_>, now: Instant) {
         let sent = Some((
             now,
@@ -50,7 +54,8 @@ impl Pace {
         let value = stamps.map(|timestamps| timestamps.value);
         let Some((acknowledged, then)) = self.acknowledged else {
             self.acknowledged = Some((now, value));
-            // A hello that is itself the first acknowledgement has nothing before it to measure a gap from.
+            // A hello that is itself the first acknowledgement has nothing before it to measure a
+            // gap from.
             self.settled = !packet.payload().is_empty();
             let echo = stamps.map_or(0, |timestamps| timestamps.echo);
             self.round_trip = self
@@ -86,8 +91,8 @@ impl Pace {
 
     /// The time by which an answer to `bytes` sent over the link should be back.
     ///
-    /// A quarter more than was measured, for what is not in the measurement: headers, an acknowledgement that goes before, an
-    /// answer that carries data.
+    /// A quarter more than was measured, for what is not in the measurement: headers, an
+    /// acknowledgement that goes before, an answer that carries data.
     pub(crate) fn answer_to(&self, bytes: usize) -> Duration {
         let crossing = Duration::from_nanos(self.nanos_per_byte.saturating_mul(bytes as u64));
         self.round_trip.map_or(Duration::ZERO, |round_trip| {
@@ -128,7 +133,8 @@ mod tests {
         pace.arrived(&TcpPacket::parse(bytes).expect("a segment"), at(now));
     }
 
-    /// A client whose ACK arrives 1.2 s after the SYN/ACK left, and whose hello of 300 bytes (352 with headers) arrives then.
+    /// A client whose ACK arrives 1.2 s after the SYN/ACK left, and whose hello of 300 bytes (352
+    /// with headers) arrives then.
     fn pace(hello_arrives: u64, hello_sent: u32) -> Pace {
         let mut pace = Pace::default();
         let syn_ack = segment(70, 0, 0);

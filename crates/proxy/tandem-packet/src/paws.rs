@@ -1,7 +1,8 @@
-//! What makes a rewritten segment harmless: a timestamp so old that its receiver discards it (PAWS, RFC 7323, section 5).
+//! What makes a rewritten segment harmless: a timestamp so old that its receiver discards it (PAWS,
+//! RFC 7323, section 5).
 //!
-//! Is: the shift, and telling a shifted value from one that is merely late. Is not: proof that a segment is our partner's;
-//! the frame's check is that.
+//! Is: the shift, and telling a shifted value from one that is merely late. Is not: proof that a
+//! segment is our partner's; the frame's check is that.
 //!
 //! Invariant: shifting back what was shifted gives the endpoint's own value.
 
@@ -9,13 +10,14 @@ use tandem_wire::Timestamps;
 
 /// How far back a rewritten segment's TSval is put: a quarter of the number space.
 ///
-/// RFC 7323 discards what is less than half of the space (2^31) older than the newest value seen. A quarter leaves as
-/// much room to either side: with the fastest clock that the RFC allows, a millisecond a tick, it takes 12 days for a
-/// late segment to look shifted, or for a shifted one to look new.
+/// RFC 7323 discards what is less than half of the space (2^31) older than the newest value seen. A
+/// quarter leaves as much room to either side: with the fastest clock that the RFC allows, a
+/// millisecond a tick, it takes 12 days for a late segment to look shifted, or for a shifted one to
+/// look new.
 const SHIFT: u32 = 1 << 30;
 
-/// How far from the newest value a restored one may be and still be taken for shifted: 2^24 ticks, 4.6 hours at a
-/// millisecond a tick.
+/// How far from the newest value a restored one may be and still be taken for shifted: 2^24 ticks,
+/// 4.6 hours at a millisecond a tick.
 const TOLERANCE: u32 = 1 << 24;
 
 /// The timestamps under which a rewritten segment crosses the link.
@@ -26,9 +28,11 @@ pub(crate) fn shifted(timestamps: Timestamps) -> Timestamps {
     }
 }
 
-/// How far an endpoint's clock may get while its handshake is followed: five minutes at a microsecond a tick, and as much again.
+/// How far an endpoint's clock may get while its handshake is followed: five minutes at a
+/// microsecond a tick, and as much again.
 ///
-/// A value further ahead is damage or malice. Believed, it would make ordinary segments look shifted.
+/// A value further ahead is damage or malice. Believed, it would make ordinary segments look
+/// shifted.
 const MOST_AHEAD: u32 = 1 << 29;
 
 /// The timestamp clock of an endpoint beyond the link, as its segments show it.
@@ -66,7 +70,8 @@ impl Clock {
     }
 }
 
-/// Whether a segment with timestamp `value` is discarded by a receiver that has seen `newest` (RFC 7323, section 5.3, R1).
+/// Whether a segment with timestamp `value` is discarded by a receiver that has seen `newest` (RFC
+/// 7323, section 5.3, R1).
 pub(crate) fn is_older(value: u32, newest: u32) -> bool {
     (value.wrapping_sub(newest) as i32) < 0
 }

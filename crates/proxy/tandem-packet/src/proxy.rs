@@ -1,7 +1,8 @@
 //! The packet engine: recognises flows, keeps their table, and hands each packet to its flow.
 //!
-//! Is not: what happens in a flow; that is `client_side` and `server_side`. Invariants: every ticket gets one verdict; a
-//! packet that is not understood is accepted; memory is bounded by [`Limits`](crate::Limits).
+//! Is not: what happens in a flow; that is `client_side` and `server_side`. Invariants: every
+//! ticket gets one verdict; a packet that is not understood is accepted; memory is bounded by
+//! [`Limits`](crate::Limits).
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ use crate::table::{FlowKey, FlowTable};
 
 /// One proxy of packet mode, sans-IO: packets go in, verdicts, packets and events come out.
 ///
-/// Drain [`Proxy::poll_output`] after every input. A time-out that comes early, late or for nothing is harmless.
+/// Drain [`Proxy::poll_output`] after every input. A time-out that comes early, late or for nothing
+/// is harmless.
 #[derive(Debug)]
 pub struct Proxy<S> {
     config: Config,
@@ -80,8 +82,8 @@ impl<S: Store> Proxy<S> {
         }
     }
 
-    /// Speaks these versions from here on: what is said in each of them is the same, so this is for trying out what proxies of
-    /// different ages say to each other.
+    /// Speaks these versions from here on: what is said in each of them is the same, so this is for
+    /// trying out what proxies of different ages say to each other.
     #[doc(hidden)]
     pub fn speak(&mut self, spoken: Spoken) {
         self.spoken = spoken;
@@ -257,7 +259,8 @@ impl<S: Store> Proxy<S> {
         self.tickets.size()
     }
 
-    /// Remembers a session ticket as if it had been given at `now`: for trying out what becomes of it.
+    /// Remembers a session ticket as if it had been given at `now`: for trying out what becomes of
+    /// it.
     #[doc(hidden)]
     pub fn remember_ticket(&mut self, site: &Site, ticket: &[u8], now: Instant) {
         self.tickets.learn(site, ticket, None, now);

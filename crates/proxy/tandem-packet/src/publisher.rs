@@ -1,15 +1,18 @@
 //! When the server-side proxy publishes what clients' chains it holds, and over which of them.
 //!
-//! Is: the name of all that is held, kept up to date; who needs to be told; what telling may cost. Is not: the filter
-//! (`tandem-engine`), its frame (`tandem-link`) or the segment (`server_side`).
+//! Is: the name of all that is held, kept up to date; who needs to be told; what telling may cost.
+//! Is not: the filter (`tandem-engine`), its frame (`tandem-link`) or the segment (`server_side`).
 //!
-//! A publication pays where it lets a client's chain be spared that would cross otherwise, and nobody knows beforehand who will come. So
-//! it is paid out of a credit: a chain that crossed although it was held, by way of a proxy that had not heard of it, adds its own
-//! length, and each chain that was spared adds a sixteenth. All publications together cost no more than what their lack has cost
-//! already, and a sixteenth of what they have brought; but for what a proxy begins with.
+//! A publication pays where it lets a client's chain be spared that would cross otherwise, and
+//! nobody knows beforehand who will come. So it is paid out of a credit: a chain that crossed
+//! although it was held, by way of a proxy that had not heard of it, adds its own length, and each
+//! chain that was spared adds a sixteenth. All publications together cost no more than what their
+//! lack has cost already, and a sixteenth of what they have brought; but for what a proxy begins
+//! with.
 //!
-//! Invariants: memory is bounded; the store is listed for what is published, for what was too dear and may not be any more, and once in
-//! ten seconds beside that; what is published is what was held a moment ago, the newest first.
+//! Invariants: memory is bounded; the store is listed for what is published, for what was too dear
+//! and may not be any more, and once in ten seconds beside that; what is published is what was held
+//! a moment ago, the newest first.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,20 +22,24 @@ use tandem_engine::filter::{Filter, Holdings, MOST, Rate};
 use tandem_store::{ChainId, Store};
 use tandem_wire::Instant;
 
-/// What may be spent before anything came in, in bytes: three filters over a thousand chains. The first to ask is told at once.
+/// What may be spent before anything came in, in bytes: three filters over a thousand chains. The
+/// first to ask is told at once.
 const FIRST_CREDIT: u64 = 4_096;
 
-/// The most that is saved up: a burst of chains that crossed in vain is no reason to publish for ever after.
+/// The most that is saved up: a burst of chains that crossed in vain is no reason to publish for
+/// ever after.
 const MOST_CREDIT: u64 = 16_384;
 
 /// Which part of what was spared may be spent on publications.
 const SHARE: u64 = 16;
 
-/// How many chains are named together. Beyond it the oldest are left out of the name, and come in again whenever they are seen.
+/// How many chains are named together. Beyond it the oldest are left out of the name, and come in
+/// again whenever they are seen.
 const MOST_NAMED: usize = 16_384;
 
-/// How long what was read out of the store is believed after a miss: a listing takes about a millisecond for ten thousand chains,
-/// and anybody who can put segments on the link can make flights miss.
+/// How long what was read out of the store is believed after a miss: a listing takes about a
+/// millisecond for ten thousand chains, and anybody who can put segments on the link can make
+/// flights miss.
 const LEAST_BETWEEN: Duration = Duration::from_secs(10);
 
 /// How many sets of holdings are remembered that others may still go by.
@@ -49,7 +56,8 @@ pub(crate) struct Publisher {
     dear: u64,
     /// What was published last.
     last: Option<Filter>,
-    /// Whoever asked by then and goes by these is being told, or has yet to see what both have just learned.
+    /// Whoever asked by then and goes by these is being told, or has yet to see what both have
+    /// just learned.
     excused: VecDeque<(Holdings, Instant)>,
 }
 
@@ -116,8 +124,8 @@ impl Publisher {
         }
     }
 
-    /// What to tell a proxy that has asked, in at most `room` bytes of filter, where each publication costs `around` more. It takes
-    /// `answer` until whoever is told says so.
+    /// What to tell a proxy that has asked, in at most `room` bytes of filter, where each
+    /// publication costs `around` more. It takes `answer` until whoever is told says so.
     pub(crate) fn consider(
         &mut self,
         asked: Asked,
@@ -167,7 +175,8 @@ impl Publisher {
         store.chain(chain).is_some()
     }
 
-    /// A chain of `length` bytes that was held was shown again, by way of a proxy that went by `asked`.
+    /// A chain of `length` bytes that was held was shown again, by way of a proxy that went by
+    /// `asked`.
     pub(crate) fn seen_again(
         &mut self,
         (chain, length): (&ChainId, usize),
@@ -178,7 +187,8 @@ impl Publisher {
         let length = length as u64;
         let earned = match crossed {
             Crossed::Spared => length / SHARE,
-            // A publication would have spared it: one was needed, and this chain is among the newest.
+            // A publication would have spared it: one was needed, and this chain is among the
+            // newest.
             Crossed::Whole if Some(asked.known) != self.holdings => {
                 let is_shown = |filter: &Filter| filter.contains(&reference);
                 let was_shown = self.last.as_ref().is_none_or(is_shown);
@@ -189,7 +199,8 @@ impl Publisher {
         self.credit = (self.credit + earned).min(MOST_CREDIT);
     }
 
-    /// A chain was learned that was not held. It takes `answer` until whoever has learned it too says so.
+    /// A chain was learned that was not held. It takes `answer` until whoever has learned it too
+    /// says so.
     pub(crate) fn learned(&mut self, chain: &ChainId, (now, answer): (Instant, Duration)) {
         if let Some(mut holdings) = self.holdings {
             self.excuse(holdings, now + answer);

@@ -1,9 +1,11 @@
-//! The reading half of packet mode: collects a frame's segments, rebuilds the flight, cuts it to the client's size.
+//! The reading half of packet mode: collects a frame's segments, rebuilds the flight, cuts it to
+//! the client's size.
 //!
-//! Is not: the recognition of a segment as rewritten (its timestamps, `paws`), nor the request for originals (`client_side`).
+//! Is not: the recognition of a segment as rewritten (its timestamps, `paws`), nor the request for
+//! originals (`client_side`).
 //!
-//! Invariants: nothing leaves here before the frame's check over the rebuilt bytes holds; memory is bounded by the largest
-//! frame; a frame that comes again is rebuilt again, to the same bytes.
+//! Invariants: nothing leaves here before the frame's check over the rebuilt bytes holds; memory is
+//! bounded by the largest frame; a frame that comes again is rebuilt again, to the same bytes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,8 @@ use tandem_link::frame::{self, Frame, Parsed, Sender};
 use tandem_link::{FlowId, Key, Version};
 use tandem_wire::{Seq, TcpPacket};
 
-/// Most segments of frames that are kept, and of one frame that is written: one of [`frame::MAX_SPAN`] in segments of 1,024 bytes.
+/// Most segments of frames that are kept, and of one frame that is written: one of
+/// [`frame::MAX_SPAN`] in segments of 1,024 bytes.
 pub(crate) const MAX_PIECES: usize = 64;
 
 /// The segments of frames that are not whole yet, by sequence number from the sender's first byte.
@@ -68,8 +71,8 @@ impl Reader {
         if offset as usize + packet.payload().len() > frame::MAX_SPAN {
             return Rebuilt::Miss;
         }
-        // The common case, a frame in one segment, is read where it lies. While a longer one is coming in, a piece of it may look like
-        // a frame of its own.
+        // The common case, a frame in one segment, is read where it lies. While a longer one is
+        // coming in, a piece of it may look like a frame of its own.
         if let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version, origin.sender)
         {
             match rebuild(&frame, packet.seq(), origin, source) {
@@ -107,7 +110,8 @@ impl Reader {
         }
     }
 
-    /// Rebuilds a frame that a segment holds whole, where nothing but its own check says that it is one.
+    /// Rebuilds a frame that a segment holds whole, where nothing but its own check says that it is
+    /// one.
     pub(crate) fn unmarked(
         packet: &TcpPacket<'_>,
         origin: Origin<'_>,

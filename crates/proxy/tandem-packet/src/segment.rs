@@ -1,7 +1,9 @@
-//! Edits of single segments: a mark put on or taken off, a payload cut into segments of the right size.
+//! Edits of single segments: a mark put on or taken off, a payload cut into segments of the right
+//! size.
 //!
-//! Is not: a decision; callers know why. Invariant: a mark is the first option, its length a multiple of four, so that
-//! taking it off leaves exactly the options that were there before it was put on.
+//! Is not: a decision; callers know why. Invariant: a mark is the first option, its length a
+//! multiple of four, so that taking it off leaves exactly the options that were there before it was
+//! put on.
 
 use tandem_link::mark::{EXPERIMENT_ID, Mark, OPTION_KIND};
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Timestamps};
@@ -9,15 +11,17 @@ use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Timestamps};
 /// Most bytes that TCP's data offset leaves for options (RFC 9293, section 3.1).
 const MAX_OPTIONS: usize = 40;
 
-/// Smallest maximum segment size that packet mode works with, Linux's own least as a sender (`TCP_MIN_MSS`). Below it a flight
-/// would be cut to dust at the wish of whoever sent the SYN.
+/// Smallest maximum segment size that packet mode works with, Linux's own least as a sender
+/// (`TCP_MIN_MSS`). Below it a flight would be cut to dust at the wish of whoever sent the SYN.
 const MIN_MSS: usize = 88;
 
-/// Fewest bytes of payload that a segment among several is made for: what the smallest receiver takes beside all options there may
-/// be. IP options or extension headers may leave less, and each segment repeats those.
+/// Fewest bytes of payload that a segment among several is made for: what the smallest receiver
+/// takes beside all options there may be. IP options or extension headers may leave less, and each
+/// segment repeats those.
 const LEAST_SIZE: usize = MIN_MSS - MAX_OPTIONS;
 
-/// The packet with `mark` before its own options; `None` where option area or packet would be too long.
+/// The packet with `mark` before its own options; `None` where option area or packet would be too
+/// long.
 pub(crate) fn with_mark(packet: &TcpPacket<'_>, mark: &[u8], mtu: usize) -> Option<Vec<u8>> {
     // A segment without payload may be marked on the smallest link.
     if !packet.payload().is_empty() && packet.bytes().len() + mark.len() > mtu {
@@ -26,7 +30,8 @@ pub(crate) fn with_mark(packet: &TcpPacket<'_>, mark: &[u8], mtu: usize) -> Opti
     with_options(packet, &marked(packet, mark)?)
 }
 
-/// A segment without payload or flags beside ACK, from the place of `packet` but at `seq`, that carries `mark`.
+/// A segment without payload or flags beside ACK, from the place of `packet` but at `seq`, that
+/// carries `mark`.
 pub(crate) fn lone_mark(packet: &TcpPacket<'_>, seq: Seq, mark: &[u8]) -> Option<Vec<u8>> {
     let edit = Edit {
         options: Some(&marked(packet, mark)?),
@@ -67,7 +72,8 @@ pub(crate) fn with_options(packet: &TcpPacket<'_>, options: &[u8]) -> Option<Vec
         .ok()
 }
 
-/// The packet within the MTU: as it is, or as several that say the same together. As it is also where its headers leave no room.
+/// The packet within the MTU: as it is, or as several that say the same together. As it is also
+/// where its headers leave no room.
 pub(crate) fn within(packet: &TcpPacket<'_>, mtu: usize) -> Vec<Vec<u8>> {
     if packet.bytes().len() <= mtu {
         return vec![packet.bytes().to_vec()];
@@ -127,16 +133,17 @@ impl Cut<'_> {
         self.mss.saturating_sub(self.options.len()).max(1)
     }
 
-    /// How many segments of a payload of `length` bytes a receiver that has acknowledged up to `acknowledged` has no use for;
-    /// never the last, which makes it say again how far it is.
+    /// How many segments of a payload of `length` bytes a receiver that has acknowledged up to
+    /// `acknowledged` has no use for; never the last, which makes it say again how far it is.
     pub(crate) fn useless(&self, length: usize, acknowledged: Seq) -> usize {
         let known = acknowledged.distance_from(self.start).max(0) as usize;
         (known / self.size()).min(length.saturating_sub(1) / self.size())
     }
 }
 
-/// The payload as whole packets, with the addresses, acknowledgement and window of `template`; PSH on the last. All of it or nothing:
-/// none where one cannot be built, or where headers would leave so little room that the payload becomes dust.
+/// The payload as whole packets, with the addresses, acknowledgement and window of `template`; PSH
+/// on the last. All of it or nothing: none where one cannot be built, or where headers would leave
+/// so little room that the payload becomes dust.
 pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec<Vec<u8>> {
     let size = how.size();
     if size < LEAST_SIZE && size < payload.len() {
@@ -176,8 +183,8 @@ pub(crate) struct Offer {
     pub(crate) mss: usize,
     /// Whether it offers (SYN) or agrees to (SYN/ACK) timestamps.
     pub(crate) timestamps: bool,
-    /// Whether it asks for what packet mode leaves alone: MD5 (RFC 2385), AO (RFC 5925), MPTCP (RFC 8684), Fast Open
-    /// (RFC 7413), data, or segments smaller than any TCP sends.
+    /// Whether it asks for what packet mode leaves alone: MD5 (RFC 2385), AO (RFC 5925), MPTCP
+    /// (RFC 8684), Fast Open (RFC 7413), data, or segments smaller than any TCP sends.
     pub(crate) foreign: bool,
 }
 

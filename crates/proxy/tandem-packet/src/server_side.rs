@@ -1,8 +1,9 @@
-//! One flow at the server-side proxy: answers the other's presence, takes its hints, hands the server's flight to the writer,
-//! rebuilds the client's.
+//! One flow at the server-side proxy: answers the other's presence, takes its hints, hands the
+//! server's flight to the writer, rebuilds the client's.
 //!
-//! Is not: the writing (`writer`) nor the rebuilding (`inbound`) itself. Invariants: no mark that was put on for us reaches the server; nothing is rewritten in a flow
-//! whose client-side proxy did not show itself in it.
+//! Is not: the writing (`writer`) nor the rebuilding (`inbound`) itself. Invariants: no mark that
+//! was put on for us reaches the server; nothing is rewritten in a flow whose client-side proxy did
+//! not show itself in it.
 
 mod intention;
 mod publication;
@@ -61,7 +62,8 @@ pub(crate) struct Agreed {
     acks: AckFilter,
     /// How far the client has acknowledged.
     acknowledged: Option<Seq>,
-    /// Whether the SYN came again after our answer, which may not get through, and nothing has shown yet that it did.
+    /// Whether the SYN came again after our answer, which may not get through, and nothing has
+    /// shown yet that it did.
     unheard: bool,
     /// The sequence number after the server's Finished.
     finished: Option<Seq>,
@@ -145,8 +147,9 @@ impl ServerSide {
         }
     }
 
-    /// A repeated SYN may carry the mark (it was held up) or not (the client-side proxy left it off, having seen no answer: then
-    /// our mark may be what somebody in between does not like, and it is left off too).
+    /// A repeated SYN may carry the mark (it was held up) or not (the client-side proxy left it
+    /// off, having seen no answer: then our mark may be what somebody in between does not like,
+    /// and it is left off too).
     fn syn_again<S: Store>(
         &mut self,
         owed: Owed,
@@ -329,10 +332,11 @@ impl Agreed {
         let mut verdict = Verdict::Accept;
         if let Some((mark, rest)) = segment::mark(packet) {
             if let Some(hints) = mark.verify_hint(cx.key, self.id, self.version) {
-                // Who hints has our answer: the SYN came again because the link is slower than the client's timer.
+                // Who hints has our answer: the SYN came again because the link is slower than the
+                // client's timer.
                 self.unheard = false;
-                // What has begun to pass as it is goes on as it is; and where timestamps were agreed and are taken off on the way,
-                // nothing is harmless.
+                // What has begun to pass as it is goes on as it is; and where timestamps were
+                // agreed and are taken off on the way, nothing is harmless.
                 if !self.watch.server_has_spoken() && packet.timestamps().is_some() {
                     self.arm(Possession::from_hints(hints));
                 }
@@ -345,8 +349,8 @@ impl Agreed {
                     self.writer.send_originals(mtu, out)
                 });
             }
-            // An acknowledgement that the client-side proxy added says nothing new, and ends here; from anything else only the
-            // mark is taken.
+            // An acknowledgement that the client-side proxy added says nothing new, and ends here;
+            // from anything else only the mark is taken.
             let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK && !news;
             let stripped = segment::with_options(packet, rest);
             // A hint may come with a hello that has a reference in place of its ticket.
@@ -514,14 +518,15 @@ impl Agreed {
         Keep::Flow
     }
 
-    /// Whether the client's flight, which crossed as a delta, may come so again: until the client has the server's Finished.
+    /// Whether the client's flight, which crossed as a delta, may come so again: until the client
+    /// has the server's Finished.
     fn may_come_again(&self) -> bool {
         let knows = |end: Seq| self.acknowledged.is_some_and(|ack| !ack.is_before(end));
         self.inbound.has_rebuilt() && !self.finished.is_some_and(knows)
     }
 
-    /// The segment with what the client-side proxy has to be told, if there is something and room for it: that originals are
-    /// wanted, or what is held of a client's intention.
+    /// The segment with what the client-side proxy has to be told, if there is something and room
+    /// for it: that originals are wanted, or what is held of a client's intention.
     fn with_mark<S>(&mut self, packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> {
         match self.inbound.request(cx) {
             Some(request) => segment::with_mark(packet, &request, cx.config.limits.mtu),
@@ -561,8 +566,8 @@ impl Agreed {
                 let mtu = cx.config.limits.mtu;
                 cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
             }
-            // This packet has a mark to lose or a ticket to hold first, or something may come again that has to be rebuilt; a later
-            // one of the flow takes its leave.
+            // This packet has a mark to lose or a ticket to hold first, or something may come again
+            // that has to be rebuilt; a later one of the flow takes its leave.
             Progress::Finished | Progress::GiveUp(_) => {
                 owed.settle(verdict, cx.out);
                 Keep::Flow

@@ -1,12 +1,15 @@
-//! The session tickets that have passed (RFC 5077): what a client's hello may refer to, and what the far side rebuilds it from.
+//! The session tickets that have passed (RFC 5077): what a client's hello may refer to, and what
+//! the far side rebuilds it from.
 //!
-//! Is: both sides' memory of tickets, and at the client's side the trust that the far side remembers them too. Is not: the reading of
-//! tickets (`tandem-engine`), nor the store: tickets live for hours, a proxy sees one with each new session, and most are never
-//! shown, so that a disk would be worn for nothing; and a ticket holds its session's keys, sealed by the server, which
+//! Is: both sides' memory of tickets, and at the client's side the trust that the far side
+//! remembers them too. Is not: the reading of tickets (`tandem-engine`), nor the store: tickets
+//! live for hours, a proxy sees one with each new session, and most are never shown, so that a disk
+//! would be worn for nothing; and a ticket holds its session's keys, sealed by the server, which
 //! nobody should find on a disk.
 //!
-//! Invariants: number and bytes are bounded, for each site and in all, the least recently seen forgotten first; nothing is held
-//! longer than the server said it takes it; a ticket that the far side lacks costs one miss, and all that were learned before it.
+//! Invariants: number and bytes are bounded, for each site and in all, the least recently seen
+//! forgotten first; nothing is held longer than the server said it takes it; a ticket that the far
+//! side lacks costs one miss, and all that were learned before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,14 +21,16 @@ use tandem_wire::Instant;
 
 use crate::config::Role;
 
-/// The shortest ticket that is worth a reference: with fewer bytes the frame around it saves next to nothing.
+/// The shortest ticket that is worth a reference: with fewer bytes the frame around it saves next
+/// to nothing.
 const SHORTEST: usize = 64;
 
-/// The longest that is held. Tickets of OpenSSL have about 200 bytes, with a client's chain inside 2,000.
+/// The longest that is held. Tickets of OpenSSL have about 200 bytes, with a client's chain inside
+/// 2,000.
 const LONGEST: usize = 16 << 10;
 
-/// How long a ticket is held of which the server does not say for how long it takes it, and the longest of all: clients forget
-/// sooner (RFC 5246, section F.1.4, suggests 24 hours).
+/// How long a ticket is held of which the server does not say for how long it takes it, and the
+/// longest of all: clients forget sooner (RFC 5246, section F.1.4, suggests 24 hours).
 const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How much longer the server's side holds a ticket: it must not be the first to forget.
@@ -46,7 +51,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// A server-side proxy remembers for many client-side ones: what it forgets first, each of them misses.
+    /// A server-side proxy remembers for many client-side ones: what it forgets first, each of them
+    /// misses.
     fn of(role: Role) -> Self {
         match role {
             Role::ClientSide => Self {
@@ -84,7 +90,8 @@ struct Held {
     until: Instant,
 }
 
-/// Whether the far side is trusted to remember what it has seen: where several take turns, or it forgets, it is asked less and less.
+/// Whether the far side is trusted to remember what it has seen: where several take turns, or it
+/// forgets, it is asked less and less.
 #[derive(Debug, Default)]
 struct Trust {
     pause: u32,
@@ -135,8 +142,8 @@ impl SessionTickets {
         known.is_none()
     }
 
-    /// Whether a hello may refer to this ticket: it is held here, and the far side may be trusted to hold it too. To be asked once for
-    /// each hello.
+    /// Whether a hello may refer to this ticket: it is held here, and the far side may be trusted
+    /// to hold it too. To be asked once for each hello.
     pub(crate) fn may_refer_to(&mut self, name: &Reference, now: Instant) -> bool {
         if self.find(name, now).is_none() {
             return false;

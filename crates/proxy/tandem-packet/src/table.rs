@@ -1,7 +1,7 @@
 //! The flow table: bounded in number and age, oldest given up first.
 //!
-//! Is not: what a flow is; the table holds any value. It is an ordered map and not a hash map, so that no attacker's choice
-//! of ports makes it slow and no random seed is needed.
+//! Is not: what a flow is; the table holds any value. It is an ordered map and not a hash map, so
+//! that no attacker's choice of ports makes it slow and no random seed is needed.
 //!
 //! Invariant: `flows` and `ages` name the same keys.
 
@@ -50,7 +50,8 @@ impl<F> FlowTable<F> {
         self.flows.get_mut(key).map(|(_, flow)| flow)
     }
 
-    /// Puts a flow in. Hands back what had to go for it: the one of the same key, or the oldest of a full table.
+    /// Puts a flow in. Hands back what had to go for it: the one of the same key, or the oldest of
+    /// a full table.
     pub(crate) fn insert(&mut self, key: FlowKey, flow: F, now: Instant) -> Option<(FlowKey, F)> {
         let gone = match self.remove(&key) {
             Some(old) => Some((key, old)),

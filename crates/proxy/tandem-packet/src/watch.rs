@@ -1,7 +1,9 @@
-//! Both directions of one flow, read along from the first byte: how far the handshake is, and what it carried.
+//! Both directions of one flow, read along from the first byte: how far the handshake is, and what
+//! it carried.
 //!
-//! Is not: a change of anything. Invariants: one view of each byte, the first; a flow in which there were two views is given up
-//! for good; what is learned was vouched for by both Finished; memory is bounded by the limit on each direction.
+//! Is not: a change of anything. Invariants: one view of each byte, the first; a flow in which
+//! there were two views is given up for good; what is learned was vouched for by both Finished;
+//! memory is bounded by the limit on each direction.
 
 use std::net::SocketAddr;
 
@@ -16,8 +18,8 @@ use crate::config::WireFormat;
 use crate::context::{Context, Toward};
 use crate::output::{Event, GiveUp};
 
-/// Most bytes of either direction that are kept until the handshake is over: a server's flight with post-quantum
-/// certificates is about 20 kB, and a frame stands for at most 64 KiB.
+/// Most bytes of either direction that are kept until the handshake is over: a server's flight with
+/// post-quantum certificates is about 20 kB, and a frame stands for at most 64 KiB.
 const STREAM_LIMIT: usize = tandem_link::frame::MAX_SPAN;
 
 /// A flow, read along.
@@ -101,14 +103,15 @@ impl Watch {
         self.handshake.hello_is_complete()
     }
 
-    /// Whom the client asked for: the name in its hello or, where it named nobody, the address that it connected to.
+    /// Whom the client asked for: the name in its hello or, where it named nobody, the address that
+    /// it connected to.
     pub(crate) fn site(&self, server: SocketAddr) -> Site {
         let name = self.handshake.server_name();
         name.map_or(Site::Address(server), |name| Site::Name(name.clone()))
     }
 
-    /// The flight that goes to this endpoint, once all of it has passed: the server's first, or the client's answer to it where that
-    /// shows a chain.
+    /// The flight that goes to this endpoint, once all of it has passed: the server's first, or the
+    /// client's answer to it where that shows a chain.
     pub(crate) fn flight(&self, toward: Toward) -> Option<&Flight> {
         match toward {
             Toward::Client => self.handshake.flight(),
@@ -158,7 +161,8 @@ impl Watch {
         *self.handshake.client_certificate() != ClientCertificate::NotYet
     }
 
-    /// What the client's hello says, in the extension of this number, of the chain that it may show.
+    /// What the client's hello says, in the extension of this number, of the chain that it may
+    /// show.
     pub(crate) fn intention(&self, extension: u16) -> Option<Intention> {
         self.handshake
             .intention(self.client.contiguous(), extension)
@@ -188,11 +192,13 @@ impl Watch {
         ticket::begins(self.client.contiguous())
     }
 
-    /// Remembers the session tickets of a handshake that went as far as it is followed: the one that the server gave and, where it
-    /// took it and sent no certificate, the one that the client showed.
+    /// Remembers the session tickets of a handshake that went as far as it is followed: the one
+    /// that the server gave and, where it took it and sent no certificate, the one that the
+    /// client showed.
     ///
-    /// An abbreviated handshake is followed no further than to the server's ChangeCipherSpec, and nothing vouches for its tickets but
-    /// that a client shows them again. Nobody is told of them before that.
+    /// An abbreviated handshake is followed no further than to the server's ChangeCipherSpec, and
+    /// nothing vouches for its tickets but that a client shows them again. Nobody is told of
+    /// them before that.
     pub(crate) fn learn_tickets<S>(&self, cx: &mut Context<'_, S>) {
         let taken = match (cx.config.wire, self.progress()) {
             (WireFormat::Safe, Progress::Finished) => None,

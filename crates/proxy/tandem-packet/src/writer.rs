@@ -1,7 +1,9 @@
 //! The writing half of packet mode: holds a flight, sends a delta in its place, and falls back.
 //!
-//! Is: the bounded hold, the anchoring at the end, repeats and the failsafe, the same for the server's first flight, for the
-//! client's answer to it and for a hello that shows a session ticket. Is not: the choice of what a delta says (`tandem-engine`) or presence and hints (`server_side`).
+//! Is: the bounded hold, the anchoring at the end, repeats and the failsafe, the same for the
+//! server's first flight, for the client's answer to it and for a hello that shows a session
+//! ticket. Is not: the choice of what a delta says (`tandem-engine`) or presence and hints
+//! (`server_side`).
 //!
 //! ```text
 //!   Idle --ground--> Armed --first segment--> Holding --whole flight--> Sent --acknowledged--> Idle
@@ -9,8 +11,8 @@
 //!                                                +--> originals, Over        +--> originals, Over
 //! ```
 //!
-//! Invariants: every held ticket gets its verdict; what was written once is never written differently; after `Over` nothing
-//! of this flow is altered again.
+//! Invariants: every held ticket gets its verdict; what was written once is never written
+//! differently; after `Over` nothing of this flow is altered again.
 
 mod group;
 
@@ -191,7 +193,8 @@ impl Writer {
         }
     }
 
-    /// Nothing is to be made of the hello: what is held of it goes, and a later flight may still be written.
+    /// Nothing is to be made of the hello: what is held of it goes, and a later flight may still be
+    /// written.
     pub(crate) fn stand_down(&mut self, out: &mut Outbox) {
         match self {
             Writer::Armed(_) | Writer::Holding(_) => {
@@ -269,7 +272,8 @@ impl Writer {
         }
     }
 
-    /// A segment of the near endpoint's, already read along by `watch` with the result `progress`. Settles its ticket now or later.
+    /// A segment of the near endpoint's, already read along by `watch` with the result `progress`.
+    /// Settles its ticket now or later.
     pub(crate) fn segment(
         &mut self,
         owed: Owed,
@@ -350,7 +354,8 @@ impl Writer {
         }
     }
 
-    /// Lets a held flight go, unaltered and in the order of its arrival, and alters nothing of this flow again.
+    /// Lets a held flight go, unaltered and in the order of its arrival, and alters nothing of this
+    /// flow again.
     pub(crate) fn release(&mut self, out: &mut Outbox) {
         self.release_held(out);
         *self = Writer::Over;
@@ -401,8 +406,9 @@ impl Writer {
         let stamps = TcpPacket::parse(&newest)
             .ok()
             .and_then(|newest| newest.timestamps());
-        // The last tickets carry the rewritten segments, so that these leave in order and nothing has to be injected:
-        // a frame needs no more segments than the flight it stands for, but for an endpoint that sends larger ones than asked.
+        // The last tickets carry the rewritten segments, so that these leave in order and nothing
+        // has to be injected: a frame needs no more segments than the flight it stands for,
+        // but for an endpoint that sends larger ones than asked.
         let spare = packets.len().saturating_sub(hold.segments.len());
         let mut packets = packets.into_iter();
         for packet in packets.by_ref().take(spare) {
@@ -459,7 +465,8 @@ impl Writer {
                 out.event(Event::RepeatAbsorbed);
                 return owed.settle(Verdict::Drop, out);
             }
-            // The thesis forwards the second copy unaltered (section 2.2.4.1); a flight that is harmless may be tried twice.
+            // The thesis forwards the second copy unaltered (section 2.2.4.1); a flight that is
+            // harmless may be tried twice.
             let tries = match terms.wire {
                 WireFormat::Safe => 1,
                 WireFormat::Mcveety(_) => 0,
@@ -515,9 +522,10 @@ impl Writer {
         }
     }
 
-    /// Whether the far endpoint, having been sent the delta longer than a round trip ago, still asks for the flight's first byte: a
-    /// duplicate acknowledgement is what PAWS answers with (RFC 7323, section 5.3) where nobody rebuilt the flight. One that reports
-    /// later bytes is another matter: the flight was rebuilt, and a segment of it was lost behind the other proxy.
+    /// Whether the far endpoint, having been sent the delta longer than a round trip ago, still
+    /// asks for the flight's first byte: a duplicate acknowledgement is what PAWS answers with
+    /// (RFC 7323, section 5.3) where nobody rebuilt the flight. One that reports later bytes is
+    /// another matter: the flight was rebuilt, and a segment of it was lost behind the other proxy.
     pub(crate) fn is_refused_by(&self, packet: &TcpPacket<'_>, pace: &Pace, now: Instant) -> bool {
         match self {
             Writer::Sent(group) => {
@@ -573,9 +581,11 @@ impl Writer {
     }
 }
 
-/// The packets that carry `payload` in place of a flight that ends at `end`; empty where it cannot be carried.
+/// The packets that carry `payload` in place of a flight that ends at `end`; empty where it cannot
+/// be carried.
 ///
-/// Anchored at the end: a NAT between the proxies has then seen the last byte that the receiver will acknowledge.
+/// Anchored at the end: a NAT between the proxies has then seen the last byte that the receiver
+/// will acknowledge.
 fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_>) -> Vec<Vec<u8>> {
     let options = match (terms.wire, template.timestamps()) {
         (WireFormat::Safe, Some(timestamps)) => {
@@ -600,7 +610,8 @@ fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_
         // More would be refused.
         WireFormat::Safe if packets.len() > MAX_PIECES => Vec::new(),
         WireFormat::Safe => packets,
-        // The thesis's messages carry no length of the whole: the reader takes each segment by itself.
+        // The thesis's messages carry no length of the whole: the reader takes each segment by
+        // itself.
         WireFormat::Mcveety(_) if packets.len() == 1 => packets,
         WireFormat::Mcveety(_) => Vec::new(),
     }

@@ -1,5 +1,6 @@
-//! Handshakes in which the client shows a certificate too: when its answer to the server's flight crosses as a delta, what that saves,
-//! and what becomes of it when either proxy forgets, dies or the link does harm.
+//! Handshakes in which the client shows a certificate too: when its answer to the server's flight
+//! crosses as a delta, what that saves, and what becomes of it when either proxy forgets, dies or
+//! the link does harm.
 
 mod support;
 
@@ -351,7 +352,8 @@ fn each_packet_lost_copied_or_late_costs_two_repeats_at_most_and_no_byte() {
         Harm::Copied(Duration::from_millis(1)),
         Harm::Late(Duration::from_millis(400)),
     ];
-    // The usual way meets all of them, the others the worst, unless more is asked for than CI has time for.
+    // The usual way meets all of them, the others the worst, unless more is asked for than CI has
+    // time for.
     let worst = if is_thorough() { harms.len() } else { 3 };
     let mut most = harms.len();
     for (wire, begin) in warm_worlds() {
@@ -386,7 +388,8 @@ fn the_thesis_s_message_carries_a_clients_certificate_too() {
     let wire = WireFormat::Mcveety(Codes::default());
     for layout in [Layout::MessageARecord, Layout::Packed(1 << 14)] {
         let (outcome, world) = run(scenario(wire, conversation_in(layout), &BOTH));
-        // Two references in place of two certificates, their lengths and the list's; and what the hello says of the server's two.
+        // Two references in place of two certificates, their lengths and the list's; and what the
+        // hello says of the server's two.
         assert_eq!(outcome.spared, 871 + 905 + 6 + 3 - 32 - 36);
         assert_eq!(outcome.repeats, 0);
         assert_eq!(counted(&world, "flights_rebuilt_bytes"), [1, 1]);
@@ -407,7 +410,8 @@ fn a_client_that_names_its_chain_is_spared_it_where_the_servers_side_holds_it() 
     assert_eq!(counted(&world, "flights_written"), [1, 1]);
     assert_eq!(counted(&world, "flights_rebuilt_bytes"), [1, 1]);
     assert_eq!(counted(&world, "client_chains_learned"), [1, 1]);
-    // A server that acknowledges the hello with its flight alone: the answer goes by itself, before the flight that is held.
+    // A server that acknowledges the hello with its flight alone: the answer goes by itself, before
+    // the flight that is held.
     let mut scenario = by_intention(WireFormat::Safe);
     scenario.server.acknowledgements = AckPolicy::Delayed(Duration::from_millis(200));
     let (outcome, world) = run(scenario);
@@ -479,7 +483,8 @@ fn the_thirteen_steps_of_the_thesis() {
     let mut world = scenario.world();
     // 1 to 5: the server's side reads the hello, and answers in the ServerHello.
     run_to(&mut world, SERVER_SIDE, "intentions_held").expect("it holds them");
-    // 6 to 8: the client's side takes the answer off; that the client gets the server's bytes is checked throughout.
+    // 6 to 8: the client's side takes the answer off; that the client gets the server's bytes is
+    // checked throughout.
     run_to(&mut world, CLIENT_SIDE, "intentions_confirmed").expect("it is told");
     // 9 to 11: references in place of certificates, and back.
     run_to(&mut world, SERVER_SIDE, "flights_rebuilt_bytes").expect("it is rebuilt");

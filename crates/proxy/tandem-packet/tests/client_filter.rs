@@ -1,7 +1,8 @@
-//! Clients' chains by what the server-side proxy publishes: who is told and when, what it costs, and what becomes of a filter that is
-//! wrong, old or lost.
+//! Clients' chains by what the server-side proxy publishes: who is told and when, what it costs,
+//! and what becomes of a filter that is wrong, old or lost.
 //!
-//! Harm to each packet, and proxies that die at each step, are tried beside the other ways in `client_certificates.rs`.
+//! Harm to each packet, and proxies that die at each step, are tried beside the other ways in
+//! `client_certificates.rs`.
 
 mod support;
 
@@ -21,7 +22,8 @@ use tandem_netsim::element::Port;
 use tandem_packet::{ClientCertificates, Event, WireFormat};
 use tandem_store::{ChainId, MemoryStore, Store};
 
-/// Both sides go by the filter; the servers' side knows the chains of these clients, the last of them seen last.
+/// Both sides go by the filter; the servers' side knows the chains of these clients, the last of
+/// them seen last.
 fn knowing(clients: std::ops::Range<u64>, said_by: u64) -> Scenario {
     knowing_with(clients, said_by, BY_FILTER)
 }
@@ -131,7 +133,8 @@ fn a_thousand_chains_are_published_behind_the_flight_in_one_segment() {
     assert_eq!(repeats(&world), 0);
 }
 
-/// Where one in two passes for held: a client that does not belong to the first fifty, and passes, or not.
+/// Where one in two passes for held: a client that does not belong to the first fifty, and passes,
+/// or not.
 fn stranger(passes: bool) -> (ClientCertificates, u64) {
     let rate = Rate::one_in(2).expect("within the bounds");
     let id = |client| {

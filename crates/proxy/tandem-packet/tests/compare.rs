@@ -1,5 +1,5 @@
-//! Every proxy fault at every step of a handshake, against the same world without proxies: the connection completes, with at most
-//! two more retransmissions.
+//! Every proxy fault at every step of a handshake, against the same world without proxies: the
+//! connection completes, with at most two more retransmissions.
 //!
 //! Nothing here is left to chance: a difference is the proxies' doing.
 
@@ -250,7 +250,8 @@ fn stops_without(kind: Kind, fate: Fate, index: usize, steps: u64) -> Vec<Outcom
     }
 }
 
-/// All kinds, or the most telling ones where `TANDEM_SEEDS` does not ask for more than CI has time for.
+/// All kinds, or the most telling ones where `TANDEM_SEEDS` does not ask for more than CI has time
+/// for.
 fn kinds(fates: &[Fate]) -> &'static [Kind] {
     let stops = fates.iter().any(|fate| matches!(fate, Fate::Stops(_)));
     if stops && !is_thorough() {

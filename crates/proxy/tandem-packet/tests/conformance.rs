@@ -1,4 +1,5 @@
-//! The one shape: a proxy at either side, fed what crosses it in real handshakes, the same with bits flipped, and noise.
+//! The one shape: a proxy at either side, fed what crosses it in real handshakes, the same with
+//! bits flipped, and noise.
 
 mod support;
 
@@ -49,7 +50,8 @@ fn traffic(scenario: Scenario) -> Result<[Vec<Arrival>; 2], Failure> {
     Ok([CLIENT_SIDE, SERVER_SIDE].map(|index| arrivals(&world, index)))
 }
 
-/// A second later: the same, with a bit flipped in some packets, half of them under a good checksum, and noise between.
+/// A second later: the same, with a bit flipped in some packets, half of them under a good
+/// checksum, and noise between.
 fn damaged(arrivals: &[Arrival], rng: &mut Pcg64) -> Vec<Arrival> {
     let end = arrivals.last().map_or(Instant::ZERO, |last| last.at) + Duration::from_secs(1);
     let mut out = arrivals.to_vec();
@@ -88,7 +90,8 @@ fn repaired(bytes: &[u8]) -> Vec<u8> {
 fn checked(role: Role, wire: WireFormat, chain: &[Vec<u8>], arrivals: &[Arrival]) {
     let make = || ProxyElement::new(config(role, wire), store_with(chain));
     let bounds = Bounds {
-        // A frame stands for 64 KiB at most, which a client's smallest segments of 76 bytes make so many of.
+        // A frame stands for 64 KiB at most, which a client's smallest segments of 76 bytes make so
+        // many of.
         outputs_per_call: 900,
         ..Bounds::default()
     };

@@ -1,4 +1,5 @@
-//! Packet mode and what a link may do: each packet of a handshake lost, copied, held up, damaged; links too narrow for a segment.
+//! Packet mode and what a link may do: each packet of a handshake lost, copied, held up, damaged;
+//! links too narrow for a segment.
 
 mod support;
 
@@ -213,8 +214,8 @@ fn a_link_that_swallows_what_is_too_long_carries_a_frame_and_fails_as_without_pr
 
 #[test]
 fn a_client_behind_a_narrow_hop_gets_the_flight_after_the_fallback() {
-    // What is rebuilt is too long for a hop that only the client's side knows: the server is told, and repeats itself in smaller
-    // segments.
+    // What is rebuilt is too long for a hop that only the client's side knows: the server is told,
+    // and repeats itself in smaller segments.
     let narrow = || {
         let mut config = LinkConfig::default();
         config.down.mtu = 1_000;

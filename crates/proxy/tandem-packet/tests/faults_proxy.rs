@@ -1,5 +1,5 @@
-//! Packet mode and its own troubles: the other proxy absent, late, of another version or key; what strangers forge; what a peer
-//! says that is not so; floods; an end in the middle.
+//! Packet mode and its own troubles: the other proxy absent, late, of another version or key; what
+//! strangers forge; what a peer says that is not so; floods; an end in the middle.
 
 mod support;
 
@@ -355,7 +355,8 @@ fn frames_that_nobody_wrote_reach_nobody_and_do_not_end_the_flow() {
     let frames = [
         // A stranger's.
         written(&Key::from_bytes([9; 32]), &honest, &chain[0]),
-        // Our peer's, for other bytes; past the end of what is named; of what nobody holds; of far too much.
+        // Our peer's, for other bytes; past the end of what is named; of what nobody holds; of far
+        // too much.
         written(&support::key(), &honest, &[7; 926]),
         written(
             &support::key(),
@@ -421,8 +422,8 @@ fn a_store_lost_after_the_hint_costs_one_round_trip_of_the_link() {
 #[test]
 fn a_segment_lost_after_it_was_rebuilt_does_not_look_like_a_refusal() {
     let (chain, hello, flight) = speech();
-    // A block of what came after the first segment, and one of the ServerHello come twice (RFC 2883): only the first tells that the
-    // flight was rebuilt.
+    // A block of what came after the first segment, and one of the ServerHello come twice (RFC
+    // 2883): only the first tells that the flight was rebuilt.
     let later = [1_448, flight.len() as u32];
     for (block, refused) in [(Some(later), 0), (Some([0, 0]), 1), (None, 1)] {
         let mut flow = Flow::default();
@@ -691,7 +692,8 @@ fn a_damaged_timestamp_does_not_make_the_servers_own_segments_look_rewritten() {
     for bit in 0..32 {
         let mut flow = Flow::default();
         let mut pair = greeted(Pair::knowing(&chain), &mut flow, &hello);
-        // A segment that the client does not take, far outside of its window; its timestamp is damaged under a good checksum.
+        // A segment that the client does not take, far outside of its window; its timestamp is
+        // damaged under a good checksum.
         let damaged = Flow {
             clocks: Some((1_000, 900_000 ^ 1 << bit)),
             ..flow.clone()

@@ -1,4 +1,5 @@
-//! Packet mode and what TCP may do: odd SYNs, overlaps, repeats, resets, closings, odd sizes. One fault a test.
+//! Packet mode and what TCP may do: odd SYNs, overlaps, repeats, resets, closings, odd sizes. One
+//! fault a test.
 
 mod support;
 
@@ -250,7 +251,8 @@ fn a_copy_of_a_rewritten_segment_seconds_later_is_the_right_bytes_or_stays_out()
     assert_eq!(payloads(&again.at_client), flight, "rebuilt again");
     finish(&mut pair, &mut flow, &hello, &flight);
     pair.wait(Duration::from_secs(7));
-    // Nobody follows the flow any more: it goes on as it is, and its timestamp is one that the client discards.
+    // Nobody follows the flow any more: it goes on as it is, and its timestamp is one that the
+    // client discards.
     let late = pair.arrive_at_client_side(frame.clone());
     same(&late.at_client, &[&frame]);
     let stamp = TcpPacket::parse(&frame).expect("a segment").timestamps();
@@ -277,7 +279,8 @@ fn syns_that_ask_for_more_than_plain_tcp_are_left_alone() {
         };
         let mut pair = Pair::knowing(&chain);
         pair.open(&flow);
-        // The last is Fast Open by its old, experimental number, which nothing tells from another experiment.
+        // The last is Fast Open by its old, experimental number, which nothing tells from another
+        // experiment.
         let alone = options[0] != 254;
         flow.server_acked = hello.len() as u32;
         let hello = flow.client(0, &hello);
@@ -464,7 +467,8 @@ fn timestamps_that_are_agreed_and_then_taken_off_break_nothing() {
         let mut world = scenario.world();
         complete(&mut world, &conversation).expect("it completes");
         assert_eq!(repeats(&world), 0);
-        // Without them on the hint nothing is rewritten; without them on the frame it is known by what it is.
+        // Without them on the hint nothing is rewritten; without them on the frame it is known by
+        // what it is.
         let written = usize::from(towards == Port::Left);
         assert_eq!(proxy(&world, SERVER_SIDE).count("flights_written"), written);
     }
@@ -489,7 +493,8 @@ fn a_carriers_own_proxy_between_the_two_is_found_out() {
 fn a_four_tuple_that_is_used_again_is_a_new_flow() {
     let (chain, hello, flight) = speech();
     let mut pair = Pair::knowing(&chain);
-    // The first is left at its Finished, the second is cut off in the middle of its flight, the third never gets an answer.
+    // The first is left at its Finished, the second is cut off in the middle of its flight, the
+    // third never gets an answer.
     for (round, end) in [
         (0u32, "finished"),
         (1, "held"),
@@ -581,7 +586,8 @@ fn urgent_data_ends_it_at_every_point() {
             at_client.extend(pair.server(packet.clone()).at_client);
         }
         if at == 3 {
-            // The frame is lost, and then the server is in a hurry: what it had sent goes as it was.
+            // The frame is lost, and then the server is in a hurry: what it had sent goes as it
+            // was.
             at_client.clear();
             let mut flow = Flow::default();
             let mut pair = greeted(&chain, &mut flow, &hello);
@@ -808,7 +814,8 @@ fn each_limit_of_the_hold_lets_the_flight_go() {
 #[test]
 fn super_packets_cross_and_come_back_in_sizes_that_the_link_takes() {
     let (chain, hello, flight) = speech();
-    // All of the flight in one packet, as offload puts it together; rebuilt it is cut to the client's size.
+    // All of the flight in one packet, as offload puts it together; rebuilt it is cut to the
+    // client's size.
     let mut flow = Flow::default();
     let mut pair = greeted(&chain, &mut flow, &hello);
     let arrived = pair.server(flow.server(0, &flight)).at_client;
@@ -945,7 +952,8 @@ fn originals_are_deliverable_after_the_client_has_taken_a_part_of_a_later_copy()
     let segments = cut(&flow, &flight, 1_448);
     pair.server_lost(segments[0].clone());
     pair.server_lost(segments[1].clone());
-    // The server repeats its first segment, later by its clock: the frame goes again and is rebuilt under the newer timestamp.
+    // The server repeats its first segment, later by its clock: the frame goes again and is rebuilt
+    // under the newer timestamp.
     pair.wait(Duration::from_secs(3));
     flow.clocks = Some((1_000, 903_000));
     let arrived = pair.server(flow.server(0, &flight[..1_448])).at_client;
@@ -1003,7 +1011,8 @@ fn an_acknowledgement_that_waits_is_not_lost_with_a_repeat_that_is_absorbed() {
     for packet in &segments {
         pair.server(packet.clone());
     }
-    // The client says more; the server acknowledges that and then, its timer being short, repeats itself.
+    // The client says more; the server acknowledges that and then, its timer being short, repeats
+    // itself.
     pair.client(flow.client(hello.len() as u32, &[22, 3, 3]));
     flow.server_acked += 3;
     let news = flow.server(flight.len() as u32, &[]);
@@ -1026,7 +1035,8 @@ fn a_request_for_the_originals_ends_at_the_far_side_unless_it_says_something_new
     assert!(arrived.at_server.is_empty(), "the request is ours");
     assert_eq!(pair.client_side.count("misses_sent"), 1);
 
-    // The originals are lost. What the client acknowledges meanwhile carries the request, and arrives all the same.
+    // The originals are lost. What the client acknowledges meanwhile carries the request, and
+    // arrives all the same.
     let mut flow = Flow::default();
     let mut pair = greeted(&chain, &mut flow, &hello);
     *pair.client_side.proxy.store_mut() = tandem_store::MemoryStore::default();

@@ -1,4 +1,5 @@
-//! Packet mode and what TLS may look like: other protocols and versions, every layout of records, hostile lengths.
+//! Packet mode and what TLS may look like: other protocols and versions, every layout of records,
+//! hostile lengths.
 
 mod support;
 
@@ -274,7 +275,8 @@ fn a_renewed_leaf_crosses_under_issuers_that_both_sides_know() {
     let mut renewed = chain();
     renewed[0] = tls::noise(930, 81);
     let conversation = Conversation::new(hello(), &renewed, Layout::MessageARecord);
-    // Where the servers' side knows what the hint names, the issuers are saved; where it does not, nothing is.
+    // Where the servers' side knows what the hint names, the issuers are saved; where it does not,
+    // nothing is.
     for (known, least) in [(true, 900 + 910 - 60), (false, 0)] {
         let mut scenario =
             Scenario::with(WireFormat::Safe, conversation.clone()).holding(store_with(&chain()));
@@ -357,7 +359,8 @@ fn a_server_that_refuses_the_client_after_its_finished_teaches_nothing() {
     }
 }
 
-/// Puts these through a pair, hello in one segment and flight in full ones; what each end received in the end.
+/// Puts these through a pair, hello in one segment and flight in full ones; what each end received
+/// in the end.
 fn through(hello: &[u8], flight: &[u8]) -> (Vec<u8>, Vec<u8>, Pair) {
     let mut flow = Flow::default();
     let mut pair = Pair::knowing(&chain());
@@ -509,8 +512,8 @@ fn hostile_tls_is_bounded_and_untouched() {
 
 #[test]
 fn a_hostile_flight_in_dust_takes_linear_time() {
-    // 60,000 segments of a byte, of a stream that never becomes anything: some milliseconds each way if read once, minutes if each
-    // segment were read from the start.
+    // 60,000 segments of a byte, of a stream that never becomes anything: some milliseconds each
+    // way if read once, minutes if each segment were read from the start.
     let server_hello = tls::records(&tls::server_flight(&chain())[..1], Layout::MessageARecord);
     let flight = [
         &server_hello[..],

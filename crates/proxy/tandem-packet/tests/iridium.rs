@@ -1,7 +1,8 @@
-//! What packet mode is for, in virtual time: a warm handshake over 2,400 bit/s and 400 ms against the same without proxies.
+//! What packet mode is for, in virtual time: a warm handshake over 2,400 bit/s and 400 ms against
+//! the same without proxies.
 //!
-//! Bytes and simulated time are exact and may gate; the bars are those of the design (`5-lab`, figures to reach). The hosts are
-//! fakes with Linux's timers; the lab measures real ones.
+//! Bytes and simulated time are exact and may gate; the bars are those of the design (`5-lab`,
+//! figures to reach). The hosts are fakes with Linux's timers; the lab measures real ones.
 
 mod support;
 
@@ -39,8 +40,9 @@ fn measure(sizes: &[usize], filler: usize, proxies: bool) -> Figures {
     let conversation = Conversation::of(conversation.chain, conversation.turns);
     let mut scenario = Scenario::with(WireFormat::Safe, conversation.clone());
     scenario.link = iridium();
-    // The first timer of a second is shorter than this link's round trip. Linux repeats SYN and SYN/ACK once and goes on as if
-    // nothing had been lost; the fake host would shrink its window to one segment (RFC 5681, section 3.1).
+    // The first timer of a second is shorter than this link's round trip. Linux repeats SYN and
+    // SYN/ACK once and goes on as if nothing had been lost; the fake host would shrink its
+    // window to one segment (RFC 5681, section 3.1).
     for host in [&mut scenario.client, &mut scenario.server] {
         host.rto.initial = Duration::from_secs(2);
     }

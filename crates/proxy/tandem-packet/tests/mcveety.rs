@@ -1,5 +1,6 @@
-//! The thesis's own format (`--wire mcveety`): its cases, its failsafe, and that nothing but the bytes of the ends comes out where
-//! both proxies are there. What it does to a lone proxy's connection is the thesis's business and not tested here.
+//! The thesis's own format (`--wire mcveety`): its cases, its failsafe, and that nothing but the
+//! bytes of the ends comes out where both proxies are there. What it does to a lone proxy's
+//! connection is the thesis's business and not tested here.
 
 mod support;
 
@@ -29,7 +30,8 @@ fn chain() -> Vec<Vec<u8>> {
     tls::chain(&[926, 900, 910])
 }
 
-/// How much less than its own bytes the server's side put on the link, and how often something was sent again.
+/// How much less than its own bytes the server's side put on the link, and how often something was
+/// sent again.
 fn run(mut scenario: Scenario) -> (i64, u64) {
     scenario.closes = Closes::AtTheEnd;
     let conversation = scenario.conversation.clone();
@@ -42,7 +44,8 @@ fn run(mut scenario: Scenario) -> (i64, u64) {
     (conversation.from_server.len() as i64 - down, again)
 }
 
-/// What three references in place of the chain save: the certificates, their lengths and the list's.
+/// What three references in place of the chain save: the certificates, their lengths and the
+/// list's.
 const WHOLE: i64 = 926 + 900 + 910 + 9 + 3 - 48;
 
 #[test]
@@ -70,9 +73,10 @@ fn case_0_for_a_hello_without_an_extension_block() {
 
 #[test]
 fn case_1_the_reply_comes_through_another_proxy_that_holds_the_chain() {
-    // In the middle of the connection: it knows nothing of the flow, and lets the reference through to the client, whose
-    // handshake then fails; so the thesis's case needs a proxy that follows every flow it sees. Ours leaves what it did not see
-    // begin, and this format has no harmless way out: the safe format is the one to roam with.
+    // In the middle of the connection: it knows nothing of the flow, and lets the reference through
+    // to the client, whose handshake then fails; so the thesis's case needs a proxy that
+    // follows every flow it sees. Ours leaves what it did not see begin, and this format has no
+    // harmless way out: the safe format is the one to roam with.
     let scenario = Scenario::warm(WireFormat::Safe);
     let conversation = scenario.conversation.clone();
     let mut world = scenario.world();
@@ -136,7 +140,8 @@ fn a_chain_of_which_a_part_is_held_crosses_in_part() {
     old[0] = tls::noise(700, 77);
     let scenario = Scenario::warm(wire()).holding(store_with(&old));
     let (saved, again) = run(scenario);
-    // One kind, length and DER; two kinds and references; no list length; at most a byte of padding.
+    // One kind, length and DER; two kinds and references; no list length; at most a byte of
+    // padding.
     let cost = 4 + 926 + 2 * 17;
     let least = 926 + 900 + 910 + 9 + 3 - cost - 1;
     assert!((least..=least + 1).contains(&saved), "{saved}");
@@ -278,11 +283,13 @@ fn random_schedules_with_both_proxies_there_bring_the_right_bytes() {
     for seed in seeds(300) {
         let mut plan = Plan::of(seed);
         plan.faults.clear();
-        // A proxy that ends TCP between the two acknowledges the longer hello; the format has no way to find that out.
+        // A proxy that ends TCP between the two acknowledges the longer hello; the format has no
+        // way to find that out.
         if plan.middle == Middle::Pep {
             plan.middle = Middle::Nothing;
         }
-        // A damaged segment under a good checksum or a copy after the end of a flow would meet a format without any protection.
+        // A damaged segment under a good checksum or a copy after the end of a flow would meet a
+        // format without any protection.
         for direction in [&mut plan.link.up, &mut plan.link.down] {
             direction.duplication = Duplication {
                 after: direction.duplication.after.min(Duration::from_millis(300)),

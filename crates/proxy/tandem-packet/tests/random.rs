@@ -1,7 +1,8 @@
-//! The promise, under random schedules: whatever happens to the link and to the proxies, each end receives what the other sent,
-//! and the connection completes.
+//! The promise, under random schedules: whatever happens to the link and to the proxies, each end
+//! receives what the other sent, and the connection completes.
 //!
-//! `TANDEM_SEEDS=5000` runs so many seeds; `TANDEM_SEED=17` runs one, which is printed with the trace of what went wrong.
+//! `TANDEM_SEEDS=5000` runs so many seeds; `TANDEM_SEED=17` runs one, which is printed with the
+//! trace of what went wrong.
 
 mod support;
 
@@ -19,8 +20,8 @@ use tandem_wire::Instant;
 /// Seeds of one run of the test in CI.
 const SEEDS: u64 = 600;
 
-/// Virtual time within which any connection completes: at a loss of 30 % each way and more beside, with timers of ten seconds at
-/// most, the slowest of 20,000 seeds took less than a third of this.
+/// Virtual time within which any connection completes: at a loss of 30 % each way and more beside,
+/// with timers of ten seconds at most, the slowest of 20,000 seeds took less than a third of this.
 const PATIENCE: Duration = Duration::from_secs(3 * 3_600);
 
 /// Says which plan went wrong.
@@ -95,8 +96,9 @@ fn run(plan: Plan) -> (Duration, Vec<Counted>) {
             !goes_on
         });
         prefix(&world, &conversation);
-        // How the connection is closed is not asked: a late copy of the SYN makes a NAT forget what it has closed, and then the
-        // last FIN is repeated in vain, with proxies or without.
+        // How the connection is closed is not asked: a late copy of the SYN makes a NAT forget what
+        // it has closed, and then the last FIN is repeated in vain, with proxies or
+        // without.
         let all = |hosts: &[Host], said: &[u8]| hosts.iter().all(|host| host.received() == said);
         if all(world.clients(), &conversation.from_server)
             && all(world.servers(), &conversation.from_client)

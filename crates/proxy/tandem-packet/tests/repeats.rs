@@ -1,5 +1,5 @@
-//! What repeats from handshake to handshake beside the chain, and what is only like something that was there before: through both
-//! proxies, one handshake after the other, to the byte.
+//! What repeats from handshake to handshake beside the chain, and what is only like something that
+//! was there before: through both proxies, one handshake after the other, to the byte.
 
 mod support;
 
@@ -24,7 +24,8 @@ fn flight(chain: &[Vec<u8>], staple: &[u8], request: &[u8]) -> Vec<u8> {
     records(&messages, Layout::MessageARecord)
 }
 
-/// A full handshake with `name` through both proxies from this port: payload bytes of the server's first flight that crossed.
+/// A full handshake with `name` through both proxies from this port: payload bytes of the server's
+/// first flight that crossed.
 fn handshake(pair: &mut Pair, port: u16, name: &str, flight: &[u8]) -> usize {
     let mut flow = Flow::default();
     flow.client.set_port(port);

@@ -1,4 +1,5 @@
-//! Packet mode over the simulated link, one scenario a test: what must happen, and what it may cost.
+//! Packet mode over the simulated link, one scenario a test: what must happen, and what it may
+//! cost.
 
 mod support;
 
@@ -59,7 +60,8 @@ fn a_client_side_proxy_that_dies_after_its_hint_costs_a_round_trip() {
     assert!(world.client().counters().paws_dropped > 0);
 }
 
-/// Packets that crossed the link in a warm handshake on it, up and down, and when the answer had arrived.
+/// Packets that crossed the link in a warm handshake on it, up and down, and when the answer had
+/// arrived.
 fn crossings(ack_time: Duration) -> (u64, u64, Duration) {
     let mut scenario = Scenario::warm(WireFormat::Safe);
     scenario.link = support::iridium();

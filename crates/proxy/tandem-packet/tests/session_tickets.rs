@@ -1,5 +1,6 @@
-//! Clients that come back with a session ticket (RFC 5077): when their hello crosses with a reference in its place, what that saves, and
-//! what becomes of it when either proxy forgets, dies or the link does harm.
+//! Clients that come back with a session ticket (RFC 5077): when their hello crosses with a
+//! reference in its place, what that saves, and what becomes of it when either proxy forgets, dies
+//! or the link does harm.
 
 mod support;
 
@@ -147,7 +148,8 @@ fn over_2400_bit_s_the_server_s_finished_is_there_four_tenths_of_a_second_sooner
     assert!(ours.0 + Duration::from_millis(400) <= plain.0);
 }
 
-/// One connection after the other through the same proxies; how many TLS bytes of the client's each was spared.
+/// One connection after the other through the same proxies; how many TLS bytes of the client's each
+/// was spared.
 fn in_turn(scenario: Scenario, conversations: &[Conversation]) -> (Vec<i64>, World) {
     let (client, server) = (scenario.client.clone(), scenario.server.clone());
     let mut world = scenario.world();
@@ -339,7 +341,8 @@ fn a_hello_whose_second_segment_does_not_come_goes_on_after_the_longest_hold() {
 
 #[test]
 fn a_hello_without_a_ticket_that_both_have_seen_crosses_byte_for_byte() {
-    // Extension 41 (RFC 8446, section 4.2.11) stands last; what it holds is sealed anew for each connection.
+    // Extension 41 (RFC 8446, section 4.2.11) stands last; what it holds is sealed anew for each
+    // connection.
     let mut shared_key = vec![0, 35, 0, 0, 0, 41, 0, 208];
     shared_key.extend(ticket(208));
     let tls13 = tls::client_hello_with(Some(support::NAME), 0, &shared_key);
@@ -503,7 +506,8 @@ fn each_packet_of_a_connection_may_be_lost_copied_late_or_damaged() {
                     }
                     world.run_for(Duration::from_secs(400)).expect("it ends");
                     clean(&world);
-                    // A packet that is harmed on the way says nothing against the far side's memory.
+                    // A packet that is harmed on the way says nothing against the far side's
+                    // memory.
                     if matches!(harm, Harm::Copied(_)) {
                         assert_eq!(counted(&world, "session_tickets_missed"), [0, 0]);
                     }

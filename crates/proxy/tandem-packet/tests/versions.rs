@@ -1,6 +1,8 @@
-//! Two proxies of different versions: they use what both know, and where they share nothing, nothing is rewritten.
+//! Two proxies of different versions: they use what both know, and where they share nothing,
+//! nothing is rewritten.
 //!
-//! What later versions will say is not known; here each of them says what the first one says, under its own number.
+//! What later versions will say is not known; here each of them says what the first one says, under
+//! its own number.
 
 mod support;
 
@@ -38,7 +40,8 @@ fn scenario(client: (u8, u8), server: (u8, u8)) -> Scenario {
 
 #[test]
 fn what_both_know_is_used_and_where_they_share_nothing_the_flow_goes_plain() {
-    // Client side, server side, whether they share a version, and which of them says so where they do not.
+    // Client side, server side, whether they share a version, and which of them says so where they
+    // do not.
     let cases = [
         ((1, 1), (1, 1), None),
         ((1, 2), (1, 1), None),

@@ -1,9 +1,11 @@
 //! Who may join: the site's policy, and how often somebody may ask.
 //!
-//! Is: a limit on requests from one network, since joining is cheap for who asks and makes work for the broker (thesis, section 4.1).
-//! Is not: whether the volunteer is any good; that is seen when it serves ([`crate::health`]).
+//! Is: a limit on requests from one network, since joining is cheap for who asks and makes work for
+//! the broker (thesis, section 4.1). Is not: whether the volunteer is any good; that is seen when
+//! it serves ([`crate::health`]).
 //!
-//! Invariant: at most [`MAX_NETWORKS`] networks are remembered, and only while their requests count.
+//! Invariant: at most [`MAX_NETWORKS`] networks are remembered, and only while their requests
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +15,8 @@ use tandem_wire::Instant;
 
 use crate::member::PublicKey;
 
-/// Most networks with requests that still count. Who asks from one more is refused, and may come again.
+/// Most networks with requests that still count. Who asks from one more is refused, and may come
+/// again.
 pub const MAX_NETWORKS: usize = 16_384;
 
 /// Whom a site takes.
@@ -60,7 +63,8 @@ pub struct Rate {
 }
 
 impl Default for Rate {
-    /// A volunteer renews about once a minute: so many in one network are welcome, after a start of twenty at once.
+    /// A volunteer renews about once a minute: so many in one network are welcome, after a start of
+    /// twenty at once.
     fn default() -> Self {
         Self {
             every: Duration::from_secs(2),
@@ -82,7 +86,8 @@ impl Limiter {
         self.admits_as(network(from), now, rate)
     }
 
-    /// The same for an address that nobody else's requests count for: a member's. Not to be mixed with [`Self::admits`] in one limiter.
+    /// The same for an address that nobody else's requests count for: a member's. Not to be mixed
+    /// with [`Self::admits`] in one limiter.
     pub fn admits_member(&mut self, from: IpAddr, now: Instant, rate: Rate) -> bool {
         self.admits_as(from.to_canonical(), now, rate)
     }

@@ -1,12 +1,16 @@
 //! Whether those to whom DNS sends a site's clients could get a certificate for the site's name.
 //!
-//! Is: the judgement, out of what DNS says ([`Evidence`]). Is not: the asking and the validation of signatures; who calls has done both.
+//! Is: the judgement, out of what DNS says ([`Evidence`]). Is not: the asking and the validation of
+//! signatures; who calls has done both.
 //!
-//! Why: a volunteer answers for the name on ports 80 and 443, and so passes an authority's HTTP-01 and TLS-ALPN-01 challenges (RFC 8555, section
-//! 8.3; RFC 8737). With a certificate of its own it could serve what it likes. CAA records that allow one account only, by a record in DNS
-//! only, keep it from that (RFC 8657); DNSSEC keeps it, and whoever sits between, from answering other CAA records (RFC 8659, section 5.2).
+//! Why: a volunteer answers for the name on ports 80 and 443, and so passes an authority's HTTP-01
+//! and TLS-ALPN-01 challenges (RFC 8555, section 8.3; RFC 8737). With a certificate of its own it
+//! could serve what it likes. CAA records that allow one account only, by a record in DNS
+//! only, keep it from that (RFC 8657); DNSSEC keeps it, and whoever sits between, from answering
+//! other CAA records (RFC 8659, section 5.2).
 //!
-//! Invariant: whatever is in doubt is a refusal. A value that authorities may read in two ways counts as the worse.
+//! Invariant: whatever is in doubt is a refusal. A value that authorities may read in two ways
+//! counts as the worse.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,7 +28,8 @@ const METHOD: &str = "dns-01";
 /// Authorities that are known to observe `accounturi` and `validationmethods`.
 const OBSERVANT: [&str; 1] = ["letsencrypt.org"];
 
-/// Names that no public authority issues for, by what they end in (RFC 2606, 6761, 6762, 8375, 9476; `internal` by ICANN's resolution of 2024).
+/// Names that no public authority issues for, by what they end in (RFC 2606, 6761, 6762, 8375,
+/// 9476; `internal` by ICANN's resolution of 2024).
 const PRIVATE: [&str; 8] = [
     "test",
     "example",
@@ -112,13 +117,15 @@ pub struct Evidence {
     pub chain: Chain,
     /// Whether there is such a name.
     pub name: Presence,
-    /// The relevant CAA records: the name's own, or those of the next name above it that has any (RFC 8659, section 3).
+    /// The relevant CAA records: the name's own, or those of the next name above it that has any
+    /// (RFC 8659, section 3).
     pub caa: Vec<Caa>,
     /// Whether it has an HTTPS record (RFC 9460).
     pub https: Presence,
     /// The names in the site's certificate, where it was at hand.
     pub certificate: Option<Vec<String>>,
-    /// Authorities of which the site's operator says that they observe accounts and methods (RFC 8657), besides those known to.
+    /// Authorities of which the site's operator says that they observe accounts and methods (RFC
+    /// 8657), besides those known to.
     pub observant: Vec<String>,
 }
 
@@ -477,7 +484,8 @@ fn judge_caa(records: &[Caa], observant: &[String], findings: &mut Vec<Finding>)
     if issue.is_empty() {
         findings.push(Finding::NobodyNamed);
     }
-    // Without an issuewild property the issue properties speak for wildcards too (RFC 8659, section 4.3).
+    // Without an issuewild property the issue properties speak for wildcards too (RFC 8659, section
+    // 4.3).
     let for_wild = if wild.is_empty() { &issue } else { &wild };
     if !issuers(for_wild).is_empty() || for_wild.is_empty() {
         findings.push(Finding::Wildcards);

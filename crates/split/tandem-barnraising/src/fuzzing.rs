@@ -1,7 +1,8 @@
-//! What must hold for any input of this crate: one function for each parser, called by the fuzz targets in `fuzz/` and by the
-//! replay of their corpora.
+//! What must hold for any input of this crate: one function for each parser, called by the fuzz
+//! targets in `fuzz/` and by the replay of their corpora.
 //!
-//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+//! Not part of the public interface. A function returns where all is well and panics where an
+//! invariant is broken.
 
 use crate::certificate_policy::{Caa, Chain, Evidence, Presence, acceptable, judge};
 use crate::list::{List, MAX_LEN, MAX_MEMBERS, SIGNATURE_LEN};
@@ -19,7 +20,8 @@ pub const CHECKS: [(&str, Check); 4] = [
     ("caa_value", caa_value),
 ];
 
-/// A list of volunteers, as if the broker had signed whatever it is: what is read is written the same.
+/// A list of volunteers, as if the broker had signed whatever it is: what is read is written the
+/// same.
 pub fn volunteer_list(data: &[u8]) {
     let site = Name::parse("www.example.org").expect("a name");
     let signature: [u8; SIGNATURE_LEN] = data.last_chunk().copied().unwrap_or([0; SIGNATURE_LEN]);

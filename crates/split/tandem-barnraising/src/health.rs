@@ -1,9 +1,11 @@
 //! Whether a volunteer is well: two thresholds, up slowly and down quickly.
 //!
-//! Is not: how it is looked at. The broker fetches something through the volunteer, as a browser would, and says here how that went.
+//! Is not: how it is looked at. The broker fetches something through the volunteer, as a browser
+//! would, and says here how that went.
 //!
-//! Why two: who has just joined, or come back, must show itself steady before browsers are sent there; who fails costs each of them a failed
-//! transfer. One failure alone may be the way between, so the default takes two.
+//! Why two: who has just joined, or come back, must show itself steady before browsers are sent
+//! there; who fails costs each of them a failed transfer. One failure alone may be the way between,
+//! so the default takes two.
 
 /// How one look at a volunteer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

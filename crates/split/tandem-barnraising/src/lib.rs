@@ -1,8 +1,11 @@
-//! Barnraising: who the volunteers of a site are, which of them are well, and who of them keeps what.
+//! Barnraising: who the volunteers of a site are, which of them are well, and who of them keeps
+//! what.
 //!
-//! Is: the URI by which a volunteer is told of a site ([`uri`]), the broker's record of volunteers ([`roster`]) with its rules for
-//! joining ([`admission`]) and for health ([`health`]), the signed list of them that every volunteer may check ([`list`]), and where in
-//! it a payload belongs ([`placement`]); how both talk ([`talk`]). Is not: DNS, HTTP, a database, sockets, or SSL splitting itself.
+//! Is: the URI by which a volunteer is told of a site ([`uri`]), the broker's record of volunteers
+//! ([`roster`]) with its rules for joining ([`admission`]) and for health ([`health`]), the signed
+//! list of them that every volunteer may check ([`list`]), and where in it a payload belongs
+//! ([`placement`]); how both talk ([`talk`]). Is not: DNS, HTTP, a database, sockets, or SSL
+//! splitting itself.
 //!
 //! ```text
 //!   volunteer -- join --> broker: roster --+-- healthy members --> the site's addresses in DNS
@@ -10,11 +13,14 @@
 //! ```
 //!
 //! Invariants of the whole crate:
-//! - nobody here is trusted with content: a wrong list or a lying member costs speed, never a wrong byte at a client;
-//! - a list counts only under the broker's signature, for its site, and never after a newer one or after its end;
+//! - nobody here is trusted with content: a wrong list or a lying member costs speed, never a wrong
+//!   byte at a client;
+//! - a list counts only under the broker's signature, for its site, and never after a newer one or
+//!   after its end;
 //! - any input is safe: no panic, work linear in the input, memory bounded by the constants.
 //!
-//! Specifications: Lesniewski-Laas 2003 ("the thesis"), chapter 4; Thaler and Ravishankar 1998 (rendezvous hashing).
+//! Specifications: Lesniewski-Laas 2003 ("the thesis"), chapter 4; Thaler and Ravishankar 1998
+//! (rendezvous hashing).
 #![forbid(unsafe_code)]
 
 pub mod admission;

@@ -6,10 +6,12 @@
 //!  then: Ed25519 signature (64) over "tandem barnraising list 1" and all bytes before
 //! ```
 //!
-//! Is: its form, and when it counts. Is not: the signing: a core has no key. Who calls brings a signer or a verifier (RFC 8032).
+//! Is: its form, and when it counts. Is not: the signing: a core has no key. Who calls brings a
+//! signer or a verifier (RFC 8032).
 //!
-//! Invariants: a [`List`] that came from somebody else has been verified for its site; [`List::supersedes`] lets a volunteer go back neither
-//! to an older list nor to an older signature.
+//! Invariants: a [`List`] that came from somebody else has been verified for its site;
+//! [`List::supersedes`] lets a volunteer go back neither to an older list nor to an older
+//! signature.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -98,7 +100,8 @@ impl List {
         Ok(list)
     }
 
-    /// Reads somebody else's list. `verify` is given what was signed and the signature, and says whether it is the broker's.
+    /// Reads somebody else's list. `verify` is given what was signed and the signature, and says
+    /// whether it is the broker's.
     ///
     /// # Errors
     /// [`ListError`] says why it does not count.
@@ -123,8 +126,9 @@ impl List {
         }
     }
 
-    /// Whether this list counts in place of `held`, which counted before: it is of a later version, or the same one signed anew, since a
-    /// list ends although nobody has come or gone; or it is that one, said again. How long it counts is not asked here.
+    /// Whether this list counts in place of `held`, which counted before: it is of a later version,
+    /// or the same one signed anew, since a list ends although nobody has come or gone; or it
+    /// is that one, said again. How long it counts is not asked here.
     #[must_use]
     pub fn supersedes(&self, held: Option<&List>) -> bool {
         let age = |list: &List| (list.version, list.issued);
@@ -218,7 +222,8 @@ mod tests {
     use proptest::prelude::*;
     use sha2::{Digest as _, Sha256};
 
-    /// Not a signature: whoever knows the scheme can make one. It is as long, and says whether the bytes are the same.
+    /// Not a signature: whoever knows the scheme can make one. It is as long, and says whether the
+    /// bytes are the same.
     fn sign(message: &[u8]) -> [u8; SIGNATURE_LEN] {
         let digest: [u8; 32] = Sha256::digest(message).into();
         let mut signature = [0; SIGNATURE_LEN];

@@ -56,7 +56,8 @@ pub struct Member {
 impl FromStr for Member {
     type Err = &'static str;
 
-    /// As a command line names one: `KEY@ADDR:PORT`. Browsers are taken to reach it at the same address.
+    /// As a command line names one: `KEY@ADDR:PORT`. Browsers are taken to reach it at the same
+    /// address.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let form = "should be KEY@ADDR:PORT, the key in 64 hexadecimal digits";
         let (key, peers) = text.split_once('@').ok_or(form)?;

@@ -1,9 +1,11 @@
 //! Where a payload belongs: rendezvous hashing over the members of a list.
 //!
-//! Is: a rule that all volunteers with the same list apply alike, so that nobody has to tell anybody what he keeps (the thesis's distributed
-//! hash table would have to be told of each payload by each volunteer). Is not: the payloads, nor how they are fetched.
+//! Is: a rule that all volunteers with the same list apply alike, so that nobody has to tell
+//! anybody what he keeps (the thesis's distributed hash table would have to be told of each payload
+//! by each volunteer). Is not: the payloads, nor how they are fetched.
 //!
-//! Invariants: who joins takes over from each other about the same share and nothing else moves; who leaves gives only his own share away.
+//! Invariants: who joins takes over from each other about the same share and nothing else moves;
+//! who leaves gives only his own share away.
 //!
 //! Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998.
 
@@ -14,7 +16,8 @@ use crate::member::{Member, PublicKey};
 /// How many members keep a payload, unless the list has fewer.
 pub const OWNERS: usize = 2;
 
-/// The members to whom a payload belongs, who has the first claim first; its name is the digest by which stubs refer to it.
+/// The members to whom a payload belongs, who has the first claim first; its name is the digest by
+/// which stubs refer to it.
 ///
 /// Takes one hash a member.
 #[must_use]
@@ -22,7 +25,8 @@ pub fn owners<'a>(members: &'a [Member], payload: &[u8], count: usize) -> Vec<&'
     let mut best: Vec<(u64, &Member)> = Vec::with_capacity(count.min(members.len()) + 1);
     for member in members {
         let claim = claim(&member.key, payload);
-        // Two with the same claim cannot be made at will; the key decides between them, not the order in the list.
+        // Two with the same claim cannot be made at will; the key decides between them, not the
+        // order in the list.
         let at = best.partition_point(|(other, kept)| (*other, kept.key) > (claim, member.key));
         if at < count {
             best.insert(at, (claim, member));

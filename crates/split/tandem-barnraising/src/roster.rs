@@ -1,9 +1,12 @@
-//! The broker's record of one site's volunteers: who has joined, who is well, and so where browsers are sent.
+//! The broker's record of one site's volunteers: who has joined, who is well, and so where browsers
+//! are sent.
 //!
-//! Is not: DNS, the database that outlives a restart, or the looking itself; who calls does those, and tells the outcome.
+//! Is not: DNS, the database that outlives a restart, or the looking itself; who calls does those,
+//! and tells the outcome.
 //!
-//! Invariants: an address belongs to one member at most; a member's address is where its request came from, so that nobody sends browsers to
-//! somebody else; whatever changes the list, and nothing else, makes its version grow; without a healthy member the answer is the origin's own
+//! Invariants: an address belongs to one member at most; a member's address is where its request
+//! came from, so that nobody sends browsers to somebody else; whatever changes the list, and
+//! nothing else, makes its version grow; without a healthy member the answer is the origin's own
 //! address; what strangers ask costs no member its renewal.
 
 use std::collections::BTreeMap;
@@ -118,7 +121,8 @@ impl Family {
 }
 
 impl Roster {
-    /// A site without volunteers yet. `version` is the last that was given out, from the time before a restart.
+    /// A site without volunteers yet. `version` is the last that was given out, from the time
+    /// before a restart.
     #[must_use]
     pub fn new(site: Name, origin: Vec<IpAddr>, settings: Settings, version: u64) -> Self {
         Self {
@@ -132,7 +136,8 @@ impl Roster {
         }
     }
 
-    /// Takes back a member from the time before a restart, unless the site takes it no more: whether it did.
+    /// Takes back a member from the time before a restart, unless the site takes it no more:
+    /// whether it did.
     ///
     /// Its time to renew begins anew: while the broker was gone it could not.
     pub fn restore(&mut self, member: Member, health: Health, wall: UnixTime) -> bool {
@@ -150,7 +155,8 @@ impl Roster {
         taken
     }
 
-    /// Takes a volunteer in, or notes that it is still there. `from` is where the request came from.
+    /// Takes a volunteer in, or notes that it is still there. `from` is where the request came
+    /// from.
     ///
     /// # Errors
     /// [`Refused`] says why not; nothing has changed then.
@@ -282,9 +288,11 @@ impl Roster {
         }
     }
 
-    /// Where a browser is sent: healthy members, other ones each turn; the origin where there is none of either family.
+    /// Where a browser is sent: healthy members, other ones each turn; the origin where there is
+    /// none of either family.
     ///
-    /// A family that only the origin has is not answered while members serve the other: browsers would go past them.
+    /// A family that only the origin has is not answered while members serve the other: browsers
+    /// would go past them.
     #[must_use]
     pub fn addresses(&self, family: Family, turn: u64) -> Vec<IpAddr> {
         if self.healthy().next().is_none() {

@@ -1,4 +1,5 @@
-//! What a volunteer and its broker say to each other: one question, one answer, then the channel is closed.
+//! What a volunteer and its broker say to each other: one question, one answer, then the channel is
+//! closed.
 //!
 //! ```text
 //!  question: "TBQ" 1 | kind 1 | site's name: length 1, name | to join: peers' port 2 | held list: version 8, issued 8
@@ -8,9 +9,11 @@
 //!            "TBA" 1 | 3                                                                                            farewell
 //! ```
 //!
-//! Is not: the channel, by which both know each other's keys; nor the list ([`crate::list`]), which is checked by its signature.
+//! Is not: the channel, by which both know each other's keys; nor the list ([`crate::list`]), which
+//! is checked by its signature.
 //!
-//! Invariants: what is read is written the same; a message has at most [`MAX_QUESTION`] or [`MAX_ANSWER`] bytes, and nothing is made of a longer one.
+//! Invariants: what is read is written the same; a message has at most [`MAX_QUESTION`] or
+//! [`MAX_ANSWER`] bytes, and nothing is made of a longer one.
 
 use tandem_wire::UnixTime;
 
@@ -49,7 +52,8 @@ pub enum Wish {
 /// What comes with the wish to join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Join {
-    /// Where other volunteers ask it for payloads, at the address from which it asks; 0 for nowhere.
+    /// Where other volunteers ask it for payloads, at the address from which it asks; 0 for
+    /// nowhere.
     pub peers: u16,
     /// Version of the list that it holds; 0 for none.
     pub held: u64,
@@ -226,7 +230,8 @@ impl Question {
 }
 
 impl Answer {
-    /// As it crosses. An origin's address that is too long is cut, and a list that is too long is left out: neither is made here.
+    /// As it crosses. An origin's address that is too long is cut, and a list that is too long is
+    /// left out: neither is made here.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut out = ANSWER.to_vec();

@@ -1,9 +1,11 @@
 //! The one argument of a volunteer: `barnraising://BROKER[:PORT]/SITE#KEY`.
 //!
-//! Is: the broker's address, the site's name, and the broker's public key, in the form that the thesis has (section 4.1) and with the key,
-//! which it has not: by the key a volunteer knows its broker, whatever DNS says. Is not: anything else about the site; the broker tells that.
+//! Is: the broker's address, the site's name, and the broker's public key, in the form that the
+//! thesis has (section 4.1) and with the key, which it has not: by the key a volunteer knows its
+//! broker, whatever DNS says. Is not: anything else about the site; the broker tells that.
 //!
-//! Invariant: host and site are well-formed names of hosts in lower case (RFC 1123, section 2.1), or addresses.
+//! Invariant: host and site are well-formed names of hosts in lower case (RFC 1123, section 2.1),
+//! or addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

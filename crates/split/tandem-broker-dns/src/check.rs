@@ -1,7 +1,9 @@
-//! A look at a name from outside: whether the volunteers to whom DNS sends its clients could get a certificate for it.
+//! A look at a name from outside: whether the volunteers to whom DNS sends its clients could get a
+//! certificate for it.
 //!
-//! Is: the questions to a resolver, with DNSSEC validated here, from the root's key (or another) down. Is not: the judgement, which is
-//! [`tandem_barnraising::certificate_policy`]'s. An answer is believed by its signatures alone, never because a resolver says that it checked.
+//! Is: the questions to a resolver, with DNSSEC validated here, from the root's key (or another)
+//! down. Is not: the judgement, which is [`tandem_barnraising::certificate_policy`]'s. An answer is
+//! believed by its signatures alone, never because a resolver says that it checked.
 
 mod ask;
 
@@ -33,7 +35,8 @@ pub struct Options {
     pub trust_anchor: Option<PathBuf>,
     /// The names in the site's certificate, if that is at hand.
     pub certificate: Option<Vec<String>>,
-    /// Authorities of which the operator says that they observe accounts and methods in CAA records (RFC 8657).
+    /// Authorities of which the operator says that they observe accounts and methods in CAA
+    /// records (RFC 8657).
     pub observant: Vec<String>,
 }
 
@@ -54,10 +57,12 @@ impl Report {
     }
 }
 
-/// Looks at a name. Private names and addresses are not asked about: no public authority issues for them. Needs a tokio runtime.
+/// Looks at a name. Private names and addresses are not asked about: no public authority issues for
+/// them. Needs a tokio runtime.
 ///
 /// # Errors
-/// The text is no name, or no resolver or no trust anchor can be found. What DNS says, or does not say, is no error but a finding.
+/// The text is no name, or no resolver or no trust anchor can be found. What DNS says, or does not
+/// say, is no error but a finding.
 pub async fn check(text: &str, options: &Options) -> Result<Report, DnsError> {
     let subject = Subject::parse(text).ok_or_else(|| DnsError::Setting {
         setting: "NAME",
@@ -165,7 +170,8 @@ async fn ask(handle: &DnssecDnsHandle<Asker>, name: &Name, kind: RecordType) -> 
     answer
 }
 
-/// Of an answer what is the name's, by way of its aliases (RFC 1034, section 3.6.2): signed records of another name say nothing of it.
+/// Of an answer what is the name's, by way of its aliases (RFC 1034, section 3.6.2): signed records
+/// of another name say nothing of it.
 fn belonging(answers: &[Record], name: &Name, kind: RecordType) -> Vec<RData> {
     let mut owner = name;
     // Aliases may go round.
@@ -188,7 +194,8 @@ fn belonging(answers: &[Record], name: &Name, kind: RecordType) -> Vec<RData> {
         .collect()
 }
 
-/// How far an answer can be believed: as far as the worst of its records, of the denial where it has none.
+/// How far an answer can be believed: as far as the worst of its records, of the denial where it
+/// has none.
 fn proven(response: &Message) -> Chain {
     let section = if response.answers.is_empty() {
         &response.authorities

@@ -1,4 +1,5 @@
-//! The two kinds of file that are met: a secret that is written once, and a small text that somebody else changes.
+//! The two kinds of file that are met: a secret that is written once, and a small text that
+//! somebody else changes.
 
 use std::fs::{File, Permissions};
 use std::io::{ErrorKind, Read as _, Write as _};

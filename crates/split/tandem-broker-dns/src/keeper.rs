@@ -1,7 +1,9 @@
-//! Keeps the zone up to date: new addresses at once, a changed challenge within a second, new signatures in time.
+//! Keeps the zone up to date: new addresses at once, a changed challenge within a second, new
+//! signatures in time.
 //!
-//! Invariants: whoever reads gets one whole zone; its serial number rises with each change, also over restarts as long as changes come less
-//! often than once a second on the whole; a change that cannot be made leaves the zone as it was.
+//! Invariants: whoever reads gets one whole zone; its serial number rises with each change, also
+//! over restarts as long as changes come less often than once a second on the whole; a change that
+//! cannot be made leaves the zone as it was.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,9 +24,11 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Signatures count from so many seconds before they are made, for clocks that are behind,
 const BEFORE: u64 = 3 * 3600;
-/// to so many after: answers are kept for an hour at most, and a broker that is gone for longer answers nothing anyway.
+/// to so many after: answers are kept for an hour at most, and a broker that is gone for longer
+/// answers nothing anyway.
 const AFTER: u64 = 3 * 24 * 3600;
-/// They are made anew after so many, and where the clock has been set back behind their making: they may begin in the future then.
+/// They are made anew after so many, and where the clock has been set back behind their making:
+/// they may begin in the future then.
 const RENEW: u64 = 6 * 3600;
 
 /// Most values of the challenge record, and most bytes of its file.

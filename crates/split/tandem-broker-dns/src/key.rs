@@ -1,7 +1,9 @@
-//! The key that signs the zone: one ECDSA P-256 key (algorithm 13) for records and keys alike, which every registrar takes.
+//! The key that signs the zone: one ECDSA P-256 key (algorithm 13) for records and keys alike,
+//! which every registrar takes.
 //!
-//! Is: its file (PKCS#8 in PEM, 0600), its DNSKEY and DS records, and the form in which PowerDNS wants it. Is not: a change of keys; who
-//! wants another key sets up its DS record beside the old one, waits, and exchanges the file.
+//! Is: its file (PKCS#8 in PEM, 0600), its DNSKEY and DS records, and the form in which PowerDNS
+//! wants it. Is not: a change of keys; who wants another key sets up its DS record beside the old
+//! one, waits, and exchanges the file.
 
 use std::path::Path;
 
@@ -21,7 +23,8 @@ pub(crate) const FLAGS: u16 = 257;
 
 const ALGORITHM: Algorithm = Algorithm::ECDSAP256SHA256;
 
-/// Where the secret number stands in the PKCS#8 form of a P-256 key (RFC 5915 in RFC 5208), if it begins so.
+/// Where the secret number stands in the PKCS#8 form of a P-256 key (RFC 5915 in RFC 5208), if it
+/// begins so.
 const SCALAR_AT: usize = 36;
 const PKCS8_HEAD: [u8; 10] = [0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07];
 
@@ -84,7 +87,8 @@ impl ZoneKey {
         self.dnskey.clone()
     }
 
-    /// What the zone's parent has to say of it, as a line of a zone file (RFC 4034, section 5; SHA-256, RFC 4509).
+    /// What the zone's parent has to say of it, as a line of a zone file (RFC 4034, section 5;
+    /// SHA-256, RFC 4509).
     pub(crate) fn ds(&self, zone: &Name) -> Result<String, DnsError> {
         let digest = self
             .dnskey
@@ -95,7 +99,8 @@ impl ZoneKey {
         Ok(format!("{zone} IN DS {} {number} 2 {digest}", self.tag))
     }
 
-    /// The signature of a set of records (RFC 4034, section 3): all of one name, type and time to live.
+    /// The signature of a set of records (RFC 4034, section 3): all of one name, type and time to
+    /// live.
     pub(crate) fn sign(
         &self,
         zone: &Name,

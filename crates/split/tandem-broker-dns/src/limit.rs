@@ -1,10 +1,13 @@
-//! How much one network is answered over UDP, so that nobody can be flooded through us in his own name.
+//! How much one network is answered over UDP, so that nobody can be flooded through us in his own
+//! name.
 //!
-//! Is: a budget of bytes for each network, /24 of IPv4 and /56 of IPv6, in a table of fixed size that a network is found in by a keyed hash:
-//! who floods under very many names fills the table and costs the others, at worst, an answer that sends them to TCP. Is not: a limit on TCP,
+//! Is: a budget of bytes for each network, /24 of IPv4 and /56 of IPv6, in a table of fixed size
+//! that a network is found in by a keyed hash: who floods under very many names fills the table and
+//! costs the others, at worst, an answer that sends them to TCP. Is not: a limit on TCP,
 //! whose clients have shown that they are where they say.
 //!
-//! Why bytes: what an attacker wants of us is bytes at the victim. Resolvers keep answers, so honest ones ask seldom.
+//! Why bytes: what an attacker wants of us is bytes at the victim. Resolvers keep answers, so
+//! honest ones ask seldom.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -24,7 +27,8 @@ const BUCKETS: usize = 16_384;
 pub(crate) enum Verdict {
     /// Send it.
     Answer,
-    /// Send word that TCP is needed: no longer than the question was, and whoever is there comes again.
+    /// Send word that TCP is needed: no longer than the question was, and whoever is there comes
+    /// again.
     Cut,
     /// Say nothing.
     Drop,

@@ -5,8 +5,9 @@
 //!               <-- {"result":[{"qname":...,"qtype":...,"content":...,"ttl":...}]} \n --
 //! ```
 //!
-//! Is: what PowerDNS 4.7 asks of a zone that it signs itself: it is given our key, so the DS record is the same whoever answers, and what it
-//! keeps in its caches always fits its signatures. Is not: its HTTP, pipe and ZeroMQ connectors, transfers to us, or changes by it.
+//! Is: what PowerDNS 4.7 asks of a zone that it signs itself: it is given our key, so the DS record
+//! is the same whoever answers, and what it keeps in its caches always fits its signatures. Is not:
+//! its HTTP, pipe and ZeroMQ connectors, transfers to us, or changes by it.
 //!
 //! The key goes over the socket: it is for its owner and group only.
 
@@ -131,7 +132,8 @@ struct Backend {
 }
 
 impl Backend {
-    /// The result of one question; `false` is how a backend says that it has none, or cannot do this.
+    /// The result of one question; `false` is how a backend says that it has none, or cannot do
+    /// this.
     fn answer(&self, question: &[u8]) -> Value {
         let Ok(question) = serde_json::from_slice::<Value>(question) else {
             return json!({"result": false});
@@ -184,7 +186,8 @@ fn parse(text: &str) -> Option<Name> {
     Some(name)
 }
 
-/// The records of a set, in the form of a zone file. Keys, signatures and denials PowerDNS makes itself.
+/// The records of a set, in the form of a zone file. Keys, signatures and denials PowerDNS makes
+/// itself.
 fn records(set: &Signed) -> impl Iterator<Item = Value> {
     set.records
         .iter()
@@ -227,7 +230,8 @@ fn information(zone: &Zone) -> Value {
     })
 }
 
-/// The names around one in canonical order, relative to the zone: out of them PowerDNS makes NSEC records.
+/// The names around one in canonical order, relative to the zone: out of them PowerDNS makes NSEC
+/// records.
 fn neighbours(zone: &Zone, relative: &str) -> Value {
     let relative = relative.trim_end_matches('.');
     let mut labels = relative.split('.').filter(|label| !label.is_empty()).rev();

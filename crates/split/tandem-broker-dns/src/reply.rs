@@ -1,16 +1,19 @@
 //! From a query's bytes to an answer's bytes, out of one state of the zone.
 //!
-//! Is: what of a query is understood and what is said to it. Is not: sockets, or how often somebody may ask ([`crate::limit`]).
+//! Is: what of a query is understood and what is said to it. Is not: sockets, or how often somebody
+//! may ask ([`crate::limit`]).
 //!
-//! Invariants: any bytes are safe; nothing is said to an answer (or two servers would talk for ever); an answer over UDP has at most
-//! [`UDP_MOST`] bytes and at most what was asked for; what does not fit is not sent in part, the client asks over TCP (RFC 2181, section 9).
+//! Invariants: any bytes are safe; nothing is said to an answer (or two servers would talk for
+//! ever); an answer over UDP has at most [`UDP_MOST`] bytes and at most what was asked for; what
+//! does not fit is not sent in part, the client asks over TCP (RFC 2181, section 9).
 
 use hickory_proto::op::{Edns, Message, OpCode, ResponseCode};
 use hickory_proto::rr::{DNSClass, Name, RecordType};
 
 use crate::zone::{Found, Node, Shown, Signed, Zone};
 
-/// Longest answer over UDP in bytes: what crosses every path unfragmented (RFC 9715, section 3.2 and appendix A).
+/// Longest answer over UDP in bytes: what crosses every path unfragmented (RFC 9715, section 3.2
+/// and appendix A).
 pub(crate) const UDP_MOST: u16 = 1232;
 
 /// What a client without EDNS takes (RFC 1035, section 4.2.1).
@@ -144,7 +147,8 @@ impl Writing<'_> {
 
     fn of_node(&mut self, name: &Name, node: &Node, kind: RecordType) {
         match kind {
-            // One set stands for all (RFC 8482, section 4.1), or a short question would be a long lever.
+            // One set stands for all (RFC 8482, section 4.1), or a short question would be a long
+            // lever.
             RecordType::ANY => {
                 if let Some(shown) = node.sets(|_| true).next() {
                     self.add_answer(shown);
@@ -192,7 +196,8 @@ impl Writing<'_> {
         }
     }
 
-    /// The SOA record, and what denies these names or types (RFC 2308, section 3; RFC 4035, section 3.1.3).
+    /// The SOA record, and what denies these names or types (RFC 2308, section 3; RFC 4035, section
+    /// 3.1.3).
     fn deny(&mut self, names: [Option<Name>; 2]) {
         let soa = self.zone.top().and_then(|top| top.set(RecordType::SOA));
         let mut sets: Vec<&Signed> = soa.map(|shown| shown.set).into_iter().collect();
@@ -215,7 +220,8 @@ impl Writing<'_> {
         }
     }
 
-    /// The bytes, shortened to a length: first without what nobody asked for, then to nothing but the news that TCP is needed.
+    /// The bytes, shortened to a length: first without what nobody asked for, then to nothing but
+    /// the news that TCP is needed.
     fn within(self, most: usize) -> Option<Vec<u8>> {
         let mut response = self.response;
         let whole = response.to_vec().ok()?;

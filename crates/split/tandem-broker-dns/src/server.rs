@@ -2,8 +2,8 @@
 //!
 //! Is not: what is answered ([`crate::reply`]).
 //!
-//! Invariants: a UDP query costs a bounded time and no memory that stays; TCP connections are bounded in all and for each network, and end
-//! when they are idle (RFC 7766, section 6.2).
+//! Invariants: a UDP query costs a bounded time and no memory that stays; TCP connections are
+//! bounded in all and for each network, and end when they are idle (RFC 7766, section 6.2).
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -27,7 +27,8 @@ use crate::reply::{Transport, cut, reply};
 use crate::settings::Settings;
 use crate::zone::Zone;
 
-/// Longest query that is read over UDP; what is longer does not parse. Queries have some fifty bytes, padded ones up to 512.
+/// Longest query that is read over UDP; what is longer does not parse. Queries have some fifty
+/// bytes, padded ones up to 512.
 const QUERY_MOST: usize = 2048;
 
 /// Connections at a time, in all and from one network.
@@ -88,7 +89,8 @@ impl Dns {
         })
     }
 
-    /// The DS record that the zone's parent, by way of the registrar, has to show: a line of a zone file.
+    /// The DS record that the zone's parent, by way of the registrar, has to show: a line of a zone
+    /// file.
     #[must_use]
     pub fn ds(&self) -> &str {
         &self.ds

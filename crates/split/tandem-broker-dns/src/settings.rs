@@ -1,6 +1,8 @@
-//! The `[dns]` table of a broker's configuration, and what it comes to once it has been found right.
+//! The `[dns]` table of a broker's configuration, and what it comes to once it has been found
+//! right.
 //!
-//! Invariant: a [`Shape`] can be served. Every name is in its zone where it has to be, and the zone has a name server.
+//! Invariant: a [`Shape`] can be served. Every name is in its zone where it has to be, and the zone
+//! has a name server.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,27 +15,33 @@ use crate::check::Options;
 use crate::error::DnsError;
 use crate::key::ZoneKey;
 
-/// How long resolvers keep addresses, in seconds, unless the configuration says. A volunteer that is gone is sent browsers for so long.
+/// How long resolvers keep addresses, in seconds, unless the configuration says. A volunteer that
+/// is gone is sent browsers for so long.
 pub(crate) const DEFAULT_TTL: u32 = 30;
 
 /// The table as it is written.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// The zone that is delegated to this broker: the site's name (default), or a name above it of which nothing else is served.
+    /// The zone that is delegated to this broker: the site's name (default), or a name above it of
+    /// which nothing else is served.
     pub zone: Option<String>,
     /// Addresses and ports to answer at, over UDP and TCP. None: only a PowerDNS is answered.
     #[serde(default)]
     pub listen: Vec<SocketAddr>,
-    /// The names to which the zone is delegated, each with its addresses if it is inside of the zone.
+    /// The names to which the zone is delegated, each with its addresses if it is inside of the
+    /// zone.
     pub nameservers: BTreeMap<String, Vec<IpAddr>>,
     /// Mail address of who is responsible. Default: `hostmaster` at the zone.
     pub contact: Option<String>,
-    /// File of the key that signs the zone. It is made if it is missing. Default: `dns.key` in the broker's directory, which fills that in.
+    /// File of the key that signs the zone. It is made if it is missing. Default: `dns.key` in the
+    /// broker's directory, which fills that in.
     pub key: Option<PathBuf>,
-    /// File with the values of the `_acme-challenge` TXT record, one a line. It is read anew once a second and may be missing.
+    /// File with the values of the `_acme-challenge` TXT record, one a line. It is read anew once
+    /// a second and may be missing.
     pub challenge: Option<PathBuf>,
-    /// The one authority that may issue a certificate, as CAA records name it (`letsencrypt.org`). None: no authority may.
+    /// The one authority that may issue a certificate, as CAA records name it (`letsencrypt.org`).
+    /// None: no authority may.
     pub authority: Option<String>,
     /// The one account there that may ask for it, by its URI (RFC 8657). Needed with `authority`.
     pub account: Option<String>,
@@ -46,7 +54,8 @@ pub struct Settings {
     pub resolver: Option<SocketAddr>,
     /// File of DNSKEY records from which trust begins there; the root's keys if absent.
     pub trust_anchor: Option<PathBuf>,
-    /// Authorities, as CAA records name them, of which the operator knows that they observe accounts and methods (RFC 8657). Let's Encrypt does.
+    /// Authorities, as CAA records name them, of which the operator knows that they observe
+    /// accounts and methods (RFC 8657). Let's Encrypt does.
     #[serde(default)]
     pub observant: Vec<String>,
 }
@@ -180,7 +189,8 @@ impl Settings {
                             .to_owned(),
                     )
                 })?;
-                // What a parameter of a CAA value may hold (RFC 8659, section 4.2), and one string of it.
+                // What a parameter of a CAA value may hold (RFC 8659, section 4.2), and one string
+                // of it.
                 let fits = |byte: u8| matches!(byte, 0x21..=0x7e) && byte != b';' && byte != b'"';
                 if !account.contains("://") || account.len() > 512 || !account.bytes().all(fits) {
                     return Err(wrong(

@@ -7,10 +7,12 @@
 //!   name servers inside     A AAAA NSEC
 //! ```
 //!
-//! Is: which records there are, in which order, and what denies the others (RFC 4034, section 4; RFC 4035, section 3.1.3). Is not: a message.
+//! Is: which records there are, in which order, and what denies the others (RFC 4034, section 4;
+//! RFC 4035, section 3.1.3). Is not: a message.
 //!
-//! NSEC rather than NSEC3: nothing in this zone is a secret that walking it could tell. The parts of a large set of addresses are all valid
-//! under one name, as with any server that shows each resolver others; whoever validates sees one part and its signature.
+//! NSEC rather than NSEC3: nothing in this zone is a secret that walking it could tell. The parts
+//! of a large set of addresses are all valid under one name, as with any server that shows each
+//! resolver others; whoever validates sees one part and its signature.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -26,8 +28,8 @@ use crate::error::DnsError;
 use crate::key::{Validity, ZoneKey};
 use crate::settings::{Issuance, Shape};
 
-/// Most addresses of a family in one answer. Eight of IPv6 with their signature, the question and a long name stay below 700 bytes, so that
-/// both families fit into 1232.
+/// Most addresses of a family in one answer. Eight of IPv6 with their signature, the question and a
+/// long name stay below 700 bytes, so that both families fit into 1232.
 pub(crate) const SHOWN: usize = 8;
 
 /// Most addresses of a family that are shown at all: as many as a list of volunteers has members.
@@ -53,7 +55,8 @@ pub(crate) struct Signed {
 
 /// A set in one or more parts, which are shown in turn.
 ///
-/// Each set has a turn of its own: clients ask for A and AAAA in pairs, and by a common one would see only every other part of each.
+/// Each set has a turn of its own: clients ask for A and AAAA in pairs, and by a common one would
+/// see only every other part of each.
 #[derive(Debug)]
 struct Parts {
     parts: Vec<Signed>,
@@ -193,7 +196,8 @@ impl Zone {
         Some(node.set(RecordType::NSEC)?.set)
     }
 
-    /// The name that a wildcard would have to have to stand for a name that is not there (RFC 4592, section 3.3.1).
+    /// The name that a wildcard would have to have to stand for a name that is not there (RFC 4592,
+    /// section 3.3.1).
     pub(crate) fn wildcard(&self, name: &Name) -> Option<Name> {
         let mut encloser = name.base_name();
         while matches!(self.find(&encloser), Found::Nothing) && encloser.num_labels() > 0 {
@@ -275,7 +279,8 @@ impl Plain {
     }
 }
 
-/// Addresses in parts whose sizes differ by at most one, so that each address is shown about as often.
+/// Addresses in parts whose sizes differ by at most one, so that each address is shown about as
+/// often.
 fn parts(mut addresses: Vec<IpAddr>) -> Vec<Vec<RData>> {
     addresses.sort_unstable();
     addresses.dedup();
@@ -292,7 +297,8 @@ fn parts(mut addresses: Vec<IpAddr>) -> Vec<Vec<RData>> {
     parts
 }
 
-/// One account at one authority, by a record in this zone; wildcards by nobody (RFC 8659, sections 4.2 and 4.3; RFC 8657, sections 3 and 4).
+/// One account at one authority, by a record in this zone; wildcards by nobody (RFC 8659, sections
+/// 4.2 and 4.3; RFC 8657, sections 3 and 4).
 fn caa(issuance: &Issuance) -> Vec<RData> {
     let mut issue = CAA::new_issue(false, None, Vec::new());
     issue.value = match issuance {
@@ -306,8 +312,9 @@ fn caa(issuance: &Issuance) -> Vec<RData> {
     vec![RData::CAA(issue), RData::CAA(wild)]
 }
 
-/// HTTP/1.1 only: HTTP/2 is refused over the suites that can be split. A browser that sees the record also asks by HTTPS where a link
-/// says HTTP (RFC 9460, section 9.5), which takes a volunteer's port 80 out of the way.
+/// HTTP/1.1 only: HTTP/2 is refused over the suites that can be split. A browser that sees the
+/// record also asks by HTTPS where a link says HTTP (RFC 9460, section 9.5), which takes a
+/// volunteer's port 80 out of the way.
 fn https() -> RData {
     let alpn = SvcParamValue::Alpn(Alpn(vec!["http/1.1".to_owned()]));
     let params = vec![(SvcParamKey::Alpn, alpn)];

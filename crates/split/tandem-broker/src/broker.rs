@@ -43,13 +43,15 @@ pub struct Broker {
 /// The URI that volunteers are given. The broker's key is made if there is none yet.
 ///
 /// # Errors
-/// The configuration does not say under which address the broker is found, or the key cannot be read or made.
+/// The configuration does not say under which address the broker is found, or the key cannot be
+/// read or made.
 pub fn uri(config: &Config) -> Result<SiteUri, BrokerError> {
     let key = channel_key(&config.state)?;
     config.uri(config.listen.port(), PublicKey(key.name().bytes()))
 }
 
-/// What the zone above the site's has to show, so that the name is signed. The zone's key is made if there is none yet.
+/// What the zone above the site's has to show, so that the name is signed. The zone's key is made
+/// if there is none yet.
 ///
 /// # Errors
 /// The configuration has no name server, or the key cannot be read or made.
@@ -98,7 +100,8 @@ impl Broker {
         })
     }
 
-    /// What volunteers are given; none if the configuration does not say under which address the broker is found.
+    /// What volunteers are given; none if the configuration does not say under which address the
+    /// broker is found.
     #[must_use]
     pub fn uri(&self) -> Option<&SiteUri> {
         self.uri.as_ref()
@@ -132,7 +135,8 @@ impl Broker {
         numbers
     }
 
-    /// Shows the page, and `/status.json`, `/metrics`, `/healthz`, until the process ends. Where, the port in numbers.
+    /// Shows the page, and `/status.json`, `/metrics`, `/healthz`, until the process ends. Where,
+    /// the port in numbers.
     ///
     /// # Errors
     /// The address is in use or none of this machine's.

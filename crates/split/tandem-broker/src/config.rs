@@ -1,8 +1,10 @@
 //! The broker's configuration: a file of TOML, checked.
 //!
-//! Is not: a default where only the operator can know: the site, where the origin is, and by which key.
+//! Is not: a default where only the operator can know: the site, where the origin is, and by which
+//! key.
 //!
-//! Invariants: a key that is not known is an error, as is a value that makes no sense; each error names the key and says what would be right.
+//! Invariants: a key that is not known is an error, as is a value that makes no sense; each error
+//! names the key and says what would be right.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -31,7 +33,8 @@ pub struct Config {
     pub site: Name,
     /// Where volunteers come.
     pub listen: SocketAddr,
-    /// Under which host volunteers find the broker, with a port where it is another than that of `listen`.
+    /// Under which host volunteers find the broker, with a port where it is another than that of
+    /// `listen`.
     pub address: Option<(Host, Option<u16>)>,
     /// The directory of the broker's key and its database.
     pub state: PathBuf,

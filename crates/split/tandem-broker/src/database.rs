@@ -1,9 +1,12 @@
-//! What the broker knows and a restart must not cost: the members, the last version of the list, what members have said that they did.
+//! What the broker knows and a restart must not cost: the members, the last version of the list,
+//! what members have said that they did.
 //!
-//! Is not: when something is written ([`crate::keeper`]). A cache of nothing: all of it is in memory while the broker runs.
+//! Is not: when something is written ([`crate::keeper`]). A cache of nothing: all of it is in
+//! memory while the broker runs.
 //!
-//! Invariants: one broker has the file at a time; every write is one transaction, and synchronous, so that no version of the list is given out twice;
-//! a file of another program, of a later version or of another site is never changed; a damaged one is set aside, not deleted.
+//! Invariants: one broker has the file at a time; every write is one transaction, and synchronous,
+//! so that no version of the list is given out twice; a file of another program, of a later version
+//! or of another site is never changed; a damaged one is set aside, not deleted.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -27,7 +30,8 @@ const VERSION: i64 = 2;
 /// Damaged files that are kept.
 const KEPT_CORRUPT: u32 = 3;
 
-/// Version 2. Times are Unix seconds. What a member `was` told before it was last started is kept apart from what it tells now.
+/// Version 2. Times are Unix seconds. What a member `was` told before it was last started is kept
+/// apart from what it tells now.
 const TABLES: &str = "
     CREATE TABLE site (
         name TEXT PRIMARY KEY NOT NULL,
@@ -81,7 +85,8 @@ pub(crate) struct Site {
     pub(crate) version: u64,
     /// What those have done who have left.
     pub(crate) gone: Told,
-    /// When the last look at the site's name found nothing to refuse; 0: never, or a later one did.
+    /// When the last look at the site's name found nothing to refuse; 0: never, or a later one
+    /// did.
     pub(crate) accepted: UnixTime,
 }
 
@@ -171,7 +176,8 @@ impl Database {
                 ));
             }
         }
-        // From here on nobody else can read or write it: an exclusive lock is kept from the first transaction on.
+        // From here on nobody else can read or write it: an exclusive lock is kept from the first
+        // transaction on.
         connection
             .pragma_update(None, "locking_mode", "EXCLUSIVE")
             .map_err(fault)?;

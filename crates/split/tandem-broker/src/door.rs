@@ -1,13 +1,16 @@
-//! The door: where volunteers join, renew and leave. One question, one answer, and the channel is closed.
+//! The door: where volunteers join, renew and leave. One question, one answer, and the channel is
+//! closed.
 //!
 //! ```text
 //!   length (4) | question      length (4) | answer
 //! ```
 //!
-//! Is not: the decision ([`crate::keeper`]), nor the form of what is said (`tandem_barnraising::talk`).
+//! Is not: the decision ([`crate::keeper`]), nor the form of what is said
+//! (`tandem_barnraising::talk`).
 //!
-//! Invariants: whoever speaks holds the key that names it; who comes too often, or holds too many places, is sent away before a handshake is
-//! made for it, and costs members nothing; one that stalls holds a place for seconds, and places are bounded.
+//! Invariants: whoever speaks holds the key that names it; who comes too often, or holds too many
+//! places, is sent away before a handshake is made for it, and costs members nothing; one that
+//! stalls holds a place for seconds, and places are bounded.
 
 use std::io;
 use std::net::IpAddr;
@@ -34,7 +37,8 @@ const CONNECTIONS: usize = 512;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// and to take the answer, which a slow disk may keep waiting.
 const PATIENCE_ANSWER: Duration = Duration::from_secs(10);
-/// Connections of a network for each of its requests that may count: a channel may break, and who leaves does not count as a request.
+/// Connections of a network for each of its requests that may count: a channel may break, and who
+/// leaves does not count as a request.
 const TRIES: u32 = 4;
 
 /// See above.

@@ -1,9 +1,11 @@
 //! What the broker knows at this time, and whoever asks for it or changes it: one after the other.
 //!
-//! Is: the roster of the core, with what is kept of each member, written down before it is given out. Is not: the roster's rules.
+//! Is: the roster of the core, with what is kept of each member, written down before it is given
+//! out. Is not: the roster's rules.
 //!
-//! Invariants: a version of the list is in the database before anybody is told of it; a database that takes nothing more costs what a restart
-//! would, and nothing now; whatever changed is published once.
+//! Invariants: a version of the list is in the database before anybody is told of it; a database
+//! that takes nothing more costs what a restart would, and nothing now; whatever changed is
+//! published once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -278,7 +280,8 @@ impl Keeper {
         self.lock().published.subscribe()
     }
 
-    /// When a look at the site's name last found it safe, as kept; what is sent there is written down soon.
+    /// When a look at the site's name last found it safe, as kept; what is sent there is written
+    /// down soon.
     pub(crate) fn accepted(&self) -> watch::Sender<UnixTime> {
         self.lock().accepted.clone()
     }
@@ -626,9 +629,11 @@ impl State {
     }
 }
 
-/// The first version of the list after a start: later than any before, also where the database was lost and nobody knows them.
+/// The first version of the list after a start: later than any before, also where the database was
+/// lost and nobody knows them.
 ///
-/// Versions begin with the seconds of the wall clock, and a change takes longer than a second on the mean.
+/// Versions begin with the seconds of the wall clock, and a change takes longer than a second on
+/// the mean.
 fn first_version(kept: u64, now: UnixTime) -> u64 {
     kept.saturating_add(1).max(now.0)
 }

@@ -1,12 +1,14 @@
-//! Looks at volunteers: a real GET of the site through each, as a browser would, with the certificate checked.
+//! Looks at volunteers: a real GET of the site through each, as a browser would, with the
+//! certificate checked.
 //!
 //! Is not: what follows of a look ([`crate::keeper`]).
 //!
-//! What the answer's status is counts for nothing: a volunteer cannot make one up. An answer that is whole and vouched for by the site's
-//! certificate is good; whether the server behind the origin is well is for the origin to watch.
+//! What the answer's status is counts for nothing: a volunteer cannot make one up. An answer that
+//! is whole and vouched for by the site's certificate is good; whether the server behind the origin
+//! is well is for the origin to watch.
 //!
-//! Invariants: those that browsers are sent to are looked at in their own turn, however many others there are; so many at a time; none takes longer
-//! than its time.
+//! Invariants: those that browsers are sent to are looked at in their own turn, however many others
+//! there are; so many at a time; none takes longer than its time.
 
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};

@@ -1,12 +1,15 @@
-//! A volunteer's membership: it joins by the URI that it was given, renews, follows the list, leaves.
+//! A volunteer's membership: it joins by the URI that it was given, renews, follows the list,
+//! leaves.
 //!
 //! Is not: the serving of clients, which goes on whatever becomes of this.
 //!
-//! How long a list counts: one that the broker has just sent for its life from then on, whatever this machine's wall clock says; one that was
-//! read from the cache by that clock, since nothing else knows how old it is.
+//! How long a list counts: one that the broker has just sent for its life from then on, whatever
+//! this machine's wall clock says; one that was read from the cache by that clock, since nothing
+//! else knows how old it is.
 //!
-//! Invariants: a broker counts only by the key in the URI; a list only by its signature, and never after a newer one, also not across a restart; a
-//! broker that is gone takes nothing away: what it said last is kept in the cache, and a list counts until it ends.
+//! Invariants: a broker counts only by the key in the URI; a list only by its signature, and never
+//! after a newer one, also not across a restart; a broker that is gone takes nothing away: what it
+//! said last is kept in the cache, and a list counts until it ends.
 
 use std::future::Future;
 use std::io;
@@ -47,7 +50,8 @@ pub struct Settings {
     pub uri: SiteUri,
     /// The volunteer's key.
     pub key: ChannelKey,
-    /// Where the volunteer listens for clients: it asks from this address, unless it is that of no particular one.
+    /// Where the volunteer listens for clients: it asks from this address, unless it is that of no
+    /// particular one.
     pub listen: IpAddr,
     /// The port at which other volunteers ask it; 0 for none.
     pub peers: u16,
@@ -135,7 +139,8 @@ enum Trouble {
 }
 
 impl Membership {
-    /// Joins. Waits for the broker where nothing is known from before; where something is, that is enough to begin with.
+    /// Joins. Waits for the broker where nothing is known from before; where something is, that is
+    /// enough to begin with.
     ///
     /// # Errors
     /// The broker does not take this volunteer, or is not the one of the URI.
@@ -207,7 +212,8 @@ impl Membership {
         self.members.subscribe()
     }
 
-    /// To be awaited at the end, when [`Self::stay`] has been given up: tells the broker that this volunteer leaves.
+    /// To be awaited at the end, when [`Self::stay`] has been given up: tells the broker that this
+    /// volunteer leaves.
     pub fn leave(&self) -> impl Future<Output = ()> + Send + 'static {
         let way = self.way.clone();
         async move {
@@ -386,7 +392,8 @@ fn read(path: &Path, uri: &SiteUri) -> Option<Known> {
     Some(Known { list, ..known })
 }
 
-/// Twice as long each time, and for each volunteer a little different, so that they do not all come back at once.
+/// Twice as long each time, and for each volunteer a little different, so that they do not all come
+/// back at once.
 fn backoff(failures: u32, longest: Duration) -> Duration {
     let doubled = FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(12));
     let mut random = [0];
@@ -487,7 +494,8 @@ impl Way {
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
         let is_one = !self.listen.is_unspecified() && self.listen.is_ipv4() == broker.is_ipv4();
-        // From where it serves; but one behind a forwarder of its own machine is not found at its loopback.
+        // From where it serves; but one behind a forwarder of its own machine is not found at its
+        // loopback.
         if is_one && (broker.ip().is_loopback() || !self.listen.is_loopback()) {
             socket.bind((self.listen, 0).into())?;
         }

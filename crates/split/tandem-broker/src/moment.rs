@@ -1,6 +1,7 @@
 //! The clocks of a broker or a volunteer.
 //!
-//! Invariant: leases are counted on a clock that only goes forward: who sets the wall clock forgets no volunteer by it.
+//! Invariant: leases are counted on a clock that only goes forward: who sets the wall clock forgets
+//! no volunteer by it.
 
 use std::time::{Duration, Instant as SystemInstant, SystemTime, UNIX_EPOCH};
 

@@ -1,10 +1,12 @@
 //! The site's name in DNS, and to whom it leads.
 //!
-//! Is: the name server of `tandem-broker-dns`, what it is told, and the look at a public name without which it is told of no volunteer. Is not:
-//! who is well ([`crate::keeper`]), or what makes a name safe (`tandem-barnraising`).
+//! Is: the name server of `tandem-broker-dns`, what it is told, and the look at a public name
+//! without which it is told of no volunteer. Is not: who is well ([`crate::keeper`]), or what makes
+//! a name safe (`tandem-barnraising`).
 //!
-//! Invariants: a public name leads to volunteers only after a look has found that none of them can get a certificate for it (within the last day,
-//! if the broker has been started since); before that, and after a look that found otherwise, it leads to the origin. A look that gets no answer
+//! Invariants: a public name leads to volunteers only after a look has found that none of them can
+//! get a certificate for it (within the last day, if the broker has been started since); before
+//! that, and after a look that found otherwise, it leads to the origin. A look that gets no answer
 //! changes nothing; wrong signatures alone shut only when three looks in a row have found them.
 
 use std::fmt;
@@ -30,11 +32,12 @@ const AGAIN: Duration = Duration::from_secs(3600);
 const IN_DOUBT: Duration = Duration::from_secs(60);
 /// and at one that does not, whose operator may be mending it.
 const SOON: Duration = Duration::from_secs(10);
-/// Looks in a row that find wrong signatures before that counts: a resolver that leaves out a part of an answer for a while looks the same.
+/// Looks in a row that find wrong signatures before that counts: a resolver that leaves out a part
+/// of an answer for a while looks the same.
 const DOUBTS: u32 = 3;
 
-/// Seconds for which a look that found the name safe counts after a restart, until the first look: no longer than what may have changed in DNS
-/// would be kept by resolvers.
+/// Seconds for which a look that found the name safe counts after a restart, until the first look:
+/// no longer than what may have changed in DNS would be kept by resolvers.
 const REMEMBERED: u64 = 24 * 3600;
 
 /// To whom the name leads.
@@ -224,7 +227,8 @@ async fn look(
     }
 }
 
-/// To whom the name leads after this look; `doubts` counts those in a row that may be the way's fault.
+/// To whom the name leads after this look; `doubts` counts those in a row that may be the way's
+/// fault.
 fn judged(before: Gate, report: &Report, doubts: &mut u32) -> Gate {
     if report.is_acceptable() {
         *doubts = 0;

@@ -2,7 +2,8 @@
 //!
 //! Is not: a control. Nothing can be changed here.
 //!
-//! Invariants: what volunteers say of themselves is called that; nothing that a stranger chose is shown unescaped.
+//! Invariants: what volunteers say of themselves is called that; nothing that a stranger chose is
+//! shown unescaped.
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,11 @@
 //! Who may hold a connection at the door, and how many at a time.
 //!
-//! Is: a limit on how often a network comes, and on how many connections it holds; members, by their addresses, are counted by themselves. Is
-//! not: the number of connections in all, which the listener sees to.
+//! Is: a limit on how often a network comes, and on how many connections it holds; members, by
+//! their addresses, are counted by themselves. Is not: the number of connections in all, which the
+//! listener sees to.
 //!
-//! Invariants: whatever strangers do, a member's connections are not counted with theirs; a place is free again when its holder is dropped.
+//! Invariants: whatever strangers do, a member's connections are not counted with theirs; a place
+//! is free again when its holder is dropped.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;

@@ -15,7 +15,8 @@ pub(crate) fn node(key: &PublicKey) -> Option<PeerId> {
     Some(PeerId::from_public_key(&key.into()))
 }
 
-/// Where a member's node listens: one port above the one at which it answers volunteers, if it answers any.
+/// Where a member's node listens: one port above the one at which it answers volunteers, if it
+/// answers any.
 pub(crate) fn address(member: &Member) -> Option<Multiaddr> {
     let port = match member.peers.port() {
         0 => return None,

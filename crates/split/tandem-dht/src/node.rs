@@ -2,7 +2,8 @@
 //!
 //! Is not: the network, which a task has (`task`).
 //!
-//! Invariant: neither waits for the network but the question, which whoever asks gives up when he likes.
+//! Invariant: neither waits for the network but the question, which whoever asks gives up when he
+//! likes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,7 +35,8 @@ pub struct Kademlia {
 }
 
 impl Kademlia {
-    /// Starts the node of the volunteer with this key, among these members. Must be called within a runtime.
+    /// Starts the node of the volunteer with this key, among these members. Must be called within a
+    /// runtime.
     ///
     /// # Errors
     /// The address cannot be listened on.

@@ -2,8 +2,8 @@
 //!
 //! Is not: Kademlia, which is libp2p's.
 //!
-//! Invariants: the table has the members of the list and nobody else; a question is answered with the first members that are found, or with nobody when all
-//! have been heard or its time is up.
+//! Invariants: the table has the members of the list and nobody else; a question is answered with
+//! the first members that are found, or with nobody when all have been heard or its time is up.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;

@@ -1,4 +1,5 @@
-//! An authority that lives as long as the demonstration, and a certificate for its one name, made by the `openssl` program.
+//! An authority that lives as long as the demonstration, and a certificate for its one name, made
+//! by the `openssl` program.
 //!
 //! Is not: an authority for anything else. Invariant: its key is gone as soon as it has signed.
 

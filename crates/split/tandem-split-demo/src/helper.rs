@@ -1,4 +1,5 @@
-//! A volunteer of the demonstration: it joins at the broker, and is reached by a browser at a port of its own.
+//! A volunteer of the demonstration: it joins at the broker, and is reached by a browser at a port
+//! of its own.
 //!
 //! Is not: another volunteer than `tandem split volunteer`; the parts are the same.
 
@@ -69,7 +70,8 @@ impl Joined {
         })
     }
 
-    /// Browsers take every name under `localhost` for 127.0.0.1, so that a volunteer with another address gets a door there.
+    /// Browsers take every name under `localhost` for 127.0.0.1, so that a volunteer with another
+    /// address gets a door there.
     pub(crate) async fn with_door(mut self, port: u16) -> Result<Self, DemoError> {
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let failed = |source| DemoError::Listen { address, source };

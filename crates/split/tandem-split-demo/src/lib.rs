@@ -1,10 +1,12 @@
-//! tandem-split-demo: all parts of SSL splitting on one machine, and a page that shows live who serves what.
+//! tandem-split-demo: all parts of SSL splitting on one machine, and a page that shows live who
+//! serves what.
 //!
-//! Is: a small site of its own, its origin, its broker, two volunteers, and one helper that flips a bit, for whoever wants to see the method work in his own
-//! browser before he believes it. Is not: fit to serve anything else; its certificate is good for a name of this machine alone.
+//! Is: a small site of its own, its origin, its broker, two volunteers, and one helper that flips a
+//! bit, for whoever wants to see the method work in his own browser before he believes it. Is not:
+//! fit to serve anything else; its certificate is good for a name of this machine alone.
 //!
-//! Invariants: it listens on loopback only; every figure is one of the parts' own counters, none is made for the page; what it wrote to disk
-//! is gone when it ends.
+//! Invariants: it listens on loopback only; every figure is one of the parts' own counters, none is
+//! made for the page; what it wrote to disk is gone when it ends.
 #![forbid(unsafe_code)]
 
 mod certificate;
@@ -28,7 +30,8 @@ use certificate::Certificate;
 use helper::Joined;
 use state::{Helper, Kind, State};
 
-/// The site's name. Browsers and curl take every name under `localhost` for this machine (RFC 6761, section 6.3).
+/// The site's name. Browsers and curl take every name under `localhost` for this machine (RFC 6761,
+/// section 6.3).
 pub const SITE: &str = "tandem.localhost";
 /// Where the volunteers are: all of 127.0.0.0/8 is this machine.
 const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -48,7 +51,8 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Makes certificates, starts every part. The view is on `port`, the helpers on the ports after it; 0 takes free ones.
+    /// Makes certificates, starts every part. The view is on `port`, the helpers on the ports after
+    /// it; 0 takes free ones.
     ///
     /// # Errors
     /// `openssl` is missing, a port is taken, or the machine refuses something.

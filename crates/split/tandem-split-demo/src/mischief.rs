@@ -1,7 +1,8 @@
-//! The helper that flips one bit of what it serves, so that it can be seen what a client does about it.
+//! The helper that flips one bit of what it serves, so that it can be seen what a client does about
+//! it.
 //!
-//! Is: a relay before an honest volunteer; a bad volunteer could do nothing worse with a record, since it has no key that authenticates.
-//! Is not: a volunteer of its own.
+//! Is: a relay before an honest volunteer; a bad volunteer could do nothing worse with a record,
+//! since it has no key that authenticates. Is not: a volunteer of its own.
 
 use std::io;
 use std::net::SocketAddr;

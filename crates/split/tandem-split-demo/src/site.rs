@@ -1,6 +1,8 @@
-//! The small site that the demonstration serves: a page, a chart that is some hundred kilobytes, and a file of twenty megabytes.
+//! The small site that the demonstration serves: a page, a chart that is some hundred kilobytes,
+//! and a file of twenty megabytes.
 //!
-//! Is not: reachable from elsewhere. A plain server of HTTP/1.1 on loopback, as any that an origin stands in front of.
+//! Is not: reachable from elsewhere. A plain server of HTTP/1.1 on loopback, as any that an origin
+//! stands in front of.
 
 use std::fmt::Write as _;
 use std::io;

@@ -1,6 +1,7 @@
 //! What the live view shows: the parts' own counters, and the answers served last.
 //!
-//! Is not: a second account. Each figure is read where it is counted, at the moment when the page asks.
+//! Is not: a second account. Each figure is read where it is counted, at the moment when the page
+//! asks.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

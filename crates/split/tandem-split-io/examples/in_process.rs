@@ -4,7 +4,8 @@
 //!     tandem split volunteer --origin 127.0.0.1:7443 --listen 127.0.0.1:8443
 //!     curl --cacert ca.pem --resolve SITE:8443:127.0.0.1 https://SITE:8443/
 //!
-//! The certificate is RSA and names one host. What the program answers is public: volunteers read it.
+//! The certificate is RSA and names one host. What the program answers is public: volunteers read
+//! it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,9 +1,11 @@
-//! The channel between volunteer and origin: TCP under TLS 1.3, both ends known by a raw Ed25519 key (RFC 7250).
+//! The channel between volunteer and origin: TCP under TLS 1.3, both ends known by a raw Ed25519
+//! key (RFC 7250).
 //!
-//! Is not: what is said on it, nor what makes the content trustworthy; that is the client's own TLS, whatever becomes of the channel.
+//! Is not: what is said on it, nor what makes the content trustworthy; that is the client's own
+//! TLS, whatever becomes of the channel.
 //!
-//! Invariants: no certificate authority has a say; a volunteer speaks to the key that it was told, or to the one that it met first; an origin
-//! counts every byte that it writes.
+//! Invariants: no certificate authority has a say; a volunteer speaks to the key that it was told,
+//! or to the one that it met first; an origin counts every byte that it writes.
 
 mod counted;
 mod greet;
@@ -29,7 +31,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use counted::Counted;
 
-/// What a channel is for: both sides ask for it (RFC 7301), so that nothing else is taken for a volunteer, an origin or a broker.
+/// What a channel is for: both sides ask for it (RFC 7301), so that nothing else is taken for a
+/// volunteer, an origin or a broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Stubs and misses, between origin and volunteer.

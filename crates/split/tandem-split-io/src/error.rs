@@ -1,6 +1,7 @@
 //! What can go wrong at the start of an origin or a volunteer, by who can mend it.
 //!
-//! Is not: what goes wrong later. A connection that fails ends that connection, is counted, and ends nothing else.
+//! Is not: what goes wrong later. A connection that fails ends that connection, is counted, and
+//! ends nothing else.
 
 use std::io;
 use std::net::SocketAddr;

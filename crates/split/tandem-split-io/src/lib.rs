@@ -1,13 +1,16 @@
-//! tandem-split-io: SSL splitting's adapter to the world: the origin and the volunteer, with their sockets, files and tasks.
+//! tandem-split-io: SSL splitting's adapter to the world: the origin and the volunteer, with their
+//! sockets, files and tasks.
 //!
 //! Is not: the messages between the two, nor how a record is put together from them.
 //!
-//! Invariants: the origin's key never leaves it, nor any key that authenticates; what a volunteer serves, a client's own TLS checks.
+//! Invariants: the origin's key never leaves it, nor any key that authenticates; what a volunteer
+//! serves, a client's own TLS checks.
 //!
 //! # A site in your own program
 //!
-//! [`origin::Origin`] serves what a server of HTTP/1.1 answers, or what a service in the same process does: one of hyper 1, or of tower (axum)
-//! by `hyper_util::service::TowerToHyperService`. It needs a certificate (RSA, for exactly one host) and a port to which volunteers come.
+//! [`origin::Origin`] serves what a server of HTTP/1.1 answers, or what a service in the same
+//! process does: one of hyper 1, or of tower (axum) by `hyper_util::service::TowerToHyperService`.
+//! It needs a certificate (RSA, for exactly one host) and a port to which volunteers come.
 //!
 //! ```no_run
 //! use http_body_util::Full;
@@ -36,9 +39,11 @@
 //! # }
 //! ```
 //!
-//! Everything that such a service answers is public: volunteers read it. Cookie and Authorization never reach it; an answer that sets a cookie,
-//! or says `private` or `no-store`, becomes a 403. What does not change is sent to volunteers once: it is known by its digest, not by its URL,
-//! so that no header of a cache is needed. `examples/in_process.rs` is a whole program; [`origin::Origin::watch`] tells it what is served.
+//! Everything that such a service answers is public: volunteers read it. Cookie and Authorization
+//! never reach it; an answer that sets a cookie, or says `private` or `no-store`, becomes a 403.
+//! What does not change is sent to volunteers once: it is known by its digest, not by its URL,
+//! so that no header of a cache is needed. `examples/in_process.rs` is a whole program;
+//! [`origin::Origin::watch`] tells it what is served.
 
 pub mod channel;
 pub mod error;

@@ -1,6 +1,8 @@
-//! A port, and whoever comes to it: served so many at a time, the others wait in the system's queue.
+//! A port, and whoever comes to it: served so many at a time, the others wait in the system's
+//! queue.
 //!
-//! Is not: what is said on a connection. Invariant: a listener that fails is tried again; one connection's end is no other's.
+//! Is not: what is said on a connection. Invariant: a listener that fails is tried again; one
+//! connection's end is no other's.
 
 use std::future::Future;
 use std::io;

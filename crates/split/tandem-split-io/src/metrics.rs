@@ -108,7 +108,8 @@ fn text(numbers: &[Number]) -> String {
     out + "# EOF\n"
 }
 
-/// Listens, and answers `/metrics` and `/healthz` until the process ends. Where it listens, the port in numbers.
+/// Listens, and answers `/metrics` and `/healthz` until the process ends. Where it listens, the
+/// port in numbers.
 ///
 /// # Errors
 /// The address is in use or none of this machine's.

@@ -1,9 +1,10 @@
-//! The origin: in front of a plain server of HTTP/1.1, the end of its clients' TLS, which it speaks through volunteers.
+//! The origin: in front of a plain server of HTTP/1.1, the end of its clients' TLS, which it speaks
+//! through volunteers.
 //!
 //! Is not: reachable by clients. Who comes to its port is a volunteer.
 //!
-//! Invariants: what is served is public (`http`, `answer`); the site's key serves nothing but the site; connections are bounded; a connection
-//! that fails ends alone.
+//! Invariants: what is served is public (`http`, `answer`); the site's key serves nothing but the
+//! site; connections are bounded; a connection that fails ends alone.
 
 mod answer;
 mod body;
@@ -48,7 +49,8 @@ use spool::Spool;
 const CONNECTIONS: usize = 4096;
 /// How long a volunteer may take to open a channel.
 const OPENING: Duration = Duration::from_secs(15);
-/// How long a channel may be there before the volunteer says what it wants: it keeps one ready for a client that is still to come.
+/// How long a channel may be there before the volunteer says what it wants: it keeps one ready for
+/// a client that is still to come.
 const GREETING: Duration = Duration::from_secs(120);
 
 /// What an origin needs to know.
@@ -62,7 +64,8 @@ pub struct Settings {
     pub certificate: PathBuf,
     /// Its key, PEM.
     pub key: PathBuf,
-    /// The key by which volunteers know the origin, made if it is missing; derived from the site's key if none is named.
+    /// The key by which volunteers know the origin, made if it is missing; derived from the site's
+    /// key if none is named.
     pub channel_key: Option<PathBuf>,
     /// The volunteers that are served; any if there is no list.
     pub admitted: Option<PathBuf>,
@@ -378,7 +381,8 @@ async fn serve_channel(
     }
 }
 
-/// Hands on the client's records until there are no more, so that an alert is heard while an answer is being written.
+/// Hands on the client's records until there are no more, so that an alert is heard while an answer
+/// is being written.
 async fn pass_records(
     mut from_volunteer: tokio::io::ReadHalf<ToVolunteer>,
     mut decoder: Decoder,

@@ -1,9 +1,12 @@
-//! The volunteer: a helper whom nobody need trust. It relays TLS to one origin, and puts the answers together from what it holds.
+//! The volunteer: a helper whom nobody need trust. It relays TLS to one origin, and puts the
+//! answers together from what it holds.
 //!
-//! Is not: able to change what a client accepts, nor to read what a client sends; what the origin answers it reads.
+//! Is not: able to change what a client accepts, nor to read what a client sends; what the origin
+//! answers it reads.
 //!
-//! Invariants: no open relay: there is one origin, and nothing but TLS records goes there; clients, memory, disk and rate are bounded; an origin that
-//! cannot be reached costs the clients that ask then, and nothing else.
+//! Invariants: no open relay: there is one origin, and nothing but TLS records goes there; clients,
+//! memory, disk and rate are bounded; an origin that cannot be reached costs the clients that ask
+//! then, and nothing else.
 
 mod allowance;
 mod answer;
@@ -50,11 +53,12 @@ const CLIENTS: usize = 1024;
 const MEMORY: usize = 128 << 20;
 /// Channels of other volunteers at a time.
 const PEERS: usize = 256;
-/// Of those, from addresses that are no member's and before the key is known: a member may come by another way than it is listed.
+/// Of those, from addresses that are no member's and before the key is known: a member may come by
+/// another way than it is listed.
 const STRANGERS: usize = 64;
 
-/// The key by which others know the volunteer with this cache: kept there, made if it is missing; fleeting without a cache, or where nothing can
-/// be kept.
+/// The key by which others know the volunteer with this cache: kept there, made if it is missing;
+/// fleeting without a cache, or where nothing can be kept.
 ///
 /// # Errors
 /// The directory or the file cannot be made or read.

@@ -1,4 +1,5 @@
-//! A certificate or key that does not fit splitting is refused at the start, with the file and the reason.
+//! A certificate or key that does not fit splitting is refused at the start, with the file and the
+//! reason.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A volunteer that changes anything is refused by the client, and counted; what is not public does not come through.
+//! A volunteer that changes anything is refused by the client, and counted; what is not public does
+//! not come through.
 
 mod common;
 
@@ -44,7 +45,8 @@ fn every_harm_to_the_records_is_refused_by_the_client_and_counted() {
         ran(&mut site.curl(path)).stdout == whole,
         "the others are served all the same"
     );
-    // On a machine that stands still for seconds, the volunteer may find the origin gone before it has heard its last.
+    // On a machine that stands still for seconds, the volunteer may find the origin gone before it
+    // has heard its last.
     assert!(
         site.volunteer_counts("tandem_split_volunteer_origin_failures") <= 1,
         "what a client breaks off is not the origin's failure"

@@ -40,7 +40,8 @@ fn a_service_in_this_process_is_split() {
     let missing = tried(curl("/nowhere").args(["--write-out", "%{http_code}"]));
     assert_eq!(missing.stdout, b"not here\n404");
 
-    // One megabyte, in chunks that are all alike: the volunteer asks for one of them, and for the list of their names.
+    // One megabyte, in chunks that are all alike: the volunteer asks for one of them, and for the
+    // list of their names.
     assert!(value(&numbers, "tandem_split_origin_body_bytes") > 2 << 20);
     assert!(value(&numbers, "tandem_split_origin_sent_bytes") < 100_000);
     assert!(value(&at_volunteer, "tandem_split_volunteer_misses") > 0);

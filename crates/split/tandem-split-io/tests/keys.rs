@@ -1,4 +1,5 @@
-//! Sessions, certificates and the keys of origin and volunteers: what stays valid, what changes, and who is turned away.
+//! Sessions, certificates and the keys of origin and volunteers: what stays valid, what changes,
+//! and who is turned away.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! What the origin owes its clients and the server behind it: uploads, ranges, one request after the other, and clear words where it cannot.
+//! What the origin owes its clients and the server behind it: uploads, ranges, one request after
+//! the other, and clear words where it cannot.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! What crosses the origin's line, counted on its sockets; and that what is wanted by many is fetched once.
+//! What crosses the origin's line, counted on its sockets; and that what is wanted by many is
+//! fetched once.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Volunteers ask each other before the origin: what that saves, and that nobody among them can do more than cost a moment.
+//! Volunteers ask each other before the origin: what that saves, and that nobody among them can do
+//! more than cost a moment.
 
 mod common;
 
@@ -86,7 +87,8 @@ fn two_who_each_take_the_other_for_the_owner_ask_the_origin() {
         let member = group[other].member;
         group[one].members.send_replace(Arc::new([member]));
     }
-    // Each answers the other only if the other is a member for it, which is so; neither finds itself on the list.
+    // Each answers the other only if the other is a member for it, which is so; neither finds
+    // itself on the list.
     let path = format!("/bytes/{}/1", 20 * CHUNK);
     let clients: Vec<_> = group
         .iter()
@@ -225,7 +227,8 @@ fn member(key: &ChannelKey, peers: SocketAddr) -> Member {
     }
 }
 
-/// Greets as it should, and answers every question for a payload with other bytes, for a list with nothing.
+/// Greets as it should, and answers every question for a payload with other bytes, for a list with
+/// nothing.
 async fn lie(mut channel: ToVolunteer) {
     let mut decoder = Decoder::new(Side::Volunteer);
     let mut buffer = vec![0; 16 << 10];
@@ -280,8 +283,9 @@ fn who_answers_some_and_keeps_others_waiting_is_passed_over_too() {
     let site = Site::new();
     let group = helpers(&site, 1);
     let len = 800 * CHUNK;
-    // Gives half of the chunks, one after the other, so that it is never silent for long, and says nothing of the others: about 200 of all would be
-    // asked of it in vain if it were never passed over.
+    // Gives half of the chunks, one after the other, so that it is never silent for long, and says
+    // nothing of the others: about 200 of all would be asked of it in vain if it were never
+    // passed over.
     let chunks: HashMap<PayloadName, Payload> = body(len, 1)
         .chunks(CHUNK)
         .map(|chunk| Payload::new(chunk).expect("short"))
@@ -370,11 +374,13 @@ fn who_is_dead_or_silent_costs_a_moment_once() {
         let start = Instant::now();
         assert!(ran(&mut site.curl_at(group[0].address, &path)).stdout == body(len, seed));
         let took = start.elapsed();
-        // A second for the list or the first chunks; that and the second half of the window are all that may wait for it.
+        // A second for the list or the first chunks; that and the second half of the window are all
+        // that may wait for it.
         assert!(took < Duration::from_secs(8), "{took:?}");
         let failures = group[0].counts("peer_failures");
         assert!(failures > 0, "{at_fault:?}");
-        // For ten seconds it is not asked again; nothing here takes as long, unless the machine is very busy.
+        // For ten seconds it is not asked again; nothing here takes as long, unless the machine is
+        // very busy.
         let other = format!("/bytes/{len}/{}", seed + 1);
         let asked = group[0].counts("peer_misses");
         assert!(ran(&mut site.curl_at(group[0].address, &other)).stdout == body(len, seed + 1));

@@ -1,11 +1,14 @@
-//! How fast records are vouched for and made, on one core: for each suite the origin's MACs, the volunteer's records, the origin's opening of
-//! a client's request; and the digest that a payload is checked by when it comes from a disk.
+//! How fast records are vouched for and made, on one core: for each suite the origin's MACs, the
+//! volunteer's records, the origin's opening of a client's request; and the digest that a payload
+//! is checked by when it comes from a disk.
 //!
-//! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates nothing.
+//! Prints a line for people and a JSON line for scripts per figure. Wall time is reported and gates
+//! nothing.
 //!
 //! - `seal`: full records of 16 KiB into runs.
 //! - `splice`: the same, from payloads in memory to TLS records.
-//! - `open`: records of 500 bytes, about a browser's request, with the work that hides where they went wrong.
+//! - `open`: records of 500 bytes, about a browser's request, with the work that hides where they
+//!   went wrong.
 //! - `check`: SHA-256 over chunks of 16 KiB.
 #![allow(
     clippy::disallowed_methods,

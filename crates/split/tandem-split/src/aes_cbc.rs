@@ -1,9 +1,11 @@
 //! AES in CBC mode under one key.
 //!
-//! Is: whole blocks in place, of several records side by side: within a record each block waits for the one before, and a processor
-//! has several under way at a time. Is not: padding, MACs, the choice of an IV.
+//! Is: whole blocks in place, of several records side by side: within a record each block waits for
+//! the one before, and a processor has several under way at a time. Is not: padding, MACs, the
+//! choice of an IV.
 //!
-//! Invariant: constant time: `aes` uses the processor's instructions where it has them, and bit slicing where not.
+//! Invariant: constant time: `aes` uses the processor's instructions where it has them, and bit
+//! slicing where not.
 //!
 //! Specifications: FIPS 197; SP 800-38A, section 6.2.
 
@@ -22,7 +24,8 @@ use crate::error::Misuse;
 /// Length of a block of AES, and of an IV, in bytes.
 pub(crate) const BLOCK_LEN: usize = 16;
 
-/// Records that are encrypted side by side: as many as a batch of a volunteer's holds, and enough to keep a processor busy.
+/// Records that are encrypted side by side: as many as a batch of a volunteer's holds, and enough
+/// to keep a processor busy.
 const LANES: usize = 8;
 
 /// Something to encrypt: whole blocks within some bytes, and the block before the first.
@@ -54,7 +57,8 @@ impl CbcKey {
         Ok(Self::Aes256(Box::new(Aes256::new(key.into()))))
     }
 
-    /// Encrypts all lanes in place, each by itself. What lies behind a lane's last whole block stays as it is.
+    /// Encrypts all lanes in place, each by itself. What lies behind a lane's last whole block
+    /// stays as it is.
     pub(crate) fn encrypt(&self, bytes: &mut [u8], lanes: &mut [Lane]) {
         for lanes in lanes.chunks_mut(LANES) {
             match self {
@@ -138,7 +142,8 @@ where
     }
 }
 
-/// What runs within the cipher, with its round keys at hand. The number of chains is fixed, so that they all are under way at once.
+/// What runs within the cipher, with its round keys at hand. The number of chains is fixed, so that
+/// they all are under way at once.
 struct Abreast<'a, const N: usize> {
     bytes: &'a mut [u8],
     chains: &'a mut [Chain; N],

@@ -1,12 +1,14 @@
-//! The server's records before there are keys, as messages: the certificates by name, the rest as it stands.
+//! The server's records before there are keys, as messages: the certificates by name, the rest as
+//! it stands.
 //!
-//! Is: the records of a TLS library in, messages out, until its ChangeCipherSpec, or to the end of what it sends in clear in
-//! TLS 1.3 (the caller knows where keys begin). The Certificate message, and a staple behind it, get records of their own, so that their
-//! payload is the same for every client: where messages lie in records is not part of the handshake's transcript (RFC 5246, section
-//! 7.4.9). Is not: a check of the handshake; what is not understood goes on as it stands.
+//! Is: the records of a TLS library in, messages out, until its ChangeCipherSpec, or to the end of
+//! what it sends in clear in TLS 1.3 (the caller knows where keys begin). The Certificate message,
+//! and a staple behind it, get records of their own, so that their payload is the same for every
+//! client: where messages lie in records is not part of the handshake's transcript (RFC 5246,
+//! section 7.4.9). Is not: a check of the handshake; what is not understood goes on as it stands.
 //!
-//! Invariants: the handshake messages that leave are those that came, in order; no record of another type overtakes them; at most
-//! [`MAX_MESSAGE_LEN`] and one record are kept.
+//! Invariants: the handshake messages that leave are those that came, in order; no record of
+//! another type overtakes them; at most [`MAX_MESSAGE_LEN`] and one record are kept.
 //!
 //! Specification: the thesis, sections 2.6 and 3.1.
 
@@ -19,7 +21,8 @@ use crate::name::Payload;
 use crate::seal::Mac;
 use crate::suite::RecordType;
 
-/// Longest handshake message that is kept in order to be cut out. A longer one goes on as it stands.
+/// Longest handshake message that is kept in order to be cut out. A longer one goes on as it
+/// stands.
 pub const MAX_MESSAGE_LEN: usize = 1 << 17;
 
 /// Below this many bytes a reference saves nothing to speak of: a stub has 43.
@@ -51,7 +54,8 @@ pub struct Written {
     pub taken: usize,
     /// Payloads that the messages refer to: the volunteer may ask for them.
     pub published: Vec<Payload>,
-    /// Whether the ChangeCipherSpec has gone out: the key-expose message is next, and this writer's work is done.
+    /// Whether the ChangeCipherSpec has gone out: the key-expose message is next, and this
+    /// writer's work is done.
     pub changed_cipher_spec: bool,
 }
 
@@ -70,7 +74,8 @@ impl ClearWriter {
     /// Takes what the TLS library wrote, and appends messages.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where this is no TLS, [`Error::Peer`] for an application data record: the library has keys already.
+    /// [`Error::Malformed`] where this is no TLS, [`Error::Peer`] for an application data record:
+    /// the library has keys already.
     pub fn push(&mut self, out: &mut Vec<u8>, bytes: &[u8]) -> Result<Written, Error> {
         let mut written = Written::default();
         while self.state != State::Over && written.taken < bytes.len() {

@@ -1,6 +1,7 @@
 //! What can go wrong, by who is at fault.
 //!
-//! Is not: why a client's record did not open, which has one answer for all causes ([`crate::open::BadRecord`]).
+//! Is not: why a client's record did not open, which has one answer for all causes
+//! ([`crate::open::BadRecord`]).
 //!
 //! Invariant: an error ends one connection or one channel, and names no key and no content.
 
@@ -90,7 +91,8 @@ pub enum Breach {
     /// The versions have nothing in common.
     #[error("version {0} of the protocol")]
     Version(u8),
-    /// A record in clear after the key was exposed: the volunteer has the key, it would protect nothing.
+    /// A record in clear after the key was exposed: the volunteer has the key, it would protect
+    /// nothing.
     #[error("a verbatim record after the key")]
     VerbatimAfterKey,
     /// A second key for one connection: renegotiation is off.

@@ -1,7 +1,8 @@
-//! What must hold for any input of this crate: one function for each parser and engine, called by the fuzz targets in `fuzz/` and by
-//! the replay of their corpora.
+//! What must hold for any input of this crate: one function for each parser and engine, called by
+//! the fuzz targets in `fuzz/` and by the replay of their corpora.
 //!
-//! Not part of the public interface. A function returns where all is well and panics where an invariant is broken.
+//! Not part of the public interface. A function returns where all is well and panics where an
+//! invariant is broken.
 
 use std::sync::Arc;
 
@@ -59,7 +60,8 @@ pub fn split_message(data: &[u8]) {
     }
 }
 
-/// A stream: the first byte says who writes; however it is cut, the same messages come, and the same error.
+/// A stream: the first byte says who writes; however it is cut, the same messages come, and the
+/// same error.
 pub fn split_decoder(data: &[u8]) {
     let Some((&first, stream)) = data.split_first() else {
         return;
@@ -98,7 +100,8 @@ fn decoded(side: Side, stream: &[u8], cut: usize) -> (Vec<u8>, Result<(), Error>
     (messages, Ok(()))
 }
 
-/// What an origin may write behind its greeting: memory stays bounded, every want is answered or lost, no order of calls breaks anything.
+/// What an origin may write behind its greeting: memory stays bounded, every want is answered or
+/// lost, no order of calls breaks anything.
 pub fn split_splicer(data: &[u8]) {
     let limits = Limits {
         queue_bytes: 4_096,
@@ -154,7 +157,8 @@ pub fn split_splicer(data: &[u8]) {
     }
 }
 
-/// What a server writes in clear: the messages hold the same handshake, and a splicer makes records of the same content of them.
+/// What a server writes in clear: the messages hold the same handshake, and a splicer makes records
+/// of the same content of them.
 pub fn split_clear(data: &[u8]) {
     let mut whole = Vec::new();
     let at_once = ClearWriter::new(Encodings::DEFAULT).push(&mut whole, data);

@@ -4,8 +4,9 @@
 //!  key block of TLS 1.2:  client_write_MAC_key | server_write_MAC_key | client_write_key | server_write_key
 //! ```
 //!
-//! Is: the key expansion of TLS 1.2 (RFC 5246, section 6.3) and of TLS 1.3 (RFC 8446, section 7.3), for an origin whose TLS library hands
-//! out secrets and not keys. Is not: the handshake. An origin whose library cuts the key block itself needs none of this.
+//! Is: the key expansion of TLS 1.2 (RFC 5246, section 6.3) and of TLS 1.3 (RFC 8446, section 7.3),
+//! for an origin whose TLS library hands out secrets and not keys. Is not: the handshake. An origin
+//! whose library cuts the key block itself needs none of this.
 //!
 //! Invariant: keys are wiped when they go out of use and never shown.
 
@@ -37,7 +38,8 @@ impl KeyBlock {
     /// Takes a key block that was expanded elsewhere.
     ///
     /// # Errors
-    /// [`Misuse::Format`] for a suite of TLS 1.3, [`Misuse::KeyLength`] for another length than [`Self::len_of`].
+    /// [`Misuse::Format`] for a suite of TLS 1.3, [`Misuse::KeyLength`] for another length than
+    /// [`Self::len_of`].
     pub fn new(suite: Suite, bytes: &[u8]) -> Result<Self, Error> {
         check_format(suite, Format::Cbc)?;
         check_len(Self::len_of(suite), bytes)?;
@@ -144,7 +146,8 @@ impl TrafficKeys {
     /// Expands a traffic secret: a handshake's, an application's, or that of a key update.
     ///
     /// # Errors
-    /// [`Misuse::Format`] for a suite of TLS 1.2, [`Misuse::KeyLength`] for a secret that is not as long as the suite's hash.
+    /// [`Misuse::Format`] for a suite of TLS 1.2, [`Misuse::KeyLength`] for a secret that is not as
+    /// long as the suite's hash.
     pub fn expand(suite: Suite, traffic_secret: &[u8]) -> Result<Self, Error> {
         check_format(suite, Format::Integrity)?;
         check_len(suite.mac_len(), traffic_secret)?;
@@ -183,7 +186,8 @@ impl fmt::Debug for TrafficKeys {
     }
 }
 
-/// HKDF-Expand-Label of RFC 8446, section 7.1, without context, for no more than one block of the hash.
+/// HKDF-Expand-Label of RFC 8446, section 7.1, without context, for no more than one block of the
+/// hash.
 fn expand_label(secret: &Keyed, label: &[u8], len: usize) -> Zeroizing<Vec<u8>> {
     let label = [b"tls13 ", label].concat();
     let (wide, narrow) = ((len as u16).to_be_bytes(), [label.len() as u8]);

@@ -1,8 +1,11 @@
-//! SSL splitting: the server says who vouches for a record, the volunteer says what is in it, and the client checks both.
+//! SSL splitting: the server says who vouches for a record, the volunteer says what is in it, and
+//! the client checks both.
 //!
-//! Is: the messages between origin and volunteer ([`message`]), the names of payloads and objects ([`name`], [`object`]), the
-//! origin's record writer ([`seal`], [`stub`], [`clear`]) and its reader of the client's records ([`open`]), the volunteer's splicer
-//! ([`splice`]), and a client's records ([`whole`]). Is not: a TLS handshake, HTTP, a cache, sockets, or the decision which record is worth a reference.
+//! Is: the messages between origin and volunteer ([`message`]), the names of payloads and objects
+//! ([`name`], [`object`]), the origin's record writer ([`seal`], [`stub`], [`clear`]) and its
+//! reader of the client's records ([`open`]), the volunteer's splicer ([`splice`]), and a client's
+//! records ([`whole`]). Is not: a TLS handshake, HTTP, a cache, sockets, or the decision which
+//! record is worth a reference.
 //!
 //! ```text
 //!            stubs: reference + MAC                      records: IV, E(payload | MAC | padding)
@@ -12,11 +15,15 @@
 //!
 //! Invariants of the whole crate:
 //! - the volunteer never sees a MAC key, and nothing that it is sent lets it make a MAC;
-//! - a record's sequence number is used once: it is spent when the MAC is made, whatever becomes of the stub;
-//! - a payload enters a record only after its digest has been checked ([`name::Payload`] is the proof);
-//! - any input is safe: no panic, work linear in the input, memory bounded by the constants and [`splice::Limits`].
+//! - a record's sequence number is used once: it is spent when the MAC is made, whatever becomes of
+//!   the stub;
+//! - a payload enters a record only after its digest has been checked ([`name::Payload`] is the
+//!   proof);
+//! - any input is safe: no panic, work linear in the input, memory bounded by the constants and
+//!   [`splice::Limits`].
 //!
-//! Specifications: Lesniewski-Laas 2003 ("the thesis"), chapters 2 and 3; RFC 5246, section 6; RFC 8446, section 5; RFC 9150.
+//! Specifications: Lesniewski-Laas 2003 ("the thesis"), chapters 2 and 3; RFC 5246, section 6; RFC
+//! 8446, section 5; RFC 9150.
 #![forbid(unsafe_code)]
 
 mod aes_cbc;

@@ -1,4 +1,5 @@
-//! What origin and volunteer say to each other: the thesis's messages, and what two decades ask for besides.
+//! What origin and volunteer say to each other: the thesis's messages, and what two decades ask for
+//! besides.
 //!
 //! ```text
 //!  0      1         3        5
@@ -14,17 +15,19 @@
 //!  0x41  "A"   absent       as the miss that it answers
 //! ```
 //!
-//! Stub and key-expose are figures 3-2 and 3-3 of the thesis; the suite, the encodings 3 and 4, and the other messages are new. There
-//! are two kinds of channel, each opened by a greeting from either side: *connection* (one for each client; the volunteer sends
-//! verbatim records, the origin all three) and *misses* (one for each pair of volunteer and origin; misses one way, answers the other).
-//! They are apart because an answer behind the stubs that wait for it would never arrive. Either is authenticated and
-//! encrypted by what carries it; nothing here is.
+//! Stub and key-expose are figures 3-2 and 3-3 of the thesis; the suite, the encodings 3 and 4, and
+//! the other messages are new. There are two kinds of channel, each opened by a greeting from
+//! either side: *connection* (one for each client; the volunteer sends verbatim records, the origin
+//! all three) and *misses* (one for each pair of volunteer and origin; misses one way, answers the
+//! other). They are apart because an answer behind the stubs that wait for it would never arrive.
+//! Either is authenticated and encrypted by what carries it; nothing here is.
 //!
-//! Is: reading and writing of one message ([`Message::read`]) and of a stream ([`Decoder`]). Is not: what a message means for a
-//! connection ([`crate::splice`]).
+//! Is: reading and writing of one message ([`Message::read`]) and of a stream ([`Decoder`]). Is
+//! not: what a message means for a connection ([`crate::splice`]).
 //!
-//! Invariants: a message that was read, written again, is the same bytes (a greeting of a later version aside); no message is longer
-//! than [`MAX_MESSAGE_LEN`], and one that would be is refused as soon as its header is there.
+//! Invariants: a message that was read, written again, is the same bytes (a greeting of a later
+//! version aside); no message is longer than [`MAX_MESSAGE_LEN`], and one that would be is refused
+//! as soon as its header is there.
 //!
 //! Specification: the thesis, section 3.3.
 
@@ -213,7 +216,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Kind and length of the body; `None` while the header is cut and nothing is wrong with what is there.
+/// Kind and length of the body; `None` while the header is cut and nothing is wrong with what is
+/// there.
 fn header(bytes: &[u8]) -> Result<Option<(Kind, usize)>, Malformed> {
     let Some(&first) = bytes.first() else {
         return Ok(None);

@@ -1,9 +1,10 @@
 //! Names of payloads, and payloads whose name has been checked.
 //!
-//! Is: digests by which a stub refers to the plaintext of a record, or to a chunk of an object: the same plaintext has the same
-//! name in both. Is not: where payloads are kept.
+//! Is: digests by which a stub refers to the plaintext of a record, or to a chunk of an object: the
+//! same plaintext has the same name in both. Is not: where payloads are kept.
 //!
-//! Invariant: who holds a [`Payload`] holds bytes that have had their digest checked, or computed, in this process.
+//! Invariant: who holds a [`Payload`] holds bytes that have had their digest checked, or computed,
+//! in this process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ pub const MAX_PAYLOAD_LEN: usize = MAX_PLAINTEXT_LEN;
 /// The digest of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PayloadName {
-    /// SHA-1, as the thesis has it. Off unless both sides turn it on: two payloads with one SHA-1 can be made.
+    /// SHA-1, as the thesis has it. Off unless both sides turn it on: two payloads with one SHA-1
+    /// can be made.
     Sha1([u8; 20]),
     /// SHA-256.
     Sha256([u8; 32]),
@@ -79,7 +81,8 @@ pub(crate) fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
-/// Bytes together with a name that is theirs. Cheap to clone: a cache in memory need not check again what it checked once.
+/// Bytes together with a name that is theirs. Cheap to clone: a cache in memory need not check
+/// again what it checked once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Payload {
     name: PayloadName,

@@ -5,10 +5,12 @@
 //!  name:  SHA-256 of the list
 //! ```
 //!
-//! Is: the list, its name, and the check of one chunk without the others. Is not: how a run refers to an object
-//! ([`crate::message::Run`]), nor where chunks are kept: a chunk is a payload like any other, under the same name.
+//! Is: the list, its name, and the check of one chunk without the others. Is not: how a run refers
+//! to an object ([`crate::message::Run`]), nor where chunks are kept: a chunk is a payload like any
+//! other, under the same name.
 //!
-//! Invariant: a [`List`] has the name that it says, as many digests as its length asks for, and at most [`MAX_CHUNKS`].
+//! Invariant: a [`List`] has the name that it says, as many digests as its length asks for, and at
+//! most [`MAX_CHUNKS`].
 
 use std::fmt;
 
@@ -18,7 +20,8 @@ use crate::error::{Breach, Error, Malformed, Misuse};
 use crate::name::{self, PayloadName};
 use crate::read::Reader;
 
-/// Length of a chunk in bytes, but for the last: the plaintext of one full record, so that record and chunk share a name.
+/// Length of a chunk in bytes, but for the last: the plaintext of one full record, so that record
+/// and chunk share a name.
 pub const CHUNK_LEN: usize = name::MAX_PAYLOAD_LEN;
 
 /// Most chunks of an object. Its list then has 2 MiB; a longer body is several objects.

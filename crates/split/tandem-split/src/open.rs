@@ -1,17 +1,23 @@
-//! The client's records opened by the origin: one answer and one timing for everything that is wrong with them.
+//! The client's records opened by the origin: one answer and one timing for everything that is
+//! wrong with them.
 //!
-//! CBC with the MAC inside has to look at the padding before it can look for the MAC, and whoever can tell the two failures apart, by
-//! an alert or by a stop watch, reads the client's requests (Vaudenay 2002; Lucky 13, AlFardan and Paterson 2013; Zombie POODLE 2019). The
-//! volunteer is the best placed of all to try: it carries every record. Hence here:
-//! - lengths that are wrong for everybody to see (no whole blocks, no room for a MAC) are refused at once, with the same answer;
-//! - otherwise every record of one length takes the same steps: AES over all of it; a look at the last 256 bytes, whatever the padding
-//!   says; the MAC taken from every place where it might be; HMAC over as many blocks as the longest plaintext would need
-//!   (`open/fixed.rs`); one comparison. Wrong padding counts as the shortest, and its record fails by one bit that is looked at last;
+//! CBC with the MAC inside has to look at the padding before it can look for the MAC, and whoever
+//! can tell the two failures apart, by an alert or by a stop watch, reads the client's requests
+//! (Vaudenay 2002; Lucky 13, AlFardan and Paterson 2013; Zombie POODLE 2019). The volunteer is the
+//! best placed of all to try: it carries every record. Hence here:
+//! - lengths that are wrong for everybody to see (no whole blocks, no room for a MAC) are refused
+//!   at once, with the same answer;
+//! - otherwise every record of one length takes the same steps: AES over all of it; a look at the
+//!   last 256 bytes, whatever the padding says; the MAC taken from every place where it might be;
+//!   HMAC over as many blocks as the longest plaintext would need (`open/fixed.rs`); one
+//!   comparison. Wrong padding counts as the shortest, and its record fails by one bit that is
+//!   looked at last;
 //! - no branch and no index depends on what was decrypted until that bit is known.
 //!
-//! Is: decryption, check, sequence. Is not: the alert itself: the caller sends [`BadRecord::ALERT`] for every refusal and ends the
-//! connection. A library cannot promise what a compiler or a processor makes of it; the masks are `subtle`'s, which guard against the
-//! first, and a test holds that the number of compressions depends on the record's length alone.
+//! Is: decryption, check, sequence. Is not: the alert itself: the caller sends [`BadRecord::ALERT`]
+//! for every refusal and ends the connection. A library cannot promise what a compiler or a
+//! processor makes of it; the masks are `subtle`'s, which guard against the first, and a test holds
+//! that the number of compressions depends on the record's length alone.
 //!
 //! Invariant: after one refusal nothing is opened any more: a guess costs a connection.
 //!
@@ -77,7 +83,8 @@ enum CbcMac {
 }
 
 impl Opener {
-    /// For a suite of TLS 1.2, from the client's MAC key and encryption key. `first` is the next record's sequence number.
+    /// For a suite of TLS 1.2, from the client's MAC key and encryption key. `first` is the next
+    /// record's sequence number.
     ///
     /// # Errors
     /// [`crate::Misuse::KeyLength`], [`crate::Misuse::Format`] where keys or suite do not fit.
@@ -97,7 +104,8 @@ impl Opener {
         })
     }
 
-    /// For a suite of TLS 1.3, from the client's write key and IV. `first` is the next record's sequence number.
+    /// For a suite of TLS 1.3, from the client's write key and IV. `first` is the next record's
+    /// sequence number.
     ///
     /// # Errors
     /// [`crate::Misuse::KeyLength`], [`crate::Misuse::Format`] where key, IV or suite do not fit.
@@ -123,7 +131,8 @@ impl Opener {
         self.suite
     }
 
-    /// Opens the next record in place: `record_type` is its header's, `fragment` all behind the header.
+    /// Opens the next record in place: `record_type` is its header's, `fragment` all behind the
+    /// header.
     ///
     /// # Errors
     /// [`BadRecord`], whatever is wrong, and for every record after it.
@@ -185,7 +194,8 @@ fn open_cbc(
         CbcMac::Sha384(keyed) => keyed.mac(&header, &bytes[..longest], content_len),
     };
     let is_good = padding_is_good & found.as_ref().ct_eq(expected.as_ref());
-    // From here on it is known that the client wrote this, or that nobody will hear more than that it did not.
+    // From here on it is known that the client wrote this, or that nobody will hear more than that
+    // it did not.
     if !bool::from(is_good) || content_len > MAX_PLAINTEXT_LEN {
         return Err(BadRecord);
     }
@@ -195,8 +205,8 @@ fn open_cbc(
     })
 }
 
-/// How many bytes come before MAC and padding, and whether the padding is what it should be: n + 1 bytes of value n. Where it is not,
-/// none is taken off. `bytes` has more than `mac_len` bytes.
+/// How many bytes come before MAC and padding, and whether the padding is what it should be: n + 1
+/// bytes of value n. Where it is not, none is taken off. `bytes` has more than `mac_len` bytes.
 fn content_len(bytes: &[u8], mac_len: usize) -> (usize, Choice) {
     let last = bytes.len() - 1;
     let padding = u32::from(bytes[last]);
@@ -214,7 +224,8 @@ fn content_len(bytes: &[u8], mac_len: usize) -> (usize, Choice) {
 /// The `mac_len` bytes at `at`, which is secret: one of the 257 last places where they can be.
 fn mac_at(bytes: &[u8], at: usize, mac_len: usize) -> Mac {
     let first = (bytes.len() - mac_len).saturating_sub(256);
-    // Every byte from `first` on is looked at; those of the MAC fall into a ring at a place that is public, turned by one that is not.
+    // Every byte from `first` on is looked at; those of the MAC fall into a ring at a place that is
+    // public, turned by one that is not.
     let mut ring = [0; MAX_MAC_LEN];
     let mut turn = 0;
     let mut is_inside = Choice::from(0);
@@ -238,7 +249,8 @@ fn mac_at(bytes: &[u8], at: usize, mac_len: usize) -> Mac {
     Mac::new(&mac[..mac_len])
 }
 
-/// TLS 1.3 without encryption: everything but the key is public, and the MAC is compared in constant time.
+/// TLS 1.3 without encryption: everything but the key is public, and the MAC is compared in
+/// constant time.
 fn open_integrity(
     keyed: &Keyed,
     static_iv: &[u8],

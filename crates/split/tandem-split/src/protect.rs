@@ -1,4 +1,5 @@
-//! Records as they go to the client: made of a plaintext, a MAC that somebody else has made, and the encryption key.
+//! Records as they go to the client: made of a plaintext, a MAC that somebody else has made, and
+//! the encryption key.
 //!
 //! ```text
 //!  clear       | header | plaintext |
@@ -6,7 +7,8 @@
 //!  TLS 1.3     | 23 3 3 length | plaintext | type | MAC |
 //! ```
 //!
-//! Is not: a MAC key in sight. IV and padding are outside the MAC: this side chooses them, a random IV and the shortest padding.
+//! Is not: a MAC key in sight. IV and padding are outside the MAC: this side chooses them, a random
+//! IV and the shortest padding.
 //!
 //! Specifications: RFC 5246, section 6.2.3.2; RFC 8446, section 5.2; RFC 9150, section 6.
 
@@ -36,7 +38,8 @@ impl Protection {
         })
     }
 
-    /// Appends a record whose plaintext is `parts` in order, at most 2^14 bytes together. It is done with [`Protection::finish`].
+    /// Appends a record whose plaintext is `parts` in order, at most 2^14 bytes together. It is
+    /// done with [`Protection::finish`].
     pub(crate) fn write<'a>(
         &mut self,
         out: &mut Vec<u8>,
@@ -73,7 +76,8 @@ impl Protection {
         out[start + 3..start + HEADER_LEN].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// Encrypts what was appended to `out` since the last call. Before it `out` must not leave, nor this be given up.
+    /// Encrypts what was appended to `out` since the last call. Before it `out` must not leave, nor
+    /// this be given up.
     pub(crate) fn finish(&mut self, out: &mut [u8]) {
         match self {
             Self::Clear | Self::Integrity => {}

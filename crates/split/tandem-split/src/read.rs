@@ -1,4 +1,5 @@
-//! A bounded reader over one message: each step takes bytes from the front or fails; nothing reads past the end.
+//! A bounded reader over one message: each step takes bytes from the front or fails; nothing reads
+//! past the end.
 
 use crate::error::Malformed;
 

@@ -5,10 +5,12 @@
 //!  TLS 1.3:  HMAC(server_write_key, IV xor sequence | 23 | 3 3 | length of plaintext, type and HMAC (2) | plaintext | type)
 //! ```
 //!
-//! Is: what only the origin can make. Is not: the stub around it ([`crate::stub`]); encryption, which needs none of these keys.
+//! Is: what only the origin can make. Is not: the stub around it ([`crate::stub`]); encryption,
+//! which needs none of these keys.
 //!
-//! Invariants: a sequence number is spent when its MAC is made and never comes again (a sealer cannot be cloned, set back, or made to
-//! wrap round); keys are wiped when they go out of use and never shown.
+//! Invariants: a sequence number is spent when its MAC is made and never comes again (a sealer
+//! cannot be cloned, set back, or made to wrap round); keys are wiped when they go out of use and
+//! never shown.
 //!
 //! Specifications: RFC 5246, section 6.2.3.1; RFC 8446, section 5.3; RFC 9150, section 6.
 
@@ -140,7 +142,8 @@ pub(crate) fn tls12_header(sequence: u64, record_type: RecordType, len: usize) -
     header
 }
 
-/// Nonce and record header, which come before the inner plaintext in a MAC of TLS 1.3 (RFC 9150, section 6).
+/// Nonce and record header, which come before the inner plaintext in a MAC of TLS 1.3 (RFC 9150,
+/// section 6).
 pub(crate) fn tls13_header(
     static_iv: &[u8],
     sequence: u64,
@@ -169,8 +172,8 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// For a suite of TLS 1.2, from the server's MAC key. `first` is the next record's sequence number: 0 behind a ChangeCipherSpec, 1
-    /// where somebody else has sent the Finished.
+    /// For a suite of TLS 1.2, from the server's MAC key. `first` is the next record's sequence
+    /// number: 0 behind a ChangeCipherSpec, 1 where somebody else has sent the Finished.
     ///
     /// # Errors
     /// [`Misuse::KeyLength`], [`Misuse::Format`] where key or suite do not fit.
@@ -179,8 +182,9 @@ impl Sealer {
         Self::new(suite, mac_key, &[], first)
     }
 
-    /// For a suite of TLS 1.3, from the server's write key and IV under the handshake's or the application's traffic secret. `first` is
-    /// the next record's sequence number, 0 for a new key.
+    /// For a suite of TLS 1.3, from the server's write key and IV under the handshake's or the
+    /// application's traffic secret. `first` is the next record's sequence number, 0 for a new
+    /// key.
     ///
     /// # Errors
     /// [`Misuse::KeyLength`], [`Misuse::Format`] where key, IV or suite do not fit.
@@ -222,7 +226,8 @@ impl Sealer {
     /// The MAC of the next record.
     ///
     /// # Errors
-    /// [`Misuse::PlaintextLength`] over 2^14 bytes, and no number is spent; [`Misuse::SequenceSpent`] after 2^64 records.
+    /// [`Misuse::PlaintextLength`] over 2^14 bytes, and no number is spent;
+    /// [`Misuse::SequenceSpent`] after 2^64 records.
     pub fn seal(&mut self, record_type: RecordType, plaintext: &[u8]) -> Result<Mac, Error> {
         if plaintext.len() > MAX_PLAINTEXT_LEN {
             return Err(Misuse::PlaintextLength(plaintext.len()).into());

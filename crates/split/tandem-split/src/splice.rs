@@ -7,14 +7,19 @@
 //!                                                   `--> cache, peers, origin --> give, give_list, missing
 //! ```
 //!
-//! Is: order, the check that what comes may come, what to ask for and when, and the exact records. Is not: a cache, a decision whom to
-//! ask, time: a caller that waits too long for a payload says [`Splicer::missing`].
+//! Is: order, the check that what comes may come, what to ask for and when, and the exact records.
+//! Is not: a cache, a decision whom to ask, time: a caller that waits too long for a payload says
+//! [`Splicer::missing`].
 //!
 //! Invariants:
-//! - records leave in the order of their stubs, each whole, and nothing leaves behind one that cannot be made;
-//! - no plaintext leaves but a literal or one whose digest was checked, and after the key-expose message none leaves in clear;
-//! - memory is bounded by [`Limits`], whatever the origin sends: [`Splicer::push`] takes no more bytes than there is room for;
-//! - a spurious call is harmless; after an error every call says the same error, and what was written is a correct prefix.
+//! - records leave in the order of their stubs, each whole, and nothing leaves behind one that
+//!   cannot be made;
+//! - no plaintext leaves but a literal or one whose digest was checked, and after the key-expose
+//!   message none leaves in clear;
+//! - memory is bounded by [`Limits`], whatever the origin sends: [`Splicer::push`] takes no more
+//!   bytes than there is room for;
+//! - a spurious call is harmless; after an error every call says the same error, and what was
+//!   written is a correct prefix.
 //!
 //! Specification: the thesis, sections 2.3 to 2.6 and 3.2.
 
@@ -40,10 +45,12 @@ use window::{Entry, Front, Piece, Window};
 /// How much a splicer may hold for one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of messages that wait, 1 kB to some MB; two messages more may be held, 37 kB. Default 256 KiB.
+    /// Bytes of messages that wait, 1 kB to some MB; two messages more may be held, 37 kB. Default
+    /// 256 KiB.
     pub queue_bytes: usize,
-    /// Payloads that are asked for ahead, each up to 16 KiB: 1 waits for each payload by itself; twice the bandwidth-delay
-    /// product to where payloads come from never waits. Default 32, half a megabyte.
+    /// Payloads that are asked for ahead, each up to 16 KiB: 1 waits for each payload by itself;
+    /// twice the bandwidth-delay product to where payloads come from never waits. Default 32,
+    /// half a megabyte.
     pub payloads_ahead: usize,
 }
 
@@ -65,7 +72,8 @@ pub enum Want {
     List {
         /// The object.
         object: ObjectName,
-        /// The first chunk that the run needs: whoever has to ask the origin for the list may ask for chunks with it.
+        /// The first chunk that the run needs: whoever has to ask the origin for the list may ask
+        /// for chunks with it.
         first_chunk: u32,
         /// How many chunks the run needs.
         chunks: u32,
@@ -135,10 +143,12 @@ impl Splicer {
         self.gate.asked()
     }
 
-    /// Takes bytes from the origin, and says how many: fewer than all while enough waits to be written.
+    /// Takes bytes from the origin, and says how many: fewer than all while enough waits to be
+    /// written.
     ///
     /// # Errors
-    /// [`Error::Malformed`] and [`Error::Peer`] where the origin breaks the protocol. What came before is still to be written.
+    /// [`Error::Malformed`] and [`Error::Peer`] where the origin breaks the protocol. What came
+    /// before is still to be written.
     pub fn push(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         let mut taken = 0;
         loop {
@@ -177,7 +187,8 @@ impl Splicer {
         self.window.is_empty() && self.queue.is_empty() && self.decoder.is_between_messages()
     }
 
-    /// The next thing to ask for, in the order in which records need them. What is asked for is not said again while it is waited for.
+    /// The next thing to ask for, in the order in which records need them. What is asked for is not
+    /// said again while it is waited for.
     pub fn poll_want(&mut self) -> Option<Want> {
         self.wants.pop_front()
     }
@@ -194,7 +205,8 @@ impl Splicer {
         was_wanted
     }
 
-    /// Hears that nobody has what was wanted: what comes before it is still written, then the connection fails.
+    /// Hears that nobody has what was wanted: what comes before it is still written, then the
+    /// connection fails.
     pub fn missing(&mut self, want: Want) {
         match want {
             Want::Payload(name) => self.window.lose(name),
@@ -205,12 +217,12 @@ impl Splicer {
         }
     }
 
-    /// Appends records until `out` has `until` bytes or more, or the next one lacks something. `iv` gives 16 fresh random bytes each
-    /// time.
+    /// Appends records until `out` has `until` bytes or more, or the next one lacks something. `iv`
+    /// gives 16 fresh random bytes each time.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the next record lacks what nobody has; what made [`Self::push`] fail, once everything before it
-    /// has been written. `out` may have grown all the same.
+    /// [`Error::Missing`] when the next record lacks what nobody has; what made [`Self::push`]
+    /// fail, once everything before it has been written. `out` may have grown all the same.
     pub fn write_records(
         &mut self,
         out: &mut Vec<u8>,

@@ -1,11 +1,13 @@
 //! The origin's record writer: plaintexts in, stubs out.
 //!
-//! Is: what the origin writes for each record of the server once there are keys, in whichever encoding it chooses: from plaintexts
-//! ([`StubWriter`]), or from plaintexts and the MACs that its TLS library has made of them ([`literal`], [`named`], [`RunBuilder`]). Is
-//! not: the choice, nor the records before there are keys ([`crate::clear`]).
+//! Is: what the origin writes for each record of the server once there are keys, in whichever
+//! encoding it chooses: from plaintexts ([`StubWriter`]), or from plaintexts and the MACs that its
+//! TLS library has made of them ([`literal`], [`named`], [`RunBuilder`]). Is not: the choice, nor
+//! the records before there are keys ([`crate::clear`]).
 //!
-//! Invariants: stubs go out in the order in which their MACs were made; an encoding that the volunteer does not follow is not written
-//! by a writer (a literal stands in, or it is refused); a call that fails appends nothing.
+//! Invariants: stubs go out in the order in which their MACs were made; an encoding that the
+//! volunteer does not follow is not written by a writer (a literal stands in, or it is refused); a
+//! call that fails appends nothing.
 //!
 //! Specification: the thesis, section 3.1.
 
@@ -33,8 +35,8 @@ pub fn literal(
     Ok(())
 }
 
-/// Appends a record by the name of its plaintext, with a MAC made elsewhere; in full, where the volunteer does not follow such names or the
-/// name is not shorter.
+/// Appends a record by the name of its plaintext, with a MAC made elsewhere; in full, where the
+/// volunteer does not follow such names or the name is not shorter.
 ///
 /// # Errors
 /// As [`literal`].
@@ -90,11 +92,13 @@ impl RunBuilder {
         })
     }
 
-    /// Takes the next record by the length of its plaintext, `record_len` or in the last fewer, and its MAC.
+    /// Takes the next record by the length of its plaintext, `record_len` or in the last fewer, and
+    /// its MAC.
     ///
     /// # Errors
-    /// [`Misuse::RunOver`] if [`Self::is_full`]; [`Misuse::PlaintextLength`] for an empty or too long record; [`Misuse::MacLength`] for a
-    /// MAC of another length than the first's, or for none.
+    /// [`Misuse::RunOver`] if [`Self::is_full`]; [`Misuse::PlaintextLength`] for an empty or too
+    /// long record; [`Misuse::MacLength`] for a MAC of another length than the first's, or for
+    /// none.
     pub fn record(&mut self, len: usize, mac: &Mac) -> Result<(), Error> {
         self.check(len)?;
         let mac = mac.as_ref();
@@ -124,7 +128,8 @@ impl RunBuilder {
         self.run.last_len < self.run.record_len || self.macs.len() + self.mac_len > MAX_MACS_LEN
     }
 
-    /// Appends the run, and says where in the object the next one begins. A run without records appends nothing.
+    /// Appends the run, and says where in the object the next one begins. A run without records
+    /// appends nothing.
     pub fn finish(self, out: &mut Vec<u8>) -> u64 {
         if self.run.count == 0 {
             return self.run.offset;
@@ -154,7 +159,8 @@ impl StubWriter {
         &self.sealer
     }
 
-    /// Goes on under new keys: those of the application behind those of the handshake, or of a key update, in TLS 1.3.
+    /// Goes on under new keys: those of the application behind those of the handshake, or of a key
+    /// update, in TLS 1.3.
     pub fn rekey(&mut self, sealer: Sealer) {
         self.sealer = sealer;
     }
@@ -173,7 +179,8 @@ impl StubWriter {
         literal(out, record_type, plaintext, &mac)
     }
 
-    /// Appends a record by its payload's name; in full, where the volunteer does not follow such names or the name is not shorter.
+    /// Appends a record by its payload's name; in full, where the volunteer does not follow such
+    /// names or the name is not shorter.
     ///
     /// # Errors
     /// As [`Sealer::seal`].
@@ -188,10 +195,12 @@ impl StubWriter {
         named(out, self.encodings, record_type, name, bytes, &mac)
     }
 
-    /// Begins a run over `object` from `offset` on, in records of `record_len` bytes. Nothing is written before [`RunWriter::finish`].
+    /// Begins a run over `object` from `offset` on, in records of `record_len` bytes. Nothing is
+    /// written before [`RunWriter::finish`].
     ///
     /// # Errors
-    /// [`Misuse::RunLength`] where no record has that length; [`Breach::Encoding`] where the volunteer does not follow runs.
+    /// [`Misuse::RunLength`] where no record has that length; [`Breach::Encoding`] where the
+    /// volunteer does not follow runs.
     pub fn run(
         &mut self,
         object: ObjectName,
@@ -209,8 +218,8 @@ impl StubWriter {
     }
 }
 
-/// A run that is being made. Its records' numbers are spent as they come: one that is dropped unfinished ends the connection, since
-/// the client waits for records that nobody sends.
+/// A run that is being made. Its records' numbers are spent as they come: one that is dropped
+/// unfinished ends the connection, since the client waits for records that nobody sends.
 #[derive(Debug)]
 #[must_use = "the records of a run that is not finished are lost"]
 pub struct RunWriter<'a> {
@@ -235,7 +244,8 @@ impl RunWriter<'_> {
         self.builder.is_full()
     }
 
-    /// Appends the run, and says where in the object the next one begins. A run without records appends nothing.
+    /// Appends the run, and says where in the object the next one begins. A run without records
+    /// appends nothing.
     pub fn finish(self, out: &mut Vec<u8>) -> u64 {
         self.builder.finish(out)
     }

@@ -1,8 +1,9 @@
 //! The cipher suites that can be split, and the four kinds of record.
 //!
-//! Is: the facts of each suite: lengths of keys, MAC and nonce, which hash. Is not: the keys themselves ([`crate::keys`]).
-//! A suite can be split if the key that vouches for a record is not the key that hides it: CBC with HMAC, and the suites of
-//! TLS 1.3 that hide nothing. AEAD suites cannot: one key does both.
+//! Is: the facts of each suite: lengths of keys, MAC and nonce, which hash. Is not: the keys
+//! themselves ([`crate::keys`]). A suite can be split if the key that vouches for a record is not
+//! the key that hides it: CBC with HMAC, and the suites of TLS 1.3 that hide nothing. AEAD suites
+//! cannot: one key does both.
 //!
 //! Specifications: RFC 5246, section 6.2.3.2; RFC 5289; RFC 9150.
 
@@ -15,9 +16,11 @@ pub enum Suite {
     EcdheRsaAes128CbcSha,
     /// 0xC014, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA.
     EcdheRsaAes256CbcSha,
-    /// 0xC027, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256: for clients that refuse SHA-1, such as Python's default context.
+    /// 0xC027, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256: for clients that refuse SHA-1, such as
+    /// Python's default context.
     EcdheRsaAes128CbcSha256,
-    /// 0xC028, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384. Its MAC is HMAC-SHA-384, with a key of 48 bytes.
+    /// 0xC028, TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384. Its MAC is HMAC-SHA-384, with a key of 48
+    /// bytes.
     EcdheRsaAes256CbcSha384,
     /// 0xC0B4, TLS_SHA256_SHA256: TLS 1.3 without encryption.
     Sha256Sha256,
@@ -37,7 +40,8 @@ pub enum MacHash {
 }
 
 impl MacHash {
-    /// Length of its digest in bytes, which is that of a full HMAC and of its key in every suite here.
+    /// Length of its digest in bytes, which is that of a full HMAC and of its key in every suite
+    /// here.
     #[must_use]
     pub const fn digest_len(self) -> usize {
         match self {
@@ -125,8 +129,8 @@ impl Suite {
         }
     }
 
-    /// Length of the secret static IV in bytes: that of the hash in TLS 1.3 (RFC 9150, section 6), 0 in TLS 1.2, whose IVs stand in
-    /// the records.
+    /// Length of the secret static IV in bytes: that of the hash in TLS 1.3 (RFC 9150, section 6),
+    /// 0 in TLS 1.2, whose IVs stand in the records.
     #[must_use]
     pub const fn static_iv_len(self) -> usize {
         match self.format() {

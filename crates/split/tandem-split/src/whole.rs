@@ -1,7 +1,8 @@
-//! Whole records by one who holds both keys, MAC and encryption: the client's side of a suite of TLS 1.2 that can be split.
+//! Whole records by one who holds both keys, MAC and encryption: the client's side of a suite of
+//! TLS 1.2 that can be split.
 //!
-//! Is: for a client of our own, that looks at a site as browsers do. Is not: for the origin, whose volunteers encrypt; nor for a volunteer, who has
-//! no MAC key.
+//! Is: for a client of our own, that looks at a site as browsers do. Is not: for the origin, whose
+//! volunteers encrypt; nor for a volunteer, who has no MAC key.
 //!
 //! Specification: RFC 5246, section 6.2.3.2.
 
@@ -22,7 +23,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// For a suite of TLS 1.2. `first` is the next record's sequence number, 0 behind a ChangeCipherSpec.
+    /// For a suite of TLS 1.2. `first` is the next record's sequence number, 0 behind a
+    /// ChangeCipherSpec.
     ///
     /// # Errors
     /// [`Misuse::KeyLength`], [`Misuse::Format`] where keys or suite do not fit.

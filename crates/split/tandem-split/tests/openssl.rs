@@ -1,4 +1,5 @@
-//! Real servers and clients at both ends: the bytes are those of OpenSSL, and its client takes ours.
+//! Real servers and clients at both ends: the bytes are those of OpenSSL, and its client takes
+//! ours.
 //!
 //! Is not: the rustls-facing side of an origin, or browsers.
 #![allow(

@@ -1,7 +1,8 @@
 //! Records that OpenSSL wrote, for each suite: from the handshake's secrets to the very bytes.
 //!
-//! Those of TLS 1.2 are the Finished of `openssl s_server` 3.0.19; those of TLS 1.3 are EncryptedExtensions and Finished of 3.6.3, which
-//! a distribution's OpenSSL does not speak yet. `openssl.rs` does the same with programs.
+//! Those of TLS 1.2 are the Finished of `openssl s_server` 3.0.19; those of TLS 1.3 are
+//! EncryptedExtensions and Finished of 3.6.3, which a distribution's OpenSSL does not speak yet.
+//! `openssl.rs` does the same with programs.
 
 use tandem_split::keys::{KeyBlock, TrafficKeys};
 use tandem_split::message::{Channel, Encodings, Greeting, KeyExpose};
@@ -112,7 +113,8 @@ fn records_of_tls_1_2() {
         let block = KeyBlock::expand(suite, &array(master), &client_random, &server_random);
         let block = block.expect("a suite of TLS 1.2");
         let expected = bytes(expected);
-        // The key block's order is client_MAC, server_MAC, client_key, server_key (RFC 5246, section 6.3).
+        // The key block's order is client_MAC, server_MAC, client_key, server_key (RFC 5246,
+        // section 6.3).
         let (mac_len, key_len) = (suite.mac_len(), suite.key_len());
         let secrets = block.secret_bytes();
         let mac_key = &secrets[mac_len..2 * mac_len];

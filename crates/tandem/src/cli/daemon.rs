@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-/// What `--help` of a daemon closes with. Lines fit 80 columns, since clap would break longer ones anywhere.
+/// What `--help` of a daemon closes with. Lines fit 80 columns, since clap would break longer ones
+/// anywhere.
 macro_rules! examples {
     ($role:literal, $link:literal) => {
         concat!(
@@ -43,7 +44,8 @@ macro_rules! examples {
     };
 }
 
-// The two commands share their flags and differ in what they say of themselves. Clap wraps what is one line here.
+// The two commands share their flags and differ in what they say of themselves. Clap wraps what is
+// one line here.
 pub(crate) const CLIENT_SIDE: &str =
     "Run the proxy on the clients' side of the link (packet mode; root)";
 pub(crate) const CLIENT_SIDE_LONG: &str = concat!(
@@ -72,44 +74,48 @@ pub(crate) struct DaemonArgs {
 
     /// Network interface of the link
     ///
-    /// What leaves by it is written shorter, what arrives by it is rebuilt. `ip link` lists the interfaces.
+    /// What leaves by it is written shorter, what arrives by it is rebuilt. `ip link` lists the
+    /// interfaces.
     #[arg(long, value_name = "IFACE")]
     pub(crate) link: Option<String>,
 
     /// File with the key that both proxies share (see `tandem keygen`)
     ///
-    /// 64 hexadecimal digits, the same on both sides. By the key each proxy knows the other; without one nothing is
-    /// rewritten.
+    /// 64 hexadecimal digits, the same on both sides. By the key each proxy knows the other;
+    /// without one nothing is rewritten.
     #[arg(long, alias = "key-file", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
     /// Run without a key, for trials only
     ///
-    /// Anybody on the path, servers too, can then pass for the other proxy: find out what the store holds, and make
-    /// handshakes fail.
+    /// Anybody on the path, servers too, can then pass for the other proxy: find out what the
+    /// store holds, and make handshakes fail.
     #[arg(long)]
     pub(crate) insecure_no_key: bool,
 
     /// What is done with packets: `packet` or `pass-through` [default: packet]
     ///
-    /// `packet` rewrites handshakes in a netfilter queue. `pass-through` takes packets into the queue and lets them go
-    /// untouched, to measure what the queue alone costs.
+    /// `packet` rewrites handshakes in a netfilter queue. `pass-through` takes packets into the
+    /// queue and lets them go untouched, to measure what the queue alone costs.
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["packet", "pass-through"]), hide_possible_values = true)]
     pub(crate) mode: Option<String>,
 
     /// Format on the link: `safe` or `mcveety` [default: safe]
     ///
-    /// `safe` is harmless if nobody rebuilds it. `mcveety` is the format of the 2009 thesis, for redoing its
-    /// measurements: it breaks connections if the other proxy is absent. Both sides need the same.
+    /// `safe` is harmless if nobody rebuilds it. `mcveety` is the format of the 2009 thesis, for
+    /// redoing its measurements: it breaks connections if the other proxy is absent. Both
+    /// sides need the same.
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["safe", "mcveety"]), hide_possible_values = true)]
     pub(crate) wire: Option<String>,
 
     /// Clients' certificates: `persistent`, `cii`, `filter` or `none` [default: persistent]
     ///
-    /// `persistent` replaces a client's certificates by references once a handshake with them has finished: both proxies then
-    /// remember them. With `cii` the client names its certificates in its hello, as `tandem-keytap` makes programs do, and the
-    /// server-side proxy answers which it holds. With `filter` the server-side proxy publishes what it holds, in ten bits for each
-    /// client, and the client-side one keeps none. `none` never touches nor remembers them. Both sides need the same.
+    /// `persistent` replaces a client's certificates by references once a handshake with them has
+    /// finished: both proxies then remember them. With `cii` the client names its certificates
+    /// in its hello, as `tandem-keytap` makes programs do, and the server-side proxy answers
+    /// which it holds. With `filter` the server-side proxy publishes what it holds, in ten bits
+    /// for each client, and the client-side one keeps none. `none` never touches nor remembers
+    /// them. Both sides need the same.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "filter", "none"]), hide_possible_values = true)]
     pub(crate) client_certificates: Option<String>,
 
@@ -119,7 +125,8 @@ pub(crate) struct DaemonArgs {
 
     /// Directory of the store [default: /var/lib/tandem/ROLE-IFACE]
     ///
-    /// It holds the certificates seen, by server name: a browsing history, so it is made readable by its owner only.
+    /// It holds the certificates seen, by server name: a browsing history, so it is made readable
+    /// by its owner only.
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
 
@@ -143,8 +150,9 @@ pub(crate) struct DaemonArgs {
 pub(crate) struct LoggingArgs {
     /// What to log, to standard error: a level, or levels by module [default: info]
     ///
-    /// Levels are error, warn, info, debug, trace; by module for example `info,tandem_packet=debug`. Server names and
-    /// addresses appear from debug on, single packets from trace on; keys and contents never.
+    /// Levels are error, warn, info, debug, trace; by module for example
+    /// `info,tandem_packet=debug`. Server names and addresses appear from debug on, single
+    /// packets from trace on; keys and contents never.
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<String>,
 
@@ -169,7 +177,8 @@ pub(crate) struct TuningArgs {
     #[arg(long, hide_short_help = true, value_name = "MS")]
     pub(crate) hold_ms: Option<u64>,
 
-    /// Milliseconds that an acknowledgement waits for the next segment to say it again; 0: none waits
+    /// Milliseconds that an acknowledgement waits for the next segment to say it again; 0: none
+    /// waits
     #[arg(long, hide_short_help = true, value_name = "MS")]
     pub(crate) ack_hold_ms: Option<u64>,
 
@@ -181,19 +190,23 @@ pub(crate) struct TuningArgs {
     #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) queue: Option<u16>,
 
-    /// Packet mark, one bit, of connections that have left the queue [default: one that no rule uses]
+    /// Packet mark, one bit, of connections that have left the queue [default: one that no rule
+    /// uses]
     #[arg(long, hide_short_help = true, value_name = "MARK", value_parser = number::<u32>)]
     pub(crate) leave_mark: Option<u32>,
 
-    /// Packet mark, one bit, of packets that the proxy sends itself [default: one that no rule uses]
+    /// Packet mark, one bit, of packets that the proxy sends itself [default: one that no rule
+    /// uses]
     #[arg(long, hide_short_help = true, value_name = "MARK", value_parser = number::<u32>)]
     pub(crate) inject_mark: Option<u32>,
 
-    /// Number of the hello extension in which clients name their certificates, with `cii` [default: 0x009a]
+    /// Number of the hello extension in which clients name their certificates, with `cii`
+    /// [default: 0x009a]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]
     pub(crate) cii_extension: Option<u16>,
 
-    /// With `filter`, one in N chains that are not held passes for held and costs a round trip [default: 256]
+    /// With `filter`, one in N chains that are not held passes for held and costs a round trip
+    /// [default: 256]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u32>)]
     pub(crate) filter_one_in: Option<u32>,
 
@@ -201,7 +214,8 @@ pub(crate) struct TuningArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]
     pub(crate) mcveety_cpi: Option<u16>,
 
-    /// Number of the handshake message of `--wire mcveety` that replaces a certificate list [default: 0x99]
+    /// Number of the handshake message of `--wire mcveety` that replaces a certificate list
+    /// [default: 0x99]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u8>)]
     pub(crate) mcveety_certificate: Option<u8>,
 }

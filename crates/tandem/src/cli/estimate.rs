@@ -6,8 +6,9 @@ use clap::Args;
 
 /// Show how much Tandem would save on your own traffic, from a capture
 ///
-/// Reads pcap and pcapng files, gzipped or not, replays them through both proxies' engines and prints the handshake
-/// bytes without and with Tandem, for the first contact and from then on. Nothing is sent, no root is needed.
+/// Reads pcap and pcapng files, gzipped or not, replays them through both proxies' engines and
+/// prints the handshake bytes without and with Tandem, for the first contact and from then on.
+/// Nothing is sent, no root is needed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

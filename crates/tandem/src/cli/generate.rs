@@ -7,8 +7,8 @@ use clap_complete::Shell;
 
 /// Write the manual pages, one for each command
 ///
-/// They say what `--help` says. The Debian package brings them; elsewhere a folder `man1` in a place of `manpath` takes
-/// them.
+/// They say what `--help` says. The Debian package brings them; elsewhere a folder `man1` in a
+/// place of `manpath` takes them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:

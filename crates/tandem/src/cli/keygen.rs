@@ -6,8 +6,9 @@ use clap::Args;
 
 /// Make the key that both proxies share
 ///
-/// 32 bytes from the operating system's random source, written as 64 hexadecimal digits. The file gets mode 0600; an
-/// existing file is never overwritten. Copy the file to the other proxy by a way that you trust.
+/// 32 bytes from the operating system's random source, written as 64 hexadecimal digits. The file
+/// gets mode 0600; an existing file is never overwritten. Copy the file to the other proxy by a way
+/// that you trust.
 #[derive(Debug, Args)]
 pub(crate) struct KeygenArgs {
     /// File to make; without it the key goes to standard output

@@ -40,10 +40,12 @@ pub(crate) struct LosingProxyArgs {
     pub(crate) wire: String,
 }
 
-/// See it work: a real client fetches from a real server over an emulated satellite link, without and with Tandem
+/// See it work: a real client fetches from a real server over an emulated satellite link, without
+/// and with Tandem
 ///
-/// Builds four hosts in network namespaces of its own (client, two proxies, server), prints bytes and seconds while it
-/// measures, and writes a page with plots. Everything is taken down again. Needs root, nginx and curl.
+/// Builds four hosts in network namespaces of its own (client, two proxies, server), prints bytes
+/// and seconds while it measures, and writes a page with plots. Everything is taken down again.
+/// Needs root, nginx and curl.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Directory for the page and the figures
@@ -61,8 +63,8 @@ pub(crate) struct DemoArgs {
 
 /// Run experiments: links, endpoints, arms and trials out of a TOML file
 ///
-/// The arms (plain, packet, ...) run interleaved in random order; every byte is compared at both ends. Results are JSON
-/// lines and a table. Needs root.
+/// The arms (plain, packet, ...) run interleaved in random order; every byte is compared at both
+/// ends. Results are JSON lines and a table. Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// Experiment files, such as experiments/handshake.toml
@@ -116,9 +118,9 @@ pub(crate) struct ReportArgs {
 
 /// Try every client program against every server program, plain and through two proxies
 ///
-/// OpenSSL, curl, wget, GnuTLS, NSS, Go, Java, Python, Node and rustls against nginx, Apache, HAProxy, stunnel, OpenSSL, GnuTLS,
-/// Go and Java, in TLS 1.0 to 1.3. Writes a table and JSON lines. A program that is not installed is left out; `make
-/// interop` installs all. Needs root.
+/// OpenSSL, curl, wget, GnuTLS, NSS, Go, Java, Python, Node and rustls against nginx, Apache,
+/// HAProxy, stunnel, OpenSSL, GnuTLS, Go and Java, in TLS 1.0 to 1.3. Writes a table and JSON
+/// lines. A program that is not installed is left out; `make interop` installs all. Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct InteropArgs {
     /// A handful of combinations, in some seconds
@@ -132,9 +134,10 @@ pub(crate) struct InteropArgs {
 
 /// Try every client program at a split site, through an honest volunteer and through dishonest ones
 ///
-/// Chromium, Firefox, curl, OpenSSL, GnuTLS, Go, Java, Python and Node: pages, resumption, ranges, uploads; then volunteers that flip, drop,
-/// reorder, replay, truncate, swap, stall, or answer for another site. Writes a table and JSON lines. A program that is not
-/// installed is left out; `make clients` installs all. Needs no root.
+/// Chromium, Firefox, curl, OpenSSL, GnuTLS, Go, Java, Python and Node: pages, resumption, ranges,
+/// uploads; then volunteers that flip, drop, reorder, replay, truncate, swap, stall, or answer for
+/// another site. Writes a table and JSON lines. A program that is not installed is left out; `make
+/// clients` installs all. Needs no root.
 #[derive(Debug, Args)]
 pub(crate) struct SplitClientsArgs {
     /// curl and OpenSSL alone, in about half a minute
@@ -148,9 +151,10 @@ pub(crate) struct SplitClientsArgs {
 
 /// Tell where the proxies' processor time goes, kernel and user apart
 ///
-/// Handshakes one after the other over a fast link, through a queue that does nothing and through packet mode. Writes
-/// profile.jsonl, which `tandem lab report` sets beside what the stages of a handshake take in benches. Takes the lab's client on
-/// rustls (`cargo build --release --package tandem-lab --examples`). Needs root.
+/// Handshakes one after the other over a fast link, through a queue that does nothing and through
+/// packet mode. Writes profile.jsonl, which `tandem lab report` sets beside what the stages of a
+/// handshake take in benches. Takes the lab's client on rustls (`cargo build --release --package
+/// tandem-lab --examples`). Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
     /// How long with each
@@ -164,9 +168,10 @@ pub(crate) struct ProfileArgs {
 
 /// Tell what SSL splitting saves, and what it costs: the thesis's evaluation, redone
 ///
-/// An origin and nginx at one end of a link, volunteers and curl at the other: files of many sizes, traces out of access logs, files of
-/// which none repeats, one to twenty volunteers; by HTTP, HTTPS, and splitting cold and warm. Writes splitting.jsonl and tables. Traces
-/// are left out where there are no logs. Needs root, nginx and curl.
+/// An origin and nginx at one end of a link, volunteers and curl at the other: files of many sizes,
+/// traces out of access logs, files of which none repeats, one to twenty volunteers; by HTTP,
+/// HTTPS, and splitting cold and warm. Writes splitting.jsonl and tables. Traces are left out where
+/// there are no logs. Needs root, nginx and curl.
 #[derive(Debug, Args)]
 pub(crate) struct SplitArgs {
     /// Some minutes' worth: fewer sizes, requests and volunteers
@@ -192,9 +197,10 @@ pub(crate) struct SplitArgs {
 
 /// Make very many handshakes through two proxies while everything is harmed
 ///
-/// Mixed clients and servers, many connections at once, TLS 1.0 to 1.3; the link loses, duplicates and reorders packets; in the
-/// first half the proxies are killed and restarted at random moments, some with their stores wiped. Counts what fails
-/// and what differs, and how the proxies grow. Takes the programs of `make interop` that are installed. Needs root.
+/// Mixed clients and servers, many connections at once, TLS 1.0 to 1.3; the link loses, duplicates
+/// and reorders packets; in the first half the proxies are killed and restarted at random moments,
+/// some with their stores wiped. Counts what fails and what differs, and how the proxies grow.
+/// Takes the programs of `make interop` that are installed. Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct SoakArgs {
     /// Handshakes in all [default: 100000, with --quick 300]
@@ -216,7 +222,8 @@ pub(crate) struct SoakArgs {
 
 /// Leave the four hosts and the link standing, for use by hand
 ///
-/// Enter a host with `tandem lab shell HOST`; take everything down with `tandem lab down`. Needs root.
+/// Enter a host with `tandem lab shell HOST`; take everything down with `tandem lab down`. Needs
+/// root.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
@@ -250,7 +257,8 @@ pub(crate) struct DownArgs {
 
 /// Run the link emulator alone, between two network namespaces that exist
 ///
-/// Prints `ready` when packets pass, runs until SIGINT or SIGTERM, then prints what it carried as a JSON line. Needs root.
+/// Prints `ready` when packets pass, runs until SIGINT or SIGTERM, then prints what it carried as a
+/// JSON line. Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct LinkArgs {
     /// Namespace of the client side, and the name of the device to make there (link0 if left out)

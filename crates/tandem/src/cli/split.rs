@@ -52,10 +52,11 @@ pub(crate) enum SplitCommand {
 
 /// See whether a site's volunteers could get a certificate for its name, and what to change
 ///
-/// Whoever DNS sends clients to passes an authority's HTTP-01 and TLS-ALPN-01 challenges. So a public name needs CAA records, signed by DNSSEC,
-/// that allow one account at one authority, DNS-01 alone and no wildcards. This asks a resolver for them, checks the signatures from the root's key
-/// down, says what is missing, and ends with 1 if anything is. Names that no authority issues for (.test, .internal, home.arpa,
-/// localhost, addresses) pass.
+/// Whoever DNS sends clients to passes an authority's HTTP-01 and TLS-ALPN-01 challenges. So a
+/// public name needs CAA records, signed by DNSSEC, that allow one account at one authority, DNS-01
+/// alone and no wildcards. This asks a resolver for them, checks the signatures from the root's key
+/// down, says what is missing, and ends with 1 if anything is. Names that no authority issues for
+/// (.test, .internal, home.arpa, localhost, addresses) pass.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK_EXAMPLE)]
 pub(crate) struct SplitCheckArgs {
@@ -71,7 +72,8 @@ pub(crate) struct SplitCheckArgs {
     /// Look at the site's certificate too, PEM: it should name this host alone
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
-    /// Take this authority (as CAA records name it) for one that observes RFC 8657; Let's Encrypt is known to. May be repeated
+    /// Take this authority (as CAA records name it) for one that observes RFC 8657; Let's Encrypt
+    /// is known to. May be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) observant: Vec<String>,
     /// Print JSON, for programs
@@ -81,10 +83,13 @@ pub(crate) struct SplitCheckArgs {
     pub(crate) logging: SplitLogging,
 }
 
-/// See it work: all parts on this machine, a small site to open in a browser, and a page that shows who serves what
+/// See it work: all parts on this machine, a small site to open in a browser, and a page that shows
+/// who serves what
 ///
-/// Two volunteers that have joined at a broker, and one helper that flips a bit, serve a small site, each on a port of its own on loopback. It prints where to look, how to
-/// ask with curl and Chromium, and `ready`; it runs until Ctrl-C and removes what it made. It needs `openssl` and no root.
+/// Two volunteers that have joined at a broker, and one helper that flips a bit, serve a small
+/// site, each on a port of its own on loopback. It prints where to look, how to ask with curl and
+/// Chromium, and `ready`; it runs until Ctrl-C and removes what it made. It needs `openssl` and no
+/// root.
 #[derive(Debug, Args)]
 pub(crate) struct SplitDemoArgs {
     /// The live view's port; the helpers take the four after it, and 0 takes free ones
@@ -94,10 +99,11 @@ pub(crate) struct SplitDemoArgs {
 
 /// Serve a site through volunteers: its bodies cross the own line once, and then by name
 ///
-/// It stands in front of a server of HTTP/1.1 and is the end of its clients' TLS, which volunteers carry. NOT PRIVATE: a volunteer reads
-/// whatever the site answers, and learns which client fetched what; it cannot change a byte. For public content alone: Cookie and
-/// Authorization do not reach the server, and answers with Set-Cookie, `private` or `no-store` are not passed on (403). The certificate
-/// is RSA and names exactly one host. It prints `ready` when it listens.
+/// It stands in front of a server of HTTP/1.1 and is the end of its clients' TLS, which volunteers
+/// carry. NOT PRIVATE: a volunteer reads whatever the site answers, and learns which client fetched
+/// what; it cannot change a byte. For public content alone: Cookie and Authorization do not reach
+/// the server, and answers with Set-Cookie, `private` or `no-store` are not passed on (403). The
+/// certificate is RSA and names exactly one host. It prints `ready` when it listens.
 #[derive(Debug, Args)]
 #[command(after_long_help = ORIGIN_EXAMPLE)]
 pub(crate) struct OriginArgs {
@@ -113,7 +119,8 @@ pub(crate) struct OriginArgs {
     /// Its key, PEM; it serves nothing else
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
-    /// The key by which volunteers know this origin, made if it is missing [default: one derived from --key]
+    /// The key by which volunteers know this origin, made if it is missing [default: one derived
+    /// from --key]
     ///
     /// With a file of its own it stays the same when the site's key is replaced.
     #[arg(long, value_name = "FILE")]
@@ -130,21 +137,25 @@ pub(crate) struct OriginArgs {
 
 /// Help a site: serve its clients out of a cache that they need not trust
 ///
-/// It carries clients' TLS to one origin, which says of each record what is in it by name; the content comes out of the cache, or is
-/// fetched once. The clients' own TLS refuses what is not the origin's. It prints `ready` when it listens.
+/// It carries clients' TLS to one origin, which says of each record what is in it by name; the
+/// content comes out of the cache, or is fetched once. The clients' own TLS refuses what is not the
+/// origin's. It prints `ready` when it listens.
 #[derive(Debug, Args)]
 #[command(after_long_help = VOLUNTEER_EXAMPLE, group = ArgGroup::new("way").required(true).args(["uri", "origin"]))]
 pub(crate) struct VolunteerArgs {
-    /// The site and its broker: `barnraising://BROKER[:PORT]/SITE#KEY`, as who runs the site hands it out
+    /// The site and its broker: `barnraising://BROKER[:PORT]/SITE#KEY`, as who runs the site hands
+    /// it out
     ///
-    /// The broker tells where the origin is and by which key it is known, and which other volunteers there are. When it is gone, what it
-    /// said last is enough to serve; with --cache also after a restart.
+    /// The broker tells where the origin is and by which key it is known, and which other
+    /// volunteers there are. When it is gone, what it said last is enough to serve; with
+    /// --cache also after a restart.
     #[arg(value_name = "URI", conflicts_with_all = ["origin_key", "peers"])]
     pub(crate) uri: Option<SiteUri>,
     /// The origin, where there is no broker
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) origin: Option<String>,
-    /// The origin's key, as it shows it at its start [default: the first that is met, kept in the cache]
+    /// The origin's key, as it shows it at its start [default: the first that is met, kept in the
+    /// cache]
     #[arg(long, value_name = "KEY")]
     pub(crate) origin_key: Option<String>,
     /// Where clients come
@@ -175,10 +186,12 @@ pub(crate) struct VolunteerArgs {
     pub(crate) logging: SplitLogging,
 }
 
-/// Say who a site's volunteers are: they join here, are looked at, and browsers are sent to those that are well
+/// Say who a site's volunteers are: they join here, are looked at, and browsers are sent to those
+/// that are well
 ///
-/// Volunteers come with the URI that --uri prints, are known by their keys, and renew about once a minute. Each is looked at as a browser would
-/// do it: a GET of the site through it, with the certificate checked. What is known survives a restart; volunteers serve on without a broker. It
+/// Volunteers come with the URI that --uri prints, are known by their keys, and renew about once a
+/// minute. Each is looked at as a browser would do it: a GET of the site through it, with the
+/// certificate checked. What is known survives a restart; volunteers serve on without a broker. It
 /// prints `ready` when it listens.
 #[derive(Debug, Args)]
 #[command(after_long_help = BROKER_EXAMPLE)]
@@ -186,10 +199,12 @@ pub(crate) struct BrokerArgs {
     /// The site, the origin and the rules, TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Print the URI that volunteers are given, and end; the broker's key is made if there is none yet
+    /// Print the URI that volunteers are given, and end; the broker's key is made if there is none
+    /// yet
     #[arg(long)]
     pub(crate) uri: bool,
-    /// Print the DS record that the zone above has to show, and end; the zone's key is made if there is none yet
+    /// Print the DS record that the zone above has to show, and end; the zone's key is made if
+    /// there is none yet
     #[arg(long, conflicts_with = "uri")]
     pub(crate) ds: bool,
     #[command(flatten)]

@@ -6,8 +6,8 @@ use clap::Args;
 
 /// Show what running proxies are saving now
 ///
-/// Asks the admin address of a proxy on this machine. Without `--admin` it asks the default addresses of both roles
-/// and shows each proxy that answers.
+/// Asks the admin address of a proxy on this machine. Without `--admin` it asks the default
+/// addresses of both roles and shows each proxy that answers.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Admin address of the proxy [default: 127.0.0.1:9470 and 127.0.0.1:9471]

@@ -57,9 +57,9 @@ pub(crate) struct StoreShowArgs {
 
 /// Take certificates in, so that not even the first handshake has to carry them
 ///
-/// Files in PEM, in DER, or as `tandem store export` writes them. Several certificates in a PEM or DER file are a chain,
-/// leaf first. Either everything is taken in, or nothing. The proxy must not run meanwhile. What is taken in needs no
-/// trust: a wrong certificate costs bytes, not security.
+/// Files in PEM, in DER, or as `tandem store export` writes them. Several certificates in a PEM or
+/// DER file are a chain, leaf first. Either everything is taken in, or nothing. The proxy must not
+/// run meanwhile. What is taken in needs no trust: a wrong certificate costs bytes, not security.
 #[derive(Debug, Args)]
 pub(crate) struct StoreImportArgs {
     #[command(flatten)]
@@ -69,7 +69,8 @@ pub(crate) struct StoreImportArgs {
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Server that shows the chains of PEM and DER files: its name, or its ADDRESS:PORT [default: the names in the leaf]
+    /// Server that shows the chains of PEM and DER files: its name, or its ADDRESS:PORT [default:
+    /// the names in the leaf]
     #[arg(long, value_name = "SITE")]
     pub(crate) site: Option<Site>,
 
@@ -88,7 +89,8 @@ pub(crate) struct StoreExportArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
-    /// `json`: lines for `tandem store import`, with sites; `pem`: certificates only, for other programs
+    /// `json`: lines for `tandem store import`, with sites; `pem`: certificates only, for other
+    /// programs
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ExportFormat::Json, hide_possible_values = true)]
     pub(crate) format: ExportFormat,
 }

@@ -1,5 +1,5 @@
-//! `tandem client-side` and `tandem server-side`: flags and file become settings, settings a configuration, and
-//! `tandem-packet-io` runs it.
+//! `tandem client-side` and `tandem server-side`: flags and file become settings, settings a
+//! configuration, and `tandem-packet-io` runs it.
 
 use tandem_packet_io::config::{Config, Mode, Role, Settings};
 use tandem_packet_io::daemon;
@@ -32,7 +32,8 @@ pub(crate) fn run(role: Role, arguments: DaemonArgs) -> Result<(), Failure> {
         }
         return output::print(&daemon::dry_run(&config)?);
     }
-    // What scripts wait for. One that has closed its end waits no more, and the daemon runs all the same.
+    // What scripts wait for. One that has closed its end waits no more, and the daemon runs all the
+    // same.
     daemon::run(config, || drop(output::print("ready")))?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! `tandem man` and `tandem completions`: manual pages and completions out of the definitions that `--help` is made of.
+//! `tandem man` and `tandem completions`: manual pages and completions out of the definitions that
+//! `--help` is made of.
 //!
 //! Invariant: every command has a page, named as its words with dashes between.
 
@@ -51,7 +52,8 @@ fn name_of(command: &Command) -> String {
 
 /// A command's page: what clap renders, and the closing text of `--help` line by line.
 fn page(command: &Command, parent: Option<&str>) -> io::Result<Vec<u8>> {
-    // What `-h` leaves out stands in the page with its explanation all the same, which clap shows for long texts only.
+    // What `-h` leaves out stands in the page with its explanation all the same, which clap shows
+    // for long texts only.
     let explained = command.clone().mut_args(|argument| {
         match (argument.get_long_help(), argument.get_help().cloned()) {
             (None, Some(help)) => argument.long_help(help),

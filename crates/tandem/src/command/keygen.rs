@@ -1,7 +1,7 @@
 //! `tandem keygen`: 32 random bytes as 64 hexadecimal digits.
 //!
-//! Invariants: the key comes from the operating system; a file that holds it is readable by its owner only from the
-//! moment it exists; an existing file stays as it is.
+//! Invariants: the key comes from the operating system; a file that holds it is readable by its
+//! owner only from the moment it exists; an existing file stays as it is.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;

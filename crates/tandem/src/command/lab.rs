@@ -207,7 +207,8 @@ fn losing_proxy(arguments: LosingProxyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A named link, or figures, which win over a name's; where some are missing and nothing is named, the default link's.
+/// A named link, or figures, which win over a name's; where some are missing and nothing is named,
+/// the default link's.
 fn link_spec(arguments: LinkSpecArgs) -> LinkSpec {
     let LinkSpecArgs {
         link,

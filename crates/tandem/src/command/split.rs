@@ -1,4 +1,5 @@
-//! `tandem split origin`, `volunteer`, `broker` and `demo`: flags become settings, and `tandem-split-io` or `tandem-broker` serves.
+//! `tandem split origin`, `volunteer`, `broker` and `demo`: flags become settings, and
+//! `tandem-split-io` or `tandem-broker` serves.
 
 mod broker;
 mod membership;

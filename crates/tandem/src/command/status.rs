@@ -10,7 +10,8 @@ use crate::cli::StatusArgs;
 use crate::exit::Failure;
 use crate::output;
 
-/// How long a proxy may take to answer. It answers from memory: one that takes longer is stuck or is none.
+/// How long a proxy may take to answer. It answers from memory: one that takes longer is stuck or
+/// is none.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &StatusArgs) -> Result<(), Failure> {
@@ -34,7 +35,8 @@ pub(crate) fn run(arguments: &StatusArgs) -> Result<(), Failure> {
     }
 }
 
-/// Where proxies answer that were given no `--admin`: the client side's port, and the server side's after it.
+/// Where proxies answer that were given no `--admin`: the client side's port, and the server side's
+/// after it.
 fn default_addresses() -> [SocketAddr; 2] {
     [DEFAULT_ADMIN_PORT, DEFAULT_ADMIN_PORT + 1].map(|port| (Ipv4Addr::LOCALHOST, port).into())
 }

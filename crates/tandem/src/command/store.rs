@@ -261,7 +261,8 @@ fn purge(arguments: StorePurgeArgs) -> Result<(), Failure> {
     ))
 }
 
-/// What to forget. Clap's group sees to it that exactly one choice was made; if none was, nothing is forgotten.
+/// What to forget. Clap's group sees to it that exactly one choice was made; if none was, nothing
+/// is forgotten.
 fn choice(choice: PurgeChoice, now: UnixTime) -> Result<Purge, Failure> {
     const SECONDS_A_DAY: u64 = 86_400;
     match choice {

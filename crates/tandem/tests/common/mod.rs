@@ -22,8 +22,8 @@ impl Ran {
         }
     }
 
-    /// Asserts that the run failed with `code`, wrote no result, and said why in one line, the last one; gives that line.
-    /// Warnings in the log may stand before it.
+    /// Asserts that the run failed with `code`, wrote no result, and said why in one line, the last
+    /// one; gives that line. Warnings in the log may stand before it.
     #[track_caller]
     pub(crate) fn failed_with(&self, code: i32) -> &str {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -58,7 +58,8 @@ pub(crate) fn tandem<A: AsRef<OsStr>>(arguments: &[A]) -> Command {
     command
 }
 
-/// The program as a user without privileges: by itself where the tests have none, through `setpriv` where they are root's.
+/// The program as a user without privileges: by itself where the tests have none, through `setpriv`
+/// where they are root's.
 pub(crate) fn unprivileged(arguments: &[&str]) -> Command {
     if !is_root() {
         return tandem(arguments);

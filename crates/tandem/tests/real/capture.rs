@@ -1,4 +1,5 @@
-//! Captures at the endpoints, and the comparison that is the oracle of every transparent row: both see the same TCP payload streams.
+//! Captures at the endpoints, and the comparison that is the oracle of every transparent row: both
+//! see the same TCP payload streams.
 //!
 //! Invariant: a capture is started before it is returned, and read after `tcpdump` has ended.
 
@@ -19,7 +20,8 @@ use super::{Host, wait_until};
 /// Bytes before the IP packet in a capture of an Ethernet device.
 const ETHERNET_HEADER: usize = 14;
 
-/// A timestamp so far behind the newest is no reordering: a quarter of an hour, at a millisecond a tick.
+/// A timestamp so far behind the newest is no reordering: a quarter of an hour, at a millisecond a
+/// tick.
 const FAR_PAST: u32 = 900_000;
 
 /// The servers' port.
@@ -80,7 +82,8 @@ impl Capture {
         Self { child, file }
     }
 
-    /// Waits until both ends of this many connections have said that they are done, and gives what was sent.
+    /// Waits until both ends of this many connections have said that they are done, and gives what
+    /// was sent.
     #[track_caller]
     pub(crate) fn streams(self, connections: usize) -> Streams {
         wait_until("the capture holds whole connections", || {
@@ -175,8 +178,9 @@ impl Stream {
         }
     }
 
-    /// Whether the receiver's TCP does not look at this segment, for its timestamp is of the far past (RFC 7323, section 5.3): a copy
-    /// of a rewritten one that comes so late that its connection has left the proxies.
+    /// Whether the receiver's TCP does not look at this segment, for its timestamp is of the far
+    /// past (RFC 7323, section 5.3): a copy of a rewritten one that comes so late that its
+    /// connection has left the proxies.
     fn is_refused(&mut self, packet: &TcpPacket<'_>) -> bool {
         let Some(stamps) = packet.timestamps() else {
             return false;

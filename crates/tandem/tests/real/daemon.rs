@@ -1,6 +1,7 @@
 //! The two daemons as processes of their own, started as an operator starts them.
 //!
-//! Invariants: a daemon that is dropped is killed; one that is dropped by a failing test says what it counted and logged.
+//! Invariants: a daemon that is dropped is killed; one that is dropped by a failing test says what
+//! it counted and logged.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -111,7 +112,8 @@ impl Spec {
             .arg(&self.store);
         match self.key {
             Some(number) => {
-                // A file for each side: both start at the same time, and one may read while the other is written.
+                // A file for each side: both start at the same time, and one may read while the
+                // other is written.
                 let file = keys.join(format!("key-{number}-{:?}", self.side));
                 write_private(&file, KEYS[number]);
                 command.arg("--key").arg(file);
@@ -392,9 +394,10 @@ impl Pair {
         }
     }
 
-    /// Makes a connection, up to three times, until the server's flight crosses as a delta, and only so; each must end well. On a
-    /// machine that is busy for longer than the daemons' and the servers' patience (200 ms), a flight crosses as it is, or again; a
-    /// further try shows that it was that. Gives how many connections were made.
+    /// Makes a connection, up to three times, until the server's flight crosses as a delta, and
+    /// only so; each must end well. On a machine that is busy for longer than the daemons' and
+    /// the servers' patience (200 ms), a flight crosses as it is, or again; a further try shows
+    /// that it was that. Gives how many connections were made.
     #[track_caller]
     pub(crate) fn rewrites(&self, expected: &[u8], connect: impl Fn() -> Fetched) -> usize {
         Self::rewrites_by(|| self.rewritten(), expected, connect)

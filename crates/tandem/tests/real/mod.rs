@@ -1,10 +1,13 @@
-//! Support of the tests with real programs and the real kernel: hosts in network namespaces, the built daemons, servers, clients, captures.
+//! Support of the tests with real programs and the real kernel: hosts in network namespaces, the
+//! built daemons, servers, clients, captures.
 //!
-//! Is not: a test; nor the lab, of which only the emulated link is used. The files `real_*.rs` beside this folder are the tests: each row of
-//! the table of faults that concerns packet mode or the store is one of them.
+//! Is not: a test; nor the lab, of which only the emulated link is used. The files `real_*.rs`
+//! beside this folder are the tests: each row of the table of faults that concerns packet mode or
+//! the store is one of them.
 //!
-//! Invariants: everything made here is taken down when it is dropped, on a panic too, and what a killed run left is removed by the next one;
-//! nothing waits for a time to pass but for a condition, within [`PATIENCE`]; no address outside a namespace of the test's own is used.
+//! Invariants: everything made here is taken down when it is dropped, on a panic too, and what a
+//! killed run left is removed by the next one; nothing waits for a time to pass but for a
+//! condition, within [`PATIENCE`]; no address outside a namespace of the test's own is used.
 
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 #![allow(unused_imports, reason = "each test binary uses a part of this")]
@@ -99,7 +102,8 @@ pub(crate) fn all<J: FnOnce() + Send>(width: usize, jobs: impl IntoIterator<Item
     });
 }
 
-/// Runs a program of the machine's own to its end; its standard output. Panics with its errors if it fails.
+/// Runs a program of the machine's own to its end; its standard output. Panics with its errors if
+/// it fails.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command

@@ -1,5 +1,5 @@
-//! Hosts in network namespaces and what joins them: the four of the lab, on veth pairs or with an emulated link, with or without a
-//! router in the middle.
+//! Hosts in network namespaces and what joins them: the four of the lab, on veth pairs or with an
+//! emulated link, with or without a router in the middle.
 //!
 //! ```text
 //!   client ----------- A ============= (middle) ============= B ----------- server
@@ -8,7 +8,8 @@
 //!   fd77:1::2    1::1    fd77:2::1 2::254   4::254  fd77:4::2   3::1     fd77:3::2
 //! ```
 //!
-//! Without the middle, B's end of the link is `10.77.2.2` and `fd77:2::2`. Where the link is emulated, both ends are TUN devices.
+//! Without the middle, B's end of the link is `10.77.2.2` and `fd77:2::2`. Where the link is
+//! emulated, both ends are TUN devices.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -238,7 +239,8 @@ impl Host {
             .unwrap_or_else(|| panic!("the kernel has no counter {name}"))
     }
 
-    /// The packet queue of the daemon in this host: packets that wait in it, and packets that were ever offered to it.
+    /// The packet queue of the daemon in this host: packets that wait in it, and packets that were
+    /// ever offered to it.
     pub(crate) fn queue(&self) -> (u64, u64) {
         let text = self
             .inside(|| fs::read_to_string("/proc/thread-self/net/netfilter/nfnetlink_queue"))
@@ -427,13 +429,15 @@ impl Net {
         net
     }
 
-    /// What all tests want of the kernel: timers that keep a run short whatever is lost. What is retransmitted is the same.
+    /// What all tests want of the kernel: timers that keep a run short whatever is lost. What is
+    /// retransmitted is the same.
     fn settle(&self) {
         for host in [&self.client, &self.server, &self.a, &self.b] {
             host.ip("link set lo up\n");
             // Linux 6.15 and later; an older kernel backs off for longer.
             host.inside(|| drop(fs::write("/proc/sys/net/ipv4/tcp_rto_max_ms", "1000")));
-            // The kernel counts retransmissions where time is meant: as many as before, and more, for the shorter timers.
+            // The kernel counts retransmissions where time is meant: as many as before, and more,
+            // for the shorter timers.
             for setting in ["tcp_syn_retries", "tcp_synack_retries", "tcp_retries2"] {
                 host.set(&format!("ipv4/{setting}"), "60");
             }
@@ -489,7 +493,8 @@ impl Net {
         }
     }
 
-    /// Joins the gateways by a second wire that is not the link: `10.77.9.1` at A, `10.77.9.2` at B.
+    /// Joins the gateways by a second wire that is not the link: `10.77.9.1` at A, `10.77.9.2` at
+    /// B.
     pub(crate) fn second_way(&self) {
         wire((&self.a, "side0"), (&self.b, "side0"), 9, ["1", "2"]);
     }
@@ -515,7 +520,8 @@ fn wire(a: (&Host, &str), b: (&Host, &str), network: u8, ends: [&str; 2]) {
         "link add {} type veth peer name {} netns {}\n",
         a.1, b.1, b.0.name
     ));
-    // Both ends are up before they get addresses: an IPv6 address of a device without carrier takes a second to be usable.
+    // Both ends are up before they get addresses: an IPv6 address of a device without carrier takes
+    // a second to be usable.
     for (host, device) in [a, b] {
         host.ip(&format!("link set {device} up\n"));
     }
@@ -527,7 +533,8 @@ fn wire(a: (&Host, &str), b: (&Host, &str), network: u8, ends: [&str; 2]) {
     }
 }
 
-/// An emulated link with these rates in both directions, bits a second, and this one-way delay in milliseconds.
+/// An emulated link with these rates in both directions, bits a second, and this one-way delay in
+/// milliseconds.
 pub(crate) fn link(rate: u64, one_way_ms: u64) -> LinkConfig {
     let rate = BitRate::from_bits_per_second(rate);
     assert!(rate.is_some(), "a rate of zero carries nothing");

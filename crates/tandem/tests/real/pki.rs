@@ -74,7 +74,8 @@ impl Pki {
         self.0.join("issuers.pem")
     }
 
-    /// An OCSP response about the leaf, made anew in this folder: good for a day, signed by the issuer.
+    /// An OCSP response about the leaf, made anew in this folder: good for a day, signed by the
+    /// issuer.
     pub(crate) fn staple(&self, key: KeyType, folder: &Path) -> PathBuf {
         let (request, response) = (folder.join("ocsp-request"), folder.join("ocsp-response"));
         let index = folder.join("ocsp-index");

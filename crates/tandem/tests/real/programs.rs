@@ -1,7 +1,9 @@
-//! Servers and clients: nginx, `openssl s_server`, `gnutls-serv`; curl, `openssl s_client`, `gnutls-cli`.
+//! Servers and clients: nginx, `openssl s_server`, `gnutls-serv`; curl, `openssl s_client`,
+//! `gnutls-cli`.
 //!
-//! Each client run is bounded in time by `timeout`, so that a connection that hangs is a failing test. The system's configuration of
-//! OpenSSL is left out, since distributions forbid old versions of TLS there.
+//! Each client run is bounded in time by `timeout`, so that a connection that hangs is a failing
+//! test. The system's configuration of OpenSSL is left out, since distributions forbid old versions
+//! of TLS there.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -87,7 +89,8 @@ pub(crate) struct Site {
     pub(crate) asks_clients: Option<u16>,
     /// More words for the sockets of the TLS servers.
     pub(crate) listen: &'static str,
-    /// How often the issuers are sent along. More than once makes a long chain, which clients accept.
+    /// How often the issuers are sent along. More than once makes a long chain, which clients
+    /// accept.
     pub(crate) issuers: usize,
 }
 
@@ -130,7 +133,8 @@ impl Server {
         server
     }
 
-    /// nginx with the files that [`Server::publish`] made. One process, no logs of requests, no session cache but tickets.
+    /// nginx with the files that [`Server::publish`] made. One process, no logs of requests, no
+    /// session cache but tickets.
     pub(crate) fn nginx(net: &Net, host: &Host, site: &Site) -> Self {
         let pki = Pki::shared();
         let folder = net.path(&format!("nginx-{}", host.name()));
@@ -183,7 +187,8 @@ impl Server {
         Self::start(host, &mut command, &ports, &folder.join("log"))
     }
 
-    /// `openssl s_server`, which serves files and puts each handshake message into a record of its own.
+    /// `openssl s_server`, which serves files and puts each handshake message into a record of its
+    /// own.
     pub(crate) fn openssl(
         net: &Net,
         host: &Host,
@@ -414,8 +419,8 @@ impl Fetch {
         command
     }
 
-    /// Runs the client to its end. Its input stays open until it has written as much as it was sent, or ends: some clients end with
-    /// their input, whatever is still to come.
+    /// Runs the client to its end. Its input stays open until it has written as much as it was
+    /// sent, or ends: some clients end with their input, whatever is still to come.
     fn finish(&self, host: &Host, mut command: Command, input: Option<&[u8]>) -> Fetched {
         let mut child = host.spawn(
             command
@@ -442,7 +447,8 @@ impl Fetch {
         let mut part = [0; 16 * 1024];
         while let Ok(count @ 1..) = output.read(&mut part) {
             body.extend_from_slice(&part[..count]);
-            // What is sent back to an echo is what was sent; an answer over HTTP ends the connection by itself.
+            // What is sent back to an echo is what was sent; an answer over HTTP ends the
+            // connection by itself.
             if input.is_some_and(|input| input == body) {
                 open = None;
             }
@@ -521,7 +527,8 @@ impl Fetch {
         without_head(fetched)
     }
 
-    /// By `gnutls-cli` from a server that sends back what it is sent: the file's contents are what is sent.
+    /// By `gnutls-cli` from a server that sends back what it is sent: the file's contents are what
+    /// is sent.
     pub(crate) fn echoed(&self, host: &Host, sent: &[u8]) -> Fetched {
         self.finish(host, self.gnutls_command(), Some(sent))
     }

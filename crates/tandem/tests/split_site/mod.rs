@@ -1,4 +1,5 @@
-//! A site for the tests of `tandem split`: a plain server, an origin and volunteers as processes, and curl.
+//! A site for the tests of `tandem split`: a plain server, an origin and volunteers as processes,
+//! and curl.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::fs;
@@ -67,7 +68,8 @@ pub(crate) fn openssl(folder: &Path, name: &str, algorithm: &[&str]) -> (PathBuf
     (cert, key)
 }
 
-/// `tandem split PART ...`, started by a shell that first runs `before`, in which `$DIR` is `folder`.
+/// `tandem split PART ...`, started by a shell that first runs `before`, in which `$DIR` is
+/// `folder`.
 fn split(part: &str, before: &str, folder: &Path) -> Command {
     let mut command = if before.is_empty() {
         Command::new(env!("CARGO_BIN_EXE_tandem"))

@@ -1,7 +1,7 @@
 //! One certificate in words, for a person.
 //!
-//! Not here: what the index makes of it. Invariant: no control character, and no character that turns
-//! text around, comes out.
+//! Not here: what the index makes of it. Invariant: no control character, and no character that
+//! turns text around, comes out.
 
 use serde::Serialize;
 use x509_parser::extensions::GeneralName;
@@ -38,7 +38,8 @@ pub struct Contents {
     pub issuer: String,
     /// The serial number in hexadecimal digits.
     pub serial: String,
-    /// Alternative names, at most a thousand: DNS names as they are, others with their kind before them.
+    /// Alternative names, at most a thousand: DNS names as they are, others with their kind before
+    /// them.
     pub names: Vec<String>,
     /// First second of validity.
     pub not_before: i64,

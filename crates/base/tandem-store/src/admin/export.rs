@@ -1,7 +1,7 @@
 //! A store's contents as files that other programs read.
 //!
-//! Not here: taking such files in. Invariant: what is exported as JSON lines and imported again is the
-//! same certificates, chains and sites; PEM has the certificates only.
+//! Not here: taking such files in. Invariant: what is exported as JSON lines and imported again is
+//! the same certificates, chains and sites; PEM has the certificates only.
 
 use std::io::Write;
 use std::path::Path;
@@ -21,9 +21,9 @@ pub enum Format {
     /// Certificates in PEM (RFC 7468), each once, with a line of text before each chain's leaf. For
     /// other programs. What sites send beside their chains is left out.
     Pem,
-    /// One JSON object a line: for each chain and site `{"site", "not_before", "chain": [DER in Base64,
-    /// leaf first]}`, the site being null where none is known; for a certificate without a chain
-    /// `{"certificate"}`. For another store.
+    /// One JSON object a line: for each chain and site `{"site", "not_before", "chain": [DER in
+    /// Base64, leaf first]}`, the site being null where none is known; for a certificate
+    /// without a chain `{"certificate"}`. For another store.
     JsonLines,
 }
 
@@ -40,8 +40,8 @@ struct CertificateLine {
 }
 
 /// Writes all that the store in `directory` holds to `output`, and says how many chains and single
-/// certificates that were. Chains come in the order in which they were seen, so that a store that takes
-/// them in again orders them alike.
+/// certificates that were. Chains come in the order in which they were seen, so that a store that
+/// takes them in again orders them alike.
 ///
 /// # Errors
 /// As for [`list`](super::list), and [`StoreError::Output`].

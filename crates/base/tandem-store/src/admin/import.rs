@@ -23,8 +23,8 @@ const FILE_LIMIT: u64 = 256 << 20;
 /// How to take in what a file holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Import {
-    /// The site that shows the chains of PEM and DER files. Default: none; they are found by the names
-    /// in their leaves.
+    /// The site that shows the chains of PEM and DER files. Default: none; they are found by the
+    /// names in their leaves.
     pub site: Option<Site>,
     /// What several certificates in one PEM or DER file are. Default: a chain.
     pub several: Several,
@@ -63,10 +63,10 @@ enum Item {
 
 /// Takes the contents of files into the store in `directory`, which is made if there is none.
 ///
-/// A file is JSON lines if it opens with a brace, PEM if it has a `-----BEGIN`, DER otherwise. In PEM
-/// files, private keys and whatever else is no certificate are passed over. JSON lines are as
-/// [`export`](super::export) writes them, and are taken as they are: servers do show chains that are
-/// out of order.
+/// A file is JSON lines if it opens with a brace, PEM if it has a `-----BEGIN`, DER otherwise. In
+/// PEM files, private keys and whatever else is no certificate are passed over. JSON lines are as
+/// [`export`](super::export) writes them, and are taken as they are: servers do show chains that
+/// are out of order.
 ///
 /// # Errors
 /// [`StoreError::Malformed`] with the place in the file; [`StoreError::InUse`] if a daemon has the

@@ -1,9 +1,9 @@
-//! The half of the catalogue that only a disk needs: putting back what was written earlier, and taking
-//! out what is to be written, a bounded piece at a time.
+//! The half of the catalogue that only a disk needs: putting back what was written earlier, and
+//! taking out what is to be written, a bounded piece at a time.
 //!
-//! Not here: rows. Invariants: putting back counts as no change; each piece can be written by itself,
-//! after those before it: no chain comes before its certificates, no sighting before its chain, and no
-//! certificate goes before its chains.
+//! Not here: rows. Invariants: putting back counts as no change; each piece can be written by
+//! itself, after those before it: no chain comes before its certificates, no sighting before its
+//! chain, and no certificate goes before its chains.
 
 use tandem_wire::clock::UnixTime;
 
@@ -27,8 +27,8 @@ impl Catalogue {
         self.insert_certificate(digest, length, added, single);
     }
 
-    /// Puts back a chain; to be called in the order in which chains were seen. `false` if certificates
-    /// of it are not there.
+    /// Puts back a chain; to be called in the order in which chains were seen. `false` if
+    /// certificates of it are not there.
     pub(crate) fn restore_chain(&mut self, id: ChainId, chain: ChainEntry) -> bool {
         let is_whole = chain
             .certificates
@@ -48,8 +48,8 @@ impl Catalogue {
         self.place_sighting(site, sighting)
     }
 
-    /// Drops certificates that turned out to be in no chain and not held for themselves, and what is
-    /// beyond the limits.
+    /// Drops certificates that turned out to be in no chain and not held for themselves, and what
+    /// is beyond the limits.
     pub(crate) fn finish_restoring(&mut self) {
         let is_orphan = |entry: &CertificateEntry| entry.links == 0 && entry.single.is_none();
         let orphans = self
@@ -63,8 +63,8 @@ impl Catalogue {
         self.shrink();
     }
 
-    /// What changed and was not taken yet: at most `limit` chains with what belongs to them, or, where
-    /// no chain is left, at most `limit` others.
+    /// What changed and was not taken yet: at most `limit` chains with what belongs to them, or,
+    /// where no chain is left, at most `limit` others.
     pub(crate) fn take_changes(&mut self, limit: usize) -> Changes {
         let mut taken = Changes::default();
         while taken.chains.len() < limit

@@ -1,5 +1,5 @@
-//! What cannot be shown with real SHA-256 digests, or from outside: prefixes that name more than one
-//! thing, counts that must come out even, rows that make no sense.
+//! What cannot be shown with real SHA-256 digests, or from outside: prefixes that name more than
+//! one thing, counts that must come out even, rows that make no sense.
 
 use super::*;
 

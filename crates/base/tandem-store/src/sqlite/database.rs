@@ -1,8 +1,8 @@
-//! Opening a database: the settings of a connection, telling a damaged file from a disk that is full or
-//! closed, and reading what is there.
+//! Opening a database: the settings of a connection, telling a damaged file from a disk that is
+//! full or closed, and reading what is there.
 //!
-//! Not here: files as such, the store. Invariant: a file that is not ours, or of a later version, is
-//! not written to.
+//! Not here: files as such, the store. Invariant: a file that is not ours, or of a later version,
+//! is not written to.
 
 use std::path::Path;
 
@@ -14,12 +14,14 @@ use super::schema::{self, Kind};
 use crate::catalogue::Catalogue;
 use crate::limits::Limits;
 
-/// How long to wait for another connection's lock. Readers of ours hold none for longer than a transaction.
+/// How long to wait for another connection's lock. Readers of ours hold none for longer than a
+/// transaction.
 const BUSY: core::time::Duration = core::time::Duration::from_secs(2);
-/// Bytes to which the journal is cut back after a checkpoint: that of SQLite's own default checkpoint,
-/// 1,000 pages of 4,096.
+/// Bytes to which the journal is cut back after a checkpoint: that of SQLite's own default
+/// checkpoint, 1,000 pages of 4,096.
 const JOURNAL_LIMIT: i64 = 4_096_000;
-/// Kibibytes of pages that SQLite keeps; the store's own front does better, since it knows what is in use.
+/// Kibibytes of pages that SQLite keeps; the store's own front does better, since it knows what is
+/// in use.
 const PAGE_CACHE_KIB: i64 = 512;
 
 /// Why a database is of no use.
@@ -56,8 +58,8 @@ impl From<rusqlite::Error> for Fault {
                 | ErrorCode::OperationInterrupted
                 | ErrorCode::OperationAborted,
             ) => Self::Disk(reason),
-            // What is left is a file that SQLite does not understand, or whose rows are not as we write
-            // them: missing tables, violated constraints, values of another type.
+            // What is left is a file that SQLite does not understand, or whose rows are not as we
+            // write them: missing tables, violated constraints, values of another type.
             Some(_) | None => Self::Corrupt(reason),
         }
     }
@@ -140,8 +142,8 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
 /// Settings of the one connection that writes.
 fn tune(connection: &Connection) -> rusqlite::Result<()> {
     // Readers never wait for the writer, and a commit is an append. Without a sync at each commit a
-    // power cut may lose the last transactions; it cannot damage the file (sqlite.org/wal.html, section
-    // 2).
+    // power cut may lose the last transactions; it cannot damage the file (sqlite.org/wal.html,
+    // section 2).
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     debug_assert_eq!(mode, "wal", "a file on disk can have a journal");

@@ -1,9 +1,9 @@
-//! The directory and the files of a store on disk: who may read them, who may write, and what becomes
-//! of damaged ones.
+//! The directory and the files of a store on disk: who may read them, who may write, and what
+//! becomes of damaged ones.
 //!
-//! Not here: what is in them. Invariants: every file is made with mode 0600 and every directory with
-//! 0700, since a store is a browsing history; nothing that is damaged is deleted before three others of
-//! its kind were kept; a directory that was there before is never changed.
+//! Not here: what is in them. Invariants: every file is made with mode 0600 and every directory
+//! with 0700, since a store is a browsing history; nothing that is damaged is deleted before three
+//! others of its kind were kept; a directory that was there before is never changed.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -20,10 +20,11 @@ use crate::error::StoreError;
 
 /// The database's name in the store's directory.
 const DATABASE: &str = "store.sqlite";
-/// The lock file's name there. It is of its own, since closing any descriptor of a database lets go of
-/// SQLite's locks on it.
+/// The lock file's name there. It is of its own, since closing any descriptor of a database lets go
+/// of SQLite's locks on it.
 const LOCK: &str = "lock";
-/// Damaged files that are kept. One may be worth a look; a disk that damages each of them must not fill up.
+/// Damaged files that are kept. One may be worth a look; a disk that damages each of them must not
+/// fill up.
 const KEPT_CORRUPT: u32 = 3;
 /// Bits that let anybody but the owner in.
 const OTHERS: u32 = 0o077;
@@ -143,7 +144,8 @@ impl Lock {
             }
             Err(TryLockError::Error(error)) => return Err(unwritable(&path, &error)),
         }
-        // Only for the message to whoever comes second: a full disk is no reason to go without a lock.
+        // Only for the message to whoever comes second: a full disk is no reason to go without a
+        // lock.
         let noted = file
             .set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()));

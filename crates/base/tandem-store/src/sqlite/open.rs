@@ -1,5 +1,5 @@
-//! From a directory to a store's lock, connections and thread, or to the reason why there will be none;
-//! and looking into a store that somebody else has open.
+//! From a directory to a store's lock, connections and thread, or to the reason why there will be
+//! none; and looking into a store that somebody else has open.
 //!
 //! Not here: the files themselves, the settings of connections. Invariant: what is not a store's is
 //! never changed.
@@ -25,8 +25,8 @@ pub(crate) fn exists(directory: &Path) -> bool {
     files::database(directory).is_file()
 }
 
-/// Reads the catalogue of the store in `directory` beside whoever has it open, with a connection that
-/// reads certificates.
+/// Reads the catalogue of the store in `directory` beside whoever has it open, with a connection
+/// that reads certificates.
 pub(crate) fn look_into(
     directory: &Path,
     limits: &Limits,

@@ -1,9 +1,9 @@
-//! Between rows and the catalogue: reading all of it once at the start, writing batches of what changed
-//! afterwards.
+//! Between rows and the catalogue: reading all of it once at the start, writing batches of what
+//! changed afterwards.
 //!
-//! Not here: when, and on which thread. Invariants: a batch owns its rows, so that whoever writes it
-//! needs nothing else; it is one transaction; writing it twice does no harm. Bytes are checked against
-//! their digest wherever they are read.
+//! Not here: when, and on which thread. Invariants: a batch owns its rows, so that whoever writes
+//! it needs nothing else; it is one transaction; writing it twice does no harm. Bytes are checked
+//! against their digest wherever they are read.
 
 use std::sync::Arc;
 
@@ -181,7 +181,8 @@ impl Batch {
         batch
     }
 
-    /// Writes it all, or nothing. Certificates come before the chains that have them, and go after them.
+    /// Writes it all, or nothing. Certificates come before the chains that have them, and go after
+    /// them.
     pub(super) fn write(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let transaction = connection.transaction()?;
         self.certificates

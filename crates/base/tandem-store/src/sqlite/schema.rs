@@ -1,14 +1,15 @@
 //! The tables, their versions, and how one version becomes the next.
 //!
-//! Not here: reading and writing rows. Invariants: a database is either empty, or has our application
-//! id and a version; a version once released never changes; bringing one up to date is one transaction,
-//! so that it happens wholly or not at all.
+//! Not here: reading and writing rows. Invariants: a database is either empty, or has our
+//! application id and a version; a version once released never changes; bringing one up to date is
+//! one transaction, so that it happens wholly or not at all.
 //!
 //! The thesis lets triggers stamp each row with the time and delete old ones after each insertion
-//! (section A.7). Here the time comes in with each row, from the one clock that the event loop reads,
-//! and what goes when is decided by the catalogue, for rows and memory alike: a trigger would be a
-//! second opinion, run within somebody's handshake. What a constraint can hold, the tables hold:
-//! lengths, and by foreign keys that no chain lacks a certificate and no sighting a chain.
+//! (section A.7). Here the time comes in with each row, from the one clock that the event loop
+//! reads, and what goes when is decided by the catalogue, for rows and memory alike: a trigger
+//! would be a second opinion, run within somebody's handshake. What a constraint can hold, the
+//! tables hold: lengths, and by foreign keys that no chain lacks a certificate and no sighting a
+//! chain.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use tandem_wire::clock::UnixTime;
@@ -23,7 +24,8 @@ pub(super) const APPLICATION_ID: i64 = 0x544e_444d;
 /// The version that this program writes.
 pub(super) const VERSION: i64 = 2;
 
-/// Version 2. Times are Unix seconds; `seen` and `used` are turns, which only grow; digests are SHA-256.
+/// Version 2. Times are Unix seconds; `seen` and `used` are turns, which only grow; digests are
+/// SHA-256.
 ///
 /// ```text
 /// sightings(site, chain) --> chains(id) <-- links(chain, position, certificate) --> certificates(digest)
@@ -123,9 +125,9 @@ fn mark(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.pragma_update(None, "user_version", VERSION)
 }
 
-/// Version 1 was a table of certificates, one of chains that had their digests one after another, and
-/// one of who showed which; it knew no names and no order but the time. What it lacks is read out of
-/// the leaves, and turns are given out by last-seen times.
+/// Version 1 was a table of certificates, one of chains that had their digests one after another,
+/// and one of who showed which; it knew no names and no order but the time. What it lacks is read
+/// out of the leaves, and turns are given out by last-seen times.
 fn migrate_1_to_2(transaction: &Transaction<'_>, names_per_leaf: usize) -> rusqlite::Result<()> {
     transaction.execute_batch(
         "ALTER TABLE certificates RENAME TO old_certificates;

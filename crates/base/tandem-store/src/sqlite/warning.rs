@@ -1,7 +1,7 @@
 //! What an operator should know about a store that goes on all the same.
 //!
-//! Not here: errors, which are answers to a caller who can do better. Each warning says what happened,
-//! what the store does about it, and what may be done.
+//! Not here: errors, which are answers to a caller who can do better. Each warning says what
+//! happened, what the store does about it, and what may be done.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
-//! The thread that writes, so that no handshake ever waits for a disk: a commit may take a second on a
-//! worn memory card.
+//! The thread that writes, so that no handshake ever waits for a disk: a commit may take a second
+//! on a worn memory card.
 //!
-//! Not here: what to write and when. Invariant: at most one job is under way; the owner learns of its
-//! end by asking.
+//! Not here: what to write and when. Invariant: at most one job is under way; the owner learns of
+//! its end by asking.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -84,7 +84,8 @@ impl Writer {
     pub(super) fn give(&mut self, job: Job) {
         debug_assert!(!self.is_busy, "one job at a time");
         if let Some(jobs) = &self.jobs {
-            // The thread ends only when the way to it is closed; if it panicked, the answer will say so.
+            // The thread ends only when the way to it is closed; if it panicked, the answer will
+            // say so.
             drop(jobs.try_send(job));
             self.is_busy = true;
         }

@@ -1,5 +1,5 @@
-//! File systems that are small or read-only, for one thread: in a mount namespace that the thread makes
-//! and that ends with it.
+//! File systems that are small or read-only, for one thread: in a mount namespace that the thread
+//! makes and that ends with it.
 //!
 //! Not for those who may not do that: then a test says that it is skipped.
 
@@ -36,7 +36,8 @@ fn mount_small_disk(path: &Path, kibibytes: u32) -> nix::Result<()> {
     )
 }
 
-/// Makes what is at `path`, a directory or a file, read-only for the thread that is in [`with_small_disk`].
+/// Makes what is at `path`, a directory or a file, read-only for the thread that is in
+/// [`with_small_disk`].
 pub(crate) fn make_read_only(path: &Path) {
     let none = None::<&str>;
     mount(Some(path), path, none, MsFlags::MS_BIND, none).expect("in a namespace of its own");

@@ -1,6 +1,7 @@
 //! Packets written: an existing one with some fields changed, or a new one from nothing.
 //!
-//! It decides nothing about sequence numbers; it makes lengths and checksums agree with what it is given.
+//! It decides nothing about sequence numbers; it makes lengths and checksums agree with what it is
+//! given.
 
 use std::net::SocketAddr;
 
@@ -26,25 +27,29 @@ pub struct Edit<'b> {
     pub options: Option<&'b [u8]>,
     /// New payload.
     pub payload: Option<&'b [u8]>,
-    /// How many packets further the identification counts, where others are made of the same one. Only IPv4 without DF has a use
-    /// for it: what may be fragmented must be told apart (RFC 6864, section 4.1).
+    /// How many packets further the identification counts, where others are made of the same one.
+    /// Only IPv4 without DF has a use for it: what may be fragmented must be told apart (RFC
+    /// 6864, section 4.1).
     pub identification_ahead: u16,
 }
 
 impl TcpPacket<'_> {
-    /// The packet with `edit` applied: other IP and TCP header fields, IP options and extension headers stay; lengths and
-    /// checksums are made right. Where nothing changes and the checksums were right, the same bytes.
+    /// The packet with `edit` applied: other IP and TCP header fields, IP options and extension
+    /// headers stay; lengths and checksums are made right. Where nothing changes and the
+    /// checksums were right, the same bytes.
     ///
     /// # Errors
-    /// [`PacketError::TooLong`] where the IP length fields cannot hold the result, [`PacketError::OptionsLength`] or
-    /// [`PacketError::BadOptions`] for an options area that cannot be.
+    /// [`PacketError::TooLong`] where the IP length fields cannot hold the result,
+    /// [`PacketError::OptionsLength`] or [`PacketError::BadOptions`] for an options area that
+    /// cannot be.
     pub fn rebuilt(&self, edit: &Edit<'_>) -> Result<Vec<u8>, PacketError> {
         let mut packet = Vec::new();
         self.rebuild_into(edit, &mut packet)?;
         Ok(packet)
     }
 
-    /// Like [`Self::rebuilt`], into a buffer that is cleared first; its content is unspecified after an error.
+    /// Like [`Self::rebuilt`], into a buffer that is cleared first; its content is unspecified
+    /// after an error.
     ///
     /// # Errors
     /// As [`Self::rebuilt`].
@@ -93,8 +98,8 @@ impl TcpPacket<'_> {
     }
 }
 
-/// A segment to be built from nothing: no IP options or extension headers, no urgent data, DF set and identification 0
-/// for IPv4, flow label 0 for IPv6.
+/// A segment to be built from nothing: no IP options or extension headers, no urgent data, DF set
+/// and identification 0 for IPv4, flow label 0 for IPv6.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRepr {
     /// Sender's address and port.
@@ -121,8 +126,8 @@ impl SegmentRepr {
     /// The packet's bytes.
     ///
     /// # Errors
-    /// [`PacketError::MixedFamilies`], [`PacketError::OptionsLength`], [`PacketError::BadOptions`] or
-    /// [`PacketError::TooLong`] where the values do not make a packet.
+    /// [`PacketError::MixedFamilies`], [`PacketError::OptionsLength`], [`PacketError::BadOptions`]
+    /// or [`PacketError::TooLong`] where the values do not make a packet.
     pub fn try_build(&self) -> Result<Vec<u8>, PacketError> {
         check_options(&self.options)?;
         let (version, mut packet) = match (self.source, self.destination) {
@@ -204,7 +209,8 @@ fn check_options(options: &[u8]) -> Result<(), PacketError> {
     tcp::TcpOptions::parse(options).map(|_| ())
 }
 
-/// Fills in the variable TCP fields, all lengths and all checksums of a packet whose bytes are otherwise in place.
+/// Fills in the variable TCP fields, all lengths and all checksums of a packet whose bytes are
+/// otherwise in place.
 fn finish(ip: IpLayout, packet: &mut [u8], header: TcpHeader) -> Result<(), PacketError> {
     ip::finish_header(ip.version, packet, ip.header_len)?;
     let (ip_header, segment) = packet.split_at_mut(ip.header_len);

@@ -81,7 +81,8 @@ fn fields_of_both_versions() {
     );
 }
 
-/// Sums worked out by hand from RFC 1071, section 1, and the header layouts of RFC 791 and RFC 9293.
+/// Sums worked out by hand from RFC 1071, section 1, and the header layouts of RFC 791 and RFC
+/// 9293.
 #[test]
 fn checksums_of_a_packet_worked_out_by_hand() {
     let mut repr = segment("10.0.0.1:1", "10.0.0.2:2", b"");
@@ -92,7 +93,8 @@ fn checksums_of_a_packet_worked_out_by_hand() {
     repr.window = 0;
     repr.hop_limit = 64;
     let bytes = repr.build();
-    // IP: 4500 + 0028 + 4000 + 4006 + 0a00 + 0001 + 0a00 + 0002 = d931, of which the complement is 26ce.
+    // IP: 4500 + 0028 + 4000 + 4006 + 0a00 + 0001 + 0a00 + 0002 = d931, of which the complement is
+    // 26ce.
     assert_eq!(bytes[10..12], [0x26, 0xce]);
     // TCP: 0a00 + 0001 + 0a00 + 0002 + 0006 + 0014 + 0001 + 0002 + 5002 = 6422, complement 9bdd.
     assert_eq!(bytes[36..38], [0x9b, 0xdd]);

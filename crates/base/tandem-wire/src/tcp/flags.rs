@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The 12 bits that follow the data offset: 4 reserved ones, then CWR to FIN. Higher bits are never written.
+/// The 12 bits that follow the data offset: 4 reserved ones, then CWR to FIN. Higher bits are never
+/// written.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TcpFlags(pub u16);
 

@@ -1,7 +1,8 @@
 //! The options area of a TCP header as a validated view.
 //!
-//! Specifications: RFC 9293, section 3.2 (form, MSS), RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 2385 (MD5),
-//! RFC 5925 (AO), RFC 8684 (multipath), RFC 7413 (Fast Open), RFC 6994 (experiments).
+//! Specifications: RFC 9293, section 3.2 (form, MSS), RFC 7323 (window scale, timestamps), RFC 2018
+//! (SACK), RFC 2385 (MD5), RFC 5925 (AO), RFC 8684 (multipath), RFC 7413 (Fast Open), RFC 6994
+//! (experiments).
 
 use crate::error::PacketError;
 
@@ -74,7 +75,8 @@ pub enum TcpOption<'a> {
     },
 }
 
-/// A validated options area; iterates over its options up to and including [`TcpOption::EndOfList`].
+/// A validated options area; iterates over its options up to and including
+/// [`TcpOption::EndOfList`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOptions<'a> {
     area: &'a [u8],
@@ -125,7 +127,8 @@ impl<'a> TcpOptions<'a> {
     /// The first timestamps option.
     #[must_use]
     pub fn timestamps(&self) -> Option<Timestamps> {
-        // The layout that nearly every segment of a connection with timestamps has (RFC 7323, appendix A).
+        // The layout that nearly every segment of a connection with timestamps has (RFC 7323,
+        // appendix A).
         if let [1, 1, 8, 10, ..] = self.area
             && let Some((TcpOption::Timestamps(timestamps), _)) = split_first(&self.area[2..])
         {

@@ -1,7 +1,7 @@
 //! An options area under construction.
 //!
-//! Invariant: the bytes in use are whole options with no end-of-list mark and no padding at the end; the rest of the
-//! 40 bytes are NOPs, so that any prefix rounded up to 4 is a valid area.
+//! Invariant: the bytes in use are whole options with no end-of-list mark and no padding at the
+//! end; the rest of the 40 bytes are NOPs, so that any prefix rounded up to 4 is a valid area.
 
 use super::options::{kind, split_first};
 use super::{MAX_OPTIONS_LEN, TcpOption, TcpOptions, Timestamps};
@@ -24,11 +24,12 @@ impl OptionsBuf {
         }
     }
 
-    /// The options of an existing area. An end-of-list mark, what follows it, and padding at the end are dropped: they
-    /// come back as NOPs.
+    /// The options of an existing area. An end-of-list mark, what follows it, and padding at the
+    /// end are dropped: they come back as NOPs.
     ///
     /// # Errors
-    /// [`PacketError::OptionsLength`] for more than 40 bytes, [`PacketError::BadOptions`] where they do not add up.
+    /// [`PacketError::OptionsLength`] for more than 40 bytes, [`PacketError::BadOptions`] where
+    /// they do not add up.
     pub fn from_bytes(area: &[u8]) -> Result<Self, PacketError> {
         if area.len() > MAX_OPTIONS_LEN {
             return Err(PacketError::OptionsLength);
@@ -118,7 +119,8 @@ impl OptionsBuf {
         )
     }
 
-    /// Overwrites the first timestamps option in place; returns what it held, `None` where there is none.
+    /// Overwrites the first timestamps option in place; returns what it held, `None` where there is
+    /// none.
     pub fn set_timestamps(&mut self, timestamps: Timestamps) -> Option<Timestamps> {
         let mut rest = &self.bytes[..self.used];
         while let Some((option, after)) = split_first(rest) {

@@ -6,7 +6,8 @@
 //!                     | type: 1 = ocsp_multi | list length: 3 | length: 3 | response | ...
 //! ```
 //!
-//! It does not look into the DER. TLS 1.3 sends both encrypted and in another form: not handled here.
+//! It does not look into the DER. TLS 1.3 sends both encrypted and in another form: not handled
+//! here.
 //!
 //! Specifications: RFC 5246, section 7.4.2; RFC 6066, section 8; RFC 6961, section 2.2.
 
@@ -16,7 +17,8 @@ use super::reader::Reader;
 use super::writer;
 use crate::error::TlsError;
 
-/// Most certificates in a list. OpenSSL verifies chains of at most 100; chains seen on the web have 1 to 5.
+/// Most certificates in a list. OpenSSL verifies chains of at most 100; chains seen on the web have
+/// 1 to 5.
 pub const MAX_CERTIFICATES: usize = 256;
 
 /// status_type ocsp (RFC 6066, section 8).
@@ -100,8 +102,8 @@ impl<'a> Iterator for Items<'a> {
 
 impl std::iter::FusedIterator for Items<'_> {}
 
-/// A validated view on the body of a Certificate message of SSL 3.0 to TLS 1.2. The list may be empty: a client without a
-/// certificate.
+/// A validated view on the body of a Certificate message of SSL 3.0 to TLS 1.2. The list may be
+/// empty: a client without a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateList<'a> {
     list: List<'a>,
@@ -111,8 +113,8 @@ impl<'a> CertificateList<'a> {
     /// Validates a body.
     ///
     /// # Errors
-    /// [`TlsError::Truncated`], [`TlsError::TrailingBytes`], [`TlsError::BadLength`] (an empty certificate) or
-    /// [`TlsError::TooMany`].
+    /// [`TlsError::Truncated`], [`TlsError::TrailingBytes`], [`TlsError::BadLength`] (an empty
+    /// certificate) or [`TlsError::TooMany`].
     pub fn parse(body: &'a [u8]) -> Result<Self, TlsError> {
         let mut reader = Reader::new(body);
         let items = reader.vec24()?;
@@ -217,8 +219,8 @@ impl<'a> CertificateStatus<'a> {
     /// Validates a body.
     ///
     /// # Errors
-    /// [`TlsError::Truncated`], [`TlsError::TrailingBytes`], [`TlsError::TooMany`], [`TlsError::UnknownStatusType`], or
-    /// [`TlsError::BadLength`] for an empty response.
+    /// [`TlsError::Truncated`], [`TlsError::TrailingBytes`], [`TlsError::TooMany`],
+    /// [`TlsError::UnknownStatusType`], or [`TlsError::BadLength`] for an empty response.
     pub fn parse(body: &'a [u8]) -> Result<Self, TlsError> {
         let mut reader = Reader::new(body);
         let status_type = reader.u8()?;

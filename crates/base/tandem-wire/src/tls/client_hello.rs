@@ -4,9 +4,11 @@
 //!  | version: 2 | random: 32 | session id: 1 + 0..32 | cipher suites: 2 + 2n | compression: 1 + 1.. | extensions, or nothing |
 //! ```
 //!
-//! "No extension block" and "an empty block" are different hellos and stay so. Bytes after the block are refused.
+//! "No extension block" and "an empty block" are different hellos and stay so. Bytes after the
+//! block are refused.
 //!
-//! Specifications: RFC 5246, section 7.4.1.2; RFC 8446, section 4.1.2; RFC 6066, section 3 (server name).
+//! Specifications: RFC 5246, section 7.4.1.2; RFC 8446, section 4.1.2; RFC 6066, section 3 (server
+//! name).
 
 use super::extension::{self, ExtensionType, Extensions};
 use super::reader::Reader;
@@ -35,7 +37,8 @@ impl<'a> ClientHello<'a> {
     /// Validates a body.
     ///
     /// # Errors
-    /// [`TlsError::Truncated`], [`TlsError::BadLength`] or [`TlsError::TrailingBytes`] where the fields do not add up.
+    /// [`TlsError::Truncated`], [`TlsError::BadLength`] or [`TlsError::TrailingBytes`] where the
+    /// fields do not add up.
     pub fn parse(body: &'a [u8]) -> Result<Self, TlsError> {
         let mut reader = Reader::new(body);
         let legacy_version = ProtocolVersion(reader.u16()?);
@@ -102,9 +105,10 @@ impl<'a> ClientHello<'a> {
         self.extensions
     }
 
-    /// The name of the server that the client means, as it wrote it (case kept). `None` without the extension, and where it is
-    /// not exactly one well-formed host name: letters, digits, hyphens, underscores, labels of 1 to 63 bytes, at most 253 in all,
-    /// no final dot (RFC 6066, section 3).
+    /// The name of the server that the client means, as it wrote it (case kept). `None` without the
+    /// extension, and where it is not exactly one well-formed host name: letters, digits,
+    /// hyphens, underscores, labels of 1 to 63 bytes, at most 253 in all, no final dot (RFC
+    /// 6066, section 3).
     #[must_use]
     pub fn server_name(&self) -> Option<&'a str> {
         let mut reader = Reader::new(self.extensions?.find(ExtensionType::SERVER_NAME)?);
@@ -121,7 +125,8 @@ impl<'a> ClientHello<'a> {
             .filter(|name| is_host_name(name))
     }
 
-    /// The versions of the supported_versions extension in order of preference; `None` without a well-formed one.
+    /// The versions of the supported_versions extension in order of preference; `None` without a
+    /// well-formed one.
     pub fn supported_versions(&self) -> Option<impl Iterator<Item = ProtocolVersion> + use<'a>> {
         let mut reader = Reader::new(self.extensions?.find(ExtensionType::SUPPORTED_VERSIONS)?);
         let versions = reader.vec8().ok()?;
@@ -201,8 +206,8 @@ impl ClientHelloRepr {
     /// Appends the hello's body.
     ///
     /// # Errors
-    /// [`TlsError::FieldTooLong`] where a field exceeds its length prefix, [`TlsError::BadLength`] where it would not parse;
-    /// `out` is as before then.
+    /// [`TlsError::FieldTooLong`] where a field exceeds its length prefix, [`TlsError::BadLength`]
+    /// where it would not parse; `out` is as before then.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         if self.session_id.len() > MAX_SESSION_ID_LEN
             || self.cipher_suites.is_empty()

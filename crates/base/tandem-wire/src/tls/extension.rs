@@ -75,8 +75,8 @@ pub struct Extensions<'a> {
 }
 
 impl<'a> Extensions<'a> {
-    /// Reads what follows a hello's fixed fields in `body`: `None` for nothing at all, else one block that ends with the
-    /// body.
+    /// Reads what follows a hello's fixed fields in `body`: `None` for nothing at all, else one
+    /// block that ends with the body.
     pub(super) fn parse_rest(
         body: &'a [u8],
         mut reader: Reader<'a>,
@@ -118,7 +118,8 @@ impl<'a> Extensions<'a> {
         }
     }
 
-    /// Data of the only extension of this type; `None` where there is none or, against the RFC, more than one.
+    /// Data of the only extension of this type; `None` where there is none or, against the RFC,
+    /// more than one.
     #[must_use]
     pub fn find(&self, extension_type: ExtensionType) -> Option<&'a [u8]> {
         let mut found = self

@@ -6,13 +6,13 @@
 //!  pieces                   |<----- one ------->|<----- two ----->|    |<--------->|
 //! ```
 //!
-//! A message may span records and a record may hold several messages. The scan knows where the clear part ends: at ChangeCipherSpec,
-//! at the first application data, after the ServerHello of TLS 1.3. It checks no order of messages and parses no body but that
-//! ServerHello's.
+//! A message may span records and a record may hold several messages. The scan knows where the
+//! clear part ends: at ChangeCipherSpec, at the first application data, after the ServerHello of
+//! TLS 1.3. It checks no order of messages and parses no body but that ServerHello's.
 //!
-//! Invariants: pieces lie inside Handshake fragments, in order, never empty, never touching; a message's pieces add up to its
-//! length. Work is linear in the stream, however it arrives; memory is bounded by [`MAX_MESSAGES`] and [`MAX_RECORDS`], and
-//! no length field makes anything allocate.
+//! Invariants: pieces lie inside Handshake fragments, in order, never empty, never touching; a
+//! message's pieces add up to its length. Work is linear in the stream, however it arrives; memory
+//! is bounded by [`MAX_MESSAGES`] and [`MAX_RECORDS`], and no length field makes anything allocate.
 //!
 //! Specifications: RFC 5246, section 6.2.1 and 7.4; RFC 8446, section 4, 5.1 and appendix D.4.
 
@@ -27,14 +27,16 @@ use crate::error::TlsError;
 /// Length of a handshake message's header: type and length.
 pub const HEADER_LEN: usize = 4;
 
-/// Longest message body that is handled, in bytes. OpenSSL takes certificate messages of at most 102,400 bytes by default, but
-/// a capture of a real one has 339,629, and hash-based signatures (SLH-DSA-256f: 49,856 bytes each, FIPS 205) add up.
+/// Longest message body that is handled, in bytes. OpenSSL takes certificate messages of at most
+/// 102,400 bytes by default, but a capture of a real one has 339,629, and hash-based signatures
+/// (SLH-DSA-256f: 49,856 bytes each, FIPS 205) add up.
 pub const MAX_BODY_LEN: usize = 1 << 19;
 
 /// Most messages of one direction. A full handshake has at most 8 in clear.
 pub const MAX_MESSAGES: usize = 64;
 
-/// Most records that are looked at; also bounds the pieces of a message. Enough for a hello in one-byte records.
+/// Most records that are looked at; also bounds the pieces of a message. Enough for a hello in
+/// one-byte records.
 pub const MAX_RECORDS: usize = 8192;
 
 /// A handshake message's type number (IANA, "TLS HandshakeType").
@@ -172,8 +174,8 @@ pub struct HandshakeScan {
     pub messages: Vec<MessageSpan>,
     /// Why there are no more.
     pub end: ScanEnd,
-    /// Bytes of the stream that whole records cover up to the end of the clear part: the ChangeCipherSpec, application data or
-    /// unfit record where the scan stopped begins here.
+    /// Bytes of the stream that whole records cover up to the end of the clear part: the
+    /// ChangeCipherSpec, application data or unfit record where the scan stopped begins here.
     pub consumed_records: usize,
 }
 
@@ -188,8 +190,8 @@ pub struct UnfinishedMessage {
     pub present: usize,
 }
 
-/// A scan that goes on where it stopped, for a stream that grows. Feeding a stream byte by byte costs as much as feeding it
-/// at once, plus a constant for each call.
+/// A scan that goes on where it stopped, for a stream that grows. Feeding a stream byte by byte
+/// costs as much as feeding it at once, plus a constant for each call.
 #[derive(Clone, Debug)]
 pub struct HandshakeScanner {
     scan: HandshakeScan,
@@ -203,8 +205,8 @@ pub struct HandshakeScanner {
     compatibility: Compatibility,
 }
 
-/// Whether a ChangeCipherSpec may be one that means nothing (RFC 8446, appendix D.4): a server that asked for another hello sends
-/// it before its real ServerHello, which is still in clear.
+/// Whether a ChangeCipherSpec may be one that means nothing (RFC 8446, appendix D.4): a server that
+/// asked for another hello sends it before its real ServerHello, which is still in clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compatibility {
     No,
@@ -230,8 +232,8 @@ impl HandshakeScanner {
         }
     }
 
-    /// Goes on over `stream`, which begins with the bytes of all earlier calls, unchanged, and may be longer. A shorter one
-    /// finds nothing new.
+    /// Goes on over `stream`, which begins with the bytes of all earlier calls, unchanged, and may
+    /// be longer. A shorter one finds nothing new.
     pub fn advance(&mut self, stream: &[u8]) -> &HandshakeScan {
         while self.scan.end == ScanEnd::NeedMore && stream.len() >= self.wanted {
             if let Err(end) = self.step(stream) {
@@ -253,15 +255,15 @@ impl HandshakeScanner {
         self.scan
     }
 
-    /// Length that the stream must reach before [`Self::advance`] finds anything new: in the middle of a record, the end of the
-    /// record.
+    /// Length that the stream must reach before [`Self::advance`] finds anything new: in the middle
+    /// of a record, the end of the record.
     #[must_use]
     pub const fn wanted(&self) -> usize {
         self.wanted
     }
 
-    /// The message that the whole records seen so far leave unfinished, once its header is complete; `None` after the
-    /// scan has ended.
+    /// The message that the whole records seen so far leave unfinished, once its header is
+    /// complete; `None` after the scan has ended.
     #[must_use]
     pub fn unfinished(&self) -> Option<UnfinishedMessage> {
         (self.scan.end == ScanEnd::NeedMore && self.present >= HEADER_LEN).then(|| {
@@ -300,7 +302,8 @@ impl HandshakeScanner {
                 (Compatibility::AfterHelloRetryRequest, [1]) => {}
                 _ => return Err(ScanEnd::ChangeCipherSpec),
             },
-            // A warning (unrecognized_name, say) may come before the ServerHello; after a fatal one nothing follows.
+            // A warning (unrecognized_name, say) may come before the ServerHello; after a fatal one
+            // nothing follows.
             ContentType::Alert if fragment.len() == 2 => {}
             ContentType::Alert | ContentType::Heartbeat => {
                 return Err(ScanEnd::NotTls(TlsError::UnexpectedRecord));

@@ -19,7 +19,8 @@ use crate::error::TlsError;
 /// Length of a record header.
 pub const HEADER_LEN: usize = 5;
 
-/// Longest fragment: 2^14 bytes of plaintext and 2,048 that compression and encryption may add (RFC 5246, section 6.2.3).
+/// Longest fragment: 2^14 bytes of plaintext and 2,048 that compression and encryption may add (RFC
+/// 5246, section 6.2.3).
 pub const MAX_FRAGMENT_LEN: usize = (1 << 14) + 2048;
 
 /// Longest fragment of a record in clear (RFC 8446, section 5.1).
@@ -96,8 +97,8 @@ impl RecordHeader {
     }
 }
 
-/// Reads the record header at the front of `bytes`; `None` while there are fewer than 5 bytes and nothing wrong with
-/// those that there are.
+/// Reads the record header at the front of `bytes`; `None` while there are fewer than 5 bytes and
+/// nothing wrong with those that there are.
 ///
 /// # Errors
 /// Where this is no TLS record, as early as that is certain: [`TlsError::BadContentType`],
@@ -137,7 +138,8 @@ pub fn parse_header(bytes: &[u8]) -> Result<Option<RecordHeader>, TlsError> {
     }))
 }
 
-/// A two-byte length with the high bit set, CLIENT-HELLO (1), and version 0.2 or 3.x (RFC 5246, appendix E.2).
+/// A two-byte length with the high bit set, CLIENT-HELLO (1), and version 0.2 or 3.x (RFC 5246,
+/// appendix E.2).
 fn is_ssl_v2_hello(header: &[u8; HEADER_LEN]) -> bool {
     matches!(
         header,
@@ -164,8 +166,8 @@ impl Record<'_> {
     }
 }
 
-/// The complete records of a slice. Ends at an incomplete one; [`Self::rest`] is what is left then. After an error it
-/// yields nothing more.
+/// The complete records of a slice. Ends at an incomplete one; [`Self::rest`] is what is left then.
+/// After an error it yields nothing more.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     bytes: &'a [u8],
@@ -226,7 +228,8 @@ impl<'a> Iterator for Records<'a> {
 
 impl std::iter::FusedIterator for Records<'_> {}
 
-/// Appends `payload` as records of at most [`MAX_PLAINTEXT_LEN`] bytes each; no record for an empty payload.
+/// Appends `payload` as records of at most [`MAX_PLAINTEXT_LEN`] bytes each; no record for an empty
+/// payload.
 pub fn write_records(
     out: &mut Vec<u8>,
     content_type: ContentType,

@@ -1,13 +1,16 @@
-//! ServerHello, HelloRetryRequest in its shape, and the shorter form of the TLS 1.3 drafts before 22.
+//! ServerHello, HelloRetryRequest in its shape, and the shorter form of the TLS 1.3 drafts before
+//! 22.
 //!
 //! ```text
 //!  | version: 2 | random: 32 | session id: 1 + 0..32 | cipher suite: 2 | compression: 1 | extensions, or nothing |
 //!  | version: 2 = 0x7f00 to 0x7f15 | random: 32 | cipher suite: 2 | extensions |            (drafts up to 21)
 //! ```
 //!
-//! The HelloRetryRequest of those drafts is a message type of its own ([`super::HandshakeType::HELLO_RETRY_REQUEST`]) and not parsed.
+//! The HelloRetryRequest of those drafts is a message type of its own
+//! ([`super::HandshakeType::HELLO_RETRY_REQUEST`]) and not parsed.
 //!
-//! Specifications: RFC 5246, section 7.4.1.3; RFC 8446, section 4.1.3; draft-ietf-tls-tls13-21, section 4.1.3.
+//! Specifications: RFC 5246, section 7.4.1.3; RFC 8446, section 4.1.3; draft-ietf-tls-tls13-21,
+//! section 4.1.3.
 
 use super::client_hello::MAX_SESSION_ID_LEN;
 use super::extension::{self, ExtensionType, Extensions};
@@ -48,7 +51,8 @@ impl<'a> ServerHello<'a> {
     /// Validates a body.
     ///
     /// # Errors
-    /// [`TlsError::Truncated`], [`TlsError::BadLength`] or [`TlsError::TrailingBytes`] where the fields do not add up.
+    /// [`TlsError::Truncated`], [`TlsError::BadLength`] or [`TlsError::TrailingBytes`] where the
+    /// fields do not add up.
     pub fn parse(body: &'a [u8]) -> Result<Self, TlsError> {
         let mut reader = Reader::new(body);
         let version = ProtocolVersion(reader.u16()?);
@@ -86,14 +90,15 @@ impl<'a> ServerHello<'a> {
         self.version
     }
 
-    /// The version that the connection uses: that of the supported_versions extension, else the version field.
+    /// The version that the connection uses: that of the supported_versions extension, else the
+    /// version field.
     #[must_use]
     pub fn selected_version(&self) -> ProtocolVersion {
         self.supported_version().unwrap_or(self.version)
     }
 
-    /// Whether what follows is encrypted as in TLS 1.3: a server sends supported_versions, or a draft's number, for that or
-    /// later only (RFC 8446, section 4.2.1).
+    /// Whether what follows is encrypted as in TLS 1.3: a server sends supported_versions, or a
+    /// draft's number, for that or later only (RFC 8446, section 4.2.1).
     #[must_use]
     pub fn is_tls13_or_later(&self) -> bool {
         self.extensions
@@ -205,8 +210,8 @@ impl ServerHelloRepr {
     /// Appends the hello's body.
     ///
     /// # Errors
-    /// [`TlsError::FieldTooLong`] where a field exceeds its length prefix, [`TlsError::BadLength`] where it would not parse;
-    /// `out` is as before then.
+    /// [`TlsError::FieldTooLong`] where a field exceeds its length prefix, [`TlsError::BadLength`]
+    /// where it would not parse; `out` is as before then.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         let session = self.session.as_ref().map(|session| SessionFields {
             session_id: session.session_id.as_slice(),

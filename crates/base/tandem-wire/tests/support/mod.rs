@@ -1,4 +1,5 @@
-//! Capture files as IP packets: pcap and pcapng, also gzipped, of the link types that the test data has.
+//! Capture files as IP packets: pcap and pcapng, also gzipped, of the link types that the test data
+//! has.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,5 @@
-//! Hosts, a link and perhaps proxies that stand ready for one connection after another, each measured.
+//! Hosts, a link and perhaps proxies that stand ready for one connection after another, each
+//! measured.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -26,7 +27,8 @@ use super::clients::Client;
 use super::servers::{Server, Site};
 use super::tools::{self, Tools};
 
-/// Longest that a client may take. The link is fast: what takes this long hangs, on a busy machine, too.
+/// Longest that a client may take. The link is fast: what takes this long hangs, on a busy machine,
+/// too.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What is between the gateways.
@@ -103,7 +105,8 @@ impl Bench {
         })
     }
 
-    /// Starts a server that speaks one version, and proxies that hold nothing. What ran before ends.
+    /// Starts a server that speaks one version, and proxies that hold nothing. What ran before
+    /// ends.
     ///
     /// # Errors
     /// As the programs say; `Command` where a proxy that ran before did not end well.

@@ -1,4 +1,5 @@
-//! One client against one server in one version: what was tried, what came of it, and what that means.
+//! One client against one server in one version: what was tried, what came of it, and what that
+//! means.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +11,9 @@ use super::clients::Client;
 use super::servers::Server;
 use super::tools::Tools;
 
-/// Connections that a warm pair of proxies is given to rewrite one. On a machine that is busy for longer than the proxies' and the
-/// endpoints' patience (200 ms), a flight crosses as it is; a further try shows that it was that.
+/// Connections that a warm pair of proxies is given to rewrite one. On a machine that is busy for
+/// longer than the proxies' and the endpoints' patience (200 ms), a flight crosses as it is; a
+/// further try shows that it was that.
 const TRIES: u32 = 3;
 
 /// What came of a pair.

@@ -1,4 +1,5 @@
-//! The client programs of the interoperability runs: how each is called. All verify the server's chain and name.
+//! The client programs of the interoperability runs: how each is called. All verify the server's
+//! chain and name.
 
 use std::net::SocketAddr;
 use std::process::{Command, ExitStatus};
@@ -150,7 +151,8 @@ impl Client {
         }
     }
 
-    /// What is written to its standard input: for programs that are no HTTP clients and take it from there.
+    /// What is written to its standard input: for programs that are no HTTP clients and take it
+    /// from there.
     pub(crate) fn request(self) -> Option<String> {
         match self {
             Client::Openssl | Client::Gnutls => Some(tools::request()),
@@ -165,7 +167,8 @@ impl Client {
         }
     }
 
-    /// Whether it got the whole page. The status of those that take the request from standard input also tells how the server closed.
+    /// Whether it got the whole page. The status of those that take the request from standard input
+    /// also tells how the server closed.
     pub(crate) fn is_good(self, output: &[u8], status: ExitStatus, page: &str) -> bool {
         client::contains(output, page) && (status.success() || self.request().is_some())
     }
@@ -256,7 +259,8 @@ fn curl(tools: &Tools, server: SocketAddr, version: Version) -> Command {
     command
 }
 
-/// wget takes no address for a name, so it gets a hosts file of its own, in a mount namespace of its own.
+/// wget takes no address for a name, so it gets a hosts file of its own, in a mount namespace of
+/// its own.
 fn wget(tools: &Tools, server: SocketAddr, version: Version) -> Command {
     let mut command = Command::new("unshare");
     command

@@ -1,5 +1,5 @@
-//! The server programs of the interoperability runs: how each is set up and called. All serve one page, over HTTP/1.0, and issue no
-//! tickets that a client here would use.
+//! The server programs of the interoperability runs: how each is set up and called. All serve one
+//! page, over HTTP/1.0, and issue no tickets that a client here would use.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,8 @@
-//! What the programs of the interoperability runs need beside themselves: certificates, settings, compiled sources, a hosts file.
+//! What the programs of the interoperability runs need beside themselves: certificates, settings,
+//! compiled sources, a hosts file.
 //!
-//! All of it lies in a directory of the lab and goes with it. Nothing is fetched: Go and Java sources need their standard
-//! libraries only.
+//! All of it lies in a directory of the lab and goes with it. Nothing is fetched: Go and Java
+//! sources need their standard libraries only.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +15,8 @@ use crate::pki::{self, Chain, ChainSpec, KeyKind, SERVER_NAME};
 use crate::server::PATH;
 use crate::topology::{Family, server_address};
 
-/// Settings for OpenSSL that let it speak TLS 1.0 and 1.1 (config(5), `ssl_conf`); distributions forbid them by default.
+/// Settings for OpenSSL that let it speak TLS 1.0 and 1.1 (config(5), `ssl_conf`); distributions
+/// forbid them by default.
 const OPENSSL_SETTINGS: &str = "\
 openssl_conf = all
 [all]
@@ -52,7 +54,8 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// Issues the server's chain, three certificates of RSA, and writes what is needed into `directory`. The rustls client is looked for beside `exe`, where cargo puts examples.
+    /// Issues the server's chain, three certificates of RSA, and writes what is needed into
+    /// `directory`. The rustls client is looked for beside `exe`, where cargo puts examples.
     ///
     /// # Errors
     /// `Io`.

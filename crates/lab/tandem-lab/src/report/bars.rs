@@ -1,8 +1,8 @@
 //! The figures that packet mode has to reach, and whether the rows say that it does.
 //!
-//! The figures are those of the lab's design ("figures to reach"). A bar names its case. Where several links or runs hold the
-//! case, the worst counts, so that a bar is reached everywhere or not at all. What packet mode costs without a kernel comes from
-//! the benches' own lines.
+//! The figures are those of the lab's design ("figures to reach"). A bar names its case. Where
+//! several links or runs hold the case, the worst counts, so that a bar is reached everywhere or
+//! not at all. What packet mode costs without a kernel comes from the benches' own lines.
 
 use super::cases::{Case, Measure};
 use super::input::Bench;
@@ -18,7 +18,8 @@ pub(crate) const TRIALS: usize = 20;
 enum Source {
     /// Packet by plain, in per cent, and the share that is allowed.
     Share { measure: Measure, bar: f64 },
-    /// Packet above plain, in milliseconds: at most this, or at most this share of plain, whichever is more.
+    /// Packet above plain, in milliseconds: at most this, or at most this share of plain, whichever
+    /// is more.
     AddedTime { milliseconds: f64, share: f64 },
     /// Packet alone, in milliseconds.
     Processor { bar: f64 },

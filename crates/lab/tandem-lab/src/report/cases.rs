@@ -1,7 +1,9 @@
-//! Rows brought together: one case for each run, experiment, link and endpoints, and in it the figures of each arm.
+//! Rows brought together: one case for each run, experiment, link and endpoints, and in it the
+//! figures of each arm.
 //!
-//! Invariants: ratios are taken within a case, hence within one run; figures are of sound trials only (the client got its answer,
-//! and each end the other's bytes), while trials that are not sound are counted and shown.
+//! Invariants: ratios are taken within a case, hence within one run; figures are of sound trials
+//! only (the client got its answer, and each end the other's bytes), while trials that are not
+//! sound are counted and shown.
 
 use std::collections::BTreeMap;
 
@@ -70,8 +72,8 @@ pub(crate) struct ArmFigures {
     sound: Vec<Row>,
 }
 
-/// Brings rows together. Cases in order of run and experiment, links from the slowest to the fastest, small chains first, and as in
-/// the rows where they are equal.
+/// Brings rows together. Cases in order of run and experiment, links from the slowest to the
+/// fastest, small chains first, and as in the rows where they are equal.
 pub(crate) fn cases(runs: &[Run]) -> Vec<Case> {
     let mut cases = Vec::new();
     for run in runs {
@@ -132,7 +134,8 @@ impl Case {
         self.arm(arm)?.spread(measure)
     }
 
-    /// The median of an arm by the median of plain, where both were measured and plain is more than zero.
+    /// The median of an arm by the median of plain, where both were measured and plain is more than
+    /// zero.
     pub(crate) fn ratio(&self, arm: Arm, measure: Measure) -> Option<f64> {
         let plain = self.spread(Arm::Plain, measure)?.median;
         let other = self.spread(arm, measure)?.median;
@@ -144,7 +147,8 @@ impl Case {
         self.arms.iter().any(|figures| figures.arm.is_peer())
     }
 
-    /// How long plain takes: to the first byte, or to the handshake's end where no first byte can be told.
+    /// How long plain takes: to the first byte, or to the handshake's end where no first byte can
+    /// be told.
     pub(crate) fn plain_seconds(&self) -> Option<f64> {
         self.spread(Arm::Plain, Measure::FirstByte)
             .or_else(|| self.spread(Arm::Plain, Measure::Handshake))
@@ -187,7 +191,8 @@ impl ArmFigures {
     }
 }
 
-/// A row's figure. Sums are made of floating-point numbers, which do not overflow; counts of bytes are far below 2^53.
+/// A row's figure. Sums are made of floating-point numbers, which do not overflow; counts of bytes
+/// are far below 2^53.
 fn value(row: &Row, measure: Measure) -> Option<f64> {
     let both = |up: u64, down: u64| up as f64 + down as f64;
     let handshake = both(row.handshake_bytes_up, row.handshake_bytes_down);

@@ -1,4 +1,5 @@
-//! What a reader must know to judge the figures: how they were measured, what limits them, and every trial that went wrong.
+//! What a reader must know to judge the figures: how they were measured, what limits them, and
+//! every trial that went wrong.
 
 use super::cases::Case;
 use super::input::Run;

@@ -1,8 +1,8 @@
-//! Rows of many clients behind one client-side proxy: what each way of handling their certificates costs, for populations of
-//! different sizes.
+//! Rows of many clients behind one client-side proxy: what each way of handling their certificates
+//! costs, for populations of different sizes.
 //!
-//! Bytes are means over the visits, not medians: what is sent once for all, such as a filter of what is held, counts with those who
-//! have caused it.
+//! Bytes are means over the visits, not medians: what is sent once for all, such as a filter of
+//! what is held, counts with those who have caused it.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,8 @@ pub(crate) const COLUMNS: [&str; 10] = [
     "misses",
 ];
 
-/// Brings rows together: links in the rows' order, then growing populations, first visits before others, arms in the order of tables.
+/// Brings rows together: links in the rows' order, then growing populations, first visits before
+/// others, arms in the order of tables.
 pub(crate) fn crowds<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Crowd<'a>> {
     let mut crowds: Vec<Crowd<'a>> = Vec::new();
     for row in rows {

@@ -1,4 +1,5 @@
-//! A server's certificates in two forms, as bytes: the format of `certificates-*.json`. How they are drawn is in `plots`.
+//! A server's certificates in two forms, as bytes: the format of `certificates-*.json`. How they
+//! are drawn is in `plots`.
 //!
 //! ```text
 //!   99 000030 | 16 bytes | 16 bytes | 16 bytes                                      CompressedCertificate, of the thesis (2.3.3)
@@ -80,7 +81,8 @@ impl Exhibit {
         Ok(path)
     }
 
-    /// The parts of both messages, the compressed one's first; `None` where one is not what it should be.
+    /// The parts of both messages, the compressed one's first; `None` where one is not what it
+    /// should be.
     pub(crate) fn fields(&self) -> Option<[Vec<Field>; 2]> {
         let compressed = message(&self.compressed, COMPRESSED_CERTIFICATE)?;
         let normal = message(&self.normal, CERTIFICATE)?;

@@ -13,7 +13,8 @@ use super::waterfall::Waterfall;
 pub(crate) struct Figures {
     /// All cases at a glance.
     pub(crate) overview: Option<Figure>,
-    /// McVeety's, with ours beside, those with client certificates where they were measured; none where nothing of ours was measured in his setting.
+    /// McVeety's, with ours beside, those with client certificates where they were measured; none
+    /// where nothing of ours was measured in his setting.
     pub(crate) thesis: Vec<Figure>,
     /// Bytes against certificate size; belongs to figure 4-6.
     pub(crate) sizes: Option<Figure>,
@@ -67,7 +68,8 @@ impl Figures {
     }
 }
 
-/// The one that is drawn: of the case three where there is one, like the thesis's of three certificates.
+/// The one that is drawn: of the case three where there is one, like the thesis's of three
+/// certificates.
 fn chosen(input: &Input) -> Option<&Exhibit> {
     let three = |exhibit: &&Exhibit| exhibit.endpoints == "three";
     let all = &input.exhibits;

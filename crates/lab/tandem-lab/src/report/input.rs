@@ -1,7 +1,9 @@
-//! Reads what runs left in a directory and one level below: rows, what is known of their run, waterfalls, and benches' lines.
+//! Reads what runs left in a directory and one level below: rows, what is known of their run,
+//! waterfalls, and benches' lines.
 //!
-//! Damage is an error that names file and line, never a figure that is missing in silence: a result out of half of its rows is
-//! wrong. Order is that of the paths, so that the same files make the same page.
+//! Damage is an error that names file and line, never a figure that is missing in silence: a result
+//! out of half of its rows is wrong. Order is that of the paths, so that the same files make the
+//! same page.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -73,7 +75,8 @@ pub(crate) struct Run {
 /// Reads a directory.
 ///
 /// # Errors
-/// `NoResults` where there is no directory or no row in it; `DamagedResults` for what cannot be a result; `Io`.
+/// `NoResults` where there is no directory or no row in it; `DamagedResults` for what cannot be a
+/// result; `Io`.
 pub(crate) fn read(directory: &Path) -> Result<Input, LabError> {
     let no_results = || LabError::NoResults {
         dir: directory.to_owned(),

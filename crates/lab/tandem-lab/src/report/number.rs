@@ -1,4 +1,5 @@
-//! Numbers as the page, the plots and the tables write them. Digits in groups of three by commas, a no-break space before a unit.
+//! Numbers as the page, the plots and the tables write them. Digits in groups of three by commas, a
+//! no-break space before a unit.
 
 /// U+00A0, so that a unit stays with its number.
 pub(crate) const SPACE: char = '\u{a0}';

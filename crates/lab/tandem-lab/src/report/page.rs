@@ -1,4 +1,5 @@
-//! `report.html`: one page that needs nothing but itself. No script, no font, no image from elsewhere.
+//! `report.html`: one page that needs nothing but itself. No script, no font, no image from
+//! elsewhere.
 //!
 //! Everything that comes from rows goes through [`escaped`]; drawings escape for themselves.
 
@@ -327,7 +328,8 @@ impl Page {
         );
     }
 
-    /// Table 2.2, his words and ours, and what stands behind it. Only where more than a miss was looked at.
+    /// Table 2.2, his words and ours, and what stands behind it. Only where more than a miss was
+    /// looked at.
     fn situations(&mut self, staged: &[Staged]) {
         let wide = |like: &Staged| {
             staged.iter().any(|staged| {

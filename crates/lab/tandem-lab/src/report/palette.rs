@@ -1,7 +1,8 @@
 //! One colour, one mark and one name for each arm, the same in every plot and table.
 //!
-//! Colours are Okabe and Ito's (Color Universal Design, 2008), which most colour-blind readers can tell apart, and a grey for
-//! plain; shades of our own for the peers. Marks and labels say the same without colour.
+//! Colours are Okabe and Ito's (Color Universal Design, 2008), which most colour-blind readers can
+//! tell apart, and a grey for plain; shades of our own for the peers. Marks and labels say the same
+//! without colour.
 
 use super::svg::Shape;
 use crate::arm::Arm;

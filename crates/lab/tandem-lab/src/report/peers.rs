@@ -1,6 +1,8 @@
-//! What endpoints can do without proxies, beside plain and packet mode: session resumption and compressed certificates.
+//! What endpoints can do without proxies, beside plain and packet mode: session resumption and
+//! compressed certificates.
 //!
-//! Is not: a ranking. The peers ask for other things than packet mode does, and each line says what.
+//! Is not: a ranking. The peers ask for other things than packet mode does, and each line says
+//! what.
 
 use super::cases::{Case, Measure};
 use super::number::{self, ABSENT};

@@ -1,7 +1,8 @@
-//! Where the proxies' time goes: section 4.2 of the thesis beside what `profile.jsonl` and the benches' stages say.
+//! Where the proxies' time goes: section 4.2 of the thesis beside what `profile.jsonl` and the
+//! benches' stages say.
 //!
-//! Invariants: every figure is of both proxies together and of one handshake; what was not measured is absent, and the rest is said to
-//! be a rest.
+//! Invariants: every figure is of both proxies together and of one handshake; what was not measured
+//! is absent, and the rest is said to be a rest.
 
 use super::input::{Bench, Input};
 use super::number::{self, ABSENT};
@@ -98,7 +99,8 @@ pub(crate) fn parts(input: &Input) -> Vec<Part> {
     parts
 }
 
-/// How often both daemons were woken in a handshake, and over how many handshakes that is; `None` without a profile.
+/// How often both daemons were woken in a handshake, and over how many handshakes that is; `None`
+/// without a profile.
 pub(crate) fn wakeups(input: &Input) -> Option<(f64, u64)> {
     let of_arm = input.profile.iter().filter(|line| line.arm == Arm::Packet);
     let handshakes = of_arm.clone().map(|line| line.handshakes).max()?;

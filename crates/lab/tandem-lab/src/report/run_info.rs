@@ -1,7 +1,8 @@
 //! When and where a run was made: what a result needs besides its rows, in a file beside them.
 //!
-//! `X.run.json` stands beside `X.jsonl`. It names no host and no user. A report without it says that machine and date are not
-//! known; it never guesses them from the machine that makes the report.
+//! `X.run.json` stands beside `X.jsonl`. It names no host and no user. A report without it says
+//! that machine and date are not known; it never guesses them from the machine that makes the
+//! report.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
-//! Rows of experiments with situations: brought together, and as tables of their own. Table 2.2 and figure 4-9 are drawn from them.
+//! Rows of experiments with situations: brought together, and as tables of their own. Table 2.2 and
+//! figure 4-9 are drawn from them.
 //!
-//! Is not: part of the comparison of arms in `cases`; what is measured there has nothing the matter.
+//! Is not: part of the comparison of arms in `cases`; what is measured there has nothing the
+//! matter.
 
 use std::fmt::Write as _;
 
@@ -89,7 +91,8 @@ impl Staged {
     }
 }
 
-/// Rows with situations by link, endpoints, situation and arm, links and endpoints in their order in the rows.
+/// Rows with situations by link, endpoints, situation and arm, links and endpoints in their order
+/// in the rows.
 pub(crate) fn staged<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Staged> {
     let mut all: Vec<Staged> = Vec::new();
     for row in rows {

@@ -1,7 +1,9 @@
-//! Rows of `tandem lab split` put together: what each figure of the thesis's chapter 5 shows, for drawings, tables and bars.
+//! Rows of `tandem lab split` put together: what each figure of the thesis's chapter 5 shows, for
+//! drawings, tables and bars.
 //!
-//! Bytes are those that the origin's line carries away from it, since the thesis measures "the total number of bytes sent on the
-//! server's network interface". Only rows count in which every request succeeded and every byte was the server's.
+//! Bytes are those that the origin's line carries away from it, since the thesis measures "the
+//! total number of bytes sent on the server's network interface". Only rows count in which every
+//! request succeeded and every byte was the server's.
 
 mod bars;
 mod tables;
@@ -14,7 +16,8 @@ use crate::stats::Spread;
 
 /// What the thesis says in words of its own figures.
 pub(crate) mod thesis {
-    /// A trace of the thesis: its name, its redundancy, and bytes cold and warm as shares of those of HTTP.
+    /// A trace of the thesis: its name, its redundancy, and bytes cold and warm as shares of those
+    /// of HTTP.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Trace {
         pub(crate) name: &'static str,
@@ -23,7 +26,8 @@ pub(crate) mod thesis {
         pub(crate) warm: f64,
     }
 
-    /// Sections 5.1.1 and 5.2: redundancy 2.17 and 1.35, compression 2.04 and 1.25 cold, about 11 and 10 warm.
+    /// Sections 5.1.1 and 5.2: redundancy 2.17 and 1.35, compression 2.04 and 1.25 cold, about 11
+    /// and 10 warm.
     pub(crate) const TRACES: [Trace; 2] = [
         Trace {
             name: "www.lcs",
@@ -42,7 +46,8 @@ pub(crate) mod thesis {
     /// Section 5.2: "the compression is about 5% more with respect to HTTPS".
     pub(crate) const HTTPS: f64 = 1.05;
 
-    /// Section 5.2, bytes of a file and the savings factor over HTTP: "about one-third the cost", "savings of 99.5%".
+    /// Section 5.2, bytes of a file and the savings factor over HTTP: "about one-third the cost",
+    /// "savings of 99.5%".
     pub(crate) const FACTORS: [(f64, f64); 2] = [(100.0, 1.0 / 3.0), (1_000_000.0, 200.0)];
 }
 

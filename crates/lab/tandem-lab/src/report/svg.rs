@@ -1,7 +1,8 @@
-//! Writes SVG: shapes and text at points, every text and attribute escaped. Knows nothing of what is drawn.
+//! Writes SVG: shapes and text at points, every text and attribute escaped. Knows nothing of what
+//! is drawn.
 //!
-//! Each drawing stands alone, in a file or inside a page: fonts and colours are attributes, identifiers begin with the drawing's
-//! own. Text is not measured: [`width_of`] estimates.
+//! Each drawing stands alone, in a file or inside a page: fonts and colours are attributes,
+//! identifiers begin with the drawing's own. Text is not measured: [`width_of`] estimates.
 //!
 //! Specification: SVG 1.1, second edition.
 
@@ -300,7 +301,8 @@ impl Svg {
     }
 }
 
-/// Text as HTML and XML take it, in content and in quoted attributes. Characters that XML 1.0 forbids become U+FFFD.
+/// Text as HTML and XML take it, in content and in quoted attributes. Characters that XML 1.0
+/// forbids become U+FFFD.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -136,7 +136,8 @@ pub(super) fn lines(rows: &[Row]) -> String {
         .collect()
 }
 
-/// Two arms on a link of 256 bytes a second and half a second each way: binary fractions, which read back as they were written.
+/// Two arms on a link of 256 bytes a second and half a second each way: binary fractions, which
+/// read back as they were written.
 pub(super) fn waterfall() -> Waterfall {
     let hello = (Way::Up, "ClientHello");
     let ends = [

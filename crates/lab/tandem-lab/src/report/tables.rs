@@ -1,7 +1,7 @@
 //! `tables.md`: every figure as Markdown, for `docs/results`.
 //!
-//! The same figures as the page's, with quartiles throughout. Names cannot break a table: vertical bars and line breaks in them
-//! are replaced.
+//! The same figures as the page's, with quartiles throughout. Names cannot break a table: vertical
+//! bars and line breaks in them are replaced.
 
 use std::fmt::Write as _;
 

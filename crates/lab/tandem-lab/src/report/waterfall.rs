@@ -1,4 +1,5 @@
-//! What crossed the link in one trial of each arm, packet by packet: the format of `waterfall-*.json`. How it is drawn is in `plots`.
+//! What crossed the link in one trial of each arm, packet by packet: the format of
+//! `waterfall-*.json`. How it is drawn is in `plots`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ pub struct Waterfall {
 pub struct WaterfallArm {
     /// What stood in between.
     pub arm: Arm,
-    /// When the client had the first byte of application data, seconds after its first SYN came to the link.
+    /// When the client had the first byte of application data, seconds after its first SYN came to
+    /// the link.
     #[serde(default)]
     pub first_byte_seconds: Option<f64>,
     /// In the order in which they came to the link.
@@ -39,7 +41,8 @@ pub struct WaterfallArm {
 /// An IP packet on the link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WaterfallPacket {
-    /// When it came to the link, seconds after the client's first SYN did. It may wait there for others.
+    /// When it came to the link, seconds after the client's first SYN did. It may wait there for
+    /// others.
     pub at_seconds: f64,
     /// When it left the link at the far end; `None` if it was lost.
     pub arrived_seconds: Option<f64>,

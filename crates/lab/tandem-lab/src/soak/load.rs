@@ -1,7 +1,8 @@
-//! The clients of a soak: programs that connect again and again, several connections at once, and say of each how it went.
+//! The clients of a soak: programs that connect again and again, several connections at once, and
+//! say of each how it went.
 //!
-//! A client compares each page with the file that the servers serve. TLS itself vouches for the handshake: a byte that differs there
-//! fails Finished.
+//! A client compares each page with the file that the servers serve. TLS itself vouches for the
+//! handshake: a byte that differs there fails Finished.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -23,10 +24,12 @@ use crate::interop::version::VERSIONS;
 use crate::netns::Namespace;
 use crate::topology::{Family, server_address};
 
-/// Longest that a connection may take. Plain TCP on a link that loses a few packets in a hundred needs some seconds at worst.
+/// Longest that a connection may take. Plain TCP on a link that loses a few packets in a hundred
+/// needs some seconds at worst.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Clients that keep many connections going in one process: which, their versions, connections at once.
+/// Clients that keep many connections going in one process: which, their versions, connections at
+/// once.
 const HEAVY: [(Client, &str, u32); 4] = [
     (Client::Go, "1.2,1.0,1.1,1.3", 10),
     (Client::Python, "1.2,1.1,1.0,1.3", 6),

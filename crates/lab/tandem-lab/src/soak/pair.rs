@@ -1,4 +1,5 @@
-//! The two daemons of a soak: killed and restarted, with and without what their stores held, and watched for growth.
+//! The two daemons of a soak: killed and restarted, with and without what their stores held, and
+//! watched for growth.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,8 @@ pub(crate) enum StoreFate {
     Wiped,
 }
 
-/// What both daemons have counted, over all their lives. What a daemon counted between the last look and its end is not in it.
+/// What both daemons have counted, over all their lives. What a daemon counted between the last
+/// look and its end is not in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counted {
     /// Flights that left the server side as deltas.

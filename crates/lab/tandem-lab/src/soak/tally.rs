@@ -26,7 +26,8 @@ pub(crate) struct Tally {
     pub(crate) by_version: BTreeMap<String, u64>,
     /// Connections that went well, by the server's port.
     pub(crate) by_port: BTreeMap<u16, u64>,
-    /// How long each took that went well, in steps of powers of two: (less than so many milliseconds, connections).
+    /// How long each took that went well, in steps of powers of two: (less than so many
+    /// milliseconds, connections).
     pub(crate) durations: BTreeMap<u64, u64>,
     /// The longest that went well, milliseconds.
     pub(crate) longest_ms: u64,

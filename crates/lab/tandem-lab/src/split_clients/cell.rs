@@ -1,7 +1,7 @@
 //! One client at one job, or before one kind of harm: what came of it, and whether that is right.
 //!
-//! Invariants: no client may take a wrong byte for a right one, nor a part for the whole; what it had until it saw the harm is a beginning of the
-//! right bytes.
+//! Invariants: no client may take a wrong byte for a right one, nor a part for the whole; what it
+//! had until it saw the harm is a beginning of the right bytes.
 
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,8 @@ impl Trick {
 pub(crate) enum Verdict {
     /// The job is done, every byte right.
     Works,
-    /// The client saw that something is wrong, or went on waiting, with nothing wrong taken for right.
+    /// The client saw that something is wrong, or went on waiting, with nothing wrong taken for
+    /// right.
     Refused,
     /// The client cannot do this, whoever serves.
     Cannot,

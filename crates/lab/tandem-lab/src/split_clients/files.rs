@@ -1,6 +1,8 @@
-//! The plain server behind the origin: a page, files whose bytes can be foretold, and an answer to what is sent to it.
+//! The plain server behind the origin: a page, files whose bytes can be foretold, and an answer to
+//! what is sent to it.
 //!
-//! Is not: for anybody but the matrix. It knows ranges, entity tags and HEAD as the jobs ask for them.
+//! Is not: for anybody but the matrix. It knows ranges, entity tags and HEAD as the jobs ask for
+//! them.
 
 use std::io::Cursor;
 use std::net::SocketAddr;

@@ -2,7 +2,8 @@
 //!
 //! Is not: a volunteer. It has no key; what takes one to do is [`super::swap`]'s.
 //!
-//! Only large records are harmed, the third of them on each connection, so that a page opens and its file is what suffers.
+//! Only large records are harmed, the third of them on each connection, so that a page opens and
+//! its file is what suffers.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

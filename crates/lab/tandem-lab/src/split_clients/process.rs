@@ -1,6 +1,8 @@
-//! A client program's process: started, fed, read to its end, and ended with all that it has started.
+//! A client program's process: started, fed, read to its end, and ended with all that it has
+//! started.
 //!
-//! Invariants: nothing of it is left, a browser's many processes least of all; none is waited for beyond its limit.
+//! Invariants: nothing of it is left, a browser's many processes least of all; none is waited for
+//! beyond its limit.
 
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
@@ -13,7 +15,8 @@ use nix::unistd::Pid;
 use crate::command;
 use crate::error::LabError;
 
-/// What a program wrote, and whether it ended well. What it started ends with it, and all of them when the time is up.
+/// What a program wrote, and whether it ended well. What it started ends with it, and all of them
+/// when the time is up.
 pub(super) struct Ran {
     pub(super) stdout: Vec<u8>,
     pub(super) words: String,
@@ -33,7 +36,8 @@ pub(super) fn run(mut command: Command, input: &[u8], limit: Duration) -> Result
     let (mut stdin, mut stdout, mut stderr) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let out = std::thread::scope(|scope| {
-        // A program that ends without reading says why elsewhere. Its input stays open: some take its end for their own.
+        // A program that ends without reading says why elsewhere. Its input stays open: some take
+        // its end for their own.
         let fed = scope.spawn(move || {
             let fed = stdin.as_mut().map(|stdin| stdin.write_all(input));
             (stdin, fed)

@@ -1,6 +1,8 @@
-//! TLS programs that know no HTTP: they are given requests on standard input, and what they print is read here.
+//! TLS programs that know no HTTP: they are given requests on standard input, and what they print
+//! is read here.
 //!
-//! Is not: a client of HTTP for anybody else. Whether an answer is whole is decided by its Content-Length, as such a client would.
+//! Is not: a client of HTTP for anybody else. Whether an answer is whole is decided by its
+//! Content-Length, as such a client would.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,9 @@
-//! A volunteer that puts one file's payload under another file's MACs: an honest one, and this double between it and the origin.
+//! A volunteer that puts one file's payload under another file's MACs: an honest one, and this
+//! double between it and the origin.
 //!
-//! Is not: a volunteer's code with its digest check taken out. The double changes which payload the origin's stubs name, so the honest volunteer
-//! fetches and checks a payload that is not the one that the MACs vouch for: the same records leave it as would without a check.
+//! Is not: a volunteer's code with its digest check taken out. The double changes which payload the
+//! origin's stubs name, so the honest volunteer fetches and checks a payload that is not the one
+//! that the MACs vouch for: the same records leave it as would without a check.
 //!
 //! A run's object is replaced by the object of the same number of the connection that was learned.
 
@@ -21,7 +23,8 @@ use crate::error::LabError;
 /// A stub of application data (the thesis's figure 3-2), and the encoding that is a run.
 const DATA_STUB: u8 = 0x97;
 const RUN: [u8; 2] = [0, 4];
-/// Where in the message of a run its object's name is: after the header, the encoding and the length of what follows.
+/// Where in the message of a run its object's name is: after the header, the encoding and the
+/// length of what follows.
 const NAME: std::ops::Range<usize> = 9..41;
 
 type Names = Arc<Mutex<Vec<[u8; 32]>>>;

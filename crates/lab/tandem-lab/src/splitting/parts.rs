@@ -1,6 +1,7 @@
 //! The parts of the evaluation: who asks for what in which order, and what becomes a row.
 //!
-//! Ways run interleaved in random order; a file comes cold by a volunteer before it comes warm by the same one.
+//! Ways run interleaved in random order; a file comes cold by a volunteer before it comes warm by
+//! the same one.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,8 @@ use crate::error::LabError;
 use crate::interrupt;
 use crate::links::LinkSpec;
 
-/// What a volunteer is asked for before anything is measured, so that its channel of misses is open and the certificate known.
+/// What a volunteer is asked for before anything is measured, so that its channel of misses is open
+/// and the certificate known.
 const FIRST_WORDS: u64 = 20_000;
 
 /// Longest wait for a request: what the slowest link takes for a megabyte several times over.
@@ -49,7 +51,8 @@ impl Stand<'_> {
         Ok(())
     }
 
-    /// A trace by every way, some requests at a time; warm by a volunteer that has been asked for each object before.
+    /// A trace by every way, some requests at a time; warm by a volunteer that has been asked for
+    /// each object before.
     pub(crate) fn replay(&mut self, name: &str, trace: &Trace) -> Result<(), LabError> {
         let objects = trace
             .objects
@@ -121,7 +124,8 @@ impl Stand<'_> {
         Ok(())
     }
 
-    /// So many volunteers, each with a client of its own that asks for the same file some times; and a client that asks nginx.
+    /// So many volunteers, each with a client of its own that asks for the same file some times;
+    /// and a client that asks nginx.
     pub(crate) fn scaling(&mut self, fast: &LinkConfig) -> Result<(), LabError> {
         let slow = self.link.config()?;
         let popular = self.site.tree.grow(self.plan.popular_bytes)?;
@@ -180,7 +184,8 @@ impl Stand<'_> {
         Ok(())
     }
 
-    /// Processor time at the origin's end: the same bytes by nginx and by a volunteer that has them.
+    /// Processor time at the origin's end: the same bytes by nginx and by a volunteer that has
+    /// them.
     pub(crate) fn origin(&mut self) -> Result<(), LabError> {
         let volunteer = self.met_volunteer()?;
         for size in &self.plan.processor_sizes {
@@ -202,7 +207,8 @@ impl Stand<'_> {
         Ok(())
     }
 
-    /// Processor time and throughput in a volunteer's place: the same bytes by nginx there and by the volunteer.
+    /// Processor time and throughput in a volunteer's place: the same bytes by nginx there and by
+    /// the volunteer.
     pub(crate) fn volunteer(&mut self, fast: &LinkConfig) -> Result<(), LabError> {
         let volunteer = self.met_volunteer()?;
         self.site.serve_near()?;
@@ -292,7 +298,8 @@ impl Stand<'_> {
     }
 }
 
-/// Each volunteer's client asks for the file so many times; all at once. The requests, and the seconds until the last one's end.
+/// Each volunteer's client asks for the file so many times; all at once. The requests, and the
+/// seconds until the last one's end.
 fn at_once(
     site: &Site,
     volunteers: &[&Volunteer],

@@ -47,7 +47,8 @@ pub(crate) fn fast() -> LinkSpec {
     LinkSpec::preset("tcdl-10")
 }
 
-/// The thesis's origin has an ADSL line that sends 160 kbit/s. What it receives, and its delay, the thesis does not say.
+/// The thesis's origin has an ADSL line that sends 160 kbit/s. What it receives, and its delay, the
+/// thesis does not say.
 pub(crate) fn adsl() -> LinkSpec {
     LinkSpec {
         up: Some(1_500_000),

@@ -1,4 +1,5 @@
-//! A row of `splitting.jsonl`: some requests by one way, what they cost, and whether every byte was the server's.
+//! A row of `splitting.jsonl`: some requests by one way, what they cost, and whether every byte was
+//! the server's.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -137,7 +138,8 @@ pub(crate) struct Row {
     pub(crate) link_packets_down: u64,
     /// Packets for which the link had no room.
     pub(crate) link_dropped: u64,
-    /// From the start of the transfer to its last byte, the sum over the requests; where several run at once, until the last one's end.
+    /// From the start of the transfer to its last byte, the sum over the requests; where several
+    /// run at once, until the last one's end.
     pub(crate) seconds: f64,
     /// Processor time of the origin, microseconds.
     pub(crate) origin_us: u64,

@@ -5,10 +5,12 @@
 //!   curl           volunteers    the link                         tandem split origin, nginx
 //! ```
 //!
-//! nginx serves the same files by HTTP, by HTTPS as it comes, by HTTPS with the suite that splitting uses, and to the origin in front of
-//! it. Clients that go to nginx cross the link; those that go to a volunteer do not, and the volunteer does.
+//! nginx serves the same files by HTTP, by HTTPS as it comes, by HTTPS with the suite that
+//! splitting uses, and to the origin in front of it. Clients that go to nginx cross the link; those
+//! that go to a volunteer do not, and the volunteer does.
 //!
-//! Invariants: bytes are counted by the link alone, processor time by the kernel; one connection and one full handshake a request.
+//! Invariants: bytes are counted by the link alone, processor time by the kernel; one connection
+//! and one full handshake a request.
 
 use std::collections::HashMap;
 use std::fs;
@@ -49,7 +51,8 @@ const VOLUNTEERS: u16 = 9001;
 /// What volunteers' clients and the origin agree on: c013.
 const CBC_SUITE: &str = "ECDHE-RSA-AES128-SHA";
 
-/// The link is quiet when nothing has crossed it for four of its delays and this long: a delayed acknowledgement takes 40 ms.
+/// The link is quiet when nothing has crossed it for four of its delays and this long: a delayed
+/// acknowledgement takes 40 ms.
 const QUIET: Duration = Duration::from_millis(80);
 
 /// Largest packet of the link.
@@ -117,7 +120,8 @@ impl Site {
         let delay = link.up.delay.max(link.down.delay);
         let emulator = Emulator::start(ends, link, seed, None)?;
         let directory = topology.directory();
-        // The kernel would start a connection with what it learned from another, which may have gone another way.
+        // The kernel would start a connection with what it learned from another, which may have
+        // gone another way.
         for host in Host::ALL {
             topology.host(host).set("ipv4/tcp_no_metrics_save", "1")?;
         }
@@ -251,7 +255,8 @@ impl Site {
         Ok(())
     }
 
-    /// Does some work and makes a row of what it returns, with what it has cost. `serving` are the volunteers whose time counts.
+    /// Does some work and makes a row of what it returns, with what it has cost. `serving` are the
+    /// volunteers whose time counts.
     ///
     /// # Errors
     /// What `work` says; `Interrupted`.
@@ -350,7 +355,8 @@ impl Clocks {
     }
 }
 
-/// The kernel's clock of each process: all its threads, also those that have ended (clock_getcpuclockid(3)).
+/// The kernel's clock of each process: all its threads, also those that have ended
+/// (clock_getcpuclockid(3)).
 fn clock<'a>(servers: impl IntoIterator<Item = &'a Server>) -> HashMap<Pid, u64> {
     let time = |pid: Pid| {
         let time = nix::time::clock_getcpuclockid(pid).and_then(nix::time::ClockId::now);
@@ -395,7 +401,8 @@ fn port(way: Way) -> u16 {
     }
 }
 
-/// nginx with one worker and what its own defaults are but for `sendfile` and `tcp_nopush`, which distributions turn on.
+/// nginx with one worker and what its own defaults are but for `sendfile` and `tcp_nopush`, which
+/// distributions turn on.
 fn nginx(
     host: &Namespace,
     directory: &Path,

@@ -1,5 +1,5 @@
-//! A stretch of a server's access log, as section 5.1.1 of the thesis makes traces: GET with status 200 alone, and one object for
-//! each pair of URL and size.
+//! A stretch of a server's access log, as section 5.1.1 of the thesis makes traces: GET with status
+//! 200 alone, and one object for each pair of URL and size.
 
 use std::collections::HashMap;
 use std::fs;

@@ -20,7 +20,8 @@ pub fn may_run(test: &str) -> bool {
     root && tun
 }
 
-/// The `tandem` binary: `$TANDEM_EXE`, else where cargo builds it. `None`, and a line that says so, where there is none.
+/// The `tandem` binary: `$TANDEM_EXE`, else where cargo builds it. `None`, and a line that says so,
+/// where there is none.
 pub fn tandem(test: &str) -> Option<PathBuf> {
     let built = || {
         let own = std::env::current_exe().ok()?;
@@ -40,7 +41,8 @@ pub fn tandem(test: &str) -> Option<PathBuf> {
     found
 }
 
-/// Whether the library is there that makes clients announce their certificates; else a line that says so.
+/// Whether the library is there that makes clients announce their certificates; else a line that
+/// says so.
 pub fn has_keytap(test: &str, exe: &Path) -> bool {
     const FILE: &str = "libtandem_keytap.so";
     let found = exe.parent().is_some_and(|folder| {

@@ -1,4 +1,5 @@
-//! Unit tests of clients' chains: what is believed of them, and the delta for the answer that shows one.
+//! Unit tests of clients' chains: what is believed of them, and the delta for the answer that shows
+//! one.
 
 use super::*;
 use crate::delta::{Delta, DeltaError};

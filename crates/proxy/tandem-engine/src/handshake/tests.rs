@@ -1,6 +1,7 @@
 //! Unit tests of reading a handshake along. Not here: real captures (`tests/captures.rs`).
 
-//! Following handshakes: full and abbreviated, cut anywhere, and those that are passed, each for its reason.
+//! Following handshakes: full and abbreviated, cut anywhere, and those that are passed, each for
+//! its reason.
 
 use super::*;
 use crate::samples::{
@@ -212,7 +213,8 @@ fn only_finished_may_follow_change_cipher_spec() {
 
 #[test]
 fn change_cipher_specs_without_end_are_not_read_again_for_each_byte() {
-    // 64 KiB of them, byte by byte: looked at from the first each time, this is 350 million headers.
+    // 64 KiB of them, byte by byte: looked at from the first each time, this is 350 million
+    // headers.
     let specs = record(20, &[1]).repeat(10_000);
     let server = [apart(&flight(&chain(&[300]))), specs].concat();
     let mut handshake = Handshake::new();

@@ -1,4 +1,5 @@
-//! Unit and property tests of flights written against what the far side holds. Not here: real captures.
+//! Unit and property tests of flights written against what the far side holds. Not here: real
+//! captures.
 
 //! Flights against what the far side is known to hold: references for it, the bytes for the rest.
 
@@ -23,7 +24,8 @@ fn read(bytes: &[u8]) -> Flight {
     handshake.flight().expect("a whole flight").clone()
 }
 
-/// What crosses for `bytes` where the writer knows `here` and the reader holds `there`, both told by hints.
+/// What crosses for `bytes` where the writer knows `here` and the reader holds `there`, both told
+/// by hints.
 fn written(bytes: &[u8], here: &mut MemoryStore, there: &mut MemoryStore) -> Option<Vec<u8>> {
     let hints = Hints::to(there, &SITE, TODAY, 4);
     let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
@@ -39,7 +41,8 @@ fn teach(store: &mut MemoryStore, bytes: &[u8]) {
     assert!(handshake.learn(&bytes, store, &SITE, TODAY));
 }
 
-/// A flight with more of these kinds of messages: a staple behind the chain, a request before the end, neither where it is empty.
+/// A flight with more of these kinds of messages: a staple behind the chain, a request before the
+/// end, neither where it is empty.
 fn with_extras(chain: &[Vec<u8>], staple: &[u8], request: &[u8]) -> Vec<Vec<u8>> {
     let mut messages = flight(chain);
     for (kind, at, body) in [(13, 3, request), (22, 2, staple)] {

@@ -1,7 +1,8 @@
-//! The possession answer (McVeety 2009, section 3.2.5, steps 4 to 8): an extension that the server-side proxy adds to the ServerHello,
-//! and the client-side one takes off.
+//! The possession answer (McVeety 2009, section 3.2.5, steps 4 to 8): an extension that the
+//! server-side proxy adds to the ServerHello, and the client-side one takes off.
 //!
-//! Is not: sent where nobody takes it off; it rides in a flight with a CompressedCertificate, which needs the other proxy in any case.
+//! Is not: sent where nobody takes it off; it rides in a flight with a CompressedCertificate, which
+//! needs the other proxy in any case.
 //!
 //! ```text
 //! answer   extension, last of the ServerHello: reference{1..}, those of the client's CII that are held
@@ -14,8 +15,8 @@ use tandem_wire::tls::{ExtensionType, HandshakeType, ServerHello};
 use super::{Codes, MESSAGE_HEADER, message, message_in_record, splice, without_last};
 use crate::delta::Reference;
 
-/// The run of records with the answer in its ServerHello; `None` where there is nothing to say, or where it could not be told from
-/// what the server said.
+/// The run of records with the answer in its ServerHello; `None` where there is nothing to say, or
+/// where it could not be told from what the server said.
 pub fn add(bytes: &[u8], held: &[Reference], codes: Codes) -> Option<Vec<u8>> {
     let (record, whole) = message_in_record(bytes, HandshakeType::SERVER_HELLO.0)?;
     let body = &bytes[whole.start + MESSAGE_HEADER..whole.end];
@@ -47,7 +48,8 @@ pub fn add(bytes: &[u8], held: &[Reference], codes: Codes) -> Option<Vec<u8>> {
     splice(bytes, record, whole, &edited)
 }
 
-/// Undoes [`add`]: the records as the server sent them, and what is held. `None` where no answer is in them.
+/// Undoes [`add`]: the records as the server sent them, and what is held. `None` where no answer is
+/// in them.
 pub fn take(bytes: &[u8], codes: Codes) -> Option<(Vec<u8>, Vec<Reference>)> {
     let (record, whole) = message_in_record(bytes, HandshakeType::SERVER_HELLO.0)?;
     let body = &bytes[whole.start + MESSAGE_HEADER..whole.end];

@@ -1,6 +1,8 @@
-//! Unit and property tests of the thesis's messages. Not here: what the proxies do with them (`tandem-packet`).
+//! Unit and property tests of the thesis's messages. Not here: what the proxies do with them
+//! (`tandem-packet`).
 
-//! The thesis's messages: announced, compressed, put back exactly, and left alone where they do not fit.
+//! The thesis's messages: announced, compressed, put back exactly, and left alone where they do not
+//! fit.
 
 use super::*;
 use crate::handshake::Handshake;

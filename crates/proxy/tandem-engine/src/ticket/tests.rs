@@ -1,4 +1,5 @@
-//! Tickets shown and given: found however the stream is cut, rebuilt to the same bytes, and nothing taken for one that is none.
+//! Tickets shown and given: found however the stream is cut, rebuilt to the same bytes, and nothing
+//! taken for one that is none.
 
 use std::sync::Arc;
 

@@ -5,8 +5,9 @@
 //! record  | seconds 4 | micro- or nanoseconds 4 | captured 4 | original 4 | (8 more, "modified") | data |
 //! ```
 //!
-//! A record header that cannot be is garbage: reading goes on at the next place where a record can start, which is where two
-//! record headers in a row make sense. Nothing in the format marks a record's start, so that is the best there is.
+//! A record header that cannot be is garbage: reading goes on at the next place where a record can
+//! start, which is where two record headers in a row make sense. Nothing in the format marks a
+//! record's start, so that is the best there is.
 //!
 //! Format: draft-ietf-opsawg-pcap; the "modified" magic is Kuznetzov's (24-byte record headers).
 
@@ -19,7 +20,8 @@ use crate::damage::{Damage, DamageLog};
 const HEADER_LEN: usize = 24;
 /// Offsets in the header of the link type field.
 const LINK_TYPE_AT: usize = 20;
-/// Records of a file found again after garbage lie within this many seconds of the last good one (30 days).
+/// Records of a file found again after garbage lie within this many seconds of the last good one
+/// (30 days).
 const RESYNC_SECONDS: u32 = 30 * 24 * 3600;
 /// The shortest frame that resynchronisation believes in: an IPv4 header, cooked or not, is longer.
 const RESYNC_MIN_FRAME: u32 = 20;
@@ -74,8 +76,8 @@ struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Whether a sound file can hold this. Fractions past the second are let through: some programs write nanoseconds where
-    /// they announce microseconds.
+    /// Whether a sound file can hold this. Fractions past the second are let through: some programs
+    /// write nanoseconds where they announce microseconds.
     fn makes_sense(self) -> bool {
         let nothing = Self {
             seconds: 0,
@@ -92,7 +94,8 @@ impl RecordHeader {
             && last.is_none_or(|last| self.seconds.abs_diff(last) <= RESYNC_SECONDS)
     }
 
-    /// Whether this may be a record of the file that `last` (or nothing) was read from, judged after garbage.
+    /// Whether this may be a record of the file that `last` (or nothing) was read from, judged
+    /// after garbage.
     fn continues(self, format: Format, last: Option<u32>) -> bool {
         self.makes_sense()
             && self.may_follow(last)
@@ -118,7 +121,8 @@ pub(super) fn read<R: Read>(
         cut(window, HEADER_LEN, damage);
         return;
     };
-    // The upper bits tell whether frames end in a checksum, which ends up behind the IP packet's length and is not read.
+    // The upper bits tell whether frames end in a checksum, which ends up behind the IP packet's
+    // length and is not read.
     let link_type = (link_field & 0xffff) as u16;
     window.take(HEADER_LEN);
 
@@ -158,8 +162,8 @@ pub(super) fn read<R: Read>(
     }
 }
 
-/// Whether a record that breaks the format's rules is framed all the same: some programs write an original length of zero, and
-/// the next record starts where it should.
+/// Whether a record that breaks the format's rules is framed all the same: some programs write an
+/// original length of zero, and the next record starts where it should.
 fn odd_but_framed<R: Read>(
     window: &mut Window<R>,
     format: Format,
@@ -205,7 +209,8 @@ fn resynchronise<R: Read>(
     damage.file(Damage::Garbage { at, skipped });
 }
 
-/// Whether a record starts at `candidate`: its header makes sense and so does the next one, or the file ends with it.
+/// Whether a record starts at `candidate`: its header makes sense and so does the next one, or the
+/// file ends with it.
 fn starts_record(bytes: &[u8], candidate: usize, format: Format, last: Option<u32>) -> bool {
     let header_at = |at: usize| bytes.get(at..).and_then(|bytes| format.record(bytes));
     let Some(header) = header_at(candidate).filter(|header| header.continues(format, last)) else {

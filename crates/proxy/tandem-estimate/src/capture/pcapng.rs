@@ -4,9 +4,10 @@
 //! block  | type 4 | total length 4 | body, padded to 4 | total length 4 |
 //! ```
 //!
-//! Read are section headers, interface descriptions and the three kinds of packet block; any other block is passed over.
-//! Decryption secrets are passed over too: an estimate needs no key. Lengths that cannot be, or that differ at the two ends,
-//! are garbage: reading goes on at the next block of a known type whose lengths agree.
+//! Read are section headers, interface descriptions and the three kinds of packet block; any other
+//! block is passed over. Decryption secrets are passed over too: an estimate needs no key. Lengths
+//! that cannot be, or that differ at the two ends, are garbage: reading goes on at the next block
+//! of a known type whose lengths agree.
 //!
 //! Format: draft-ietf-opsawg-pcapng.
 
@@ -22,7 +23,8 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
-/// The highest type that resynchronisation believes in: the registry is dense below, and private types are not needed.
+/// The highest type that resynchronisation believes in: the registry is dense below, and private
+/// types are not needed.
 const LAST_COMMON_TYPE: u32 = 10;
 
 /// Magic number in a section header, written in the section's byte order.
@@ -94,7 +96,8 @@ impl Interface {
     }
 }
 
-/// The value of `if_tsresol`: a negative power of ten, or of two where the high bit is set. None where 64 bits do not hold it.
+/// The value of `if_tsresol`: a negative power of ten, or of two where the high bit is set. None
+/// where 64 bits do not hold it.
 fn units_per_second(code: u8) -> Option<u64> {
     let exponent = u32::from(code & 0x7f);
     if code & 0x80 == 0 {
@@ -121,7 +124,8 @@ struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Reads them; a section header brings its own byte order. None where bytes are missing or no byte order is told.
+    /// Reads them; a section header brings its own byte order. None where bytes are missing or no
+    /// byte order is told.
     fn parse(bytes: &[u8], order: ByteOrder) -> Option<Self> {
         let is_section = order.u32(bytes, 0)? == SECTION_HEADER;
         let order = if is_section {

@@ -1,7 +1,8 @@
-//! Where the capture's bytes come from: the input as it is, or out of gzip, told apart by the first bytes.
+//! Where the capture's bytes come from: the input as it is, or out of gzip, told apart by the first
+//! bytes.
 //!
-//! Not a file: anything that reads. Invariant: [`Source::raw_bytes`] counts bytes of the *input* (compressed where it is),
-//! so that progress compares with the file's size.
+//! Not a file: anything that reads. Invariant: [`Source::raw_bytes`] counts bytes of the *input*
+//! (compressed where it is), so that progress compares with the file's size.
 //!
 //! Formats: gzip is RFC 1952 (members may follow each other).
 

@@ -1,7 +1,9 @@
-//! A sliding window on the capture's bytes: the framing code looks ahead in it, takes what it understood and moves on.
+//! A sliding window on the capture's bytes: the framing code looks ahead in it, takes what it
+//! understood and moves on.
 //!
-//! It is not `BufRead`: the caller says how far it must see. Invariants: memory is bounded by the furthest look ahead (which
-//! callers bound) plus one chunk; [`Window::offset`] is the position in the decompressed capture of the first byte in sight.
+//! It is not `BufRead`: the caller says how far it must see. Invariants: memory is bounded by the
+//! furthest look ahead (which callers bound) plus one chunk; [`Window::offset`] is the position in
+//! the decompressed capture of the first byte in sight.
 
 use std::io::{self, Read};
 
@@ -63,7 +65,8 @@ impl<R: Read> Window<R> {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// Moves on by `count` bytes, which must be in sight; moves to the end of what is in sight otherwise.
+    /// Moves on by `count` bytes, which must be in sight; moves to the end of what is in sight
+    /// otherwise.
     pub(crate) fn take(&mut self, count: usize) {
         let count = count.min(self.buffer.len() - self.start);
         self.start += count;

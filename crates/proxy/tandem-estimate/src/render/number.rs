@@ -21,7 +21,8 @@ pub(super) fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{ending}", grouped(number))
 }
 
-/// A share in whole percent; "-" of nothing. What is less than all never reads as all, nor more than nothing as nothing.
+/// A share in whole percent; "-" of nothing. What is less than all never reads as all, nor more
+/// than nothing as nothing.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
@@ -84,7 +85,8 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let mut rest = days + TO_EPOCH;
     let mut year = 0;
     for (length, years) in CYCLES {
-        // The last of four centuries, and the last of four years, is one day longer than the others.
+        // The last of four centuries, and the last of four years, is one day longer than the
+        // others.
         let count = if years == 100 {
             (rest / length).min(3)
         } else {

@@ -1,7 +1,7 @@
 //! A table in plain text: columns as wide as their widest cell, numbers to the right.
 //!
-//! Not a layout engine. Invariant: no line is longer than the page; where cells are too wide for it, the first column, which
-//! holds names, is cut.
+//! Not a layout engine. Invariant: no line is longer than the page; where cells are too wide for
+//! it, the first column, which holds names, is cut.
 
 use super::WIDTH;
 

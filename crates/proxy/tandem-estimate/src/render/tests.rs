@@ -1,4 +1,5 @@
-//! Figures and texts that are hard to fit on a page. What a usual report looks like is in `tests/snapshots`.
+//! Figures and texts that are hard to fit on a page. What a usual report looks like is in
+//! `tests/snapshots`.
 
 use super::*;
 use crate::report::{CaptureFacts, LinkTimes, SiteRow, VersionRow};

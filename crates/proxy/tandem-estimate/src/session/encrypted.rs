@@ -1,13 +1,16 @@
-//! How far the encrypted flights of TLS 1.3 go, told from outside by sizes, order and acknowledgements.
+//! How far the encrypted flights of TLS 1.3 go, told from outside by sizes, order and
+//! acknowledgements.
 //!
 //! Nothing is decrypted, so this is as near as one can come. What it rests on:
-//! - A client sends its Finished only once it has read the server's Finished: the acknowledgement in the segment of the client's
-//!   first handshake record covers the server's whole flight, and no client record before that is one (those are early data).
-//! - Without early data a server hears nothing between the hello and the client's flight: a server record whose own
-//!   acknowledgement has moved on is behind the server's Finished.
+//! - A client sends its Finished only once it has read the server's Finished: the acknowledgement
+//!   in the segment of the client's first handshake record covers the server's whole flight, and no
+//!   client record before that is one (those are early data).
+//! - Without early data a server hears nothing between the hello and the client's flight: a server
+//!   record whose own acknowledgement has moved on is behind the server's Finished.
 //! - A record that holds a Finished alone has one of two lengths, by the hash of the cipher suite.
 //!
-//! Where tickets follow the server's Finished at once (a server may do that) they are taken for a part of the flight.
+//! Where tickets follow the server's Finished at once (a server may do that) they are taken for a
+//! part of the flight.
 //!
 //! RFC 8446, sections 2, 4.2.10, 4.4.4 and 5.2.
 
@@ -17,11 +20,14 @@ use super::{HEADER_LEN, Record};
 use crate::opening::Role;
 use crate::tally::{Part, Tally};
 
-/// Encrypted lengths of a Finished alone, SHA-256 and SHA-384: header 4, hash, content type 1, tag 16.
+/// Encrypted lengths of a Finished alone, SHA-256 and SHA-384: header 4, hash, content type 1, tag
+/// 16.
 const FINISHED_LENS: [usize; 2] = [4 + 32 + 1 + 16, 4 + 48 + 1 + 16];
-/// Records that a client's flight may take: EndOfEarlyData or Certificate, CertificateVerify, and Finished make three.
+/// Records that a client's flight may take: EndOfEarlyData or Certificate, CertificateVerify, and
+/// Finished make three.
 const MAX_CLIENT_RECORDS: usize = 4;
-/// Records that a server's flight may take. Chains of the largest size that is read need 64; one message a record is usual.
+/// Records that a server's flight may take. Chains of the largest size that is read need 64; one
+/// message a record is usual.
 const MAX_SERVER_RECORDS: usize = 256;
 
 /// Both flights as far as they came.
@@ -85,7 +91,8 @@ impl EncryptedFlights {
         self.server_over
     }
 
-    /// Takes an encrypted record; `early_data` says that the client's hello offers some. True once that side's flight is over.
+    /// Takes an encrypted record; `early_data` says that the client's hello offers some. True once
+    /// that side's flight is over.
     pub(super) fn take(&mut self, role: Role, record: Record<'_>, early_data: bool) -> bool {
         match role {
             Role::Server => self.take_server(record, early_data),
@@ -144,7 +151,8 @@ impl EncryptedFlights {
         )
     }
 
-    /// The client's flight: up to the first record that has a Finished's length, or one record where none has.
+    /// The client's flight: up to the first record that has a Finished's length, or one record
+    /// where none has.
     pub(super) fn client_flight(&self) -> Flight {
         let finished = self
             .client

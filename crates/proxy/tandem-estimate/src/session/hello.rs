@@ -2,7 +2,8 @@
 //!
 //! Not the parser: that is `tandem-wire`'s.
 //!
-//! RFC 8446, sections 4.1.2, 4.1.3, 4.2.1; draft-ietf-tls-tls13-21, section 4.1.4; RFC 6066, section 3.
+//! RFC 8446, sections 4.1.2, 4.1.3, 4.2.1; draft-ietf-tls-tls13-21, section 4.1.4; RFC 6066,
+//! section 3.
 
 use tandem_wire::tls::{ClientHello, ExtensionType, HandshakeType, ProtocolVersion, ServerHello};
 

@@ -1,7 +1,8 @@
-//! Support of the tests with real programs: keys, an OpenSSL server behind a relay that records, and what was said.
+//! Support of the tests with real programs: keys, an OpenSSL server behind a relay that records,
+//! and what was said.
 //!
-//! Is not: a test. Invariants: everything is on the loopback address and ends with the value that started it; nothing waits for
-//! a time to pass but for a condition.
+//! Is not: a test. Invariants: everything is on the loopback address and ends with the value that
+//! started it; nothing waits for a time to pass but for a condition.
 
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 #![allow(unused_imports, reason = "each test binary uses a part of this")]
@@ -117,7 +118,8 @@ pub(crate) fn python() -> &'static str {
     }
 }
 
-/// The `openssl` programs to try: the system's, and those that `TANDEM_KEYTAP_OPENSSL` names, apart by colons.
+/// The `openssl` programs to try: the system's, and those that `TANDEM_KEYTAP_OPENSSL` names, apart
+/// by colons.
 pub(crate) fn openssls() -> Vec<String> {
     let others = std::env::var("TANDEM_KEYTAP_OPENSSL").unwrap_or_default();
     let others = others.split(':').filter(|path| !path.is_empty());

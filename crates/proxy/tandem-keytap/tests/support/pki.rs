@@ -1,4 +1,5 @@
-//! Keys and certificates: a root, an issuer below it, a client's leaf below that, and a server's below the root.
+//! Keys and certificates: a root, an issuer below it, a client's leaf below that, and a server's
+//! below the root.
 //!
 //! Made once by `openssl` and kept in the build's folder for temporary files; valid for ten years.
 
@@ -34,8 +35,8 @@ impl Pki {
         })
     }
 
-    /// `leaf.pem` and `leaf.key` (the client's), `issuer.pem`, `chain.pem` (leaf and issuer), `root.pem`, `trusted.pem` (issuer
-    /// and root), `server.pem`, `server.key`.
+    /// `leaf.pem` and `leaf.key` (the client's), `issuer.pem`, `chain.pem` (leaf and issuer),
+    /// `root.pem`, `trusted.pem` (issuer and root), `server.pem`, `server.key`.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         let file = self.0.join(name);
         assert!(file.is_file(), "{}", file.display());

@@ -1,4 +1,5 @@
-//! What was said in a connection, as the announcement's tests look at it: hellos, the Certificate message, references.
+//! What was said in a connection, as the announcement's tests look at it: hellos, the Certificate
+//! message, references.
 
 use std::process::Command;
 
@@ -21,7 +22,8 @@ pub(crate) struct Hello {
     session_id_len: usize,
     cipher_suites: Vec<u8>,
     compression_methods: Vec<u8>,
-    /// All of them in order; without the body where that is drawn for each connection, or pads the hello to a length.
+    /// All of them in order; without the body where that is drawn for each connection, or pads the
+    /// hello to a length.
     pub(crate) extensions: Vec<(u16, Vec<u8>)>,
 }
 
@@ -65,7 +67,8 @@ impl Conversation {
             .filter_map(|record| {
                 let fragment = &self.client[record.fragment_range()];
                 let (&[kind, high, middle, low], body) = fragment.split_first_chunk()?;
-                // An encrypted message begins with any byte, but hardly with one that looks like a hello of just this length.
+                // An encrypted message begins with any byte, but hardly with one that looks like a
+                // hello of just this length.
                 let len = u32::from_be_bytes([0, high, middle, low]) as usize;
                 (kind == HandshakeType::CLIENT_HELLO.0 && len == body.len())
                     .then(|| Hello::parse(body))
@@ -96,7 +99,8 @@ impl Conversation {
     }
 }
 
-/// What an announcement of these certificates has to say: computed by `openssl`, not by the code under test.
+/// What an announcement of these certificates has to say: computed by `openssl`, not by the code
+/// under test.
 pub(crate) fn references(chain: &[Vec<u8>]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let file = folder.path().join("certificate");
@@ -110,7 +114,8 @@ pub(crate) fn references(chain: &[Vec<u8>]) -> Vec<u8> {
     references
 }
 
-/// The body of the one extension that a hello has more than another, if they differ in nothing else but padding.
+/// The body of the one extension that a hello has more than another, if they differ in nothing else
+/// but padding.
 #[track_caller]
 pub(crate) fn differs_by(number: u16, without: &Hello, with: &Hello) -> Vec<u8> {
     let body = with.extension(number).expect("announced").to_vec();

@@ -1,7 +1,9 @@
-//! What client and server say before the bulk data: a conversation with the layout and the sizes of a TLS 1.2 handshake.
+//! What client and server say before the bulk data: a conversation with the layout and the sizes of
+//! a TLS 1.2 handshake.
 //!
-//! Is not: TLS. Bytes that look random stand for certificates, keys, signatures and ciphertext; records and messages are laid
-//! out as RFC 5246 has them, one message a record, so that the daemons follow them to the end.
+//! Is not: TLS. Bytes that look random stand for certificates, keys, signatures and ciphertext;
+//! records and messages are laid out as RFC 5246 has them, one message a record, so that the
+//! daemons follow them to the end.
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,7 +27,8 @@ pub enum KeyChoice {
     Unset,
 }
 
-/// Reads a key file: 64 hex digits, white space around them ignored. Warns if others than the owner may read it.
+/// Reads a key file: 64 hex digits, white space around them ignored. Warns if others than the owner
+/// may read it.
 fn read(path: &Path) -> Result<Key, IoError> {
     let unreadable = |source| IoError::KeyFile {
         path: path.to_owned(),

@@ -1,6 +1,7 @@
 //! Names and numbers that identify a daemon on its machine: link, mark bits, the names of roles.
 //!
-//! Invariants: a [`LinkName`] can stand unquoted in a firewall rule and matches one interface only; [`Marks`] are two different single bits.
+//! Invariants: a [`LinkName`] can stand unquoted in a firewall rule and matches one interface only;
+//! [`Marks`] are two different single bits.
 
 use std::fmt;
 
@@ -25,7 +26,8 @@ impl LinkName {
     /// Takes letters, digits and `. _ - @ :`; the first is a letter or digit.
     ///
     /// # Errors
-    /// Any other name: `iptables` would read `+` at the end as "any that begins so", and blanks and quotes as its own.
+    /// Any other name: `iptables` would read `+` at the end as "any that begins so", and blanks and
+    /// quotes as its own.
     pub fn new(name: &str) -> Result<Self, IoError> {
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@:".contains(&byte);
         let starts = name
@@ -66,8 +68,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// What a daemon chooses from: the top byte, which few programs use (Kubernetes takes bits 14 and 15, Tailscale 16 to 23, Cilium
-    /// 8 to 11). Four daemons a network namespace.
+    /// What a daemon chooses from: the top byte, which few programs use (Kubernetes takes bits 14
+    /// and 15, Tailscale 16 to 23, Cilium 8 to 11). Four daemons a network namespace.
     pub const CANDIDATES: [Marks; 4] = [
         Marks {
             leave: 1 << 24,

@@ -2,7 +2,8 @@
 //!
 //! Is not: a decision on any value ([`super::Config::resolve`]).
 //!
-//! Invariant: keys of the file and names of the flags are the same; a key that is not known is an error that names the nearest one.
+//! Invariant: keys of the file and names of the flags are the same; a key that is not known is an
+//! error that names the nearest one.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,8 @@ pub struct Settings {
     pub hold_bytes: Option<usize>,
     /// Milliseconds that an unfinished flight is held.
     pub hold_ms: Option<u64>,
-    /// Milliseconds that an acknowledgement waits for the next segment to say it again; 0: none waits.
+    /// Milliseconds that an acknowledgement waits for the next segment to say it again; 0: none
+    /// waits.
     pub ack_hold_ms: Option<u64>,
     /// Flows that are known at one time.
     pub max_flows: Option<usize>,

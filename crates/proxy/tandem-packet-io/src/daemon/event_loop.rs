@@ -2,8 +2,9 @@
 //!
 //! Is not: a decision on a packet, but for one: what cannot be decided goes on as it is.
 //!
-//! Invariants: each packet out of the queue gets one verdict, at the latest a few seconds after the engine may hold it, or when the loop ends; verdicts
-//! and injected packets reach the kernel in the engine's order; nothing here waits but for packets, signals and the time.
+//! Invariants: each packet out of the queue gets one verdict, at the latest a few seconds after the
+//! engine may hold it, or when the loop ends; verdicts and injected packets reach the kernel in the
+//! engine's order; nothing here waits but for packets, signals and the time.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
@@ -34,16 +35,19 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two looks at the gauges while packets come: nobody reads them more often.
 const GAUGES_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How much longer than the engine's own bound a packet may wait before it is let go over the engine's head.
+/// How much longer than the engine's own bound a packet may wait before it is let go over the
+/// engine's head.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
 /// Batches read before signals and time are looked at again.
 const BATCHES_A_TURN: usize = 8;
 
-/// The least time between two time-outs that were due at once: an engine that asks for the past costs no more than this.
+/// The least time between two time-outs that were due at once: an engine that asks for the past
+/// costs no more than this.
 const LEAST_WAIT: Duration = Duration::from_micros(50);
 
-/// Packets that are let go at the end at most: more keep arriving only if the rules could not be removed.
+/// Packets that are let go at the end at most: more keep arriving only if the rules could not be
+/// removed.
 const LAST_BATCHES: usize = 4096;
 
 /// A packet that waits for the engine.
@@ -117,7 +121,8 @@ impl<E: Engine> EventLoop<E> {
             }
             if from_queue {
                 for _ in 0..BATCHES_A_TURN {
-                    // A batch that is not full has emptied the queue; what comes now wakes the loop again.
+                    // A batch that is not full has emptied the queue; what comes now wakes the loop
+                    // again.
                     if self.turn(queue)?.packets < BATCH {
                         break;
                     }
@@ -127,7 +132,8 @@ impl<E: Engine> EventLoop<E> {
         }
     }
 
-    /// Ends in good order: the engine lets go what it holds, the rest goes as it is, and what was learned is kept.
+    /// Ends in good order: the engine lets go what it holds, the rest goes as it is, and what was
+    /// learned is kept.
     pub(super) fn finish(&mut self, queue: &mut PacketQueue) {
         self.engine.release_all();
         if let Err(error) = self.carry_out(queue.verdicts()) {

@@ -1,7 +1,9 @@
-//! Keeps the firewall's rules in force: another program that reloads its own firewall may empty all of it.
+//! Keeps the firewall's rules in force: another program that reloads its own firewall may empty all
+//! of it.
 //!
-//! Is not: the rules (`rules.rs`) or how they are set (`firewall.rs`). A thread of its own, since the firewall's programs take
-//! milliseconds and on a busy machine seconds, and packets must not wait for them.
+//! Is not: the rules (`rules.rs`) or how they are set (`firewall.rs`). A thread of its own, since
+//! the firewall's programs take milliseconds and on a busy machine seconds, and packets must not
+//! wait for them.
 //!
 //! Invariant: whatever ends the keeper, the rules go.
 
@@ -13,8 +15,8 @@ use crate::error::IoError;
 use crate::firewall::InstalledRules;
 use crate::metrics::{Board, Tally};
 
-/// Between two looks. Rules that are gone cost no connection, only what would have been saved until they are back; a look takes two
-/// short-lived processes.
+/// Between two looks. Rules that are gone cost no connection, only what would have been saved until
+/// they are back; a look takes two short-lived processes.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The thread that looks after the rules.

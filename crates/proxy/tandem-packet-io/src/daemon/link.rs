@@ -42,7 +42,8 @@ fn mtu(name: &LinkName) -> Result<usize, Errno> {
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    // SAFETY: `ifreq` is a byte array and a union of integers, addresses and pointers, for all of which zeroes are a value.
+    // SAFETY: `ifreq` is a byte array and a union of integers, addresses and pointers, for all of
+    // which zeroes are a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     // A link's name has at most 15 bytes, so that a zero always follows.
     for (to, from) in request
@@ -52,7 +53,8 @@ fn mtu(name: &LinkName) -> Result<usize, Errno> {
     {
         *to = from as libc::c_char;
     }
-    // SAFETY: the call reads the name, which ends with a zero, and writes `ifru_mtu`; `request` outlives it.
+    // SAFETY: the call reads the name, which ends with a zero, and writes `ifru_mtu`; `request`
+    // outlives it.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &mut request) };
     Errno::result(result)?;
     // SAFETY: the call succeeded, so this member of the union is the one that was written.

@@ -1,9 +1,10 @@
-//! Locks between daemons of one network namespace: one of each role and link, and one start at a time.
+//! Locks between daemons of one network namespace: one of each role and link, and one start at a
+//! time.
 //!
 //! Is not: the store's lock; that is the store's.
 //!
-//! Invariant: a lock ends with its process. They are names of abstract Unix sockets (unix(7)), which belong to the network namespace as the
-//! rules and the queue do, and leave no file behind.
+//! Invariant: a lock ends with its process. They are names of abstract Unix sockets (unix(7)),
+//! which belong to the network namespace as the rules and the queue do, and leave no file behind.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -50,7 +51,8 @@ pub(crate) struct Running {
     lock: String,
 }
 
-/// All of them, by their locks: whoever listens on a lock's name is the daemon, and the kernel says which process that is.
+/// All of them, by their locks: whoever listens on a lock's name is the daemon, and the kernel says
+/// which process that is.
 ///
 /// # Errors
 /// The list of sockets cannot be read.
@@ -145,7 +147,8 @@ mod tests {
             .collect();
         assert_eq!(found, [Pid::this()]);
         drop(first);
-        // A program that another test starts has all descriptors of this process for a moment, until it is another program.
+        // A program that another test starts has all descriptors of this process for a moment,
+        // until it is another program.
         let start = Instant::now();
         while let Err(error) = InstanceLock::take(Role::ClientSide, &link) {
             assert!(start.elapsed() < PATIENCE, "free again: {error}");

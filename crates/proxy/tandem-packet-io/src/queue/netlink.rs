@@ -1,10 +1,12 @@
-//! The netlink messages of the kernel's packet queue: building requests and verdicts, reading what the kernel sends.
+//! The netlink messages of the kernel's packet queue: building requests and verdicts, reading what
+//! the kernel sends.
 //!
 //! Is not: a socket, see `queue.rs`; and not all of nfnetlink_queue, only what a proxy needs.
 //!
-//! Invariants: reading is bounded by the bytes at hand and never panics, whatever they hold; attributes that are not known are
-//! skipped. Layouts: Linux, `include/uapi/linux/netlink.h`, `nfnetlink.h` and `nfnetlink_queue.h`; headers are in the host's byte
-//! order, what nfnetlink_queue adds is in network byte order.
+//! Invariants: reading is bounded by the bytes at hand and never panics, whatever they hold;
+//! attributes that are not known are skipped. Layouts: Linux, `include/uapi/linux/netlink.h`,
+//! `nfnetlink.h` and `nfnetlink_queue.h`; headers are in the host's byte order, what
+//! nfnetlink_queue adds is in network byte order.
 //!
 //! ```text
 //! nlmsghdr  | length 4 | type 2 | flags 2 | sequence 4 | port 4 |
@@ -30,8 +32,8 @@ const TYPE_CONFIG: u16 = SUBSYSTEM | libc::NFQNL_MSG_CONFIG as u16;
 /// `NLA_TYPE_MASK`: the two upper bits of an attribute's type are flags.
 const TYPE_MASK: u16 = 0x3fff;
 
-/// The largest number of packet bytes that the kernel copies: an attribute's 16-bit length less its header
-/// (`NFQNL_MAX_COPY_RANGE`, net/netfilter/nfnetlink_queue.c).
+/// The largest number of packet bytes that the kernel copies: an attribute's 16-bit length less its
+/// header (`NFQNL_MAX_COPY_RANGE`, net/netfilter/nfnetlink_queue.c).
 pub(super) const MAX_COPY: u32 = 0xffff - ATTRIBUTE_LEN as u32;
 
 /// A setting of a queue.
@@ -107,12 +109,14 @@ pub(crate) enum Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PayloadTooLong;
 
-/// Appends to `out` the request that makes `setting` so on queue `queue`, with an acknowledgement asked for.
+/// Appends to `out` the request that makes `setting` so on queue `queue`, with an acknowledgement
+/// asked for.
 pub(super) fn put_setting(out: &mut Vec<u8>, queue: u16, setting: Setting) {
     let start = open(out, TYPE_CONFIG, NLM_F_REQUEST | NLM_F_ACK, queue);
     match setting {
         Setting::Bind => {
-            // struct nfqnl_msg_config_cmd: command, padding, protocol family (unused since Linux 3.8).
+            // struct nfqnl_msg_config_cmd: command, padding, protocol family (unused since Linux
+            // 3.8).
             put_attribute(
                 out,
                 libc::NFQA_CFG_CMD as u16,
@@ -143,10 +147,12 @@ pub(super) fn put_setting(out: &mut Vec<u8>, queue: u16, setting: Setting) {
     close(out, start);
 }
 
-/// Appends to `out` a verdict: no acknowledgement is asked for, the kernel answers only when it fails.
+/// Appends to `out` a verdict: no acknowledgement is asked for, the kernel answers only when it
+/// fails.
 ///
 /// # Errors
-/// [`PayloadTooLong`] when `payload` has more than 65,531 bytes, an attribute's bound; nothing is appended then.
+/// [`PayloadTooLong`] when `payload` has more than 65,531 bytes, an attribute's bound; nothing is
+/// appended then.
 pub(super) fn put_verdict(
     out: &mut Vec<u8>,
     queue: u16,

@@ -1,6 +1,7 @@
 //! Hosts in network namespaces for the tests of the adapter, and daemons that run in them.
 //!
-//! Is not: the lab. Everything made here is taken down when it is dropped, on a panic too; names carry the process's number.
+//! Is not: the lab. Everything made here is taken down when it is dropped, on a panic too; names
+//! carry the process's number.
 
 pub(crate) mod engines;
 
@@ -16,7 +17,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tandem_packet_io::status::{Status, fetch};
 
-/// The environment variables by which a daemon that runs in a process of its own is told what to be.
+/// The environment variables by which a daemon that runs in a process of its own is told what to
+/// be.
 pub(crate) const ENGINE: &str = "TANDEM_IO_TEST_ENGINE";
 pub(crate) const ROLE: &str = "TANDEM_IO_TEST_ROLE";
 pub(crate) const SETTINGS: &str = "TANDEM_IO_TEST_SETTINGS";
@@ -163,7 +165,8 @@ pub(crate) fn lone_host() -> Host {
     host
 }
 
-/// Joins two hosts by an Ethernet wire, with an address of each version at both ends: `10.NET.0.1` and `fd00:NET::1` at `a`, `.2` and `::2` at `b`.
+/// Joins two hosts by an Ethernet wire, with an address of each version at both ends: `10.NET.0.1`
+/// and `fd00:NET::1` at `a`, `.2` and `::2` at `b`.
 pub(crate) fn wire(a: (&Host, &str), b: (&Host, &str), net: u8) {
     a.0.run(&format!(
         "ip link add {} type veth peer name {} netns {}",

@@ -1,8 +1,10 @@
-//! The client's answer to the server's flight, at the client-side proxy: when it is held, and on what ground it is written shorter.
+//! The client's answer to the server's flight, at the client-side proxy: when it is held, and on
+//! what ground it is written shorter.
 //!
-//! Is not: the writing (`writer`), nor the grounds themselves (`tandem-engine`). Invariants: nothing is held but after a
-//! CertificateRequest, and nothing longer than until the client has shown a chain of which the far side is believed to hold
-//! nothing; a flow in which either direction was not rebuilt is not altered any more.
+//! Is not: the writing (`writer`), nor the grounds themselves (`tandem-engine`). Invariants:
+//! nothing is held but after a CertificateRequest, and nothing longer than until the client has
+//! shown a chain of which the far side is believed to hold nothing; a flow in which either
+//! direction was not rebuilt is not altered any more.
 
 use tandem_engine::intention::HeldBits;
 use tandem_engine::{Believed, ClientChain, Reference};
@@ -18,7 +20,8 @@ use crate::watch::{Progress, Shown};
 use crate::writer::{Aim, Ground, Terms};
 
 impl Agreed {
-    /// The client sends something: where that is the answer to a request for a certificate, the writer is to have it.
+    /// The client sends something: where that is the answer to a request for a certificate, the
+    /// writer is to have it.
     pub(super) fn expect_flight<S: Store>(
         &mut self,
         packet: &TcpPacket<'_>,
@@ -90,7 +93,8 @@ impl Agreed {
         let Some((holdings, filter)) = said else {
             return false;
         };
-        // One that was held up in the link may be older than what is known since; a connection has one at most.
+        // One that was held up in the link may be older than what is known since; a connection has
+        // one at most.
         if !std::mem::replace(&mut self.was_told, true) && holdings != cx.far.holdings() {
             cx.far.publishes(holdings, filter);
             cx.out.event(Event::FilterReceived);
@@ -98,7 +102,8 @@ impl Agreed {
         true
     }
 
-    /// Both Finished have passed: the client's chain is remembered, here or as what the far side has just learned.
+    /// Both Finished have passed: the client's chain is remembered, here or as what the far side
+    /// has just learned.
     pub(super) fn learn_client<S: Store>(&mut self, cx: &mut Context<'_, S>) {
         let learned = match cx.config.client_certificates {
             ClientCertificates::None => None,

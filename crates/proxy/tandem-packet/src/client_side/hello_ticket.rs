@@ -1,10 +1,13 @@
-//! A hello that shows a session ticket, at the client-side proxy: when it is held, and whether it crosses with a reference.
+//! A hello that shows a session ticket, at the client-side proxy: when it is held, and whether it
+//! crosses with a reference.
 //!
-//! Is not: the memory of tickets (`session_tickets`), nor the writing (`writer`). The presence of the far side was shown on the SYN/ACK,
-//! so that a hello may be written as anything else is: refused by the server where nobody rebuilds it.
+//! Is not: the memory of tickets (`session_tickets`), nor the writing (`writer`). The presence of
+//! the far side was shown on the SYN/ACK, so that a hello may be written as anything else is:
+//! refused by the server where nobody rebuilds it.
 //!
-//! Invariants: a hello in one segment is never held; of one in several the first is held only where a ticket has begun in it; a
-//! hello whose ticket is not referred to goes, with its hint, as if there were no tickets.
+//! Invariants: a hello in one segment is never held; of one in several the first is held only where
+//! a ticket has begun in it; a hello whose ticket is not referred to goes, with its hint, as if
+//! there were no tickets.
 
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
@@ -25,8 +28,8 @@ pub(super) enum Referral {
 }
 
 impl Agreed {
-    /// The client's segment, which was read along, may be of its hello: where that shows a ticket which the far side is believed to
-    /// hold, the writer is to have it.
+    /// The client's segment, which was read along, may be of its hello: where that shows a ticket
+    /// which the far side is believed to hold, the writer is to have it.
     pub(super) fn consider_ticket<S: Store>(
         &mut self,
         packet: &TcpPacket<'_>,
@@ -72,7 +75,8 @@ impl Agreed {
         }
     }
 
-    /// Says what came of a reference, once that is known: whether the far side is to be trusted with the next.
+    /// Says what came of a reference, once that is known: whether the far side is to be trusted
+    /// with the next.
     pub(super) fn judge_referral<S>(&mut self, cx: &mut Context<'_, S>) {
         if self.referral == Referral::None || self.writer.has_sent() {
             return;

@@ -1,6 +1,8 @@
-//! Publications over many handshakes: who is told, when, and what that costs against what it brings.
+//! Publications over many handshakes: who is told, when, and what that costs against what it
+//! brings.
 //!
-//! Is not: packets. The other proxies are their name of what is held, a filter and what they have learned since.
+//! Is not: packets. The other proxies are their name of what is held, a filter and what they have
+//! learned since.
 
 use super::*;
 use tandem_store::MemoryStore;
@@ -139,7 +141,8 @@ fn one_that_begins_is_told_at_once_and_once() {
 
 #[test]
 fn whoever_comes_publications_cost_no_more_than_their_lack_and_a_share_of_what_they_bring() {
-    // Clients that move between two others, many new ones, more than a filter shows, and others that nobody comes back to.
+    // Clients that move between two others, many new ones, more than a filter shows, and others
+    // that nobody comes back to.
     let schedules: [(usize, Schedule); 5] = [
         (2, |turn| (turn % 50, (turn / 50) as usize % 2)),
         (2, |turn| (turn, turn as usize % 2)),

@@ -1,6 +1,7 @@
 //! Unit tests of frames put together from segments. Not here: the client-side proxy around it.
 
-//! The reading side by itself: a frame from segments in any order, a miss for what it cannot follow, bounded work.
+//! The reading side by itself: a frame from segments in any order, a miss for what it cannot
+//! follow, bounded work.
 
 use super::*;
 use std::sync::Arc;

@@ -1,6 +1,8 @@
-//! Unit and property tests of single segments: marks, cuts, timestamps. Not here: whole connections.
+//! Unit and property tests of single segments: marks, cuts, timestamps. Not here: whole
+//! connections.
 
-//! Marks put on segments and taken off without a trace, timestamps found, and segments cut to the link.
+//! Marks put on segments and taken off without a trace, timestamps found, and segments cut to the
+//! link.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,9 +1,9 @@
-//! The answer to a client's CII at the server-side proxy: which of the certificates that the hello names are held (McVeety 2009,
-//! section 3.2.5, steps 2 to 4).
+//! The answer to a client's CII at the server-side proxy: which of the certificates that the hello
+//! names are held (McVeety 2009, section 3.2.5, steps 2 to 4).
 //!
-//! Is not: the reading of a CII (`tandem-engine`), nor the thesis's way to answer, which is the writer's. Invariants: nothing is said
-//! where nothing is held; an answer rides on what the server sends anyway, and alone only where a flight is held that would
-//! else come first.
+//! Is not: the reading of a CII (`tandem-engine`), nor the thesis's way to answer, which is the
+//! writer's. Invariants: nothing is said where nothing is held; an answer rides on what the server
+//! sends anyway, and alone only where a flight is held that would else come first.
 
 use tandem_engine::Reference;
 use tandem_engine::intention::HeldBits;
@@ -86,7 +86,8 @@ impl Agreed {
         Some(marked)
     }
 
-    /// Gives the answer by itself, before a flight that is held from this segment on, if it was not given yet.
+    /// Gives the answer by itself, before a flight that is held from this segment on, if it was not
+    /// given yet.
     pub(super) fn answer_alone<S>(&mut self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) {
         let Answer::Mark(mark, copies @ COPIES) = &mut self.answer else {
             return;

@@ -1,9 +1,11 @@
-//! The publication of what is held at the server-side proxy: which segment carries it and where it goes; and what is learned of a
-//! client's chain, by which the publisher knows whether it was of use.
+//! The publication of what is held at the server-side proxy: which segment carries it and where it
+//! goes; and what is learned of a client's chain, by which the publisher knows whether it was of
+//! use.
 //!
-//! Is not: the decision (`publisher`), nor the frame (`tandem-link`). Invariants: nothing is published but in a connection whose server
-//! asks for a certificate, to a proxy that said which holdings it goes by, once; the segment is one that an endpoint discards, with
-//! sequence numbers of what the server has sent.
+//! Is not: the decision (`publisher`), nor the frame (`tandem-link`). Invariants: nothing is
+//! published but in a connection whose server asks for a certificate, to a proxy that said which
+//! holdings it goes by, once; the segment is one that an endpoint discards, with sequence numbers
+//! of what the server has sent.
 
 use tandem_link::publication;
 use tandem_store::Store;
@@ -18,9 +20,10 @@ use crate::publisher::{Crossed, Decision};
 use crate::segment::{self, Cut};
 use crate::watch::Shown;
 
-/// The longest publication that goes before the flight, in bytes of its frame: a seventh of a client's chain, which it may spare in
-/// this very connection. A longer one would hold the flight up for seconds on a slow link, past the server's timer; it goes behind,
-/// while the client computes and its answer crosses the other way.
+/// The longest publication that goes before the flight, in bytes of its frame: a seventh of a
+/// client's chain, which it may spare in this very connection. A longer one would hold the flight
+/// up for seconds on a slow link, past the server's timer; it goes behind, while the client
+/// computes and its answer crosses the other way.
 const BEFORE: usize = 256;
 
 impl Agreed {

@@ -1,6 +1,8 @@
-//! A flight that went out as a delta, and the copies of its originals that the failsafe may have to send.
+//! A flight that went out as a delta, and the copies of its originals that the failsafe may have to
+//! send.
 //!
-//! Is not: when they are sent (`writer`). Invariant: what an original says of the stream never changes.
+//! Is not: when they are sent (`writer`). Invariant: what an original says of the stream never
+//! changes.
 
 use tandem_wire::{Edit, Instant, Seq, TcpOption, TcpPacket, Timestamps};
 
@@ -42,7 +44,8 @@ impl Group {
         })
     }
 
-    /// Whether the receiver says that it has a part of the flight: the front, or what is reported beyond it (RFC 2018, section 3).
+    /// Whether the receiver says that it has a part of the flight: the front, or what is reported
+    /// beyond it (RFC 2018, section 3).
     pub(super) fn has_arrived_in_part(&self, packet: &TcpPacket<'_>) -> bool {
         packet.ack().is_after(self.start)
             || packet.options().any(|option| {
@@ -58,8 +61,9 @@ impl Group {
 
     /// An original that its receiver will look at and the link will take.
     ///
-    /// Part of the flight may have been rebuilt under newer timestamps, and those of an original are then too old (PAWS). One
-    /// that the kernel had put together from several segments is longer than the link allows.
+    /// Part of the flight may have been rebuilt under newer timestamps, and those of an original
+    /// are then too old (PAWS). One that the kernel had put together from several segments is
+    /// longer than the link allows.
     pub(super) fn passable(&self, packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
         let Ok(packet) = TcpPacket::parse(packet) else {
             return Vec::new();

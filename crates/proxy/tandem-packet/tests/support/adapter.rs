@@ -1,4 +1,5 @@
-//! A proxy as an element of the simulated world: the adapter's part, in a few lines, and the checks that hold after each call.
+//! A proxy as an element of the simulated world: the adapter's part, in a few lines, and the checks
+//! that hold after each call.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -125,7 +126,8 @@ impl ProxyElement {
         assert!(packet.len() <= mtu, "a proxy keeps to the MTU");
     }
 
-    /// Whether the connection left the queue. A SYN that begins another one on the same ports does not belong to it.
+    /// Whether the connection left the queue. A SYN that begins another one on the same ports does
+    /// not belong to it.
     fn is_out_of_queue(&mut self, packet: &[u8]) -> bool {
         let (Some(ends), Ok(parsed)) = (ends(packet), TcpPacket::parse(packet)) else {
             return false;
@@ -204,15 +206,16 @@ impl Element for Boxed {
     }
 }
 
-/// Kills the proxy at `index` as SIGKILL does: rules with queue bypass let packets pass, what it held is lost. Hands back what
-/// is on its disk.
+/// Kills the proxy at `index` as SIGKILL does: rules with queue bypass let packets pass, what it
+/// held is lost. Hands back what is on its disk.
 pub fn kill(world: &mut World, index: usize) -> MemoryStore {
     let gone: Box<dyn Any> = world.replace(index, Wire::default());
     let Ok(mut gone) = gone.downcast::<ProxyElement>() else {
         return MemoryStore::default();
     };
     let store = std::mem::take(gone.proxy.store_mut());
-    // A process that is killed answers for nothing: the tickets that it holds are not dropped, they are gone.
+    // A process that is killed answers for nothing: the tickets that it holds are not dropped, they
+    // are gone.
     std::mem::forget(gone);
     store
 }

@@ -1,4 +1,5 @@
-//! What the scenarios of packet mode share: a proxy as an element of the simulated world, and a conversation shaped like TLS.
+//! What the scenarios of packet mode share: a proxy as an element of the simulated world, and a
+//! conversation shaped like TLS.
 //!
 //! Is not: a test. The hosts are `tandem-netsim`'s fakes; real endpoints are the lab's business.
 #![allow(
@@ -107,7 +108,8 @@ pub const AFTER_LINK: usize = 4;
 pub const SERVER_SIDE: usize = 5;
 pub const SERVER_LAN: usize = 6;
 
-/// Client, client-side proxy, link, server-side proxy, server, and what else may stand between them.
+/// Client, client-side proxy, link, server-side proxy, server, and what else may stand between
+/// them.
 pub struct Scenario {
     pub conversation: tls::Conversation,
     pub link: LinkConfig,
@@ -254,7 +256,8 @@ fn place(world: World, element: Option<impl Element>) -> World {
     }
 }
 
-/// Runs until both scripts are done, and checks the promise: what each end received is what the other sent.
+/// Runs until both scripts are done, and checks the promise: what each end received is what the
+/// other sent.
 ///
 /// # Errors
 /// Where they are not done in 50 minutes.

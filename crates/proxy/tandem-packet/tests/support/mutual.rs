@@ -1,4 +1,5 @@
-//! Connections in which the client shows a certificate too: what is said, proxies that know the client's chain, what came of it.
+//! Connections in which the client shows a certificate too: what is said, proxies that know the
+//! client's chain, what came of it.
 
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ pub fn conversation() -> Conversation {
     conversation_in(Layout::MessageARecord)
 }
 
-/// Both proxies there, each knowing the client's chain where it is named in `knowing`; the client's side knows the server's.
+/// Both proxies there, each knowing the client's chain where it is named in `knowing`; the client's
+/// side knows the server's.
 pub fn scenario(wire: WireFormat, conversation: Conversation, knowing: &[usize]) -> Scenario {
     let mut scenario = Scenario::with(wire, conversation);
     scenario.closes = Closes::AtTheEnd;
@@ -129,8 +131,8 @@ pub fn told_of(index: usize, how: ClientCertificates) -> Config {
     }
 }
 
-/// Another connection of this world, on other ports, once all before it are over: the same servers and proxies, and a client that says
-/// this.
+/// Another connection of this world, on other ports, once all before it are over: the same servers
+/// and proxies, and a client that says this.
 pub fn another(mut world: World, number: u16, said: &Conversation) -> World {
     let (client, server) = said.scripts();
     let template = Scenario::with(WireFormat::Safe, said.clone());

@@ -1,4 +1,5 @@
-//! Both proxies back to back, without hosts and without a link: single segments, made by hand, go in at either end.
+//! Both proxies back to back, without hosts and without a link: single segments, made by hand, go
+//! in at either end.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -144,7 +145,8 @@ impl Pair {
         }
     }
 
-    /// A connection opens: SYN, SYN/ACK, ACK. Checks that the ends saw nothing but what the other sent.
+    /// A connection opens: SYN, SYN/ACK, ACK. Checks that the ends saw nothing but what the other
+    /// sent.
     pub fn open(&mut self, flow: &Flow) {
         for (packet, from) in [
             (flow.syn(), Port::Left),
@@ -219,7 +221,8 @@ impl Flow {
         .build()
     }
 
-    /// Bytes of the client's that stand at this offset of its stream; a pure ACK where there are none.
+    /// Bytes of the client's that stand at this offset of its stream; a pure ACK where there are
+    /// none.
     pub fn client(&self, offset: u32, payload: &[u8]) -> Vec<u8> {
         self.client_repr(offset, payload).build()
     }

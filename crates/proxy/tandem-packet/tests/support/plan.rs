@@ -413,7 +413,8 @@ fn host(rng: &mut Pcg64, local: SocketAddr, v6: bool) -> HostConfig {
         _ => AckPolicy::Delayed(millis(rng, 200)),
     };
     host.segmenter = match rng.random_range(0..8) {
-        // The handshake in dust, what follows in full segments: else a lossy run lasts for hours of its own accord.
+        // The handshake in dust, what follows in full segments: else a lossy run lasts for hours of
+        // its own accord.
         0 => Segmenter::CutAt((1..600).map(|cut| cut * one_of(rng, &[1, 7])).collect()),
         1 => Segmenter::AtMost(rng.random_range(200..1_400)),
         2 => Segmenter::CutAt((1..20).map(|cut| cut * rng.random_range(1..400)).collect()),
@@ -544,7 +545,8 @@ fn limits(rng: &mut Pcg64) -> Limits {
             ..usual
         },
         3 => Limits {
-            // No shorter than a client keeps repeating its SYN (two minutes), lest each repeat be taken for a first one.
+            // No shorter than a client keeps repeating its SYN (two minutes), lest each repeat be
+            // taken for a first one.
             flow_lifetime: Duration::from_secs(rng.random_range(130..300)),
             mtu: rng.random_range(1_400..1_500),
             ..usual

@@ -1,4 +1,5 @@
-//! How much of the random and exhaustive tests is run: what CI has time for, or as much as the environment asks for.
+//! How much of the random and exhaustive tests is run: what CI has time for, or as much as the
+//! environment asks for.
 #![allow(
     clippy::disallowed_methods,
     reason = "a test reads the environment; the crate does not"

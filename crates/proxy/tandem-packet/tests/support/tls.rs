@@ -1,6 +1,8 @@
-//! A conversation with the shape and the sizes of a TLS 1.2 handshake, for hosts that speak from a script.
+//! A conversation with the shape and the sizes of a TLS 1.2 handshake, for hosts that speak from a
+//! script.
 //!
-//! Is not: TLS; random-looking bytes stand for keys, signatures and ciphertext. The layout of records and messages is real.
+//! Is not: TLS; random-looking bytes stand for keys, signatures and ciphertext. The layout of
+//! records and messages is real.
 
 use tandem_netsim::Script;
 use tandem_netsim::script::Speaker;
@@ -64,7 +66,8 @@ pub fn client_hello(name: Option<&str>, filler: usize) -> Vec<u8> {
     client_hello_with(name, filler, &[])
 }
 
-/// The extension by which a client names its chain: its number, its length and 16 bytes for each certificate.
+/// The extension by which a client names its chain: its number, its length and 16 bytes for each
+/// certificate.
 pub fn intention(chain: &[Vec<u8>]) -> Vec<u8> {
     let mut extension = vec![0, 0x9a];
     extension.extend((chain.len() as u16 * 16).to_be_bytes());
@@ -222,8 +225,8 @@ impl Conversation {
         Self::of(chain.to_vec(), turns)
     }
 
-    /// A full handshake in which the server asks for a certificate, and the client shows this chain; an empty one says that it has
-    /// none.
+    /// A full handshake in which the server asks for a certificate, and the client shows this
+    /// chain; an empty one says that it has none.
     pub fn mutual(hello: Vec<u8>, chain: &[Vec<u8>], client: &[Vec<u8>], layout: Layout) -> Self {
         let mut asking = server_flight(chain);
         // Before the ServerHelloDone (RFC 5246, section 7.3).
@@ -247,7 +250,8 @@ impl Conversation {
         Self::of(self.chain, self.turns)
     }
 
-    /// What the server's flight has beside the chain that comes again in the next: staple and request.
+    /// What the server's flight has beside the chain that comes again in the next: staple and
+    /// request.
     pub fn beside(&self) -> Vec<u8> {
         let flight = messages(&self.turns[1].1).into_iter();
         flight
@@ -269,7 +273,8 @@ impl Conversation {
         Self::of(chain.to_vec(), turns)
     }
 
-    /// The same with a session ticket that the server gives before its ChangeCipherSpec (RFC 5077, section 3.1).
+    /// The same with a session ticket that the server gives before its ChangeCipherSpec (RFC 5077,
+    /// section 3.1).
     #[must_use]
     pub fn giving(mut self, ticket: &[u8]) -> Self {
         let mut body = 7_200u32.to_be_bytes().to_vec();

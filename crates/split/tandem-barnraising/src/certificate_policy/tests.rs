@@ -1,4 +1,5 @@
-//! What is refused, by its name, and what is let through. Is not: how one value is read (`value.rs`).
+//! What is refused, by its name, and what is let through. Is not: how one value is read
+//! (`value.rs`).
 
 use proptest::prelude::*;
 

@@ -5,8 +5,8 @@
 //!  parameter  = tag "=" value      tag: letters, digits, inner hyphens; value: %x21-3A / %x3C-7E
 //! ```
 //!
-//! Invariant: what is not of this form, or says a thing twice, is [`Reading::Malformed`]: an authority that is lenient could take it for more
-//! than it says.
+//! Invariant: what is not of this form, or says a thing twice, is [`Reading::Malformed`]: an
+//! authority that is lenient could take it for more than it says.
 
 use crate::uri::Name;
 

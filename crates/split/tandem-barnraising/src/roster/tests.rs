@@ -1,4 +1,5 @@
-//! Joining, leaving, health and what follows for DNS, each rule by itself; then all of them in any order.
+//! Joining, leaving, health and what follows for DNS, each rule by itself; then all of them in any
+//! order.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! One question to a resolver: over UDP, over TCP where the answer was cut, again where nothing came.
+//! One question to a resolver: over UDP, over TCP where the answer was cut, again where nothing
+//! came.
 //!
 //! Is not: validation. A resolver that fails (SERVFAIL, REFUSED) has said nothing.
 

@@ -1,4 +1,5 @@
-//! Questions as PowerDNS writes them, and such as it would never. Is not: PowerDNS itself (`tests/powerdns.rs`).
+//! Questions as PowerDNS writes them, and such as it would never. Is not: PowerDNS itself
+//! (`tests/powerdns.rs`).
 
 use proptest::prelude::*;
 

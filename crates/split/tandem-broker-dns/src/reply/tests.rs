@@ -1,4 +1,5 @@
-//! Answers by their bytes: what fits, what is refused, what harms nothing. Is not: what real programs make of them (`tests/dig.rs`).
+//! Answers by their bytes: what fits, what is refused, what harms nothing. Is not: what real
+//! programs make of them (`tests/dig.rs`).
 
 use hickory_proto::rr::RData;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! The keys by which origin and volunteers know each other: Ed25519, without a certificate.
 //!
-//! Is not: the site's key, which serves nothing but the site. An origin without a channel key of its own derives one from the site's, by a hash that
-//! cannot be turned back.
+//! Is not: the site's key, which serves nothing but the site. An origin without a channel key of
+//! its own derives one from the site's, by a hash that cannot be turned back.
 
 use std::fmt;
 use std::path::Path;
@@ -184,7 +184,8 @@ impl ChannelKey {
         })
     }
 
-    /// Signs a message (RFC 8032). What is signed begins with a label of its own, so that it is taken for nothing else.
+    /// Signs a message (RFC 8032). What is signed begins with a label of its own, so that it is
+    /// taken for nothing else.
     ///
     /// # Errors
     /// The TLS library refuses it.

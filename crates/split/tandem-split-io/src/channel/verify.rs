@@ -1,6 +1,7 @@
 //! Who may be at the other end: one origin, pinned; volunteers, any or those on a list.
 //!
-//! Is not: a judgement of content. A stranger at the other end can waste time, and read what is public; no client takes its bytes.
+//! Is not: a judgement of content. A stranger at the other end can waste time, and read what is
+//! public; no client takes its bytes.
 
 use std::collections::HashSet;
 use std::io::Write as _;

@@ -2,8 +2,9 @@
 //!
 //! Is not: its body, which passes as it is.
 //!
-//! Invariants: what is meant for one client, or for no cache, is not passed on; the end of every answer is told by its length or by chunks, so that a
-//! client can tell an end from a cut (RFC 9112, 6.3).
+//! Invariants: what is meant for one client, or for no cache, is not passed on; the end of every
+//! answer is told by its length or by chunks, so that a client can tell an end from a cut (RFC
+//! 9112, 6.3).
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderMap, SET_COOKIE};
@@ -34,7 +35,8 @@ const STAY: [&str; 9] = [
     "content-length",
 ];
 
-/// Whether anybody may read it. A cookie is somebody's; `private` and `no-store` say it (RFC 9111, 5.2.2).
+/// Whether anybody may read it. A cookie is somebody's; `private` and `no-store` say it (RFC 9111,
+/// 5.2.2).
 pub(super) fn is_public(headers: &HeaderMap) -> bool {
     let is_kept_from_caches = headers.get_all(CACHE_CONTROL).iter().any(|value| {
         // What cannot be read may say it.
@@ -50,7 +52,8 @@ pub(super) fn is_public(headers: &HeaderMap) -> bool {
         && !is_kept_from_caches
 }
 
-/// How the end of an answer to a request of this method is told, if it can be. `len` is the body's length where it is known.
+/// How the end of an answer to a request of this method is told, if it can be. `len` is the body's
+/// length where it is known.
 pub(super) fn framing(
     method: &str,
     knows_chunks: bool,
@@ -62,7 +65,8 @@ pub(super) fn framing(
         return Err(Refusal::UPSTREAM);
     }
     if method == "HEAD" {
-        // A server's answer has no body and a header that says how long it would be; a service's may have the body.
+        // A server's answer has no body and a header that says how long it would be; a service's
+        // may have the body.
         return Ok(Framing::NoBody(len.filter(|len| *len > 0)));
     }
     if matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {

@@ -1,6 +1,8 @@
-//! A request's body on its way to the server behind the origin: piece by piece, while the client still sends.
+//! A request's body on its way to the server behind the origin: piece by piece, while the client
+//! still sends.
 //!
-//! Is not: how its end is told on the wire ([`super::inward`]), nor a place to keep it. A piece waits for the server; the client waits for the piece.
+//! Is not: how its end is told on the wire ([`super::inward`]), nor a place to keep it. A piece
+//! waits for the server; the client waits for the piece.
 //!
 //! Invariant: a body that was cut off ends in an error and is never taken for a whole one.
 
@@ -13,7 +15,8 @@ use tokio::sync::mpsc;
 /// Pieces of at most one record that wait for the server.
 const WAITING: usize = 2;
 
-/// The body of a request, as the server behind the origin reads it. Empty where the request had none.
+/// The body of a request, as the server behind the origin reads it. Empty where the request had
+/// none.
 #[derive(Debug)]
 pub struct RequestBody {
     pieces: Option<mpsc::Receiver<Piece>>,

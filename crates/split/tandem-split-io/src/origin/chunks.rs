@@ -1,8 +1,10 @@
 //! The chunks of a request's body (RFC 9112, 7.1): taken off, and their end found.
 //!
-//! Is not: lenient. What two programs could read differently is refused, so that no request hides in another's body (RFC 9112, 11.2).
+//! Is not: lenient. What two programs could read differently is refused, so that no request hides
+//! in another's body (RFC 9112, 11.2).
 //!
-//! Invariants: a chunk's size line and the trailers are bounded; extensions and trailers are read over and passed to nobody.
+//! Invariants: a chunk's size line and the trailers are bounded; extensions and trailers are read
+//! over and passed to nobody.
 
 use httparse::Status;
 
@@ -35,7 +37,8 @@ enum At {
 pub(super) struct Malformed;
 
 impl Chunks {
-    /// Takes from the front of `received` what belongs to the body: its content. What follows the body stays.
+    /// Takes from the front of `received` what belongs to the body: its content. What follows the
+    /// body stays.
     pub(super) fn take(&mut self, received: &mut Vec<u8>) -> Result<Vec<u8>, Malformed> {
         let mut content = Vec::new();
         let mut read = 0;
@@ -51,7 +54,8 @@ impl Chunks {
         self.at == At::End
     }
 
-    /// One part at the front of `bytes`: its length; nothing as long as it is not whole, or where all is over.
+    /// One part at the front of `bytes`: its length; nothing as long as it is not whole, or where
+    /// all is over.
     fn step(&mut self, bytes: &[u8], content: &mut Vec<u8>) -> Result<Option<usize>, Malformed> {
         match self.at {
             At::Size => match httparse::parse_chunk_size(bytes) {
@@ -104,7 +108,8 @@ mod tests {
 
     type Whole = Option<(Vec<u8>, Vec<u8>)>;
 
-    /// The content, and what is left behind the body, if the body ends in these bytes; fed in parts of `step` bytes.
+    /// The content, and what is left behind the body, if the body ends in these bytes; fed in parts
+    /// of `step` bytes.
     fn read(text: &[u8], step: usize) -> Result<Whole, Malformed> {
         let (mut chunks, mut received, mut content) = (Chunks::default(), Vec::new(), Vec::new());
         for part in text.chunks(step) {

@@ -2,9 +2,10 @@
 //!
 //! Is not: a server of files, nor a cache. Answers are judged in [`super::answer`].
 //!
-//! Invariants: nothing that tells one client from another passes (Cookie, Authorization), nor what the server behind would take for the word of a
-//! proxy (Forwarded and the like); a request for another host is answered 421 and one whose
-//! end two programs could see at different places is answered 400, so that no request hides in another (RFC 9112, 6.3 and 11.2).
+//! Invariants: nothing that tells one client from another passes (Cookie, Authorization), nor what
+//! the server behind would take for the word of a proxy (Forwarded and the like); a request for
+//! another host is answered 421 and one whose end two programs could see at different places is
+//! answered 400, so that no request hides in another (RFC 9112, 6.3 and 11.2).
 
 use std::fmt::Write as _;
 
@@ -127,7 +128,8 @@ impl Refusal {
     }
 }
 
-/// Headers that stay here: those that tell clients apart, those of one connection (RFC 9110, 7.6.1), and what the origin says itself.
+/// Headers that stay here: those that tell clients apart, those of one connection (RFC 9110,
+/// 7.6.1), and what the origin says itself.
 const STAY: [&str; 16] = [
     "cookie",
     "cookie2",
@@ -148,12 +150,14 @@ const STAY: [&str; 16] = [
     "proxy",
 ];
 
-/// Whether a header stays here, its name in lower case: one of those, one that a proxy says, or one whose name many servers read with `-` for `_`.
+/// Whether a header stays here, its name in lower case: one of those, one that a proxy says, or one
+/// whose name many servers read with `-` for `_`.
 fn stays(name: &str) -> bool {
     STAY.contains(&name) || name.starts_with("x-forwarded") || name.contains('_')
 }
 
-/// Reads the request at the front of `bytes` for the site `host`: it and the length of its head, nothing as long as its head is not whole.
+/// Reads the request at the front of `bytes` for the site `host`: it and the length of its head,
+/// nothing as long as its head is not whole.
 pub(super) fn parse(bytes: &[u8], host: &str) -> Result<Option<(Request, usize)>, Refusal> {
     let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
@@ -192,7 +196,8 @@ pub(super) fn parse(bytes: &[u8], host: &str) -> Result<Option<(Request, usize)>
         let mut protocols = value.split(|byte| matches!(byte, b',' | b'/' | b' '));
         protocols.any(|name| name.eq_ignore_ascii_case(b"websocket"))
     });
-    // Any other upgrade may be passed over (RFC 9110, 7.8). Whoever asks for this one can do nothing without it.
+    // Any other upgrade may be passed over (RFC 9110, 7.8). Whoever asks for this one can do
+    // nothing without it.
     if wants_socket && named_by_connection("upgrade") {
         return Err(Refusal::UPGRADE);
     }
@@ -268,7 +273,8 @@ fn is_host(value: &[u8], host: &str) -> bool {
         && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
-/// How the body's end is told. Both ways at once are what hides requests in bodies: refused (RFC 9112, 6.1).
+/// How the body's end is told. Both ways at once are what hides requests in bodies: refused (RFC
+/// 9112, 6.1).
 fn coding(fields: &Fields<'_, '_>, version: u8) -> Result<Coding, Refusal> {
     let mut lengths = fields.all("content-length");
     let mut codings = fields.all("transfer-encoding");

@@ -1,9 +1,11 @@
-//! What a client sends, at the origin: its records opened, its alerts counted, the body of its request handed on.
+//! What a client sends, at the origin: its records opened, its alerts counted, the body of its
+//! request handed on.
 //!
-//! Is not: the answer. It can be heard while one is being written: an alert ends that answer at once.
+//! Is not: the answer. It can be heard while one is being written: an alert ends that answer at
+//! once.
 //!
-//! Invariants: no more is taken in than one request's head, one record and the pieces that wait for the server; a body that does not come to its end
-//! reaches the server as one that was cut off.
+//! Invariants: no more is taken in than one request's head, one record and the pieces that wait for
+//! the server; a body that does not come to its end reaches the server as one that was cut off.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -87,7 +89,8 @@ impl Inward {
         self.upload.is_some()
     }
 
-    /// Whether it is the client's turn: there is more of the body to come, and nothing that the server has still to take.
+    /// Whether it is the client's turn: there is more of the body to come, and nothing that the
+    /// server has still to take.
     pub(super) fn awaits_client(&self) -> bool {
         self.upload
             .as_ref()
@@ -121,7 +124,8 @@ impl Inward {
         waits || (!self.is_ended() && self.endpoint.received().len() < MAX_HEAD)
     }
 
-    /// Hands on one piece, or takes in one record. May be dropped at any time, and nothing is lost by it.
+    /// Hands on one piece, or takes in one record. May be dropped at any time, and nothing is lost
+    /// by it.
     pub(super) async fn step(&mut self) -> Result<(), Failed> {
         if let Some(upload) = &mut self.upload
             && !upload.waiting.is_empty()
@@ -163,7 +167,8 @@ impl Inward {
         self.is_ended = true;
     }
 
-    /// What a client says last, when nothing more is said to it: an alert, or nothing. Its content is of no interest any more.
+    /// What a client says last, when nothing more is said to it: an alert, or nothing. Its content
+    /// is of no interest any more.
     pub(super) async fn last_word(&mut self) -> Option<Result<(), Failed>> {
         let Some(bytes) = self.from_client.recv().await else {
             self.end();
@@ -210,7 +215,8 @@ impl Inward {
     fn count(&self, error: &rustls::Error) {
         let numbers = &self.numbers;
         match error {
-            // What a client says when a record is not what the server vouched for, or not in its place.
+            // What a client says when a record is not what the server vouched for, or not in its
+            // place.
             rustls::Error::AlertReceived(
                 AlertDescription::BadRecordMac
                 | AlertDescription::DecryptError

@@ -2,7 +2,8 @@
 //!
 //! Is not: pushed. Nothing crosses here that was not asked for by its digest.
 //!
-//! Invariants: a volunteer that asks nothing for long, or takes nothing, is left; one that leaves without a close has left all the same.
+//! Invariants: a volunteer that asks nothing for long, or takes nothing, is left; one that leaves
+//! without a close has left all the same.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;

@@ -2,8 +2,9 @@
 //!
 //! Is not: an agent that gets certificates.
 //!
-//! Invariants: what does not fit, or is for another host, is not taken, and is tried again until it fits: whoever renews writes one file after the
-//! other, and says last who may read them. Each change is complained of once.
+//! Invariants: what does not fit, or is for another host, is not taken, and is tried again until it
+//! fits: whoever renews writes one file after the other, and says last who may read them. Each
+//! change is complained of once.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,7 +20,8 @@ use crate::tls::server::Site;
 /// How often the files are looked at.
 const RELOAD: Duration = Duration::from_secs(2);
 
-/// When the certificate and the key were changed last, content or permissions, in seconds and nanoseconds.
+/// When the certificate and the key were changed last, content or permissions, in seconds and
+/// nanoseconds.
 type Changed = [Option<[i64; 4]>; 2];
 
 /// See above.
@@ -83,7 +85,8 @@ impl Files {
 }
 
 impl Seen {
-    /// What is read if something has changed since the last that was taken; an error once for each change.
+    /// What is read if something has changed since the last that was taken; an error once for each
+    /// change.
     fn look<T, E>(
         &mut self,
         now: Changed,

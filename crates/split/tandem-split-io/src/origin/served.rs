@@ -1,4 +1,5 @@
-//! What has been served, for whoever watches within this process: a live view, a server that has the origin as a library.
+//! What has been served, for whoever watches within this process: a live view, a server that has
+//! the origin as a library.
 //!
 //! Is not: a log. Nothing is kept, and nothing made while nobody watches.
 
@@ -18,7 +19,8 @@ pub struct Served {
     pub target: String,
     /// Bytes of the body, as the client gets them.
     pub body_bytes: u64,
-    /// Bytes of messages that it took on the channel; what the volunteer had to ask for besides is not among them.
+    /// Bytes of messages that it took on the channel; what the volunteer had to ask for besides is
+    /// not among them.
     pub sent_bytes: u64,
 }
 

@@ -1,9 +1,12 @@
 //! One client at the origin: its TLS, its requests one after the other, and the answers as stubs.
 //!
-//! Is not: the client's connection, which ends at the volunteer. Here its records come in as messages of a channel.
+//! Is not: the client's connection, which ends at the volunteer. Here its records come in as
+//! messages of a channel.
 //!
-//! Invariants: every record of the server after ChangeCipherSpec is a stub; a payload that a stub names is published first, and stays so until many
-//! others have followed on the channel, or it is closed (`spool`); when the client or somebody on the way breaks the protocol, there is one alert and then the end.
+//! Invariants: every record of the server after ChangeCipherSpec is a stub; a payload that a stub
+//! names is published first, and stays so until many others have followed on the channel, or it is
+//! closed (`spool`); when the client or somebody on the way breaks the protocol, there is one alert
+//! and then the end.
 
 mod outward;
 
@@ -50,7 +53,8 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 const LAST_RECORDS: usize = 4096;
 /// How long a client may go on sending a request that is answered already.
 const LINGER: Duration = Duration::from_secs(30);
-/// An answer goes out in pieces of this many bytes: each is an object, and takes one message of its own.
+/// An answer goes out in pieces of this many bytes: each is an object, and takes one message of its
+/// own.
 const PIECE: usize = 64 * CHUNK_LEN;
 
 /// See above.
@@ -119,8 +123,9 @@ impl Session {
             Ok(Err(error)) => served = served.and(Err(error)),
             Err(_) => served = served.and(Err(Failed::Stalled)),
         }
-        // Where the client broke off, too, the channel ends in good order: it is no failure between volunteer and origin. The client's TLS has not
-        // been closed then, and what it has is not taken for the whole.
+        // Where the client broke off, too, the channel ends in good order: it is no failure between
+        // volunteer and origin. The client's TLS has not been closed then, and what it has
+        // is not taken for the whole.
         if matches!(served, Ok(()) | Err(Failed::Tls(_))) {
             let shut = match timeout(LAST_WORD, self.to_volunteer.shutdown()).await {
                 Ok(shut) => shut.map_err(Failed::Io),
@@ -128,7 +133,8 @@ impl Session {
             };
             served = served.and(shut);
         }
-        // The client may have something to say about what it got: an alert tells that somebody on the way changed it.
+        // The client may have something to say about what it got: an alert tells that somebody on
+        // the way changed it.
         let deadline = Instant::now() + LAST_WORD;
         for _ in 0..LAST_RECORDS {
             match timeout_at(deadline, self.inward.last_word()).await {
@@ -141,7 +147,8 @@ impl Session {
     }
 
     async fn serve(&mut self) -> Result<(), Failed> {
-        // Until when a handshake, the silence before a request, or its head may last: records in between put nothing off.
+        // Until when a handshake, the silence before a request, or its head may last: records in
+        // between put nothing off.
         let mut awaited: Option<(bool, Instant)> = None;
         loop {
             let parsed = http::parse(self.inward.endpoint.received(), self.site.host());
@@ -247,7 +254,8 @@ impl Session {
         Ok(if keeps { Goes::On } else { Goes::ToItsEnd })
     }
 
-    /// Waits for the server's answer, and hands on the request's body meanwhile. Nothing if the client has gone before its end.
+    /// Waits for the server's answer, and hands on the request's body meanwhile. Nothing if the
+    /// client has gone before its end.
     async fn hear_while<T>(
         &mut self,
         asked: impl Future<Output = Result<T, Refusal>>,
@@ -272,7 +280,8 @@ impl Session {
         }
     }
 
-    /// What is still to come of a request that was answered early: a client that sends it all first reads the answer only then.
+    /// What is still to come of a request that was answered early: a client that sends it all first
+    /// reads the answer only then.
     async fn read_over_upload(&mut self) -> Result<(), Failed> {
         self.inward.discard()?;
         let deadline = Instant::now() + LINGER;
@@ -285,7 +294,8 @@ impl Session {
         Ok(())
     }
 
-    /// The body, piece by piece. An error in its middle ends the connection without a close, which no client takes for an end.
+    /// The body, piece by piece. An error in its middle ends the connection without a close, which
+    /// no client takes for an end.
     async fn pass_on(
         &mut self,
         mut body: UnsyncBoxBody<Bytes, Fault>,

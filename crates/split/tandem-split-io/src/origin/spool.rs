@@ -1,10 +1,13 @@
-//! What was published lately: payloads in a file without a name, lists in memory, for volunteers that lack them.
+//! What was published lately: payloads in a file without a name, lists in memory, for volunteers
+//! that lack them.
 //!
 //! Is not: a cache of answers. It knows no URL, and what is in it is asked for by digest.
 //!
-//! Invariants: of what a connection refers to, the last so many stay for as long as it is open ([`Pins`]): a quarter of all at most, a sixteenth once
-//! half of all are promised to somebody, so that no connection has all of it. What came before stays until its room is needed. Both kinds are
-//! bounded; when nothing can go, nothing more is taken in, and the payload crosses in full instead.
+//! Invariants: of what a connection refers to, the last so many stay for as long as it is open
+//! ([`Pins`]): a quarter of all at most, a sixteenth once half of all are promised to somebody, so
+//! that no connection has all of it. What came before stays until its room is needed. Both kinds
+//! are bounded; when nothing can go, nothing more is taken in, and the payload crosses in full
+//! instead.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -105,7 +108,8 @@ impl Pins {
         }
     }
 
-    /// Publishes a payload until this connection has referred to many others, or is closed. Says whether there was room.
+    /// Publishes a payload until this connection has referred to many others, or is closed. Says
+    /// whether there was room.
     pub(super) fn payload(&mut self, name: PayloadName, bytes: &[u8]) -> bool {
         let mut kept = self.spool.lock();
         while self.slots.len() >= kept.share()
@@ -148,7 +152,8 @@ impl Pins {
         {
             kept.unpin_list(oldest);
         }
-        // As many as there could be if every object had one chunk: those that nobody is sent at present go first.
+        // As many as there could be if every object had one chunk: those that nobody is sent at
+        // present go first.
         if kept.lists.len() >= kept.most && !kept.lists.contains_key(&list.name()) {
             kept.lists.retain(|_, kept| kept.pins > 0);
             if kept.lists.len() >= kept.most {
@@ -200,7 +205,8 @@ impl Kept {
         }
     }
 
-    /// A slot for something new: a fresh one, or that of something that nobody needs and nobody has asked for lately.
+    /// A slot for something new: a fresh one, or that of something that nobody needs and nobody has
+    /// asked for lately.
     fn free_slot(&mut self) -> Option<usize> {
         if self.slots.len() < self.most {
             self.slots.push(Slot {

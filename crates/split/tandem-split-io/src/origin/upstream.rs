@@ -1,4 +1,5 @@
-//! The server behind the origin: one of HTTP/1.1 over TCP, a connection for each request; or a service in this process.
+//! The server behind the origin: one of HTTP/1.1 over TCP, a connection for each request; or a
+//! service in this process.
 //!
 //! Is not: chosen by the client. One address, or one service, given at the start.
 
@@ -107,11 +108,13 @@ fn address(url: &str) -> Result<(Arc<str>, u16), String> {
 }
 
 impl Upstream {
-    /// A service in this process, of the kind that hyper 1 serves. It gets what a server behind the origin would get: requests for the one
-    /// host, without Cookie, Authorization, what a proxy says (Forwarded and the like), names with `_` and what concerns a single connection,
+    /// A service in this process, of the kind that hyper 1 serves. It gets what a server behind the
+    /// origin would get: requests for the one host, without Cookie, Authorization, what a proxy
+    /// says (Forwarded and the like), names with `_` and what concerns a single connection,
     /// with `X-Forwarded-Proto: https`.
     ///
-    /// A service of tower (axum's routers are such) becomes one by `hyper_util::service::TowerToHyperService`.
+    /// A service of tower (axum's routers are such) becomes one by
+    /// `hyper_util::service::TowerToHyperService`.
     #[must_use]
     pub fn service<S, B>(service: S) -> Self
     where

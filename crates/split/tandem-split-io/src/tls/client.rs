@@ -1,9 +1,11 @@
-//! A client of our own that speaks what a browser would: to look at a site through a volunteer, and to check its certificate.
+//! A client of our own that speaks what a browser would: to look at a site through a volunteer, and
+//! to check its certificate.
 //!
-//! Is not: for the channel between volunteers and origin, nor for content: what it fetches is looked at and thrown away.
+//! Is not: for the channel between volunteers and origin, nor for content: what it fetches is
+//! looked at and thrown away.
 //!
-//! Invariants: the certificate is checked by the roots it is given and for the site's name, in every connection: no session is resumed; nothing but
-//! the four suites that split is offered.
+//! Invariants: the certificate is checked by the roots it is given and for the site's name, in
+//! every connection: no session is resumed; nothing but the four suites that split is offered.
 
 use std::fmt;
 use std::io;

@@ -1,6 +1,7 @@
 //! The client's side of the four suites: whole records out, whole records in.
 //!
-//! Is not: what the origin uses ([`super::suites`]), whose records leave unbuilt. Here both keys are at hand, as in a browser.
+//! Is not: what the origin uses ([`super::suites`]), whose records leave unbuilt. Here both keys
+//! are at hand, as in a browser.
 
 use std::sync::LazyLock;
 

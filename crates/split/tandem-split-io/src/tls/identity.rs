@@ -1,9 +1,11 @@
-//! The site's certificate and key, from files; what does not fit splitting is refused with its reason.
+//! The site's certificate and key, from files; what does not fit splitting is refused with its
+//! reason.
 //!
 //! Is not: validation of the chain, which is the clients' business.
 //!
-//! Invariants: the key is RSA, since no browser offers CBC suites with anything else; it is the certificate's; the certificate names exactly one
-//! host, so that what its key vouches for is this site alone.
+//! Invariants: the key is RSA, since no browser offers CBC suites with anything else; it is the
+//! certificate's; the certificate names exactly one host, so that what its key vouches for is this
+//! site alone.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};

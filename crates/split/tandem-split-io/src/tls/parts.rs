@@ -1,14 +1,16 @@
 //! What the server's TLS hands out: its records in their parts.
 //!
-//! Is not: a wire format. It crosses no process; it is how the parts leave the TLS library, whose records have one payload each.
+//! Is not: a wire format. It crosses no process; it is how the parts leave the TLS library, whose
+//! records have one payload each.
 //!
 //! ```text
 //!   type | 03 03 | length | key length | key | MAC length | MAC | content      after ChangeCipherSpec
 //!   type | 03 03 | length | content                                            up to it
 //! ```
 //!
-//! The key that hides stands in the first record after ChangeCipherSpec alone; the one that vouches never leaves the library. Of application data
-//! there is the MAC alone: whoever sent the content has it.
+//! The key that hides stands in the first record after ChangeCipherSpec alone; the one that vouches
+//! never leaves the library. Of application data there is the MAC alone: whoever sent the content
+//! has it.
 
 use std::fmt;
 
@@ -113,7 +115,8 @@ fn prefixed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(*len))
 }
 
-/// The payload of a record after ChangeCipherSpec. A key has at most 255 bytes, and none for every record but the first.
+/// The payload of a record after ChangeCipherSpec. A key has at most 255 bytes, and none for every
+/// record but the first.
 pub(super) fn write(key: &[u8], mac: &[u8], content: &[u8], out: &mut dyn FnMut(&[u8])) {
     out(&[key.len() as u8]);
     out(key);

@@ -1,9 +1,10 @@
-//! The server's side of one client's TLS: bytes of the client in, its requests out; answers in, records in their parts out.
+//! The server's side of one client's TLS: bytes of the client in, its requests out; answers in,
+//! records in their parts out.
 //!
 //! Is not: I/O. Somebody else carries the bytes.
 //!
-//! Invariants: nothing that was handed in for the client leaves before its Finished is verified; every record is used up once it is out; after an
-//! error there is one alert and nothing else.
+//! Invariants: nothing that was handed in for the client leaves before its Finished is verified;
+//! every record is used up once it is out; after an error there is one alert and nothing else.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -23,7 +24,8 @@ use super::tickets::Tickets;
 /// The most bytes of content in a record (RFC 5246, 6.2.1).
 pub const MAX_CONTENT: usize = 1 << 14;
 
-/// Sessions of each kind that can be resumed, by whichever way the client comes. One takes some 200 bytes.
+/// Sessions of each kind that can be resumed, by whichever way the client comes. One takes some 200
+/// bytes.
 const SESSIONS: usize = 16_384;
 
 /// What all connections of a site have in common.
@@ -50,7 +52,8 @@ impl Site {
             ..ring::default_provider()
         };
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
-            // No higher version is spoken, so that no client is told of a downgrade (RFC 8446, 4.1.3).
+            // No higher version is spoken, so that no client is told of a downgrade (RFC 8446,
+            // 4.1.3).
             .with_protocol_versions(&[&TLS12])?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified_key())));
@@ -104,7 +107,8 @@ impl Endpoint {
     /// Takes in what the client sent.
     ///
     /// # Errors
-    /// The client, or somebody on the way, broke the protocol. An alert is among the records then; nothing may follow.
+    /// The client, or somebody on the way, broke the protocol. An alert is among the records then;
+    /// nothing may follow.
     pub fn receive(&mut self, mut bytes: &[u8]) -> Result<(), rustls::Error> {
         while !bytes.is_empty() {
             let read = self.tls.read_tls(&mut bytes);

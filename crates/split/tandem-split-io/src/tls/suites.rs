@@ -1,9 +1,11 @@
 //! The four cipher suites, as rustls takes them in.
 //!
-//! Is not: a complete cipher. What the server sends is authenticated here and leaves as it is, with the encryption key: somebody else encrypts.
+//! Is not: a complete cipher. What the server sends is authenticated here and leaves as it is, with
+//! the encryption key: somebody else encrypts.
 //!
-//! rustls's interface for TLS 1.2 knows ciphers with one key each way, and a fixed part of the nonce. Here the encryption key stands in the
-//! key's place and the MAC key in the nonce's. In the key block the two come the other way round (RFC 5246, 6.3), so the pseudo-random function
+//! rustls's interface for TLS 1.2 knows ciphers with one key each way, and a fixed part of the
+//! nonce. Here the encryption key stands in the key's place and the MAC key in the nonce's. In the
+//! key block the two come the other way round (RFC 5246, 6.3), so the pseudo-random function
 //! that hands it out turns it.
 
 use std::sync::LazyLock;
@@ -52,7 +54,8 @@ pub(super) fn with(
     changed.flatten().collect()
 }
 
-/// CBC and HMAC bound no number of records below rustls's own: a key is replaced with its connection.
+/// CBC and HMAC bound no number of records below rustls's own: a key is replaced with its
+/// connection.
 const NO_LIMIT: u64 = u64::MAX;
 
 static SUITES: LazyLock<Vec<Tls12CipherSuite>> = LazyLock::new(|| {
@@ -135,7 +138,8 @@ fn gcm(suite: &'static SupportedCipherSuite) -> Option<&'static Tls12CipherSuite
     }
 }
 
-/// TLS 1.2's pseudo-random function, with the key block's MAC keys moved behind its encryption keys.
+/// TLS 1.2's pseudo-random function, with the key block's MAC keys moved behind its encryption
+/// keys.
 struct TurnedKeyBlock {
     like: &'static SupportedCipherSuite,
 }
@@ -209,7 +213,8 @@ impl Tls12AeadAlgorithm for CbcHmac {
     }
 }
 
-/// Opens what the client sends, in the order in which it comes: the opener counts the records itself.
+/// Opens what the client sends, in the order in which it comes: the opener counts the records
+/// itself.
 struct Reader {
     opener: Option<Opener>,
 }
@@ -231,8 +236,9 @@ impl MessageDecrypter for Reader {
     }
 }
 
-/// Vouches for what the server sends, in the order in which it goes out: the sealer counts the records itself. It hands on what is not the
-/// application's, and the key that hides with the first of it.
+/// Vouches for what the server sends, in the order in which it goes out: the sealer counts the
+/// records itself. It hands on what is not the application's, and the key that hides with the first
+/// of it.
 struct Writer {
     sealer: Option<Sealer>,
     /// Until it is handed out.

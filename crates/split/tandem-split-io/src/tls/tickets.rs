@@ -1,7 +1,8 @@
-//! Session tickets (RFC 5077) that are names: what they stand for is kept at the origin, as for a session identifier.
+//! Session tickets (RFC 5077) that are names: what they stand for is kept at the origin, as for a
+//! session identifier.
 //!
-//! Is not: an encrypted state, of some 200 bytes, that would cross the origin's thin line with each full handshake. A name has 16. Some clients, Go's
-//! among them, resume by tickets alone.
+//! Is not: an encrypted state, of some 200 bytes, that would cross the origin's thin line with each
+//! full handshake. A name has 16. Some clients, Go's among them, resume by tickets alone.
 //!
 //! Invariants: a ticket tells nothing; what is kept is bounded, and gone with the process.
 

@@ -1,8 +1,11 @@
-//! What other volunteers of the site ask this one for: answers out of its cache, or from the origin.
+//! What other volunteers of the site ask this one for: answers out of its cache, or from the
+//! origin.
 //!
-//! Is not: for strangers: who is no member gets no channel. Nor does a question go on to a third volunteer, so that none can go in a circle.
+//! Is not: for strangers: who is no member gets no channel. Nor does a question go on to a third
+//! volunteer, so that none can go in a circle.
 //!
-//! Invariants: what goes out is within the allowance that clients are served from; questions that wait, and channels, are bounded.
+//! Invariants: what goes out is within the allowance that clients are served from; questions that
+//! wait, and channels, are bounded.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +36,8 @@ const AT_ONCE: usize = 64;
 /// Questions of one volunteer that may wait. It asks for eight chunks along with a list at most.
 const WAITING: usize = 4096;
 
-/// Serves one channel of misses to its end. `place` is given back once it is known to be a member's.
+/// Serves one channel of misses to its end. `place` is given back once it is known to be a
+/// member's.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
     acceptor: &Acceptor,

@@ -1,9 +1,12 @@
-//! Asking somebody for what the cache lacks, the origin or another volunteer: one question for each thing, however many wait for it.
+//! Asking somebody for what the cache lacks, the origin or another volunteer: one question for each
+//! thing, however many wait for it.
 //!
-//! Is not: the choice whom to ask (`fetch`), nor a judge of what comes: a digest decides, and what has the wrong one is not there.
+//! Is not: the choice whom to ask (`fetch`), nor a judge of what comes: a digest decides, and what
+//! has the wrong one is not there.
 //!
-//! Invariants: one channel at a time, opened when there is a question; whoever waits is told in the end, with the thing or why it is lacking; what was
-//! asked for once is not asked for again as long as it is waited for.
+//! Invariants: one channel at a time, opened when there is a question; whoever waits is told in the
+//! end, with the thing or why it is lacking; what was asked for once is not asked for again as long
+//! as it is waited for.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +27,8 @@ use super::sharing::Directory;
 use crate::channel::ToOrigin;
 use crate::metrics::Number;
 
-/// How long a thing may take while nothing else comes either. Then its clients' connections fail, and those who ask next start anew.
+/// How long a thing may take while nothing else comes either. Then its clients' connections fail,
+/// and those who ask next start anew.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a channel without a question stays open.
 const IDLE: Duration = Duration::from_secs(60);
@@ -124,7 +128,8 @@ impl Asker {
                 Ok(Ok(outcome)) => return outcome.clone().unwrap_or(Err(Lack::Unreachable)),
                 // Nobody told.
                 Ok(Err(_)) => return Err(Lack::Unreachable),
-                // It stands behind others on a thin line: what was given up would cross in vain, and be asked for again.
+                // It stands behind others on a thin line: what was given up would cross in vain,
+                // and be asked for again.
                 Err(_) if self.answered() != before => {}
                 Err(_) => {
                     self.waiting.tell(key, Err(Lack::Unreachable));
@@ -134,7 +139,8 @@ impl Asker {
         }
     }
 
-    /// How many questions have been answered, one way or the other: whether somebody says anything at all.
+    /// How many questions have been answered, one way or the other: whether somebody says anything
+    /// at all.
     pub(super) fn answered(&self) -> u64 {
         self.waiting.answered.load(Ordering::Relaxed)
     }
@@ -218,7 +224,8 @@ impl Waiting {
         }
     }
 
-    /// The list is here: the chunks that were asked for with it are on their way, and are not asked for again.
+    /// The list is here: the chunks that were asked for with it are on their way, and are not asked
+    /// for again.
     fn await_ahead(&self, list: &List) {
         let ahead = self
             .ahead
@@ -341,7 +348,8 @@ impl Answers {
                 match message {
                     Message::Greeting(answer) => self.asked.accept(&answer)?,
                     Message::Found(found) => {
-                        // What nobody waits for is not taken: a volunteer's cache is not filled by others.
+                        // What nobody waits for is not taken: a volunteer's cache is not filled by
+                        // others.
                         let key = payload_key(found.name());
                         if let Some(key) = key.filter(|key| waiting.lock().contains_key(key)) {
                             // One with a wrong digest ends the channel.

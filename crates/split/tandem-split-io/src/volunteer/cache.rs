@@ -2,7 +2,8 @@
 //!
 //! Is not: a cache of pages. It knows no URL and no site, only digests.
 //!
-//! Invariants: what is handed out has its digest; memory and disk are bounded; a disk that fails costs speed alone.
+//! Invariants: what is handed out has its digest; memory and disk are bounded; a disk that fails
+//! costs speed alone.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

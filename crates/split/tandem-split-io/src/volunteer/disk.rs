@@ -6,8 +6,9 @@
 //!
 //! Is not: trusted. Whoever reads checks the digest, and says [`Disk::forget`] where it is wrong.
 //!
-//! Invariants: what was cut off by a crash is cut off for good at the next start; the oldest segment goes first when there is too much; a disk that
-//! takes nothing more costs speed alone, and so does one that can only be read; one volunteer has the directory at a time.
+//! Invariants: what was cut off by a crash is cut off for good at the next start; the oldest
+//! segment goes first when there is too much; a disk that takes nothing more costs speed alone, and
+//! so does one that can only be read; one volunteer has the directory at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -281,7 +282,8 @@ impl State {
     }
 }
 
-/// Whether files may be made in this directory: found out by making one, since neither its mode nor who asks tells of a disk that is mounted to be read.
+/// Whether files may be made in this directory: found out by making one, since neither its mode nor
+/// who asks tells of a disk that is mounted to be read.
 fn access_to(folder: &Path) -> Access {
     match tempfile::tempfile_in(folder) {
         Err(error) if is_read_only(&error) => Access::ReadOnly,

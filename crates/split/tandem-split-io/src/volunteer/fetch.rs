@@ -1,9 +1,11 @@
-//! Getting what a client's records lack: from memory, disk, other volunteers, the origin, in this order.
+//! Getting what a client's records lack: from memory, disk, other volunteers, the origin, in this
+//! order.
 //!
 //! Is not: how somebody is asked (`ask`), nor which volunteers are (`sharing`, `peers`).
 //!
-//! Invariants: the origin is asked in the end, whatever others do or do not say, and after a bounded time; what another volunteer asks for is
-//! looked for here and at the origin and nowhere else.
+//! Invariants: the origin is asked in the end, whatever others do or do not say, and after a
+//! bounded time; what another volunteer asks for is looked for here and at the origin and nowhere
+//! else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +18,14 @@ use super::cache::{Cache, Thing, list_key, payload_key};
 use super::disk::Key;
 use super::peers::Peers;
 
-/// How long other volunteers may take, all together, for one thing; longer where the origin itself is slow.
+/// How long other volunteers may take, all together, for one thing; longer where the origin itself
+/// is slow.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Never longer than this.
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
-/// Chunks that are asked for with their list, before it is known which of them are here: what is small then comes in one crossing, and a line of
-/// 1.7 Mbit/s is busy for 600 ms. At most as much is fetched in vain, of each megabyte in which something has changed.
+/// Chunks that are asked for with their list, before it is known which of them are here: what is
+/// small then comes in one crossing, and a line of 1.7 Mbit/s is busy for 600 ms. At most as much
+/// is fetched in vain, of each megabyte in which something has changed.
 const AHEAD: u32 = 8;
 
 /// See above.
@@ -81,7 +85,8 @@ impl Fetcher {
         self.origin.get(key, miss).await.ok()
     }
 
-    /// A volunteer that has to ask the origin first is not silent before the origin would have answered.
+    /// A volunteer that has to ask the origin first is not silent before the origin would have
+    /// answered.
     fn patience(&self) -> Duration {
         (self.origin.usual() * 2).clamp(PATIENCE, MOST_PATIENCE)
     }

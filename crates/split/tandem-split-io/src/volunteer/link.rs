@@ -1,6 +1,8 @@
-//! The way to somebody: the origin, or another volunteer. That to the origin may become another while the volunteer serves: a broker tells.
+//! The way to somebody: the origin, or another volunteer. That to the origin may become another
+//! while the volunteer serves: a broker tells.
 //!
-//! Is not: a choice between origins. There is one at a time, and what is open to the one before stays as long as it lasts.
+//! Is not: a choice between origins. There is one at a time, and what is open to the one before
+//! stays as long as it lasts.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

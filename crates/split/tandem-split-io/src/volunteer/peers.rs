@@ -1,9 +1,11 @@
 //! The other volunteers, as somebody to ask before the origin.
 //!
-//! Is not: trusted, nor waited for long: what they say is checked, and who does not answer is passed over for a while.
+//! Is not: trusted, nor waited for long: what they say is checked, and who does not answer is
+//! passed over for a while.
 //!
-//! Invariants: all of them together cost one thing at most the patience that is given; who was at fault is not asked again until his time is up, and
-//! each fault in a row doubles that; only members are asked.
+//! Invariants: all of them together cost one thing at most the patience that is given; who was at
+//! fault is not asked again until his time is up, and each fault in a row doubles that; only
+//! members are asked.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -28,7 +30,8 @@ const FAULT: Duration = Duration::from_secs(10);
 const WRONG: Duration = Duration::from_secs(600);
 /// Most doublings of [`FAULT`]: ten minutes.
 const DOUBLINGS: u32 = 6;
-/// So many things that somebody did not give in time, while he gave others, are a fault: half of what a client's connection asks for ahead.
+/// So many things that somebody did not give in time, while he gave others, are a fault: half of
+/// what a client's connection asks for ahead.
 const LATE: u32 = 16;
 /// So many answers in a row, and earlier faults are forgotten.
 const GOOD: u32 = 256;
@@ -122,7 +125,8 @@ impl Peers {
                     self.pass_over(&member, Some(WRONG));
                 }
                 Err(_) => {
-                    // Who answers others is slow, and not silent: he may be waiting for the origin himself. Up to a point.
+                    // Who answers others is slow, and not silent: he may be waiting for the origin
+                    // himself. Up to a point.
                     if asker.answered() == answered || self.is_late_again(&member) {
                         self.pass_over(&member, None);
                     }

@@ -1,9 +1,12 @@
-//! A channel to the origin that is open before its client comes: the client's first record leaves at once, not two round trips later.
+//! A channel to the origin that is open before its client comes: the client's first record leaves
+//! at once, not two round trips later.
 //!
-//! Is: one channel at a time, opened when the last one was taken and let go after a while without clients. Is not: needed; who finds none opens one.
+//! Is: one channel at a time, opened when the last one was taken and let go after a while without
+//! clients. Is not: needed; who finds none opens one.
 //!
-//! Invariants: no channel is handed out twice, nor before the origin has answered on it: one that has died meanwhile costs its client time, and another
-//! is opened; what is opened in vain is at most one handshake after the last client.
+//! Invariants: no channel is handed out twice, nor before the origin has answered on it: one that
+//! has died meanwhile costs its client time, and another is opened; what is opened in vain is at
+//! most one handshake after the last client.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +22,8 @@ use crate::channel::ToOrigin;
 /// How long a channel waits for a client: less than an origin waits for a word.
 const KEPT: Duration = Duration::from_secs(100);
 
-/// How long the origin may take to answer on a channel that was kept: one that is lost on the way says nothing.
+/// How long the origin may take to answer on a channel that was kept: one that is lost on the way
+/// says nothing.
 const DEAD: Duration = Duration::from_secs(8);
 /// How long it may take on a new one.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -70,7 +74,8 @@ impl Ready {
         stock.ways += 1;
     }
 
-    /// A channel on which `hello` was said, and what the origin said first. The next one is made ready meanwhile.
+    /// A channel on which `hello` was said, and what the origin said first. The next one is made
+    /// ready meanwhile.
     pub(super) async fn say(&self, hello: &[u8]) -> io::Result<(ToOrigin, Vec<u8>)> {
         let kept = match self.ready().await {
             Some(channel) => said(channel, hello, DEAD).await.ok(),

@@ -1,9 +1,11 @@
-//! One client at the volunteer: its records go to the origin as they are, the origin's stubs come back and become records.
+//! One client at the volunteer: its records go to the origin as they are, the origin's stubs come
+//! back and become records.
 //!
-//! Is not: an end of the client's TLS. Of what the client says nothing is understood here but where its records end.
+//! Is not: an end of the client's TLS. Of what the client says nothing is understood here but where
+//! its records end.
 //!
-//! Invariants: bytes of the client go to the one origin and nowhere else, and only if they are TLS records; what the client gets is a correct prefix
-//! or nothing; what waits is bounded.
+//! Invariants: bytes of the client go to the one origin and nowhere else, and only if they are TLS
+//! records; what the client gets is a correct prefix or nothing; what waits is bounded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +96,8 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
     };
     let served = downward.run(answer, &mut upward).await;
     if matches!(served, Err(Failed::Client(_))) {
-        // Its last record may be an alert that says what was wrong, and it may not have gone up yet. The origin ends when it has heard all.
+        // Its last record may be an alert that says what was wrong, and it may not have gone up
+        // yet. The origin ends when it has heard all.
         let mut unheard = tokio::io::sink();
         let end = tokio::io::copy(&mut downward.from_origin, &mut unheard);
         drop(timeout(LAST_WORD, end).await);

@@ -1,7 +1,8 @@
 //! Which of the other volunteers to ask for something before the origin is asked.
 //!
-//! Is: one question, and two answers to it: a rule that everybody applies alike ([`Placement`]), or a table that all keep together, such as
-//! a distributed hash table, from outside this crate. Is not: the asking (`peers`).
+//! Is: one question, and two answers to it: a rule that everybody applies alike ([`Placement`]), or
+//! a table that all keep together, such as a distributed hash table, from outside this crate. Is
+//! not: the asking (`peers`).
 //!
 //! Invariant: whatever is answered here costs at most time: what comes is checked by its digest.
 
@@ -14,7 +15,8 @@ use tandem_barnraising::Member;
 use tandem_barnraising::placement::{OWNERS, owners};
 use tokio::sync::watch;
 
-/// The volunteers of a site, as they are at present: whoever follows a broker's list sends each new one.
+/// The volunteers of a site, as they are at present: whoever follows a broker's list sends each new
+/// one.
 pub type Members = watch::Receiver<Arc<[Member]>>;
 
 /// Members that stay the same.
@@ -28,7 +30,8 @@ pub type Holders<'a> = Pin<Box<dyn Future<Output = Vec<Member>> + Send + 'a>>;
 
 /// Knows whom to ask. What is asked for, a payload or a list, goes by its SHA-256.
 pub trait Directory: fmt::Debug + Send + Sync {
-    /// Who has it, or is to have it, whom to ask first first. Whoever finds himself in there asks those before him.
+    /// Who has it, or is to have it, whom to ask first first. Whoever finds himself in there asks
+    /// those before him.
     fn holders<'a>(&'a self, digest: &'a [u8; 32]) -> Holders<'a>;
 
     /// This volunteer has it now.

@@ -1,4 +1,5 @@
-//! Volunteers that share, each with a runtime of its own, so that one can be taken away like a process that is killed.
+//! Volunteers that share, each with a runtime of its own, so that one can be taken away like a
+//! process that is killed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! What the tests with real programs share: certificates, a plain server, an origin and a volunteer in this process, relays between them.
+//! What the tests with real programs share: certificates, a plain server, an origin and a volunteer
+//! in this process, relays between them.
 #![allow(dead_code, reason = "each test takes what it needs of it")]
 
 pub(crate) mod group;

@@ -92,8 +92,8 @@ pub(crate) enum Harm {
     Replay,
     /// The connection ends after the third, in good order.
     Truncate,
-    /// As with a flip, and nothing more is taken: what the client says then and the end of the connection come together, while the volunteer
-    /// still writes.
+    /// As with a flip, and nothing more is taken: what the client says then and the end of the
+    /// connection come together, while the volunteer still writes.
     Clog,
     /// Nothing comes after the third.
     Stall,

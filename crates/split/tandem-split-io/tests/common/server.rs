@@ -1,4 +1,5 @@
-//! The plain server behind the origin: bodies that can be foretold, and answers that are not public.
+//! The plain server behind the origin: bodies that can be foretold, and answers that are not
+//! public.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

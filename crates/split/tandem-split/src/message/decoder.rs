@@ -1,9 +1,11 @@
 //! Messages out of a stream that comes in pieces.
 //!
-//! Is: one direction of one channel: who writes, and hence which messages may come. Is not: what they mean.
+//! Is: one direction of one channel: who writes, and hence which messages may come. Is not: what
+//! they mean.
 //!
-//! Invariants: the first message of a volunteer or an origin is its greeting and no later one is; at most [`MAX_MESSAGE_LEN`] bytes are
-//! kept, and work is linear in what comes; after an error nothing more comes.
+//! Invariants: the first message of a volunteer or an origin is its greeting and no later one is;
+//! at most [`MAX_MESSAGE_LEN`] bytes are kept, and work is linear in what comes; after an error
+//! nothing more comes.
 
 use super::{Channel, Greeting, MAX_MESSAGE_LEN, Message, Read};
 use crate::error::{Breach, Error};
@@ -11,7 +13,8 @@ use crate::error::{Breach, Error};
 /// Who writes the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// A TLS client towards the volunteer: records, and nothing else. A plain request, an SSL 2.0 hello or noise is refused.
+    /// A TLS client towards the volunteer: records, and nothing else. A plain request, an SSL 2.0
+    /// hello or noise is refused.
     Client,
     /// The volunteer.
     Volunteer,
@@ -43,7 +46,8 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes, and says how many: all, unless a whole message waits to be taken with [`Self::next_message`].
+    /// Takes bytes, and says how many: all, unless a whole message waits to be taken with
+    /// [`Self::next_message`].
     #[must_use = "what was not taken is to be pushed again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
         self.buffer.drain(..std::mem::take(&mut self.at));
@@ -55,7 +59,8 @@ impl Decoder {
     /// The next message, if it is all there.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for what is none, [`Error::Peer`] for one that this side does not send; the same again ever after.
+    /// [`Error::Malformed`] for what is none, [`Error::Peer`] for one that this side does not send;
+    /// the same again ever after.
     pub fn next_message(&mut self) -> Result<Option<Message<'_>>, Error> {
         if let Some(error) = self.failed {
             return Err(error);

@@ -1,12 +1,14 @@
-//! The first message of either side of a channel: which version, what kind of channel, which encodings.
+//! The first message of either side of a channel: which version, what kind of channel, which
+//! encodings.
 //!
 //! ```text
 //!  | version (1) | channel (1) | encodings (2) | what a later version adds |
 //! ```
 //!
-//! The volunteer says the newest version that it knows and the encodings that it can follow; the origin answers with what they have in
-//! common, and writes nothing else afterwards. The volunteer need not wait for the answer: its own messages are the same in
-//! every version. Is not: proof of who speaks; what carries the channel sees to that.
+//! The volunteer says the newest version that it knows and the encodings that it can follow; the
+//! origin answers with what they have in common, and writes nothing else afterwards. The volunteer
+//! need not wait for the answer: its own messages are the same in every version. Is not: proof of
+//! who speaks; what carries the channel sees to that.
 //!
 //! Invariant: an answer's version and encodings are among those of the question.
 

@@ -4,11 +4,13 @@
 //!  | suite (2) | key length (2) | key | IV length (2) | IV |
 //! ```
 //!
-//! Is: figure 3-3 of the thesis with the suite in front, which it left the proxy to find out. It stands between the server's
-//! ChangeCipherSpec and its first record under keys; in TLS 1.3 it stands before the first record behind the ServerHello.
-//! Is not: a MAC key, ever. The IV is empty: since TLS 1.1 each record has its own (RFC 4346), and the volunteer chooses it.
+//! Is: figure 3-3 of the thesis with the suite in front, which it left the proxy to find out. It
+//! stands between the server's ChangeCipherSpec and its first record under keys; in TLS 1.3 it
+//! stands before the first record behind the ServerHello. Is not: a MAC key, ever. The IV is empty:
+//! since TLS 1.1 each record has its own (RFC 4346), and the volunteer chooses it.
 //!
-//! Invariant: the key has the length that its suite says, which is 0 for the suites that do not encrypt.
+//! Invariant: the key has the length that its suite says, which is 0 for the suites that do not
+//! encrypt.
 
 use std::fmt;
 

@@ -6,11 +6,12 @@
 //!  list part:     | object (32) | offset (4) | length of the list (4) | bytes |
 //! ```
 //!
-//! A miss of an object is answered by its list, in parts and in order, and then by the chunks that were asked for: one crossing for
-//! what a first run needs. It may ask for no chunks. Is not: the decision whom to ask, nor what the origin keeps.
+//! A miss of an object is answered by its list, in parts and in order, and then by the chunks that
+//! were asked for: one crossing for what a first run needs. It may ask for no chunks. Is not: the
+//! decision whom to ask, nor what the origin keeps.
 //!
-//! Invariants: a part lies inside its list, which is no longer than [`MAX_LIST_LEN`]; every answer's bytes are still to be checked
-//! ([`Payload::check`], [`List::check`]).
+//! Invariants: a part lies inside its list, which is no longer than [`MAX_LIST_LEN`]; every
+//! answer's bytes are still to be checked ([`Payload::check`], [`List::check`]).
 
 use super::{frame, kind};
 #[cfg(doc)]
@@ -175,8 +176,8 @@ impl<'a> ListPart<'a> {
     /// Appends the part to what came before it, and gives the list when it is complete.
     ///
     /// # Errors
-    /// [`Malformed::ListPart`] for a part that does not follow on `so_far`; [`Breach::Digest`] and [`Malformed::List`] where the whole is
-    /// not the list that it should be.
+    /// [`Malformed::ListPart`] for a part that does not follow on `so_far`; [`Breach::Digest`] and
+    /// [`Malformed::List`] where the whole is not the list that it should be.
     pub fn join(&self, so_far: &mut Vec<u8>) -> Result<Option<List>, Error> {
         if so_far.len() != self.offset as usize {
             return Err(Malformed::ListPart.into());

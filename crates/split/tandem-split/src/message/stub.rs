@@ -9,10 +9,11 @@
 //!  4 run       id: object (32) | offset (8) | record length (2) | last length (2) | number of records (2);  MAC: all of them, in order
 //! ```
 //!
-//! Is: figure 3-2 of the thesis, with encodings 3 and 4. Is not: the check of a MAC, which the client alone can make.
+//! Is: figure 3-2 of the thesis, with encodings 3 and 4. Is not: the check of a MAC, which the
+//! client alone can make.
 //!
-//! Invariants: a MAC has a length that some suite has, or none where the record goes out in clear; a run has at least one record,
-//! its MACs are of one length, and it is application data.
+//! Invariants: a MAC has a length that some suite has, or none where the record goes out in clear;
+//! a run has at least one record, its MACs are of one length, and it is application data.
 //!
 //! Specification: the thesis, section 3.3.
 

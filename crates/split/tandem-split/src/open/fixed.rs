@@ -5,13 +5,16 @@
 //!            |<------------------ as they stand -------------------->|<------ built by masks, all compressed ------->|
 //! ```
 //!
-//! The blocks that may hold the message's end are built with masks for every byte, all of them are compressed, and the state behind the
-//! right one is picked with a mask. Is: the inner hash so, the outer as usual (its input has a fixed length). Is not: a hash function:
-//! the compressions are those of `sha1` and `sha2`.
+//! The blocks that may hold the message's end are built with masks for every byte, all of them are
+//! compressed, and the state behind the right one is picked with a mask. Is: the inner hash so, the
+//! outer as usual (its input has a fixed length). Is not: a hash function: the compressions are
+//! those of `sha1` and `sha2`.
 //!
-//! Invariant: which compressions run, and over which addresses, depends on lengths that everybody sees.
+//! Invariant: which compressions run, and over which addresses, depends on lengths that everybody
+//! sees.
 //!
-//! Specifications: RFC 2104; FIPS 180-4, section 5.1; RFC 5246, section 6.2.3.2 (the implementation note on timing).
+//! Specifications: RFC 2104; FIPS 180-4, section 5.1; RFC 5246, section 6.2.3.2 (the implementation
+//! note on timing).
 
 use subtle::{ConditionallySelectable, ConstantTimeEq, ConstantTimeLess};
 use zeroize::Zeroize;
@@ -69,7 +72,8 @@ impl<B: Blocks> FixedHmac<B> {
         }
     }
 
-    /// The HMAC of the header and the first `len` bytes, which are at most [`MAX_PADDING`] fewer than all. `len` is secret.
+    /// The HMAC of the header and the first `len` bytes, which are at most [`MAX_PADDING`] fewer
+    /// than all. `len` is secret.
     pub(super) fn mac(&self, header: &[u8; 13], bytes: &[u8], len: usize) -> Mac {
         let (digest, _) = self.inner(header, bytes, len);
         let mut block = [0; MAX_BLOCK_LEN];
@@ -84,7 +88,8 @@ impl<B: Blocks> FixedHmac<B> {
 
     /// The inner digest, and the state behind the last compression.
     fn inner(&self, header: &[u8; 13], bytes: &[u8], len: usize) -> ([u8; MAX_MAC_LEN], B::State) {
-        // Everything in this function is computed from these two, `header`'s last bytes and `bytes`; only they are secret.
+        // Everything in this function is computed from these two, `header`'s last bytes and
+        // `bytes`; only they are secret.
         let end = (header.len() + len) as u32;
         let bits = (u64::from(end) + B::BLOCK_LEN as u64) * 8;
         let last_block = (end + B::LENGTH_LEN as u32) >> B::BLOCK_LEN.trailing_zeros();

@@ -1,4 +1,5 @@
-//! What must hold of opening a client's records. Not: timing by the clock, which proves nothing on a busy machine.
+//! What must hold of opening a client's records. Not: timing by the clock, which proves nothing on
+//! a busy machine.
 
 use proptest::prelude::*;
 

@@ -2,8 +2,8 @@
 //!
 //! Is not: what a single message looks like ([`crate::message`]).
 //!
-//! Invariants: the greeting first; one key; before the key only records in clear, behind it only stubs with a MAC of the
-//! suite's length; no encoding that was not agreed on.
+//! Invariants: the greeting first; one key; before the key only records in clear, behind it only
+//! stubs with a MAC of the suite's length; no encoding that was not agreed on.
 
 use super::queue::{Body, Item, RunItem};
 use crate::error::{Breach, Error};

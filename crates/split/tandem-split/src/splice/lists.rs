@@ -1,7 +1,7 @@
 //! The lists of the objects that queued runs name.
 //!
-//! Is: which list is asked for, here, or lost. Is not: a cache of lists, which is the caller's; only the last one is kept beyond its run,
-//! since a long body comes as several.
+//! Is: which list is asked for, here, or lost. Is not: a cache of lists, which is the caller's;
+//! only the last one is kept beyond its run, since a long body comes as several.
 //!
 //! Invariant: at most [`MAX_LISTS`] lists are asked for ahead, and one more for the run in front.
 
@@ -12,8 +12,8 @@ use super::Want;
 use crate::message::Run;
 use crate::object::{List, ObjectName};
 
-/// Most lists that are held for runs that wait, each up to 2 MiB: a client that asks for several files at once is served without
-/// waiting for each list by itself.
+/// Most lists that are held for runs that wait, each up to 2 MiB: a client that asks for several
+/// files at once is served without waiting for each list by itself.
 const MAX_LISTS: usize = 4;
 
 /// Where a list is.

@@ -2,7 +2,8 @@
 //!
 //! Is not: payloads; nothing is asked for from here but lists.
 //!
-//! Invariant: what an item costs is taken from the splicer's room when it comes, and given back when its last record has left.
+//! Invariant: what an item costs is taken from the splicer's room when it comes, and given back
+//! when its last record has left.
 
 use std::ops::Range;
 

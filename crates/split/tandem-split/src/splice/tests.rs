@@ -1,4 +1,5 @@
-//! What must hold between origin, volunteer and client, with an opener in the place of the client. Real clients: `tests/openssl.rs`.
+//! What must hold between origin, volunteer and client, with an opener in the place of the client.
+//! Real clients: `tests/openssl.rs`.
 
 use std::collections::BTreeMap;
 
@@ -256,8 +257,8 @@ fn a_volunteer_that_changes_drops_or_repeats_a_record_is_found_out() {
             [whole[0], whole[0], whole[1]].concat(),
             [whole[1], whole[0]].concat(),
         ];
-        // One bit of each kind: header, IV or plaintext, ciphertext, MAC, padding. That of an IV is not covered; it turns
-        // a bit of the plaintext, which is.
+        // One bit of each kind: header, IV or plaintext, ciphertext, MAC, padding. That of an IV is
+        // not covered; it turns a bit of the plaintext, which is.
         for at in [0, 5, 20, 40, 110, whole[0].len() - 1] {
             let mut changed = records.clone();
             changed[at] ^= 1;

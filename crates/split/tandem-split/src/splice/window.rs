@@ -2,8 +2,9 @@
 //!
 //! Is not: their order against what is queued behind, nor the writing.
 //!
-//! Invariants: a piece is filled only by a payload of its name; what is wanted is asked for once while any record of the window
-//! lacks it; at most [`MAX_ENTRIES`] entries, whose named pieces the caller bounds by [`Window::has_room`].
+//! Invariants: a piece is filled only by a payload of its name; what is wanted is asked for once
+//! while any record of the window lacks it; at most [`MAX_ENTRIES`] entries, whose named pieces the
+//! caller bounds by [`Window::has_room`].
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! The secrets that a server logs (SSLKEYLOGFILE), as it logs them: through a pipe with a name, so that nobody has to look again and again.
+//! The secrets that a server logs (SSLKEYLOGFILE), as it logs them: through a pipe with a name, so
+//! that nobody has to look again and again.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,8 +1,9 @@
 //! A server and a client of OpenSSL with an origin and a volunteer between them, in one process.
 //!
-//! The server is an ordinary one. What stands behind it knows its secrets from its key log and does what an origin would do inside
-//! it: it takes the server's records apart into plaintexts, makes its own MACs of them, and writes stubs. The splicer makes records
-//! of these twice: with the server's IVs, to be compared with what the server wrote, and with its own, for the client.
+//! The server is an ordinary one. What stands behind it knows its secrets from its key log and does
+//! what an origin would do inside it: it takes the server's records apart into plaintexts, makes
+//! its own MACs of them, and writes stubs. The splicer makes records of these twice: with the
+//! server's IVs, to be compared with what the server wrote, and with its own, for the client.
 
 mod keylog;
 mod programs;

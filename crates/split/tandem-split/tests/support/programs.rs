@@ -10,7 +10,8 @@ use tandem_split::Suite;
 use tandem_split::suite::Format;
 use tempfile::TempDir;
 
-/// The `openssl` programs to try: the system's, and those that `TANDEM_SPLIT_OPENSSL` names, apart by colons.
+/// The `openssl` programs to try: the system's, and those that `TANDEM_SPLIT_OPENSSL` names, apart
+/// by colons.
 pub(crate) fn openssls() -> Vec<String> {
     let others = std::env::var("TANDEM_SPLIT_OPENSSL").unwrap_or_default();
     let others = others.split(':').filter(|path| !path.is_empty());
@@ -110,7 +111,8 @@ impl Server {
             let address = line.strip_prefix("ACCEPT ")?;
             address.rsplit(':').next()?.parse().ok()
         });
-        // What it writes later is read and dropped, so that it never waits for a reader; the pipe stays open as long.
+        // What it writes later is read and dropped, so that it never waits for a reader; the pipe
+        // stays open as long.
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(drop);
             drop(reader);

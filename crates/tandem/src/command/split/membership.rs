@@ -1,4 +1,5 @@
-//! A volunteer that a broker's URI has told of its site: it joins, serves, renews meanwhile, and leaves.
+//! A volunteer that a broker's URI has told of its site: it joins, serves, renews meanwhile, and
+//! leaves.
 
 use std::net::SocketAddr;
 
@@ -26,7 +27,8 @@ pub(super) async fn serve(
         peers: settings.peer_listen.map_or(0, |address| address.port()),
         cache: settings.cache.clone(),
     });
-    // Heard from the beginning to the end: who is asked to end while it joins or begins to serve does so.
+    // Heard from the beginning to the end: who is asked to end while it joins or begins to serve
+    // does so.
     let mut ended = Box::pin(runtime::asked_to_end()?);
     let Some(joined) = runtime::unless(&mut ended, joining).await else {
         return Ok(());

@@ -3,7 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-/// A server_name, two of type 0x0a0a (as a careless client might send), an empty one of an unknown type.
+/// A server_name, two of type 0x0a0a (as a careless client might send), an empty one of an unknown
+/// type.
 const BLOCK: [u8; 21] = [
     0, 19, 0x0a, 0x0a, 0, 1, 7, 0, 23, 0, 0, 0x0a, 0x0a, 0, 2, 8, 9, 0xff, 0x01, 0, 0,
 ];

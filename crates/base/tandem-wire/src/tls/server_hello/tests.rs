@@ -49,7 +49,8 @@ fn fields_of_tls_1_2() {
     }
 }
 
-/// RFC 8446, section 4.2.1: "a server which negotiates TLS 1.3 MUST respond by sending a supported_versions extension".
+/// RFC 8446, section 4.2.1: "a server which negotiates TLS 1.3 MUST respond by sending a
+/// supported_versions extension".
 #[test]
 fn tls_1_3_shows_in_an_extension() {
     let versions = |number: u16| {

@@ -1,4 +1,5 @@
-//! A bar of the figures to reach, in a line: what is allowed, what was measured, and marks where bar and aim lie.
+//! A bar of the figures to reach, in a line: what is allowed, what was measured, and marks where
+//! bar and aim lie.
 
 use super::super::palette::look;
 use super::super::scale::Scale;

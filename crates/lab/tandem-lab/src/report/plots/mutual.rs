@@ -1,4 +1,5 @@
-//! McVeety's figures 4-4 and 4-5, handshakes in which the client is authenticated, too: ours, and in words what the thesis's text gives.
+//! McVeety's figures 4-4 and 4-5, handshakes in which the client is authenticated, too: ours, and
+//! in words what the thesis's text gives.
 //!
 //! The text has no data of these figures but one sentence, so none of their bars is drawn.
 

@@ -1,4 +1,5 @@
-//! All cases at a glance: time to the first byte, and time and bytes as a share of plain. One row a case, one mark an arm.
+//! All cases at a glance: time to the first byte, and time and bytes as a share of plain. One row a
+//! case, one mark an arm.
 
 use super::super::cases::{Case, Measure};
 use super::super::number;

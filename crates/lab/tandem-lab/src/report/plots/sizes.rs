@@ -106,7 +106,8 @@ fn bytes(case: &Case, arm: Arm) -> Option<f64> {
         .map(|spread| spread.median)
 }
 
-/// The cases of the run and link with the most different chains, growing; the fastest such link, since there nothing is sent twice.
+/// The cases of the run and link with the most different chains, growing; the fastest such link,
+/// since there nothing is sent twice.
 fn widest(cases: &[Case]) -> Option<Vec<&Case>> {
     let mut best: Option<Vec<&Case>> = None;
     for case in cases {

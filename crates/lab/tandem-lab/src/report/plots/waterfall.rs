@@ -1,4 +1,5 @@
-//! A handshake packet by packet: time runs down, packets lean from the end that sends to the end that receives.
+//! A handshake packet by packet: time runs down, packets lean from the end that sends to the end
+//! that receives.
 //!
 //! ```text
 //!      client           server
@@ -133,7 +134,8 @@ impl<'a> Lane<'a> {
             .packets
             .iter()
             .take(MOST_PACKETS)
-            // What the client says in answer to that byte is stamped a little before it, by another clock's reading.
+            // What the client says in answer to that byte is stamped a little before it, by another
+            // clock's reading.
             .filter(|packet| packet.at_seconds < end * 0.999)
             .collect();
         for packet in &shown {
@@ -210,7 +212,8 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Writes what a packet is beside its sender, no higher than `least`. Returns where the next words may stand.
+    /// Writes what a packet is beside its sender, no higher than `least`. Returns where the next
+    /// words may stand.
     fn words(&self, svg: &mut Svg, packet: &WaterfallPacket, least: f64) -> f64 {
         let (x, anchor) = match packet.direction {
             Way::Up => (self.client - 7.0, Anchor::End),

@@ -1,9 +1,10 @@
-//! What leaves the origin for one client: content as records, records as stubs, stubs on the channel.
+//! What leaves the origin for one client: content as records, records as stubs, stubs on the
+//! channel.
 //!
 //! Is not: which content, and when.
 //!
-//! Invariants: what the TLS library counts as a record is what is sealed; a payload is published before its name leaves, and what cannot be published
-//! crosses in full.
+//! Invariants: what the TLS library counts as a record is what is sealed; a payload is published
+//! before its name leaves, and what cannot be published crosses in full.
 
 use std::io;
 use std::sync::Arc;
@@ -23,11 +24,13 @@ use super::Session;
 use crate::tls::parts::Record;
 
 const DATA: RecordType = RecordType::ApplicationData;
-/// How long nothing may be taken of what is written: longer than a volunteer waits for a client that reads nothing.
+/// How long nothing may be taken of what is written: longer than a volunteer waits for a client
+/// that reads nothing.
 pub(in crate::origin) const STALL: Duration = Duration::from_secs(120);
 
 impl Session {
-    /// Some bytes of a body, at most a piece of an answer: by reference, in full where that is not longer or nothing more can be published.
+    /// Some bytes of a body, at most a piece of an answer: by reference, in full where that is not
+    /// longer or nothing more can be published.
     pub(super) async fn send_piece(
         &mut self,
         piece: &[u8],
@@ -81,7 +84,8 @@ impl Session {
         Ok(())
     }
 
-    /// Has the TLS library make one record of content, of at most [`CHUNK_LEN`] bytes, which stays here: the proof of it.
+    /// Has the TLS library make one record of content, of at most [`CHUNK_LEN`] bytes, which stays
+    /// here: the proof of it.
     fn seal(&mut self, content: &[u8]) -> Result<Mac, Failed> {
         let endpoint = &mut self.inward.endpoint;
         endpoint.send(content)?;
@@ -141,7 +145,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sends what has been written, and hears the client meanwhile: one that sends much before it reads is not waited for in vain.
+    /// Sends what has been written, and hears the client meanwhile: one that sends much before it
+    /// reads is not waited for in vain.
     pub(super) async fn flush(&mut self) -> Result<(), Failed> {
         self.write_records()?;
         loop {
@@ -181,7 +186,8 @@ impl Session {
     }
 }
 
-/// Appends messages from before there are keys. Those that name one of the `unpublished` become the records that they stand for.
+/// Appends messages from before there are keys. Those that name one of the `unpublished` become the
+/// records that they stand for.
 fn in_full(out: &mut Vec<u8>, messages: &[u8], unpublished: &[&Payload]) -> Result<(), Failed> {
     let mut rest = messages;
     while !unpublished.is_empty()

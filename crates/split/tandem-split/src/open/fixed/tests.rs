@@ -36,7 +36,8 @@ impl<B: Blocks> Blocks for Counted<B> {
     }
 }
 
-/// For every secret length that a buffer of `longest` bytes may hide: the right MAC, by the same number of compressions.
+/// For every secret length that a buffer of `longest` bytes may hide: the right MAC, by the same
+/// number of compressions.
 fn holds<B: Blocks>(hash: MacHash, longest: usize) {
     let bytes: Vec<u8> = (0..longest).map(|at| (at * 7) as u8).collect();
     let key = vec![0x5a; hash.digest_len()];
@@ -61,7 +62,8 @@ fn holds<B: Blocks>(hash: MacHash, longest: usize) {
 
 #[test]
 fn the_number_of_compressions_tells_nothing_of_the_length() {
-    // RFC 5246, section 6.2.3.2: "essentially the same amount of time whether or not the padding is correct".
+    // RFC 5246, section 6.2.3.2: "essentially the same amount of time whether or not the padding is
+    // correct".
     for longest in (0..400).step_by(27).chain([1_500]) {
         holds::<Sha1Blocks>(MacHash::Sha1, longest);
         holds::<Sha256Blocks>(MacHash::Sha256, longest);
