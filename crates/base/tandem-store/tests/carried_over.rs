@@ -1,0 +1,136 @@
+//! A store that an earlier version of this program wrote is read whole: `fixtures/schema-2.sqlite`
+//! holds one of each thing that schema 2 knew, put there by [`fill`], a sync and an import of
+//! [`single`], with the code of that time.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the fixture is a file"
+)]
+
+#[path = "support/certificate.rs"]
+mod certificate;
+#[path = "support/stores.rs"]
+mod stores;
+
+use std::fs;
+
+use certificate::Certificate;
+use stores::{NOW, days, site};
+use tandem_store::{Digest, Keeping, Limits, MemoryStore, Site, SqliteStore, Store};
+use tempfile::TempDir;
+
+const FIXTURE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/fixtures/schema-2.sqlite"
+);
+/// What a site sent in clear beside its chain: a staple, in shape.
+const STAPLE: &[u8] = b"\x16\x00\x00\x0cstaple staple";
+/// The same from a site without a name: a request for a certificate, in shape.
+const REQUEST: &[u8] = b"\x0d\x00\x00\x09a request";
+
+fn der(serial: u32, names: &[&str]) -> Vec<u8> {
+    Certificate {
+        serial,
+        dns_names: names,
+        ..Certificate::default()
+    }
+    .der()
+}
+
+/// A chain of three, the leaf with these names.
+fn chain(serial: u32, names: &[&str]) -> [Vec<u8>; 3] {
+    [der(serial, names), der(100, &[]), der(101, &[])]
+}
+
+fn named() -> Site {
+    site("www.one.example")
+}
+
+fn addressed(text: &str) -> Site {
+    text.parse().expect("an address and a port")
+}
+
+/// Everything in the fixture but the single certificate, in the order in which it was learned.
+fn fill(store: &mut dyn Store) {
+    let mut learn = |site: Option<&Site>, list: &[Vec<u8>], day| {
+        let list: Vec<&[u8]> = list.iter().map(Vec::as_slice).collect();
+        store.learn(site, &list, days(day));
+    };
+    let first = chain(1, &["www.one.example", "*.one.example"]);
+    let second = chain(2, &["www.one.example"]);
+    for day in [0, 1] {
+        learn(Some(&named()), &first, day);
+        learn(Some(&Site::Issuers), &first[1..], day);
+        learn(Some(&named().extras()), &[STAPLE.to_vec()], day);
+    }
+    learn(Some(&named()), &second, 2);
+    let bare = addressed("192.0.2.1:443");
+    learn(Some(&bare), &first, 3);
+    let six = addressed("[2001:db8::1]:8443");
+    learn(Some(&six), &chain(3, &[]), 3);
+    learn(Some(&six.extras()), &[REQUEST.to_vec()], 3);
+    // A client's own chain: no site shows it.
+    learn(None, &[der(4, &[]), der(102, &[])], 4);
+}
+
+/// The single certificate.
+fn single() -> Vec<u8> {
+    der(200, &[])
+}
+
+/// The fixture in a directory of its own.
+fn fixture() -> TempDir {
+    let home = TempDir::new().expect("a directory");
+    let directory = home.path().join("store");
+    fs::create_dir(&directory).expect("a directory");
+    fs::set_permissions(
+        &directory,
+        std::os::unix::fs::PermissionsExt::from_mode(0o700),
+    )
+    .expect("a mode");
+    fs::copy(FIXTURE, directory.join("store.sqlite")).expect("the fixture");
+    home
+}
+
+#[test]
+fn a_store_of_schema_2_answers_as_if_all_had_been_learned_now() {
+    let home = fixture();
+    let (mut store, _) =
+        SqliteStore::open(&home.path().join("store"), Limits::default()).expect("a directory");
+    assert_eq!(store.health().keeping, Keeping::Disk);
+    let mut fresh = MemoryStore::default();
+    fill(&mut fresh);
+
+    let sites = [
+        named(),
+        addressed("192.0.2.1:443"),
+        addressed("[2001:db8::1]:8443"),
+        site("other.one.example"),
+        Site::Issuers,
+    ];
+    for site in sites.iter().flat_map(|site| [site.clone(), site.extras()]) {
+        for now in [NOW, days(10), days(32), days(60)] {
+            let expected = fresh.chains_for(&site, now, 9);
+            assert_eq!(store.chains_for(&site, now, 9), expected, "{site} {now:?}");
+            for id in expected {
+                let chain = fresh.chain(&id).expect("learned");
+                assert_eq!(store.chain(&id).as_ref(), Some(&chain));
+                for digest in &chain.certificates {
+                    let bytes = fresh.certificate(digest).expect("learned");
+                    assert_eq!(store.certificate(digest), Some(bytes));
+                }
+            }
+        }
+    }
+    assert_eq!(store.chains_for(&named(), NOW, 9).len(), 2);
+    assert_eq!(store.client_chains(9), fresh.client_chains(9));
+    assert_eq!(store.client_chains(9).len(), 1);
+    let single = single();
+    assert_eq!(
+        store.certificate(&Digest::of(&single)).as_deref(),
+        Some(&single[..])
+    );
+    let (held, learned) = (store.health(), fresh.health());
+    assert_eq!(held.chains, learned.chains);
+    assert_eq!(held.certificates, learned.certificates + 1);
+}
