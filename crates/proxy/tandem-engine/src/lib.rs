@@ -13,6 +13,8 @@ mod delta;
 pub mod filter;
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(test)]
+mod golden;
 mod handshake;
 pub mod intention;
 mod likeness;
