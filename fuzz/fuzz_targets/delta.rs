@@ -1,4 +1,4 @@
-//! Searches inputs for `tandem_engine::fuzzing::delta`, which says what must hold.
+//! Searches inputs for `tandem_delta::fuzzing::delta`, which says what must hold.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tandem_engine::fuzzing::delta(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tandem_delta::fuzzing::delta(data));

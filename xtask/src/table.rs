@@ -52,6 +52,7 @@ impl Layer {
 }
 
 const WIRE: &str = "tandem-wire";
+const DELTA: &str = "tandem-delta";
 const STORE: &str = "tandem-store";
 const NETSIM: &str = "tandem-netsim";
 const ENGINE: &str = "tandem-engine";
@@ -69,8 +70,9 @@ const BROKER: &str = "tandem-broker";
 const DHT: &str = "tandem-dht";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 19] = [
+pub(crate) const LAYERS: [Layer; 20] = [
     Layer::new(WIRE, "crates/base/tandem-wire", Kind::Core, &[]),
+    Layer::new(DELTA, "crates/base/tandem-delta", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/lab/tandem-netsim", Kind::Core, &[WIRE]),
     Layer {
         adapter_modules: &["src/sqlite", "src/admin"],
@@ -80,13 +82,13 @@ pub(crate) const LAYERS: [Layer; 19] = [
         ENGINE,
         "crates/proxy/tandem-engine",
         Kind::Core,
-        &[STORE, WIRE],
+        &[DELTA, STORE, WIRE],
     ),
     Layer::new(
         LINK,
         "crates/proxy/tandem-link",
         Kind::Core,
-        &[ENGINE, WIRE],
+        &[DELTA, ENGINE, WIRE],
     ),
     Layer {
         tests_may_use: &[NETSIM],
@@ -94,7 +96,7 @@ pub(crate) const LAYERS: [Layer; 19] = [
             PACKET,
             "crates/proxy/tandem-packet",
             Kind::Core,
-            &[ENGINE, LINK, STORE, WIRE],
+            &[DELTA, ENGINE, LINK, STORE, WIRE],
         )
     },
     Layer::new(SPLIT, "crates/split/tandem-split", Kind::Core, &[WIRE]),

@@ -320,7 +320,7 @@ fn mark(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[253, length, 0x54, 0x44, 0x10 | kind], body, &[0xee; 7]].concat()
 }
 
-/// A frame as `tandem-link` and `tandem-engine` describe it: 20 literal bytes, 500 of a first
+/// A frame as `tandem-link` and `tandem-delta` describe it: 20 literal bytes, 500 of a first
 /// reference from its byte 7, 400 of a second.
 fn frame() -> Vec<u8> {
     let mut delta = vec![2];

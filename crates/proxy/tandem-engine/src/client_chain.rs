@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 
 use tandem_store::{ChainId, Digest, Store};
 
-use crate::delta::{DeltaWriter, Reference};
 use crate::handshake::Flight;
 use crate::possession::Possession;
+use tandem_delta::{DeltaWriter, Reference};
 
 /// The names in a chain that a client shows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@
 
 use tandem_store::ChainId;
 
-use crate::delta::Reference;
+use tandem_delta::Reference;
 
 /// Most references in one filter. A client's chain that is not spared costs more than a kilobyte;
 /// of filters for more than these, five kilobytes, nobody has a use on a link where that counts.

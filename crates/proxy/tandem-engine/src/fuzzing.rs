@@ -5,12 +5,11 @@
 //! invariant is broken.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
+use tandem_delta::{Delta, Reference};
 use tandem_store::{MemoryStore, Site, Store};
 use tandem_wire::UnixTime;
 
-use crate::delta::{Delta, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
 use crate::handshake::{Handshake, Stage};
 use crate::possession::{Hints, Possession, StoreSource, expected_chains, write_flight};
 use crate::thesis::{self, Codes, Expanded};
@@ -19,55 +18,12 @@ use crate::thesis::{self, Codes, Expanded};
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 3] = [
-    ("delta", delta),
+pub const CHECKS: [(&str, Check); 2] = [
     ("handshake_read_along", handshake_read_along),
     ("thesis_messages", thesis_messages),
 ];
 
-const LIMIT: usize = 4_096;
 const NOW: UnixTime = UnixTime(1_790_000_000);
-
-/// Holds one object of 256 bytes under references that begin with 1, nothing else.
-struct Ones(Arc<[u8]>);
-
-impl Source for Ones {
-    fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
-        (reference.0[0] == 1).then(|| Arc::clone(&self.0))
-    }
-}
-
-/// A delta: bounded, and the same when its instructions are written again.
-pub fn delta(data: &[u8]) {
-    let Ok(parsed) = Delta::parse(data, LIMIT) else {
-        return;
-    };
-    assert!(parsed.rebuilt_len() <= LIMIT);
-    let mut source = Ones((0..=255).collect());
-    let built = parsed.apply(&mut source);
-    if let Ok(built) = &built {
-        assert_eq!(built.len(), parsed.rebuilt_len());
-    }
-    let mut writer = DeltaWriter::new();
-    let mut references = 0;
-    for instruction in parsed.instructions() {
-        match *instruction {
-            Instruction::Add(bytes) => writer.add(bytes),
-            Instruction::Copy {
-                reference,
-                offset,
-                length,
-            } => {
-                references += 1;
-                writer.copy(reference, offset as u32, length as u32);
-            }
-        }
-    }
-    let written = writer.finish();
-    assert!(references > MAX_REFERENCES || written.len() <= data.len());
-    let again = Delta::parse(&written, LIMIT).expect("our own encoding");
-    assert_eq!(again.apply(&mut source), built);
-}
 
 /// Both directions of a connection, the client's first with its length in two bytes: read byte by
 /// byte as at once; a flight that is found is rebuilt to the byte in both formats.

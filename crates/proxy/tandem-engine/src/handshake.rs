@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use tandem_delta::pieces::{cut, gather};
 use tandem_store::{ChainId, HostName, Site, Store};
 use tandem_wire::UnixTime;
 use tandem_wire::tls::record::parse_header;
@@ -448,34 +449,6 @@ impl Flight {
                 .collect(),
         })
     }
-}
-
-/// What these pieces are together.
-pub(crate) fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
-    match pieces {
-        [whole] => Cow::Borrowed(&stream[whole.clone()]),
-        pieces => pieces
-            .iter()
-            .flat_map(|piece| &stream[piece.clone()])
-            .copied()
-            .collect::<Vec<u8>>()
-            .into(),
-    }
-}
-
-/// The part of these pieces that holds bytes `range` of what they are together.
-pub(crate) fn cut(pieces: &[Range<usize>], range: Range<usize>) -> Vec<Range<usize>> {
-    let mut before = 0;
-    let mut out = Vec::new();
-    for piece in pieces {
-        let start = range.start.max(before) - before;
-        let end = range.end.min(before + piece.len()).saturating_sub(before);
-        if start < end {
-            out.push(piece.start + start..piece.start + end);
-        }
-        before += piece.len();
-    }
-    out
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 use tandem_store::Store;
 use tandem_wire::tls::{ClientHello, ExtensionType};
 
-use crate::delta::Reference;
+use tandem_delta::Reference;
 
 /// The extension's number, unless another is configured: the thesis's, not assigned by IANA.
 pub const EXTENSION: u16 = 0x009a;

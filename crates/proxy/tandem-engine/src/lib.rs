@@ -1,6 +1,6 @@
 //! The handshake rewriter: flights in, deltas out, and back.
 //!
-//! Is: reading a handshake along ([`Handshake`]), writing a flight as a [`Delta`] against what the
+//! Is: reading a handshake along ([`Handshake`]), writing a flight as a [`tandem_delta::Delta`] against what the
 //! far side holds ([`Possession`]), following a delta, and the thesis's own messages ([`thesis`]).
 //! Is not: packets, sockets, a clock.
 //!
@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod client_chain;
-mod delta;
 pub mod filter;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -17,15 +16,12 @@ pub mod fuzzing;
 mod golden;
 mod handshake;
 pub mod intention;
-mod likeness;
 mod possession;
 #[cfg(test)]
 mod samples;
 pub mod thesis;
 pub mod ticket;
-pub mod varint;
 
 pub use client_chain::{Believed, ClientChain, write_client_flight};
-pub use delta::{Delta, DeltaError, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
 pub use handshake::{ClientCertificate, Flight, Handshake, Pass, Stage};
 pub use possession::{Hints, Possession, StoreSource, expected_chains, write_flight};

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use tandem_store::{Chain, ChainId, Digest, Site, Store};
 use tandem_wire::UnixTime;
 
-use crate::delta::{DeltaWriter, Reference, Source};
 use crate::handshake::Flight;
-use crate::likeness::{Likeness, Run};
+use tandem_delta::likeness::{Likeness, Run};
+use tandem_delta::{DeltaWriter, Reference, Source};
 
 /// What the far side holds, as it said itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -26,9 +26,9 @@ use tandem_wire::tls::{
     ClientHello, ContentType, ExtensionType, Extensions, HandshakeType, Records,
 };
 
-use crate::delta::Reference;
 use crate::handshake::Flight;
 use crate::possession::Possession;
+use tandem_delta::Reference;
 
 /// The thesis's private code points (sections 2.3.2.2 and 2.3.3), neither of them assigned by IANA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

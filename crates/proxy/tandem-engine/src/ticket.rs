@@ -22,8 +22,8 @@ use tandem_store::Digest;
 use tandem_wire::tls::record::{self, parse_header};
 use tandem_wire::tls::{ClientHello, ContentType, ExtensionType, HandshakeType, MessageSpan};
 
-use crate::delta::{DeltaWriter, Reference};
-use crate::handshake::{cut, gather};
+use tandem_delta::pieces::{cut, gather};
+use tandem_delta::{DeltaWriter, Reference};
 
 /// Bytes of an extension's type and length.
 const EXTENSION_HEADER: usize = 4;

@@ -10,9 +10,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use tandem_delta::Delta;
 use tandem_engine::{
-    Delta, Handshake, Hints, Pass, Possession, Stage, StoreSource, expected_chains, thesis,
-    write_flight,
+    Handshake, Hints, Pass, Possession, Stage, StoreSource, expected_chains, thesis, write_flight,
 };
 use tandem_store::{MemoryStore, Site};
 use tandem_wire::{Assembler, Inserted, TcpFlags, TcpPacket, UnixTime};

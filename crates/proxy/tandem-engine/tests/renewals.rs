@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use tandem_engine::{Delta, Handshake, Hints, Possession, Reference, StoreSource, write_flight};
+use tandem_delta::{Delta, Reference};
+use tandem_engine::{Handshake, Hints, Possession, StoreSource, write_flight};
 use tandem_store::{Digest, HostName, MemoryStore, Site};
 use tandem_wire::UnixTime;
 

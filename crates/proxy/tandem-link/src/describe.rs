@@ -4,7 +4,7 @@
 //!
 //! Invariant: bounded work, and no word about bytes that do not have a message's exact form.
 
-use tandem_engine::{Delta, Instruction};
+use tandem_delta::{Delta, Instruction};
 
 use crate::frame::{Frame, Parsed, Sender};
 use crate::mark::{HintId, Mark, MarkKind};
@@ -95,8 +95,8 @@ mod tests {
     use super::*;
     use crate::flow::FlowId;
     use crate::key::Key;
+    use tandem_delta::{DeltaWriter, Reference};
     use tandem_engine::filter::{Filter, Holdings, Rate};
-    use tandem_engine::{DeltaWriter, Reference};
     use tandem_wire::Seq;
 
     const FLOW: FlowId = FlowId {

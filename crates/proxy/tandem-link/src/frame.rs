@@ -2,7 +2,7 @@
 //! mode rewrites.
 //!
 //! Is: delimiting, the keyed check over delta *and* rebuilt bytes. Is not: the delta's own encoding
-//! (`tandem-engine`), nor the harmlessness of the segments (their timestamps, `tandem-packet`).
+//! (`tandem-delta`), nor the harmlessness of the segments (their timestamps, `tandem-packet`).
 //!
 //! ```text
 //! +---------+---------------+----------------+-----------+-------------------+
@@ -17,7 +17,7 @@
 //!
 //! Invariant: no byte of a rebuilt flight leaves before [`Frame::verify`] has said yes.
 
-use tandem_engine::varint;
+use tandem_delta::varint;
 use tandem_wire::Seq;
 
 use crate::flow::FlowId;

@@ -19,8 +19,8 @@
 //! Invariants: a publication is believed in its own connection only; whoever does not know its
 //! type, or the connection's version, has nothing but a segment that TCP discards.
 
+use tandem_delta::varint;
 use tandem_engine::filter::{Filter, Holdings, Rate};
-use tandem_engine::varint;
 
 use crate::flow::FlowId;
 use crate::key::{Key, Label};
@@ -87,7 +87,7 @@ fn head(version: Version) -> u8 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tandem_engine::Reference;
+    use tandem_delta::Reference;
     use tandem_wire::Seq;
 
     const FLOW: FlowId = FlowId {

@@ -34,9 +34,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use tandem_engine::{
-    Delta, Handshake, Possession, Reference, Source, StoreSource, expected_chains, write_flight,
-};
+use tandem_delta::{Delta, Reference, Source};
+use tandem_engine::{Handshake, Possession, StoreSource, expected_chains, write_flight};
 use tandem_link::frame::{self, Frame, Parsed};
 use tandem_link::{FlowId, Key, Version};
 use tandem_packet::{

@@ -8,8 +8,9 @@
 mod client_flight;
 mod hello_ticket;
 
+use tandem_delta::Reference;
 use tandem_engine::intention::HeldBits;
-use tandem_engine::{Hints, Reference, expected_chains, thesis};
+use tandem_engine::{Hints, expected_chains, thesis};
 use tandem_link::frame::Sender;
 use tandem_link::mark::{self, MAX_HINTS};
 use tandem_link::{FlowId, Key, Version};

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use tandem_engine::Reference;
+use tandem_delta::Reference;
 use tandem_engine::filter::{Filter, Holdings};
 use tandem_store::ChainId;
 

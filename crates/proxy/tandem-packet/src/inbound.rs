@@ -6,7 +6,8 @@
 //! Invariants: of what was rebuilt the endpoint gets all that it has not acknowledged, in order;
 //! what is not recognised is nobody's business here.
 
-use tandem_engine::{Reference, thesis};
+use tandem_delta::Reference;
+use tandem_engine::thesis;
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket};

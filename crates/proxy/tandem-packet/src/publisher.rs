@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tandem_engine::Reference;
+use tandem_delta::Reference;
 use tandem_engine::filter::{Filter, Holdings, MOST, Rate};
 use tandem_store::{ChainId, Store};
 use tandem_wire::Instant;

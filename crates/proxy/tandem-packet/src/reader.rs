@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use tandem_engine::{Delta, Source};
+use tandem_delta::{Delta, Source};
 use tandem_link::frame::{self, Frame, Parsed, Sender};
 use tandem_link::{FlowId, Key, Version};
 use tandem_wire::{Seq, TcpPacket};

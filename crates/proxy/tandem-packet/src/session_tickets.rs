@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_engine::{Reference, Source, StoreSource, ticket};
+use tandem_delta::{Reference, Source};
+use tandem_engine::{StoreSource, ticket};
 use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 

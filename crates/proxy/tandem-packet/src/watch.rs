@@ -7,9 +7,10 @@
 
 use std::net::SocketAddr;
 
+use tandem_delta::Reference;
 use tandem_engine::intention::Intention;
 use tandem_engine::ticket::{self, ShownTicket};
-use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Pass, Reference, Stage};
+use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Pass, Stage};
 use tandem_link::FlowId;
 use tandem_store::{ChainId, Site, Store};
 use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};

@@ -16,9 +16,10 @@
 
 mod group;
 
+use tandem_delta::Reference;
 use tandem_engine::thesis;
 use tandem_engine::ticket::ShownTicket;
-use tandem_engine::{Believed, Possession, Reference, write_client_flight, write_flight};
+use tandem_engine::{Believed, Possession, write_client_flight, write_flight};
 use tandem_link::{FlowId, Key, Version, frame};
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};

@@ -14,7 +14,7 @@ use support::{
     CLIENT_SIDE, ProxyElement, SERVER_SIDE, Scenario, TODAY, kill, proxy, repeats, start,
     teach_client, tls_bytes,
 };
-use tandem_engine::Reference;
+use tandem_delta::Reference;
 use tandem_engine::filter::{Filter, Holdings, Rate};
 use tandem_link::{Version, publication};
 use tandem_netsim::World;

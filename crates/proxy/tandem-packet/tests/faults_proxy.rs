@@ -10,7 +10,7 @@ use support::{
     CLIENT_SIDE, Closes, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete, config,
     kill, proxy, repeats, run_to, start, store_with, tls_bytes,
 };
-use tandem_engine::{DeltaWriter, Reference};
+use tandem_delta::{DeltaWriter, Reference};
 use tandem_link::{FlowId, Key, Version, frame, mark};
 use tandem_netsim::element::{Element as _, Port, Tamper};
 use tandem_netsim::firewall::{Firewall, Rule};

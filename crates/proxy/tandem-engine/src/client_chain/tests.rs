@@ -2,13 +2,13 @@
 //! one.
 
 use super::*;
-use crate::delta::{Delta, DeltaError};
 use crate::handshake::{ClientCertificate, Handshake, Stage};
 use crate::possession::StoreSource;
 use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, message, noise, packed,
     store,
 };
+use tandem_delta::{Delta, DeltaError};
 use tandem_store::{MemoryStore, Site};
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(

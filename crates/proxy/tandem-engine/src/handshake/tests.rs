@@ -224,12 +224,3 @@ fn change_cipher_specs_without_end_are_not_read_again_for_each_byte() {
     }
     assert_eq!(handshake.stage(), Stage::Pass(Pass::Malformed));
 }
-
-#[test]
-fn pieces_of_a_list_are_cut_where_they_are_asked_for() {
-    let pieces = [5..10, 20..25, 30..31];
-    assert_eq!(cut(&pieces, 0..11), pieces);
-    assert_eq!(cut(&pieces, 3..7), [8..10, 20..22]);
-    assert_eq!(cut(&pieces, 5..5), []);
-    assert_eq!(cut(&pieces, 9..99), [24..25, 30..31]);
-}

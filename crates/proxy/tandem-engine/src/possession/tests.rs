@@ -4,12 +4,12 @@
 //! Flights against what the far side is known to hold: references for it, the bytes for the rest.
 
 use super::*;
-use crate::delta::{Delta, DeltaError};
 use crate::handshake::Handshake;
 use crate::samples::{
     TODAY, apart, chain, client_hello, finished, flight, message, noise, packed, store,
 };
 use proptest::prelude::*;
+use tandem_delta::{Delta, DeltaError};
 use tandem_store::MemoryStore;
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(

@@ -13,7 +13,7 @@
 use tandem_wire::tls::{ExtensionType, HandshakeType, ServerHello};
 
 use super::{Codes, MESSAGE_HEADER, message, message_in_record, splice, without_last};
-use crate::delta::Reference;
+use tandem_delta::Reference;
 
 /// The run of records with the answer in its ServerHello; `None` where there is nothing to say, or
 /// where it could not be told from what the server said.

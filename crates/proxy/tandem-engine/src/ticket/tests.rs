@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::delta::{Delta, Source};
 use crate::handshake::Handshake;
 use crate::samples::{apart, client_hello, finished, hello_body, message, noise, packed, record};
 use crate::samples::{chain, flight, server_hello};
 use proptest::prelude::*;
+use tandem_delta::{Delta, Source};
 
 /// An extension block with these extensions.
 fn block(extensions: &[(u16, &[u8])]) -> Vec<u8> {

@@ -6,8 +6,9 @@
 //! shown a chain of which the far side is believed to hold nothing; a flow in which either
 //! direction was not rebuilt is not altered any more.
 
+use tandem_delta::Reference;
 use tandem_engine::intention::HeldBits;
-use tandem_engine::{Believed, ClientChain, Reference};
+use tandem_engine::{Believed, ClientChain};
 use tandem_link::publication;
 use tandem_store::{Limits, Store};
 use tandem_wire::TcpPacket;

@@ -5,7 +5,7 @@
 
 use super::*;
 use std::sync::Arc;
-use tandem_engine::{DeltaWriter, Reference};
+use tandem_delta::{DeltaWriter, Reference};
 use tandem_wire::{SegmentRepr, TcpFlags};
 
 const FLOW: FlowId = FlowId {

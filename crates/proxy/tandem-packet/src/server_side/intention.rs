@@ -5,7 +5,7 @@
 //! writer's. Invariants: nothing is said where nothing is held; an answer rides on what the server
 //! sends anyway, and alone only where a flight is held that would else come first.
 
-use tandem_engine::Reference;
+use tandem_delta::Reference;
 use tandem_engine::intention::HeldBits;
 use tandem_link::mark;
 use tandem_store::Store;

@@ -25,20 +25,20 @@ const MOST: usize = 1 << 17;
 
 /// A run of bytes of the target that a source has, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub struct Run {
     /// Where it begins in the target.
-    pub(crate) at: usize,
+    pub at: usize,
     /// Which source has it.
-    pub(crate) source: usize,
+    pub source: usize,
     /// Where it begins there.
-    pub(crate) offset: usize,
+    pub offset: usize,
     /// How many bytes, at least [`LEAST`].
-    pub(crate) length: usize,
+    pub length: usize,
 }
 
 /// Sources, made ready to be compared with.
 #[derive(Debug)]
-pub(crate) struct Likeness<'s> {
+pub struct Likeness<'s> {
     sources: Vec<&'s [u8]>,
     /// By hash: the place of a window, one more than its number in the order of all sources'
     /// positions; 0 for none.
@@ -55,7 +55,7 @@ struct Place {
 
 impl<'s> Likeness<'s> {
     /// Enters every window of the sources.
-    pub(crate) fn to(sources: &[&'s [u8]]) -> Self {
+    pub fn to(sources: &[&'s [u8]]) -> Self {
         let mut room = MOST;
         let sources: Vec<&[u8]> = sources
             .iter()
@@ -88,7 +88,7 @@ impl<'s> Likeness<'s> {
     }
 
     /// The runs of the target that a source has, too.
-    pub(crate) fn runs(&self, target: &[u8]) -> Vec<Run> {
+    pub fn runs(&self, target: &[u8]) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let mut at = 0;
         while at + WINDOW <= target.len() {

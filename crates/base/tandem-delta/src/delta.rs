@@ -382,6 +382,40 @@ mod tests {
         assert_eq!(source.0, 5);
     }
 
+    #[test]
+    fn a_delta_of_each_instruction_has_these_bytes() {
+        let mut writer = DeltaWriter::new();
+        writer.add(b"front ");
+        writer.add(b"and ");
+        writer.copy(Reference([2; 16]), 0, 4);
+        writer.copy(Reference([1; 16]), 300, 20_000);
+        writer.copy(Reference([2; 16]), 127, 64);
+        writer.add(&[0x2a; 70]);
+        assert_eq!(
+            data_encoding::HEXLOWER.encode(&writer.finish()),
+            concat!(
+                "02",
+                "02020202020202020202020202020202",
+                "01010101010101010101010101010101",
+                "14",
+                "66726f6e7420616e6420",
+                "09",
+                "00",
+                "00",
+                "c1b802",
+                "01",
+                "ac02",
+                "8101",
+                "00",
+                "7f",
+                "8c01",
+                "2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a",
+                "2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a",
+            )
+        );
+        assert_eq!(DeltaWriter::new().finish(), [0]);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_refused_or_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {

@@ -1,0 +1,58 @@
+//! What must hold for any input of this crate: one function for each parser, called by the fuzz
+//! targets in `fuzz/` and by the replay of their corpora.
+//!
+//! Not part of the public interface. A function returns where all is well and panics where an
+//! invariant is broken.
+
+use std::sync::Arc;
+
+use crate::delta::{Delta, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
+
+/// A function that checks the invariants of a parser on any input.
+pub type Check = fn(&[u8]);
+
+/// All checks of this crate by the name of their fuzz target.
+pub const CHECKS: [(&str, Check); 1] = [("delta", delta)];
+
+const LIMIT: usize = 4_096;
+
+/// Holds one object of 256 bytes under references that begin with 1, nothing else.
+struct Ones(Arc<[u8]>);
+
+impl Source for Ones {
+    fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
+        (reference.0[0] == 1).then(|| Arc::clone(&self.0))
+    }
+}
+
+/// A delta: bounded, and the same when its instructions are written again.
+pub fn delta(data: &[u8]) {
+    let Ok(parsed) = Delta::parse(data, LIMIT) else {
+        return;
+    };
+    assert!(parsed.rebuilt_len() <= LIMIT);
+    let mut source = Ones((0..=255).collect());
+    let built = parsed.apply(&mut source);
+    if let Ok(built) = &built {
+        assert_eq!(built.len(), parsed.rebuilt_len());
+    }
+    let mut writer = DeltaWriter::new();
+    let mut references = 0;
+    for instruction in parsed.instructions() {
+        match *instruction {
+            Instruction::Add(bytes) => writer.add(bytes),
+            Instruction::Copy {
+                reference,
+                offset,
+                length,
+            } => {
+                references += 1;
+                writer.copy(reference, offset as u32, length as u32);
+            }
+        }
+    }
+    let written = writer.finish();
+    assert!(references > MAX_REFERENCES || written.len() <= data.len());
+    let again = Delta::parse(&written, LIMIT).expect("our own encoding");
+    assert_eq!(again.apply(&mut source), built);
+}

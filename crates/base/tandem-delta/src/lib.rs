@@ -1,0 +1,20 @@
+//! A delta: instructions that rebuild bytes from what the reader holds.
+//!
+//! Is: the encoding with its writer and its reader ([`Delta`]), the search for what is alike
+//! ([`likeness`]), numbers of variable length ([`varint`]), and bytes that lie in pieces
+//! ([`pieces`]). Is not: TLS, packets or the store; a writer is told what the far side holds, a
+//! reader asks its [`Source`].
+//!
+//! Invariants: no input makes the reader allocate more than the caller's limit; nothing nests.
+#![forbid(unsafe_code)]
+
+mod delta;
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod likeness;
+pub mod pieces;
+#[cfg(test)]
+mod samples;
+pub mod varint;
+
+pub use delta::{Delta, DeltaError, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
