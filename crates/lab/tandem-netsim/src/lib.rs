@@ -4,7 +4,7 @@
 //! What is here:
 //! - [`link`]: the link emulator, used by both;
 //! - [`element`]: what all that stands between two hosts has in common;
-//! - [`nat`], [`firewall`] and [`pep`]: middleboxes that meddle;
+//! - [`nat`], [`firewall`], [`pep`] and [`middlebox`]: what meddles on the way;
 //! - [`host`]: a simulated TCP endpoint, with [`script`]s for an application;
 //! - [`world`]: hosts and elements in a line, in virtual time, with a [`trace`];
 //! - [`conformance`]: the rules of the one shape, run over any element.
@@ -26,6 +26,7 @@ pub mod firewall;
 pub mod host;
 mod layout;
 pub mod link;
+pub mod middlebox;
 pub mod nat;
 pub mod pep;
 pub mod script;

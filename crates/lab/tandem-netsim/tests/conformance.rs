@@ -19,6 +19,9 @@ use tandem_netsim::link::{
     ChecksumAfter, Corruption, CorruptionScope, Duplication, Link, LinkConfig, Loss, Outage,
     OutageEffect, Oversize, Reordering,
 };
+use tandem_netsim::middlebox::{
+    ClockFirewall, EarlyAcker, Normaliser, OverlapDropper, ReorderHolder, Resegmenter,
+};
 use tandem_netsim::nat::{InvalidPolicy, Nat};
 use tandem_netsim::pep::SplittingPep;
 use tandem_netsim::presets;
@@ -181,7 +184,14 @@ fn middleboxes_conform() -> Result<(), Violation> {
             },
         ])
     })?;
-    conforms(SplittingPep::new)
+    conforms(SplittingPep::new)?;
+    let second = Duration::from_secs(1);
+    conforms(|| ClockFirewall::new(u32::MAX - 500))?;
+    conforms(Normaliser::new)?;
+    conforms(|| Resegmenter::new(500, Duration::from_millis(5)))?;
+    conforms(|| ReorderHolder::new(second))?;
+    conforms(OverlapDropper::new)?;
+    conforms(|| EarlyAcker::new(second))
 }
 
 #[test]

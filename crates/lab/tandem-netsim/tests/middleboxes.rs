@@ -11,6 +11,9 @@ use tandem_netsim::element::{BlackHole, Element, Port, Tamper, Wire};
 use tandem_netsim::firewall::{Firewall, Reach, Rule};
 use tandem_netsim::host::Ending;
 use tandem_netsim::link::{Link, LinkConfig, Loss};
+use tandem_netsim::middlebox::{
+    ClockFirewall, EarlyAcker, Normaliser, OverlapDropper, ReorderHolder, Resegmenter,
+};
 use tandem_netsim::nat::{InvalidPolicy, InvalidReason, Nat};
 use tandem_netsim::pep::SplittingPep;
 use tandem_netsim::world::{Failure, Overflow, World};
@@ -496,4 +499,54 @@ fn an_element_that_dies_leaves_a_hole_or_a_wire() -> Result<(), Failure> {
         world.client().ending().is_some() && world.server().ending().is_some()
     })?;
     conversation.check(&world)
+}
+
+/// An honest conversation through a middlebox, with and without loss on both sides of it.
+fn honest_through<E: Element>(make: impl Fn() -> E) -> Result<(), Failure> {
+    let conversations = [
+        Conversation::handshake(),
+        Conversation::bulk(40_000, 120_000),
+    ];
+    for (ip, (loss, seed)) in [(Ip::V4, (0, 0)), (Ip::V6, (5, 1)), (Ip::V4, (10, 2))] {
+        for conversation in &conversations {
+            let elements = (Wire::default(), make(), lossy_link(loss, seed + 9));
+            let mut world = world_through(conversation, ip, elements, (loss, seed));
+            conversation.run(&mut world, HOUR)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn honest_tcp_passes_all_that_look_into_the_stream() -> Result<(), Failure> {
+    let second = Duration::from_secs(1);
+    honest_through(|| ClockFirewall::new(u32::MAX - 500))?;
+    honest_through(Normaliser::new)?;
+    honest_through(|| Resegmenter::new(500, Duration::from_millis(5)))?;
+    honest_through(|| ReorderHolder::new(second))
+}
+
+#[test]
+fn a_handshake_passes_a_device_that_acknowledges_by_itself() -> Result<(), Failure> {
+    let conversation = Conversation::handshake();
+    for (loss, seed) in [(0, 0), (5, 1), (10, 2)] {
+        let device = EarlyAcker::new(Duration::from_secs(1));
+        let elements = (Wire::default(), device, lossy_link(loss, seed + 9));
+        let mut world = world_through(&conversation, Ip::V4, elements, (loss, seed));
+        conversation.run(&mut world, HOUR)?;
+        let device: &EarlyAcker = world.element(2).expect("the device is element 2");
+        assert!(device.acknowledged() > 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_host_that_repeats_nothing_passes_an_overlap_dropper() -> Result<(), Failure> {
+    let conversation = Conversation::handshake();
+    let elements = (Wire::default(), OverlapDropper::new(), Wire::default());
+    let mut world = world_through(&conversation, Ip::V4, elements, (0, 0));
+    conversation.run(&mut world, HOUR)?;
+    let device: &OverlapDropper = world.element(2).expect("the device is element 2");
+    assert_eq!(device.dropped(), 0, "nothing overlaps without loss");
+    Ok(())
 }
