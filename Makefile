@@ -52,7 +52,7 @@ bench:
 lab: build
 	@$(ENSURE) lab
 	$(CARGO) build --locked --release --package tandem-lab --examples
-	$(CARGO) bench --locked --package tandem-packet --package tandem-packet-io --package tandem-store --package tandem-split --bench '*' | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
+	$(CARGO) bench --locked --package tandem-packet --package tandem-packet-io --package tandem-store-sqlite --package tandem-split --bench '*' | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
 	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis,modern,misses,cases,clients,peers}.toml --out docs/results
 	$(TANDEM) lab profile --out docs/results
 	$(TANDEM) lab split --out docs/results

@@ -2,8 +2,7 @@
 //!
 //! The work itself is clippy's and rustc's: a core's `clippy.toml` lists the calls it may not make
 //! and `#![forbid(unsafe_code)]` keeps unsafe code out. This check holds that they are asked: each
-//! core has the same bans, nobody switches them off outside a module that the table of layers
-//! names, and paths that clippy cannot ban as a whole (`std::fs`) are not written.
+//! core has the same bans, nobody switches them off, and paths that clippy cannot ban as a whole (`std::fs`) are not written.
 
 use crate::finding::Finding;
 use crate::rust_text::{code_only, test_lines};
@@ -46,13 +45,13 @@ const FORBID: &str = "#![forbid(unsafe_code)]";
 /// Bans that are missing, weakened or broken.
 pub(crate) fn check(tree: &Tree) -> Result<Vec<Finding>, String> {
     let mut findings = judge_model(tree);
-    for layer in &LAYERS {
+    for layer in LAYERS {
         match layer.kind {
             Kind::Core => {
                 findings.extend(judge_clippy(tree, layer));
                 findings.extend(judge_unsafe(tree, layer));
                 for file in files_of(tree, layer) {
-                    findings.extend(judge_core_file(file, layer));
+                    findings.extend(judge_core_file(file));
                 }
             }
             Kind::Program => findings.extend(judge_unsafe(tree, layer)),
@@ -109,13 +108,8 @@ fn judge_unsafe(tree: &Tree, layer: &Layer) -> Vec<Finding> {
     findings
 }
 
-fn judge_core_file(file: &SourceFile, layer: &Layer) -> Vec<Finding> {
-    let inside = file
-        .path
-        .strip_prefix(layer.folder)
-        .unwrap_or_default()
-        .trim_start_matches('/');
-    if file.is_test_only() || layer.is_adapter_module(inside) {
+fn judge_core_file(file: &SourceFile) -> Vec<Finding> {
+    if file.is_test_only() {
         return Vec::new();
     }
     let mut findings = Vec::new();
@@ -132,9 +126,7 @@ fn judge_core_file(file: &SourceFile, layer: &Layer) -> Vec<Finding> {
             }
         }
         for lint in BAN_LINTS.iter().filter(|lint| code.contains(**lint)) {
-            let message = format!(
-                "{lint} is switched off in a core; only a module that the table of layers names may"
-            );
+            let message = format!("{lint} is switched off in a core");
             findings.push(Finding::at(&file.path, line + 1, message));
         }
     }
@@ -153,7 +145,7 @@ mod tests {
     fn found(path: &str, text: Option<&str>) -> Vec<String> {
         let model = MODEL_NAMES.join("\n");
         let mut files: Vec<(String, String)> = Vec::new();
-        for layer in &LAYERS {
+        for layer in LAYERS {
             files.push((
                 format!("{}/src/lib.rs", layer.folder),
                 format!("//! Head.\n{FORBID}\n// unsafe is a word here\n"),
@@ -246,15 +238,11 @@ mod tests {
     }
 
     #[test]
-    fn switching_a_ban_off_is_found_outside_the_named_adapter_module() {
+    fn switching_a_ban_off_is_found() {
         let text = "//! Head.\n#![allow(clippy::disallowed_methods)]\nuse std::fs;\n";
         assert_eq!(
             found("crates/base/tandem-store/src/memory.rs", Some(text)).len(),
             2
-        );
-        assert_eq!(
-            found("crates/base/tandem-store/src/sqlite.rs", Some(text)).len(),
-            0
         );
     }
 }

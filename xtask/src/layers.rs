@@ -214,7 +214,7 @@ fn judge(members: &[Member]) -> Vec<Finding> {
             }
         }
     }
-    for row in &LAYERS {
+    for row in LAYERS {
         if !members.iter().any(|member| member.name == row.name) {
             let message = format!("{} is in the table but not in the workspace", row.name);
             findings.push(Finding::on("xtask/src/table.rs", message));

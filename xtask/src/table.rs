@@ -28,9 +28,6 @@ pub(crate) struct Layer {
     pub(crate) may_use: &'static [&'static str],
     /// Crates of the workspace that its tests may use besides.
     pub(crate) tests_may_use: &'static [&'static str],
-    /// Modules of a core that are adapters all the same, with all below them: paths from the
-    /// crate's folder, without the ending.
-    pub(crate) adapter_modules: &'static [&'static str],
 }
 
 impl Layer {
@@ -46,7 +43,6 @@ impl Layer {
             kind,
             may_use,
             tests_may_use: &[],
-            adapter_modules: &[],
         }
     }
 }
@@ -54,6 +50,7 @@ impl Layer {
 const WIRE: &str = "tandem-wire";
 const DELTA: &str = "tandem-delta";
 const STORE: &str = "tandem-store";
+const STORE_SQLITE: &str = "tandem-store-sqlite";
 const NETSIM: &str = "tandem-netsim";
 const ENGINE: &str = "tandem-engine";
 const LINK: &str = "tandem-link";
@@ -70,14 +67,17 @@ const BROKER: &str = "tandem-broker";
 const DHT: &str = "tandem-dht";
 
 /// The whole table, lowest layer first.
-pub(crate) const LAYERS: [Layer; 20] = [
+pub(crate) const LAYERS: &[Layer] = &[
     Layer::new(WIRE, "crates/base/tandem-wire", Kind::Core, &[]),
     Layer::new(DELTA, "crates/base/tandem-delta", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/lab/tandem-netsim", Kind::Core, &[WIRE]),
-    Layer {
-        adapter_modules: &["src/sqlite", "src/admin"],
-        ..Layer::new(STORE, "crates/base/tandem-store", Kind::Core, &[WIRE])
-    },
+    Layer::new(STORE, "crates/base/tandem-store", Kind::Core, &[WIRE]),
+    Layer::new(
+        STORE_SQLITE,
+        "crates/base/tandem-store-sqlite",
+        Kind::Adapter,
+        &[STORE, WIRE],
+    ),
     Layer::new(
         ENGINE,
         "crates/proxy/tandem-engine",
@@ -116,7 +116,7 @@ pub(crate) const LAYERS: [Layer; 20] = [
         IO,
         "crates/proxy/tandem-packet-io",
         Kind::Adapter,
-        &[PACKET, LINK, ENGINE, STORE, WIRE],
+        &[PACKET, LINK, ENGINE, STORE_SQLITE, STORE, WIRE],
     ),
     Layer::new(
         SPLIT_IO,
@@ -171,6 +171,7 @@ pub(crate) const LAYERS: [Layer; 20] = [
             PACKET,
             LINK,
             ENGINE,
+            STORE_SQLITE,
             STORE,
             NETSIM,
             WIRE,
@@ -187,17 +188,6 @@ pub(crate) const LAYERS: [Layer; 20] = [
     },
     Layer::new("xtask", "xtask", Kind::Program, &[]),
 ];
-
-impl Layer {
-    /// Whether a file of this crate, by its path from the crate's folder, belongs to an adapter
-    /// module.
-    pub(crate) fn is_adapter_module(&self, path: &str) -> bool {
-        self.adapter_modules.iter().any(|module| {
-            path.strip_prefix(module)
-                .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
-        })
-    }
-}
 
 /// The row of the crate with this name.
 pub(crate) fn layer(name: &str) -> Option<&'static Layer> {
@@ -220,14 +210,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn an_adapter_module_takes_in_what_is_below_it_and_nothing_beside_it() {
-        let store = layer(STORE).unwrap();
-        assert!(store.is_adapter_module("src/sqlite.rs"));
-        assert!(store.is_adapter_module("src/sqlite/schema.rs"));
-        assert!(!store.is_adapter_module("src/sqlite_free.rs"));
     }
 
     #[test]

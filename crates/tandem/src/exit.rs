@@ -23,7 +23,7 @@ use tandem_lab::LabError;
 use tandem_packet_io::IoError;
 use tandem_split_demo::DemoError;
 use tandem_split_io::SplitIoError;
-use tandem_store::{StoreError, Warning};
+use tandem_store_sqlite::{StoreError, Warning};
 
 /// How a run of the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,9 +134,7 @@ fn exit_of(failure: &Failure) -> Exit {
             | IoError::Status { .. } => Exit::RunTime,
         },
         Failure::Store(error) => match error {
-            StoreError::NotADigest { .. }
-            | StoreError::NotAHostName { .. }
-            | StoreError::NotADirectory { .. }
+            StoreError::NotADirectory { .. }
             | StoreError::NoStore { .. }
             | StoreError::NotFound { .. }
             | StoreError::Ambiguous { .. } => Exit::Usage,
@@ -548,8 +546,6 @@ mod tests {
             reason: text(),
         };
         let table = [
-            (StoreError::NotADigest { text: text() }, Exit::Usage),
-            (StoreError::NotAHostName { text: text() }, Exit::Usage),
             (StoreError::NotADirectory { path: path() }, Exit::Usage),
             (StoreError::NoStore { path: path() }, Exit::Usage),
             (StoreError::NotFound { prefix: text() }, Exit::Usage),
@@ -563,7 +559,7 @@ mod tests {
             (
                 StoreError::Malformed {
                     path: path(),
-                    place: tandem_store::Place::Line(1),
+                    place: tandem_store_sqlite::Place::Line(1),
                     reason: text(),
                 },
                 Exit::Damaged,

@@ -11,7 +11,7 @@ use crate::digest::Digest;
 
 /// Bytes by digest.
 #[derive(Debug)]
-pub(crate) struct Bodies {
+pub struct Bodies {
     limit: u64,
     held: BTreeMap<Digest, Body>,
     /// Those that may be let go, by when they were last used.
@@ -37,7 +37,7 @@ enum Pin {
 
 impl Bodies {
     /// Bytes in memory, of which at most `limit` that are not pinned.
-    pub(crate) fn new(limit: u64) -> Self {
+    pub fn new(limit: u64) -> Self {
         Self {
             limit,
             held: BTreeMap::new(),
@@ -49,7 +49,7 @@ impl Bodies {
     }
 
     /// The bytes, if they are in memory. Counts as use.
-    pub(crate) fn find(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
+    pub fn find(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
         let body = self.held.get_mut(digest)?;
         match body.pin {
             Pin::Pinned => {}
@@ -64,12 +64,12 @@ impl Bodies {
     }
 
     /// The bytes, if they are in memory. Does not count as use.
-    pub(crate) fn peek(&self, digest: &Digest) -> Option<Arc<[u8]>> {
+    pub fn peek(&self, digest: &Digest) -> Option<Arc<[u8]>> {
         self.held.get(digest).map(|body| Arc::clone(&body.bytes))
     }
 
     /// Takes in bytes that are held nowhere else.
-    pub(crate) fn pin(&mut self, digest: Digest, bytes: Arc<[u8]>) {
+    pub fn pin(&mut self, digest: Digest, bytes: Arc<[u8]>) {
         self.remove(&digest);
         self.pinned_bytes += length(&bytes);
         let pin = Pin::Pinned;
@@ -77,7 +77,7 @@ impl Bodies {
     }
 
     /// Takes in bytes that are on disk too.
-    pub(crate) fn add_loose(&mut self, digest: Digest, bytes: Arc<[u8]>) {
+    pub fn add_loose(&mut self, digest: Digest, bytes: Arc<[u8]>) {
         self.remove(&digest);
         self.turn += 1;
         self.loose_bytes += length(&bytes);
@@ -88,7 +88,7 @@ impl Bodies {
     }
 
     /// Lets pinned bytes go when there is need, for they are now on disk.
-    pub(crate) fn unpin(&mut self, digest: &Digest) {
+    pub fn unpin(&mut self, digest: &Digest) {
         let Some(body) = self.held.get_mut(digest) else {
             return;
         };
@@ -107,7 +107,7 @@ impl Bodies {
     }
 
     /// Pins everything: from now on memory is all there is.
-    pub(crate) fn pin_all(&mut self) {
+    pub fn pin_all(&mut self) {
         self.order.clear();
         for body in self.held.values_mut() {
             body.pin = Pin::Pinned;
@@ -116,7 +116,7 @@ impl Bodies {
     }
 
     /// Forgets the bytes.
-    pub(crate) fn remove(&mut self, digest: &Digest) {
+    pub fn remove(&mut self, digest: &Digest) {
         let Some(body) = self.held.remove(digest) else {
             return;
         };
@@ -130,12 +130,12 @@ impl Bodies {
     }
 
     /// Bytes that are held nowhere else.
-    pub(crate) const fn pinned_bytes(&self) -> u64 {
+    pub const fn pinned_bytes(&self) -> u64 {
         self.pinned_bytes
     }
 
     /// Whether bytes of this length fit without letting others go.
-    pub(crate) const fn has_room(&self, bytes: u64) -> bool {
+    pub const fn has_room(&self, bytes: u64) -> bool {
         self.loose_bytes.saturating_add(bytes) <= self.limit
     }
 

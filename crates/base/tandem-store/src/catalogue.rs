@@ -11,7 +11,6 @@
 //!   from the clock, so that a clock that jumps reorders nothing; a last-seen time never goes back;
 //! - each list that a stranger can grow is bounded by [`Limits`].
 
-#[cfg(feature = "sqlite")]
 mod disk;
 #[cfg(test)]
 mod tests;
@@ -33,49 +32,49 @@ const ENTRY_COST: u64 = 128;
 
 /// What is known of one certificate.
 #[derive(Clone, Debug)]
-pub(crate) struct CertificateEntry {
+pub struct CertificateEntry {
     /// Bytes of its DER.
-    pub(crate) length: u64,
+    pub length: u64,
     /// When it was first held.
-    pub(crate) added: UnixTime,
+    pub added: UnixTime,
     /// Set if it is held for itself, and not only as part of chains.
-    pub(crate) single: Option<Single>,
+    pub single: Option<Single>,
     /// How often it occurs in held chains.
     links: u32,
 }
 
 /// A certificate that is held for itself: imported, and not seen in a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Single {
+pub struct Single {
     /// The turn of its last use.
-    pub(crate) used: u64,
+    pub used: u64,
     /// The last second of its validity, if it is X.509.
-    pub(crate) not_after: Option<UnixTime>,
+    pub not_after: Option<UnixTime>,
 }
 
 /// What is known of one chain.
 #[derive(Clone, Debug)]
-pub(crate) struct ChainEntry {
+pub struct ChainEntry {
     /// Its certificates, leaf first.
-    pub(crate) certificates: Vec<Digest>,
+    pub certificates: Vec<Digest>,
     /// Names and end of its leaf.
-    pub(crate) facts: LeafFacts,
+    pub facts: LeafFacts,
     /// When it was first seen.
-    pub(crate) first_seen: UnixTime,
+    pub first_seen: UnixTime,
     /// When it was last seen.
-    pub(crate) last_seen: UnixTime,
+    pub last_seen: UnixTime,
     /// The turn when it was last seen.
-    pub(crate) seen: u64,
+    pub seen: u64,
     /// The turn when it was last seen or looked up.
-    pub(crate) used: u64,
+    pub used: u64,
     /// How often it was seen again.
-    pub(crate) hits: u64,
+    pub hits: u64,
     sites: BTreeSet<Site>,
 }
 
 impl ChainEntry {
     /// A chain that no site is known to have shown yet.
-    pub(crate) fn new(certificates: Vec<Digest>, facts: LeafFacts, now: UnixTime) -> Self {
+    pub fn new(certificates: Vec<Digest>, facts: LeafFacts, now: UnixTime) -> Self {
         Self {
             certificates,
             facts,
@@ -89,12 +88,12 @@ impl ChainEntry {
     }
 
     /// The sites that showed it, in order of their names.
-    pub(crate) fn sites(&self) -> impl Iterator<Item = &Site> {
+    pub fn sites(&self) -> impl Iterator<Item = &Site> {
         self.sites.iter()
     }
 
     /// Whether it is no chain, but what sites send beside theirs.
-    pub(crate) fn is_extras(&self) -> bool {
+    pub fn is_extras(&self) -> bool {
         !self.sites.is_empty() && self.sites.iter().all(Site::is_extras)
     }
 
@@ -116,13 +115,13 @@ impl ChainEntry {
 
 /// When a site last showed a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sighting {
+pub struct Sighting {
     /// The chain.
-    pub(crate) chain: ChainId,
+    pub chain: ChainId,
     /// The turn.
-    pub(crate) seen: u64,
+    pub seen: u64,
     /// The time.
-    pub(crate) last_seen: UnixTime,
+    pub last_seen: UnixTime,
 }
 
 /// What can be given up for want of room, by the turn of its last use.
@@ -134,7 +133,7 @@ enum Holding {
 
 /// What a store holds, without the bytes.
 #[derive(Debug)]
-pub(crate) struct Catalogue {
+pub struct Catalogue {
     limits: Limits,
     certificates: BTreeMap<Digest, CertificateEntry>,
     chains: BTreeMap<ChainId, ChainEntry>,
@@ -149,7 +148,7 @@ pub(crate) struct Catalogue {
 
 impl Catalogue {
     /// An empty catalogue.
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Self {
             names: NameIndex::new(limits.chains_per_name),
             limits,
@@ -166,28 +165,33 @@ impl Catalogue {
 
     // ---- Questions that change nothing.
 
-    pub(crate) const fn limits(&self) -> &Limits {
+    /// Its bounds.
+    pub const fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    pub(crate) const fn bytes(&self) -> u64 {
+    /// Bytes held, as [`Limits::bytes`] counts them.
+    pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    pub(crate) const fn evicted(&self) -> u64 {
+    /// Chains and single certificates given up for want of room.
+    pub const fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    pub(crate) const fn certificates(&self) -> &BTreeMap<Digest, CertificateEntry> {
+    /// All certificates.
+    pub const fn certificates(&self) -> &BTreeMap<Digest, CertificateEntry> {
         &self.certificates
     }
 
-    pub(crate) const fn chains(&self) -> &BTreeMap<ChainId, ChainEntry> {
+    /// All chains.
+    pub const fn chains(&self) -> &BTreeMap<ChainId, ChainEntry> {
         &self.chains
     }
 
     /// When `site` last showed the chain, if it did.
-    pub(crate) fn sighting(&self, site: &Site, chain: &ChainId) -> Option<&Sighting> {
+    pub fn sighting(&self, site: &Site, chain: &ChainId) -> Option<&Sighting> {
         self.sites
             .get(site)?
             .iter()
@@ -195,20 +199,20 @@ impl Catalogue {
     }
 
     /// The one certificate whose digest starts with `prefix`.
-    pub(crate) fn certificate_by_prefix(&self, prefix: &[u8]) -> Option<Digest> {
+    pub fn certificate_by_prefix(&self, prefix: &[u8]) -> Option<Digest> {
         let (least, greatest) = Digest::range_of(prefix);
         only(self.certificates.range(least..=greatest)).map(|(digest, _)| *digest)
     }
 
     /// The one chain whose name starts with `prefix`.
-    pub(crate) fn chain_by_prefix(&self, prefix: &[u8]) -> Option<ChainId> {
+    pub fn chain_by_prefix(&self, prefix: &[u8]) -> Option<ChainId> {
         let (least, greatest) = Digest::range_of(prefix);
         let range = ChainId::from_digest(least)..=ChainId::from_digest(greatest);
         only(self.chains.range(range)).map(|(id, _)| *id)
     }
 
     /// Which chains to expect from `site`: see [`Store::chains_for`](crate::Store::chains_for).
-    pub(crate) fn expected(&self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
+    pub fn expected(&self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
         let remember = self.limits.remember.as_secs();
         let is_recent =
             |sighting: &&Sighting| now.0.saturating_sub(sighting.last_seen.0) <= remember;
@@ -246,7 +250,7 @@ impl Catalogue {
     }
 
     /// The chains that no site showed: see [`Store::client_chains`](crate::Store::client_chains).
-    pub(crate) fn without_site(&self, limit: usize) -> Vec<ChainId> {
+    pub fn without_site(&self, limit: usize) -> Vec<ChainId> {
         let unsited = self
             .chains
             .iter()
@@ -261,7 +265,7 @@ impl Catalogue {
     // ---- Taking in.
 
     /// Whether a chain of these lengths is worth keeping at all.
-    pub(crate) fn accepts(&self, chain: &[&[u8]]) -> bool {
+    pub fn accepts(&self, chain: &[&[u8]]) -> bool {
         let bytes = chain
             .iter()
             .fold(0_usize, |sum, der| sum.saturating_add(der.len()));
@@ -271,7 +275,7 @@ impl Catalogue {
     }
 
     /// Notes that a held chain was seen again. `false` if it is not held.
-    pub(crate) fn refresh(&mut self, id: &ChainId, now: UnixTime) -> bool {
+    pub fn refresh(&mut self, id: &ChainId, now: UnixTime) -> bool {
         let turn = self.next_turn();
         let Some(chain) = self.chains.get_mut(id) else {
             return false;
@@ -285,12 +289,7 @@ impl Catalogue {
 
     /// Takes in a chain that is not held, with the length of each certificate, and says which
     /// certificates are new.
-    pub(crate) fn add_chain(
-        &mut self,
-        id: ChainId,
-        lengths: &[u64],
-        chain: ChainEntry,
-    ) -> Vec<Digest> {
+    pub fn add_chain(&mut self, id: ChainId, lengths: &[u64], chain: ChainEntry) -> Vec<Digest> {
         let mut fresh = Vec::new();
         for (digest, length) in chain.certificates.iter().zip(lengths) {
             if !self.certificates.contains_key(digest) {
@@ -313,7 +312,7 @@ impl Catalogue {
     }
 
     /// Holds one certificate for itself. `true` if it is new.
-    pub(crate) fn add_single(
+    pub fn add_single(
         &mut self,
         digest: Digest,
         length: u64,
@@ -339,7 +338,7 @@ impl Catalogue {
     }
 
     /// Notes that `site` just showed a held chain.
-    pub(crate) fn observe(&mut self, site: &Site, id: &ChainId, now: UnixTime) {
+    pub fn observe(&mut self, site: &Site, id: &ChainId, now: UnixTime) {
         let Some(seen) = self.chains.get(id).map(|chain| chain.seen) else {
             return;
         };
@@ -358,13 +357,13 @@ impl Catalogue {
     }
 
     /// Notes that a chain was looked up.
-    pub(crate) fn touch_chain(&mut self, id: &ChainId) {
+    pub fn touch_chain(&mut self, id: &ChainId) {
         let turn = self.next_turn();
         self.use_chain(id, turn);
     }
 
     /// Notes that a certificate was looked up. Those in chains are kept by their chains.
-    pub(crate) fn touch_certificate(&mut self, digest: &Digest) {
+    pub fn touch_certificate(&mut self, digest: &Digest) {
         let turn = self.next_turn();
         let Some(single) = self
             .certificates
@@ -383,7 +382,7 @@ impl Catalogue {
     // ---- Letting go.
 
     /// Gives up the least recently used until the rest fits.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         while self.bytes > self.limits.bytes {
             let Some((_, holding)) = self.recency.first().copied() else {
                 return;
@@ -397,13 +396,13 @@ impl Catalogue {
     }
 
     /// Lowers the limit on bytes.
-    pub(crate) fn limit_bytes(&mut self, bytes: u64) {
+    pub fn limit_bytes(&mut self, bytes: u64) {
         self.limits.bytes = self.limits.bytes.min(bytes);
         self.shrink();
     }
 
     /// Removes every chain for which `goes` holds, and says how many went.
-    pub(crate) fn remove_chains(&mut self, goes: impl Fn(&ChainId, &ChainEntry) -> bool) -> usize {
+    pub fn remove_chains(&mut self, goes: impl Fn(&ChainId, &ChainEntry) -> bool) -> usize {
         let going = self.chains.iter().filter(|(id, chain)| goes(id, chain));
         let going: Vec<ChainId> = going.map(|(id, _)| *id).collect();
         going.iter().for_each(|id| self.remove_chain(id));
@@ -411,10 +410,7 @@ impl Catalogue {
     }
 
     /// Stops holding every single certificate for which `goes` holds, and says how many.
-    pub(crate) fn remove_singles(
-        &mut self,
-        goes: impl Fn(&CertificateEntry, &Single) -> bool,
-    ) -> usize {
+    pub fn remove_singles(&mut self, goes: impl Fn(&CertificateEntry, &Single) -> bool) -> usize {
         let going = self.certificates.iter().filter(|(_, entry)| {
             let single = entry.single.as_ref();
             single.is_some_and(|single| goes(entry, single))
@@ -425,7 +421,7 @@ impl Catalogue {
     }
 
     /// Removes certificates whose bytes are lost, and every chain that has one of them.
-    pub(crate) fn remove_certificates(&mut self, lost: &BTreeSet<Digest>) {
+    pub fn remove_certificates(&mut self, lost: &BTreeSet<Digest>) {
         self.remove_chains(|_, chain| {
             let mut certificates = chain.certificates.iter();
             certificates.any(|digest| lost.contains(digest))
@@ -434,7 +430,7 @@ impl Catalogue {
     }
 
     /// Removes what expired long ago and was not seen for as long, by [`Limits::keep_expired`].
-    pub(crate) fn expire(&mut self, now: UnixTime) -> usize {
+    pub fn expire(&mut self, now: UnixTime) -> usize {
         let keep = self.limits.keep_expired.as_secs();
         let is_past = |then: UnixTime| then.0.saturating_add(keep) < now.0;
         self.remove_chains(|_, chain| {
@@ -448,7 +444,7 @@ impl Catalogue {
 
     /// The chains that a name leads to, or that were seen at a site, and what came beside them: all
     /// that would tell of the site.
-    pub(crate) fn chains_about(&self, site: &Site) -> BTreeSet<ChainId> {
+    pub fn chains_about(&self, site: &Site) -> BTreeSet<ChainId> {
         let extras = site.extras();
         let shown = [site, &extras]
             .into_iter()
@@ -464,12 +460,12 @@ impl Catalogue {
     }
 
     /// Nobody writes down what changed.
-    pub(crate) fn forget_changes(&mut self) {
+    pub fn forget_changes(&mut self) {
         self.changes = Changes::default();
     }
 
     /// What changed and was not asked for yet.
-    pub(crate) const fn changes_mut(&mut self) -> &mut Changes {
+    pub const fn changes_mut(&mut self) -> &mut Changes {
         &mut self.changes
     }
 

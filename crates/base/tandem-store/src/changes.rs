@@ -11,30 +11,30 @@ use crate::site::Site;
 
 /// Names of what was added, altered or removed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// Certificates.
-    pub(crate) certificates: BTreeSet<Digest>,
+    pub certificates: BTreeSet<Digest>,
     /// Chains.
-    pub(crate) chains: BTreeSet<ChainId>,
+    pub chains: BTreeSet<ChainId>,
     /// Who showed what.
-    pub(crate) sightings: BTreeSet<(Site, ChainId)>,
+    pub sightings: BTreeSet<(Site, ChainId)>,
     /// Certificates that were removed, in order; they may have come back since.
-    pub(crate) dropped: Vec<Digest>,
+    pub dropped: Vec<Digest>,
 }
 
 impl Changes {
     /// Whether there is nothing to write.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.certificates.is_empty() && self.chains.is_empty() && self.sightings.is_empty()
     }
 
     /// Whether anything came or went, beside being seen again.
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         !self.certificates.is_empty() || !self.dropped.is_empty()
     }
 
     /// Adds changes that could not be written.
-    pub(crate) fn merge(&mut self, mut other: Self) {
+    pub fn merge(&mut self, mut other: Self) {
         self.certificates.append(&mut other.certificates);
         self.chains.append(&mut other.chains);
         self.sightings.append(&mut other.sightings);

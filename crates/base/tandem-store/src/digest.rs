@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::error::StoreError;
+use crate::error::NameError;
 
 /// Bytes in a SHA-256 value (FIPS 180-4, section 1).
 pub const DIGEST_LENGTH: usize = 32;
@@ -81,11 +81,11 @@ impl fmt::Debug for Digest {
 }
 
 impl FromStr for Digest {
-    type Err = StoreError;
+    type Err = NameError;
 
     /// Reads 64 hexadecimal digits of either case.
-    fn from_str(text: &str) -> Result<Self, StoreError> {
-        let not_a_digest = || StoreError::NotADigest {
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let not_a_digest = || NameError::NotADigest {
             text: text.chars().take(80).collect(),
         };
         let mut bytes = [0; DIGEST_LENGTH];
@@ -182,10 +182,10 @@ impl fmt::Debug for ChainId {
 }
 
 impl FromStr for ChainId {
-    type Err = StoreError;
+    type Err = NameError;
 
     /// Reads 64 hexadecimal digits of either case.
-    fn from_str(text: &str) -> Result<Self, StoreError> {
+    fn from_str(text: &str) -> Result<Self, NameError> {
         text.parse().map(Self)
     }
 }

@@ -64,10 +64,10 @@ impl Default for Limits {
     }
 }
 
-#[cfg(feature = "sqlite")]
 impl Limits {
     /// No limit at all: for looking at what there is.
-    pub(crate) const fn none() -> Self {
+    #[must_use]
+    pub const fn none() -> Self {
         Self {
             bytes: u64::MAX,
             front_bytes: u64::MAX,

@@ -24,7 +24,6 @@ pub enum Purge {
 
 /// How much was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize))]
 pub struct Purged {
     /// Chains.
     pub chains: usize,
@@ -34,7 +33,7 @@ pub struct Purged {
 
 impl Purge {
     /// Removes it.
-    pub(crate) fn apply(&self, catalogue: &mut Catalogue) -> Purged {
+    pub fn apply(&self, catalogue: &mut Catalogue) -> Purged {
         let (chains, certificates) = match self {
             Self::All => (
                 catalogue.remove_chains(|_, _| true),

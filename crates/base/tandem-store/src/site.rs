@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 use core::str::FromStr;
 use std::sync::Arc;
 
-use crate::error::StoreError;
+use crate::error::NameError;
 
 /// Longest name in text: 255 bytes on the wire less the first length byte and the root (RFC 1035,
 /// section 2.3.4).
@@ -27,15 +27,15 @@ impl HostName {
     /// since names in use have them.
     ///
     /// # Errors
-    /// [`StoreError::NotAHostName`] if it is empty, too long, has an empty or too long label, has a
+    /// [`NameError::NotAHostName`] if it is empty, too long, has an empty or too long label, has a
     /// byte that is no letter, digit, hyphen or underscore, or is an IP address (RFC 6066, section
     /// 3, forbids literal addresses as names).
-    pub fn new(text: &str) -> Result<Self, StoreError> {
+    pub fn new(text: &str) -> Result<Self, NameError> {
         let name = text.strip_suffix('.').unwrap_or(text);
         if is_host_name(name) {
             Ok(Self(name.to_ascii_lowercase().into()))
         } else {
-            Err(StoreError::NotAHostName {
+            Err(NameError::NotAHostName {
                 text: text.chars().take(80).collect(),
             })
         }
@@ -74,9 +74,9 @@ impl fmt::Debug for HostName {
 }
 
 impl FromStr for HostName {
-    type Err = StoreError;
+    type Err = NameError;
 
-    fn from_str(text: &str) -> Result<Self, StoreError> {
+    fn from_str(text: &str) -> Result<Self, NameError> {
         Self::new(text)
     }
 }
@@ -138,11 +138,11 @@ impl fmt::Display for Site {
 }
 
 impl FromStr for Site {
-    type Err = StoreError;
+    type Err = NameError;
 
     /// Reads `address:port` (IPv6 in brackets) or a host name, either with `extras:` before it, or
     /// `issuers:`. No text is two of these: a host name has no colon.
-    fn from_str(text: &str) -> Result<Self, StoreError> {
+    fn from_str(text: &str) -> Result<Self, NameError> {
         if text == ISSUERS {
             return Ok(Self::Issuers);
         }
@@ -158,13 +158,13 @@ impl FromStr for Site {
 /// A name that a certificate answers to: a host name, or `*.` and a host name of two labels or
 /// more.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Pattern(Arc<str>);
+pub struct Pattern(Arc<str>);
 
 impl Pattern {
     /// Reads a name out of a certificate. `None` for what no host name can match: partial wildcards
     /// (`w*.example.com`), wildcards elsewhere than on the left, wildcards above a single label
     /// (`*.com`, which would claim a whole registry), no host name.
-    pub(crate) fn new(text: &str) -> Option<Self> {
+    pub fn new(text: &str) -> Option<Self> {
         let name = text.strip_suffix('.').unwrap_or(text);
         let acceptable = match name.strip_prefix("*.") {
             Some(parent) => is_host_name(parent) && parent.contains('.'),
@@ -174,7 +174,7 @@ impl Pattern {
     }
 
     /// The patterns that match `name`: itself, and the wildcard in place of its left-most label.
-    pub(crate) fn matching(name: &HostName) -> (Self, Option<Self>) {
+    pub fn matching(name: &HostName) -> (Self, Option<Self>) {
         let wildcard = name
             .0
             .split_once('.')
@@ -182,7 +182,8 @@ impl Pattern {
         (Self(Arc::clone(&name.0)), wildcard)
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// The name, in lower case, with its wildcard.
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 }

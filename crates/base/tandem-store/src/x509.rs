@@ -13,16 +13,16 @@ use crate::site::Pattern;
 
 /// What the index knows of a chain by its leaf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeafFacts {
+pub struct LeafFacts {
     /// Names it answers to, each once, in the certificate's order.
-    pub(crate) names: Vec<Pattern>,
+    pub names: Vec<Pattern>,
     /// The last second of its validity; `None` if it is no certificate.
-    pub(crate) not_after: Option<UnixTime>,
+    pub not_after: Option<UnixTime>,
 }
 
 impl LeafFacts {
     /// Reads at most `limit` names.
-    pub(crate) fn of(der: &[u8], limit: usize) -> Self {
+    pub fn of(der: &[u8], limit: usize) -> Self {
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {
             return Self::default();
         };

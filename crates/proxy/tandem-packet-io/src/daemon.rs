@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use tandem_link::Key;
 use tandem_packet::{Limits, Proxy};
-use tandem_store::SqliteStore;
+use tandem_store_sqlite::SqliteStore;
 
 use crate::admin::AdminPort;
 use crate::config::{Config, MarkChoice, Marks, Mode, role_name};

@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use tandem_packet::{Direction, Output, Proxy, Ticket, Verdict, Wakeup};
-use tandem_store::{Keeping, SqliteStore, Store as _};
+use tandem_store::{Keeping, Store as _};
+use tandem_store_sqlite::SqliteStore;
 use tandem_wire::{Instant, UnixTime};
 
 /// How long the end of the process waits for what is not yet on disk.

@@ -1,14 +1,15 @@
-//! `tandem store`: what `tandem_store::admin` finds or does, as tables, text or JSON.
+//! `tandem store`: what `tandem_store_sqlite::admin` finds or does, as tables, text or JSON.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use tandem_store::admin::{
+use tandem_store::{Limits, Purge};
+use tandem_store_sqlite::Warning;
+use tandem_store_sqlite::admin::{
     self, CertificateDetails, ChainRow, Format, Import, Kind, Listing, Several, Shown,
 };
-use tandem_store::{Limits, Purge, Warning};
 use tandem_wire::clock::UnixTime;
 
 use crate::cli::{

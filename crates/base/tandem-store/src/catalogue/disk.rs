@@ -14,7 +14,7 @@ use crate::site::Site;
 
 impl Catalogue {
     /// Puts back a certificate.
-    pub(crate) fn restore_certificate(
+    pub fn restore_certificate(
         &mut self,
         digest: Digest,
         length: u64,
@@ -29,7 +29,7 @@ impl Catalogue {
 
     /// Puts back a chain; to be called in the order in which chains were seen. `false` if
     /// certificates of it are not there.
-    pub(crate) fn restore_chain(&mut self, id: ChainId, chain: ChainEntry) -> bool {
+    pub fn restore_chain(&mut self, id: ChainId, chain: ChainEntry) -> bool {
         let is_whole = chain
             .certificates
             .iter()
@@ -43,14 +43,14 @@ impl Catalogue {
     }
 
     /// Puts back a sighting; to be called in the order of turns. `false` if its chain is not there.
-    pub(crate) fn restore_sighting(&mut self, site: &Site, sighting: Sighting) -> bool {
+    pub fn restore_sighting(&mut self, site: &Site, sighting: Sighting) -> bool {
         self.turn = self.turn.max(sighting.seen);
         self.place_sighting(site, sighting)
     }
 
     /// Drops certificates that turned out to be in no chain and not held for themselves, and what
     /// is beyond the limits.
-    pub(crate) fn finish_restoring(&mut self) {
+    pub fn finish_restoring(&mut self) {
         let is_orphan = |entry: &CertificateEntry| entry.links == 0 && entry.single.is_none();
         let orphans = self
             .certificates
@@ -65,7 +65,7 @@ impl Catalogue {
 
     /// What changed and was not taken yet: at most `limit` chains with what belongs to them, or,
     /// where no chain is left, at most `limit` others.
-    pub(crate) fn take_changes(&mut self, limit: usize) -> Changes {
+    pub fn take_changes(&mut self, limit: usize) -> Changes {
         let mut taken = Changes::default();
         while taken.chains.len() < limit
             && let Some(id) = self.changes.chains.pop_first()

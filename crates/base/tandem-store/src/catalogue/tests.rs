@@ -128,7 +128,6 @@ fn last_seen_times_never_go_back() {
     }
 }
 
-#[cfg(feature = "sqlite")]
 #[test]
 fn rows_that_make_no_sense_are_not_put_back() {
     let mut catalogue = Catalogue::new(Limits::default());
@@ -161,7 +160,6 @@ fn rows_that_make_no_sense_are_not_put_back() {
     assert_eq!(catalogue.expected(&site, NOW, 3), [id(1)]);
 }
 
-#[cfg(feature = "sqlite")]
 #[test]
 fn changes_come_in_pieces_that_can_be_written_one_after_another() {
     let mut catalogue = Catalogue::new(Limits::default());

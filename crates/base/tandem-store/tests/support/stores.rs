@@ -1,11 +1,10 @@
-//! Stores, certificates and times for tests of whole stores.
+//! Sites and times for tests of whole stores.
 //!
-//! Not here: faults. Invariant: a store on disk lives in a directory that goes with it.
+//! Not here: certificates, disks.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
-use tandem_store::{ChainId, HostName, Limits, MemoryStore, Site, SqliteStore, Store};
+use tandem_store::{ChainId, HostName, Site, Store};
 use tandem_wire::clock::UnixTime;
-use tempfile::TempDir;
 
 /// Noon of 15 June 2025.
 pub(crate) const NOW: UnixTime = UnixTime(1_749_988_800);
@@ -25,25 +24,6 @@ pub(crate) fn days(days: i64) -> UnixTime {
 /// A site by its name.
 pub(crate) fn site(name: &str) -> Site {
     Site::Name(HostName::new(name).expect("a host name"))
-}
-
-/// A store of each kind, with what each needs to live.
-pub(crate) fn each_kind(limits: &Limits) -> Vec<(Option<TempDir>, Box<dyn Store>)> {
-    let directory = TempDir::new().expect("a directory");
-    let on_disk = open(&directory, limits);
-    vec![
-        (None, Box::new(MemoryStore::new(limits.clone()))),
-        (Some(directory), Box::new(on_disk)),
-    ]
-}
-
-/// A store on disk, opened without any warning.
-pub(crate) fn open(directory: &TempDir, limits: &Limits) -> SqliteStore {
-    let path = directory.path().join("store");
-    let (store, warnings) =
-        SqliteStore::open(&path, limits.clone()).expect("a directory of its own");
-    assert_eq!(warnings, []);
-    store
 }
 
 /// Learns a chain of owned certificates.

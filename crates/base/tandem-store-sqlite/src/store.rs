@@ -1,9 +1,5 @@
 //! The store on disk: the store in memory, and SQLite behind it for what is to outlive the process.
 //!
-//! This module is an adapter in a crate that is otherwise a core: it has files, locks and a thread.
-//! It stands here because it is the same catalogue, row by row, and a crate of its own would need
-//! all of that crate's inside; the feature `sqlite` takes it out.
-//!
 //! Not here: what is kept, what is expected of whom, what goes first; the catalogue decides that
 //! for both stores.
 //!
@@ -15,41 +11,30 @@
 //! - bytes that are not yet on disk stay in memory;
 //! - whatever the disk does, the store answers from memory, and says so by a [`Warning`].
 
-mod database;
-mod files;
-mod open;
-mod rows;
-mod schema;
 #[cfg(test)]
 mod tests;
-mod warning;
-mod writer;
 
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use files::read_bounded;
-pub(crate) use open::{exists, look_into, read_certificate};
-pub use warning::Warning;
-pub(crate) use warning::holder;
-
 use rusqlite::Connection;
+use tandem_store::Limits;
+use tandem_store::Site;
+use tandem_store::backing::Catalogue;
+use tandem_store::backing::Changes;
+use tandem_store::backing::Contents;
+use tandem_store::{Chain, Health, Keeping, Store};
+use tandem_store::{ChainId, Digest};
+use tandem_store::{Purge, Purged};
 use tandem_wire::clock::UnixTime;
 
-use crate::catalogue::Catalogue;
-use crate::changes::Changes;
-use crate::digest::{ChainId, Digest};
+use crate::database::Fault;
 use crate::error::StoreError;
-use crate::limits::Limits;
-use crate::memory::MemoryStore;
-use crate::purge::{Purge, Purged};
-use crate::site::Site;
-use crate::store::{Chain, Health, Keeping, Store};
-
-use database::Fault;
-use writer::{Job, Writer};
+use crate::warning::Warning;
+use crate::writer::{Job, Writer};
+use crate::{files, open, rows};
 
 /// Seconds that what only says "seen again" may wait to be written: a handshake with a known site
 /// then costs the disk nothing, and a crash forgets at most so long who was seen.
@@ -71,7 +56,7 @@ const LONGEST_PAUSE: u32 = 64;
 /// call before the last (of more than 500 chains a second, some more); the file survives it.
 #[derive(Debug)]
 pub struct SqliteStore {
-    memory: MemoryStore,
+    memory: Contents,
     /// `None`: in memory only.
     disk: Option<Disk>,
     warnings: Vec<Warning>,
@@ -84,20 +69,20 @@ pub struct SqliteStore {
 /// Everything that is there only while the disk is of use. Fields are dropped in order: the lock
 /// goes last.
 #[derive(Debug)]
-struct Disk {
-    path: PathBuf,
-    reader: Connection,
-    writer: Writer,
+pub(crate) struct Disk {
+    pub(crate) path: PathBuf,
+    pub(crate) reader: Connection,
+    pub(crate) writer: Writer,
     /// What the writer is writing.
-    in_flight: Option<Changes>,
-    scrub: Scrub,
-    trouble: Option<Trouble>,
-    _lock: files::Lock,
+    pub(crate) in_flight: Option<Changes>,
+    pub(crate) scrub: Scrub,
+    pub(crate) trouble: Option<Trouble>,
+    pub(crate) _lock: files::Lock,
 }
 
 /// Whether what was deleted must leave no trace in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scrub {
+pub(crate) enum Scrub {
     Done,
     /// When everything else is written.
     Due,
@@ -106,7 +91,7 @@ enum Scrub {
 
 /// A disk that refuses writes.
 #[derive(Clone, Copy, Debug)]
-struct Trouble {
+pub(crate) struct Trouble {
     /// Calls to let pass after the next refusal.
     pause: u32,
     /// Calls still to let pass.
@@ -133,13 +118,13 @@ impl SqliteStore {
         };
         let mut store = match opened {
             Ok((disk, catalogue)) => {
-                let mut memory = MemoryStore::in_front_of_disk(limits);
+                let mut memory = Contents::new(limits);
                 memory.catalogue = catalogue;
                 Self::new(memory, Some(disk))
             }
             Err(warning) => {
                 warnings.push(warning);
-                Self::new(MemoryStore::new(limits), None)
+                Self::new(Contents::in_memory_only(limits), None)
             }
         };
         store.preload();
@@ -147,7 +132,7 @@ impl SqliteStore {
         Ok((store, warnings))
     }
 
-    const fn new(memory: MemoryStore, disk: Option<Disk>) -> Self {
+    const fn new(memory: Contents, disk: Option<Disk>) -> Self {
         Self {
             memory,
             disk,
@@ -259,7 +244,7 @@ impl SqliteStore {
         let Some(disk) = &self.disk else {
             return;
         };
-        let MemoryStore { catalogue, bodies } = &mut self.memory;
+        let Contents { catalogue, bodies } = &mut self.memory;
         let mut chains: Vec<_> = catalogue.chains().values().collect();
         chains.sort_by_key(|chain| core::cmp::Reverse(chain.used));
         let mut wanted = Vec::new();
@@ -407,7 +392,7 @@ impl SqliteStore {
             reason,
         });
         self.memory.bodies.pin_all();
-        let MemoryStore { catalogue, bodies } = &mut self.memory;
+        let Contents { catalogue, bodies } = &mut self.memory;
         let lost = |digest: &Digest| bodies.peek(digest).is_none();
         let lost: BTreeSet<Digest> = catalogue
             .certificates()
@@ -513,7 +498,7 @@ impl Store for SqliteStore {
     }
 
     fn client_chains(&self, limit: usize) -> Vec<ChainId> {
-        self.memory.client_chains(limit)
+        self.memory.catalogue.without_site(limit)
     }
 
     fn health(&self) -> Health {

@@ -1,22 +1,18 @@
 //! A store that an earlier version of this program wrote is read whole: `fixtures/schema-2.sqlite`
 //! holds one of each thing that schema 2 knew, put there by [`fill`], a sync and an import of
 //! [`single`], with the code of that time.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "the fixture is a file"
-)]
 
-#[path = "support/certificate.rs"]
+#[path = "../../tandem-store/tests/support/certificate.rs"]
 mod certificate;
-#[path = "support/stores.rs"]
+#[path = "../../tandem-store/tests/support/stores.rs"]
 mod stores;
 
 use std::fs;
 
 use certificate::Certificate;
 use stores::{NOW, days, site};
-use tandem_store::{Digest, Keeping, Limits, MemoryStore, Site, SqliteStore, Store};
+use tandem_store::{Digest, Keeping, Limits, MemoryStore, Site, Store};
+use tandem_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 
 const FIXTURE: &str = concat!(

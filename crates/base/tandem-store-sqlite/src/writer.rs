@@ -3,11 +3,6 @@
 //!
 //! Not here: what to write and when. Invariant: at most one job is under way; the owner learns of
 //! its end by asking.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "an adapter: it owns a thread"
-)]
 
 use core::time::Duration;
 use std::io;
@@ -17,13 +12,13 @@ use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
 
-use super::database::Fault;
-use super::files::Identity;
-use super::rows::Batch;
+use crate::database::Fault;
+use crate::files::Identity;
+use crate::rows::Batch;
 
 /// Something to do to the database.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(crate) enum Job {
     /// Write these rows.
     Write(Batch),
     /// Leave nothing of what was deleted: empty the journal, give free pages back.
@@ -35,7 +30,7 @@ pub(super) enum Job {
 
 /// The thread, and the way to it.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     jobs: Option<SyncSender<Job>>,
     answers: Receiver<Result<(), Fault>>,
     thread: Option<JoinHandle<()>>,
@@ -44,7 +39,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread.
-    pub(super) fn start(mut connection: Connection, path: &Path) -> io::Result<Self> {
+    pub(crate) fn start(mut connection: Connection, path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
         let opened = Identity::of(&path);
         let (jobs, to_do) = mpsc::sync_channel::<Job>(1);
@@ -76,12 +71,12 @@ impl Writer {
     }
 
     /// Whether a job is under way, or its answer was not asked for.
-    pub(super) const fn is_busy(&self) -> bool {
+    pub(crate) const fn is_busy(&self) -> bool {
         self.is_busy
     }
 
     /// Gives it a job. To be called while it is not busy.
-    pub(super) fn give(&mut self, job: Job) {
+    pub(crate) fn give(&mut self, job: Job) {
         debug_assert!(!self.is_busy, "one job at a time");
         if let Some(jobs) = &self.jobs {
             // The thread ends only when the way to it is closed; if it panicked, the answer will
@@ -92,7 +87,7 @@ impl Writer {
     }
 
     /// The answer to the job under way, if it comes within `wait`.
-    pub(super) fn answer(&mut self, wait: Duration) -> Option<Result<(), Fault>> {
+    pub(crate) fn answer(&mut self, wait: Duration) -> Option<Result<(), Fault>> {
         if !self.is_busy {
             return None;
         }

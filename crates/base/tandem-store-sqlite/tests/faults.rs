@@ -2,17 +2,12 @@
 //!
 //! A disk that is full is also tested within the crate, where no file system need be mounted for
 //! it.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "faults are made with files and processes"
-)]
 
-#[path = "support/certificate.rs"]
+#[path = "../../tandem-store/tests/support/certificate.rs"]
 mod certificate;
 #[path = "support/mounts.rs"]
 mod mounts;
-#[path = "support/stores.rs"]
+#[path = "../../tandem-store/tests/support/stores.rs"]
 mod stores;
 
 use core::time::Duration;
@@ -26,9 +21,8 @@ use mounts::{make_read_only, with_small_disk};
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
 use stores::{NOW, days, learn, site};
-use tandem_store::{
-    ChainId, Digest, Keeping, Limits, Purge, SqliteStore, Store, StoreError, Warning, admin,
-};
+use tandem_store::{ChainId, Digest, Keeping, Limits, Purge, Store};
+use tandem_store_sqlite::{SqliteStore, StoreError, Warning, admin};
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);

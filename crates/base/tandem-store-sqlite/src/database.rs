@@ -8,11 +8,11 @@ use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tandem_store::Limits;
+use tandem_store::backing::Catalogue;
 
-use super::rows;
-use super::schema::{self, Kind};
-use crate::catalogue::Catalogue;
-use crate::limits::Limits;
+use crate::rows;
+use crate::schema::{self, Kind};
 
 /// How long to wait for another connection's lock. Readers of ours hold none for longer than a
 /// transaction.
@@ -26,7 +26,7 @@ const PAGE_CACHE_KIB: i64 = 512;
 
 /// Why a database is of no use.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// It is damaged; what SQLite says of it.
     Corrupt(String),
     /// It cannot be read or written now; what the system says.
@@ -67,17 +67,17 @@ impl From<rusqlite::Error> for Fault {
 
 /// A database that was found in order.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     /// For the writer.
-    pub(super) connection: Connection,
+    pub(crate) connection: Connection,
     /// What is in it.
-    pub(super) catalogue: Catalogue,
+    pub(crate) catalogue: Catalogue,
     /// The version that it had, if it had to be brought up to date.
-    pub(super) migrated_from: Option<i64>,
+    pub(crate) migrated_from: Option<i64>,
 }
 
 /// Opens a database for writing, makes or migrates its tables, checks it, and reads what is in it.
-pub(super) fn open(path: &Path, limits: &Limits) -> Result<Opened, Fault> {
+pub(crate) fn open(path: &Path, limits: &Limits) -> Result<Opened, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     harden(&connection)?;
@@ -116,7 +116,7 @@ pub(super) fn open(path: &Path, limits: &Limits) -> Result<Opened, Fault> {
 }
 
 /// Opens a database for reading only, beside whoever writes.
-pub(super) fn open_reader(path: &Path) -> Result<Connection, Fault> {
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     harden(&connection)?;

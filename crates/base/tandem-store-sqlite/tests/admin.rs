@@ -1,20 +1,22 @@
 //! What an operator may ask of a store on disk, with and without a daemon that has it open.
 #![allow(clippy::disallowed_methods, reason = "files are imported and exported")]
 
-#[path = "support/certificate.rs"]
+#[path = "../../tandem-store/tests/support/certificate.rs"]
 mod certificate;
-#[path = "support/stores.rs"]
+#[path = "support/disk.rs"]
+mod disk;
+#[path = "../../tandem-store/tests/support/stores.rs"]
 mod stores;
 
 use std::fs;
 use std::path::PathBuf;
 
 use certificate::Certificate;
-use stores::{NOW, days, learn, open, site};
-use tandem_store::admin::{self, Format, Import, Imported, Kind, Several};
-use tandem_store::{
-    ChainId, Digest, Limits, MemoryStore, Place, Purge, Purged, Site, Store, StoreError,
-};
+use disk::open;
+use stores::{NOW, days, learn, site};
+use tandem_store::{ChainId, Digest, Limits, MemoryStore, Purge, Purged, Site, Store};
+use tandem_store_sqlite::admin::{self, Format, Import, Imported, Kind, Several};
+use tandem_store_sqlite::{Place, StoreError};
 use tempfile::TempDir;
 
 fn leaf() -> Vec<u8> {

@@ -4,19 +4,14 @@
 //! Not here: what is in them. Invariants: every file is made with mode 0600 and every directory
 //! with 0700, since a store is a browsing history; nothing that is damaged is deleted before three
 //! others of its kind were kept; a directory that was there before is never changed.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "an adapter: files are its whole business"
-)]
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::warning::Warning;
 use crate::error::StoreError;
+use crate::warning::Warning;
 
 /// The database's name in the store's directory.
 const DATABASE: &str = "store.sqlite";
@@ -30,12 +25,12 @@ const KEPT_CORRUPT: u32 = 3;
 const OTHERS: u32 = 0o077;
 
 /// Where the database of a store in `directory` is.
-pub(super) fn database(directory: &Path) -> PathBuf {
+pub(crate) fn database(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }
 
 /// Makes the directory if it is not there.
-pub(super) fn prepare_directory(
+pub(crate) fn prepare_directory(
     directory: &Path,
 ) -> Result<Result<Option<Warning>, Warning>, StoreError> {
     let not_a_directory = || StoreError::NotADirectory {
@@ -74,7 +69,7 @@ pub(super) fn prepare_directory(
 
 /// Makes the database's file if it is not there, and closes it to others. To be called while no
 /// connection is open.
-pub(super) fn prepare_database(path: &Path) -> Result<(), Warning> {
+pub(crate) fn prepare_database(path: &Path) -> Result<(), Warning> {
     let made = OpenOptions::new()
         .create_new(true)
         .write(true)
@@ -98,14 +93,14 @@ fn close_to_others(path: &Path) -> io::Result<()> {
 
 /// Which file it is, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     device: u64,
     inode: u64,
 }
 
 impl Identity {
     /// That of the file under this name; `None` if there is none, or it cannot be told.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         Some(Self {
             device: found.dev(),
@@ -116,13 +111,13 @@ impl Identity {
 
 /// The right to write to a store, until it is dropped or its process ends in whatever way (flock).
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
     /// Takes the right, or says who has it.
-    pub(super) fn take(directory: &Path) -> Result<Self, Warning> {
+    pub(crate) fn take(directory: &Path) -> Result<Self, Warning> {
         let path = directory.join(LOCK);
         let mut options = OpenOptions::new();
         options
@@ -162,7 +157,7 @@ fn read_process(file: &mut File) -> Option<u32> {
 
 /// Moves a damaged database out of the way. Its journal goes with it; its shared-memory file holds
 /// nothing of its own.
-pub(super) fn move_aside(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn move_aside(path: &Path) -> io::Result<PathBuf> {
     let free = (1..=KEPT_CORRUPT)
         .map(|number| put_aside(path, number))
         .find(|candidate| !candidate.exists());
@@ -184,7 +179,7 @@ fn put_aside(path: &Path, number: u32) -> PathBuf {
 }
 
 /// Removes damaged databases that were moved out of the way.
-pub(super) fn remove_put_aside(path: &Path) -> io::Result<()> {
+pub(crate) fn remove_put_aside(path: &Path) -> io::Result<()> {
     let databases = (1..=KEPT_CORRUPT).map(|number| put_aside(path, number));
     for file in databases.flat_map(|file| [with_suffix(&file, "-wal"), file]) {
         match fs::remove_file(file) {

@@ -9,16 +9,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use tandem_store::Digest;
+use tandem_store::Limits;
+use tandem_store::backing::Catalogue;
 
-use super::database::{self, Fault, Opened};
-use super::schema::{self, Kind};
-use super::warning::Warning;
-use super::writer::Writer;
-use super::{Disk, Scrub, files, rows};
-use crate::catalogue::Catalogue;
-use crate::digest::Digest;
+use crate::database::{self, Fault, Opened};
 use crate::error::StoreError;
-use crate::limits::Limits;
+use crate::schema::{self, Kind};
+use crate::store::{Disk, Scrub};
+use crate::warning::Warning;
+use crate::writer::Writer;
+use crate::{files, rows};
 
 /// Whether there is a store in `directory`.
 pub(crate) fn exists(directory: &Path) -> bool {
@@ -70,7 +71,7 @@ pub(crate) fn read_certificate(connection: &Connection, digest: &Digest) -> Opti
 }
 
 /// Opens lock, file and thread, or says why not.
-pub(super) fn open_disk(
+pub(crate) fn open_disk(
     directory: &Path,
     limits: &Limits,
     warnings: &mut Vec<Warning>,

@@ -20,14 +20,17 @@ pub use details::CertificateDetails;
 pub use export::{Format, export};
 pub use import::{Import, Imported, Several, import};
 
-use crate::catalogue::{Catalogue, ChainEntry};
-use crate::digest::{ChainId, Digest};
 use crate::error::StoreError;
-use crate::limits::Limits;
-use crate::purge::{Purge, Purged};
-use crate::site::Site;
-use crate::sqlite::{self, SqliteStore, Warning};
-use crate::store::{Keeping, Store};
+use crate::open;
+use crate::serial::{text, texts};
+use crate::store::SqliteStore;
+use crate::warning::Warning;
+use tandem_store::Limits;
+use tandem_store::Site;
+use tandem_store::backing::{Catalogue, ChainEntry};
+use tandem_store::{ChainId, Digest};
+use tandem_store::{Keeping, Store};
+use tandem_store::{Purge, Purged};
 
 /// How long a command waits for the disk at each step. A daemon never waits; whoever typed a
 /// command may.
@@ -60,14 +63,17 @@ pub enum Kind {
 #[derive(Clone, Debug, Serialize)]
 pub struct ChainRow {
     /// Its name.
+    #[serde(serialize_with = "text")]
     pub id: ChainId,
     /// What it is.
     pub kind: Kind,
     /// The sites that showed it.
+    #[serde(serialize_with = "texts")]
     pub sites: Vec<Site>,
     /// The names that its leaf answers to, as far as they are indexed.
     pub names: Vec<String>,
     /// Its certificates, leaf first.
+    #[serde(serialize_with = "texts")]
     pub certificates: Vec<Digest>,
     /// Bytes of DER in it; certificates may be shared with other chains.
     pub bytes: u64,
@@ -85,6 +91,7 @@ pub struct ChainRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct SingleRow {
     /// Its name.
+    #[serde(serialize_with = "text")]
     pub digest: Digest,
     /// Bytes of DER.
     pub bytes: u64,
@@ -108,7 +115,7 @@ pub struct Shown {
 /// # Errors
 /// [`StoreError`] if there is no store, or none that can be read.
 pub fn list(directory: &Path) -> Result<Listing, StoreError> {
-    let (_, catalogue) = sqlite::look_into(directory, &Limits::none())?;
+    let (_, catalogue) = open::look_into(directory, &Limits::none())?;
     let mut chains: Vec<(&ChainId, &ChainEntry)> = catalogue.chains().iter().collect();
     chains.sort_by_key(|(_, chain)| core::cmp::Reverse(chain.seen));
     let singles = catalogue
@@ -139,7 +146,7 @@ pub fn list(directory: &Path) -> Result<Listing, StoreError> {
 /// # Errors
 /// [`StoreError::NotFound`], [`StoreError::Ambiguous`], and as for [`list`].
 pub fn show(directory: &Path, prefix: &str) -> Result<Shown, StoreError> {
-    let (connection, catalogue) = sqlite::look_into(directory, &Limits::none())?;
+    let (connection, catalogue) = open::look_into(directory, &Limits::none())?;
     let wanted = prefix.to_ascii_lowercase();
     let begins = |digest: &Digest| digest.to_string().starts_with(&wanted);
     let chains: Vec<_> = catalogue
@@ -158,7 +165,7 @@ pub fn show(directory: &Path, prefix: &str) -> Result<Shown, StoreError> {
         .filter(|digest| begins(digest) && !is_extras(digest))
         .collect();
     let details = |digests: &[Digest]| {
-        let read = |digest: &Digest| sqlite::read_certificate(&connection, digest);
+        let read = |digest: &Digest| open::read_certificate(&connection, digest);
         digests
             .iter()
             .filter_map(|digest| {
@@ -203,7 +210,7 @@ pub fn purge(
     limits: &Limits,
     what: &Purge,
 ) -> Result<(Purged, Vec<Warning>), StoreError> {
-    if !sqlite::exists(directory) {
+    if !open::exists(directory) {
         return Err(StoreError::NoStore {
             path: directory.to_owned(),
         });
@@ -221,7 +228,7 @@ fn open_for_writing(
     limits: &Limits,
 ) -> Result<(SqliteStore, Vec<Warning>), StoreError> {
     let held =
-        sqlite::look_into(directory, &Limits::none()).map_or(0, |(_, catalogue)| catalogue.bytes());
+        open::look_into(directory, &Limits::none()).map_or(0, |(_, catalogue)| catalogue.bytes());
     let limits = Limits {
         bytes: limits.bytes.max(held),
         ..limits.clone()

@@ -6,16 +6,17 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tandem_store::Limits;
+use tandem_store::Site;
+use tandem_store::Store;
 use tandem_wire::clock::UnixTime;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{finish, open_for_writing};
 use crate::error::{Place, StoreError};
-use crate::limits::Limits;
-use crate::site::Site;
-use crate::sqlite::{Warning, read_bounded};
-use crate::store::Store;
+use crate::files::read_bounded;
+use crate::warning::Warning;
 
 /// Bytes of the longest file that is taken in: that of a full store in Base64, and some.
 const FILE_LIMIT: u64 = 256 << 20;

@@ -7,13 +7,13 @@ use std::io::Write;
 use std::path::Path;
 
 use serde::Serialize;
+use tandem_store::Digest;
+use tandem_store::Limits;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::details::{CERTIFICATE, pem};
-use crate::digest::Digest;
 use crate::error::StoreError;
-use crate::limits::Limits;
-use crate::sqlite;
+use crate::open;
 
 /// How to write a store's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,14 +50,14 @@ pub fn export(
     format: Format,
     output: &mut dyn Write,
 ) -> Result<usize, StoreError> {
-    let (connection, catalogue) = sqlite::look_into(directory, &Limits::none())?;
+    let (connection, catalogue) = open::look_into(directory, &Limits::none())?;
     let mut chains: Vec<_> = catalogue.chains().iter().collect();
     chains.sort_by_key(|(_, chain)| chain.seen);
     let singles = catalogue
         .certificates()
         .iter()
         .filter(|(_, entry)| entry.single.is_some());
-    let read = |digest: &Digest| sqlite::read_certificate(&connection, digest);
+    let read = |digest: &Digest| open::read_certificate(&connection, digest);
     let mut count = 0;
     let mut written = std::collections::BTreeSet::new();
     for (id, chain) in chains {

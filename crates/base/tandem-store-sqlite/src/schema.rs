@@ -12,17 +12,17 @@
 //! chain.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use tandem_store::backing::ChainEntry;
+use tandem_store::backing::LeafFacts;
+use tandem_store::{ChainId, DIGEST_LENGTH, Digest};
 use tandem_wire::clock::UnixTime;
 
-use super::rows;
-use crate::catalogue::ChainEntry;
-use crate::digest::{ChainId, DIGEST_LENGTH, Digest};
-use crate::x509::LeafFacts;
+use crate::rows;
 
 /// Marks a SQLite file as ours: `TNDM`.
-pub(super) const APPLICATION_ID: i64 = 0x544e_444d;
+pub(crate) const APPLICATION_ID: i64 = 0x544e_444d;
 /// The version that this program writes.
-pub(super) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 2;
 
 /// Version 2. Times are Unix seconds; `seen` and `used` are turns, which only grow; digests are
 /// SHA-256.
@@ -67,7 +67,7 @@ const TABLES: &str = "
 
 /// What kind of database a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Without any table.
     Empty,
     /// Of this program's version.
@@ -81,7 +81,7 @@ pub(super) enum Kind {
 }
 
 /// Says what kind of database this is.
-pub(super) fn kind(connection: &Connection) -> rusqlite::Result<Kind> {
+pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<Kind> {
     let number =
         |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
@@ -99,7 +99,7 @@ pub(super) fn kind(connection: &Connection) -> rusqlite::Result<Kind> {
 }
 
 /// Makes the tables in an empty database.
-pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+pub(crate) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLES)?;
     mark(&transaction)?;
@@ -107,7 +107,7 @@ pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 }
 
 /// Brings an older database up to date.
-pub(super) fn migrate(
+pub(crate) fn migrate(
     connection: &mut Connection,
     from: i64,
     names_per_leaf: usize,

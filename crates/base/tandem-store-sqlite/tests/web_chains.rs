@@ -3,16 +3,18 @@
 //!
 //! The names are read here by another way than the store's, as far as one parser can tell: straight
 //! from the extension.
-#![allow(clippy::disallowed_methods, reason = "the chains are in a file")]
 
-#[path = "support/stores.rs"]
+#[path = "support/disk.rs"]
+mod disk;
+#[path = "../../tandem-store/tests/support/stores.rs"]
 mod stores;
 
 use std::path::{Path, PathBuf};
 
-use stores::{NOW, each_kind, learn, open, site};
-use tandem_store::admin::{self, Format, Import};
+use disk::{each_kind, open};
+use stores::{NOW, learn, site};
 use tandem_store::{ChainId, Digest, HostName, Limits, Site, Store};
+use tandem_store_sqlite::admin::{self, Format, Import};
 use tandem_wire::clock::UnixTime;
 use tempfile::TempDir;
 use x509_parser::extensions::GeneralName;

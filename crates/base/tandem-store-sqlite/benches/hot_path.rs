@@ -2,23 +2,19 @@
 //! certificates; and learning.
 //!
 //! Wall time is reported, not judged. The thesis's proxies took 200 ms for each handshake, 90 % of
-//! it in SQLite (sections 4.2 and 4.2.1). `cargo bench -p tandem-store` prints a line for each
+//! it in SQLite (sections 4.2 and 4.2.1). `cargo bench -p tandem-store-sqlite` prints a line for each
 //! figure, and one of JSON for what the daemons' store takes of a handshake.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    clippy::print_stdout,
-    reason = "a measurement reads the clock and prints"
-)]
+#![allow(clippy::print_stdout, reason = "a measurement prints")]
 
-#[path = "../tests/support/certificate.rs"]
+#[path = "../../tandem-store/tests/support/certificate.rs"]
 mod certificate;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use certificate::Certificate;
-use tandem_store::{Digest, HostName, Limits, MemoryStore, Site, SqliteStore, Store};
+use tandem_store::{Digest, HostName, Limits, MemoryStore, Site, Store};
+use tandem_store_sqlite::SqliteStore;
 use tandem_wire::clock::UnixTime;
 
 const NOW: UnixTime = UnixTime(1_749_988_800);

@@ -1,6 +1,8 @@
 //! Faults that are injected from within: a database that may not grow.
 
 use super::*;
+use tandem_store::MemoryStore;
+
 use crate::testing::Certificate;
 use tempfile::TempDir;
 

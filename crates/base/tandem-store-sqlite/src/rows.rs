@@ -8,21 +8,21 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use tandem_store::Limits;
+use tandem_store::Site;
+use tandem_store::backing::Changes;
+use tandem_store::backing::Contents;
+use tandem_store::backing::LeafFacts;
+use tandem_store::backing::Pattern;
+use tandem_store::backing::{Catalogue, CertificateEntry, ChainEntry, Sighting, Single};
+use tandem_store::{ChainId, DIGEST_LENGTH, Digest};
 use tandem_wire::clock::UnixTime;
-
-use crate::catalogue::{Catalogue, CertificateEntry, ChainEntry, Sighting, Single};
-use crate::changes::Changes;
-use crate::digest::{ChainId, DIGEST_LENGTH, Digest};
-use crate::limits::Limits;
-use crate::memory::MemoryStore;
-use crate::site::{Pattern, Site};
-use crate::x509::LeafFacts;
 
 /// Between names in a row. No host name has one.
 const BETWEEN_NAMES: char = '\n';
 
 /// Reads everything but the bytes of certificates.
-pub(super) fn read_catalogue(
+pub(crate) fn read_catalogue(
     connection: &Connection,
     limits: Limits,
 ) -> rusqlite::Result<Catalogue> {
@@ -107,7 +107,7 @@ fn read_sightings(connection: &Connection, catalogue: &mut Catalogue) -> rusqlit
 }
 
 /// Reads the bytes of one certificate; `None` if there is no such row, or if it holds other bytes.
-pub(super) fn read_certificate(
+pub(crate) fn read_certificate(
     connection: &Connection,
     digest: &Digest,
 ) -> rusqlite::Result<Option<Arc<[u8]>>> {
@@ -121,7 +121,7 @@ pub(super) fn read_certificate(
 
 /// Rows to be written and deleted in one transaction.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     certificates: Vec<CertificateRow>,
     chains: Vec<ChainRow>,
     sightings: Vec<(Site, Sighting)>,
@@ -141,7 +141,7 @@ struct CertificateRow {
 
 /// A chain's row, and those of its links.
 #[derive(Debug)]
-pub(super) struct ChainRow {
+pub(crate) struct ChainRow {
     id: ChainId,
     certificates: Vec<Digest>,
     names: String,
@@ -155,7 +155,7 @@ pub(super) struct ChainRow {
 
 impl Batch {
     /// What there is now under the names of what changed.
-    pub(super) fn of(changes: &Changes, memory: &MemoryStore) -> Self {
+    pub(crate) fn of(changes: &Changes, memory: &Contents) -> Self {
         let mut batch = Self::default();
         let catalogue = &memory.catalogue;
         for digest in &changes.certificates {
@@ -183,7 +183,7 @@ impl Batch {
 
     /// Writes it all, or nothing. Certificates come before the chains that have them, and go after
     /// them.
-    pub(super) fn write(&self, connection: &mut Connection) -> rusqlite::Result<()> {
+    pub(crate) fn write(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let transaction = connection.transaction()?;
         self.certificates
             .iter()
@@ -224,7 +224,7 @@ impl Batch {
 }
 
 impl CertificateRow {
-    fn new(digest: Digest, entry: &CertificateEntry, memory: &MemoryStore) -> Self {
+    fn new(digest: Digest, entry: &CertificateEntry, memory: &Contents) -> Self {
         Self {
             digest,
             der: memory.bodies.peek(&digest),
@@ -257,7 +257,7 @@ impl CertificateRow {
 
 impl ChainRow {
     /// The row of this chain.
-    pub(super) fn new(id: ChainId, chain: &ChainEntry) -> Self {
+    pub(crate) fn new(id: ChainId, chain: &ChainEntry) -> Self {
         let names: Vec<&str> = chain.facts.names.iter().map(Pattern::as_str).collect();
         Self {
             id,
@@ -273,7 +273,7 @@ impl ChainRow {
     }
 
     /// Writes it. The links of a chain are what its name is computed from, so they never change.
-    pub(super) fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    pub(crate) fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let id = self.id.as_bytes();
         transaction
             .prepare_cached(
@@ -308,7 +308,7 @@ fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Digest> {
 }
 
 /// SQLite's integers have a sign. Times and turns beyond 2^63 are as good as 2^63 - 1.
-pub(super) fn to_i64(number: u64) -> i64 {
+pub(crate) fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

@@ -4,10 +4,11 @@
 //! turns text around, comes out.
 
 use serde::Serialize;
+use tandem_store::Digest;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::digest::Digest;
+use crate::serial::text;
 
 /// Names that are shown of one certificate. Nobody reads more.
 const NAMES_SHOWN: usize = 1_000;
@@ -20,6 +21,7 @@ pub(super) const CERTIFICATE: &str = "CERTIFICATE";
 #[derive(Clone, Debug, Serialize)]
 pub struct CertificateDetails {
     /// Its name.
+    #[serde(serialize_with = "text")]
     pub digest: Digest,
     /// Bytes of DER.
     pub bytes: usize,

@@ -1,17 +1,21 @@
 //! A store on disk answers as one in memory does, whatever is asked of it in whatever order, and
 //! also after it was closed and opened again.
 
-#[path = "support/certificate.rs"]
+#[path = "../../tandem-store/tests/support/certificate.rs"]
 mod certificate;
-#[path = "support/stores.rs"]
+#[path = "support/disk.rs"]
+mod disk;
+#[path = "../../tandem-store/tests/support/stores.rs"]
 mod stores;
 
 use core::time::Duration;
 
 use certificate::Certificate;
+use disk::open;
 use proptest::prelude::*;
-use stores::{DAY, NOW, open, site};
-use tandem_store::{ChainId, Digest, Health, Limits, MemoryStore, Purge, Site, SqliteStore, Store};
+use stores::{DAY, NOW, site};
+use tandem_store::{ChainId, Digest, Health, Limits, MemoryStore, Purge, Site, Store};
+use tandem_store_sqlite::SqliteStore;
 use tandem_wire::clock::UnixTime;
 use tempfile::TempDir;
 
