@@ -4,11 +4,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build test lint bench lab splitting interop clients soak deb clean
+.PHONY: help demo build programs test lint bench lab splitting interop clients soak deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TANDEM := $(TARGET)/release/tandem
+LAB := $(TARGET)/release/tandem-lab
 ENSURE := scripts/ensure-tools.sh
 DENY := $(or $(TANDEM_TOOLS),$(HOME)/.cache/tandem/tools)/bin/cargo-deny
 IS_ROOT := $(filter 0,$(shell id -u))
@@ -19,14 +20,20 @@ help:
 	@sed -n 's/^## \([a-z]*\): \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 ## demo: two proxies, an emulated satellite link, a real nginx and a real curl; prints what was saved (root)
-demo: build
+demo: programs
 	@$(ENSURE) lab
-	$(TANDEM) lab demo
+	$(LAB) demo
 
 ## build: the release binary, target/release/tandem, and libtandem_keytap.so beside it
 build:
 	@$(ENSURE) rust build
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap
+
+# What the lab needs: itself, the proxies, and the library that its clients load. Built in one run, so that cargo builds
+# nothing twice.
+programs:
+	@$(ENSURE) rust build
+	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-lab
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
@@ -49,37 +56,37 @@ bench:
 	$(CARGO) bench --locked --workspace --bench '*'
 
 ## lab: bench and full experiments into docs/results (root; about an hour and a half)
-lab: build
+lab: programs
 	@$(ENSURE) lab
 	$(CARGO) build --locked --release --package tandem-lab --examples
 	$(CARGO) bench --locked --package tandem-packet --package tandem-packet-io --package tandem-store-sqlite --package tandem-split --bench '*' | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
-	$(TANDEM) lab run experiments/{fast,sizes,bars,thesis,modern,misses,cases,clients,peers}.toml --out docs/results
-	$(TANDEM) lab profile --out docs/results
-	$(TANDEM) lab split --out docs/results
-	$(TANDEM) lab report docs/results
+	$(LAB) run experiments/{fast,sizes,bars,thesis,modern,misses,cases,clients,peers}.toml --out docs/results
+	$(LAB) profile --out docs/results
+	$(LAB) split --out docs/results
+	$(LAB) report docs/results
 
 ## splitting: the evaluation of SSL splitting alone, and the report, into docs/results (root; some twenty minutes)
-splitting: build
+splitting: programs
 	@$(ENSURE) lab
-	$(TANDEM) lab split --out docs/results
-	$(TANDEM) lab report docs/results
+	$(LAB) split --out docs/results
+	$(LAB) report docs/results
 
 ## interop: every TLS client against every server through the proxies, into docs/results/interop.md (root; some minutes)
-interop: build
+interop: programs
 	@$(ENSURE) lab interop
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
-	$(TANDEM) lab interop --out docs/results
+	$(LAB) interop --out docs/results
 
 ## clients: every client program at a split site, through honest and dishonest volunteers, into docs/results/split-clients.md (some minutes)
-clients: build
+clients: programs
 	@$(ENSURE) browsers
-	$(TANDEM) lab split-clients --out docs/results
+	$(LAB) split-clients --out docs/results
 
 ## soak: 100,000 handshakes over a harmful link while the proxies are killed, into docs/results/soak.md (root; a quarter of an hour)
-soak: build
+soak: programs
 	@$(ENSURE) lab interop
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
-	$(TANDEM) lab soak --out docs/results
+	$(LAB) soak --out docs/results
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
 deb: build

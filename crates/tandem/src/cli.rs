@@ -19,10 +19,7 @@ pub(crate) use daemon::DaemonArgs;
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
-pub(crate) use lab::{
-    DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, SplitClientsArgs, UpArgs,
-};
+pub(crate) use lab::LabArgs;
 pub(crate) use off::OffArgs;
 pub(crate) use split::{
     BrokerArgs, OriginArgs, Sharing, SplitCheckArgs, SplitCommand, SplitDemoArgs, SplitLogging,
@@ -90,9 +87,7 @@ pub(crate) enum Command {
     /// Serve a public site through helpers whom nobody need trust (SSL splitting; no root)
     #[command(subcommand)]
     Split(SplitCommand),
-    /// Try things out on one machine: hosts in network namespaces, an emulated link, experiments
-    #[command(subcommand)]
-    Lab(LabCommand),
+    Lab(LabArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
 }

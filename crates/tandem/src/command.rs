@@ -17,8 +17,7 @@ use tandem_packet_io::config::Role;
 use crate::cli::Command;
 use crate::exit::Failure;
 
-/// Carries out a command. The exit code is the command's own where it ran another program, 0
-/// otherwise.
+/// Carries out a command.
 ///
 /// # Errors
 /// Whatever kept it from being done.
@@ -33,7 +32,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Store(command) => store::run(command).map(done),
         Command::Estimate(arguments) => estimate::run(&arguments).map(done),
         Command::Split(command) => split::run(command).map(done),
-        Command::Lab(command) => lab::run(command),
+        Command::Lab(arguments) => Err(lab::run(&arguments)),
         Command::Man(arguments) => generate::man(&arguments).map(done),
         Command::Completions(arguments) => generate::completions(&arguments).map(done),
     }

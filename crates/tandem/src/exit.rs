@@ -19,7 +19,6 @@ use tandem_barnraising::talk::Prospect;
 use tandem_broker::BrokerError;
 use tandem_broker_dns::DnsError;
 use tandem_estimate::EstimateError;
-use tandem_lab::LabError;
 use tandem_packet_io::IoError;
 use tandem_split_demo::DemoError;
 use tandem_split_io::SplitIoError;
@@ -67,9 +66,19 @@ pub(crate) enum Failure {
     /// A capture was read in part; its figures are out already.
     #[error("{}: read in part only: {damage}", path.display())]
     DamagedCapture { path: PathBuf, damage: String },
-    /// The lab.
-    #[error(transparent)]
-    Lab(#[from] LabError),
+    /// The lab is not installed.
+    #[error(
+        "the lab is a program of its own, tandem-lab, and is neither in {} nor on the PATH; \
+         `cargo build --release --package tandem-lab` makes it from the sources",
+        beside.display()
+    )]
+    NoLab {
+        /// The folder of this program.
+        beside: PathBuf,
+    },
+    /// Another program could not be started.
+    #[error("{} does not start: {source}", path.display())]
+    Start { path: PathBuf, source: io::Error },
     /// The origin or the volunteer of SSL splitting.
     #[error(transparent)]
     Split(#[from] SplitIoError),
@@ -151,19 +160,8 @@ fn exit_of(failure: &Failure) -> Exit {
             EstimateError::Read(source) => exit_of_file(source),
         },
         Failure::DamagedCapture { .. } => Exit::Damaged,
-        Failure::Lab(error) => match error {
-            LabError::NotRoot | LabError::Kernel { .. } | LabError::ProgramMissing { .. } => {
-                Exit::Privilege
-            }
-            LabError::Usage { .. } | LabError::NoResults { .. } => Exit::Usage,
-            LabError::DamagedResults { .. } => Exit::Damaged,
-            LabError::Busy { .. } => Exit::Busy,
-            LabError::Io { source, .. } => exit_of_file(source),
-            LabError::Command { .. }
-            | LabError::BytesDiffer { .. }
-            | LabError::TrialsFailed { .. }
-            | LabError::Interrupted => Exit::RunTime,
-        },
+        Failure::NoLab { .. } => Exit::Privilege,
+        Failure::Start { source, .. } => exit_of_file(source),
         Failure::Demo(error) => match error {
             DemoError::Part(error) => exit_of_split(error),
             DemoError::Broker(error) => exit_of_broker(error),
@@ -340,6 +338,14 @@ mod tests {
             (Failure::Usage(text()), Exit::Usage),
             (Failure::Shown, Exit::Usage),
             (Failure::Random(text()), Exit::RunTime),
+            (Failure::NoLab { beside: path() }, Exit::Privilege),
+            (
+                Failure::Start {
+                    path: path(),
+                    source: io_error(io::ErrorKind::PermissionDenied),
+                },
+                Exit::Privilege,
+            ),
             (
                 Failure::DamagedCapture {
                     path: path(),
@@ -631,91 +637,6 @@ mod tests {
                 }),
                 expected
             );
-        }
-    }
-
-    #[test]
-    fn failures_of_the_lab_have_these_codes() {
-        let table = [
-            (LabError::NotRoot, Exit::Privilege),
-            (
-                LabError::Kernel {
-                    what: "TUN",
-                    source: other(),
-                },
-                Exit::Privilege,
-            ),
-            (
-                LabError::ProgramMissing {
-                    program: "nginx",
-                    package: "nginx-light",
-                },
-                Exit::Privilege,
-            ),
-            (
-                LabError::Usage {
-                    what: text(),
-                    why: text(),
-                },
-                Exit::Usage,
-            ),
-            (
-                LabError::Busy {
-                    what: text(),
-                    remedy: "wait",
-                },
-                Exit::Busy,
-            ),
-            (
-                LabError::Command {
-                    command: text(),
-                    why: text(),
-                },
-                Exit::RunTime,
-            ),
-            (
-                LabError::Io {
-                    what: text(),
-                    source: io_error(io::ErrorKind::NotFound),
-                },
-                Exit::Usage,
-            ),
-            (
-                LabError::Io {
-                    what: text(),
-                    source: other(),
-                },
-                Exit::RunTime,
-            ),
-            (
-                LabError::BytesDiffer {
-                    differing: 1,
-                    trials: 2,
-                    rows: path(),
-                },
-                Exit::RunTime,
-            ),
-            (
-                LabError::TrialsFailed {
-                    failed: 1,
-                    trials: 2,
-                    why: text(),
-                },
-                Exit::RunTime,
-            ),
-            (LabError::NoResults { dir: path() }, Exit::Usage),
-            (
-                LabError::DamagedResults {
-                    file: path(),
-                    line: 1,
-                    why: text(),
-                },
-                Exit::Damaged,
-            ),
-            (LabError::Interrupted, Exit::RunTime),
-        ];
-        for (error, expected) in table {
-            assert_eq!(exit_of(&Failure::Lab(error)), expected);
         }
     }
 

@@ -2,7 +2,7 @@
 //! documented exit code.
 //!
 //! Is not: logic. What a flag means is decided where it is used (`tandem-packet-io`,
-//! `tandem-estimate`, `tandem-lab`, `tandem-store`); here it gets its name, its help and its place.
+//! `tandem-estimate`, `tandem-store`); here it gets its name, its help and its place.
 //!
 //! Invariants: standard output carries results only, so that it can be piped; everything else goes
 //! to standard error. A failure is one line that says what to do, and one of the exit codes of

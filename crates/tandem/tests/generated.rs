@@ -9,13 +9,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use common::{run, tandem};
+use common::{help_of, run, tandem};
 
 /// The commands below a path of names, as its help lists them.
 fn commands_below(path: &[String]) -> Vec<Vec<String>> {
-    let mut arguments = path.to_vec();
-    arguments.push("--help".to_owned());
-    let help = run(&mut tandem(&arguments)).succeeded().to_owned();
+    let help = run(&mut tandem(&help_of(path))).succeeded().to_owned();
     let mut found = Vec::new();
     let listed = help
         .lines()

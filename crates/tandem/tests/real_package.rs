@@ -77,6 +77,7 @@ fn the_package_holds_what_it_says_and_is_the_same_each_time() {
             "{path} in {content}"
         );
     }
+    assert!(!content.contains("bin/tandem-lab"), "{content}");
     let first = fs::read(&file).expect("readable");
     assert!(fs::read(package(folder.path())).expect("readable") == first);
 }

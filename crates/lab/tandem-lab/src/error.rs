@@ -30,6 +30,14 @@ pub enum LabError {
         /// Where Debian has it.
         package: &'static str,
     },
+    /// A program of this repository is not there.
+    #[error("{program} is neither beside this program nor on the PATH; {remedy}")]
+    NotBuilt {
+        /// Its name.
+        program: &'static str,
+        /// What makes it.
+        remedy: &'static str,
+    },
     /// The caller's experiment file, preset, host name or option does not fit.
     #[error("{what}: {why}")]
     Usage {

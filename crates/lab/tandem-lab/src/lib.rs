@@ -36,7 +36,7 @@ mod pcapng;
 pub mod phases;
 pub mod pki;
 mod profile;
-mod programs;
+pub mod programs;
 pub mod proxies;
 mod report;
 pub mod row;

@@ -21,6 +21,7 @@ use crate::command;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::profile::{self, Accounts};
+use crate::programs;
 use crate::topology::{Host, LINK_DEVICE, Topology};
 
 /// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may
@@ -254,7 +255,6 @@ impl Daemon {
         } = *spec;
         fs::create_dir_all(store).map_err(LabError::io("make a store's directory"))?;
         let log = topology.directory().join(format!("{}.log", host.name()));
-        let mut command = Command::new(exe);
         let wire = match mode {
             Mode::PassThrough => None,
             Mode::Safe | Mode::SafeLosing => Some("safe"),
@@ -264,9 +264,12 @@ impl Daemon {
             Mode::PassThrough | Mode::Safe | Mode::Mcveety => false,
             Mode::SafeLosing | Mode::McveetyLosing => host.role() == Some("client-side"),
         };
+        let mut command;
         if loses {
-            command.args(["lab", "losing-proxy", "--link", LINK_DEVICE]);
+            command = Command::new(programs::lab()?);
+            command.args(["losing-proxy", "--link", LINK_DEVICE]);
         } else {
+            command = Command::new(exe);
             command
                 .args([host.role().unwrap_or_default(), "--link", LINK_DEVICE])
                 .args(["--ports", ports, "--mode"])

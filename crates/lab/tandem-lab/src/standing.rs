@@ -25,6 +25,7 @@ use crate::lease::{self, Lease, STANDING};
 use crate::links::{self, LinkSpec};
 use crate::netns::Namespace;
 use crate::pki::{self, SERVER_NAME};
+use crate::programs;
 use crate::server::{PATH, PORT, Server};
 use crate::topology::{Family, Host, LINK_DEVICE, LinkEnds, Topology, server_address};
 use crate::tun;
@@ -41,8 +42,6 @@ const END_LIMIT: Duration = Duration::from_secs(3);
 pub struct UpOptions {
     /// The link.
     pub link: LinkSpec,
-    /// The `tandem` binary, for the link's process.
-    pub exe: PathBuf,
 }
 
 /// Puts the lab up and leaves it standing: four hosts, the link, nginx with a chain of three
@@ -117,8 +116,8 @@ fn start_link(topology: &Topology, options: &UpOptions, directory: &Path) -> Res
     let errors = output
         .try_clone()
         .map_err(LabError::io("write the link's log"))?;
-    let mut command = Command::new(&options.exe);
-    command.args(["lab", "link"]);
+    let mut command = Command::new(programs::lab()?);
+    command.arg("link");
     for (flag, host) in [
         ("--client-side", Host::ClientSide),
         ("--server-side", Host::ServerSide),

@@ -4,22 +4,19 @@ mod common;
 
 use std::process::{Command, Output};
 
-fn run(exe: &std::path::Path, words: &[&str]) -> std::io::Result<Output> {
-    Command::new(exe).arg("lab").args(words).output()
+fn run(words: &[&str]) -> std::io::Result<Output> {
+    Command::new(common::LAB).args(words).output()
 }
 
 #[test]
 fn a_standing_lab_serves_until_it_is_taken_down() -> std::io::Result<()> {
     const NAME: &str = "a_standing_lab_serves_until_it_is_taken_down";
-    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+    if !common::may_run(NAME) {
         return Ok(());
-    };
-    let up = run(
-        &exe,
-        &[
-            "up", "--up", "10000000", "--down", "10000000", "--delay", "1",
-        ],
-    )?;
+    }
+    let up = run(&[
+        "up", "--up", "10000000", "--down", "10000000", "--delay", "1",
+    ])?;
     if up.status.code() == Some(4) {
         // Somebody's own lab stands; the test leaves it alone.
         return Ok(());
@@ -30,13 +27,13 @@ fn a_standing_lab_serves_until_it_is_taken_down() -> std::io::Result<()> {
         .find_map(|line| line.trim().strip_prefix("tandem lab shell client -- "))
         .map(|command| {
             let command = format!("{command} --silent --show-error");
-            run(&exe, &["shell", "client", "--", "sh", "-c", &command])
+            run(&["shell", "client", "--", "sh", "-c", &command])
         });
-    let code = run(&exe, &["shell", "server", "--", "sh", "-c", "exit 7"])?;
-    let again = run(&exe, &["up"])?;
+    let code = run(&["shell", "server", "--", "sh", "-c", "exit 7"])?;
+    let again = run(&["up"])?;
     // Taken down before anything is asserted, so that a failure leaves nothing behind.
-    let down = run(&exe, &["down"])?;
-    let gone = run(&exe, &["shell", "client", "--", "true"])?;
+    let down = run(&["down"])?;
+    let gone = run(&["shell", "client", "--", "true"])?;
 
     assert!(
         up.status.success(),

@@ -71,6 +71,14 @@ pub(crate) fn unprivileged(arguments: &[&str]) -> Command {
     command
 }
 
+/// The arguments that show a command's help. What follows `lab` is another program's.
+pub(crate) fn help_of(path: &[String]) -> Vec<String> {
+    if path == ["lab"] {
+        return ["help", "lab"].map(str::to_owned).to_vec();
+    }
+    [path, &["--help".to_owned()]].concat()
+}
+
 /// Runs a program to its end.
 pub(crate) fn run(command: &mut Command) -> Ran {
     Ran::new(

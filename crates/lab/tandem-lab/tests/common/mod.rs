@@ -6,6 +6,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// The lab's own program.
+pub const LAB: &str = env!("CARGO_BIN_EXE_tandem-lab");
+
 /// Whether the lab can run here; else says why the test did nothing.
 pub fn may_run(test: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();

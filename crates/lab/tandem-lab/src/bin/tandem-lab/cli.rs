@@ -1,0 +1,392 @@
+//! The arguments: every command, flag and help text, as clap reads them.
+//!
+//! Is not: their meaning, which the library knows.
+//!
+//! Invariant: `--help` of every command is pinned by a snapshot (`tests/help.rs`).
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+use crate::exit::Failure;
+
+/// Try things out on one machine: hosts in network namespaces, an emulated link, experiments
+#[derive(Debug, Parser)]
+#[command(
+    name = "tandem-lab",
+    bin_name = "tandem lab",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+/// What to do in the lab.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    Demo(DemoArgs),
+    Run(RunArgs),
+    Report(ReportArgs),
+    Interop(InteropArgs),
+    SplitClients(SplitClientsArgs),
+    Soak(SoakArgs),
+    Profile(ProfileArgs),
+    Split(SplitArgs),
+    Up(UpArgs),
+    Shell(ShellArgs),
+    Down(DownArgs),
+    Link(LinkArgs),
+    #[command(hide = true)]
+    LosingProxy(LosingProxyArgs),
+}
+
+/// Run a client-side proxy that has lost what it claims to hold (for the lab's own use; root)
+#[derive(Debug, Args)]
+pub(crate) struct LosingProxyArgs {
+    /// Network interface of the link
+    #[arg(long, value_name = "IFACE")]
+    pub(crate) link: String,
+
+    /// File with the key that both proxies share
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+
+    /// Format on the link: `safe` or `mcveety`
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) wire: String,
+}
+
+/// See it work: a real client fetches from a real server over an emulated satellite link, without
+/// and with Tandem
+///
+/// Builds four hosts in network namespaces of its own (client, two proxies, server), prints bytes
+/// and seconds while it measures, and writes a page with plots. Everything is taken down again.
+/// Needs root, nginx and curl.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Directory for the page and the figures
+    #[arg(long, value_name = "DIR", default_value = "out/demo")]
+    pub(crate) out: PathBuf,
+
+    /// Named link to emulate, such as `iridium` or `inmarsat-64` [default: iridium]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) link: Option<String>,
+
+    /// One round on a faster link
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+/// Run experiments: links, endpoints, arms and trials out of a TOML file
+///
+/// The arms (plain, packet, ...) run interleaved in random order; every byte is compared at both
+/// ends. Results are JSON lines and a table. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Experiment files, such as experiments/handshake.toml
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// About a minute's worth: fewer trials, faster links
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Directory for the results [default: out/lab/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Only these links of the file
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) links: Vec<String>,
+
+    /// Only these endpoints of the file
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) endpoints: Vec<String>,
+
+    /// Only these arms of the file
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) arms: Vec<String>,
+
+    /// Only these situations of the file, such as case-3
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) situations: Vec<String>,
+
+    /// Trials of each case [default: as in the file]
+    #[arg(long, value_name = "N")]
+    pub(crate) trials: Option<u32>,
+
+    /// Write what crosses the link as pcapng, too
+    #[arg(long)]
+    pub(crate) capture: bool,
+}
+
+/// Make one page with plots and tables out of results
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Directory with results of `tandem lab run`
+    #[arg(value_name = "DIR", default_value = "docs/results")]
+    pub(crate) dir: PathBuf,
+
+    /// Directory for the page [default: DIR]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Try every client program against every server program, plain and through two proxies
+///
+/// OpenSSL, curl, wget, GnuTLS, NSS, Go, Java, Python, Node and rustls against nginx, Apache,
+/// HAProxy, stunnel, OpenSSL, GnuTLS, Go and Java, in TLS 1.0 to 1.3. Writes a table and JSON
+/// lines. A program that is not installed is left out; `make interop` installs all. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct InteropArgs {
+    /// A handful of combinations, in some seconds
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/interop")]
+    pub(crate) out: PathBuf,
+}
+
+/// Try every client program at a split site, through an honest volunteer and through dishonest ones
+///
+/// Chromium, Firefox, curl, OpenSSL, GnuTLS, Go, Java, Python and Node: pages, resumption, ranges,
+/// uploads; then volunteers that flip, drop, reorder, replay, truncate, swap, stall, or answer for
+/// another site. Writes a table and JSON lines. A program that is not installed is left out; `make
+/// clients` installs all. Needs no root.
+#[derive(Debug, Args)]
+pub(crate) struct SplitClientsArgs {
+    /// curl and OpenSSL alone, in about half a minute
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/split-clients")]
+    pub(crate) out: PathBuf,
+}
+
+/// Tell where the proxies' processor time goes, kernel and user apart
+///
+/// Handshakes one after the other over a fast link, through a queue that does nothing and through
+/// packet mode. Writes profile.jsonl, which `tandem lab report` sets beside what the stages of a
+/// handshake take in benches. Takes the lab's client on rustls (`cargo build --release --package
+/// tandem-lab --examples`). Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// How long with each
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: u32,
+
+    /// Directory for the result
+    #[arg(long, value_name = "DIR", default_value = "out/lab/profile")]
+    pub(crate) out: PathBuf,
+}
+
+/// Tell what SSL splitting saves, and what it costs: the thesis's evaluation, redone
+///
+/// An origin and nginx at one end of a link, volunteers and curl at the other: files of many sizes,
+/// traces out of access logs, files of which none repeats, one to twenty volunteers; by HTTP,
+/// HTTPS, and splitting cold and warm. Writes splitting.jsonl and tables. Traces are left out where
+/// there are no logs. Needs root, nginx and curl.
+#[derive(Debug, Args)]
+pub(crate) struct SplitArgs {
+    /// Some minutes' worth: fewer sizes, requests and volunteers
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Only these of sizes, trace, latency, scaling, origin, volunteer
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) parts: Vec<String>,
+
+    /// Directory with access logs [default: $TANDEM_DATA/logs, or ../shared/data/logs]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) logs: Option<PathBuf>,
+
+    /// Seed of the files' content, of the order and of the link's chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/splitting")]
+    pub(crate) out: PathBuf,
+}
+
+/// Make very many handshakes through two proxies while everything is harmed
+///
+/// Mixed clients and servers, many connections at once, TLS 1.0 to 1.3; the link loses, duplicates
+/// and reorders packets; in the first half the proxies are killed and restarted at random moments,
+/// some with their stores wiped. Counts what fails and what differs, and how the proxies grow.
+/// Takes the programs of `make interop` that are installed. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct SoakArgs {
+    /// Handshakes in all [default: 100000, with --quick 300]
+    #[arg(long, value_name = "N")]
+    pub(crate) handshakes: Option<u64>,
+
+    /// Some programs, few handshakes
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Seed of the faults and of the link's chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/soak")]
+    pub(crate) out: PathBuf,
+}
+
+/// Leave the four hosts and the link standing, for use by hand
+///
+/// Enter a host with `tandem lab shell HOST`; take everything down with `tandem lab down`. Needs
+/// root.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) link: LinkSpecArgs,
+}
+
+/// Open a shell in a host of the standing lab, or run a command there
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    tandem lab shell client
+    tandem lab shell client -- ip -brief address
+    tandem lab shell client-side -- tcpdump -ni link0")]
+pub(crate) struct ShellArgs {
+    /// client, client-side, server-side or server
+    #[arg(value_name = "HOST")]
+    pub(crate) host: String,
+
+    /// Command and its arguments [default: $SHELL]
+    #[arg(value_name = "COMMAND", last = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Take the standing lab down, and what a lab that was killed left behind
+#[derive(Debug, Args)]
+pub(crate) struct DownArgs {
+    /// Labs that are running now, too
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Run the link emulator alone, between two network namespaces that exist
+///
+/// Prints `ready` when packets pass, runs until SIGINT or SIGTERM, then prints what it carried as a
+/// JSON line. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct LinkArgs {
+    /// Namespace of the client side, and the name of the device to make there (link0 if left out)
+    #[arg(long, value_name = "NETNS[:DEV]")]
+    pub(crate) client_side: String,
+
+    /// Namespace of the server side, and the name of the device to make there (link0 if left out)
+    #[arg(long, value_name = "NETNS[:DEV]")]
+    pub(crate) server_side: String,
+
+    /// Seed of everything random; the same seed does the same to the same packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Write what crosses the link to this pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) link: LinkSpecArgs,
+}
+
+/// A link: a named one, or figures; figures win over those of the named one.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "The link")]
+pub(crate) struct LinkSpecArgs {
+    /// Named link, such as iridium, inmarsat-64, milstar, tcdl-10, cell-modem [default: iridium]
+    ///
+    /// Any figure below replaces the named link's.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) link: Option<String>,
+
+    /// Bits per second from the client side to the server side
+    #[arg(long, value_name = "BPS")]
+    pub(crate) up: Option<u64>,
+
+    /// Bits per second from the server side to the client side
+    #[arg(long, value_name = "BPS")]
+    pub(crate) down: Option<u64>,
+
+    /// Milliseconds one way
+    #[arg(long, value_name = "MS")]
+    pub(crate) delay: Option<f64>,
+
+    /// Packets lost, in percent, each way [default: 0]
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) loss: Option<f64>,
+
+    /// Largest IP packet, bytes [default: 1500]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<usize>,
+
+    /// Bytes that may wait in front of the link, each way
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) queue: Option<usize>,
+}
+
+/// What to do about arguments that clap does not take: help and version are printed, anything else
+/// is one line.
+pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            error.print().map_err(Failure::Output)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            eprint!("{error}");
+            Err(Failure::Shown)
+        }
+        _ => Err(Failure::Usage(one_line(&error.to_string()))),
+    }
+}
+
+/// Clap's paragraphs as one line that ends with the command whose help explains more.
+fn one_line(rendered: &str) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut command = "tandem lab".to_owned();
+    for paragraph in rendered.split("\n\n") {
+        let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(usage) = text.strip_prefix("Usage: ") {
+            let is_name = |word: &&str| word.starts_with(|first: char| first.is_ascii_lowercase());
+            let words: Vec<&str> = usage.split(' ').take_while(is_name).collect();
+            command = words.join(" ");
+        } else if !text.is_empty() && !text.starts_with("For more information") {
+            let text = text.strip_prefix("error: ").or(text.strip_prefix("tip: "));
+            parts.extend(text.map(str::to_owned));
+        }
+    }
+    format!("{} (see `{command} --help`)", parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_hang_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_that_says_where_help_is() {
+        let refused = Cli::try_parse_from(["tandem-lab", "run", "--trails", "3"]).unwrap_err();
+        assert_eq!(
+            one_line(&refused.to_string()),
+            "unexpected argument '--trails' found; a similar argument exists: '--trials' \
+             (see `tandem lab run --help`)"
+        );
+    }
+}

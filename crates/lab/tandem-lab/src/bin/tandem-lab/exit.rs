@@ -1,0 +1,223 @@
+//! What can go wrong, and the exit code of each, as `docs/exit-codes.md` has them for every command
+//! of `tandem`.
+
+use std::io;
+use std::process::ExitCode;
+
+use tandem_lab::LabError;
+
+/// How a run of the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    Done = 0,
+    RunTime = 1,
+    Usage = 2,
+    Privilege = 3,
+    Busy = 4,
+    Damaged = 5,
+}
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// The usage was shown instead of a message.
+    #[error("no command was given")]
+    Shown,
+    /// The lab itself.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// Standard output takes no more.
+    #[error("standard output: {0}")]
+    Output(io::Error),
+}
+
+/// The exit code of each failure. Every arm is written out: a new failure has to choose.
+fn exit_of(failure: &Failure) -> Exit {
+    match failure {
+        Failure::Usage(_) | Failure::Shown => Exit::Usage,
+        Failure::Output(source) => match source.kind() {
+            // A reader that goes away has what it wanted.
+            io::ErrorKind::BrokenPipe => Exit::Done,
+            _ => Exit::RunTime,
+        },
+        Failure::Lab(error) => match error {
+            LabError::NotRoot
+            | LabError::Kernel { .. }
+            | LabError::ProgramMissing { .. }
+            | LabError::NotBuilt { .. } => Exit::Privilege,
+            LabError::Usage { .. } | LabError::NoResults { .. } => Exit::Usage,
+            LabError::DamagedResults { .. } => Exit::Damaged,
+            LabError::Busy { .. } => Exit::Busy,
+            LabError::Io { source, .. } => exit_of_file(source),
+            LabError::Command { .. }
+            | LabError::BytesDiffer { .. }
+            | LabError::TrialsFailed { .. }
+            | LabError::Interrupted => Exit::RunTime,
+        },
+    }
+}
+
+/// A file that was named wrongly is a matter of usage, one that may not be touched of privilege.
+fn exit_of_file(error: &io::Error) -> Exit {
+    match error.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::AlreadyExists
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::NotADirectory => Exit::Usage,
+        io::ErrorKind::PermissionDenied => Exit::Privilege,
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Exit::Damaged,
+        _ => Exit::RunTime,
+    }
+}
+
+/// Says on standard error what went wrong, in one line, and ends with its code.
+pub(crate) fn report(outcome: Result<ExitCode, Failure>) -> ExitCode {
+    let failure = match outcome {
+        Ok(code) => return code,
+        Err(failure) => failure,
+    };
+    let exit = exit_of(&failure);
+    if exit != Exit::Done && !matches!(failure, Failure::Shown) {
+        eprintln!("tandem lab: {}", one_line(&failure.to_string()));
+    }
+    ExitCode::from(exit as u8)
+}
+
+/// A message in one line, whatever a library put into it.
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn io_error(kind: io::ErrorKind) -> io::Error {
+        io::Error::from(kind)
+    }
+
+    fn other() -> io::Error {
+        io_error(io::ErrorKind::Other)
+    }
+
+    fn text() -> String {
+        "text".to_owned()
+    }
+
+    fn path() -> PathBuf {
+        PathBuf::from("/a/path")
+    }
+
+    #[test]
+    fn failures_have_the_documented_codes() {
+        let table = [
+            (LabError::NotRoot, Exit::Privilege),
+            (
+                LabError::Kernel {
+                    what: "TUN",
+                    source: other(),
+                },
+                Exit::Privilege,
+            ),
+            (
+                LabError::ProgramMissing {
+                    program: "nginx",
+                    package: "nginx-light",
+                },
+                Exit::Privilege,
+            ),
+            (
+                LabError::Usage {
+                    what: text(),
+                    why: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                LabError::Busy {
+                    what: text(),
+                    remedy: "wait",
+                },
+                Exit::Busy,
+            ),
+            (
+                LabError::Command {
+                    command: text(),
+                    why: text(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                LabError::Io {
+                    what: text(),
+                    source: io_error(io::ErrorKind::NotFound),
+                },
+                Exit::Usage,
+            ),
+            (
+                LabError::Io {
+                    what: text(),
+                    source: other(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                LabError::BytesDiffer {
+                    differing: 1,
+                    trials: 2,
+                    rows: path(),
+                },
+                Exit::RunTime,
+            ),
+            (
+                LabError::TrialsFailed {
+                    failed: 1,
+                    trials: 2,
+                    why: text(),
+                },
+                Exit::RunTime,
+            ),
+            (LabError::NoResults { dir: path() }, Exit::Usage),
+            (
+                LabError::DamagedResults {
+                    file: path(),
+                    line: 1,
+                    why: text(),
+                },
+                Exit::Damaged,
+            ),
+            (LabError::Interrupted, Exit::RunTime),
+            (
+                LabError::NotBuilt {
+                    program: "tandem",
+                    remedy: "build it",
+                },
+                Exit::Privilege,
+            ),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Lab(error)), expected);
+        }
+    }
+
+    #[test]
+    fn the_codes_are_those_that_are_documented() {
+        let page = include_str!("../../../../../../docs/exit-codes.md");
+        for (exit, means) in [
+            (Exit::Done, "done"),
+            (Exit::RunTime, "failed at run time"),
+            (Exit::Usage, "usage or configuration"),
+            (Exit::Privilege, "missing privilege or kernel feature"),
+            (Exit::Busy, "in use"),
+            (Exit::Damaged, "damaged input"),
+        ] {
+            let row = format!("| {} | {means} |", exit as u8);
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Each command: arguments become options, and the library does the work and prints.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use tandem_lab::{
+    Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
+    LosingOptions, ProfileOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions,
+    SplitClientsOptions, SplitOptions, UpOptions,
+};
+
+use crate::cli::{
+    DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
+    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, SplitClientsArgs, UpArgs,
+};
+use crate::exit::Failure;
+
+/// What the lab emulates where neither a name nor figures are given: the thesis's slowest link.
+const DEFAULT_LINK: &str = "iridium";
+
+pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+    let done = |()| ExitCode::SUCCESS;
+    match command {
+        LabCommand::Demo(arguments) => demo(arguments).map(done),
+        LabCommand::Run(arguments) => run_experiments(arguments).map(done),
+        LabCommand::Report(arguments) => report(arguments).map(done),
+        LabCommand::Interop(arguments) => interop(arguments).map(done),
+        LabCommand::SplitClients(arguments) => split_clients(arguments).map(done),
+        LabCommand::Soak(arguments) => soak(arguments).map(done),
+        LabCommand::Profile(arguments) => profile(arguments).map(done),
+        LabCommand::Split(arguments) => split(arguments).map(done),
+        LabCommand::Up(arguments) => up(arguments).map(done),
+        LabCommand::Shell(arguments) => shell(arguments),
+        LabCommand::Down(arguments) => down(&arguments).map(done),
+        LabCommand::Link(arguments) => link(arguments).map(done),
+        LabCommand::LosingProxy(arguments) => losing_proxy(arguments).map(done),
+    }
+}
+
+fn demo(arguments: DemoArgs) -> Result<(), Failure> {
+    let DemoArgs { out, link, quick } = arguments;
+    let effort = if quick { Effort::Quick } else { Effort::Full };
+    tandem_lab::demo(&DemoOptions {
+        exe: tandem_lab::programs::tandem()?,
+        out,
+        effort,
+        link,
+    })?;
+    Ok(())
+}
+
+fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
+    let RunArgs {
+        files,
+        quick,
+        out,
+        links,
+        endpoints,
+        arms,
+        situations,
+        trials,
+        capture,
+    } = arguments;
+    let exe = tandem_lab::programs::tandem()?;
+    let all: Vec<RunOptions> = files
+        .into_iter()
+        .map(|file| RunOptions {
+            file,
+            effort: if quick { Effort::Quick } else { Effort::Full },
+            out: out.clone(),
+            exe: exe.clone(),
+            links: links.clone(),
+            endpoints: endpoints.clone(),
+            arms: arms.clone(),
+            situations: situations.clone(),
+            trials,
+            captures: if capture { Captures::On } else { Captures::Off },
+        })
+        .collect();
+    tandem_lab::run_experiments(&all)?;
+    Ok(())
+}
+
+fn report(arguments: ReportArgs) -> Result<(), Failure> {
+    let ReportArgs { dir, out } = arguments;
+    tandem_lab::report(&ReportOptions { dir, out })?;
+    Ok(())
+}
+
+fn interop(arguments: InteropArgs) -> Result<(), Failure> {
+    let InteropArgs { quick, out } = arguments;
+    tandem_lab::interop(&InteropOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        out,
+        exe: tandem_lab::programs::tandem()?,
+    })?;
+    Ok(())
+}
+
+fn split_clients(arguments: SplitClientsArgs) -> Result<(), Failure> {
+    let SplitClientsArgs { quick, out } = arguments;
+    tandem_lab::split_clients(&SplitClientsOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        out,
+    })?;
+    Ok(())
+}
+
+fn profile(arguments: ProfileArgs) -> Result<(), Failure> {
+    let ProfileArgs { seconds, out } = arguments;
+    tandem_lab::profile(&ProfileOptions {
+        seconds,
+        out,
+        exe: tandem_lab::programs::tandem()?,
+    })?;
+    Ok(())
+}
+
+fn split(arguments: SplitArgs) -> Result<(), Failure> {
+    let SplitArgs {
+        quick,
+        parts,
+        logs,
+        seed,
+        out,
+    } = arguments;
+    tandem_lab::split(&SplitOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        parts,
+        out,
+        exe: tandem_lab::programs::tandem()?,
+        logs,
+        seed,
+    })?;
+    Ok(())
+}
+
+fn soak(arguments: SoakArgs) -> Result<(), Failure> {
+    let SoakArgs {
+        handshakes,
+        quick,
+        seed,
+        out,
+    } = arguments;
+    tandem_lab::soak(&SoakOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        handshakes: handshakes.unwrap_or(if quick { 300 } else { 100_000 }),
+        seed,
+        out,
+        exe: tandem_lab::programs::tandem()?,
+    })?;
+    Ok(())
+}
+
+fn up(arguments: UpArgs) -> Result<(), Failure> {
+    tandem_lab::up(&UpOptions {
+        link: link_spec(arguments.link),
+    })?;
+    Ok(())
+}
+
+fn shell(arguments: ShellArgs) -> Result<ExitCode, Failure> {
+    let ShellArgs { host, command } = arguments;
+    Ok(ExitCode::from(tandem_lab::shell(&ShellOptions {
+        host,
+        command,
+    })?))
+}
+
+fn down(arguments: &DownArgs) -> Result<(), Failure> {
+    let scope = if arguments.all {
+        DownScope::Everything
+    } else {
+        DownScope::Leftovers
+    };
+    tandem_lab::down(&DownOptions { scope })?;
+    Ok(())
+}
+
+fn link(arguments: LinkArgs) -> Result<(), Failure> {
+    let LinkArgs {
+        client_side,
+        server_side,
+        seed,
+        capture,
+        link,
+    } = arguments;
+    tandem_lab::link(&LinkOptions {
+        client_side: client_side.parse()?,
+        server_side: server_side.parse()?,
+        link: link_spec(link),
+        capture,
+        seed,
+    })?;
+    Ok(())
+}
+
+fn losing_proxy(arguments: LosingProxyArgs) -> Result<(), Failure> {
+    let LosingProxyArgs { link, key, wire } = arguments;
+    tandem_lab::losing_proxy(LosingOptions { link, key, wire }, || {
+        // Nobody waits any more where standard output is closed.
+        let mut out = std::io::stdout();
+        drop(writeln!(out, "ready").and_then(|()| out.flush()));
+    })?;
+    Ok(())
+}
+
+/// A named link, or figures, which win over a name's; where some are missing and nothing is named,
+/// the default link's.
+fn link_spec(arguments: LinkSpecArgs) -> LinkSpec {
+    let LinkSpecArgs {
+        link,
+        up,
+        down,
+        delay,
+        loss,
+        mtu,
+        queue,
+    } = arguments;
+    let is_complete = up.is_some() && down.is_some() && delay.is_some();
+    let unnamed = if is_complete { "custom" } else { DEFAULT_LINK };
+    LinkSpec {
+        name: link.unwrap_or_else(|| unnamed.to_owned()),
+        up,
+        down,
+        delay_ms: delay,
+        loss_percent: loss,
+        mtu,
+        queue_bytes: queue,
+    }
+}
