@@ -8,8 +8,12 @@ use crate::packet::{Edit, TcpPacket};
 use crate::seq::Seq;
 use crate::stream::{Assembler, Inserted, MAX_PENDING};
 use crate::tcp::{OptionsBuf, TcpOptions};
-use crate::tls::handshake::{self, HandshakeScanner, HandshakeType};
+use crate::tls::handshake::{self, HandshakeType};
 use crate::tls::record::{self, Records};
+use crate::tls::stream::scan::{self, MAX_MESSAGES};
+use crate::tls::stream::{
+    Content, Framed, HandshakeScanner, Message, MessageBuffer, Plaintext, RecordReader,
+};
 use crate::tls::{
     CertificateList, CertificateStatus, ClientHello, ClientHelloRepr, ServerHello, ServerHelloRepr,
     certificate,
@@ -19,10 +23,11 @@ use crate::tls::{
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 7] = [
+pub const CHECKS: [(&str, Check); 8] = [
     ("tcp_packet", tcp_packet),
     ("tls_records", tls_records),
     ("handshake_scan", handshake_scan),
+    ("tls_stream", tls_stream),
     ("client_hello", client_hello),
     ("server_hello", server_hello),
     ("certificate_list", certificate_list),
@@ -98,9 +103,9 @@ pub fn tls_records(data: &[u8]) {
 
 /// A handshake scan: fed in two ways it finds the same, and the messages lie where it says.
 pub fn handshake_scan(data: &[u8]) {
-    let at_once = handshake::messages(data);
+    let at_once = scan::messages(data);
     assert!(at_once.consumed_records <= data.len());
-    assert!(at_once.messages.len() <= handshake::MAX_MESSAGES);
+    assert!(at_once.messages.len() <= MAX_MESSAGES);
     let mut end = 0;
     for message in &at_once.messages {
         assert!(message.body_len() <= handshake::MAX_BODY_LEN);
@@ -121,6 +126,8 @@ pub fn handshake_scan(data: &[u8]) {
         }
     }
 
+    let mut whole = HandshakeScanner::new();
+    whole.advance(data);
     let mut growing = HandshakeScanner::new();
     // Uneven steps, small enough that long inputs take many.
     let mut len = 0;
@@ -132,9 +139,67 @@ pub fn handshake_scan(data: &[u8]) {
     }
     growing.advance(data);
     assert_eq!(*growing.scan(), at_once);
+    assert_eq!(growing.first_protected(), whole.first_protected());
     if let Some(unfinished) = growing.unfinished() {
         assert!(unfinished.present <= unfinished.len);
     }
+}
+
+/// The three layers with nobody who keeps the stream: a first byte with the steps that it is cut
+/// by, then the stream. The same messages however it is cut, those of a scan first, and bounded.
+pub fn tls_stream(data: &[u8]) {
+    let Some((&steps, stream)) = data.split_first() else {
+        return;
+    };
+    let at_once = read_in_pieces(stream, usize::MAX);
+    assert_eq!(read_in_pieces(stream, 1), at_once);
+    assert_eq!(read_in_pieces(stream, usize::from(steps).max(1)), at_once);
+    // A scan is stricter: it ends earlier, and finds no other messages until then.
+    let scan = scan::messages(stream);
+    for (span, message) in scan.messages.iter().zip(&at_once) {
+        assert_eq!(span.gather(stream), *message);
+    }
+    assert!(scan.messages.len() <= at_once.len());
+}
+
+/// The messages in clear of a stream that comes in pieces of `step` bytes, kept by none but the
+/// layers.
+fn read_in_pieces(stream: &[u8], step: usize) -> Vec<Vec<u8>> {
+    let mut plaintext = Plaintext::new();
+    let mut messages = MessageBuffer::new(handshake::MAX_BODY_LEN);
+    let mut found = Vec::new();
+    // What of a record has come: the only bytes that wait here.
+    let mut waiting = Vec::new();
+    for piece in stream.chunks(step) {
+        waiting.extend_from_slice(piece);
+        let mut records = RecordReader::new();
+        loop {
+            let record = match records.peek(&waiting) {
+                Ok(Framed::Whole(record)) => record,
+                Ok(Framed::Cut | Framed::Begun(_)) => break,
+                Err(_) => return found,
+            };
+            if plaintext.take(&record) == Content::Handshake {
+                let each = |message: Message<'_>| {
+                    let hello = ServerHello::parse(message.body());
+                    if let (HandshakeType::SERVER_HELLO, Ok(hello)) = (message.msg_type, hello)
+                        && hello.is_hello_retry_request()
+                    {
+                        plaintext.ignore_change(true);
+                    }
+                    found.push(message.bytes.to_vec());
+                };
+                if messages.push(record.fragment, each).is_err() {
+                    return found;
+                }
+            }
+            records.pass(&record);
+        }
+        waiting.drain(..records.offset());
+        assert!(waiting.len() < record::HEADER_LEN + record::MAX_FRAGMENT_LEN);
+        assert!(messages.held().len() < handshake::HEADER_LEN + handshake::MAX_BODY_LEN);
+    }
+    found
 }
 
 /// A ClientHello: view and owned form are written as the same bytes, and extensions lie where they

@@ -14,13 +14,15 @@ pub mod handshake;
 mod reader;
 pub mod record;
 pub mod server_hello;
+pub mod stream;
 mod version;
 mod writer;
 
 pub use certificate::{CertificateList, CertificateStatus};
 pub use client_hello::{ClientHello, ClientHelloRepr};
 pub use extension::{Extension, ExtensionType, Extensions};
-pub use handshake::{HandshakeScan, HandshakeScanner, HandshakeType, MessageSpan, ScanEnd};
+pub use handshake::HandshakeType;
 pub use record::{ContentType, Record, RecordHeader, Records};
 pub use server_hello::{ServerHello, ServerHelloRepr};
+pub use stream::{HandshakeScan, HandshakeScanner, MessageSpan, ScanEnd};
 pub use version::ProtocolVersion;

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use tandem_wire::tls::handshake::{self, HandshakeScanner, MessageSpan};
+use tandem_wire::tls::handshake;
+use tandem_wire::tls::stream::{self, HandshakeScanner, MessageSpan};
 use tandem_wire::tls::record::Records;
 use tandem_wire::tls::{
     CertificateList, CertificateStatus, ClientHello, ClientHelloRepr, ContentType, HandshakeType,
@@ -165,7 +166,7 @@ fn find_hello(stream: &[u8]) -> Option<usize> {
 }
 
 fn check_stream(name: &str, stream: &[u8], counts: &mut Counts) {
-    let scan = handshake::messages(stream);
+    let scan = stream::scan::messages(stream);
     let mut growing = HandshakeScanner::new();
     for len in 0..=stream.len() {
         growing.advance(&stream[..len]);

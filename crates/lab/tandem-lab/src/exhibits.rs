@@ -6,7 +6,7 @@
 
 use tandem_netsim::link::Direction;
 use tandem_wire::TcpPacket;
-use tandem_wire::tls::handshake;
+use tandem_wire::tls::stream;
 
 use crate::arm::Arm;
 use crate::emulator::Fate;
@@ -77,7 +77,7 @@ fn message(trial: &Trial, kind: u8) -> Option<Vec<u8>> {
         .flat_map(|(_, payload)| payload)
         .copied()
         .collect();
-    let scan = handshake::messages(&stream);
+    let scan = stream::scan::messages(&stream);
     let found = scan
         .messages
         .iter()

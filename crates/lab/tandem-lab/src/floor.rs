@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use tandem_wire::tls::{ClientHello, HandshakeType, ProtocolVersion, ServerHello, handshake};
+use tandem_wire::tls::{ClientHello, HandshakeType, ProtocolVersion, ServerHello, stream};
 
 use crate::exchange::Exchange;
 use crate::phases::{self, Phases};
@@ -53,7 +53,7 @@ pub fn floor_bytes(exchange: &Exchange, phases: &Phases) -> Option<usize> {
 }
 
 fn messages(stream: &[u8]) -> Vec<(HandshakeType, Cow<'_, [u8]>)> {
-    handshake::messages(stream)
+    stream::scan::messages(stream)
         .messages
         .iter()
         .map(|span| (span.msg_type, span.body(stream)))

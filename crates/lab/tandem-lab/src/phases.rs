@@ -9,7 +9,7 @@
 
 use tandem_wire::tls::{
     ContentType, HandshakeScan, HandshakeType, ProtocolVersion, Record, Records, ServerHello,
-    handshake,
+    stream,
 };
 
 use crate::exchange::Exchange;
@@ -41,7 +41,7 @@ impl Phases {
     /// `None` where the handshake did not come to its end.
     pub fn of(exchange: &Exchange) -> Option<Self> {
         let down = exchange.down.received.bytes();
-        let scan = handshake::messages(down);
+        let scan = stream::scan::messages(down);
         let version = selected_version(&scan, down)?;
         if version.0 >= ProtocolVersion::TLS1_3.0 {
             Self::of_tls13(exchange, version)

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use tandem_wire::tls::handshake::messages;
+use tandem_wire::tls::stream::scan::messages;
 use tandem_wire::tls::{CertificateList, ClientHello, ContentType, HandshakeType, Records};
 
 use super::{Preload, program, run};

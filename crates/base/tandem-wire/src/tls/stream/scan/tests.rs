@@ -1,9 +1,12 @@
 //! Scans of hand-made streams, whole and growing.
 
-use super::super::version::ProtocolVersion;
+use crate::tls::ProtocolVersion;
 use super::*;
+use crate::tls::handshake::write_message;
 use crate::tls::record::write_records;
 use crate::tls::server_hello::HELLO_RETRY_REQUEST_RANDOM;
+use std::borrow::Cow;
+
 use proptest::prelude::*;
 
 fn record(content_type: ContentType, fragment: &[u8]) -> Vec<u8> {
@@ -188,6 +191,35 @@ fn the_clear_part_ends() {
 }
 
 #[test]
+fn the_first_protected_record_is_seen_as_soon_as_its_header_is() {
+    let hello = handshake_record(&message(1, &[5; 50]));
+    let sealed = handshake_record(&[7; 40]);
+    let stream = [&hello[..], &CCS, &sealed, &sealed].concat();
+    let begun = hello.len() + CCS.len() + 5;
+    let mut scanner = HandshakeScanner::new();
+    for len in 0..=stream.len() {
+        scanner.advance(&stream[..len]);
+        let expected = match len {
+            len if len < begun => FirstProtected::None,
+            len if len < begun + 40 => FirstProtected::Begun(ContentType::Handshake),
+            _ => FirstProtected::Whole(ContentType::Handshake),
+        };
+        assert_eq!(scanner.first_protected(), expected, "{len}");
+    }
+    let after = |end: &[u8]| {
+        let mut scanner = HandshakeScanner::new();
+        scanner.advance(&[&hello[..], end].concat());
+        scanner.first_protected()
+    };
+    let data = FirstProtected::Whole(ContentType::ApplicationData);
+    assert_eq!(after(&[23, 3, 3, 0, 1, 9]), data);
+    let not_tls = FirstProtected::NotTls(TlsError::BadContentType(b'E'));
+    assert_eq!(after(&[&CCS[..], b"E"].concat()), not_tls);
+    // What ended otherwise has no such record.
+    assert_eq!(after(b"EHLO"), FirstProtected::None);
+}
+
+#[test]
 fn nothing_comes_between_the_records_of_one_message() {
     let half = handshake_record(&message(1, &[5; 50])[..20]);
     for what in [
@@ -322,6 +354,7 @@ proptest! {
     fn any_cutting_gives_the_same_messages(
         bodies in proptest::collection::vec((0..30_u8, proptest::collection::vec(any::<u8>(), 0..200)), 1..6),
         cuts in proptest::collection::vec(1..50_usize, 1..20),
+        cut_by in any::<u8>(),
     ) {
         // Type 2 with a random body that happens to be TLS 1.3 would end the scan.
         let bodies: Vec<_> = bodies.into_iter().filter(|(msg_type, _)| *msg_type != 2).collect();
@@ -341,12 +374,14 @@ proptest! {
         let found: Vec<_> = scan.messages.iter().map(|m| (m.msg_type.0, m.body(&stream).into_owned())).collect();
         prop_assert_eq!(found, bodies);
         crate::fuzzing::handshake_scan(&stream);
+        crate::fuzzing::tls_stream(&[&[cut_by][..], &stream].concat());
     }
 
     #[test]
     fn no_input_panics(
         pieces in proptest::collection::vec((19..25_u8, proptest::collection::vec(0..4_u8, 0..30)), 0..8),
         tail in proptest::collection::vec(any::<u8>(), 0..8),
+        cut_by in any::<u8>(),
     ) {
         let mut stream = Vec::new();
         for (content_type, fragment) in pieces {
@@ -355,5 +390,6 @@ proptest! {
         }
         stream.extend(tail);
         crate::fuzzing::handshake_scan(&stream);
+        crate::fuzzing::tls_stream(&[&[cut_by][..], &stream].concat());
     }
 }

@@ -1,0 +1,119 @@
+//! Where a message lies in a stream that its reader keeps: ranges, not borrows.
+//!
+//! Invariants: pieces are in order, never empty, never touching, and add up to the message.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::tls::handshake::{HEADER_LEN, HandshakeType};
+
+/// Where a complete message lies in the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageSpan {
+    /// Its type.
+    pub msg_type: HandshakeType,
+    /// Ranges of the stream that hold the message, its 4-byte header included, in order.
+    pub pieces: Vec<Range<usize>>,
+    pub(super) body_len: usize,
+}
+
+impl MessageSpan {
+    /// Length with the header: at least 4.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a message has a header")]
+    pub const fn len(&self) -> usize {
+        HEADER_LEN + self.body_len
+    }
+
+    /// Length of the body.
+    #[must_use]
+    pub const fn body_len(&self) -> usize {
+        self.body_len
+    }
+
+    /// From the first byte of the header to the end of the body; record headers may lie between.
+    #[must_use]
+    pub fn extent(&self) -> Range<usize> {
+        let start = self.pieces.first().map_or(0, |piece| piece.start);
+        let end = self.pieces.last().map_or(0, |piece| piece.end);
+        start..end
+    }
+
+    /// Ranges of the stream that hold the body; none for an empty body.
+    pub fn body_pieces(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut skip = HEADER_LEN;
+        self.pieces.iter().filter_map(move |piece| {
+            let cut = skip.min(piece.len());
+            skip -= cut;
+            Some(piece.start + cut..piece.end).filter(|rest| !rest.is_empty())
+        })
+    }
+
+    /// The message with its header.
+    ///
+    /// # Panics
+    /// Where `stream` is shorter than the stream that was scanned.
+    #[must_use]
+    pub fn gather<'s>(&self, stream: &'s [u8]) -> Cow<'s, [u8]> {
+        gather(&self.pieces, stream)
+    }
+
+    /// The message without its header.
+    ///
+    /// # Panics
+    /// Where `stream` is shorter than the stream that was scanned.
+    #[must_use]
+    pub fn body<'s>(&self, stream: &'s [u8]) -> Cow<'s, [u8]> {
+        let pieces: Vec<_> = self.body_pieces().collect();
+        gather(&pieces, stream)
+    }
+}
+
+/// What these pieces of a stream are together. One piece is borrowed.
+///
+/// # Panics
+/// Where a piece ends behind the stream.
+#[must_use]
+pub fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
+    match pieces {
+        [] => Cow::Borrowed(&[]),
+        [whole] => Cow::Borrowed(&stream[whole.clone()]),
+        pieces => {
+            let mut bytes = Vec::with_capacity(pieces.iter().map(ExactSizeIterator::len).sum());
+            for piece in pieces {
+                bytes.extend_from_slice(&stream[piece.clone()]);
+            }
+            Cow::Owned(bytes)
+        }
+    }
+}
+
+/// The part of these pieces that holds bytes `range` of what they are together.
+#[must_use]
+pub fn cut(pieces: &[Range<usize>], range: Range<usize>) -> Vec<Range<usize>> {
+    let mut before = 0;
+    let mut out = Vec::new();
+    for piece in pieces {
+        let start = range.start.max(before) - before;
+        let end = range.end.min(before + piece.len()).saturating_sub(before);
+        if start < end {
+            out.push(piece.start + start..piece.start + end);
+        }
+        before += piece.len();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_cut_where_they_are_asked_for() {
+        let pieces = [5..10, 20..25, 30..31];
+        assert_eq!(cut(&pieces, 0..11), pieces);
+        assert_eq!(cut(&pieces, 3..7), [8..10, 20..22]);
+        assert_eq!(cut(&pieces, 5..5), []);
+        assert_eq!(cut(&pieces, 9..99), [24..25, 30..31]);
+    }
+}
