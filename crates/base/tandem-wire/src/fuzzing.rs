@@ -179,7 +179,8 @@ fn read_in_pieces(stream: &[u8], step: usize) -> Vec<Vec<u8>> {
                 Ok(Framed::Cut | Framed::Begun(_)) => break,
                 Err(_) => return found,
             };
-            if plaintext.take(&record) == Content::Handshake {
+            let content = plaintext.take(record.header.content_type, record.fragment);
+            if content == Content::Handshake {
                 let each = |message: Message<'_>| {
                     let hello = ServerHello::parse(message.body());
                     if let (HandshakeType::SERVER_HELLO, Ok(hello)) = (message.msg_type, hello)

@@ -8,15 +8,17 @@
 //! section 7.4.9). Is not: a check of the handshake; what is not understood goes on as it stands.
 //!
 //! Invariants: the handshake messages that leave are those that came, in order; no record of
-//! another type overtakes them; at most [`MAX_MESSAGE_LEN`] and one record are kept.
+//! another type overtakes them; at most [`MAX_MESSAGE_LEN`] and two records are kept.
 //!
 //! Specification: the thesis, sections 2.6 and 3.1.
 
-use tandem_wire::tls::handshake::{self, HandshakeType};
+use tandem_wire::TlsError;
 use tandem_wire::tls::record::{HEADER_LEN, MAX_PLAINTEXT_LEN};
+use tandem_wire::tls::stream::{Content, Framed, MessageBuffer, Plaintext, RecordReader};
+use tandem_wire::tls::{HandshakeType, Record, handshake};
 
-use crate::error::{Breach, Error};
-use crate::message::{Encodings, MAX_MESSAGE_LEN as MAX_RECORD_LEN, Message, Read, Stub};
+use crate::error::{Breach, Error, Malformed};
+use crate::message::{Encodings, Message, Stub};
 use crate::name::Payload;
 use crate::seal::Mac;
 use crate::suite::RecordType;
@@ -34,17 +36,9 @@ pub struct ClearWriter {
     encodings: Encodings,
     /// A record that is not all there.
     cut: Vec<u8>,
-    /// Handshake bytes that are not yet a whole message.
-    pending: Vec<u8>,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Messages,
-    /// Something was not understood: everything goes on as it stands.
-    AsItStands,
-    Over,
+    plaintext: Plaintext,
+    /// `None`: something was not understood, and everything goes on as it stands.
+    messages: Option<MessageBuffer>,
 }
 
 /// What one call has done.
@@ -66,8 +60,8 @@ impl ClearWriter {
         Self {
             encodings,
             cut: Vec::new(),
-            pending: Vec::new(),
-            state: State::Messages,
+            plaintext: Plaintext::new(),
+            messages: Some(MessageBuffer::new(MAX_MESSAGE_LEN - handshake::HEADER_LEN)),
         }
     }
 
@@ -78,104 +72,126 @@ impl ClearWriter {
     /// the library has keys already.
     pub fn push(&mut self, out: &mut Vec<u8>, bytes: &[u8]) -> Result<Written, Error> {
         let mut written = Written::default();
-        while self.state != State::Over && written.taken < bytes.len() {
-            let room = MAX_RECORD_LEN - self.cut.len();
+        while !self.plaintext.is_protected() {
+            let mut cut = std::mem::take(&mut self.cut);
+            let framed = RecordReader::new().peek(&cut);
+            let missing = match framed.map_err(|error| malformed(error, &cut))? {
+                Framed::Whole(record) => {
+                    self.record(out, &record, &cut, &mut written.published)?;
+                    continue;
+                }
+                Framed::Cut => HEADER_LEN - cut.len(),
+                Framed::Begun(header) => header.record_len() - cut.len(),
+            };
             let rest = &bytes[written.taken..];
-            let had = self.cut.len();
-            self.cut.extend_from_slice(&rest[..rest.len().min(room)]);
-            let whole = std::mem::take(&mut self.cut);
-            match Message::read(&whole)? {
-                Read::Cut { .. } => {
-                    written.taken += whole.len() - had;
-                    self.cut = whole;
-                }
-                Read::Whole(Message::Verbatim(record), length) => {
-                    self.record(
-                        out,
-                        record.record_type(),
-                        record.bytes(),
-                        &mut written.published,
-                    )?;
-                    // What was cut before ended in this record: it was no whole one.
-                    written.taken += length - had;
-                }
-                Read::Whole(..) => return Err(Breach::Direction(whole[0]).into()),
+            let more = &rest[..rest.len().min(missing)];
+            cut.extend_from_slice(more);
+            self.cut = cut;
+            written.taken += more.len();
+            if more.is_empty() {
+                break;
             }
         }
-        written.changed_cipher_spec = self.state == State::Over;
+        written.changed_cipher_spec = self.plaintext.is_protected();
         Ok(written)
     }
 
     fn record(
         &mut self,
         out: &mut Vec<u8>,
-        record_type: RecordType,
+        record: &Record<'_>,
         bytes: &[u8],
         published: &mut Vec<Payload>,
     ) -> Result<(), Error> {
-        match record_type {
-            RecordType::Handshake if self.state == State::Messages => {
-                self.pending.extend_from_slice(&bytes[HEADER_LEN..]);
-                self.messages(out, published)?;
-                if self.pending.len() > MAX_MESSAGE_LEN {
-                    self.flush(out);
-                    self.state = State::AsItStands;
-                }
+        let content_type = record.header.content_type;
+        match self.plaintext.take(content_type, record.fragment) {
+            Content::Handshake if self.messages.is_some() => {
+                return self.take_messages(out, record.fragment, published);
             }
-            RecordType::Handshake | RecordType::Alert => {
+            Content::Handshake
+            | Content::Alert
+            | Content::Compatibility
+            | Content::ChangeCipherSpec => {
                 self.flush(out);
                 out.extend_from_slice(bytes);
             }
-            RecordType::ChangeCipherSpec => {
-                self.flush(out);
-                out.extend_from_slice(bytes);
-                self.state = State::Over;
-            }
-            RecordType::ApplicationData => return Err(Breach::Direction(bytes[0]).into()),
+            Content::Heartbeat => return Err(Malformed::Type(content_type.as_u8()).into()),
+            Content::Protected => return Err(Breach::Direction(content_type.as_u8()).into()),
         }
         Ok(())
     }
 
-    /// Appends what is whole of the pending messages.
-    fn messages(&mut self, out: &mut Vec<u8>, published: &mut Vec<Payload>) -> Result<(), Error> {
-        let pending = std::mem::take(&mut self.pending);
-        let (mut plain_from, mut at) = (0, 0);
-        while let Some(message) = first_message(&pending[at..]) {
+    /// Appends the messages that a fragment makes whole.
+    fn take_messages(
+        &mut self,
+        out: &mut Vec<u8>,
+        fragment: &[u8],
+        published: &mut Vec<Payload>,
+    ) -> Result<(), Error> {
+        let Some(mut messages) = self.messages.take() else {
+            return Ok(());
+        };
+        let may_name = self.encodings.contains(Encodings::SHA256);
+        let mut plain = Vec::new();
+        let mut named = Ok(());
+        let pushed = messages.push(fragment, |message| {
             let may_repeat = matches!(
-                HandshakeType(message[0]),
+                message.msg_type,
                 HandshakeType::CERTIFICATE | HandshakeType::CERTIFICATE_STATUS
             );
-            if may_repeat
-                && message.len() >= MIN_NAMED_LEN
-                && self.encodings.contains(Encodings::SHA256)
-            {
-                write_plain(out, &pending[plain_from..at]);
-                for piece in message.chunks(MAX_PLAINTEXT_LEN) {
-                    let payload = Payload::new(piece)?;
-                    let stub = Stub::named(RecordType::Handshake, payload.name(), &Mac::NONE);
-                    Message::Stub(stub).write(out);
-                    published.push(payload);
-                }
-                plain_from = at + message.len();
+            if may_repeat && may_name && message.bytes.len() >= MIN_NAMED_LEN && named.is_ok() {
+                write_plain(out, &std::mem::take(&mut plain));
+                named = name(out, message.bytes, published);
+            } else {
+                plain.extend_from_slice(message.bytes);
             }
-            at += message.len();
+        });
+        named?;
+        if pushed.is_err() {
+            plain.append(&mut messages.give_up());
+        } else {
+            self.messages = Some(messages);
         }
-        write_plain(out, &pending[plain_from..at]);
-        self.pending = pending[at..].to_vec();
+        write_plain(out, &plain);
         Ok(())
     }
 
     /// Appends what waits for its end: it will not be cut out.
     fn flush(&mut self, out: &mut Vec<u8>) {
-        write_plain(out, &std::mem::take(&mut self.pending));
+        if let Some(messages) = &mut self.messages {
+            write_plain(out, &messages.give_up());
+        }
     }
 }
 
-/// The handshake message at the front, header included, if it is all there.
-fn first_message(bytes: &[u8]) -> Option<&[u8]> {
-    let [_, high, middle, low] = *bytes.first_chunk::<{ handshake::HEADER_LEN }>()?;
-    let len = u32::from_be_bytes([0, high, middle, low]) as usize;
-    bytes.get(..handshake::HEADER_LEN + len)
+/// Appends references to a message in place of it.
+fn name(out: &mut Vec<u8>, message: &[u8], published: &mut Vec<Payload>) -> Result<(), Error> {
+    for piece in message.chunks(MAX_PLAINTEXT_LEN) {
+        let payload = Payload::new(piece)?;
+        let stub = Stub::named(RecordType::Handshake, payload.name(), &Mac::NONE);
+        Message::Stub(stub).write(out);
+        published.push(payload);
+    }
+    Ok(())
+}
+
+/// Why the front of these bytes is no record.
+fn malformed(error: TlsError, bytes: &[u8]) -> Malformed {
+    let kind = bytes.first().copied().unwrap_or_default();
+    match error {
+        TlsError::BadRecordVersion(version) => Malformed::Version(version),
+        TlsError::RecordTooLong(length) => Malformed::TooLong { kind, length },
+        TlsError::BadContentType(_)
+        | TlsError::SslV2Hello
+        | TlsError::EmptyFragment
+        | TlsError::UnexpectedRecord
+        | TlsError::Truncated
+        | TlsError::TrailingBytes
+        | TlsError::BadLength
+        | TlsError::TooMany
+        | TlsError::UnknownStatusType(_)
+        | TlsError::FieldTooLong => Malformed::Type(kind),
+    }
 }
 
 /// Appends handshake bytes as verbatim records.

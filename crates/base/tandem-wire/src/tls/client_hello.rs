@@ -154,6 +154,28 @@ impl<'a> ClientHello<'a> {
     }
 }
 
+/// The length of an extension in a hello of whose body only the front is here; `None` where its
+/// header is not in that front, or something before it is malformed. What follows is not looked at.
+#[must_use]
+pub fn extension_len_in_front(front: &[u8], extension_type: ExtensionType) -> Option<usize> {
+    let mut reader = Reader::new(front);
+    reader.u16().ok()?;
+    reader.array::<32>().ok()?;
+    reader.vec8().ok()?;
+    reader.vec16().ok()?;
+    reader.vec8().ok()?;
+    // The block's length.
+    reader.u16().ok()?;
+    loop {
+        let found = ExtensionType(reader.u16().ok()?);
+        let length = usize::from(reader.u16().ok()?);
+        if found == extension_type {
+            return Some(length);
+        }
+        reader.take(length).ok()?;
+    }
+}
+
 fn pairs_of(bytes: &[u8]) -> impl Iterator<Item = u16> + use<'_> {
     bytes
         .as_chunks()

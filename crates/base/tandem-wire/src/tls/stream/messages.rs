@@ -154,19 +154,29 @@ impl MessageBuffer {
         &self.held
     }
 
+    /// Ends the unfinished message where it is, and gives its bytes away.
+    pub fn give_up(&mut self) -> Vec<u8> {
+        self.reader = MessageReader::new(self.reader.max_body_len);
+        std::mem::take(&mut self.held)
+    }
+
     /// Takes a fragment, and gives each message that is whole now to `each`. A message that lies in
     /// one fragment is not copied.
     ///
     /// # Errors
-    /// [`MessageTooLong`], after the messages before it; then there is nothing more to read. The
-    /// bytes of the long message that had come before this fragment are still held.
+    /// [`MessageTooLong`], after the messages before it; then there is nothing more to read. What
+    /// has come of the long message is held.
     pub fn push(
         &mut self,
         fragment: &[u8],
         mut each: impl FnMut(Message<'_>),
     ) -> Result<(), MessageTooLong> {
         let mut rest = fragment;
-        while let Some(piece) = self.reader.read(rest)? {
+        while let Some(piece) = self
+            .reader
+            .read(rest)
+            .inspect_err(|_| self.held.extend_from_slice(rest))?
+        {
             let (bytes, after) = rest.split_at(piece.len);
             rest = after;
             match piece.ends {
@@ -219,8 +229,18 @@ mod tests {
     fn a_message_longer_than_the_limit_is_refused_before_it_is_held() {
         let (found, held, is_refused) = all(&[&[14, 0, 0, 0, 11, 0], &[0, 11]], 10);
         assert_eq!(found, [(14, vec![])]);
-        assert!(is_refused && held == 2);
+        assert!(is_refused && held == 4);
         let mut reader = MessageReader::new(10);
         assert_eq!(reader.read(&[11, 0, 0, 11]), Err(MessageTooLong(11)));
+    }
+
+    #[test]
+    fn after_an_unfinished_message_was_given_up_the_next_begins() {
+        let mut buffer = MessageBuffer::new(10);
+        buffer.push(&[11, 0, 0, 3, 1], |_| {}).expect("short");
+        assert_eq!(buffer.give_up(), [11, 0, 0, 3, 1]);
+        let mut found = 0;
+        buffer.push(&[14, 0, 0, 0], |_| found += 1).expect("short");
+        assert_eq!((found, buffer.held()), (1, &[][..]));
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! Specifications: RFC 5246, section 7.1; RFC 8446, section 5 and appendix D.4.
 
-use crate::tls::record::{ContentType, Record};
+use crate::tls::record::ContentType;
 
 /// What a record of one direction holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +66,10 @@ impl Plaintext {
         self.is_protected
     }
 
-    /// What this record, the next of its direction, holds.
-    pub fn take(&mut self, record: &Record<'_>) -> Content {
-        match record.header.content_type {
-            ContentType::ChangeCipherSpec if self.ignores_change && record.fragment == [1] => {
+    /// What the next record of this direction holds, which says that it is of this type.
+    pub fn take(&mut self, content_type: ContentType, fragment: &[u8]) -> Content {
+        match content_type {
+            ContentType::ChangeCipherSpec if self.ignores_change && fragment == [1] => {
                 Content::Compatibility
             }
             _ if self.is_protected => Content::Protected,
@@ -92,7 +92,10 @@ mod tests {
 
     fn contents(plaintext: &mut Plaintext, stream: &[u8]) -> Vec<Content> {
         Records::new(stream)
-            .map(|record| plaintext.take(&record.expect("a record")))
+            .map(|record| {
+                let record = record.expect("a record");
+                plaintext.take(record.header.content_type, record.fragment)
+            })
             .collect()
     }
 

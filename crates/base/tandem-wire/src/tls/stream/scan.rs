@@ -196,7 +196,9 @@ impl HandshakeScanner {
             return Err(ScanEnd::Limit);
         }
         self.check_header(record.header)?;
-        match self.plaintext.take(&record) {
+        match self
+            .plaintext
+            .take(record.header.content_type, record.fragment) {
             Content::Handshake => self.take_fragment(stream, &record)?,
             Content::ChangeCipherSpec => {
                 self.records.pass(&record);
