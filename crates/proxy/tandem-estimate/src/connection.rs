@@ -14,7 +14,7 @@
 
 use std::net::SocketAddr;
 
-use tandem_wire::tls::record;
+use tandem_wire::tls::stream::{Framed, RecordReader};
 use tandem_wire::{Assembler, Inserted, Seq, TcpFlags};
 
 use crate::ledger::Ledger;
@@ -431,23 +431,19 @@ impl Connection {
         direction.skip -= skipped;
         direction.tls_bytes += skipped as u64;
         while direction.skip == 0 && !session.is_over(role) {
-            let bytes = assembler.contiguous();
-            let header = match record::parse_header(bytes) {
-                Ok(Some(header)) => header,
-                Ok(None) => return,
+            let record = match RecordReader::new().peek(assembler.contiguous()) {
+                Ok(Framed::Whole(record)) => record,
+                Ok(Framed::Cut | Framed::Begun(_)) => return,
                 Err(_) => {
                     session.stop(role, Stop::BrokenTls);
                     return;
                 }
             };
-            let len = header.record_len();
-            let Some(fragment) = bytes.get(record::HEADER_LEN..len) else {
-                return;
-            };
+            let len = record.header.record_len();
             let stream_end = direction.tls_bytes + len as u64;
             let record = Record {
-                header,
-                fragment,
+                header: record.header,
+                fragment: record.fragment,
                 // A record is far shorter than the sequence space.
                 end: assembler.start_seq().wrapping_add(len as u32),
                 stream_end,

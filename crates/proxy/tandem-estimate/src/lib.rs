@@ -24,7 +24,6 @@ mod error;
 pub mod fuzzing;
 mod ledger;
 mod link_type;
-mod messages;
 mod opening;
 mod options;
 mod render;

@@ -6,8 +6,8 @@
 //! goes to the tally exactly once.
 //!
 //! ```text
-//! TLS <= 1.2   Clear --CCS--> Changed --first handshake record--> Over
-//! TLS 1.3      Clear --------------------encrypted records------> Over
+//! TLS <= 1.2   clear --CCS--> protected --first handshake record--> Finished
+//! TLS 1.3      clear -------------------------protected records---> Finished
 //! ```
 //!
 //! RFC 5246, section 7.3 (the flights); RFC 8446, sections 2 and 4.1.2 to 4.2.10, appendix D.4 (CCS
@@ -21,12 +21,12 @@ use std::net::SocketAddr;
 use tandem_store::{ChainId, Digest, HostName, Site};
 use tandem_wire::Seq;
 use tandem_wire::tls::record::HEADER_LEN;
+use tandem_wire::tls::stream::{Content, Message, MessageBuffer, Plaintext};
 use tandem_wire::tls::{
     CertificateList, ContentType, HandshakeType, ProtocolVersion, RecordHeader,
 };
 
 use crate::ledger::ChainMemory;
-use crate::messages::{Messages, whole_len};
 use crate::opening::{Dialogue, Role};
 use crate::tally::{Part, Tally};
 use encrypted::EncryptedFlights;
@@ -43,10 +43,8 @@ const ALERT_CLOSE_NOTIFY: u8 = 0;
 /// How far one side is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Handshake messages are in clear.
-    Clear,
-    /// ChangeCipherSpec was seen: the next handshake record is Finished.
-    Changed,
+    /// Its Finished is still to come.
+    Reading,
     /// Finished was seen.
     Finished,
     /// The rest is not read.
@@ -167,17 +165,29 @@ pub(crate) struct Session {
 #[derive(Debug)]
 struct Side {
     phase: Phase,
-    messages: Messages,
+    plaintext: Plaintext,
+    /// `None` before the first message.
+    messages: Option<MessageBuffer>,
     seen: bool,
 }
 
 impl Default for Side {
     fn default() -> Self {
         Self {
-            phase: Phase::Clear,
-            messages: Messages::default(),
+            phase: Phase::Reading,
+            plaintext: Plaintext::new(),
+            messages: None,
             seen: false,
         }
+    }
+}
+
+impl Side {
+    /// Bytes of the message that is not whole.
+    fn held(&self) -> usize {
+        self.messages
+            .as_ref()
+            .map_or(0, |messages| messages.held().len())
     }
 }
 
@@ -228,14 +238,14 @@ impl Session {
     /// Whether this side is read to its end, or cannot be.
     pub(crate) fn is_over(&self, role: Role) -> bool {
         match self.side(role).phase {
-            Phase::Clear | Phase::Changed => false,
+            Phase::Reading => false,
             Phase::Finished | Phase::Stopped(_) => true,
         }
     }
 
     /// Bytes held.
     pub(crate) fn held(&self) -> usize {
-        self.client.messages.held() + self.server.messages.held()
+        self.client.held() + self.server.held()
     }
 
     /// Reads no more of this side. The first reason stays.
@@ -243,7 +253,7 @@ impl Session {
         let side = self.side_mut(role);
         side.seen = true;
         match side.phase {
-            Phase::Clear | Phase::Changed => side.phase = Phase::Stopped(reason),
+            Phase::Reading => side.phase = Phase::Stopped(reason),
             Phase::Finished | Phase::Stopped(_) => {}
         }
     }
@@ -256,22 +266,49 @@ impl Session {
         limit: usize,
         memory: &mut ChainMemory,
     ) {
-        self.side_mut(role).seen = true;
-        match (self.side(role).phase, record.header.content_type) {
-            (Phase::Clear, ContentType::Handshake) => self.take_clear(role, record, limit, memory),
-            (Phase::Clear | Phase::Changed, ContentType::ChangeCipherSpec) => {
-                self.take_change(role, record)
+        let ignores_change = self.ignores_change(role);
+        let side = self.side_mut(role);
+        side.seen = true;
+        if side.phase != Phase::Reading {
+            return;
+        }
+        side.plaintext.ignore_change(ignores_change);
+        let content_type = record.header.content_type;
+        match side.plaintext.take(content_type, record.fragment) {
+            Content::Handshake => self.take_clear(role, record, limit, memory),
+            Content::Alert => self.take_alert(role, record),
+            Content::Heartbeat => {}
+            Content::Compatibility => self.file(Part::ChangeCipherSpec, record),
+            Content::ChangeCipherSpec => {
+                self.file(Part::ChangeCipherSpec, record);
+                self.server_changed |= role == Role::Server;
             }
-            (Phase::Clear | Phase::Changed, ContentType::Alert) => self.take_alert(role, record),
-            (Phase::Changed, ContentType::Handshake) => {
+            Content::Protected => self.take_protected(role, record),
+        }
+    }
+
+    /// TLS 1.3 sends a ChangeCipherSpec for the sake of middleboxes; it means nothing there.
+    fn ignores_change(&self, role: Role) -> bool {
+        let is_early = role == Role::Client
+            && self.server_facts.version.is_none()
+            && !self.client_key_exchange
+            && self
+                .client_facts
+                .as_ref()
+                .is_some_and(|facts| facts.early_data);
+        self.server_facts.is_opaque || is_early
+    }
+
+    fn take_protected(&mut self, role: Role, record: Record<'_>) {
+        match record.header.content_type {
+            ContentType::Handshake => {
                 self.file(Part::EncryptedFinished, record);
                 self.side_mut(role).phase = Phase::Finished;
             }
-            (Phase::Clear | Phase::Changed, ContentType::ApplicationData) => {
-                self.take_encrypted(role, record)
-            }
-            (Phase::Clear | Phase::Changed, ContentType::Heartbeat)
-            | (Phase::Finished | Phase::Stopped(_), _) => {}
+            ContentType::ApplicationData => self.take_encrypted(role, record),
+            ContentType::Alert => self.take_alert(role, record),
+            ContentType::ChangeCipherSpec => self.file(Part::ChangeCipherSpec, record),
+            ContentType::Heartbeat => {}
         }
     }
 
@@ -283,13 +320,14 @@ impl Session {
         memory: &mut ChainMemory,
     ) {
         self.tally.file(Part::RecordHeader, HEADER_LEN);
-        let mut messages = std::mem::take(&mut self.side_mut(role).messages);
-        let pushed = messages.push(record.fragment, limit, |message_type, body| {
-            self.tally
-                .file(Part::Message(role, message_type), whole_len(body));
-            self.take_message(role, HandshakeType(message_type), body, record, memory);
+        let messages = self.side_mut(role).messages.take();
+        let mut messages = messages.unwrap_or_else(|| MessageBuffer::new(limit));
+        let pushed = messages.push(record.fragment, |message| {
+            let part = Part::Message(role, message.msg_type.0);
+            self.tally.file(part, message.bytes.len());
+            self.take_message(role, message, record, memory);
         });
-        self.side_mut(role).messages = messages;
+        self.side_mut(role).messages = Some(messages);
         if pushed.is_err() {
             self.stop(role, Stop::TooLarge);
         }
@@ -298,15 +336,15 @@ impl Session {
     fn take_message(
         &mut self,
         role: Role,
-        message_type: HandshakeType,
-        body: &[u8],
+        message: Message<'_>,
         record: Record<'_>,
         memory: &mut ChainMemory,
     ) {
-        match (role, message_type) {
+        let body = message.body();
+        match (role, message.msg_type) {
             (Role::Client, HandshakeType::CLIENT_HELLO) => self.take_client_hello(body),
             (Role::Server, HandshakeType::SERVER_HELLO | HandshakeType::HELLO_RETRY_REQUEST) => {
-                self.take_server_hello(message_type, body, record);
+                self.take_server_hello(message.msg_type, body, record);
             }
             (_, HandshakeType::CERTIFICATE) => self.take_certificates(role, body, record, memory),
             // An abbreviated handshake has neither.
@@ -320,9 +358,9 @@ impl Session {
                 HandshakeType::CERTIFICATE_STATUS | HandshakeType::CERTIFICATE_REQUEST,
             ) => {
                 let (digests, bytes) = &mut self.beside;
-                digests.push(message_type.0);
+                digests.push(message.msg_type.0);
                 digests.extend_from_slice(Digest::of(body).as_bytes());
-                *bytes += whole_len(body) as u64;
+                *bytes += message.bytes.len() as u64;
             }
             (Role::Client, HandshakeType::CLIENT_KEY_EXCHANGE) => self.client_key_exchange = true,
             _ => {}
@@ -414,25 +452,6 @@ impl Session {
         }
     }
 
-    fn take_change(&mut self, role: Role, record: Record<'_>) {
-        self.file(Part::ChangeCipherSpec, record);
-        let early = role == Role::Client
-            && self.server_facts.version.is_none()
-            && !self.client_key_exchange
-            && self
-                .client_facts
-                .as_ref()
-                .is_some_and(|facts| facts.early_data);
-        // TLS 1.3 sends it for the sake of middleboxes; it means nothing there.
-        if self.server_facts.is_opaque || early {
-            return;
-        }
-        if role == Role::Server {
-            self.server_changed = true;
-        }
-        self.side_mut(role).phase = Phase::Changed;
-    }
-
     fn take_alert(&mut self, role: Role, record: Record<'_>) {
         // A warning does not end a handshake (an unknown server name is one); anything else does,
         // so does an encrypted one.
@@ -467,8 +486,8 @@ impl Session {
     /// All that was found, and the end of it.
     pub(crate) fn finish(mut self) -> Summary {
         for side in [&self.client, &self.server] {
-            if side.messages.held() > 0 {
-                self.tally.file(Part::Incomplete, side.messages.held());
+            if side.held() > 0 {
+                self.tally.file(Part::Incomplete, side.held());
             }
         }
         let (client_flight, server_flight) =
@@ -504,7 +523,7 @@ impl Session {
             .into_iter()
             .find_map(|side| match side.phase {
                 Phase::Stopped(reason) => Some(reason),
-                Phase::Clear | Phase::Changed | Phase::Finished => None,
+                Phase::Reading | Phase::Finished => None,
             });
         match (stop, self.client.phase, self.server.phase) {
             (Some(reason), ..) => Ending::Stopped(reason),
