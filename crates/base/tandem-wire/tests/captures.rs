@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tandem_wire::tls::handshake;
-use tandem_wire::tls::stream::{self, HandshakeScanner, MessageSpan};
 use tandem_wire::tls::record::Records;
+use tandem_wire::tls::stream::{self, HandshakeScanner, MessageSpan};
 use tandem_wire::tls::{
     CertificateList, CertificateStatus, ClientHello, ClientHelloRepr, ContentType, HandshakeType,
     ProtocolVersion, ScanEnd, ServerHello, ServerHelloRepr, certificate,

@@ -14,7 +14,7 @@ use std::ops::Range;
 use tandem_delta::pieces::{cut, gather};
 use tandem_store::{ChainId, HostName, Site, Store};
 use tandem_wire::UnixTime;
-use tandem_wire::tls::record::parse_header;
+use tandem_wire::tls::stream::FirstProtected;
 use tandem_wire::tls::{
     CertificateList, ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan,
     ScanEnd, ServerHello,
@@ -116,7 +116,7 @@ impl Handshake {
             self.shown = shown(first, stream);
         }
         self.client.seen = scan.messages.len();
-        self.after(stream, Who::Client);
+        self.after(Who::Client);
     }
 
     /// Reads the server's bytes: all of them, from its first.
@@ -128,7 +128,7 @@ impl Handshake {
             }
         }
         self.server.seen = messages;
-        self.after(stream, Who::Server);
+        self.after(Who::Server);
     }
 
     fn server_message(&mut self, index: usize, stream: &[u8]) -> Result<(), Pass> {
@@ -174,7 +174,7 @@ impl Handshake {
     }
 
     /// What the end of a scan says beyond the messages.
-    fn after(&mut self, stream: &[u8], who: Who) {
+    fn after(&mut self, who: Who) {
         let resumed = self.flight.is_none();
         let side = match who {
             Who::Client => &mut self.client,
@@ -189,23 +189,15 @@ impl Handshake {
                 self.pass(Pass::NotTls)
             }
             ScanEnd::ChangeCipherSpec if who == Who::Server && resumed => self.pass(Pass::Resumed),
-            ScanEnd::ChangeCipherSpec => {
-                // One ChangeCipherSpec, and the next record is Finished, encrypted (RFC 5246,
-                // section 7.1).
-                let spec = stream.get(scan.consumed_records..).unwrap_or_default();
-                let after = match parse_header(spec) {
-                    Ok(Some(header)) => spec.get(header.record_len()..).unwrap_or_default(),
-                    Ok(None) | Err(_) => &[],
-                };
-                match parse_header(after) {
-                    Ok(None) => {}
-                    Ok(Some(header)) if header.content_type == ContentType::Handshake => {
-                        side.finished = after.len() >= header.record_len();
-                    }
-                    // An alert, most often: somebody did not like what was sent.
-                    Ok(Some(_)) | Err(_) => self.pass(Pass::Malformed),
+            // One ChangeCipherSpec, and the next record is Finished, encrypted (RFC 5246, section
+            // 7.1). Anything else is an alert, most often: somebody did not like what was sent.
+            ScanEnd::ChangeCipherSpec => match side.scanner.first_protected() {
+                FirstProtected::None | FirstProtected::Begun(ContentType::Handshake) => {}
+                FirstProtected::Whole(ContentType::Handshake) => side.finished = true,
+                FirstProtected::Begun(_) | FirstProtected::Whole(_) | FirstProtected::NotTls(_) => {
+                    self.pass(Pass::Malformed)
                 }
-            }
+            },
             ScanEnd::NotTls(_) | ScanEnd::Encrypted | ScanEnd::Limit => self.pass(Pass::Malformed),
         }
     }

@@ -18,12 +18,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
-use tandem_store::Digest;
-use tandem_wire::tls::record::{self, parse_header};
-use tandem_wire::tls::{ClientHello, ContentType, ExtensionType, HandshakeType, MessageSpan};
-
 use tandem_delta::pieces::{cut, gather};
 use tandem_delta::{DeltaWriter, Reference};
+use tandem_store::Digest;
+use tandem_wire::tls::record::{self, parse_header};
+use tandem_wire::tls::{
+    ClientHello, ContentType, ExtensionType, HandshakeType, MessageSpan, client_hello, handshake,
+};
 
 /// Bytes of an extension's type and length.
 const EXTENSION_HEADER: usize = 4;
@@ -117,35 +118,14 @@ pub fn begins(stream: &[u8]) -> bool {
     let Ok(Some(record)) = parse_header(stream) else {
         return false;
     };
-    let hello = stream
-        .get(stream.len().min(record::HEADER_LEN)..stream.len().min(record.record_len()))
+    let fragment = stream
+        .get(record::HEADER_LEN..stream.len().min(record.record_len()))
         .unwrap_or_default();
+    let body = fragment.get(handshake::HEADER_LEN..).unwrap_or_default();
     record.content_type == ContentType::Handshake
-        && hello.first() == Some(&HandshakeType::CLIENT_HELLO.0)
-        && begins_in(hello).unwrap_or_default()
-}
-
-/// The same for the front of the message; `None` where it ends before that can be said.
-fn begins_in(hello: &[u8]) -> Option<bool> {
-    // Type, length, version, random.
-    let rest = hello.get(4 + 2 + 32..)?;
-    let (session_id, rest) = rest.split_first()?;
-    let (suites, rest) = rest
-        .get(usize::from(*session_id)..)?
-        .split_first_chunk::<2>()?;
-    let (compression, rest) = rest
-        .get(usize::from(u16::from_be_bytes(*suites))..)?
-        .split_first()?;
-    // The block's length.
-    let mut rest = rest.get(usize::from(*compression) + 2..)?;
-    while let Some((&[t1, t0, l1, l0], after)) = rest.split_first_chunk() {
-        let length = usize::from(u16::from_be_bytes([l1, l0]));
-        if ExtensionType(u16::from_be_bytes([t1, t0])) == ExtensionType::SESSION_TICKET {
-            return Some(length > 0);
-        }
-        rest = after.get(length..)?;
-    }
-    None
+        && fragment.first() == Some(&HandshakeType::CLIENT_HELLO.0)
+        && client_hello::extension_len_in_front(body, ExtensionType::SESSION_TICKET)
+            .is_some_and(|length| length > 0)
 }
 
 #[cfg(test)]

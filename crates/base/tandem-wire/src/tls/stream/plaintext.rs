@@ -99,9 +99,7 @@ mod tests {
             .collect()
     }
 
-    const STREAM: [u8; 19] = [
-        21, 3, 3, 0, 1, 9, 22, 3, 3, 0, 0, 20, 3, 3, 0, 1, 1, 22, 3,
-    ];
+    const STREAM: [u8; 19] = [21, 3, 3, 0, 1, 9, 22, 3, 3, 0, 0, 20, 3, 3, 0, 1, 1, 22, 3];
 
     #[test]
     fn a_change_of_cipher_spec_ends_what_is_in_clear_or_means_nothing() {

@@ -198,7 +198,8 @@ impl HandshakeScanner {
         self.check_header(record.header)?;
         match self
             .plaintext
-            .take(record.header.content_type, record.fragment) {
+            .take(record.header.content_type, record.fragment)
+        {
             Content::Handshake => self.take_fragment(stream, &record)?,
             Content::ChangeCipherSpec => {
                 self.records.pass(&record);

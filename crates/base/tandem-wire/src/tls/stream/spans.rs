@@ -69,12 +69,7 @@ impl MessageSpan {
     }
 }
 
-/// What these pieces of a stream are together. One piece is borrowed.
-///
-/// # Panics
-/// Where a piece ends behind the stream.
-#[must_use]
-pub fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
+fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
     match pieces {
         [] => Cow::Borrowed(&[]),
         [whole] => Cow::Borrowed(&stream[whole.clone()]),
@@ -85,35 +80,5 @@ pub fn gather<'s>(pieces: &[Range<usize>], stream: &'s [u8]) -> Cow<'s, [u8]> {
             }
             Cow::Owned(bytes)
         }
-    }
-}
-
-/// The part of these pieces that holds bytes `range` of what they are together.
-#[must_use]
-pub fn cut(pieces: &[Range<usize>], range: Range<usize>) -> Vec<Range<usize>> {
-    let mut before = 0;
-    let mut out = Vec::new();
-    for piece in pieces {
-        let start = range.start.max(before) - before;
-        let end = range.end.min(before + piece.len()).saturating_sub(before);
-        if start < end {
-            out.push(piece.start + start..piece.start + end);
-        }
-        before += piece.len();
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_cut_where_they_are_asked_for() {
-        let pieces = [5..10, 20..25, 30..31];
-        assert_eq!(cut(&pieces, 0..11), pieces);
-        assert_eq!(cut(&pieces, 3..7), [8..10, 20..22]);
-        assert_eq!(cut(&pieces, 5..5), []);
-        assert_eq!(cut(&pieces, 9..99), [24..25, 30..31]);
     }
 }

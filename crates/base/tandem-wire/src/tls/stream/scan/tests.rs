@@ -1,7 +1,7 @@
 //! Scans of hand-made streams, whole and growing.
 
-use crate::tls::ProtocolVersion;
 use super::*;
+use crate::tls::ProtocolVersion;
 use crate::tls::handshake::write_message;
 use crate::tls::record::write_records;
 use crate::tls::server_hello::HELLO_RETRY_REQUEST_RANDOM;
