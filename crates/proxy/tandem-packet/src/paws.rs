@@ -115,18 +115,38 @@ mod tests {
 
     #[test]
     fn one_value_from_the_far_future_does_not_make_ordinary_ones_look_shifted() {
-        let mut clock = Clock::new(7);
-        clock.saw(9);
-        for damage in (0..32).map(|bit| 7 ^ 1u32 << bit) {
-            clock.saw(damage);
+        for bit in 0..32 {
+            // A clock of its own for each: the furthest value would hide all others.
+            let mut clock = Clock::new(7);
+            clock.saw(9);
+            clock.saw(7 ^ 1u32 << bit);
             for ordinary in [8u32, 9, 10, 300_000] {
-                assert_eq!(clock.restored(stamps(ordinary)), None, "after {damage:#x}");
+                assert_eq!(clock.restored(stamps(ordinary)), None, "after bit {bit}");
+            }
+            // Beyond the bound it is not believed at all: what is shifted is still known.
+            if 1 << bit >= MOST_AHEAD {
+                let later = stamps(300_000);
+                assert_eq!(
+                    clock.restored(shifted(later)),
+                    Some(later),
+                    "after bit {bit}"
+                );
             }
         }
-        clock.saw(20);
-        let later = stamps(300_000);
+    }
+
+    #[test]
+    fn a_clock_is_followed_as_far_as_a_handshake_can_take() {
         let mut clock = Clock::new(7);
-        clock.saw(200_000);
+        let furthest = 7 + MOST_AHEAD - 1;
+        clock.saw(furthest);
+        let later = stamps(furthest + TOLERANCE);
         assert_eq!(clock.restored(shifted(later)), Some(later));
+        clock.saw(furthest - 1);
+        assert_eq!(
+            clock.restored(shifted(later)),
+            Some(later),
+            "it does not go back"
+        );
     }
 }

@@ -453,6 +453,30 @@ fn a_segment_lost_after_it_was_rebuilt_does_not_look_like_a_refusal() {
 }
 
 #[test]
+fn an_acknowledgement_that_crossed_the_flight_does_not_look_like_a_refusal() {
+    let (chain, hello, flight) = speech();
+    // Sent before the flight can have arrived, it says nothing of it; a round trip later it does.
+    for (wait, refused) in [(1_999, 0), (2_000, 1)] {
+        let mut flow = Flow::default();
+        let mut pair = Pair::knowing(&chain);
+        pair.client(flow.syn());
+        pair.server(flow.syn_ack());
+        pair.wait(Duration::from_secs(2));
+        pair.client(flow.client(0, &[]));
+        pair.client(flow.client(0, &hello));
+        flow.server_acked = hello.len() as u32;
+        for segment in cut(&flow, &flight) {
+            pair.server_lost(segment);
+        }
+        assert_eq!(pair.server_side.count("flights_written"), 1);
+        pair.wait(Duration::from_millis(wait));
+        pair.client(flow.client(hello.len() as u32, &[]));
+        let sent = pair.server_side.count("originals_sent_bytes");
+        assert_eq!(sent, refused, "after {wait} ms");
+    }
+}
+
+#[test]
 fn a_smaller_repeat_crosses_beside_the_originals() {
     // Its path has become narrower, and may not take the originals.
     let (chain, hello, flight) = speech();

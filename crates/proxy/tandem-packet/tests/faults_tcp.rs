@@ -565,6 +565,37 @@ fn a_flow_picked_up_in_the_middle_or_seen_one_way_only_is_untouched() {
 }
 
 #[test]
+fn only_a_syn_ack_that_answers_the_clients_syn_starts_an_agreement() {
+    let flow = Flow::default();
+    let own = SegmentRepr {
+        flags: TcpFlags::SYN.with(TcpFlags::ACK),
+        seq: flow.server_isn,
+        ..flow.server_repr(0, &[])
+    };
+    let cases = [
+        ("an acknowledgement", TcpFlags::ACK, own.ack),
+        ("a SYN", TcpFlags::SYN, own.ack),
+        ("of the byte before", own.flags, own.ack.wrapping_sub(1)),
+        ("of a byte after", own.flags, own.ack.wrapping_add(1)),
+    ];
+    for (case, flags, ack) in cases {
+        let mut pair = Pair::knowing(&tls::chain(&[926, 900]));
+        pair.client(flow.syn());
+        let other = SegmentRepr {
+            flags,
+            ack,
+            ..own.clone()
+        };
+        pair.server_to_link(other.build());
+        let crossed: Vec<_> = pair.crossed.split_off(1);
+        assert_eq!(crossed, [(Port::Left, other.build())], "{case}");
+        assert_eq!(pair.server_side.count("flows_closed_early"), 1, "{case}");
+        assert_eq!(pair.server_side.count("flows_with_peer"), 0, "{case}");
+        assert_eq!(pair.server_side.gauges().flows, 0, "{case}");
+    }
+}
+
+#[test]
 fn urgent_data_ends_it_at_every_point() {
     let (chain, hello, flight) = speech();
     for at in 0..4 {

@@ -1,7 +1,5 @@
-//! Unit tests of frames put together from segments. Not here: the client-side proxy around it.
-
 //! The reading side by itself: a frame from segments in any order, a miss for what it cannot
-//! follow, bounded work.
+//! follow, bounded memory. Not here: the client-side proxy around it.
 
 use super::*;
 use std::sync::Arc;
@@ -134,22 +132,58 @@ fn what_is_not_held_or_was_changed_or_moved_is_a_miss() {
     assert_eq!(take(&mut reader, at, &frame), Rebuilt::Miss);
 }
 
+/// Takes the start of a frame that never becomes whole, this far into the stream.
+fn take_start(reader: &mut Reader, offset: u32, len: usize) -> Rebuilt {
+    let mut piece = vec![0x11, 0xff, 0xff, 3, 0x80, 0x80, 2];
+    piece.resize(len, 0);
+    let start = FLOW.server.wrapping_add(1);
+    take(reader, start.wrapping_add(offset), &piece)
+}
+
 #[test]
-fn pieces_of_nothing_are_bounded_and_cost_little() {
+fn pieces_that_overlap_take_no_more_memory_than_one_frame() {
     let mut reader = Reader::default();
-    // Each begins like a frame that is longer than what there is; so does what they are together.
-    let mut misses = 0;
-    for round in 0..10_000u32 {
-        let piece = [&[0x11, 0xff, 0xff, 3, 0x80, 0x80, 2][..], &[0; 900]].concat();
-        let at = FLOW.server.wrapping_add(1 + (round * 907) % 60_000);
-        match take(&mut reader, at, &piece) {
-            Rebuilt::Miss => misses += 1,
-            Rebuilt::Incomplete => {}
-            Rebuilt::Flight(..) => panic!("nobody wrote a frame"),
-        }
-        assert!(reader.footprint() <= frame::MAX_SPAN);
+    let full = frame::MAX_SPAN / 20_000;
+    for index in 0..full {
+        let outcome = take_start(&mut reader, index as u32, 20_000);
+        assert_eq!(outcome, Rebuilt::Incomplete);
+        assert_eq!(reader.footprint(), (index + 1) * 20_000);
     }
-    assert!(misses > 0);
+    // The same place again replaces what was there.
+    assert_eq!(take_start(&mut reader, 0, 20_000), Rebuilt::Incomplete);
+    assert_eq!(reader.footprint(), full * 20_000);
+    let outcome = take_start(&mut reader, full as u32, 20_000);
+    assert_eq!(outcome, Rebuilt::Miss, "one more is too many");
+    assert_eq!(reader.footprint(), 0);
+}
+
+#[test]
+fn small_pieces_are_bounded_by_number() {
+    let mut reader = Reader::default();
+    for index in 0..MAX_PIECES as u32 {
+        let outcome = take_start(&mut reader, index * 10, 10);
+        assert_eq!(outcome, Rebuilt::Incomplete, "{index}");
+    }
+    let outcome = take_start(&mut reader, MAX_PIECES as u32 * 10, 10);
+    assert_eq!(outcome, Rebuilt::Miss);
+    assert_eq!(reader.footprint(), 0);
+}
+
+#[test]
+fn a_piece_beyond_the_longest_frame_is_refused_and_not_kept() {
+    let furthest = frame::MAX_SPAN as u32 - 1_000;
+    let mut reader = Reader::default();
+    let outcome = take_start(&mut reader, furthest, 1_000);
+    assert_eq!(
+        outcome,
+        Rebuilt::Incomplete,
+        "it ends where a frame may end"
+    );
+    let mut reader = Reader::default();
+    for offset in [furthest + 1, 70_000, i32::MAX as u32, u32::MAX] {
+        assert_eq!(take_start(&mut reader, offset, 1_000), Rebuilt::Miss);
+        assert_eq!(reader.footprint(), 0, "{offset}");
+    }
 }
 
 #[test]
