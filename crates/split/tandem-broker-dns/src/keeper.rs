@@ -208,6 +208,19 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_given_just_before_a_renewal_can_be_kept_to_its_end() {
+        // The longest time to live that the settings take.
+        const MAX_TTL: u64 = 3_600;
+        let signed = 1_800_000_000;
+        let last = signed + RENEW - 1;
+        assert!(is_fresh(signed, last));
+        let validity = validity(signed);
+        assert!(validity.until >= last + MAX_TTL, "{validity:?}");
+        // A resolver whose clock is an hour behind takes what was signed just now.
+        assert!(validity.from <= signed - 3_600, "{validity:?}");
+    }
+
+    #[test]
     fn only_values_that_a_record_can_hold_are_taken() {
         let lines = ["b", "a", "b", "\u{e9}", &"x".repeat(256)].map(str::to_owned);
         assert_eq!(usable(&lines), ["a", "b"]);

@@ -159,6 +159,8 @@ fn pem(der: &[u8]) -> String {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use hickory_proto::dnssec::Verifier as _;
+
     use super::*;
 
     #[test]
@@ -186,6 +188,36 @@ mod tests {
             ZoneKey::kept_in(&path).is_err(),
             "a key that others may read is refused"
         );
+    }
+
+    #[test]
+    fn a_signature_says_what_it_covers_and_for_how_long() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = ZoneKey::kept_in(&folder.path().join("zone.key")).expect("made");
+        let zone = Name::from_ascii("example.org.").expect("a name");
+        let name = Name::from_ascii("www.example.org.").expect("a name");
+        let address = RData::A(std::net::Ipv4Addr::new(192, 0, 2, 1).into());
+        let records = [Record::from_rdata(name.clone(), 300, address)];
+        let validity = Validity {
+            from: 1_800_000_000,
+            until: 1_800_100_000,
+        };
+        let signature = key.sign(&zone, &records, validity).expect("signed");
+        let RData::DNSSEC(DNSSECRData::RRSIG(rrsig)) = &signature.data else {
+            panic!("{signature} is no signature");
+        };
+        key.dnskey()
+            .verify_rrsig(&name, DNSClass::IN, rrsig, records.iter())
+            .expect("it verifies");
+        assert_eq!(rrsig.input().signer_name, zone);
+        assert_eq!(rrsig.input().type_covered, RecordType::A);
+        // A resolver keeps a record no longer than its original TTL, nor than its signature counts
+        // (RFC 4035, section 5.3.3); outside the validity it takes nothing.
+        let kept = |now| rrsig.authenticated_ttl(&records[0], now);
+        assert_eq!(kept(1_800_000_000), 300);
+        assert_eq!(kept(1_800_100_000 - 100), 100);
+        assert_eq!(rrsig.input().sig_inception, SerialNumber::new(1_800_000_000));
+        assert_eq!(rrsig.input().sig_expiration, SerialNumber::new(1_800_100_000));
     }
 
     #[test]
