@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bans;
+mod circles;
 mod finding;
 mod fuzz;
 mod heads;
@@ -29,6 +30,7 @@ Usage: cargo xtask CHECK...
 Checks:
   layers    each crate depends only on what the table of layers allows
   bans      cores touch no clock, files, threads, environment; unsafe code stays in adapters
+  circles   no files of a crate use each other in a circle
   heads     every Rust file opens with a `//!` head
   size      a Rust file of more than 800 lines without its tests gives a reason
   fuzz      each fuzzed function has a target and a corpus
@@ -41,7 +43,7 @@ struct Check {
     run: fn(&Tree) -> Result<Vec<Finding>, String>,
 }
 
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     Check {
         name: "layers",
         run: layers::check,
@@ -49,6 +51,10 @@ const CHECKS: [Check; 6] = [
     Check {
         name: "bans",
         run: bans::check,
+    },
+    Check {
+        name: "circles",
+        run: circles::check,
     },
     Check {
         name: "heads",

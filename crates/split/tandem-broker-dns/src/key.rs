@@ -216,8 +216,14 @@ mod tests {
         let kept = |now| rrsig.authenticated_ttl(&records[0], now);
         assert_eq!(kept(1_800_000_000), 300);
         assert_eq!(kept(1_800_100_000 - 100), 100);
-        assert_eq!(rrsig.input().sig_inception, SerialNumber::new(1_800_000_000));
-        assert_eq!(rrsig.input().sig_expiration, SerialNumber::new(1_800_100_000));
+        assert_eq!(
+            rrsig.input().sig_inception,
+            SerialNumber::new(1_800_000_000)
+        );
+        assert_eq!(
+            rrsig.input().sig_expiration,
+            SerialNumber::new(1_800_100_000)
+        );
     }
 
     #[test]
