@@ -80,6 +80,15 @@ pub enum Parsed<'a> {
     No,
 }
 
+/// What the front of a frame says of its size, whether or not the rest of it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes of the stream that the frame stands for.
+    pub span: usize,
+    /// Length of the whole frame, in bytes; less than `span`.
+    pub length: usize,
+}
+
 /// Writes the frame for `delta`, which rebuilds `bytes` at stream position `start` of the direction
 /// from `sender`.
 ///
@@ -105,38 +114,81 @@ pub fn write(
     (frame.len() < bytes.len()).then_some(frame)
 }
 
+/// The front of a frame, up to its delta.
+enum Front<'a> {
+    Read {
+        head: u8,
+        extent: Extent,
+        /// Length of the delta.
+        delta: usize,
+        /// What follows the front.
+        rest: &'a [u8],
+    },
+    /// It begins like one and is not all there.
+    Cut,
+    No,
+}
+
 impl<'a> Frame<'a> {
-    /// Looks for a frame of this version and `sender`'s at the front of `payload`.
-    pub fn parse(payload: &'a [u8], version: Version, sender: Sender) -> Parsed<'a> {
+    /// What a frame of this version and `sender`'s that begins with `payload` says of its size;
+    /// `None` where it does not begin like one, or not even that much of it is there.
+    pub fn extent(payload: &[u8], version: Version, sender: Sender) -> Option<Extent> {
+        match Frame::front(payload, version, sender) {
+            Front::Read { extent, .. } => Some(extent),
+            Front::Cut | Front::No => None,
+        }
+    }
+
+    fn front(payload: &'a [u8], version: Version, sender: Sender) -> Front<'a> {
         let Some((&head, mut rest)) = payload.split_first() else {
-            return Parsed::Cut { length: None };
+            return Front::Cut;
         };
         if head != version.number() << 4 | sender.number() {
-            return Parsed::No;
+            return Front::No;
         }
-        let (Some(span), Some(length)) = (varint::read(&mut rest), varint::read(&mut rest)) else {
+        let (Some(span), Some(delta)) = (varint::read(&mut rest), varint::read(&mut rest)) else {
             return if payload.len() < MAX_OVERHEAD {
-                Parsed::Cut { length: None }
+                Front::Cut
             } else {
-                Parsed::No
+                Front::No
             };
         };
-        let (span, length) = (span as usize, length as usize);
+        let (span, delta) = (span as usize, delta as usize);
         let front = payload.len() - rest.len();
-        let whole = front.saturating_add(length).saturating_add(CHECK_LEN);
-        if span > MAX_SPAN || whole >= span {
-            return Parsed::No;
+        let length = front.saturating_add(delta).saturating_add(CHECK_LEN);
+        if span > MAX_SPAN || length >= span {
+            return Front::No;
         }
+        Front::Read {
+            head,
+            extent: Extent { span, length },
+            delta,
+            rest,
+        }
+    }
+
+    /// Looks for a frame of this version and `sender`'s at the front of `payload`.
+    pub fn parse(payload: &'a [u8], version: Version, sender: Sender) -> Parsed<'a> {
+        let (head, extent, length, rest) = match Self::front(payload, version, sender) {
+            Front::Read {
+                head,
+                extent,
+                delta,
+                rest,
+            } => (head, extent, delta, rest),
+            Front::Cut => return Parsed::Cut { length: None },
+            Front::No => return Parsed::No,
+        };
         match (rest.get(..length), rest.get(length..length + CHECK_LEN)) {
             (Some(delta), Some(check)) => Parsed::Whole(Frame {
-                span,
+                span: extent.span,
                 delta,
                 head,
                 check,
-                length: whole,
+                length: extent.length,
             }),
             _ => Parsed::Cut {
-                length: Some(whole),
+                length: Some(extent.length),
             },
         }
     }
@@ -241,7 +293,10 @@ mod tests {
         for cut in 0..written.len() {
             match Frame::parse(&written[..cut], ONE, SERVER) {
                 Parsed::Cut { length } => {
-                    assert!(length.is_none_or(|length| length == written.len()))
+                    assert!(length.is_none_or(|length| length == written.len()));
+                    let extent = Frame::extent(&written[..cut], ONE, SERVER);
+                    assert_eq!(extent.map(|extent| extent.length), length);
+                    assert!(extent.is_none_or(|extent| extent.span == 500));
                 }
                 other => panic!("{cut}: {other:?}"),
             }

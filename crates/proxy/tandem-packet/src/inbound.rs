@@ -138,23 +138,30 @@ impl Inbound {
                     sender: self.toward.sender(),
                 };
                 let mut source = Holdings::new(cx.tickets, cx.store, cx.now);
-                let Some(timestamps) = packet.timestamps() else {
-                    // Somebody takes timestamps off, and the endpoint would take the frame for
-                    // data.
-                    return Reader::unmarked(packet, origin, &mut source).map(|rebuilt| {
-                        Rewritten {
-                            rebuilt,
-                            options: packet.options_bytes().to_vec(),
-                        }
+                let own = packet
+                    .timestamps()
+                    .and_then(|timestamps| self.clock.restored(timestamps));
+                if let Some(own) = own {
+                    return Some(Rewritten {
+                        rebuilt: self.reader.segment(packet, origin, &mut source),
+                        options: segment::options_with(packet, own),
                     });
-                };
-                let Some(own) = self.clock.restored(timestamps) else {
-                    self.clock.saw(timestamps.value);
+                }
+                // Somebody on the way takes timestamps off or puts others in, and the endpoint
+                // would take the frame for data.
+                let next = watch.next(self.toward);
+                let Some(rebuilt) = self.reader.unmarked(packet, next, origin, &mut source) else {
+                    if let Some(timestamps) = packet.timestamps() {
+                        self.clock.saw(timestamps.value);
+                    }
                     return None;
                 };
+                if matches!(rebuilt, Rebuilt::Flight(..)) {
+                    cx.out.event(Event::TimestampsReplaced);
+                }
                 Some(Rewritten {
-                    rebuilt: self.reader.segment(packet, origin, &mut source),
-                    options: segment::options_with(packet, own),
+                    rebuilt,
+                    options: packet.options_bytes().to_vec(),
                 })
             }
             WireFormat::Mcveety(codes) => {

@@ -155,6 +155,9 @@ pub enum Event {
     FilterHeldBack,
     /// The far side published what it holds.
     FilterReceived,
+    /// A rewritten flight came without the timestamps that it was sent with: somebody between the
+    /// proxies replaces them or takes them off. It was rebuilt.
+    TimestampsReplaced,
     /// A mark was not made with our key, or of another version than was agreed, and was left alone.
     MarkRefused,
 }
@@ -215,6 +218,7 @@ impl Event {
             Event::FilterPublished(0),
             Event::FilterHeldBack,
             Event::FilterReceived,
+            Event::TimestampsReplaced,
             Event::MarkRefused,
         ];
         all.extend(given_up.map(Event::GivenUp));
@@ -271,6 +275,7 @@ impl Event {
             Event::FilterPublished(_) => "filters_published_bytes",
             Event::FilterHeldBack => "filters_held_back",
             Event::FilterReceived => "filters_received",
+            Event::TimestampsReplaced => "timestamps_replaced",
             Event::MarkRefused => "marks_refused",
         }
     }
@@ -306,6 +311,7 @@ impl Event {
             | Event::MissReceived
             | Event::FilterHeldBack
             | Event::FilterReceived
+            | Event::TimestampsReplaced
             | Event::MarkRefused => 1,
         }
     }

@@ -1,8 +1,8 @@
 //! The reading half of packet mode: collects a frame's segments, rebuilds the flight, cuts it to
 //! the client's size.
 //!
-//! Is not: the recognition of a segment as rewritten (its timestamps, `paws`), nor the request for
-//! originals (`client_side`).
+//! Is: the recognition of a rewritten segment whose timestamp was replaced on the way, too. Is not:
+//! the usual recognition (its timestamp, `paws`), nor the request for originals (`client_side`).
 //!
 //! Invariants: nothing leaves here before the frame's check over the rebuilt bytes holds; memory is
 //! bounded by the largest frame; a frame that comes again is rebuilt again, to the same bytes.
@@ -23,6 +23,17 @@ pub(crate) const MAX_PIECES: usize = 64;
 pub(crate) struct Reader {
     pieces: BTreeMap<u32, Vec<u8>>,
     bytes: usize,
+    begun: Option<Begun>,
+}
+
+/// A frame in several segments of which the first came without the timestamp of a rewritten one.
+#[derive(Debug)]
+struct Begun {
+    /// The first byte that the endpoint lacked then.
+    next: Seq,
+    /// The frame's own first byte, and the one behind its last.
+    at: Seq,
+    end: Seq,
 }
 
 /// What became of a rewritten segment.
@@ -110,21 +121,39 @@ impl Reader {
         }
     }
 
-    /// Rebuilds a frame that a segment holds whole, where nothing but its own check says that it is
-    /// one.
+    /// The same for a segment whose timestamp does not tell that it is rewritten: somebody on the
+    /// way puts others in. `None`: it is an ordinary one.
+    ///
+    /// A frame is recognised by its check or, where it cannot be followed or comes in pieces, by
+    /// its place: it stands for bytes from `next` on, the first that the endpoint lacks, and so
+    /// begins behind a gap of exactly the length that it saves. Ordinary bytes that look like that
+    /// by chance are lost once; when the gap is filled they are ordinary again.
     pub(crate) fn unmarked(
+        &mut self,
         packet: &TcpPacket<'_>,
+        next: Seq,
         origin: Origin<'_>,
         source: &mut impl Source,
     ) -> Option<Rebuilt> {
-        let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version, origin.sender)
-        else {
-            return None;
-        };
-        match rebuild(&frame, packet.seq(), origin, source) {
-            Rebuilt::Flight(start, bytes) => Some(Rebuilt::Flight(start, bytes)),
-            Rebuilt::Incomplete | Rebuilt::Miss => None,
+        let (at, payload) = (packet.seq(), packet.payload());
+        if let Parsed::Whole(frame) = Frame::parse(payload, origin.version, origin.sender)
+            && let flight @ Rebuilt::Flight(..) = rebuild(&frame, at, origin, source)
+        {
+            return Some(flight);
         }
+        if self.begun.as_ref().is_some_and(|begun| begun.next != next) {
+            *self = Self::default();
+        }
+        let continues = |begun: &Begun| !at.is_before(begun.at) && at.is_before(begun.end);
+        if !self.begun.as_ref().is_some_and(continues) {
+            let extent = Frame::extent(payload, origin.version, origin.sender)?;
+            let end = at.wrapping_add(extent.length as u32);
+            if end.wrapping_sub(extent.span as u32) != next {
+                return None;
+            }
+            self.begun = Some(Begun { next, at, end });
+        }
+        Some(self.segment(packet, origin, source))
     }
 
     /// Bytes of memory in use, about.

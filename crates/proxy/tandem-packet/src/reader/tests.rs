@@ -203,3 +203,59 @@ fn a_piece_that_looks_like_a_frame_is_still_a_piece() {
     let rebuilt = take(&mut reader, rest, &frame[at..]);
     assert_eq!(rebuilt, Rebuilt::Flight(FLOW.server.wrapping_add(1), bytes));
 }
+
+fn take_unmarked(reader: &mut Reader, next: Seq, seq: Seq, payload: &[u8]) -> Option<Rebuilt> {
+    let packet = segment(seq, payload);
+    let key = key();
+    let origin = Origin {
+        version: Version::ONE,
+        key: &key,
+        flow: FLOW,
+        sender: Sender::Server,
+    };
+    let packet = TcpPacket::parse(&packet).expect("a segment");
+    reader.unmarked(&packet, next, origin, &mut held())
+}
+
+#[test]
+fn without_its_timestamp_a_frame_is_told_by_its_check_or_by_its_place() {
+    let (bytes, frame) = flight(2_500);
+    let at = begin(&bytes, &frame);
+    let start = FLOW.server.wrapping_add(1);
+    let whole = Some(Rebuilt::Flight(start, bytes));
+    let mut reader = Reader::default();
+    // Whole, at first and as a late copy.
+    for next in [start, at.wrapping_add(frame.len() as u32)] {
+        assert_eq!(take_unmarked(&mut reader, next, at, &frame), whole);
+    }
+    // In pieces.
+    let (front, rest) = frame.split_at(1_000);
+    let behind = at.wrapping_add(1_000);
+    let first = take_unmarked(&mut reader, start, at, front);
+    assert_eq!(first, Some(Rebuilt::Incomplete));
+    assert_eq!(take_unmarked(&mut reader, start, behind, rest), whole);
+    // Damaged in its place, it is a frame that cannot be followed; elsewhere it is data.
+    let mut damaged = frame.clone();
+    *damaged.last_mut().expect("a check") ^= 1;
+    let miss = take_unmarked(&mut reader, start, at, &damaged);
+    assert_eq!(miss, Some(Rebuilt::Miss));
+    let elsewhere = take_unmarked(&mut Reader::default(), start, at.wrapping_add(1), &damaged);
+    assert_eq!(elsewhere, None);
+}
+
+#[test]
+fn bytes_that_look_like_a_frame_by_chance_are_lost_once() {
+    let (bytes, frame) = flight(2_500);
+    let at = begin(&bytes, &frame);
+    let start = FLOW.server.wrapping_add(1);
+    let mut reader = Reader::default();
+    let looks = &frame[..500];
+    assert!(take_unmarked(&mut reader, start, at, looks).is_some());
+    let behind = at.wrapping_add(500);
+    assert!(take_unmarked(&mut reader, start, behind, b"after it").is_some());
+    // The gap is filled.
+    for next in [start.wrapping_add(1_448), at] {
+        assert_eq!(take_unmarked(&mut reader, next, at, looks), None);
+        assert_eq!(take_unmarked(&mut reader, next, behind, b"after it"), None);
+    }
+}

@@ -16,6 +16,7 @@ pub mod pair;
 pub mod plan;
 pub mod seeds;
 pub mod tls;
+pub mod visits;
 
 use std::net::SocketAddr;
 use std::time::Duration;
