@@ -54,7 +54,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<Finding>, String> {
                     findings.extend(judge_core_file(file));
                 }
             }
-            Kind::Program => findings.extend(judge_unsafe(tree, layer)),
+            Kind::Program | Kind::Testkit => findings.extend(judge_unsafe(tree, layer)),
             Kind::Adapter => {}
         }
     }

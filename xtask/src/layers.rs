@@ -185,8 +185,9 @@ fn judge(members: &[Member]) -> Vec<Finding> {
         let manifest = format!("{}/Cargo.toml", row.folder);
         let mut report = |message: String| findings.push(Finding::on(&manifest, message));
         for dependency in &member.dependencies {
-            if layer(&dependency.name).is_some() {
-                let allowed = row.may_use.contains(&dependency.name.as_str())
+            if let Some(used) = layer(&dependency.name) {
+                let allowed = (dependency.when == Use::Tests && used.kind == Kind::Testkit)
+                    || row.may_use.contains(&dependency.name.as_str())
                     || (dependency.when == Use::Tests
                         && row.tests_may_use.contains(&dependency.name.as_str()));
                 if !allowed {
@@ -304,6 +305,15 @@ mod tests {
     }
 
     #[test]
+    fn what_helps_tests_is_for_tests_alone() {
+        assert!(messages("tandem-wire", uses("tandem-testkit", Use::Tests, &[])).is_empty());
+        assert_eq!(
+            messages("tandem-wire", uses("tandem-testkit", Use::Shipped, &[])).len(),
+            1
+        );
+    }
+
+    #[test]
     fn a_core_with_a_socket_crate_is_found_and_an_adapter_with_one_is_not() {
         assert_eq!(
             messages("tandem-engine", uses("tokio", Use::Shipped, &[])),
@@ -330,7 +340,11 @@ mod tests {
     fn a_core_that_reaches_a_runtime_through_another_crate_is_found() {
         let mut members = workspace("", Vec::new());
         let path = vec!["helper".to_owned(), "tokio".to_owned()];
-        members[0].reaches.insert("tokio".to_owned(), path);
+        let core = members
+            .iter_mut()
+            .find(|member| member.name == "tandem-wire");
+        let core = core.expect("it is in the table");
+        core.reaches.insert("tokio".to_owned(), path);
         let found = judge(&members);
         assert_eq!(found.len(), 1);
         assert!(

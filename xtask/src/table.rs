@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Adapter,
     /// Wires things up. May use the standard library as it likes; no unsafe code.
     Program,
+    /// Helps tests to run. Every crate's tests may use it, and nothing but tests.
+    Testkit,
 }
 
 /// One crate's row.
@@ -68,6 +70,12 @@ const DHT: &str = "tandem-dht";
 
 /// The whole table, lowest layer first.
 pub(crate) const LAYERS: &[Layer] = &[
+    Layer::new(
+        "tandem-testkit",
+        "crates/base/tandem-testkit",
+        Kind::Testkit,
+        &[],
+    ),
     Layer::new(WIRE, "crates/base/tandem-wire", Kind::Core, &[]),
     Layer::new(DELTA, "crates/base/tandem-delta", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/lab/tandem-netsim", Kind::Core, &[WIRE]),

@@ -67,7 +67,7 @@ impl Drop for Daemon {
 #[test]
 fn a_daemon_is_ready_answers_stands_in_the_way_of_a_second_one_and_leaves_nothing() {
     if !is_root() {
-        println!("skipped: needs root");
+        tandem_testkit::skipped("needs root");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -7,9 +7,10 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use common::{help_of, run, tandem};
+use tandem_testkit::{has, is_installed, not_tried};
 
 /// The commands below a path of names, as its help lists them.
 fn commands_below(path: &[String]) -> Vec<Vec<String>> {
@@ -32,21 +33,6 @@ fn commands_below(path: &[String]) -> Vec<Vec<String>> {
     found
 }
 
-/// Whether a program is installed; says so if not.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn is_there(program: &str) -> bool {
-    let found = Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
-    if !found {
-        println!("skipped in part: {program} is not installed");
-    }
-    found
-}
-
 #[test]
 fn every_command_has_a_manual_page_that_shows_its_flags_and_examples() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,7 +48,7 @@ fn every_command_has_a_manual_page_that_shows_its_flags_and_examples() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     assert_eq!(written, expected);
-    if !is_there("man") || !is_there("groff") {
+    if !has(&["man", "groff"]) {
         return;
     }
     for name in &written {
@@ -103,12 +89,16 @@ fn shells_take_their_completions_and_bash_completes_commands_and_flags() {
         assert!(script.contains("client-side"), "{shell}");
         let file = folder.path().join(shell);
         fs::write(&file, &script).unwrap();
-        if is_there(shell) {
+        if is_installed(shell) {
             let checked = run(Command::new(shell).arg("-n").arg(&file));
             assert_eq!(checked.succeeded(), "", "{shell}");
+        } else {
+            not_tried(format_args!(
+                "the completions of {shell}, which is not installed"
+            ));
         }
     }
-    if !is_there("bash") {
+    if !has(&["bash"]) {
         return;
     }
     let complete = |words: &[&str]| {

@@ -183,7 +183,7 @@ fn killed_at_each_stage(sides: &[Side], after: After) {
 
 #[test]
 fn a_client_side_killed_at_each_stage_costs_no_connection() {
-    if !can_run("a killed client side") {
+    if !can_run() {
         return;
     }
     all(
@@ -194,7 +194,7 @@ fn a_client_side_killed_at_each_stage_costs_no_connection() {
 
 #[test]
 fn a_server_side_killed_at_each_stage_costs_no_connection() {
-    if !can_run("a killed server side") {
+    if !can_run() {
         return;
     }
     all(
@@ -205,7 +205,7 @@ fn a_server_side_killed_at_each_stage_costs_no_connection() {
 
 #[test]
 fn both_sides_killed_at_each_stage_cost_no_connection() {
-    if !can_run("both sides killed") {
+    if !can_run() {
         return;
     }
     all(
@@ -216,7 +216,7 @@ fn both_sides_killed_at_each_stage_cost_no_connection() {
 
 #[test]
 fn a_side_that_pauses_for_five_seconds_costs_no_connection() {
-    if !can_run("a paused side") {
+    if !can_run() {
         return;
     }
     all(
@@ -244,7 +244,7 @@ fn a_side_that_pauses_for_five_seconds_costs_no_connection() {
 
 #[test]
 fn an_outage_of_the_link_costs_no_connection() {
-    if !can_run("an outage") {
+    if !can_run() {
         return;
     }
     let (scene, pair) = Scene::new(slow());
@@ -298,7 +298,7 @@ fn killed_when(
 
 #[test]
 fn a_rewritten_flight_that_nobody_rebuilds_is_refused_by_the_client_and_sent_again_as_it_was() {
-    if !can_run("a flight without a reader") {
+    if !can_run() {
         return;
     }
     let check = |scene: &Scene, survivor: Option<&Daemon>| {
@@ -315,7 +315,7 @@ fn a_rewritten_flight_that_nobody_rebuilds_is_refused_by_the_client_and_sent_aga
 
 #[test]
 fn marks_that_reach_an_endpoint_are_ignored_by_it() {
-    if !can_run("marks without a reader") {
+    if !can_run() {
         return;
     }
     let nothing = |_: &Scene, _: Option<&Daemon>| {};
@@ -337,7 +337,7 @@ fn marks_that_reach_an_endpoint_are_ignored_by_it() {
 
 #[test]
 fn in_the_thesis_format_new_connections_are_well_when_the_client_side_is_killed() {
-    if !can_run("the thesis's format without its client side") {
+    if !can_run() {
         return;
     }
     let net = Net::emulated(fast(5), 1);

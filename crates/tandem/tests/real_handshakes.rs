@@ -22,7 +22,7 @@ fn served(net: &Net) -> Vec<u8> {
 
 #[test]
 fn warm_handshakes_are_rewritten_on_gateways_and_at_the_endpoints_in_both_versions_of_ip() {
-    if !can_run("warm handshakes in all places") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {
@@ -50,7 +50,7 @@ fn warm_handshakes_are_rewritten_on_gateways_and_at_the_endpoints_in_both_versio
 #[test]
 fn warm_handshakes_of_all_versions_keys_and_clients_are_rewritten_and_the_endpoints_see_the_same_bytes()
  {
-    if !can_run("warm handshakes of all programs") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {
@@ -80,10 +80,8 @@ fn warm_handshakes_of_all_versions_keys_and_clients_are_rewritten_and_the_endpoi
                 connections += pair.rewrites(&file, || fetch.s_client(&net.client));
             }
         }
-        if is_there("gnutls-cli") {
+        if has(&["gnutls-cli"]) {
             connections += pair.rewrites(&file, || fetch.gnutls(&net.client));
-        } else {
-            println!("skipped: gnutls-cli is not installed");
         }
         let [client, server] = captures.map(|capture| capture.streams(connections));
         assert_same_streams(&client, &server);
@@ -96,7 +94,7 @@ fn warm_handshakes_of_all_versions_keys_and_clients_are_rewritten_and_the_endpoi
 
 #[test]
 fn servers_with_a_record_for_each_message_are_rewritten() {
-    if !can_run("s_server and gnutls-serv") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {
@@ -118,18 +116,16 @@ fn servers_with_a_record_for_each_message_are_rewritten() {
             pair.wait_learned(learned as u64 + 1);
             pair.rewrites(&file, || fetch.curl(&net.client));
             pair.rewrites(&file, || fetch.s_client(&net.client));
-            if is_there("gnutls-cli") {
+            if has(&["gnutls-cli"]) {
                 pair.rewrites(&file, || fetch.gnutls(&net.client));
             }
         }
-        if is_there("gnutls-serv") {
+        if has(&["gnutls-serv"]) {
             let _server = Server::gnutls(&net, &net.server, 2443, KeyType::Rsa, tls12);
             let fetch = fetch.clone().port(2443);
             let text = b"what is sent comes back\n";
             fetch.echoed(&net.client, text).is(text);
             pair.rewrites(text, || fetch.echoed(&net.client, text));
-        } else {
-            println!("skipped: gnutls-serv is not installed");
         }
         pair.end(&net);
     }
@@ -137,7 +133,7 @@ fn servers_with_a_record_for_each_message_are_rewritten() {
 
 #[test]
 fn a_staple_and_a_request_for_a_certificate_cross_once() {
-    if !can_run("staples and requests") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -181,7 +177,7 @@ fn a_staple_and_a_request_for_a_certificate_cross_once() {
 
 #[test]
 fn a_client_that_shows_a_certificate_of_its_own_is_served() {
-    if !can_run("mutual authentication") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {
@@ -213,7 +209,7 @@ fn a_client_that_shows_a_certificate_of_its_own_is_served() {
 
 #[test]
 fn a_clients_chain_crosses_once_and_the_endpoints_see_the_same_bytes() {
-    if !can_run("clients' certificates") {
+    if !can_run() {
         return;
     }
     // The filter has no place in the thesis's messages.
@@ -276,11 +272,11 @@ fn keytap() -> Option<std::path::PathBuf> {
 
 #[test]
 fn a_client_that_announces_its_certificate_is_spared_it_where_the_servers_side_holds_it() {
-    if !can_run("announced certificates") {
+    if !can_run() {
         return;
     }
     let Some(keytap) = keytap() else {
-        println!("skipped: libtandem_keytap.so is built by the tests of the whole workspace only");
+        skipped("needs libtandem_keytap.so, which the tests of the whole workspace build");
         return;
     };
     for wire in WIRES {
@@ -328,7 +324,7 @@ fn a_client_that_announces_its_certificate_is_spared_it_where_the_servers_side_h
 #[test]
 fn tls_1_3_and_clear_text_stay_as_they_are_and_no_server_s_flight_of_a_resumed_session_is_rewritten()
  {
-    if !can_run("what is left alone") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {
@@ -385,7 +381,7 @@ fn tls_1_3_and_clear_text_stay_as_they_are_and_no_server_s_flight_of_a_resumed_s
 
 #[test]
 fn a_client_with_tiny_segments_gets_rebuilt_flights_in_its_size() {
-    if !can_run("tiny segments") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {
@@ -418,7 +414,7 @@ fn a_client_with_tiny_segments_gets_rebuilt_flights_in_its_size() {
 
 #[test]
 fn a_flight_larger_than_the_servers_first_window_is_not_held_for_long() {
-    if !can_run("a large flight") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {
@@ -447,7 +443,7 @@ fn a_flight_larger_than_the_servers_first_window_is_not_held_for_long() {
 
 #[test]
 fn a_four_tuple_that_is_used_again_is_a_new_connection() {
-    if !can_run("a four-tuple used again") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {
@@ -482,7 +478,7 @@ fn a_four_tuple_that_is_used_again_is_a_new_connection() {
 
 #[test]
 fn fast_open_is_left_alone() {
-    if !can_run("TCP Fast Open") {
+    if !can_run() {
         return;
     }
     for wire in WIRES {

@@ -53,7 +53,7 @@ fn warm(net: &Net, spec: &PairSpec, file: &[u8]) -> Pair {
 
 #[test]
 fn bulk_leaves_the_queue() {
-    if !can_run("bulk") {
+    if !can_run() {
         return;
     }
     /// Packets of a connection that may pass the queue: its handshake's (some twenty), and the data
@@ -79,7 +79,7 @@ fn bulk_leaves_the_queue() {
 
 #[test]
 fn two_hundred_connections_at_once_are_all_well() {
-    if !can_run("a burst") {
+    if !can_run() {
         return;
     }
     const CONNECTIONS: u64 = 200;
@@ -173,7 +173,7 @@ fn sink(net: &Net) -> Ipv4Addr {
 
 #[test]
 fn half_open_connections_are_bounded_and_harm_no_other() {
-    if !can_run("a SYN flood") {
+    if !can_run() {
         return;
     }
     const FLOWS: u64 = 10_000;
@@ -199,7 +199,7 @@ fn half_open_connections_are_bounded_and_harm_no_other() {
 
 #[test]
 fn connections_that_stop_after_the_first_byte_of_the_hello_are_bounded_and_harm_no_other() {
-    if !can_run("hellos of one byte") {
+    if !can_run() {
         return;
     }
     const FLOWS: u64 = 400;
@@ -236,7 +236,7 @@ fn connections_that_stop_after_the_first_byte_of_the_hello_are_bounded_and_harm_
 
 #[test]
 fn a_full_table_lets_the_oldest_go_and_harms_no_other() {
-    if !can_run("a full table") {
+    if !can_run() {
         return;
     }
     const FLOWS: u64 = 100;
@@ -278,7 +278,7 @@ fn a_full_table_lets_the_oldest_go_and_harms_no_other() {
 
 #[test]
 fn a_queue_that_overflows_fails_open() {
-    if !can_run("an overflow") {
+    if !can_run() {
         return;
     }
     let (net, _nginx, file) = with_server(10_000);

@@ -25,7 +25,7 @@ fn off(host: &Host) -> String {
 
 #[test]
 fn everything_is_off_after_one_command_whatever_state_it_was_in() {
-    if !can_run("turning off") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -64,7 +64,7 @@ fn everything_is_off_after_one_command_whatever_state_it_was_in() {
 
 #[test]
 fn the_service_manager_is_told_so_that_it_starts_nothing_anew() {
-    if !can_run("turning services off") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);

@@ -25,21 +25,13 @@ fn package(folder: &Path) -> PathBuf {
     PathBuf::from(made.trim())
 }
 
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn can_pack(test: &str) -> bool {
-    let missing: Vec<&str> = ["dpkg-deb", "strip", "gzip"]
-        .into_iter()
-        .filter(|program| !is_there(program))
-        .collect();
-    if !missing.is_empty() {
-        println!("skipped: {test} needs {}", missing.join(", "));
-    }
-    missing.is_empty()
+fn can_pack() -> bool {
+    has(&["dpkg-deb", "strip", "gzip"])
 }
 
 #[test]
 fn the_package_holds_what_it_says_and_is_the_same_each_time() {
-    if !can_pack("the package") {
+    if !can_pack() {
         return;
     }
     let folder = tempfile::tempdir().expect("a place for temporary files");
@@ -89,8 +81,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// `None`, with a message, where there are no overlays.
-    #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
+    /// `None`, and a note, where there are no overlays.
     fn new(place: &Path) -> Option<Self> {
         // `/run` and `/tmp` are empty: no systemd, no locks.
         let script = r#"
@@ -118,7 +109,7 @@ impl Machine {
             .expect("readable");
         if said != "up\n" {
             let _ = holder.wait();
-            println!("skipped: no overlay over this machine's file system");
+            skipped("needs an overlay over this machine's file system");
             return None;
         }
         Some(Self {
@@ -241,7 +232,7 @@ impl Drop for Installed {
 
 #[test]
 fn a_package_is_installed_works_is_upgraded_removed_and_purged_and_leaves_nothing() {
-    if !can_run("a package's life") || !can_pack("a package's life") || !is_there("setpriv") {
+    if !can_run() || !can_pack() || !has(&["setpriv"]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a place for temporary files");

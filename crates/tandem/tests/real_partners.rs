@@ -44,7 +44,7 @@ fn fetch(net: &Net) -> Fetch {
 
 #[test]
 fn a_client_side_alone_does_no_harm_and_finds_the_other_when_it_appears() {
-    if !can_run("a client side alone") {
+    if !can_run() {
         return;
     }
     let (net, _nginx, file) = with_server();
@@ -76,7 +76,7 @@ fn a_client_side_alone_does_no_harm_and_finds_the_other_when_it_appears() {
 
 #[test]
 fn a_server_side_alone_does_no_harm_and_finds_the_other_when_it_appears() {
-    if !can_run("a server side alone") {
+    if !can_run() {
         return;
     }
     for wire in ["safe", "mcveety"] {
@@ -106,7 +106,7 @@ fn a_server_side_alone_does_no_harm_and_finds_the_other_when_it_appears() {
 
 #[test]
 fn proxies_with_different_keys_do_not_see_each_other() {
-    if !can_run("different keys") {
+    if !can_run() {
         return;
     }
     let (net, _nginx, file) = with_server();
@@ -146,7 +146,7 @@ fn proxies_with_different_keys_do_not_see_each_other() {
 
 #[test]
 fn proxies_without_a_key_see_each_other_and_say_that_it_is_for_trials() {
-    if !can_run("no keys") {
+    if !can_run() {
         return;
     }
     let (net, _nginx, file) = with_server();
@@ -173,7 +173,7 @@ fn proxies_without_a_key_see_each_other_and_say_that_it_is_for_trials() {
 
 #[test]
 fn proxies_with_different_formats_leave_each_others_connections_alone() {
-    if !can_run("different formats") {
+    if !can_run() {
         return;
     }
     let (net, _nginx, file) = with_server();

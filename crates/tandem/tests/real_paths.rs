@@ -77,7 +77,7 @@ fn nothing_was_refused<'h>(net: &Net, hosts: impl IntoIterator<Item = &'h Host>)
 
 #[test]
 fn a_nat_with_a_strict_firewall_between_the_proxies_passes_rewritten_flights() {
-    if !can_run("NAT between the proxies") {
+    if !can_run() {
         return;
     }
     for wire in ["safe", "mcveety"] {
@@ -101,7 +101,7 @@ fn a_nat_with_a_strict_firewall_between_the_proxies_passes_rewritten_flights() {
 
 #[test]
 fn translation_on_the_proxies_own_boxes_does_not_disturb_them() {
-    if !can_run("NAT on the proxies' boxes") {
+    if !can_run() {
         return;
     }
     for wire in ["safe", "mcveety"] {
@@ -151,7 +151,7 @@ fn translation_on_the_proxies_own_boxes_does_not_disturb_them() {
 
 #[test]
 fn a_flight_that_nobody_rebuilds_is_made_good_through_nat_and_strict_firewalls() {
-    if !can_run("the failsafe through NAT") {
+    if !can_run() {
         return;
     }
     let net = Net::emulated(fast(1), 3);
@@ -182,7 +182,7 @@ fn a_flight_that_nobody_rebuilds_is_made_good_through_nat_and_strict_firewalls()
 
 #[test]
 fn without_timestamps_nothing_is_rewritten_and_all_is_well() {
-    if !can_run("timestamps off") {
+    if !can_run() {
         return;
     }
     let (net, _nginx, file) = scene(|net| net.client.set("ipv4/tcp_timestamps", "0"));
@@ -211,7 +211,7 @@ fn without_timestamps_nothing_is_rewritten_and_all_is_well() {
 
 #[test]
 fn where_options_are_taken_away_nothing_is_rewritten_and_all_is_well() {
-    if !can_run("options taken away") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Router);
@@ -252,7 +252,7 @@ fn where_options_are_taken_away_nothing_is_rewritten_and_all_is_well() {
             assert!(middle.hits("TCPOPTSTRIP") > 0, "{rule}");
         }
     } else {
-        println!("skipped: the kernel has no target TCPOPTSTRIP");
+        skipped("needs a kernel with the target TCPOPTSTRIP");
     }
 
     // A firewall that drops what it does not know: the SYN is repeated without the option.
@@ -281,7 +281,7 @@ fn where_options_are_taken_away_nothing_is_rewritten_and_all_is_well() {
 
 #[test]
 fn a_smaller_mtu_of_the_link_and_fragments_are_no_obstacle() {
-    if !can_run("a small MTU") {
+    if !can_run() {
         return;
     }
     for wire in ["safe", "mcveety"] {
@@ -311,7 +311,7 @@ fn a_smaller_mtu_of_the_link_and_fragments_are_no_obstacle() {
 
 #[test]
 fn an_mtu_that_drops_in_the_middle_is_found_out_as_without_proxies() {
-    if !can_run("an MTU that drops") {
+    if !can_run() {
         return;
     }
     let told = |mut config: LinkConfig| {
@@ -364,7 +364,7 @@ fn an_mtu_that_drops_in_the_middle_is_found_out_as_without_proxies() {
 
 #[test]
 fn where_one_direction_takes_another_way_nothing_is_rewritten_and_all_is_well() {
-    if !can_run("two ways") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -420,7 +420,7 @@ fn where_one_direction_takes_another_way_nothing_is_rewritten_and_all_is_well() 
 
 #[test]
 fn a_firewall_that_is_emptied_or_forgets_its_connections_costs_none() {
-    if !can_run("an emptied firewall") {
+    if !can_run() {
         return;
     }
     let net = Net::emulated(fast(40), 5);
@@ -445,7 +445,7 @@ fn a_firewall_that_is_emptied_or_forgets_its_connections_costs_none() {
             }
         });
     };
-    if is_there("conntrack") {
+    if has(&["conntrack"]) {
         // The marks by which connections have left the queue go with it: they come back to the
         // queue, and leave again.
         meets(&|| {
@@ -454,8 +454,6 @@ fn a_firewall_that_is_emptied_or_forgets_its_connections_costs_none() {
             }
         });
         pair.rewrites(&file, || fetch.curl(&net.client));
-    } else {
-        println!("skipped: conntrack is not installed");
     }
     // Somebody reloads a firewall of his own.
     for host in [&net.a, &net.b] {
@@ -525,7 +523,7 @@ fn losing(share: u8) -> LinkConfig {
 
 #[test]
 fn handshakes_complete_over_links_that_lose_packets() {
-    if !can_run("loss") {
+    if !can_run() {
         return;
     }
     let bursts = fast(20).with_both(|direction| {
@@ -545,7 +543,7 @@ fn handshakes_complete_over_links_that_lose_packets() {
 
 #[test]
 fn handshakes_complete_over_links_that_reorder_repeat_and_damage_packets() {
-    if !can_run("reordering, duplication, corruption") {
+    if !can_run() {
         return;
     }
     let reordering = fast(20).with_both(|direction| {

@@ -42,7 +42,7 @@ fn both(pair: &Pair, counter: &str, least: u64) {
 
 #[test]
 fn a_session_that_is_resumed_sends_its_ticket_once_and_the_endpoints_see_the_same_bytes() {
-    if !can_run("resumed sessions") {
+    if !can_run() {
         return;
     }
     for server in ["nginx", "s_server"] {
@@ -80,7 +80,7 @@ fn a_session_that_is_resumed_sends_its_ticket_once_and_the_endpoints_see_the_sam
 
 #[test]
 fn a_server_or_a_daemon_that_has_started_anew_costs_no_connection() {
-    if !can_run("resumed sessions after a start") {
+    if !can_run() {
         return;
     }
     let net = Net::emulated(link(1_000_000, 30), 8);

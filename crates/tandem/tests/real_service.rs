@@ -41,16 +41,6 @@ fn values(unit: &str, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a program is installed; says so if not.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn has(program: &str) -> bool {
-    let found = is_there(program);
-    if !found {
-        println!("skipped in part: {program} is not installed");
-    }
-    found
-}
-
 #[test]
 fn the_two_units_differ_in_their_role_alone() {
     assert_eq!(
@@ -61,7 +51,7 @@ fn the_two_units_differ_in_their_role_alone() {
 
 #[test]
 fn systemd_finds_no_fault_with_the_units_and_little_exposure() {
-    if !has("systemd-analyze") {
+    if !has(&["systemd-analyze"]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a place for temporary files");
@@ -235,10 +225,10 @@ fn sandbox(side: &str, state: &Path, tracer: &str) -> Vec<String> {
 
 #[test]
 fn the_daemons_do_their_work_with_what_the_units_leave_them_and_nothing_more() {
-    if !can_run("the units' sandbox") || !has("setpriv") {
+    if !can_run() || !has(&["setpriv"]) {
         return;
     }
-    let can_trace = has("strace") && has("systemd-analyze");
+    let can_trace = has(&["strace", "systemd-analyze"]);
     let net = Net::new(Shape::Wire);
     let file = bytes(3_000);
     Server::publish(&net, "file", &file);

@@ -68,7 +68,7 @@ printf '%s\n' "$input" | exec "$REAL" "$@""#
 
 #[test]
 fn a_queue_of_another_process_is_named() {
-    if !can_run("a busy queue") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -87,7 +87,7 @@ fn a_queue_of_another_process_is_named() {
 
 #[test]
 fn a_missing_program_is_named_with_its_package() {
-    if !can_run("a missing program") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -104,7 +104,7 @@ fn a_missing_program_is_named_with_its_package() {
 
 #[test]
 fn a_missing_feature_of_the_kernel_is_named() {
-    if !can_run("a missing feature") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -123,7 +123,7 @@ fn a_missing_feature_of_the_kernel_is_named() {
 
 #[test]
 fn a_firewall_that_refuses_the_rules_half_way_is_left_as_it_was() {
-    if !can_run("a refusing firewall") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -140,7 +140,7 @@ fn a_firewall_that_refuses_the_rules_half_way_is_left_as_it_was() {
 
 #[test]
 fn each_signal_that_asks_for_the_end_is_a_good_end() {
-    if !can_run("signals") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -158,7 +158,7 @@ fn each_signal_that_asks_for_the_end_is_a_good_end() {
 
 #[test]
 fn a_good_end_in_the_middle_of_handshakes_costs_no_connection() {
-    if !can_run("an end under load") {
+    if !can_run() {
         return;
     }
     let net = Net::emulated(fast(100), 7);

@@ -71,7 +71,7 @@ impl Scene {
 
 #[test]
 fn a_full_disk_costs_no_connection_and_the_store_recovers_when_there_is_room() {
-    if !can_run("a full disk") {
+    if !can_run() {
         return;
     }
     let scene = Scene::new();
@@ -120,7 +120,7 @@ fn fill(path: &Path) -> PathBuf {
 
 #[test]
 fn a_disk_without_room_from_the_start_costs_no_connection() {
-    if !can_run("no room") {
+    if !can_run() {
         return;
     }
     let scene = Scene::new();
@@ -139,7 +139,7 @@ fn a_disk_without_room_from_the_start_costs_no_connection() {
 
 #[test]
 fn a_store_that_may_not_be_written_costs_no_connection() {
-    if !can_run("a read-only store") {
+    if !can_run() {
         return;
     }
     // A disk that is mounted so; and a folder of somebody else's, which root's daemon may not write
@@ -165,7 +165,7 @@ fn a_store_that_may_not_be_written_costs_no_connection() {
 
 #[test]
 fn a_damaged_store_is_put_aside_and_begun_anew() {
-    if !can_run("a damaged store") {
+    if !can_run() {
         return;
     }
     let scene = Scene::new();
@@ -203,7 +203,7 @@ fn a_damaged_store_is_put_aside_and_begun_anew() {
 
 #[test]
 fn a_store_that_is_removed_under_the_daemons_costs_no_connection() {
-    if !can_run("a removed store") {
+    if !can_run() {
         return;
     }
     let scene = Scene::new();
@@ -224,7 +224,7 @@ fn a_store_that_is_removed_under_the_daemons_costs_no_connection() {
 
 #[test]
 fn two_daemons_with_one_store_are_told_so_and_both_work() {
-    if !can_run("a shared store") {
+    if !can_run() {
         return;
     }
     let scene = Scene::new();
@@ -239,7 +239,7 @@ fn two_daemons_with_one_store_are_told_so_and_both_work() {
 
 #[test]
 fn what_was_learned_outlives_a_daemon_however_it_ends() {
-    if !can_run("a store that is kept") {
+    if !can_run() {
         return;
     }
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {

@@ -220,7 +220,7 @@ fn exchange(stream: TcpStream, said: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_is_no_handshake_passes_as_it_is_and_harms_no_other() {
-    if !can_run("hostile TLS") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Wire);
@@ -323,7 +323,7 @@ fn split_tcp(host: &Host, address: SocketAddr) -> mpsc::Receiver<()> {
 
 #[test]
 fn a_relay_that_splits_tcp_between_the_proxies_hides_them_from_each_other_and_all_is_well() {
-    if !can_run("a relay that splits TCP") {
+    if !can_run() {
         return;
     }
     let net = Net::new(Shape::Router);
@@ -374,11 +374,10 @@ sys.stdout.buffer.write(answer.split(b"\r\n\r\n", 1)[1])
 
 #[test]
 fn segments_with_ipv6_extension_headers_are_no_obstacle() {
-    if !can_run("IPv6 extension headers") {
+    if !can_run() {
         return;
     }
-    if !is_there("python3") {
-        println!("skipped: IPv6 extension headers need python3");
+    if !has(&["python3"]) {
         return;
     }
     let net = Net::new(Shape::Wire);

@@ -25,7 +25,7 @@ fn a_disk_that_is_full_costs_speed_alone() {
     if common::is_root() {
         ways.push("mount -t tmpfs -o size=512k tmpfs \"$DIR\"");
     } else {
-        eprintln!("not root: no disk is mounted to be filled; a limit on files stands in");
+        tandem_testkit::skipped("needs root to fill a disk; a limit on files stands in");
     }
     let site = Site::new();
     for (number, way) in ways.iter().enumerate() {
@@ -149,7 +149,7 @@ fn a_clock_that_jumps_ten_years_changes_nothing() {
         .flatten()
         .map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"));
     let Some(library) = libraries.into_iter().find(|path| path.exists()) else {
-        eprintln!("skipped: no libfaketime (Debian: faketime)");
+        tandem_testkit::skipped("needs libfaketime (Debian: faketime)");
         return;
     };
     let mut site = Site::without_origin();

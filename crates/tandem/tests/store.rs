@@ -39,7 +39,7 @@ fn certificate(name: &str) -> Option<String> {
 #[test]
 fn what_is_taken_in_is_listed_shown_exported_and_forgotten() {
     let Some(pem) = certificate("store.example") else {
-        println!("skipped: no openssl to make a certificate with");
+        tandem_testkit::skipped("needs openssl");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ mod disk;
 #[path = "../../tandem-store/tests/support/stores.rs"]
 mod stores;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use disk::{each_kind, open};
 use stores::{NOW, learn, site};
@@ -29,17 +29,7 @@ struct WebChain {
 }
 
 fn file() -> Option<PathBuf> {
-    let data = std::env::var_os("TANDEM_DATA");
-    let data = data.map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data"),
-        PathBuf::from,
-    );
-    let file = data.join("chains/web-chains-until-2025-06.jsonl");
-    if file.is_file() {
-        return Some(file);
-    }
-    eprintln!("skipped: no {}", file.display());
-    None
+    tandem_testkit::data("chains/web-chains-until-2025-06.jsonl")
 }
 
 fn web_chains() -> Vec<WebChain> {

@@ -8,7 +8,6 @@ mod common;
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,12 +30,8 @@ struct Reader {
 
 impl Reader {
     /// `None`, and a line that says so, where there is no `tshark`.
-    fn new(file: PathBuf, test: &str) -> Option<Self> {
-        if Command::new("tshark").arg("--version").output().is_err() {
-            let _ = writeln!(std::io::stderr(), "skipped: {test} needs tshark");
-            return None;
-        }
-        Some(Self { file })
+    fn new(file: PathBuf) -> Option<Self> {
+        tandem_testkit::has(&["tshark"]).then_some(Self { file })
     }
 
     /// What it prints with these arguments. The dissector must not have failed.
@@ -129,7 +124,7 @@ fn the_messages_of_real_proxies_are_shown_with_their_values() -> Result<(), LabE
     let endpoints = Endpoints::three();
 
     let (file, chain) = captured(Arm::Packet, &endpoints, directory.path(), &exe)?;
-    let Some(safe) = Reader::new(file, NAME) else {
+    let Some(safe) = Reader::new(file) else {
         return Ok(());
     };
     for (mark, direction) in [(1, "443"), (2, "443"), (3, "443")] {
@@ -419,10 +414,7 @@ fn write(file: &Path, packets: &[(Vec<u8>, usize)]) {
 fn each_message_made_by_hand_is_shown_with_its_values() {
     let directory = tempfile::tempdir().expect("a place for temporary files");
     let file = directory.path().join("hand.pcapng");
-    let Some(reader) = Reader::new(
-        file.clone(),
-        "each_message_made_by_hand_is_shown_with_its_values",
-    ) else {
+    let Some(reader) = Reader::new(file.clone()) else {
         return;
     };
     let (syn, ack) = (TcpFlags::SYN, TcpFlags::ACK);
@@ -597,7 +589,7 @@ impl Noise {
 fn garbage_raises_no_error_in_the_dissector() {
     let directory = tempfile::tempdir().expect("a place for temporary files");
     let file = directory.path().join("garbage.pcapng");
-    let Some(reader) = Reader::new(file.clone(), "garbage_raises_no_error_in_the_dissector") else {
+    let Some(reader) = Reader::new(file.clone()) else {
         return;
     };
     let mut noise = Noise(0x1234_5678_9abc_def1);

@@ -10,7 +10,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use tandem_delta::{Delta, Reference};
 use tandem_engine::{Handshake, Hints, Possession, StoreSource, write_flight};
@@ -25,15 +24,10 @@ const THEN: UnixTime = UnixTime(1_300_000_000);
 const BARE: usize = 5 + 4 + 38 + 5 + 4 + 200 + 5 + 4;
 
 fn chains() -> Vec<(String, Vec<Vec<u8>>)> {
-    let data = std::env::var_os("TANDEM_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data"),
-        PathBuf::from,
-    );
-    let file = data.join("chains/web-chains-until-2025-06.jsonl");
-    let Ok(text) = std::fs::read_to_string(&file) else {
-        eprintln!("skipped: no {}", file.display());
+    let Some(file) = tandem_testkit::data("chains/web-chains-until-2025-06.jsonl") else {
         return Vec::new();
     };
+    let text = std::fs::read_to_string(&file).expect("readable");
     let mut chains: Vec<(String, String, Vec<Vec<u8>>)> = text
         .lines()
         .map(|line| {

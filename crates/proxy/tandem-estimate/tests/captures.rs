@@ -33,15 +33,7 @@ const DIFFERENCES: [(&str, &str); 2] = [
 ];
 
 fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("TANDEM_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data"),
-        PathBuf::from,
-    );
-    if folder.join("captures").is_dir() {
-        return Some(folder.join("captures"));
-    }
-    eprintln!("skipped: no captures at {}", folder.display());
-    None
+    tandem_testkit::data("captures")
 }
 
 fn captures(folder: &Path) -> Vec<PathBuf> {
@@ -179,8 +171,7 @@ fn ours(outcome: &Outcome) -> Found {
 #[test]
 fn handshakes_versions_and_certificates_are_those_that_tshark_finds() {
     let Some(folder) = data() else { return };
-    if Command::new("tshark").arg("--version").output().is_err() {
-        eprintln!("skipped: no tshark");
+    if !tandem_testkit::has(&["tshark"]) {
         return;
     }
     let captures = captures(&folder);

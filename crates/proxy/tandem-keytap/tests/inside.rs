@@ -8,7 +8,8 @@ mod support;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Pki, Preload, can_run, library, program, python, run};
+use support::{Pki, Preload, library, program, python, run};
+use tandem_testkit::{has, has_root_and, not_tried, skipped};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inside.py");
 
@@ -25,7 +26,7 @@ fn probe(python: &Path, preload: Preload, name: &str) -> Command {
 /// Runs a probe with the library loaded.
 #[track_caller]
 fn holds(name: &str) {
-    if can_run(name, &["openssl", python()]) {
+    if has(&["openssl", python()]) {
         let output = run(&mut probe(Path::new(python()), Preload::Yes, name));
         assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -70,12 +71,8 @@ fn first_connections_of_many_threads_all_announce() {
 
 #[test]
 fn two_openssls_in_a_process_keep_apart() {
-    let test = "two_openssls_in_a_process_keep_apart";
     if std::env::var_os("TANDEM_KEYTAP_OTHER_LIBSSL").is_none() {
-        skipped(
-            test,
-            "another libssl, which TANDEM_KEYTAP_OTHER_LIBSSL names",
-        );
+        not_tried("another libssl, which TANDEM_KEYTAP_OTHER_LIBSSL names");
     } else {
         holds("two_libraries");
     }
@@ -85,12 +82,8 @@ fn two_openssls_in_a_process_keep_apart() {
 /// with another user's rights.
 #[test]
 fn with_elevated_rights_nothing_is_announced() {
-    let test = "with_elevated_rights_nothing_is_announced";
-    if !can_run(test, &["openssl", python()]) {
+    if !has_root_and(&["openssl", python()]) {
         return;
-    }
-    if !is_root() {
-        return skipped(test, "root");
     }
     // Open to all on the way there, unlike the build's folder.
     let folder = tempfile::tempdir_in("/tmp").expect("a folder for temporary files");
@@ -126,21 +119,8 @@ fn with_elevated_rights_nothing_is_announced() {
     assert!(stderr.contains("announced 16 bytes"), "{stderr}");
     match ran(&elevated, "elevated") {
         (stdout, _) if stdout == "no rights\n" => {
-            skipped(
-                test,
-                "a file system for temporary files that allows set-uid",
-            );
+            skipped("needs a file system for temporary files that allows set-uid");
         }
         outcome => assert_eq!(outcome, ("done\n".to_owned(), String::new())),
     }
-}
-
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
-}
-
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-fn skipped(test: &str, needs: &str) {
-    println!("skipped: {test} needs {needs}");
 }

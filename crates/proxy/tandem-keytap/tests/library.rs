@@ -4,11 +4,12 @@ mod support;
 
 use std::process::Command;
 
-use support::{can_run, library, run};
+use support::{library, run};
+use tandem_testkit::has;
 
 #[test]
 fn it_exports_what_it_interposes_and_nothing_else() {
-    if !can_run("the exports", &["nm"]) {
+    if !has(&["nm"]) {
         return;
     }
     let listed = run(Command::new("nm")
@@ -34,7 +35,7 @@ fn it_exports_what_it_interposes_and_nothing_else() {
 
 #[test]
 fn it_needs_the_c_library_and_no_openssl() {
-    if !can_run("what it needs", &["readelf", "nm"]) {
+    if !has(&["readelf", "nm"]) {
         return;
     }
     let dynamic = run(Command::new("readelf")

@@ -9,9 +9,10 @@ mod support;
 use std::process::Command;
 
 use support::{
-    CII, Conversation, Pki, Preload, Relay, Server, can_run, differs_by, openssls, program, python,
+    CII, Conversation, Pki, Preload, Relay, Server, differs_by, openssls, program, python,
     references, run,
 };
+use tandem_testkit::has;
 
 /// One connection of a program through a relay to the server.
 #[track_caller]
@@ -105,7 +106,7 @@ fn curl(preload: Preload, port: u16, options: &[&str]) -> Command {
 
 #[test]
 fn s_client_announces_the_chain_that_it_sends_however_it_comes_by_it() {
-    if !can_run("s_client's chains", &["openssl"]) {
+    if !has(&["openssl"]) {
         return;
     }
     let pki = Pki::shared();
@@ -139,7 +140,7 @@ fn s_client_announces_the_chain_that_it_sends_however_it_comes_by_it() {
 
 #[test]
 fn curl_announces() {
-    if !can_run("curl", &["openssl", "curl"]) {
+    if !has(&["openssl", "curl"]) {
         return;
     }
     let version = run(program("curl", Preload::No).arg("--version")).stdout;
@@ -180,7 +181,7 @@ with context.wrap_socket(socket.create_connection(('127.0.0.1', int(port))), ser
     while tls.recv(1 << 16):
         pass
 ";
-    if !can_run("Python", &["openssl", python()]) {
+    if !has(&["openssl", python()]) {
         return;
     }
     let pki = Pki::shared();
@@ -196,7 +197,7 @@ with context.wrap_socket(socket.create_connection(('127.0.0.1', int(port))), ser
 
 #[test]
 fn wget_announces_where_it_uses_openssl_and_is_left_alone_where_not() {
-    if !can_run("wget", &["openssl", "wget"]) {
+    if !has(&["openssl", "wget"]) {
         return;
     }
     let pki = Pki::shared();
@@ -223,7 +224,7 @@ fn wget_announces_where_it_uses_openssl_and_is_left_alone_where_not() {
 
 #[test]
 fn without_a_client_certificate_nothing_is_announced() {
-    if !can_run("hellos without a certificate", &["openssl", "curl"]) {
+    if !has(&["openssl", "curl"]) {
         return;
     }
     let server = Server::start(&["-tls1_2"]);
@@ -237,7 +238,7 @@ fn without_a_client_certificate_nothing_is_announced() {
 
 #[test]
 fn a_client_of_tls_1_3_alone_announces_nothing() {
-    if !can_run("TLS 1.3 alone", &["openssl", "curl"]) {
+    if !has(&["openssl", "curl"]) {
         return;
     }
     let pki = Pki::shared();
@@ -267,7 +268,7 @@ fn a_client_of_tls_1_3_alone_announces_nothing() {
 
 #[test]
 fn a_second_hello_announces_what_the_first_did() {
-    if !can_run("HelloRetryRequest", &["openssl"]) {
+    if !has(&["openssl"]) {
         return;
     }
     // The client offers a share of X25519 first.
@@ -298,7 +299,7 @@ fn a_second_hello_announces_what_the_first_did() {
 
 #[test]
 fn an_encrypted_hello_announces_nothing() {
-    if !can_run("renegotiation", &["openssl"]) {
+    if !has(&["openssl"]) {
         return;
     }
     let server = Server::start(&["-tls1_2", "-client_renegotiation", "-Verify", "3"]);
@@ -335,7 +336,7 @@ fn an_encrypted_hello_announces_nothing() {
 
 #[test]
 fn a_resumed_session_is_resumed_all_the_same() {
-    if !can_run("resumption", &["openssl"]) {
+    if !has(&["openssl"]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder for temporary files");
@@ -357,7 +358,7 @@ fn a_resumed_session_is_resumed_all_the_same() {
 
 #[test]
 fn the_environment_chooses_the_number_or_none() {
-    if !can_run("another number", &["openssl"]) {
+    if !has(&["openssl"]) {
         return;
     }
     let server = Server::mutual();
@@ -392,7 +393,7 @@ fn programs_behave_and_print_as_without_it() {
         command.args(["-c", "echo out; echo err >&2; ls -d / | cat"]);
         command
     });
-    if !can_run("output of curl and openssl", &["openssl", "curl"]) {
+    if !has(&["openssl", "curl"]) {
         return;
     }
     let server = Server::mutual();

@@ -72,7 +72,7 @@ fn main() {
     if let Ok(role) = std::env::var(support::ROLE) {
         run_daemon(&role);
     }
-    if !can_run("bulk") {
+    if !can_run() {
         return;
     }
     let hosts = Hosts::new();

@@ -67,7 +67,7 @@ fn daemon_process() {
 
 #[test]
 fn rules_are_there_while_it_runs_and_gone_when_it_ends() {
-    if !can_run("rules_are_there_while_it_runs_and_gone_when_it_ends") {
+    if !can_run() {
         return;
     }
     let host = lone_host();
@@ -85,7 +85,7 @@ fn rules_are_there_while_it_runs_and_gone_when_it_ends() {
 
 #[test]
 fn it_keeps_two_capabilities_on_every_thread() {
-    if !can_run("it_keeps_two_capabilities_on_every_thread") {
+    if !can_run() {
         return;
     }
     let host = lone_host();
@@ -121,7 +121,7 @@ fn it_keeps_two_capabilities_on_every_thread() {
 
 #[test]
 fn what_a_killed_daemon_leaves_does_no_harm_and_the_next_one_removes_it() {
-    if !can_run("what_a_killed_daemon_leaves_does_no_harm_and_the_next_one_removes_it") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -152,7 +152,7 @@ fn what_a_killed_daemon_leaves_does_no_harm_and_the_next_one_removes_it() {
 
 #[test]
 fn rules_go_when_the_engine_panics_and_connections_live() {
-    if !can_run("rules_go_when_the_engine_panics_and_connections_live") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -167,7 +167,7 @@ fn rules_go_when_the_engine_panics_and_connections_live() {
 
 #[test]
 fn a_dry_run_prints_commands_that_work_and_runs_none() {
-    if !can_run("a_dry_run_prints_commands_that_work_and_runs_none") {
+    if !can_run() {
         return;
     }
     let host = lone_host();
@@ -204,7 +204,7 @@ fn a_dry_run_prints_commands_that_work_and_runs_none() {
 
 #[test]
 fn what_prevents_a_start_is_told_in_one_line_and_leaves_nothing() {
-    if !can_run("what_prevents_a_start_is_told_in_one_line_and_leaves_nothing") {
+    if !can_run() {
         return;
     }
     let host = lone_host();
@@ -252,7 +252,7 @@ fn what_prevents_a_start_is_told_in_one_line_and_leaves_nothing() {
 
 #[test]
 fn packets_pass_through_at_a_gateway_and_at_an_endpoint() {
-    if !can_run("packets_pass_through_at_a_gateway_and_at_an_endpoint") {
+    if !can_run() {
         return;
     }
     let gateway = Gateway::new();
@@ -281,7 +281,7 @@ fn packets_pass_through_at_a_gateway_and_at_an_endpoint() {
 
 #[test]
 fn the_server_side_sees_what_servers_send() {
-    if !can_run("the_server_side_sees_what_servers_send") {
+    if !can_run() {
         return;
     }
     // The same hosts seen from the other end: the link is the client's wire.
@@ -308,7 +308,7 @@ fn the_server_side_sees_what_servers_send() {
 
 #[test]
 fn a_dropped_packet_is_repeated_and_a_replaced_one_arrives_so() {
-    if !can_run("a_dropped_packet_is_repeated_and_a_replaced_one_arrives_so") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -340,7 +340,7 @@ fn a_dropped_packet_is_repeated_and_a_replaced_one_arrives_so() {
 
 #[test]
 fn a_connection_that_left_never_comes_back_to_the_queue() {
-    if !can_run("a_connection_that_left_never_comes_back_to_the_queue") {
+    if !can_run() {
         return;
     }
     let gateway = Gateway::new();
@@ -367,7 +367,7 @@ fn a_connection_that_left_never_comes_back_to_the_queue() {
 
 #[test]
 fn an_untracked_connection_that_leaves_does_not_go_round_for_ever() {
-    if !can_run("an_untracked_connection_that_leaves_does_not_go_round_for_ever") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -381,7 +381,7 @@ fn an_untracked_connection_that_leaves_does_not_go_round_for_ever() {
 
 #[test]
 fn injected_packets_arrive_at_a_gateway_and_at_an_endpoint() {
-    if !can_run("injected_packets_arrive_at_a_gateway_and_at_an_endpoint") {
+    if !can_run() {
         return;
     }
     let gateway = Gateway::new();
@@ -418,9 +418,7 @@ fn injected_packets_arrive_at_a_gateway_and_at_an_endpoint() {
 
 #[test]
 fn with_address_translation_on_the_box_the_queue_sees_inner_addresses_and_injection_works() {
-    if !can_run(
-        "with_address_translation_on_the_box_the_queue_sees_inner_addresses_and_injection_works",
-    ) {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -468,7 +466,7 @@ fn with_address_translation_on_the_box_the_queue_sees_inner_addresses_and_inject
 
 #[test]
 fn two_daemons_on_one_box_do_not_disturb_each_other() {
-    if !can_run("two_daemons_on_one_box_do_not_disturb_each_other") {
+    if !can_run() {
         return;
     }
     // Every packet crosses both: the box is the client side of one link and the server side of the
@@ -512,7 +510,7 @@ fn two_daemons_on_one_box_do_not_disturb_each_other() {
 
 #[test]
 fn packets_that_wait_at_the_end_are_let_go() {
-    if !can_run("packets_that_wait_at_the_end_are_let_go") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -536,7 +534,7 @@ fn packets_that_wait_at_the_end_are_let_go() {
 
 #[test]
 fn packets_that_the_engine_forgets_are_let_go() {
-    if !can_run("packets_that_the_engine_forgets_are_let_go") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -550,7 +548,7 @@ fn packets_that_the_engine_forgets_are_let_go() {
 
 #[test]
 fn a_link_that_goes_and_comes_back_is_followed() {
-    if !can_run("a_link_that_goes_and_comes_back_is_followed") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -571,7 +569,7 @@ fn a_link_that_goes_and_comes_back_is_followed() {
 
 #[test]
 fn an_overflow_fails_open_and_is_counted_to_the_packet() {
-    if !can_run("an_overflow_fails_open_and_is_counted_to_the_packet") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -596,7 +594,7 @@ fn an_overflow_fails_open_and_is_counted_to_the_packet() {
 
 #[test]
 fn the_packet_engine_runs_with_its_store() {
-    if !can_run("the_packet_engine_runs_with_its_store") {
+    if !can_run() {
         return;
     }
     let net = Gateway::new();
@@ -627,7 +625,7 @@ fn the_packet_engine_runs_with_its_store() {
 
 #[test]
 fn a_third_host_behind_the_link_is_reached_past_the_queue_by_name_only() {
-    if !can_run("a_third_host_behind_the_link_is_reached_past_the_queue_by_name_only") {
+    if !can_run() {
         return;
     }
     // Another interface whose name begins like the link's is none of the daemon's business.

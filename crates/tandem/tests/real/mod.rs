@@ -28,14 +28,14 @@ pub(crate) use daemon::{Daemon, Ended, Pair, PairSpec, Side, Spec};
 pub(crate) use net::{Family, Host, Net, Shape, fast, link};
 pub(crate) use pki::{KeyType, Pki, SITE};
 pub(crate) use programs::{Fetch, Fetched, Server, Site, TlsVersion, bytes};
+pub(crate) use tandem_testkit::{has, has_root_and, is_installed, skipped};
 
 /// Longest wait for anything that takes milliseconds when all is well.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whether hosts can be made here and the programs are installed; says so if not.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-pub(crate) fn can_run(test: &str) -> bool {
-    const PROGRAMS: [&str; 8] = [
+/// Whether hosts can be made here and the programs are installed. `false`, and a note, if not.
+pub(crate) fn can_run() -> bool {
+    has_root_and(&[
         "ip",
         "iptables",
         "ip6tables",
@@ -44,26 +44,7 @@ pub(crate) fn can_run(test: &str) -> bool {
         "openssl",
         "timeout",
         "tcpdump",
-    ];
-    let missing: Vec<&str> = PROGRAMS
-        .into_iter()
-        .filter(|name| !is_there(name))
-        .collect();
-    let root = nix::unistd::geteuid().is_root();
-    if !root {
-        println!("skipped: {test} needs root");
-    } else if !missing.is_empty() {
-        println!("skipped: {test} needs {}", missing.join(", "));
-    }
-    root && missing.is_empty()
-}
-
-/// Whether a program is installed.
-pub(crate) fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .any(|directory| directory.join(program).is_file())
+    ])
 }
 
 /// Waits until `condition` holds.

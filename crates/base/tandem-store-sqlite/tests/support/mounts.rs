@@ -13,12 +13,14 @@ use tempfile::TempDir;
 pub(crate) fn with_small_disk(kibibytes: u32, test: impl FnOnce(&Path) + Send + 'static) {
     let home = TempDir::new().expect("a directory");
     let path = home.path().to_owned();
-    let thread = std::thread::spawn(move || match mount_small_disk(&path, kibibytes) {
-        Ok(()) => test(&path),
-        Err(error) => eprintln!("skipped: cannot mount a file system ({error})"),
-    });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
+    let thread =
+        std::thread::spawn(move || mount_small_disk(&path, kibibytes).map(|()| test(&path)));
+    match thread.join() {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tandem_testkit::skipped(format_args!("cannot mount a file system: {error}"))
+        }
+        Err(panic) => std::panic::resume_unwind(panic),
     }
 }
 

@@ -16,18 +16,9 @@ use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
 
-/// The folder with the captures; `None` where this machine has none, which is said once.
+/// The folder with the captures; `None`, and a note, where this machine has none.
 pub(crate) fn captures_folder() -> Option<PathBuf> {
-    let data = std::env::var_os("TANDEM_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("captures");
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    eprintln!("skipped: no captures in {}", folder.display());
-    None
+    tandem_testkit::data("captures")
 }
 
 /// All capture files below `folder`, sorted.

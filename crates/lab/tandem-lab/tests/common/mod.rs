@@ -3,24 +3,22 @@
 // Each test file uses its own part.
 #![allow(dead_code, unreachable_pub)]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use tandem_testkit::skipped;
 
 /// The lab's own program.
 pub const LAB: &str = env!("CARGO_BIN_EXE_tandem-lab");
 
 /// Whether the lab can run here; else says why the test did nothing.
 pub fn may_run(test: &str) -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    let tun = std::path::Path::new("/dev/net/tun").exists();
-    if !(root && tun) {
-        // Straight to the terminal: a skipped test is not to look like one that passed.
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: {test} needs root, network namespaces and /dev/net/tun"
-        );
+    let can_run = tandem_testkit::is_root() && Path::new("/dev/net/tun").exists();
+    if !can_run {
+        skipped(format_args!(
+            "{test} needs root, network namespaces and /dev/net/tun"
+        ));
     }
-    root && tun
+    can_run
 }
 
 /// The `tandem` binary: `$TANDEM_EXE`, else where cargo builds it. `None`, and a line that says so,
@@ -36,10 +34,9 @@ pub fn tandem(test: &str) -> Option<PathBuf> {
         .or_else(built)
         .filter(|path| path.exists());
     if found.is_none() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: {test} needs the tandem binary: cargo build -p tandem, or TANDEM_EXE"
-        );
+        skipped(format_args!(
+            "{test} needs the tandem binary: cargo build -p tandem, or TANDEM_EXE"
+        ));
     }
     found
 }
@@ -54,10 +51,9 @@ pub fn has_keytap(test: &str, exe: &Path) -> bool {
             .any(|path| path.is_file())
     });
     if !found {
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped in part: {test} needs {FILE}, which the tests of the whole workspace build"
-        );
+        skipped(format_args!(
+            "{test} needs {FILE}, which the tests of the whole workspace build"
+        ));
     }
     found
 }

@@ -89,25 +89,6 @@ pub(crate) fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Whether these programs are installed; says so if not.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-pub(crate) fn can_run(test: &str, programs: &[&str]) -> bool {
-    let missing: Vec<&str> = programs
-        .iter()
-        .copied()
-        .filter(|name| !is_there(name))
-        .collect();
-    if !missing.is_empty() {
-        println!("skipped: {test} needs {}", missing.join(", "));
-    }
-    missing.is_empty()
-}
-
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
 /// The system's Python: another one may bring an OpenSSL that it was linked with.
 pub(crate) fn python() -> &'static str {
     let system = "/usr/bin/python3";

@@ -28,22 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
-/// Whether namespaces can be made here; says so if not.
-#[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
-pub(crate) fn can_run(test: &str) -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    let tools = ["ip", "iptables", "ip6tables"].iter().all(|tool| {
-        Command::new(tool)
-            .arg("-V")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok()
-    });
-    if !root || !tools {
-        println!("skipped: {test} needs root, iproute2 and iptables");
-    }
-    root && tools
+/// Whether namespaces can be made here. `false`, and a note, if not.
+pub(crate) fn can_run() -> bool {
+    tandem_testkit::has_root_and(&["ip", "iptables", "ip6tables"])
 }
 
 /// Runs a program and returns what it printed; panics with its errors if it fails.
