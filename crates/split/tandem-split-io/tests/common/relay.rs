@@ -48,6 +48,11 @@ impl Counting {
         }
     }
 
+    /// How many connections were taken since they were last cut.
+    pub(crate) fn connections(&self) -> usize {
+        self.open.lock().expect("nobody panics there").len() / 2
+    }
+
     /// Ends every connection that there is.
     pub(crate) fn cut_all(&self) {
         for stream in self.open.lock().expect("nobody panics there").drain(..) {
