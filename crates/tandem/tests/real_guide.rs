@@ -33,7 +33,7 @@ fn commands() -> Vec<String> {
 
 #[test]
 fn every_counter_of_the_engine_is_explained_and_none_that_there_is_not() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tandem-packet/src/output.rs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proxy/tandem-packet/src/output.rs");
     let source = fs::read_to_string(source).expect("it is part of the source");
     let names: BTreeSet<&str> = source
         .lines()
