@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 use crate::varint;
 
+/// Most bytes of one instruction: what a number of 32 bits holds beside the instruction's kind.
+const MAX_LENGTH: usize = (u32::MAX >> 1) as usize;
+
 /// Most references that one delta may name. A chain of 16 certificates with nothing else held stays
 /// far below it; a peer that sends more is not one of ours.
 pub const MAX_REFERENCES: usize = 64;
@@ -92,8 +95,9 @@ impl DeltaWriter {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// `length` bytes from `offset` of what `reference` names.
-    pub fn copy(&mut self, reference: Reference, offset: u32, length: u32) {
+    /// `length` bytes from `offset` of what `reference` names. Where that is longer than an
+    /// instruction can say, it becomes several.
+    pub fn copy(&mut self, reference: Reference, mut offset: usize, mut length: usize) {
         self.flush();
         let index = match self.references.iter().position(|known| *known == reference) {
             Some(index) => index,
@@ -102,9 +106,14 @@ impl DeltaWriter {
                 self.references.len() - 1
             }
         };
-        varint::write(&mut self.instructions, length << 1 | 1);
-        varint::write(&mut self.instructions, index as u32);
-        varint::write(&mut self.instructions, offset);
+        while length > 0 {
+            let part = length.min(MAX_LENGTH);
+            self.head(Kind::Copy, part);
+            self.number(index);
+            self.number(offset);
+            offset = offset.saturating_add(part);
+            length -= part;
+        }
     }
 
     /// The encoded delta.
@@ -113,7 +122,7 @@ impl DeltaWriter {
         let mut out = Vec::with_capacity(
             1 + self.references.len() * Reference::LEN + self.instructions.len(),
         );
-        varint::write(&mut out, self.references.len() as u32);
+        varint::write(&mut out, saturated(self.references.len()));
         for reference in &self.references {
             out.extend_from_slice(&reference.0);
         }
@@ -122,11 +131,34 @@ impl DeltaWriter {
     }
 
     fn flush(&mut self) {
-        if !self.pending.is_empty() {
-            varint::write(&mut self.instructions, (self.pending.len() as u32) << 1);
-            self.instructions.append(&mut self.pending);
+        let pending = std::mem::take(&mut self.pending);
+        for part in pending.chunks(MAX_LENGTH) {
+            self.head(Kind::Add, part.len());
+            self.instructions.extend_from_slice(part);
         }
     }
+
+    /// The head of an instruction of at most [`MAX_LENGTH`] bytes.
+    fn head(&mut self, kind: Kind, length: usize) {
+        self.number(length << 1 | kind as usize);
+    }
+
+    fn number(&mut self, number: usize) {
+        varint::write(&mut self.instructions, saturated(number));
+    }
+}
+
+/// The kind of an instruction, as its head says it.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Add = 0,
+    Copy = 1,
+}
+
+/// A number as the encoding has room for. Nothing that is longer than 4 GiB is ever resolved, so a
+/// delta that means one is refused by its reader.
+fn saturated(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// One instruction of a delta.
@@ -327,6 +359,23 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_longer_than_an_instruction_can_say_becomes_several() {
+        let mut writer = DeltaWriter::new();
+        writer.copy(Reference([1; 16]), 3, MAX_LENGTH + 2);
+        let encoded = writer.finish();
+        let delta = Delta::parse(&encoded, usize::MAX).expect("our own encoding");
+        let copies: Vec<_> = delta
+            .instructions()
+            .iter()
+            .map(|instruction| match instruction {
+                Instruction::Copy { offset, length, .. } => (*offset, *length),
+                Instruction::Add(_) => panic!("nothing is literal"),
+            })
+            .collect();
+        assert_eq!(copies, [(3, MAX_LENGTH), (3 + MAX_LENGTH, 2)]);
+    }
+
+    #[test]
     fn a_bomb_is_refused_before_anything_is_built() {
         let mut writer = DeltaWriter::new();
         for _ in 0..1000 {
@@ -436,7 +485,7 @@ mod tests {
                     writer.add(&vec![7; length]);
                     expected.extend(vec![7; length]);
                 } else {
-                    writer.copy(Reference([2; 16]), 0, length as u32);
+                    writer.copy(Reference([2; 16]), 0, length);
                     expected.extend_from_slice(&b"certificate"[..length]);
                 }
             }

@@ -47,7 +47,7 @@ pub fn delta(data: &[u8]) {
                 length,
             } => {
                 references += 1;
-                writer.copy(reference, offset as u32, length as u32);
+                writer.copy(reference, offset, length);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A delta: instructions that rebuild bytes from what the reader holds.
 //!
-//! Is: the encoding with its writer and its reader ([`Delta`]), the search for what is alike
-//! ([`likeness`]), numbers of variable length ([`varint`]), and bytes that lie in pieces
+//! Is: the encoding with its writer and its reader ([`Delta`]), the plan of what is copied from
+//! where ([`Planner`]), numbers of variable length ([`varint`]), and bytes that lie in pieces
 //! ([`pieces`]). Is not: TLS, packets or the store; a writer is told what the far side holds, a
 //! reader asks its [`Source`].
 //!
@@ -11,10 +11,12 @@
 mod delta;
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod likeness;
+mod likeness;
 pub mod pieces;
+mod plan;
 #[cfg(test)]
 mod samples;
 pub mod varint;
 
 pub use delta::{Delta, DeltaError, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
+pub use plan::Planner;

@@ -17,28 +17,28 @@ const WINDOW: usize = 8;
 
 /// Shortest run that is worth an instruction: a copy is about five bytes, and cuts the literal
 /// around it in two.
-const LEAST: usize = 12;
+const MIN_RUN: usize = 12;
 
 /// Most bytes of all sources together. What is beyond is not compared with: a chain with
 /// post-quantum keys has 20 kB.
-const MOST: usize = 1 << 17;
+const MAX_SOURCES_LEN: usize = 1 << 17;
 
 /// A run of bytes of the target that a source has, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub(crate) struct Run {
     /// Where it begins in the target.
-    pub at: usize,
+    pub(crate) at: usize,
     /// Which source has it.
-    pub source: usize,
+    pub(crate) source: usize,
     /// Where it begins there.
-    pub offset: usize,
-    /// How many bytes, at least [`LEAST`].
-    pub length: usize,
+    pub(crate) offset: usize,
+    /// How many bytes, at least [`MIN_RUN`].
+    pub(crate) length: usize,
 }
 
 /// Sources, made ready to be compared with.
 #[derive(Debug)]
-pub struct Likeness<'s> {
+pub(crate) struct Likeness<'s> {
     sources: Vec<&'s [u8]>,
     /// By hash: the place of a window, one more than its number in the order of all sources'
     /// positions; 0 for none.
@@ -55,8 +55,8 @@ struct Place {
 
 impl<'s> Likeness<'s> {
     /// Enters every window of the sources.
-    pub fn to(sources: &[&'s [u8]]) -> Self {
-        let mut room = MOST;
+    pub(crate) fn to(sources: &[&'s [u8]]) -> Self {
+        let mut room = MAX_SOURCES_LEN;
         let sources: Vec<&[u8]> = sources
             .iter()
             .map(|source| {
@@ -88,7 +88,7 @@ impl<'s> Likeness<'s> {
     }
 
     /// The runs of the target that a source has, too.
-    pub fn runs(&self, target: &[u8]) -> Vec<Run> {
+    pub(crate) fn runs(&self, target: &[u8]) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let mut at = 0;
         while at + WINDOW <= target.len() {
@@ -132,7 +132,7 @@ impl<'s> Likeness<'s> {
             offset: place.offset - back,
             length: back + forward,
         })
-        .filter(|run| run.length >= LEAST)
+        .filter(|run| run.length >= MIN_RUN)
     }
 
     /// Where a source may have the bytes that `target` begins with.
@@ -168,7 +168,7 @@ mod tests {
     fn check(runs: &[Run], target: &[u8], sources: &[&[u8]]) {
         let mut done = 0;
         for run in runs {
-            assert!(run.at >= done && run.length >= LEAST);
+            assert!(run.at >= done && run.length >= MIN_RUN);
             done = run.at + run.length;
             assert_eq!(
                 target[run.at..done],
@@ -211,10 +211,10 @@ mod tests {
         let zeros = vec![0; 1 << 16];
         let runs = Likeness::to(&[&zeros]).runs(&zeros);
         assert_eq!(runs.len(), 1);
-        let long = vec![0; MOST + 1];
+        let long = vec![0; MAX_SOURCES_LEN + 1];
         let likeness = Likeness::to(&[&long, &long]);
         let kept: Vec<_> = likeness.sources.iter().map(|part| part.len()).collect();
-        assert_eq!(kept, [MOST, 0]);
+        assert_eq!(kept, [MAX_SOURCES_LEN, 0]);
     }
 
     proptest! {

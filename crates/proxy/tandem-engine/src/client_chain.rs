@@ -13,7 +13,7 @@ use tandem_store::{ChainId, Digest, Store};
 
 use crate::handshake::Flight;
 use crate::possession::Possession;
-use tandem_delta::{DeltaWriter, Reference};
+use tandem_delta::{Planner, Reference};
 
 /// The names in a chain that a client shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,39 +107,22 @@ pub fn write_client_flight(
     flight: &Flight,
     believed: &Believed,
 ) -> Option<Vec<u8>> {
-    let mut delta = DeltaWriter::new();
-    let mut at = from;
-    let mut copy = |reference, pieces: Vec<std::ops::Range<usize>>| {
-        let mut offset = 0;
-        for piece in pieces {
-            delta.add(stream.get(at..piece.start)?);
-            delta.copy(reference, offset, piece.len() as u32);
-            offset += piece.len() as u32;
-            at = piece.end;
-        }
-        Some(())
-    };
+    let mut plan = Planner::starting_at(stream, from);
     if let Some(chain) = believed.whole {
-        copy(chain, flight.list_pieces().to_vec())?;
+        plan.copy(chain, 0, flight.list_pieces().iter().cloned());
     } else {
         let mut start = 0;
-        let mut any = false;
         for der in flight.certificates(stream)? {
             // Behind its length (RFC 5246, section 7.4.2).
             let range = start + 3..start + 3 + der.len();
             start = range.end;
             let reference = Reference(Digest::of(&der).prefix16());
             if believed.certificates.contains(&reference) {
-                copy(reference, flight.within_list(range))?;
-                any = true;
+                plan.copy(reference, 0, flight.within_list(range));
             }
         }
-        if !any {
-            return None;
-        }
     }
-    delta.add(stream.get(at..)?);
-    Some(delta.finish())
+    plan.finish()
 }
 
 #[cfg(test)]

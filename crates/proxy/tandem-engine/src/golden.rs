@@ -166,7 +166,8 @@ fn hellos_with_tickets_have_these_bytes() {
         let mut handshake = Handshake::new();
         handshake.client_sent(&stream);
         let shown = handshake.shown_ticket().expect("it shows one");
-        print(&shown.write_hello(&stream, ticket::name_of(&ticket)))
+        let delta = shown.write_hello(&stream, ticket::name_of(&ticket));
+        print(&delta.expect("the ticket is in it"))
     });
     assert_eq!(
         prints,

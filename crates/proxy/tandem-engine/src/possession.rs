@@ -5,7 +5,6 @@
 //! a miss, never a byte.
 
 use std::collections::BTreeSet;
-use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,8 +12,7 @@ use tandem_store::{Chain, ChainId, Digest, Site, Store};
 use tandem_wire::UnixTime;
 
 use crate::handshake::Flight;
-use tandem_delta::likeness::{Likeness, Run};
-use tandem_delta::{DeltaWriter, Reference, Source};
+use tandem_delta::{Planner, Reference, Source};
 
 /// What the far side holds, as it said itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -104,17 +102,6 @@ struct Part {
     offset: usize,
 }
 
-/// A range of the stream as a copy.
-struct Copied {
-    range: Range<usize>,
-    reference: Reference,
-    offset: usize,
-}
-
-/// What a run costs in a delta, beside a literal that goes on: head, index and offset, and the head
-/// of the literal after it.
-const RUN_COST: usize = 7;
-
 /// The delta for a server's first flight; `None` where nothing of it is held over there, nor
 /// anything like it.
 ///
@@ -129,7 +116,8 @@ pub fn write_flight(
     possession: &Possession,
     store: &mut impl Store,
 ) -> Option<Vec<u8>> {
-    let (mut copies, is_whole) = held_parts(bytes, flight, possession);
+    let mut plan = Planner::new(bytes);
+    let is_whole = copy_held_parts(&mut plan, bytes, flight, possession);
     if !is_whole {
         let sources: Vec<(Reference, Arc<[u8]>)> = possession
             .hints
@@ -139,28 +127,18 @@ pub fn write_flight(
                 Some((Reference(chain.id.prefix16()), list_of(store, &chain)?))
             })
             .collect();
-        let like = like_parts(bytes, &copies, &sources);
-        copies.extend(like);
-        copies.sort_by_key(|copied| copied.range.start);
+        plan.copy_alike(&sources);
     }
-    if copies.is_empty() {
-        return None;
-    }
-    let mut delta = DeltaWriter::new();
-    let mut at = 0;
-    for copied in copies {
-        let Range { start, end } = copied.range;
-        delta.add(&bytes[at..start]);
-        delta.copy(copied.reference, copied.offset as u32, (end - start) as u32);
-        at = end;
-    }
-    delta.add(&bytes[at..]);
-    Some(delta.finish())
+    plan.finish()
 }
 
-/// Copies of what was hinted and is in the flight, in order, and whether that is all that repeats
-/// in it.
-fn held_parts(bytes: &[u8], flight: &Flight, possession: &Possession) -> (Vec<Copied>, bool) {
+/// Copies what was hinted and is in the flight; says whether that is all that repeats in it.
+fn copy_held_parts(
+    plan: &mut Planner<'_>,
+    bytes: &[u8],
+    flight: &Flight,
+    possession: &Possession,
+) -> bool {
     let is_hinted = |part: &Part| possession.hints.contains(&part.id.prefix4());
     let list = flight.list(bytes);
     let from = |start: usize| Part {
@@ -182,62 +160,10 @@ fn held_parts(bytes: &[u8], flight: &Flight, possession: &Possession) -> (Vec<Co
     let is_whole = chain.is_some() && extras_repeat;
     let issuers = || (leaf < list.len()).then(|| from(leaf)).filter(is_hinted);
     let parts = [chain.or_else(issuers), extras.filter(is_hinted)];
-    let mut copies = Vec::new();
     for part in parts.into_iter().flatten() {
-        let reference = Reference(part.id.prefix16());
-        let mut offset = part.offset;
-        for range in part.pieces {
-            let length = range.len();
-            copies.push(Copied {
-                range,
-                reference,
-                offset,
-            });
-            offset += length;
-        }
+        plan.copy(Reference(part.id.prefix16()), part.offset, part.pieces);
     }
-    // A request for a certificate stands behind the chain, a staple between the two; nothing says
-    // so of tomorrow's.
-    copies.sort_by_key(|copied| copied.range.start);
-    (copies, is_whole)
-}
-
-/// Copies for what lies between these copies, out of sources that have something like it.
-fn like_parts(bytes: &[u8], copies: &[Copied], sources: &[(Reference, Arc<[u8]>)]) -> Vec<Copied> {
-    let lists: Vec<&[u8]> = sources.iter().map(|(_, list)| &**list).collect();
-    let likeness = Likeness::to(&lists);
-    let mut runs: Vec<Run> = Vec::new();
-    let mut at = 0;
-    let ends = copies.iter().map(|copied| copied.range.clone());
-    for Range { start, end } in ends.chain(once(bytes.len()..bytes.len())) {
-        let found = likeness.runs(&bytes[at..start]);
-        runs.extend(found.into_iter().map(|run| Run {
-            at: run.at + at,
-            ..run
-        }));
-        at = end;
-    }
-    // A source that is named for the first time has to be worth its name.
-    let is_worth = |index: usize, reference: Reference| {
-        let named = copies.iter().any(|copied| copied.reference == reference);
-        let cost = if named { 0 } else { Reference::LEN };
-        let own = runs.iter().filter(|run| run.source == index);
-        own.map(|run| run.length - RUN_COST).sum::<usize>() > cost
-    };
-    let worth: Vec<Option<Reference>> = sources
-        .iter()
-        .enumerate()
-        .map(|(index, (reference, _))| is_worth(index, *reference).then_some(*reference))
-        .collect();
-    runs.iter()
-        .filter_map(|run| {
-            Some(Copied {
-                range: run.at..run.at + run.length,
-                reference: worth[run.source]?,
-                offset: run.offset,
-            })
-        })
-        .collect()
+    is_whole
 }
 
 /// The contents of a chain's certificate list; `None` where a certificate of it is not held any

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tandem_delta::pieces::{cut, gather};
-use tandem_delta::{DeltaWriter, Reference};
+use tandem_delta::{Planner, Reference};
 use tandem_store::Digest;
 use tandem_wire::tls::record::{self, parse_header};
 use tandem_wire::tls::{
@@ -70,18 +70,12 @@ impl ShownTicket {
         gather(&self.pieces, stream)
     }
 
-    /// The delta for what the client has sent, its hello, with a reference in place of the ticket.
-    pub fn write_hello(&self, stream: &[u8], reference: Reference) -> Vec<u8> {
-        let mut delta = DeltaWriter::new();
-        let (mut at, mut offset) = (0, 0);
-        for piece in &self.pieces {
-            delta.add(&stream[at..piece.start]);
-            delta.copy(reference, offset, piece.len() as u32);
-            offset += piece.len() as u32;
-            at = piece.end;
-        }
-        delta.add(&stream[at..]);
-        delta.finish()
+    /// The delta for what the client has sent, its hello, with a reference in place of the ticket;
+    /// `None` where `stream` is not the one that shows it.
+    pub fn write_hello(&self, stream: &[u8], reference: Reference) -> Option<Vec<u8>> {
+        let mut plan = Planner::new(stream);
+        plan.copy(reference, 0, self.pieces.iter().cloned());
+        plan.finish()
     }
 }
 

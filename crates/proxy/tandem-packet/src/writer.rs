@@ -142,7 +142,7 @@ impl Hold {
                         write_client_flight(stream, before, flight()?, believed)
                     }
                     Ground::Ticket(ticket, name) if before == 0 => {
-                        Some(ticket.write_hello(stream, *name))
+                        ticket.write_hello(stream, *name)
                     }
                     Ground::Ticket(..) | Ground::Unseen | Ground::HelloUnseen => None,
                 }?;

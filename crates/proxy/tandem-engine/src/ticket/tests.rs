@@ -56,6 +56,7 @@ fn a_hello_with_a_ticket_is_written_with_a_reference_and_rebuilt_however_its_rec
         let shown = handshake.shown_ticket().expect("it shows one");
         assert_eq!(*shown.bytes(&stream), *ticket, "in records of {size}");
         let delta = shown.write_hello(&stream, name_of(&ticket));
+        let delta = delta.expect("the ticket is in it");
         let rebuilt = Delta::parse(&delta, stream.len())
             .and_then(|delta| delta.apply(&mut One(ticket.clone())));
         assert_eq!(rebuilt, Ok(stream.clone()));
