@@ -61,6 +61,7 @@ const SPLIT: &str = "tandem-split";
 const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
 const IO: &str = "tandem-packet-io";
+const REPORT: &str = "tandem-report";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
 const SPLIT_DEMO: &str = "tandem-split-demo";
@@ -132,11 +133,14 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[BARNRAISING, SPLIT],
     ),
+    Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(
         LAB,
         "crates/lab/tandem-lab",
         Kind::Adapter,
-        &[SPLIT_IO, IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE],
+        &[
+            REPORT, SPLIT_IO, IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE,
+        ],
     ),
     Layer::new(
         DHT,
@@ -199,7 +203,6 @@ pub(crate) const LAYERS: &[Layer] = &[
 /// goes when its crate has no circle any more: `cargo xtask circles`.
 pub(crate) const CIRCLES: &[(&str, usize)] = &[
     ("crates/base/tandem-store-sqlite", 2),
-    ("crates/lab/tandem-lab", 35),
     ("crates/proxy/tandem-estimate", 2),
     ("crates/split/tandem-broker-dns", 2),
     ("crates/split/tandem-dht", 2),

@@ -1,12 +1,10 @@
-//! Under what circumstances a run is made: its `RunInfo`, with the links and programs of an
-//! experiment.
+//! Under what circumstances a run is made: its `RunInfo`, with its links and programs.
 
 use std::process::Command;
 
 use crate::error::LabError;
-use crate::experiment::Experiment;
 use crate::links::{self, LinkSpec};
-use crate::report::RunInfo;
+use tandem_report::RunInfo;
 
 /// Programs that may stand at the ends, and how to ask for their version.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -16,18 +14,10 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("gnutls-cli", "--version"),
 ];
 
-/// Of a run that begins now.
+/// Of a run over these links that begins now.
 ///
 /// # Errors
 /// `Usage` where a link cannot be.
-pub(crate) fn run_info(experiment: &Experiment) -> Result<RunInfo, LabError> {
-    of_links(&experiment.links)
-}
-
-/// The same of a run over these links.
-///
-/// # Errors
-/// As [`run_info`].
 pub(crate) fn of_links(links: &[LinkSpec]) -> Result<RunInfo, LabError> {
     let mut info = RunInfo::here();
     for link in links {

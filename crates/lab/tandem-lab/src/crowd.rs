@@ -11,14 +11,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tandem_netsim::link::LinkConfig;
 
-use crate::arm::Arm;
 use crate::error::LabError;
 use crate::lane::{Lane, LaneSpec, Trial};
 use crate::links;
 use crate::pki::Chain;
+use crate::setup::Setup;
+use tandem_report::arm::Arm;
+use tandem_report::coming::Coming;
 
 /// First visits that are measured where each takes seconds.
 const SLOW_FIRST: usize = 5;
@@ -27,35 +28,11 @@ const SLOW_FIRST: usize = 5;
 /// delayed on Linux. Shorter than in other lanes, since there are thousands of visits.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// Which visit of a client's a trial is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Coming {
-    /// Its first: the proxies know the server and have not seen this client.
-    First,
-    /// A later one.
-    Again,
-    /// A later one, when the client-side proxy has been replaced by one that holds nothing. The
-    /// first of these brings the server's chain, too.
-    AfterReset,
-}
-
-impl Coming {
-    /// As tables say it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Coming::First => "first",
-            Coming::Again => "again",
-            Coming::AfterReset => "after a reset of the client side",
-        }
-    }
-}
-
 /// What is to be measured of so many clients, in order: which client, and which visit.
 fn plan(arm: Arm, clients: usize, trials: usize, link: &LinkConfig) -> VecDeque<(usize, Coming)> {
     let first = if links::is_slow(link) {
         clients.min(SLOW_FIRST)
-    } else if remembers(arm) {
+    } else if Setup::of(arm).remembers_clients() {
         clients
     } else {
         clients.min(trials)
@@ -73,22 +50,6 @@ fn plan(arm: Arm, clients: usize, trials: usize, link: &LinkConfig) -> VecDeque<
 /// How many trials that makes.
 pub(crate) fn trials(arm: Arm, clients: usize, trials: usize, link: &LinkConfig) -> usize {
     plan(arm, clients.max(1), trials, link).len()
-}
-
-/// Whether the proxies of an arm keep anything of clients.
-fn remembers(arm: Arm) -> bool {
-    match arm {
-        Arm::Packet | Arm::PacketCii | Arm::PacketFilter | Arm::PacketMcveety => true,
-        Arm::Plain
-        | Arm::PassThrough
-        | Arm::PacketCold
-        | Arm::PacketNone
-        | Arm::Resumption
-        | Arm::ResumptionId
-        | Arm::PacketResumption
-        | Arm::Tls13
-        | Arm::Rfc8879 => false,
-    }
 }
 
 /// One arm's lane, and who comes.
@@ -131,7 +92,7 @@ impl Crowd {
     /// One visit of somebody else's, so that the server is known, and those first visits that are
     /// not measured.
     pub(crate) fn warm_up(&mut self) -> Result<(), LabError> {
-        let unmeasured = if remembers(self.arm()) {
+        let unmeasured = if Setup::of(self.arm()).remembers_clients() {
             let measured = |(_, coming): &&(usize, Coming)| *coming == Coming::First;
             self.clients.len() - self.plan.iter().filter(measured).count()
         } else {

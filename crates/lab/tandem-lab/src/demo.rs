@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use tandem_netsim::link::{Direction, LinkConfig};
 
-use crate::arm::Arm;
-use crate::circumstances::run_info;
+use crate::circumstances;
 use crate::console::{self, Console, Progress, human_duration};
 use crate::emulator::{Crossing, Emulator, Fate};
 use crate::endpoints::Endpoints;
@@ -26,15 +25,23 @@ use crate::lease::Lease;
 use crate::links::{self, LinkSpec};
 use crate::moment::Moment;
 use crate::pki;
-use crate::report::{self, ReportOptions};
-use crate::row::Row;
 use crate::runner;
-use crate::summary::grouped;
 use crate::waterfalls::Gallery;
+use tandem_report::arm::Arm;
+use tandem_report::row::Row;
+use tandem_report::summary::grouped;
+use tandem_report::{self as report, ReportOptions};
 
 /// The link of the demonstration, and the one of the short demonstration.
 const LINK: &str = "iridium";
 const QUICK_LINK: &str = "inmarsat-64";
+
+/// What is shown, in this order.
+const STEPS: [(Arm, &str); 3] = [
+    (Arm::Plain, "Plain"),
+    (Arm::PacketCold, "First contact"),
+    (Arm::Packet, "With Tandem"),
+];
 
 /// How often the display looks at the link. A packet of 60 bytes takes 200 ms on the slowest
 /// preset.
@@ -231,7 +238,7 @@ impl<'a> Stage<'a> {
 
     fn write(&self, trials: &[Trial]) -> Result<(), LabError> {
         let rows: Vec<Row> = trials.iter().map(|trial| trial.row.clone()).collect();
-        let info = run_info(&self.experiment)?;
+        let info = circumstances::of_links(&self.experiment.links)?;
         let mut gallery = Gallery::new(&self.unit.config);
         trials.iter().for_each(|trial| gallery.add(trial));
         gallery
@@ -363,21 +370,8 @@ fn arrow(direction: Direction) -> &'static str {
 
 /// A trial in one sentence.
 fn in_short(row: &Row) -> String {
-    let name = match row.arm {
-        Arm::Plain => "Plain",
-        Arm::PacketCold => "First contact",
-        Arm::Packet => "With Tandem",
-        Arm::PassThrough
-        | Arm::PacketCii
-        | Arm::PacketFilter
-        | Arm::PacketNone
-        | Arm::PacketMcveety
-        | Arm::Resumption
-        | Arm::ResumptionId
-        | Arm::PacketResumption
-        | Arm::Tls13
-        | Arm::Rfc8879 => row.arm.name(),
-    };
+    let said = STEPS.iter().find(|(arm, _)| *arm == row.arm);
+    let name = said.map_or(row.arm.name(), |(_, name)| name);
     match (row.seconds_first_byte, &row.error) {
         (Some(seconds), None) => format!(
             "{name}: first byte after {seconds:.2} s; the link carried {} bytes of TLS handshake, {} IP bytes in {} packets.",
@@ -461,7 +455,21 @@ fn table(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::tests::row;
+
+    fn row(link: &str, endpoints: &str, arm: Arm, seconds: f64, tls: u64) -> Row {
+        serde_json::from_value(serde_json::json!({
+            "experiment": "test", "link": link, "endpoints": endpoints, "version": "1.2",
+            "key": "rsa-2048", "certificates": [926], "arm": arm.name(), "store": "none",
+            "trial": 1, "ok": true, "identical": true, "error": null,
+            "seconds_handshake": seconds * 0.75, "seconds_first_byte": seconds,
+            "link_bytes_up": 1000, "link_bytes_down": 1000 + tls,
+            "link_packets_up": 9, "link_packets_down": 9,
+            "handshake_bytes_up": 600, "handshake_bytes_down": 200 + tls,
+            "tls_bytes_up": 300, "tls_bytes_down": tls - 300, "option_bytes": 0,
+            "floor_bytes": 600, "proxy_cpu_us": 500, "proxy_memory_kib": 9000,
+        }))
+        .expect("these are a row's fields")
+    }
 
     #[test]
     fn the_table_has_the_arms_side_by_side_and_says_where_a_byte_differed() {

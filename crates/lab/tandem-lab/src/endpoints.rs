@@ -5,10 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::arm::Arm;
 use crate::error::LabError;
 use crate::pki::{ChainSpec, KeyKind};
 use crate::topology::Family;
+use tandem_report::arm::Arm;
 
 /// A server program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]

@@ -6,6 +6,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use tandem_report::ReportError;
+
 /// Why the lab could not do what it was asked to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -92,26 +94,9 @@ pub enum LabError {
         /// The first one's reason.
         why: String,
     },
-    /// There is nothing to report on.
-    #[error(
-        "{} holds no results: `tandem lab run FILE --out {}` makes some",
-        dir.display(),
-        dir.display()
-    )]
-    NoResults {
-        /// Where rows were looked for.
-        dir: PathBuf,
-    },
-    /// A file of results does not read.
-    #[error("{}, line {line}: {why}", file.display())]
-    DamagedResults {
-        /// The file.
-        file: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong with it.
-        why: String,
-    },
+    /// There is no report to be made of these results.
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// The user ended it.
     #[error("interrupted; all that the lab set up is taken down")]
     Interrupted,

@@ -42,15 +42,17 @@ use rand::seq::SliceRandom;
 use serde::{Deserialize, Serialize};
 use tandem_netsim::link::LinkConfig;
 
-use crate::arm::{Arm, StoreState};
 use crate::crowd;
 use crate::endpoints::{ClientProgram, Endpoints};
 use crate::error::LabError;
 use crate::links::{self, LinkSpec};
 use crate::pki::KeyKind;
+use crate::plan::{Plan, Renewed};
 use crate::schedule::{self, Company, Need};
-use crate::situation::{Renewed, Situation};
+use crate::setup::Setup;
 use crate::topology::{Family, Gateways};
+use tandem_report::arm::{Arm, StoreState};
+use tandem_report::situation::Situation;
 
 /// Units that run side by side at the most unless the file says otherwise: a bound on memory, some
 /// 100 MB each. What the processors bear is the schedule's matter.
@@ -182,7 +184,7 @@ impl Experiment {
         let roams = experiment
             .situations
             .iter()
-            .any(|situation| situation.plan().gateways == Gateways::Two);
+            .any(|situation| Plan::of(*situation).gateways == Gateways::Two);
         let has_v6 = experiment
             .endpoints
             .iter()
@@ -229,7 +231,7 @@ impl Experiment {
                 )));
             }
             for arm in arms {
-                if let Some(why) = arm.obstacle(endpoints) {
+                if let Some(why) = Setup::of(arm).obstacle(endpoints) {
                     let (name, arm) = (&endpoints.name, arm.name());
                     return Err(wrong(format!("{name}: the arm {arm} {why}")));
                 }
@@ -406,7 +408,8 @@ impl Experiment {
         arms.iter()
             .map(|arm| {
                 let mut one = trial_seconds(&unit.config, &unit.endpoints, *arm);
-                if *arm == Arm::PacketResumption {
+                let setup = Setup::of(*arm);
+                if setup.resumes() && setup.mode.is_some() {
                     // The visit before.
                     one += trial_seconds(&unit.config, &unit.endpoints, Arm::Packet);
                 }
@@ -426,7 +429,7 @@ impl Experiment {
     fn staged_seconds(&self, unit: &Unit, situation: Situation) -> f64 {
         // Namespaces, certificates, programs and daemons of an arm.
         const SET_UP: f64 = 1.5;
-        let plan = situation.plan();
+        let plan = Plan::of(situation);
         let one = trial_seconds(&unit.config, &unit.endpoints, Arm::Plain);
         let rehearsals = match plan.renewed {
             Renewed::Once => 1,
@@ -469,29 +472,19 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     };
     let leaf = endpoints.leaf_bytes.unwrap_or(natural);
     let issuers = endpoints.issuer_bytes.unwrap_or(natural) * usize::from(endpoints.chain - 1);
-    let certificates = match arm {
-        Arm::Packet | Arm::PacketCii | Arm::PacketFilter | Arm::PacketNone | Arm::PacketMcveety => {
-            REFERENCES
-        }
-        Arm::Resumption | Arm::ResumptionId | Arm::PacketResumption => 0,
-        Arm::Plain | Arm::PassThrough | Arm::PacketCold | Arm::Tls13 | Arm::Rfc8879 => {
-            leaf + issuers
-        }
+    let setup = Setup::of(arm);
+    let certificates = if setup.resumes() {
+        0
+    } else if setup.replaces_chains() {
+        REFERENCES
+    } else {
+        leaf + issuers
     };
-    let of_client = match (endpoints.client_chain.checked_sub(1), arm) {
-        (None, _) | (Some(_), Arm::Resumption | Arm::ResumptionId | Arm::PacketResumption) => 0,
-        (Some(_), Arm::Packet | Arm::PacketCii | Arm::PacketFilter | Arm::PacketMcveety) => {
-            REFERENCES + VERIFY
-        }
-        (
-            Some(issuers),
-            Arm::Plain
-            | Arm::PassThrough
-            | Arm::PacketCold
-            | Arm::PacketNone
-            | Arm::Tls13
-            | Arm::Rfc8879,
-        ) => {
+    let of_client = match endpoints.client_chain.checked_sub(1) {
+        None => 0,
+        Some(_) if setup.resumes() => 0,
+        Some(_) if setup.remembers_clients() => REFERENCES + VERIFY,
+        Some(issuers) => {
             let leaf = endpoints.client_leaf_bytes.unwrap_or(natural);
             let issuer = endpoints.client_issuer_bytes.unwrap_or(natural);
             leaf + issuer * usize::from(issuers) + VERIFY
@@ -590,7 +583,7 @@ mod tests {
         for order in &orders {
             let mut sorted = order.clone();
             sorted.sort();
-            assert_eq!(sorted, [Arm::Plain, Arm::Packet, Arm::PacketCold]);
+            assert_eq!(sorted, [Arm::Plain, Arm::PacketCold, Arm::Packet]);
         }
         assert!(orders.iter().any(|order| *order != orders[0]));
         assert_eq!(

@@ -29,7 +29,7 @@ use crate::experiment::Effort;
 use crate::interrupt;
 use crate::lease::Lease;
 use crate::links::LinkSpec;
-use crate::report::RunInfo;
+use tandem_report::RunInfo;
 
 use bench::{Bench, Between};
 use cell::{Cell, Store, Verdict};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tandem_netsim::link::{Direction, LinkConfig};
 use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
-use crate::arm::{Arm, StoreState};
+use crate::accounts::Accounts;
 use crate::capture::{Capture, Seen};
 use crate::client::{self, Identity, Outcome, Visit};
 use crate::describe::proxy_option_bytes;
@@ -26,11 +26,12 @@ use crate::interrupt;
 use crate::moment::Moment;
 use crate::phases::{FULL_FLIGHTS, Phases};
 use crate::pki::Chain;
-use crate::profile::Accounts;
 use crate::proxies::{Admin, Proxies, Strategy};
-use crate::row::{Crossed, Row};
 use crate::server::{self, Server};
+use crate::setup::Setup;
 use crate::topology::{Host, Topology};
+use tandem_report::arm::{Arm, StoreState};
+use tandem_report::row::{Crossed, Row};
 
 /// How long the link must have been idle for a connection to count as over. Longer than what an
 /// endpoint waits before it answers (delayed acknowledgement: at most 40 ms on Linux), shorter than
@@ -126,7 +127,7 @@ impl Lane {
             spec.chain,
             spec.client,
         )?;
-        let announced = match spec.arm.strategy() {
+        let announced = match Setup::of(spec.arm).strategy {
             Strategy::Cii => spec.client,
             Strategy::Persistent | Strategy::Filter | Strategy::None => None,
         };
@@ -180,13 +181,13 @@ impl Lane {
         // Of clients without certificates there is nothing to know.
         self.client
             .as_ref()
-            .map_or(Strategy::Persistent, |_| self.arm.strategy())
+            .map_or(Strategy::Persistent, |_| Setup::of(self.arm).strategy)
     }
 
     /// Puts a client side that holds nothing in place of the one that runs, where one does.
     pub(crate) fn reset_client_side(&mut self) -> Result<(), LabError> {
         let strategy = self.strategy();
-        match (&mut self.proxies, self.arm.mode()) {
+        match (&mut self.proxies, Setup::of(self.arm).mode) {
             (Some(proxies), Some(mode)) => {
                 let store = self.topology.directory().join("store");
                 proxies.reset_client_side(&self.exe, &self.topology, mode, strategy, &store)
@@ -325,7 +326,7 @@ impl Lane {
     }
 
     fn start_proxies(&mut self) -> Result<(), LabError> {
-        if let Some(mode) = self.arm.mode() {
+        if let Some(mode) = Setup::of(self.arm).mode {
             let store = self.topology.directory().join("store");
             if store.exists() {
                 fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;

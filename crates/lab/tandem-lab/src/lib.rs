@@ -7,7 +7,7 @@
 //! Invariants: bytes are counted by the link alone; what a lab sets up is taken down when it ends,
 //! however it ends, or by `down`; nothing outside its own namespaces is changed.
 
-pub mod arm;
+mod accounts;
 pub mod capture;
 mod circumstances;
 pub mod client;
@@ -35,22 +35,19 @@ pub mod netns;
 mod pcapng;
 pub mod phases;
 pub mod pki;
+mod plan;
 mod profile;
 pub mod programs;
 pub mod proxies;
-mod report;
-pub mod row;
 mod runner;
 mod schedule;
 pub mod server;
-pub mod situation;
+mod setup;
 mod soak;
 mod split_clients;
 mod splitting;
 mod stage;
 mod standing;
-mod stats;
-mod summary;
 pub mod topology;
 mod tun;
 mod waterfalls;
@@ -62,10 +59,6 @@ pub use interop::{InteropOptions, InteropSummary, interop};
 pub use links::LinkSpec;
 pub use losing::{LosingOptions, losing_proxy};
 pub use profile::{ProfileOptions, profile};
-pub use report::{
-    BarResult, Bound, LinkInfo, Outcome, Program, ReportOptions, RunInfo, Unit, Waterfall,
-    WaterfallArm, WaterfallPacket, Way, report,
-};
 pub use runner::{Captures, RunOptions, RunSummary, run_experiment, run_experiments};
 pub use soak::{SoakOptions, SoakSummary, soak};
 pub use split_clients::{SplitClientsOptions, SplitClientsSummary, split_clients};

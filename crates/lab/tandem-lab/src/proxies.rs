@@ -17,10 +17,10 @@ use nix::unistd::Pid;
 use tandem_packet_io::config::DEFAULT_ADMIN_PORT;
 use tandem_packet_io::status::{self, Status};
 
+use crate::accounts::{self, Accounts};
 use crate::command;
 use crate::error::LabError;
 use crate::interrupt;
-use crate::profile::{self, Accounts};
 use crate::programs;
 use crate::topology::{Host, LINK_DEVICE, Topology};
 
@@ -182,7 +182,7 @@ impl Proxies {
     /// The accounts of both since their start, the client side's first.
     pub(crate) fn accounts(&self) -> [Accounts; 2] {
         [&self.client_side, &self.server_side]
-            .map(|daemon| profile::accounts(&PathBuf::from(format!("/proc/{}", daemon.id()))))
+            .map(|daemon| accounts::of(&PathBuf::from(format!("/proc/{}", daemon.id()))))
     }
 
     /// What they have used since their start.

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::arm::Arm;
-use crate::circumstances::run_info;
+use crate::circumstances;
 use crate::console::{self, Console, human_duration};
 use crate::endpoints::Endpoints;
 use crate::error::LabError;
@@ -22,13 +21,15 @@ use crate::interrupt;
 use crate::lane::{LaneSpec, Trial};
 use crate::lease::Lease;
 use crate::pki::{self, Chain, ChainSpec};
-use crate::report::{self, RunInfo};
-use crate::row::Row;
 use crate::schedule::{self, Schedule, Turn};
-use crate::situation::Situation;
+use crate::setup::Setup;
 use crate::stage::Course;
-use crate::summary;
 use crate::waterfalls::Gallery;
+use tandem_report::arm::Arm;
+use tandem_report::row::Row;
+use tandem_report::situation::Situation;
+use tandem_report::summary;
+use tandem_report::{self as report, RunInfo};
 
 /// A trial is given up when it takes this many times what arithmetic says, and [`TRIAL_MARGIN`]
 /// more: room for a connection that loses everything several times.
@@ -181,7 +182,7 @@ impl<'a> Prepared<'a> {
                 .out
                 .clone()
                 .unwrap_or_else(|| Path::new("out/lab").join(&experiment.name)),
-            info: run_info(&experiment)?,
+            info: circumstances::of_links(&experiment.links)?,
             experiment,
             options,
         })
@@ -471,7 +472,7 @@ impl<'a> Run<'a> {
                 arm.name()
             ))),
         };
-        let endpoints = arm.endpoints(&unit.endpoints);
+        let endpoints = Setup::of(arm).endpoints(&unit.endpoints);
         let spec = LaneSpec {
             experiment: &self.experiment.name,
             link_name: &unit.link.name,

@@ -36,9 +36,9 @@ use crate::interop::servers::{Server, Site};
 use crate::interop::tools::Tools;
 use crate::interrupt;
 use crate::lease::Lease;
-use crate::report::RunInfo;
 use crate::server::Server as RunningServer;
 use crate::topology::{Host, Topology};
+use tandem_report::RunInfo;
 
 use load::{Load, Report};
 use pair::{Counted, Pair, Side, Size, StoreFate};

@@ -17,6 +17,7 @@ mod raw;
 mod site;
 mod swap;
 mod table;
+mod task;
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -29,12 +30,13 @@ use crate::console::{Console, human_duration};
 use crate::error::LabError;
 use crate::experiment::Effort;
 use crate::interrupt;
-use crate::report::RunInfo;
+use tandem_report::RunInfo;
 
 use cell::{Cell, Trick, Verdict};
-use clients::{Client, Tools};
+use clients::Client;
 use job::Job;
 use site::{HOST, OTHER_HOST, Pki, Site};
+use task::Tools;
 
 /// Clients that are tried at a time, each at a site of its own.
 const SIDE_BY_SIDE: usize = 2;

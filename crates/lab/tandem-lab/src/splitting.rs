@@ -20,14 +20,11 @@ mod site;
 mod trace;
 mod tree;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
 use rand_pcg::Pcg64Mcg;
 use tandem_netsim::link::LinkConfig;
-
-pub(crate) use row::{Part, Row, Way};
 
 use crate::circumstances;
 use crate::console::{self, Console, Progress};
@@ -35,11 +32,12 @@ use crate::error::LabError;
 use crate::experiment::Effort;
 use crate::interrupt;
 use crate::links::LinkSpec;
-use crate::report;
 use parts::Stand;
 use plan::Plan;
 use row::Rows;
 use site::Site;
+use tandem_report as report;
+use tandem_report::split_row::{Part, ROWS};
 use trace::{LOGS, Trace};
 
 /// What to evaluate and how.
@@ -60,9 +58,6 @@ pub struct SplitOptions {
     pub seed: u64,
 }
 
-/// Where rows go, below [`SplitOptions::out`].
-pub(crate) const ROWS: &str = "splitting.jsonl";
-
 /// Evaluates, and writes `splitting.jsonl` (rows), `splitting.md` (tables) and `splitting.run.json`
 /// (circumstances).
 ///
@@ -73,7 +68,7 @@ pub(crate) const ROWS: &str = "splitting.jsonl";
 pub fn split(options: &SplitOptions) -> Result<PathBuf, LabError> {
     interrupt::watch()?;
     let console = Console::new();
-    let parts = Part::named(&options.parts)?;
+    let parts = row::parts(&options.parts)?;
     let plan = Plan::of(options.effort);
     let traces = traces(options, &plan, &console)?;
     fs::create_dir_all(&options.out)
@@ -211,16 +206,4 @@ impl Evaluation<'_> {
         progress.finish();
         measured
     }
-}
-
-/// Bytes in a few signs, for labels: `300`, `3 kB`, `10 MB`.
-pub(crate) fn human_bytes(bytes: u64) -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = match bytes {
-        0..1_000 => write!(text, "{bytes} B"),
-        1_000..1_000_000 => write!(text, "{} kB", bytes as f64 / 1e3),
-        _ => write!(text, "{} MB", bytes as f64 / 1e6),
-    };
-    text
 }

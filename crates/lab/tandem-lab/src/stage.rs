@@ -22,7 +22,6 @@ use std::time::Duration;
 use tandem_netsim::link::Direction;
 use tandem_wire::TcpPacket;
 
-use crate::arm::{Arm, StoreState};
 use crate::capture::{Capture, Seen};
 use crate::client::{self, Outcome};
 use crate::crowd::Crowd;
@@ -33,11 +32,14 @@ use crate::interrupt;
 use crate::lane::{self, Lane, LaneSpec, Trial};
 use crate::moment::Moment;
 use crate::pki::{self, Chain, ChainSpec, KeyKind, SECOND_NAME, SERVER_NAME, Validity};
+use crate::plan::{Asked, Harm, Plan, Renewed, Shown, Stores, Visit};
 use crate::proxies::{self, Admin, Daemon, DaemonSpec, Mode, Strategy};
-use crate::row::Row;
 use crate::server::{self, Server};
-use crate::situation::{Asked, Harm, Plan, Renewed, Shown, Situation, Stores, Visit};
+use crate::setup::Setup;
 use crate::topology::{Gateways, Host, Place, Topology};
+use tandem_report::arm::{Arm, StoreState};
+use tandem_report::row::Row;
+use tandem_report::situation::Situation;
 
 /// Between two looks whether the hello has come.
 const LOOK: Duration = Duration::from_millis(1);
@@ -144,7 +146,7 @@ struct Chains {
 
 impl Stage {
     fn build(spec: &LaneSpec<'_>, situation: Situation, limit: Duration) -> Result<Self, LabError> {
-        let plan = situation.plan();
+        let plan = Plan::of(situation);
         let mtu = spec.link.up.mtu.min(spec.link.down.mtu);
         let (topology, ends) = Topology::build_with(mtu, plan.gateways)?;
         let emulator = Arc::new(Emulator::start(
@@ -161,7 +163,7 @@ impl Stage {
         proxies::write_key(&key)?;
         let template = Row {
             situation: Some(situation),
-            store: match spec.arm.mode() {
+            store: match Setup::of(spec.arm).mode {
                 None | Some(Mode::PassThrough) => StoreState::None,
                 Some(_) if plan.before.is_empty() => StoreState::Cold,
                 Some(_) => StoreState::Warm,
@@ -182,11 +184,13 @@ impl Stage {
                 exe: spec.exe.to_owned(),
                 key,
                 stores: directory.join("stores"),
-                mode: spec.arm.mode().map(|mode| match (plan.stores, mode) {
-                    (Stores::NamesOnly, Mode::Safe) => Mode::SafeLosing,
-                    (Stores::NamesOnly, Mode::Mcveety) => Mode::McveetyLosing,
-                    (Stores::NamesOnly | Stores::Whole, mode) => mode,
-                }),
+                mode: Setup::of(spec.arm)
+                    .mode
+                    .map(|mode| match (plan.stores, mode) {
+                        (Stores::NamesOnly, Mode::Safe) => Mode::SafeLosing,
+                        (Stores::NamesOnly, Mode::Mcveety) => Mode::McveetyLosing,
+                        (Stores::NamesOnly | Stores::Whole, mode) => mode,
+                    }),
             },
             template,
             limit,

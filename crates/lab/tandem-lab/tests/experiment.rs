@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tandem_lab::arm::Arm;
-use tandem_lab::row::{Crossed, Row};
 use tandem_lab::{Captures, Effort, LabError, RunOptions, run_experiment};
+use tandem_report::arm::Arm;
+use tandem_report::row::{Crossed, Row};
 
 fn smoke() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/smoke.toml")

@@ -7,10 +7,10 @@ mod common;
 
 use std::fs;
 
-use tandem_lab::arm::Arm;
-use tandem_lab::row::{Crossed, Row};
-use tandem_lab::situation::Situation;
 use tandem_lab::{Captures, Effort, LabError, RunOptions, run_experiment};
+use tandem_report::arm::Arm;
+use tandem_report::row::{Crossed, Row};
+use tandem_report::situation::Situation;
 
 const EXPERIMENT: &str = r#"
 name = "situations"

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tandem_lab::{Effort, LabError, ReportOptions, SplitOptions, report, split};
+use tandem_lab::{Effort, LabError, SplitOptions, split};
+use tandem_report::{ReportOptions, report};
 
 /// Noon of the day that the log is of, a request that comes again, and one that does not count.
 const LOG: &str = "time\tmethod\turl\tstatus\tbytes\n\

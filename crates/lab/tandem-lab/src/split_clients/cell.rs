@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 
-use super::clients::{Answer, Client, Outcome, Task, Then, Tools};
+use super::clients::Client;
 use super::files::digits;
 use super::harm::Harm;
 use super::job::{self, Job};
 use super::site::{Counts, HOST, OTHER_HOST, Site};
+use super::task::{Answer, Outcome, Task, Then, Tools};
 
 /// Longest that a client may take for a job.
 const LIMIT: Duration = Duration::from_secs(120);

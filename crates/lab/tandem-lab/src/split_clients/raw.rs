@@ -9,9 +9,9 @@ use std::process::Command;
 
 use crate::error::LabError;
 
-use super::clients::{Answer, Outcome, Task, Then, Tools};
 use super::job::Job;
 use super::process::{Ran, run};
+use super::task::{Answer, Outcome, Task, Then, Tools};
 
 /// What gnutls-cli writes behind what it has received.
 const NOISE: [&[u8]; 3] = [

@@ -10,7 +10,7 @@ use rand_pcg::Pcg64Mcg;
 use tandem_netsim::link::LinkConfig;
 
 use super::plan::Plan;
-use super::row::{Part, Row, Rows, Way};
+use super::row::Rows;
 use super::site::{About, Fetched, Site, Source, Volunteer};
 use super::trace::Trace;
 use super::tree::Object;
@@ -18,6 +18,7 @@ use crate::console::Progress;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::links::LinkSpec;
+use tandem_report::split_row::{Part, SplitRow, Way};
 
 /// What a volunteer is asked for before anything is measured, so that its channel of misses is open
 /// and the certificate known.
@@ -173,7 +174,7 @@ impl Stand<'_> {
                     took = seconds;
                     Ok(fetched)
                 })?;
-                self.rows.push(Row {
+                self.rows.push(SplitRow {
                     seconds: took,
                     ..row
                 })?;

@@ -22,7 +22,6 @@ use nix::unistd::Pid;
 use tandem_netsim::link::{DirectionCounters, LinkConfig, LinkCounters};
 use tandem_store::Digest;
 
-use super::row::{Part, Row, Way};
 use super::tree::{Object, Tree};
 use crate::emulator::Emulator;
 use crate::endpoints::Endpoints;
@@ -32,6 +31,7 @@ use crate::netns::Namespace;
 use crate::pki::{self, Chain};
 use crate::server::Server;
 use crate::topology::{Host, Topology};
+use tandem_report::split_row::{Part, SplitRow, Way};
 
 /// Where nginx and the origin are.
 const AT_ORIGIN: &str = "10.77.3.2";
@@ -265,7 +265,7 @@ impl Site {
         about: About<'_>,
         serving: &[&Volunteer],
         work: impl FnOnce(&Self) -> Result<Vec<Fetched>, LabError>,
-    ) -> Result<Row, LabError> {
+    ) -> Result<SplitRow, LabError> {
         self.settle()?;
         let before = self.emulator.counters();
         let clocks = self.clocks(serving);
@@ -274,7 +274,7 @@ impl Site {
         let [origin_us, server_us, volunteer_us] = self.clocks(serving).since(&clocks);
         let counted = since(before, self.emulator.counters());
         let error = fetched.iter().find_map(|one| one.outcome.clone().err());
-        Ok(Row {
+        Ok(SplitRow {
             part: about.part,
             link: about.link.to_owned(),
             way: about.way,

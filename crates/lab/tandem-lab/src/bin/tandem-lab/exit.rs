@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use tandem_lab::LabError;
+use tandem_report::ReportError;
 
 /// How a run of the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +50,8 @@ fn exit_of(failure: &Failure) -> Exit {
             | LabError::Kernel { .. }
             | LabError::ProgramMissing { .. }
             | LabError::NotBuilt { .. } => Exit::Privilege,
-            LabError::Usage { .. } | LabError::NoResults { .. } => Exit::Usage,
-            LabError::DamagedResults { .. } => Exit::Damaged,
+            LabError::Usage { .. } => Exit::Usage,
+            LabError::Report(error) => exit_of_report(error),
             LabError::Busy { .. } => Exit::Busy,
             LabError::Io { source, .. } => exit_of_file(source),
             LabError::Command { .. }
@@ -58,6 +59,15 @@ fn exit_of(failure: &Failure) -> Exit {
             | LabError::TrialsFailed { .. }
             | LabError::Interrupted => Exit::RunTime,
         },
+    }
+}
+
+/// A report that is not made.
+fn exit_of_report(error: &ReportError) -> Exit {
+    match error {
+        ReportError::NoResults { .. } => Exit::Usage,
+        ReportError::DamagedResults { .. } => Exit::Damaged,
+        ReportError::Io { source, .. } => exit_of_file(source),
     }
 }
 
@@ -182,13 +192,14 @@ mod tests {
                 },
                 Exit::RunTime,
             ),
-            (LabError::NoResults { dir: path() }, Exit::Usage),
+            (ReportError::NoResults { dir: path() }.into(), Exit::Usage),
             (
-                LabError::DamagedResults {
+                ReportError::DamagedResults {
                     file: path(),
                     line: 1,
                     why: text(),
-                },
+                }
+                .into(),
                 Exit::Damaged,
             ),
             (LabError::Interrupted, Exit::RunTime),

@@ -4,10 +4,11 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use tandem_lab::{
-    Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LinkOptions, LinkSpec,
-    LosingOptions, ProfileOptions, ReportOptions, RunOptions, ShellOptions, SoakOptions,
+    Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LabError, LinkOptions,
+    LinkSpec, LosingOptions, ProfileOptions, RunOptions, ShellOptions, SoakOptions,
     SplitClientsOptions, SplitOptions, UpOptions,
 };
+use tandem_report::ReportOptions;
 
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
@@ -89,7 +90,7 @@ fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
 
 fn report(arguments: ReportArgs) -> Result<(), Failure> {
     let ReportArgs { dir, out } = arguments;
-    tandem_lab::report(&ReportOptions { dir, out })?;
+    tandem_report::report(&ReportOptions { dir, out }).map_err(LabError::from)?;
     Ok(())
 }
 

@@ -1,0 +1,161 @@
+//! How an arm is carried out: what stands between the endpoints, and what these do. A row for each
+//! arm.
+//!
+//! Is not: what an arm is called and how it is drawn, which `tandem-report` knows.
+
+use tandem_report::arm::{Arm, StoreState};
+
+use crate::endpoints::{Certificates, ClientProgram, Endpoints, ServerProgram, Sessions, Version};
+use crate::proxies::{Mode, Strategy};
+
+/// How an arm is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Setup {
+    arm: Arm,
+    /// What the daemons do; `None` where there are none.
+    pub(crate) mode: Option<Mode>,
+    /// What they do with clients' own chains.
+    pub(crate) strategy: Strategy,
+    ends: Ends,
+}
+
+/// What the endpoints do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// What the file says.
+    Usual,
+    /// The client comes back, and the session is resumed.
+    Resume(Sessions),
+    /// TLS 1.3.
+    Tls13(Certificates),
+}
+
+impl Setup {
+    /// The table of arms.
+    pub(crate) fn of(arm: Arm) -> Self {
+        let routed = Self {
+            arm,
+            mode: None,
+            strategy: Strategy::Persistent,
+            ends: Ends::Usual,
+        };
+        let proxied = Self {
+            mode: Some(Mode::Safe),
+            ..routed
+        };
+        match arm {
+            Arm::Plain => routed,
+            Arm::PassThrough => Self {
+                mode: Some(Mode::PassThrough),
+                ..routed
+            },
+            Arm::PacketCold | Arm::Packet => proxied,
+            Arm::PacketNone => Self {
+                strategy: Strategy::None,
+                ..proxied
+            },
+            Arm::PacketCii => Self {
+                strategy: Strategy::Cii,
+                ..proxied
+            },
+            Arm::PacketFilter => Self {
+                strategy: Strategy::Filter,
+                ..proxied
+            },
+            Arm::PacketMcveety => Self {
+                mode: Some(Mode::Mcveety),
+                strategy: Strategy::Cii,
+                ..routed
+            },
+            Arm::Resumption => Self {
+                ends: Ends::Resume(Sessions::Tickets),
+                ..routed
+            },
+            Arm::ResumptionId => Self {
+                ends: Ends::Resume(Sessions::Identifiers),
+                ..routed
+            },
+            Arm::PacketResumption => Self {
+                ends: Ends::Resume(Sessions::Tickets),
+                ..proxied
+            },
+            Arm::Tls13 => Self {
+                ends: Ends::Tls13(Certificates::Whole),
+                ..routed
+            },
+            Arm::PacketTls13 => Self {
+                ends: Ends::Tls13(Certificates::Whole),
+                ..proxied
+            },
+            Arm::Rfc8879 => Self {
+                ends: Ends::Tls13(Certificates::Compressed),
+                ..routed
+            },
+        }
+    }
+
+    /// What the ends do, where a file has them do `usual`.
+    pub(crate) fn endpoints(self, usual: &Endpoints) -> Endpoints {
+        let mut endpoints = usual.clone();
+        match self.ends {
+            Ends::Usual => {}
+            Ends::Resume(sessions) => endpoints.sessions = sessions,
+            Ends::Tls13(certificates) => {
+                endpoints.version = Version::Tls13;
+                endpoints.certificates = certificates;
+            }
+        }
+        endpoints
+    }
+
+    /// Why these endpoints cannot do it; `None` where they can.
+    pub(crate) fn obstacle(self, usual: &Endpoints) -> Option<&'static str> {
+        match self.ends {
+            Ends::Usual => None,
+            Ends::Resume(_) => {
+                let can = usual.client == ClientProgram::SClient
+                    && usual.server == ServerProgram::Nginx
+                    && usual.version != Version::Tls13;
+                (!can).then_some("needs s_client, which can keep a session, nginx and TLS 1.2")
+            }
+            Ends::Tls13(Certificates::Compressed) => {
+                let can =
+                    usual.client == ClientProgram::Rustls && usual.server == ServerProgram::Rustls;
+                (!can).then_some("needs rustls at both ends")
+            }
+            Ends::Tls13(Certificates::Whole) => usual
+                .suites
+                .is_some()
+                .then_some("has no use for cipher suites of TLS 1.2"),
+        }
+    }
+
+    /// Whether a trial is a second visit of the same client.
+    pub(crate) fn resumes(self) -> bool {
+        matches!(self.ends, Ends::Resume(_))
+    }
+
+    /// Whether the server's chain crosses as references.
+    pub(crate) fn replaces_chains(self) -> bool {
+        self.ends == Ends::Usual && self.arm.store() == StoreState::Warm
+    }
+
+    /// Whether the proxies keep anything of clients.
+    pub(crate) fn remembers_clients(self) -> bool {
+        self.replaces_chains() && self.strategy != Strategy::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arms_with_proxies_are_those_that_the_report_takes_for_such() {
+        for arm in Arm::ALL {
+            let setup = Setup::of(arm);
+            assert_eq!(setup.mode.is_some(), arm.has_proxies(), "{arm:?}");
+            assert_eq!(setup.ends != Ends::Usual, arm.is_peer(), "{arm:?}");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The arms of experiments: ways to carry the same handshake, which are compared. One row of a
+//! table each.
+//!
+//! Is not: how an arm is carried out; the lab has a table of its own for that.
+//!
+//! Colours are Okabe and Ito's (Color Universal Design, 2008), which most colour-blind readers can
+//! tell apart, and a grey for plain; shades of our own for the peers. Marks and labels say the same
+//! without colour. An arm looks the same in every plot and table.
+
+use serde::{Deserialize, Serialize};
+
+use crate::svg::Shape;
+
+/// One way to carry the same handshake, in the order of tables.
+///
+/// Most arms leave the endpoints alone. The *peers* change them: they are what endpoints can do
+/// without proxies, or do through the proxies as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arm {
+    /// Routed: the gateways forward and do nothing else.
+    Plain,
+    /// Both daemons take every packet into the queue and let it go untouched.
+    PassThrough,
+    /// Packet mode in the safe format with empty stores before every trial: first contact.
+    PacketCold,
+    /// As [`Arm::Packet`], with clients' own chains left as they are (`none`).
+    PacketNone,
+    /// Packet mode in the safe format; the client side holds the chain (one handshake went before).
+    /// Of clients' own chains the client side remembers what has passed (`persistent`).
+    Packet,
+    /// The same with clients that announce their chains (`cii`).
+    PacketCii,
+    /// The same with a filter that the server side publishes (`filter`).
+    PacketFilter,
+    /// Packet mode in the thesis's format; the client side holds the chain. Clients announce
+    /// theirs, as in the thesis.
+    PacketMcveety,
+    /// Routed: the client returns with a ticket (RFC 5077), so that the handshake is an abbreviated
+    /// one.
+    Resumption,
+    /// Routed: the client returns with a session identifier that the server remembers (RFC 5246,
+    /// section 7.3).
+    ResumptionId,
+    /// The client returns with a ticket, and packet mode in the safe format is in between. Each
+    /// trial is a second visit.
+    PacketResumption,
+    /// Routed, TLS 1.3: what RFC 8879 is to be compared with.
+    Tls13,
+    /// TLS 1.3, and packet mode in the safe format is in between.
+    PacketTls13,
+    /// Routed: TLS 1.3, and both ends compress certificates with Brotli (RFC 8879).
+    Rfc8879,
+}
+
+/// What the proxies' stores hold when a trial begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreState {
+    /// There is no store in use.
+    None,
+    /// Nothing.
+    Cold,
+    /// What a handshake with the same server left there.
+    Warm,
+}
+
+/// How an arm looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// For areas, lines and marks; never for text.
+    pub(crate) colour: &'static str,
+    /// For points.
+    pub(crate) shape: Shape,
+    /// What readers call it.
+    pub(crate) label: &'static str,
+}
+
+/// What is compared with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The endpoints do what they always do; daemons may be in between.
+    Usual,
+    /// The endpoints do something else.
+    Peer,
+}
+
+/// Whether there are daemons in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Between {
+    Routed,
+    Proxies,
+}
+
+/// An arm's row.
+struct Row {
+    arm: Arm,
+    name: &'static str,
+    kind: Kind,
+    between: Between,
+    store: StoreState,
+    needs: &'static str,
+    look: Look,
+}
+
+const fn look(colour: &'static str, shape: Shape, label: &'static str) -> Look {
+    Look {
+        colour,
+        shape,
+        label,
+    }
+}
+
+/// What a warm arm takes.
+const EARLIER: &str = "proxies; an earlier handshake of any client behind them with this server";
+
+/// The table.
+const ROWS: [Row; Arm::COUNT] = [
+    Row {
+        arm: Arm::Plain,
+        name: "plain",
+        kind: Kind::Usual,
+        between: Between::Routed,
+        store: StoreState::None,
+        needs: "nothing",
+        look: look("#7F7F7F", Shape::Square, "plain (routed)"),
+    },
+    Row {
+        arm: Arm::PassThrough,
+        name: "pass-through",
+        kind: Kind::Usual,
+        between: Between::Proxies,
+        store: StoreState::None,
+        needs: "proxies, which do nothing",
+        look: look("#CC79A7", Shape::Diamond, "pass-through queue"),
+    },
+    Row {
+        arm: Arm::PacketCold,
+        name: "packet-cold",
+        kind: Kind::Usual,
+        between: Between::Proxies,
+        store: StoreState::Cold,
+        needs: "proxies; first contact of anybody behind them",
+        look: look("#56B4E9", Shape::Ring, "packet, cold"),
+    },
+    Row {
+        arm: Arm::PacketNone,
+        name: "packet-none",
+        kind: Kind::Usual,
+        between: Between::Proxies,
+        store: StoreState::Warm,
+        needs: EARLIER,
+        look: look("#D55E00", Shape::Plus, "packet, clients’ chains left"),
+    },
+    Row {
+        arm: Arm::Packet,
+        name: "packet",
+        kind: Kind::Usual,
+        between: Between::Proxies,
+        store: StoreState::Warm,
+        needs: EARLIER,
+        look: look("#0072B2", Shape::Disc, "packet, warm"),
+    },
+    Row {
+        arm: Arm::PacketCii,
+        name: "packet-cii",
+        kind: Kind::Usual,
+        between: Between::Proxies,
+        store: StoreState::Warm,
+        needs: EARLIER,
+        look: look("#009E73", Shape::Wedge, "packet, announced (cii)"),
+    },
+    Row {
+        arm: Arm::PacketFilter,
+        name: "packet-filter",
+        kind: Kind::Usual,
+        between: Between::Proxies,
+        store: StoreState::Warm,
+        needs: EARLIER,
+        look: look("#882255", Shape::Post, "packet, filter"),
+    },
+    Row {
+        arm: Arm::PacketMcveety,
+        name: "packet-mcveety",
+        kind: Kind::Usual,
+        between: Between::Proxies,
+        store: StoreState::Warm,
+        needs: EARLIER,
+        look: look("#E69F00", Shape::Triangle, "packet, thesis's format"),
+    },
+    Row {
+        arm: Arm::Resumption,
+        name: "resumption",
+        kind: Kind::Peer,
+        between: Between::Routed,
+        store: StoreState::None,
+        needs: "an earlier visit of this client, which keeps the server's ticket; tickets expire",
+        look: look("#44AA66", Shape::SquareRing, "resumption, ticket"),
+    },
+    Row {
+        arm: Arm::ResumptionId,
+        name: "resumption-id",
+        kind: Kind::Peer,
+        between: Between::Routed,
+        store: StoreState::None,
+        needs: "an earlier visit of this client; the server keeps every session",
+        look: look("#F0E442", Shape::DiamondRing, "resumption, session id"),
+    },
+    Row {
+        arm: Arm::PacketResumption,
+        name: "packet-resumption",
+        kind: Kind::Peer,
+        between: Between::Proxies,
+        store: StoreState::Warm,
+        needs: "as by ticket, and proxies: what they still find to save",
+        look: look("#004A73", Shape::TriangleRing, "resumption, ticket, packet"),
+    },
+    Row {
+        arm: Arm::Tls13,
+        name: "tls13",
+        kind: Kind::Peer,
+        between: Between::Routed,
+        store: StoreState::None,
+        needs: "TLS 1.3 at both ends; certificates are encrypted, so packet mode leaves them",
+        look: look("#333333", Shape::Cross, "TLS 1.3"),
+    },
+    Row {
+        arm: Arm::PacketTls13,
+        name: "packet-tls13",
+        kind: Kind::Peer,
+        between: Between::Proxies,
+        store: StoreState::Warm,
+        needs: "TLS 1.3 at both ends, and proxies: they find nothing to save, and show themselves",
+        look: look("#8888CC", Shape::WedgeRing, "TLS 1.3, packet"),
+    },
+    Row {
+        arm: Arm::Rfc8879,
+        name: "rfc8879",
+        kind: Kind::Peer,
+        between: Between::Routed,
+        store: StoreState::None,
+        needs: "TLS 1.3 and RFC 8879 at both ends; works at first contact",
+        look: look("#9C6644", Shape::Dash, "TLS 1.3, RFC 8879"),
+    },
+];
+
+// A row stands at its arm's place.
+const _: () = {
+    let mut place = 0;
+    while place < ROWS.len() {
+        assert!(ROWS[place].arm as usize == place);
+        place += 1;
+    }
+};
+
+impl Arm {
+    const COUNT: usize = Arm::Rfc8879 as usize + 1;
+
+    /// Every arm, in the order of tables.
+    pub const ALL: [Arm; Arm::COUNT] = {
+        let mut all = [Arm::Plain; Arm::COUNT];
+        let mut place = 0;
+        while place < Arm::COUNT {
+            all[place] = ROWS[place].arm;
+            place += 1;
+        }
+        all
+    };
+
+    fn row(self) -> &'static Row {
+        const { &ROWS }
+            .get(self as usize)
+            .expect("each arm has a row at its place")
+    }
+
+    /// As files and tables say it.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// What the stores hold when a trial begins.
+    pub fn store(self) -> StoreState {
+        self.row().store
+    }
+
+    /// Whether it is here for comparison: what endpoints can do by themselves, or do through the
+    /// proxies as well.
+    pub fn is_peer(self) -> bool {
+        self.row().kind == Kind::Peer
+    }
+
+    /// Whether daemons are in between.
+    pub fn has_proxies(self) -> bool {
+        self.row().between == Between::Proxies
+    }
+
+    /// What it takes besides a client and a server.
+    pub(crate) fn needs(self) -> &'static str {
+        self.row().needs
+    }
+
+    pub(crate) fn look(self) -> Look {
+        self.row().look
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_files() {
+        for arm in Arm::ALL {
+            let name = serde_json::to_string(&arm).unwrap();
+            assert_eq!(name, format!("{:?}", arm.name()));
+        }
+    }
+
+    #[test]
+    fn no_two_arms_look_alike() {
+        for (index, arm) in Arm::ALL.into_iter().enumerate() {
+            for other in Arm::ALL.into_iter().skip(index + 1) {
+                let (a, b) = (arm.look(), other.look());
+                assert!(
+                    a.colour != b.colour && a.shape != b.shape && a.label != b.label,
+                    "{arm:?}, {other:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The figures that splitting has to reach, and whether the rows say that it does.
+
+use super::{Part, Row, Way, down, latency_ratios, of, single, tables};
+use crate::number::SPACE;
+use crate::stats::Spread;
+use crate::verdict::{BarResult, Bound, Outcome, Unit};
+
+/// The size that the bars name.
+const MEGABYTE: u64 = 1_000_000;
+
+/// A figure, over how many trials, and what else a reader must know.
+struct Finding {
+    figure: f64,
+    trials: usize,
+    note: String,
+}
+
+/// Holds every bar against the rows.
+pub(crate) fn check(rows: &[Row]) -> Vec<BarResult> {
+    let open = |id, what, case, unit, bound, bar| BarResult {
+        id,
+        what,
+        case,
+        unit,
+        bound,
+        bar,
+        aim: None,
+        thesis: None,
+        measured: None,
+        outcome: Outcome::NotMeasured,
+        missed_by: None,
+        aim_reached: None,
+        trials: None,
+        note: "no sound trials".to_owned(),
+    };
+    let (most, least) = (Bound::AtMost, Bound::AtLeast);
+    let warm = BarResult {
+        aim: Some(99.7),
+        thesis: Some("99.5 %"),
+        ..open(
+            "split-warm",
+            "Origin's bytes saved, warm",
+            "1 MB, of HTTP's",
+            Unit::PercentSaved,
+            least,
+            99.5,
+        )
+    };
+    let cold = open(
+        "split-cold",
+        "Origin's bytes, cold",
+        "1 MB, of HTTPS's",
+        Unit::PercentOfHttps,
+        most,
+        102.0,
+    );
+    let latency = BarResult {
+        thesis: Some("mostly ≤ 105 %"),
+        ..open(
+            "split-latency",
+            "Time when nothing repeats",
+            "cold, median file",
+            Unit::PercentOfHttps,
+            most,
+            105.0,
+        )
+    };
+    let origin = open(
+        "split-origin-cpu",
+        "Processor time at the origin",
+        "1 MB, warm, with the server behind",
+        Unit::PercentOfHttps,
+        most,
+        100.0,
+    );
+    let volunteer = open(
+        "split-volunteer-throughput",
+        "Throughput of a volunteer",
+        "each second of processor time",
+        Unit::PercentOfHttps,
+        least,
+        50.0,
+    );
+    vec![
+        held(warm, saved(rows)),
+        held(cold, cold_bytes(rows)),
+        held(latency, latency_of(rows)),
+        held(origin, origin_time(rows)),
+        held(volunteer, throughput(rows)),
+    ]
+}
+
+fn held(open: BarResult, finding: Option<Finding>) -> BarResult {
+    match finding {
+        Some(Finding {
+            figure,
+            trials,
+            note,
+        }) => BarResult {
+            trials: Some(trials),
+            note,
+            ..open.with(figure)
+        },
+        None => open,
+    }
+}
+
+fn trials(rows: &[Row], part: Part, way: Way, size: u64) -> usize {
+    of(rows, part)
+        .filter(|row| row.way == way && row.body_bytes() == size)
+        .count()
+}
+
+fn saved(rows: &[Row]) -> Option<Finding> {
+    let bytes = |way| down(rows, way, MEGABYTE);
+    let warm = bytes(Way::Warm)?;
+    let of_https = 100.0 * (1.0 - warm / bytes(Way::Https)?);
+    Some(Finding {
+        figure: 100.0 * (1.0 - warm / bytes(Way::Http)?),
+        trials: trials(rows, Part::Sizes, Way::Warm, MEGABYTE),
+        note: format!("{warm:.0} IP bytes; {of_https:.2}{SPACE}% of HTTPS's saved"),
+    })
+}
+
+fn cold_bytes(rows: &[Row]) -> Option<Finding> {
+    let bytes = |way| down(rows, way, MEGABYTE);
+    let cold = bytes(Way::Cold)?;
+    let of_same = 100.0 * cold / bytes(Way::HttpsCbc)?;
+    Some(Finding {
+        figure: 100.0 * cold / bytes(Way::Https)?,
+        trials: trials(rows, Part::Sizes, Way::Cold, MEGABYTE),
+        note: format!("{of_same:.1}{SPACE}% of HTTPS with the same suite"),
+    })
+}
+
+fn latency_of(rows: &[Row]) -> Option<Finding> {
+    let spread = |other| {
+        let ratios = latency_ratios(rows, Way::Cold, other);
+        Spread::of(ratios.into_iter().map(|(_, ratio)| 100.0 * ratio))
+    };
+    let (usual, same) = (spread(Way::Https)?, spread(Way::HttpsCbc)?);
+    let link = &of(rows, Part::Latency).next()?.link;
+    Some(Finding {
+        figure: usual.median,
+        trials: usual.count,
+        note: format!(
+            "{link}; half of the files within {:.0} and {:.0}{SPACE}%; {:.1}{SPACE}% of HTTPS with the same suite",
+            usual.low, usual.high, same.median
+        ),
+    })
+}
+
+fn origin_time(rows: &[Row]) -> Option<Finding> {
+    let micros = |way, figure: fn(&Row) -> f64| single(rows, Part::Origin, way, MEGABYTE, figure);
+    let both = |row: &Row| (row.origin_us + row.server_us) as f64;
+    let warm = micros(Way::Warm, both)?;
+    let usual = micros(Way::Https, both)?;
+    let alone = micros(Way::Warm, |row| row.origin_us as f64)?;
+    let same = micros(Way::HttpsCbc, both)?;
+    Some(Finding {
+        figure: 100.0 * warm / usual,
+        trials: trials(rows, Part::Origin, Way::Warm, MEGABYTE),
+        note: format!(
+            "{:.0}{SPACE}% the origin alone; both {:.0}{SPACE}% of HTTPS with the same suite",
+            100.0 * alone / usual,
+            100.0 * warm / same
+        ),
+    })
+}
+
+fn throughput(rows: &[Row]) -> Option<Finding> {
+    let size = of(rows, Part::Volunteer).map(Row::body_bytes).max()?;
+    let rate = |way, micros: fn(&Row) -> f64| {
+        single(rows, Part::Volunteer, way, size, |row| {
+            row.body_bytes() as f64 / micros(row)
+        })
+    };
+    let processor = |way| rate(way, tables::micros_near);
+    let wall = |way| rate(way, |row| row.seconds * 1e6);
+    let warm = processor(Way::Warm)?;
+    Some(Finding {
+        figure: 100.0 * warm / processor(Way::Https)?,
+        trials: trials(rows, Part::Volunteer, Way::Warm, size),
+        note: format!(
+            "{:.0}{SPACE}% of HTTPS with the same suite; by the clock of one client {:.0}{SPACE}% of HTTPS",
+            100.0 * warm / processor(Way::HttpsCbc)?,
+            100.0 * wall(Way::Warm)? / wall(Way::Https)?
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::row;
+    use super::*;
+
+    fn verdict(rows: &[Row], id: &str) -> (Option<f64>, String) {
+        let bars = check(rows);
+        let bar = bars.iter().find(|bar| bar.id == id).unwrap();
+        (bar.measured, bar.verdict())
+    }
+
+    #[test]
+    fn what_is_saved_is_held_against_the_bar_and_the_aim() {
+        let rows = |warm| {
+            vec![
+                row(Part::Sizes, Way::Http, MEGABYTE, 1_000_000),
+                row(Part::Sizes, Way::Https, MEGABYTE, 1_050_000),
+                row(Part::Sizes, Way::Warm, MEGABYTE, warm),
+            ]
+        };
+        let (saved, words) = verdict(&rows(5_000), "split-warm");
+        assert!((saved.unwrap() - 99.5).abs() < 1e-9);
+        assert_eq!(words, "reached");
+        assert_eq!(verdict(&rows(2_900), "split-warm").1, "reached, aim too");
+        assert_eq!(
+            verdict(&rows(7_000), "split-warm").1,
+            "missed by 0.20\u{a0}points"
+        );
+    }
+
+    #[test]
+    fn the_server_behind_counts_with_the_origin() {
+        let took = |way, origin_us, server_us| Row {
+            origin_us,
+            server_us,
+            ..row(Part::Origin, way, MEGABYTE, 1)
+        };
+        let rows = [
+            took(Way::Https, 0, 4_000),
+            took(Way::HttpsCbc, 0, 8_000),
+            took(Way::Warm, 3_000, 2_000),
+        ];
+        assert_eq!(
+            verdict(&rows, "split-origin-cpu"),
+            (Some(125.0), "missed by 25.0\u{a0}points".to_owned())
+        );
+    }
+
+    #[test]
+    fn without_rows_nothing_is_measured() {
+        for bar in check(&[]) {
+            assert_eq!(bar.outcome, Outcome::NotMeasured, "{}", bar.id);
+        }
+    }
+}
