@@ -10,9 +10,10 @@ use tandem_delta::{Delta, Reference};
 use tandem_store::{MemoryStore, Site, Store};
 use tandem_wire::UnixTime;
 
-use crate::handshake::{Handshake, Stage};
-use crate::possession::{Hints, Possession, StoreSource, expected_chains, write_flight};
-use crate::thesis::{self, Codes, Expanded};
+use crate::peer::{Hints, Possession, expected_chains};
+use crate::rewrite::thesis::{self, Codes, Expanded};
+use crate::rewrite::{StoreSource, write_flight};
+use crate::transcript::{Handshake, Stage};
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);

@@ -7,14 +7,14 @@ use data_encoding::HEXLOWER;
 use tandem_delta::Reference;
 use tandem_store::{Digest, MemoryStore, Site};
 
-use crate::client_chain::{ClientChain, write_client_flight};
-use crate::handshake::Handshake;
-use crate::possession::{Hints, Possession, write_flight};
+use crate::objects::ticket;
+use crate::peer::{ClientChain, Hints, Possession};
+use crate::rewrite::{write_client_flight, write_flight};
 use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, hello_body, message, named,
     noise, packed, server_hello, store,
 };
-use crate::ticket;
+use crate::transcript::Handshake;
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(
     std::net::Ipv4Addr::new(192, 0, 2, 1),

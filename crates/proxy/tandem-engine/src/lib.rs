@@ -1,27 +1,33 @@
-//! The handshake rewriter: flights in, deltas out, and back.
+//! The handshake rewriter: flights in, deltas out, and back. It has four rooms:
 //!
-//! Is: reading a handshake along ([`Handshake`]), writing a flight as a [`tandem_delta::Delta`] against what the
-//! far side holds ([`Possession`]), following a delta, and the thesis's own messages ([`thesis`]).
+//! - `transcript`: a handshake read along in both directions ([`Handshake`]);
+//! - `objects`: where in a flight lies what repeats ([`Flight`], [`ticket`]);
+//! - `peer`: what the other proxy holds, by its own word or by what both have seen
+//!   ([`Possession`], [`ClientChain`], [`FarSide`], [`Publisher`], [`SessionTickets`]);
+//! - `rewrite`: a flight as a [`tandem_delta::Delta`] against that, and back; the thesis's own
+//!   messages ([`thesis`]).
+//!
 //! Is not: packets, sockets, a clock.
 //!
 //! Invariants: bytes that are not understood are literals; a delta that is not smaller than its
 //! bytes is not sent (its frame sees to that); nothing is learned that Finished did not vouch for.
 #![forbid(unsafe_code)]
 
-mod client_chain;
-pub mod filter;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(test)]
 mod golden;
-mod handshake;
-pub mod intention;
-mod possession;
+mod objects;
+mod peer;
+mod rewrite;
 #[cfg(test)]
 mod samples;
-pub mod thesis;
-pub mod ticket;
+mod transcript;
 
-pub use client_chain::{Believed, ClientChain, write_client_flight};
-pub use handshake::{ClientCertificate, Flight, Handshake, Pass, Stage};
-pub use possession::{Hints, Possession, StoreSource, expected_chains, write_flight};
+pub use objects::{Flight, ticket};
+pub use peer::{
+    Asked, Believed, ClientChain, Crossed, Decision, FarSide, Hints, Possession, Publisher, Role,
+    SessionTickets, expected_chains, filter, intention,
+};
+pub use rewrite::{Held, StoreSource, thesis, write_client_flight, write_flight};
+pub use transcript::{ClientCertificate, Handshake, Pass, Stage};

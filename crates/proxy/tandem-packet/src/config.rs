@@ -4,18 +4,10 @@
 
 use std::time::Duration;
 
+pub use tandem_engine::Role;
 use tandem_engine::filter::Rate as FilterRate;
 use tandem_engine::thesis::Codes;
 use tandem_link::Key;
-
-/// On which side of the link the proxy stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The clients' side: announces what it holds, rebuilds what the server sent.
-    ClientSide,
-    /// The servers' side: writes flights as deltas.
-    ServerSide,
-}
 
 /// The format of what the proxies say to each other in packet mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,16 +6,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tandem_engine::{FarSide, Publisher, SessionTickets};
 use tandem_link::frame::Sender;
 use tandem_link::{Key, Spoken};
 use tandem_wire::{Instant, UnixTime};
 
 use crate::config::{Config, WireFormat};
-use crate::far_side::FarSide;
 use crate::hello::LinkMemory;
 use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
-use crate::publisher::Publisher;
-use crate::session_tickets::SessionTickets;
 
 /// Which endpoint a packet goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! what is not recognised is nobody's business here.
 
 use tandem_delta::Reference;
-use tandem_engine::thesis;
+use tandem_engine::{Held, thesis};
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket};
@@ -18,7 +18,6 @@ use crate::output::{Direction, Event, Owed, Verdict};
 use crate::paws::Clock;
 use crate::reader::{Origin, Reader, Rebuilt};
 use crate::segment::{self, Cut};
-use crate::session_tickets::Holdings;
 use crate::watch::Watch;
 
 /// What a flow knows of the endpoint on this side of the link, and of what comes to it.
@@ -137,7 +136,7 @@ impl Inbound {
                     version: self.version,
                     sender: self.toward.sender(),
                 };
-                let mut source = Holdings::new(cx.tickets, cx.store, cx.now);
+                let mut source = Held::new(cx.tickets, cx.store, cx.now);
                 let own = packet
                     .timestamps()
                     .and_then(|timestamps| self.clock.restored(timestamps));

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use tandem_engine::{FarSide, Publisher, SessionTickets};
 use tandem_link::{Key, Spoken};
 use tandem_store::{Site, Store};
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
@@ -13,14 +14,11 @@ use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 use crate::client_side::ClientSide;
 use crate::config::{Config, Role};
 use crate::context::{Context, Keep, Share, Toward};
-use crate::far_side::FarSide;
 use crate::flow::{Flow, Side};
 use crate::forgotten::ForgottenSyns;
 use crate::hello::LinkMemory;
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
-use crate::publisher::Publisher;
 use crate::server_side::ServerSide;
-use crate::session_tickets::SessionTickets;
 use crate::table::{FlowKey, FlowTable};
 
 /// One proxy of packet mode, sans-IO: packets go in, verdicts, packets and events come out.

@@ -9,7 +9,7 @@ mod intention;
 mod publication;
 
 use tandem_engine::filter::Holdings;
-use tandem_engine::{Possession, thesis};
+use tandem_engine::{Asked, Possession, thesis};
 use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
@@ -21,7 +21,6 @@ use crate::context::{Context, Keep, Share, Toward};
 use crate::inbound::{Inbound, Rewritten};
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
-use crate::publisher::Asked;
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
 use crate::writer::{Aim, Ground, Terms, Writer};

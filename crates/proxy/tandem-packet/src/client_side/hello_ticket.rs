@@ -1,7 +1,7 @@
 //! A hello that shows a session ticket, at the client-side proxy: when it is held, and whether it
 //! crosses with a reference.
 //!
-//! Is not: the memory of tickets (`session_tickets`), nor the writing (`writer`). The presence of
+//! Is not: the memory of tickets (`tandem-engine`), nor the writing (`writer`). The presence of
 //! the far side was shown on the SYN/ACK, so that a hello may be written as anything else is:
 //! refused by the server where nobody rebuilds it.
 //!

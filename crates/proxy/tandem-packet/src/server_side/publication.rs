@@ -2,11 +2,12 @@
 //! goes; and what is learned of a client's chain, by which the publisher knows whether it was of
 //! use.
 //!
-//! Is not: the decision (`publisher`), nor the frame (`tandem-link`). Invariants: nothing is
+//! Is not: the decision (`tandem-engine`), nor the frame (`tandem-link`). Invariants: nothing is
 //! published but in a connection whose server asks for a certificate, to a proxy that said which
 //! holdings it goes by, once; the segment is one that an endpoint discards, with sequence numbers
 //! of what the server has sent.
 
+use tandem_engine::{Crossed, Decision};
 use tandem_link::publication;
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
@@ -16,7 +17,6 @@ use crate::config::{ClientCertificates, WireFormat};
 use crate::context::{Context, Toward};
 use crate::output::{Direction, Event};
 use crate::paws;
-use crate::publisher::{Crossed, Decision};
 use crate::segment::{self, Cut};
 use crate::watch::Shown;
 

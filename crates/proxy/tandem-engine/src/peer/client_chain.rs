@@ -1,19 +1,18 @@
 //! A client's chain, and what the server-side proxy is believed to hold of it.
 //!
-//! Is: the names in a chain, four grounds for belief, and the delta for the client's answer to the
-//! server's flight. Is not: the server's flight (`possession`), nor the choice among the grounds
-//! (`tandem-packet`). What a client shows cannot be told from its hello (McVeety 2009, section
+//! Is: the names in a chain, and four grounds for belief. Is not: what is written in its place
+//! (`rewrite`), nor the choice among the grounds (`tandem-packet`). What a client shows cannot be told from its hello (McVeety 2009, section
 //! 2.4.1), so a belief is formed once the chain is there, and never before.
 //!
 //! Invariant: a wrong belief costs a miss, never a byte.
 
 use std::collections::BTreeSet;
 
+use tandem_delta::Reference;
 use tandem_store::{ChainId, Digest, Store};
 
-use crate::handshake::Flight;
-use crate::possession::Possession;
-use tandem_delta::{Planner, Reference};
+use super::Possession;
+use crate::objects::Flight;
 
 /// The names in a chain that a client shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,38 +91,19 @@ impl Believed {
         self.whole.is_none() && self.certificates.is_empty()
     }
 
+    /// All of the chain, as one reference.
+    pub(crate) fn chain(&self) -> Option<Reference> {
+        self.whole
+    }
+
+    /// Whether this certificate is believed to be held.
+    pub(crate) fn has(&self, certificate: &Reference) -> bool {
+        self.certificates.contains(certificate)
+    }
+
     /// The same for the thesis's messages, which name certificates.
     pub fn possession(&self) -> Possession {
         let references: Vec<Reference> = self.certificates.iter().copied().collect();
         Possession::from_references(&references)
     }
 }
-
-/// The delta for a client's answer to the server's flight, which begins at offset `from` of its
-/// stream; `None` where nothing of its chain is believed to be held.
-pub fn write_client_flight(
-    stream: &[u8],
-    from: usize,
-    flight: &Flight,
-    believed: &Believed,
-) -> Option<Vec<u8>> {
-    let mut plan = Planner::starting_at(stream, from);
-    if let Some(chain) = believed.whole {
-        plan.copy(chain, 0, flight.list_pieces().iter().cloned());
-    } else {
-        let mut start = 0;
-        for der in flight.certificates(stream)? {
-            // Behind its length (RFC 5246, section 7.4.2).
-            let range = start + 3..start + 3 + der.len();
-            start = range.end;
-            let reference = Reference(Digest::of(&der).prefix16());
-            if believed.certificates.contains(&reference) {
-                plan.copy(reference, 0, flight.within_list(range));
-            }
-        }
-    }
-    plan.finish()
-}
-
-#[cfg(test)]
-mod tests;

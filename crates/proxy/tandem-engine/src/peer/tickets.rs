@@ -2,7 +2,7 @@
 //! the far side rebuilds it from.
 //!
 //! Is: both sides' memory of tickets, and at the client's side the trust that the far side
-//! remembers them too. Is not: the reading of tickets (`tandem-engine`), nor the store: tickets
+//! remembers them too. Is not: the reading of tickets (`objects`), nor the store: tickets
 //! live for hours, a proxy sees one with each new session, and most are never shown, so that a disk
 //! would be worn for nothing; and a ticket holds its session's keys, sealed by the server, which
 //! nobody should find on a disk.
@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_delta::{Reference, Source};
-use tandem_engine::{StoreSource, ticket};
-use tandem_store::{Site, Store};
+use tandem_delta::Reference;
+use tandem_store::Site;
 use tandem_wire::Instant;
 
-use crate::config::Role;
+use crate::objects::ticket;
+use crate::peer::Role;
 
 /// The shortest ticket that is worth a reference: with fewer bytes the frame around it saves next
 /// to nothing.
@@ -72,7 +72,7 @@ impl Bounds {
 
 /// The tickets that one proxy remembers.
 #[derive(Debug)]
-pub(crate) struct SessionTickets {
+pub struct SessionTickets {
     bounds: Bounds,
     held: BTreeMap<Reference, Held>,
     /// By when they were last seen.
@@ -100,7 +100,8 @@ struct Trust {
 }
 
 impl SessionTickets {
-    pub(crate) fn new(role: Role) -> Self {
+    /// What a proxy at this end may remember, and nothing yet.
+    pub fn new(role: Role) -> Self {
         Self {
             bounds: Bounds::of(role),
             held: BTreeMap::new(),
@@ -113,7 +114,7 @@ impl SessionTickets {
     }
 
     /// Both sides have seen this ticket: the server gave it, or took it. `true`: it is new here.
-    pub(crate) fn learn(
+    pub fn learn(
         &mut self,
         site: &Site,
         bytes: &[u8],
@@ -145,7 +146,7 @@ impl SessionTickets {
 
     /// Whether a hello may refer to this ticket: it is held here, and the far side may be trusted
     /// to hold it too. To be asked once for each hello.
-    pub(crate) fn may_refer_to(&mut self, name: &Reference, now: Instant) -> bool {
+    pub fn may_refer_to(&mut self, name: &Reference, now: Instant) -> bool {
         if self.find(name, now).is_none() {
             return false;
         }
@@ -155,12 +156,12 @@ impl SessionTickets {
     }
 
     /// A hello that referred to a ticket has arrived.
-    pub(crate) fn rebuilt(&mut self) {
+    pub fn rebuilt(&mut self) {
         self.trust = Trust::default();
     }
 
     /// One was not rebuilt: the far side has lost what it held, or is another.
-    pub(crate) fn missed(&mut self) {
+    pub fn missed(&mut self) {
         let pause = (self.trust.pause * 2 + 1).min(LONGEST_PAUSE);
         *self = Self {
             bounds: self.bounds,
@@ -178,13 +179,13 @@ impl SessionTickets {
     }
 
     /// The ticket of this name.
-    fn find(&self, name: &Reference, now: Instant) -> Option<&Arc<[u8]>> {
+    pub(crate) fn find(&self, name: &Reference, now: Instant) -> Option<&Arc<[u8]>> {
         let held = self.held.get(name)?;
         (held.until > now).then_some(&held.bytes)
     }
 
     /// How many are held, and about how many bytes they take.
-    pub(crate) fn size(&self) -> (usize, usize) {
+    pub fn size(&self) -> (usize, usize) {
         (self.held.len(), self.bytes)
     }
 
@@ -225,32 +226,6 @@ impl SessionTickets {
             }
         }
         Some(ticket)
-    }
-}
-
-/// All that a reference may name here: a ticket, or what the store holds.
-pub(crate) struct Holdings<'a, S> {
-    tickets: &'a SessionTickets,
-    store: StoreSource<'a, S>,
-    now: Instant,
-}
-
-impl<'a, S: Store> Holdings<'a, S> {
-    pub(crate) fn new(tickets: &'a SessionTickets, store: &'a mut S, now: Instant) -> Self {
-        Self {
-            tickets,
-            store: StoreSource::new(store),
-            now,
-        }
-    }
-}
-
-impl<S: Store> Source for Holdings<'_, S> {
-    fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
-        match self.tickets.find(reference, self.now) {
-            Some(ticket) => Some(Arc::clone(ticket)),
-            None => self.store.resolve(reference),
-        }
     }
 }
 

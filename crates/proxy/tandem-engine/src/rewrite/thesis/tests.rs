@@ -5,10 +5,10 @@
 //! fit.
 
 use super::*;
-use crate::handshake::Handshake;
 use crate::samples::{
     TODAY, apart, chain, client_hello, flight, message, named, noise, packed, record, store,
 };
+use crate::transcript::Handshake;
 use proptest::prelude::*;
 use tandem_store::{MemoryStore, Site};
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::handshake::Handshake;
 use crate::samples::{apart, client_hello, finished, hello_body, message, noise, packed, record};
 use crate::samples::{chain, flight, server_hello};
+use crate::transcript::Handshake;
 use proptest::prelude::*;
 use tandem_delta::{Delta, Source};
 

@@ -9,8 +9,9 @@
 use std::collections::VecDeque;
 
 use tandem_delta::Reference;
-use tandem_engine::filter::{Filter, Holdings};
 use tandem_store::ChainId;
+
+use super::filter::{Filter, Holdings};
 
 /// How many chains are remembered as not held: one for each client of a site whose far side has
 /// lost its store.
@@ -21,7 +22,7 @@ const MOST_LEARNED: usize = 4_096;
 
 /// The other proxy, as this one knows it.
 #[derive(Debug, Default)]
-pub(crate) struct FarSide {
+pub struct FarSide {
     lacking: Chains<MOST_LACKING>,
     learned: Chains<MOST_LEARNED>,
     published: Option<Filter>,
@@ -56,22 +57,22 @@ impl<const MOST: usize> Chains<MOST> {
 
 impl FarSide {
     /// A flight with this chain was not rebuilt.
-    pub(crate) fn lacks(&mut self, chain: ChainId) {
+    pub fn lacks(&mut self, chain: ChainId) {
         self.lacking.add(chain);
     }
 
     /// A handshake with this chain has finished: both have learned it.
-    pub(crate) fn learned(&mut self, chain: &ChainId) {
+    pub fn learned(&mut self, chain: &ChainId) {
         self.lacking.remove(chain);
     }
 
     /// Whether references to this chain would miss.
-    pub(crate) fn is_lacking(&self, chain: &ChainId) -> bool {
+    pub fn is_lacking(&self, chain: &ChainId) -> bool {
         self.lacking.has(chain)
     }
 
     /// The far side says what it holds.
-    pub(crate) fn publishes(&mut self, holdings: Holdings, filter: Filter) {
+    pub fn publishes(&mut self, holdings: Holdings, filter: Filter) {
         *self = Self {
             published: Some(filter),
             holdings,
@@ -80,7 +81,7 @@ impl FarSide {
     }
 
     /// The same as [`Self::learned`], where it is noted here and not in the store.
-    pub(crate) fn notes(&mut self, chain: ChainId) {
+    pub fn notes(&mut self, chain: ChainId) {
         // What was known to be held has changed nothing over there.
         if !self.holds(&chain) {
             self.holdings.toggle(&chain);
@@ -90,7 +91,7 @@ impl FarSide {
     }
 
     /// Whether this chain is held over there, as far as was published or noted.
-    pub(crate) fn holds(&self, chain: &ChainId) -> bool {
+    pub fn holds(&self, chain: &ChainId) -> bool {
         let reference = Reference(chain.prefix16());
         let is_published = self.published.as_ref();
         let is_known = is_published.is_some_and(|filter| filter.contains(&reference))
@@ -99,13 +100,13 @@ impl FarSide {
     }
 
     /// Whether anything is known to be held.
-    pub(crate) fn holds_any(&self) -> bool {
+    pub fn holds_any(&self) -> bool {
         let is_published = self.published.as_ref();
         is_published.is_some_and(|filter| filter.count() > 0) || !self.learned.0.is_empty()
     }
 
     /// All that is known to be held.
-    pub(crate) fn holdings(&self) -> Holdings {
+    pub fn holdings(&self) -> Holdings {
         self.holdings
     }
 }
@@ -113,7 +114,7 @@ impl FarSide {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_engine::filter::Rate;
+    use crate::peer::filter::Rate;
 
     fn chain(number: u32) -> ChainId {
         ChainId::of(&[&number.to_be_bytes()])

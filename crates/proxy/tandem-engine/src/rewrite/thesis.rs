@@ -21,14 +21,14 @@ pub mod answer;
 
 use std::ops::Range;
 
+use tandem_delta::Reference;
 use tandem_store::{ChainId, Store};
 use tandem_wire::tls::{
     ClientHello, ContentType, ExtensionType, Extensions, HandshakeType, Records,
 };
 
-use crate::handshake::Flight;
-use crate::possession::Possession;
-use tandem_delta::Reference;
+use crate::objects::Flight;
+use crate::peer::Possession;
 
 /// The thesis's private code points (sections 2.3.2.2 and 2.3.3), neither of them assigned by IANA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,13 +4,15 @@
 //! Flights against what the far side is known to hold: references for it, the bytes for the rest.
 
 use super::*;
-use crate::handshake::Handshake;
+use crate::peer::Hints;
+use crate::rewrite::StoreSource;
 use crate::samples::{
     TODAY, apart, chain, client_hello, finished, flight, message, noise, packed, store,
 };
+use crate::transcript::Handshake;
 use proptest::prelude::*;
-use tandem_delta::{Delta, DeltaError};
-use tandem_store::MemoryStore;
+use tandem_delta::{Delta, DeltaError, Source};
+use tandem_store::{Digest, MemoryStore, Site};
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(
     std::net::Ipv4Addr::new(192, 0, 2, 1),

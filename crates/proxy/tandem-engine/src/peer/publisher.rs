@@ -1,7 +1,7 @@
 //! When the server-side proxy publishes what clients' chains it holds, and over which of them.
 //!
 //! Is: the name of all that is held, kept up to date; who needs to be told; what telling may cost.
-//! Is not: the filter (`tandem-engine`), its frame (`tandem-link`) or the segment (`server_side`).
+//! Is not: the filter (`filter`), its frame (`tandem-link`) or the segment (`server_side`).
 //!
 //! A publication pays where it lets a client's chain be spared that would cross otherwise, and
 //! nobody knows beforehand who will come. So it is paid out of a credit: a chain that crossed
@@ -18,9 +18,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tandem_delta::Reference;
-use tandem_engine::filter::{Filter, Holdings, MOST, Rate};
 use tandem_store::{ChainId, Store};
 use tandem_wire::Instant;
+
+use super::filter::{Filter, Holdings, MOST, Rate};
 
 /// What may be spent before anything came in, in bytes: three filters over a thousand chains. The
 /// first to ask is told at once.
@@ -47,7 +48,7 @@ const MOST_EXCUSED: usize = 256;
 
 /// What the server-side proxy keeps for its publications.
 #[derive(Debug)]
-pub(crate) struct Publisher {
+pub struct Publisher {
     /// All that is held. `None`: to be read out of the store.
     holdings: Option<Holdings>,
     read_at: Option<Instant>,
@@ -63,16 +64,16 @@ pub(crate) struct Publisher {
 
 /// What a client-side proxy said of itself, and when.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// The holdings that it goes by.
-    pub(crate) known: Holdings,
+    pub known: Holdings,
     /// When its SYN was here.
-    pub(crate) at: Instant,
+    pub at: Instant,
 }
 
 /// How a client's chain came over the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Crossed {
+pub enum Crossed {
     /// As a reference.
     Spared,
     /// As it is.
@@ -81,7 +82,7 @@ pub(crate) enum Crossed {
 
 /// Whether a filter is to be published.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub enum Decision {
     /// There is nothing to say.
     Nothing,
     /// There is, and it would cost more than it may.
@@ -117,7 +118,7 @@ impl Publisher {
     }
 
     /// Something was referred to that is not held: the store may have let go of more.
-    pub(crate) fn doubt(&mut self, now: Instant) {
+    pub fn doubt(&mut self, now: Instant) {
         let is_recent = |read: Instant| now.saturating_since(read) < LEAST_BETWEEN;
         if !self.read_at.is_some_and(is_recent) {
             self.holdings = None;
@@ -126,7 +127,7 @@ impl Publisher {
 
     /// What to tell a proxy that has asked, in at most `room` bytes of filter, where each
     /// publication costs `around` more. It takes `answer` until whoever is told says so.
-    pub(crate) fn consider(
+    pub fn consider(
         &mut self,
         asked: Asked,
         (room, around, rate): (usize, usize, Rate),
@@ -165,19 +166,14 @@ impl Publisher {
     }
 
     /// Before a chain is learned: whether it is held already.
-    pub(crate) fn is_held(
-        &mut self,
-        chain: &ChainId,
-        store: &mut impl Store,
-        now: Instant,
-    ) -> bool {
+    pub fn is_held(&mut self, chain: &ChainId, store: &mut impl Store, now: Instant) -> bool {
         self.holdings(store, now);
         store.chain(chain).is_some()
     }
 
     /// A chain of `length` bytes that was held was shown again, by way of a proxy that went by
     /// `asked`.
-    pub(crate) fn seen_again(
+    pub fn seen_again(
         &mut self,
         (chain, length): (&ChainId, usize),
         crossed: Crossed,
@@ -201,7 +197,7 @@ impl Publisher {
 
     /// A chain was learned that was not held. It takes `answer` until whoever has learned it too
     /// says so.
-    pub(crate) fn learned(&mut self, chain: &ChainId, (now, answer): (Instant, Duration)) {
+    pub fn learned(&mut self, chain: &ChainId, (now, answer): (Instant, Duration)) {
         if let Some(mut holdings) = self.holdings {
             self.excuse(holdings, now + answer);
             holdings.toggle(chain);

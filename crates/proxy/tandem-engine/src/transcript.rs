@@ -8,24 +8,18 @@
 //! in [`Stage::Pass`]; a chain is learned only after both sides have sent Finished, which vouches
 //! for every byte of it.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use tandem_delta::pieces::{cut, gather};
 use tandem_store::{ChainId, HostName, Site, Store};
 use tandem_wire::UnixTime;
 use tandem_wire::tls::stream::FirstProtected;
 use tandem_wire::tls::{
-    CertificateList, ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan,
-    ScanEnd, ServerHello,
+    ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan, ScanEnd, ServerHello,
 };
 
-use crate::intention::Intention;
-use crate::ticket::{GivenTicket, ShownTicket};
-
-/// Bytes of the list's length, in front of the certificates in a Certificate message's body (RFC
-/// 5246, section 7.4.2).
-const LIST_LENGTH: usize = 3;
+use crate::objects::Flight;
+use crate::objects::ticket::{GivenTicket, ShownTicket};
+use crate::peer::intention::Intention;
 
 /// Why a handshake holds nothing for the proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,14 +79,6 @@ struct Side {
     /// Messages that have been looked at.
     seen: usize,
     finished: bool,
-}
-
-/// Where the chain of a server's first flight, or of the client's answer to it, lies in its stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Flight {
-    certificate: MessageSpan,
-    list: Vec<Range<usize>>,
-    extras: Vec<Range<usize>>,
 }
 
 impl Handshake {
@@ -383,64 +369,6 @@ fn read_hello(
         .server_name()
         .and_then(|name| HostName::new(name).ok());
     Ok((name, ShownTicket::of(&hello, span)))
-}
-
-impl Flight {
-    /// A flight with this Certificate message, and what repeats beside it.
-    fn with(certificate: &MessageSpan, extras: Vec<Range<usize>>) -> Self {
-        let body: Vec<_> = certificate.body_pieces().collect();
-        Self {
-            certificate: certificate.clone(),
-            list: cut(&body, LIST_LENGTH..certificate.body_len()),
-            extras,
-        }
-    }
-
-    /// The ranges of the stream that hold the certificate list, record headers left out.
-    pub fn list_pieces(&self) -> &[Range<usize>] {
-        &self.list
-    }
-
-    /// The ranges of the stream that hold the messages beside the chain that repeat, headers
-    /// included, record headers left out.
-    pub fn extras_pieces(&self) -> &[Range<usize>] {
-        &self.extras
-    }
-
-    /// These messages, one after the other; `None` if there are none.
-    pub(crate) fn extras<'s>(&self, stream: &'s [u8]) -> Option<Cow<'s, [u8]>> {
-        (!self.extras.is_empty()).then(|| gather(&self.extras, stream))
-    }
-
-    /// The ranges of the stream that hold this range of the certificate list.
-    pub(crate) fn within_list(&self, range: Range<usize>) -> Vec<Range<usize>> {
-        cut(&self.list, range)
-    }
-
-    /// The contents of the certificate list: each certificate's length and DER.
-    pub(crate) fn list<'s>(&self, stream: &'s [u8]) -> Cow<'s, [u8]> {
-        gather(&self.list, stream)
-    }
-
-    /// The certificates, DER, leaf first; `None` where the list is not well-formed.
-    pub(crate) fn certificates<'s>(&self, stream: &'s [u8]) -> Option<Vec<Cow<'s, [u8]>>> {
-        let body = self.certificate.body(stream);
-        let ranges: Vec<_> = CertificateList::parse(&body)
-            .ok()?
-            .iter()
-            .map(|item| item.range())
-            .collect();
-        Some(match body {
-            Cow::Borrowed(body) => ranges
-                .into_iter()
-                .map(|range| Cow::Borrowed(&body[range]))
-                .collect(),
-            Cow::Owned(body) => ranges
-                .into_iter()
-                .map(|range| Cow::Owned(body[range].to_vec()))
-                .collect(),
-        })
-    }
 }
 
 #[cfg(test)]

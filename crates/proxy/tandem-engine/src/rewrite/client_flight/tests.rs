@@ -2,14 +2,15 @@
 //! one.
 
 use super::*;
-use crate::handshake::{ClientCertificate, Handshake, Stage};
-use crate::possession::StoreSource;
+use crate::peer::ClientChain;
+use crate::rewrite::StoreSource;
 use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, message, noise, packed,
     store,
 };
+use crate::transcript::{ClientCertificate, Handshake, Stage};
 use tandem_delta::{Delta, DeltaError};
-use tandem_store::{MemoryStore, Site};
+use tandem_store::{MemoryStore, Site, Store};
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(
     std::net::Ipv4Addr::new(192, 0, 2, 1),

@@ -1,0 +1,13 @@
+//! Flights written against what the far side holds, and rebuilt from what is held here.
+//!
+//! Is not: what is known of the far side (`peer`), nor where objects lie (`objects`). The delta
+//! itself is `tandem-delta`'s.
+
+mod client_flight;
+mod server_flight;
+mod source;
+pub mod thesis;
+
+pub use client_flight::write_client_flight;
+pub use server_flight::write_flight;
+pub use source::{Held, StoreSource};

@@ -1,0 +1,39 @@
+//! The client's answer to the server's flight, written with references to what the far side is
+//! believed to hold of its chain.
+//!
+//! Invariant: a wrong belief costs a miss, never a byte.
+
+use tandem_delta::{Planner, Reference};
+use tandem_store::Digest;
+
+use crate::objects::Flight;
+use crate::peer::Believed;
+
+/// The delta for a client's answer to the server's flight, which begins at offset `from` of its
+/// stream; `None` where nothing of its chain is believed to be held.
+pub fn write_client_flight(
+    stream: &[u8],
+    from: usize,
+    flight: &Flight,
+    believed: &Believed,
+) -> Option<Vec<u8>> {
+    let mut plan = Planner::starting_at(stream, from);
+    if let Some(chain) = believed.chain() {
+        plan.copy(chain, 0, flight.list_pieces().iter().cloned());
+    } else {
+        let mut start = 0;
+        for der in flight.certificates(stream)? {
+            // Behind its length (RFC 5246, section 7.4.2).
+            let range = start + 3..start + 3 + der.len();
+            start = range.end;
+            let reference = Reference(Digest::of(&der).prefix16());
+            if believed.has(&reference) {
+                plan.copy(reference, 0, flight.within_list(range));
+            }
+        }
+    }
+    plan.finish()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The server's first flight, written with references to what the far side holds.
+//!
+//! Is not: what it holds (`peer`). Invariant: a wrong possession costs a miss, never a byte.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tandem_delta::{Planner, Reference};
+use tandem_store::{ChainId, Store};
+
+use super::source::list_of;
+use crate::objects::Flight;
+use crate::peer::Possession;
+
+/// Something of a flight that repeats from handshake to handshake, and may be held as a whole.
+struct Part {
+    /// Its name in a store.
+    id: ChainId,
+    /// Where it lies in the stream, record headers left out.
+    pieces: Vec<Range<usize>>,
+    /// Where its first byte stands in the list that its name resolves to.
+    offset: usize,
+}
+
+/// The delta for a server's first flight; `None` where nothing of it is held over there, nor
+/// anything like it.
+///
+/// What was hinted and is in the flight as a whole (the chain, or its issuers alone; what came
+/// beside it) is copied, whether it is held here or not. For the rest, whatever was hinted and is
+/// held here, too, is searched for likeness: a renewed leaf has most of its bytes from the one
+/// before. `bytes` is the stream up to the end of the flight, or past it; all of it goes into the
+/// delta.
+pub fn write_flight(
+    bytes: &[u8],
+    flight: &Flight,
+    possession: &Possession,
+    store: &mut impl Store,
+) -> Option<Vec<u8>> {
+    let mut plan = Planner::new(bytes);
+    let is_whole = copy_held_parts(&mut plan, bytes, flight, possession);
+    if !is_whole {
+        let sources: Vec<(Reference, Arc<[u8]>)> = possession
+            .hints()
+            .iter()
+            .filter_map(|hint| {
+                let chain = store.chain_by_prefix(hint)?;
+                Some((Reference(chain.id.prefix16()), list_of(store, &chain)?))
+            })
+            .collect();
+        plan.copy_alike(&sources);
+    }
+    plan.finish()
+}
+
+/// Copies what was hinted and is in the flight; says whether that is all that repeats in it.
+fn copy_held_parts(
+    plan: &mut Planner<'_>,
+    bytes: &[u8],
+    flight: &Flight,
+    possession: &Possession,
+) -> bool {
+    let is_hinted = |part: &Part| possession.hints().contains(&part.id.prefix4());
+    let list = flight.list(bytes);
+    let from = |start: usize| Part {
+        id: ChainId::of_list_contents(&list[start..]),
+        pieces: flight.within_list(start..list.len()),
+        offset: 0,
+    };
+    let leaf = list.first_chunk().map_or(0, |&[high, middle, low]| {
+        3 + u32::from_be_bytes([0, high, middle, low]) as usize
+    });
+    let chain = Some(from(0)).filter(is_hinted);
+    let extras = flight.extras(bytes).map(|extras| Part {
+        id: ChainId::of(&[&extras]),
+        pieces: flight.extras_pieces().to_vec(),
+        // In its list its length stands before it.
+        offset: 3,
+    });
+    let extras_repeat = extras.as_ref().is_none_or(is_hinted);
+    let is_whole = chain.is_some() && extras_repeat;
+    let issuers = || (leaf < list.len()).then(|| from(leaf)).filter(is_hinted);
+    let parts = [chain.or_else(issuers), extras.filter(is_hinted)];
+    for part in parts.into_iter().flatten() {
+        plan.copy(Reference(part.id.prefix16()), part.offset, part.pieces);
+    }
+    is_whole
+}
+
+#[cfg(test)]
+mod tests;
