@@ -53,6 +53,7 @@ const WIRE: &str = "tandem-wire";
 const DELTA: &str = "tandem-delta";
 const STORE: &str = "tandem-store";
 const STORE_SQLITE: &str = "tandem-store-sqlite";
+const TRACE: &str = "tandem-trace";
 const NETSIM: &str = "tandem-netsim";
 const ENGINE: &str = "tandem-engine";
 const LINK: &str = "tandem-link";
@@ -87,6 +88,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[STORE, WIRE],
     ),
+    Layer::new(TRACE, "crates/base/tandem-trace", Kind::Core, &[WIRE]),
     Layer::new(
         ENGINE,
         "crates/proxy/tandem-engine",
@@ -113,7 +115,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         ESTIMATE,
         "crates/proxy/tandem-estimate",
         Kind::Core,
-        &[ENGINE, STORE, WIRE],
+        &[STORE, TRACE, WIRE],
     ),
     Layer::new(
         BARNRAISING,
@@ -203,7 +205,6 @@ pub(crate) const LAYERS: &[Layer] = &[
 /// goes when its crate has no circle any more: `cargo xtask circles`.
 pub(crate) const CIRCLES: &[(&str, usize)] = &[
     ("crates/base/tandem-store-sqlite", 2),
-    ("crates/proxy/tandem-estimate", 2),
     ("crates/split/tandem-broker-dns", 2),
     ("crates/split/tandem-dht", 2),
     ("crates/split/tandem-split", 18),

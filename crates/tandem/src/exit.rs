@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use tandem_barnraising::talk::Prospect;
 use tandem_broker::BrokerError;
 use tandem_broker_dns::DnsError;
-use tandem_estimate::EstimateError;
+use tandem_estimate::TraceError;
 use tandem_packet_io::IoError;
 use tandem_split_demo::DemoError;
 use tandem_split_io::SplitIoError;
@@ -59,10 +59,7 @@ pub(crate) enum Failure {
     Store(#[from] StoreError),
     /// A capture.
     #[error("{}: {source}", path.display())]
-    Capture {
-        path: PathBuf,
-        source: EstimateError,
-    },
+    Capture { path: PathBuf, source: TraceError },
     /// A capture was read in part; its figures are out already.
     #[error("{}: read in part only: {damage}", path.display())]
     DamagedCapture { path: PathBuf, damage: String },
@@ -154,10 +151,10 @@ fn exit_of(failure: &Failure) -> Exit {
             StoreError::Unreadable { .. } | StoreError::NotWritten { .. } => Exit::RunTime,
         },
         Failure::Capture { source, .. } => match source {
-            EstimateError::Empty
-            | EstimateError::NotACapture { .. }
-            | EstimateError::OtherFormat { .. } => Exit::Damaged,
-            EstimateError::Read(source) => exit_of_file(source),
+            TraceError::Empty | TraceError::NotACapture { .. } | TraceError::OtherFormat { .. } => {
+                Exit::Damaged
+            }
+            TraceError::Read(source) => exit_of_file(source),
         },
         Failure::DamagedCapture { .. } => Exit::Damaged,
         Failure::NoLab { .. } => Exit::Privilege,
@@ -611,23 +608,20 @@ mod tests {
     #[test]
     fn failures_of_an_estimate_have_these_codes() {
         let table = [
-            (EstimateError::Empty, Exit::Damaged),
+            (TraceError::Empty, Exit::Damaged),
+            (TraceError::NotACapture { found: vec![0; 4] }, Exit::Damaged),
             (
-                EstimateError::NotACapture { found: vec![0; 4] },
-                Exit::Damaged,
-            ),
-            (
-                EstimateError::OtherFormat {
+                TraceError::OtherFormat {
                     name: "a",
                     remedy: "b",
                 },
                 Exit::Damaged,
             ),
             (
-                EstimateError::Read(io_error(io::ErrorKind::IsADirectory)),
+                TraceError::Read(io_error(io::ErrorKind::IsADirectory)),
                 Exit::Usage,
             ),
-            (EstimateError::Read(other()), Exit::RunTime),
+            (TraceError::Read(other()), Exit::RunTime),
         ];
         for (source, expected) in table {
             assert_eq!(

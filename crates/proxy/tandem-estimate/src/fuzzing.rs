@@ -18,9 +18,11 @@ pub const CHECKS: [(&str, Check); 1] = [("estimate_capture", estimate_capture)];
 /// Where the figures contradict each other.
 pub fn estimate_capture(data: &[u8]) {
     let limits = Limits {
-        connections: 4,
-        direction_bytes: 8192,
-        total_bytes: 16_384,
+        trace: tandem_trace::Limits {
+            connections: 4,
+            direction_bytes: 8192,
+            total_bytes: 16_384,
+        },
         sites: 2,
         chains: 2,
     };

@@ -6,16 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tandem_store::{ChainId, Digest, Site};
+use tandem_store::{ChainId, Digest, HostName, Site};
+use tandem_trace::{CaptureFacts, Damage, Ending, Handshake, Rows, ServerChain, Stop, Tally};
 use tandem_wire::tls::ProtocolVersion;
 
-use crate::damage::{Damage, DamageLog};
 use crate::options::{Limits, Options};
-use crate::report::{
-    Assumptions, CaptureFacts, LinkTimes, Report, Share, SiteRow, Unreached, VersionRow,
-};
-use crate::session::{Ending, Stop, Summary};
-use crate::tally::Tally;
+use crate::report::{Assumptions, LinkTimes, Report, Share, SiteRow, Unreached, VersionRow};
 
 /// What a rewritten flight carries besides references and what is not saved: envelope, mark and
 /// check. An assumption, until packet mode's format says it itself.
@@ -130,6 +126,34 @@ fn key(site: &Site, name: &[u8]) -> Digest {
     Digest::of(&[site.to_string().as_bytes(), &[0], name].concat())
 }
 
+/// What a store that learned from this capture held of a handshake.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known {
+    chain: bool,
+    /// Of the list, bytes of what is behind the leaf, where that is held.
+    issuers_bytes: u64,
+    extras: bool,
+}
+
+impl Known {
+    /// What is held of this handshake; all of it is held from here on.
+    fn learn(memory: &mut ChainMemory, site: &Site, handshake: &Handshake) -> Self {
+        let mut known = Self::default();
+        if let Some(ServerChain { list, leaf_len, .. }) = &handshake.chain {
+            let issuers = list.get(*leaf_len..).unwrap_or_default();
+            if !issuers.is_empty() && memory.learn_issuers(site, ChainId::of_list_contents(issuers))
+            {
+                known.issuers_bytes = issuers.len() as u64;
+            }
+            known.chain = memory.learn(site, ChainId::of_list_contents(list));
+        }
+        if let Some(extras) = &handshake.extras {
+            known.extras = memory.learn_extras(site, &extras.messages);
+        }
+        known
+    }
+}
+
 /// What one handshake would have saved in packet mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Savings {
@@ -139,38 +163,40 @@ struct Savings {
 
 /// Packet mode's savings, where nothing stands in the way: the certificate list less its reference,
 /// or of a list that is not known the issuers; and what comes beside it, less another reference.
-fn savings(summary: &Summary) -> Savings {
-    let in_reach = summary.dialogue.is_none() && !summary.old_hello && !summary.is_opaque;
-    let Some(chain) = summary
+fn savings(handshake: &Handshake, known: Known) -> Savings {
+    let in_reach = handshake.dialogue.is_none() && !handshake.old_hello && !handshake.is_opaque;
+    let Some(chain) = handshake
         .chain
+        .as_ref()
         .filter(|chain| in_reach && chain.ends_at <= FIRST_WINDOW_BYTES)
     else {
         return Savings::default();
     };
-    let beside = summary
+    let beside = handshake
         .extras
+        .as_ref()
         .filter(|extras| extras.ends_at <= FIRST_WINDOW_BYTES)
-        .map_or((0, false), |extras| {
-            let saved = extras.bytes.saturating_sub(FURTHER_REFERENCE_BYTES);
-            (saved, extras.known)
+        .map_or(0, |extras| {
+            (extras.messages.len() as u64).saturating_sub(FURTHER_REFERENCE_BYTES)
         });
     let chain_saved = |bytes: u64| bytes.saturating_sub(REWRITTEN_CHAIN_BYTES);
-    let cold = if chain.known {
-        chain_saved(chain.list_bytes)
+    let list_bytes = chain.list.len() as u64;
+    let cold = if known.chain {
+        chain_saved(list_bytes)
     } else {
-        chain_saved(chain.known_issuers_bytes)
+        chain_saved(known.issuers_bytes)
     };
     Savings {
-        cold: cold + if beside.1 { beside.0 } else { 0 },
-        warm: chain_saved(chain.list_bytes) + beside.0,
+        cold: cold + if known.extras { beside } else { 0 },
+        warm: chain_saved(list_bytes) + beside,
     }
 }
 
 /// What opting in would bring for one TLS 1.3 handshake: bytes of the certificate list, and of them
 /// saved. Estimated.
-fn opt_in(summary: &Summary) -> (u64, u64) {
-    let flight = summary.server_flight;
-    if summary.is_resumed || summary.dialogue.is_some() || flight.records == 0 {
+fn opt_in(handshake: &Handshake) -> (u64, u64) {
+    let flight = handshake.server_flight;
+    if handshake.is_resumed || handshake.dialogue.is_some() || flight.records == 0 {
         return (0, 0);
     }
     let besides = ENCRYPTED_BESIDES_CERTIFICATES + flight.records * ENCRYPTED_RECORD_EXTRA;
@@ -181,29 +207,26 @@ fn opt_in(summary: &Summary) -> (u64, u64) {
     )
 }
 
-/// Connections whose handshake could not be read to its end, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Losses {
-    pub(crate) gaps: u64,
-    pub(crate) conflicts: u64,
-    pub(crate) given_up: u64,
+/// Whose handshake it is: the server name of the hello, else the server's address and port.
+fn site(handshake: &Handshake) -> Site {
+    handshake
+        .server_name
+        .as_deref()
+        .and_then(|name| HostName::new(name).ok())
+        .map_or(Site::Address(handshake.server), Site::Name)
 }
 
 /// The totals so far.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// The simulated store.
-    pub(crate) memory: ChainMemory,
-    /// What the tracker could not read.
-    pub(crate) losses: Losses,
+    memory: ChainMemory,
     report: Report,
     tally: Tally,
     versions: BTreeMap<u32, (String, Share)>,
     sites: BTreeMap<Site, SiteShare>,
     other_sites: SiteShare,
     sites_limit: usize,
-    broken: u64,
-    too_large: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -217,52 +240,47 @@ impl Ledger {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             memory: ChainMemory::new(limits.chains),
-            losses: Losses::default(),
             report: Report::default(),
             tally: Tally::default(),
             versions: BTreeMap::new(),
             sites: BTreeMap::new(),
             other_sites: SiteShare::default(),
             sites_limit: limits.sites,
-            broken: 0,
-            too_large: 0,
         }
     }
 
-    /// A connection turned out to be SSL 2.0 throughout.
-    pub(crate) fn ssl2_connection(&mut self) {
-        self.report.out_of_reach.ssl2_connections += 1;
-    }
-
-    /// Enters one handshake.
-    pub(crate) fn enter(&mut self, summary: &Summary) {
-        let saved = savings(summary);
-        let chain_der_bytes = summary.chain.map_or(0, |chain| chain.der_bytes);
+    fn enter(&mut self, handshake: &Handshake) {
+        let site = site(handshake);
+        let known = Known::learn(&mut self.memory, &site, handshake);
+        let saved = savings(handshake, known);
+        let chain_der_bytes = handshake.chain.as_ref().map_or(0, |chain| chain.der_bytes);
         let share = Share {
             handshakes: 1,
-            resumed_handshakes: u64::from(summary.is_resumed),
-            opaque_handshakes: u64::from(summary.is_opaque),
-            handshake_bytes: summary.tally.bytes(),
-            certificate_bytes: chain_der_bytes + summary.other_der_bytes + summary.client_der_bytes,
+            resumed_handshakes: u64::from(handshake.is_resumed),
+            opaque_handshakes: u64::from(handshake.is_opaque),
+            handshake_bytes: handshake.tally.bytes(),
+            certificate_bytes: chain_der_bytes
+                + handshake.other_der_bytes
+                + handshake.client_der_bytes,
             saved_cold_bytes: saved.cold,
             saved_warm_bytes: saved.warm,
         };
-        self.tally.add(&summary.tally);
-        self.enter_totals(summary, &share);
-        self.enter_out_of_reach(summary, &share, chain_der_bytes);
-        let opt_in_saved = self.enter_opt_in(summary);
+        self.tally.add(&handshake.tally);
+        self.enter_totals(handshake, &share, known);
+        self.enter_out_of_reach(handshake, &share, chain_der_bytes);
+        let opt_in_saved = self.enter_opt_in(handshake, &site);
 
         let (number, name) = (
-            version_number(summary.version),
-            version_name(summary.version, summary.is_opaque),
+            version_number(handshake.version),
+            version_name(handshake.version, handshake.is_opaque),
         );
         self.versions
             .entry(number)
             .or_insert_with(|| (name, Share::default()))
             .1
             .add(&share);
-        let row = if self.sites.len() < self.sites_limit || self.sites.contains_key(&summary.site) {
-            self.sites.entry(summary.site.clone()).or_default()
+        let row = if self.sites.len() < self.sites_limit || self.sites.contains_key(&site) {
+            self.sites.entry(site).or_default()
         } else {
             &mut self.other_sites
         };
@@ -270,48 +288,46 @@ impl Ledger {
         row.opt_in += opt_in_saved;
     }
 
-    fn enter_totals(&mut self, summary: &Summary, share: &Share) {
+    fn enter_totals(&mut self, handshake: &Handshake, share: &Share, known: Known) {
         let report = &mut self.report;
         report.handshakes += 1;
         report.resumed_handshakes += share.resumed_handshakes;
         report.opaque_handshakes += share.opaque_handshakes;
         report.handshake_bytes += share.handshake_bytes;
         report.certificate_bytes += share.certificate_bytes;
-        report.client_certificate_bytes += summary.client_der_bytes;
-        report.client_certificate_handshakes += u64::from(summary.client_certificate);
+        report.client_certificate_bytes += handshake.client_der_bytes;
+        report.client_certificate_handshakes += u64::from(handshake.client_certificate);
         report.saved_cold_bytes += share.saved_cold_bytes;
         report.saved_warm_bytes += share.saved_warm_bytes;
-        report.capture.one_sided_handshakes += u64::from(summary.is_one_sided);
-        if let Some(chain) = summary.chain {
+        if handshake.chain.is_some() {
             report.server_chains += 1;
-            report.distinct_server_chains += u64::from(!chain.known);
+            report.distinct_server_chains += u64::from(!known.chain);
         }
-        match summary.ending {
+        match handshake.ending {
             Ending::Completed => report.completed_handshakes += 1,
             Ending::Stopped(Stop::Alert | Stop::NoTls) => report.failed_handshakes += 1,
-            Ending::Stopped(Stop::BrokenTls) => self.broken += 1,
-            Ending::Stopped(Stop::TooLarge) => self.too_large += 1,
-            Ending::Unfinished => {}
+            Ending::Stopped(Stop::BrokenTls | Stop::TooLarge) | Ending::Unfinished => {}
         }
     }
 
-    fn enter_out_of_reach(&mut self, summary: &Summary, share: &Share, chain_der_bytes: u64) {
+    fn enter_out_of_reach(&mut self, handshake: &Handshake, share: &Share, chain_der_bytes: u64) {
         let out = &mut self.report.out_of_reach;
         let mut reasons: Vec<&mut Unreached> = Vec::new();
-        if summary.is_opaque {
+        if handshake.is_opaque {
             reasons.push(&mut out.encrypted_certificates);
         }
-        if let Some(dialogue) = summary.dialogue {
+        if let Some(dialogue) = handshake.dialogue {
             *out.after_plaintext_by_protocol
                 .entry(dialogue.name().to_owned())
                 .or_default() += 1;
             reasons.push(&mut out.after_plaintext);
         }
-        if summary.old_hello {
+        if handshake.old_hello {
             reasons.push(&mut out.old_hello);
         }
-        if summary
+        if handshake
             .chain
+            .as_ref()
             .is_some_and(|chain| chain.ends_at > FIRST_WINDOW_BYTES)
         {
             reasons.push(&mut out.large_flight);
@@ -323,16 +339,16 @@ impl Ledger {
         }
     }
 
-    fn enter_opt_in(&mut self, summary: &Summary) -> u64 {
-        if !summary.is_opaque || summary.server_flight.records == 0 {
+    fn enter_opt_in(&mut self, handshake: &Handshake, site: &Site) -> u64 {
+        if !handshake.is_opaque || handshake.server_flight.records == 0 {
             return 0;
         }
-        let (certificates, saved) = opt_in(summary);
-        let known = !summary.is_resumed && self.memory.learn_site(&summary.site);
+        let (certificates, saved) = opt_in(handshake);
+        let known = !handshake.is_resumed && self.memory.learn_site(site);
         let totals = &mut self.report.opt_in;
         totals.handshakes += 1;
-        totals.full_handshakes += u64::from(!summary.is_resumed);
-        totals.encrypted_flight_bytes += summary.server_flight.record_bytes();
+        totals.full_handshakes += u64::from(!handshake.is_resumed);
+        totals.encrypted_flight_bytes += handshake.server_flight.record_bytes();
         totals.certificate_bytes_estimated += certificates;
         totals.saved_warm_bytes_estimated += saved;
         totals.saved_cold_bytes_estimated += if known { saved } else { 0 };
@@ -344,31 +360,19 @@ impl Ledger {
         self,
         capture: CaptureFacts,
         options: &Options,
-        damage: &mut DamageLog,
+        damage: &mut Vec<Damage>,
     ) -> Report {
-        damage.counted(self.losses.gaps, |connections| Damage::Gaps { connections });
-        damage.counted(self.losses.conflicts, |connections| Damage::Conflicts {
-            connections,
-        });
-        damage.counted(self.broken, |connections| Damage::NotTls { connections });
-        damage.counted(self.too_large, |connections| Damage::TooLarge {
-            connections,
-        });
-        damage.counted(self.losses.given_up, |connections| Damage::GivenUp {
-            connections,
-        });
-        damage.counted(self.other_sites.share.handshakes, |handshakes| {
-            Damage::SitesLumped { handshakes }
-        });
-        damage.counted(self.memory.not_learned, |chains| Damage::StoreFull {
-            chains,
-        });
+        let lumped = self.other_sites.share.handshakes;
+        if lumped > 0 {
+            damage.push(Damage::SitesLumped { handshakes: lumped });
+        }
+        let chains = self.memory.not_learned;
+        if chains > 0 {
+            damage.push(Damage::StoreFull { chains });
+        }
 
         let mut report = self.report;
-        report.capture = CaptureFacts {
-            one_sided_handshakes: report.capture.one_sided_handshakes,
-            ..capture
-        };
+        report.capture = capture;
         report.opt_in.method = OPT_IN_METHOD;
         report.assumptions = Assumptions {
             rewritten_chain_bytes: REWRITTEN_CHAIN_BYTES,
@@ -397,6 +401,16 @@ impl Ledger {
                 .seconds(report.opt_in.saved_warm_bytes_estimated),
         });
         report
+    }
+}
+
+impl Rows for Ledger {
+    fn handshake(&mut self, handshake: &Handshake) {
+        self.enter(handshake);
+    }
+
+    fn ssl2_connection(&mut self) {
+        self.report.out_of_reach.ssl2_connections += 1;
     }
 }
 

@@ -1,12 +1,12 @@
 //! `tandem estimate`: what Tandem would have carried and saved on traffic that was captured.
 //!
-//! Not a protocol analyser, and not the proxies: nothing is rewritten, no packet leaves. It reads
-//! pcap and pcapng (plain or in gzip) from anything that reads, follows the TLS handshakes in it,
-//! and gives a [`Report`] of plain numbers.
+//! Not a protocol analyser, and not the proxies: nothing is rewritten, no packet leaves.
+//! `tandem-trace` reads the capture; of each handshake that it finds, this crate says what it would
+//! have saved, and gives a [`Report`] of plain numbers.
 //!
 //! ```text
-//! capture -> link_type -> segment -> tracker -> connection -> session -> ledger -> report -> render
-//!  frames    IP packets   TCP        table      order, hello   handshake   totals
+//! tandem-trace -> ledger -> report -> render
+//!  handshakes     totals    figures    text
 //! ```
 //!
 //! Invariants: memory is bounded by [`Limits`] whatever the capture holds; any input gives an
@@ -15,38 +15,25 @@
 #![doc = include_str!("../definitions.md")]
 #![forbid(unsafe_code)]
 
-mod capture;
-mod connection;
-mod damage;
-mod datagram;
-mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod ledger;
-mod link_type;
-mod opening;
 mod options;
 mod render;
 mod report;
-mod segment;
-mod session;
-mod survey;
-mod tally;
-mod tracker;
 
 use std::io::Read;
 
-pub use damage::{Damage, DamageClass};
-pub use error::EstimateError;
 pub use ledger::{
     CHAIN_REFERENCE_BYTES, DELTA_FRAME_BYTES, FIRST_WINDOW_BYTES, REWRITTEN_CHAIN_BYTES,
 };
 pub use options::{BitRate, Limits, Options};
 pub use render::render;
 pub use report::{
-    Assumptions, CaptureFacts, LinkTimes, OptIn, OutOfReach, Outcome, Report, Share, SiteRow,
-    Unreached, VersionRow,
+    Assumptions, LinkTimes, OptIn, OutOfReach, Outcome, Report, Share, SiteRow, Unreached,
+    VersionRow,
 };
+pub use tandem_trace::{CaptureFacts, Damage, DamageClass, TraceError};
 
 /// Reads a capture to its end and says what it holds.
 ///
@@ -54,19 +41,16 @@ pub use report::{
 /// compressed), about once in a mebibyte and once at the end.
 ///
 /// # Errors
-/// Only where nothing can be read: see [`EstimateError`]. A capture that is damaged half-way is an
+/// Only where nothing can be read: see [`TraceError`]. A capture that is damaged half-way is an
 /// [`Outcome`].
 pub fn estimate(
     reader: impl Read,
     options: &Options,
     progress: &mut dyn FnMut(u64),
-) -> Result<Outcome, EstimateError> {
-    let mut damage = damage::DamageLog::default();
-    let mut survey = survey::Survey::new(*options, progress);
-    let raw_bytes = capture::read(reader, &mut survey, &mut damage)?;
-    let report = survey.finish(raw_bytes, &mut damage);
-    Ok(Outcome {
-        report,
-        damage: damage.into_list(),
-    })
+) -> Result<Outcome, TraceError> {
+    let mut ledger = ledger::Ledger::new(&options.limits);
+    let trace = tandem_trace::read(reader, options.limits.trace, &mut ledger, progress)?;
+    let mut damage = trace.damage;
+    let report = ledger.into_report(trace.facts, options, &mut damage);
+    Ok(Outcome { report, damage })
 }

@@ -35,15 +35,8 @@ impl BitRate {
 /// coarser, and the damage list says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections tracked at once. Default 65,536, as many as one address has ports. Finished
-    /// ones are forgotten first, then the oldest.
-    pub connections: usize,
-    /// Bytes held for one direction of one connection; also the longest handshake message that is
-    /// read. Default 1 MiB: the largest certificate chains in use stay below 256 KiB.
-    pub direction_bytes: usize,
-    /// Bytes held for all connections. Default 128 MiB. Beyond it the oldest unfinished
-    /// connections are given up.
-    pub total_bytes: usize,
+    /// For the reading of the capture.
+    pub trace: tandem_trace::Limits,
     /// Sites told apart. Default 16,384; further ones share one row.
     pub sites: usize,
     /// Chains in the simulated store. Default 262,144 (about 20 MB); further ones are not learned.
@@ -53,9 +46,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 65_536,
-            direction_bytes: 1024 * 1024,
-            total_bytes: 128 * 1024 * 1024,
+            trace: tandem_trace::Limits::default(),
             sites: 16_384,
             chains: 262_144,
         }

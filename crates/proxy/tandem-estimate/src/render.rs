@@ -9,7 +9,8 @@ mod table;
 
 use std::fmt::Write as _;
 
-use crate::damage::Damage;
+use tandem_trace::Damage;
+
 use crate::report::{Outcome, Report, Share, Unreached};
 use number::{date, duration, grouped, percent, plural, seconds};
 use table::{Cell, Table};

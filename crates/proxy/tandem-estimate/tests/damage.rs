@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use support::{Full, LINK_RAW, Talk, Trace, capture_of, read, read_with, record};
-use tandem_estimate::{BitRate, Damage, DamageClass, EstimateError, Limits, Options, estimate};
+use tandem_estimate::{BitRate, Damage, DamageClass, Limits, Options, TraceError, estimate};
 
 const SIZES: [usize; 2] = [1000, 900];
 
@@ -107,18 +107,18 @@ fn a_compressed_capture_is_the_same_capture_and_its_end_may_be_missing() {
 #[test]
 fn what_is_no_capture_is_an_error_with_a_name() {
     let error = |bytes: &[u8]| estimate(bytes, &Options::default(), &mut |_| {}).err();
-    assert!(matches!(error(b""), Some(EstimateError::Empty)));
+    assert!(matches!(error(b""), Some(TraceError::Empty)));
     assert!(matches!(
         error(b"Hello, world"),
-        Some(EstimateError::NotACapture { .. })
+        Some(TraceError::NotACapture { .. })
     ));
     assert!(matches!(
         error(b"\x28\xb5\x2f\xfd...."),
-        Some(EstimateError::OtherFormat { .. })
+        Some(TraceError::OtherFormat { .. })
     ));
     assert!(matches!(
         error(&gzip(b"no capture")),
-        Some(EstimateError::NotACapture { .. })
+        Some(TraceError::NotACapture { .. })
     ));
 }
 
@@ -161,7 +161,7 @@ fn a_reader_that_fails_half_way_is_damage_and_not_an_error() {
     assert!(outcome.report.capture.frames > 0);
     assert!(matches!(
         estimate(Failing(&[]), &Options::default(), &mut |_| {}),
-        Err(EstimateError::Read(_))
+        Err(TraceError::Read(_))
     ));
 }
 
@@ -289,8 +289,12 @@ fn fragments_and_malformed_packets_are_counted() {
 
 #[test]
 fn ten_thousand_connections_that_stop_after_their_first_byte_leave_the_others_unharmed() {
-    let limits = Limits {
+    let trace_limits = tandem_trace::Limits {
         connections: 100,
+        ..tandem_trace::Limits::default()
+    };
+    let limits = Limits {
+        trace: trace_limits,
         ..Limits::default()
     };
     let mut trace = Trace::new(LINK_RAW);
@@ -330,8 +334,12 @@ fn ten_thousand_connections_that_stop_after_their_first_byte_leave_the_others_un
 
 #[test]
 fn finished_connections_make_room_first() {
-    let limits = Limits {
+    let trace_limits = tandem_trace::Limits {
         connections: 3,
+        ..tandem_trace::Limits::default()
+    };
+    let limits = Limits {
+        trace: trace_limits,
         ..Limits::default()
     };
     let mut trace = Trace::new(LINK_RAW);
@@ -356,9 +364,13 @@ fn finished_connections_make_room_first() {
 fn bytes_held_are_bounded_for_one_and_for_all() {
     // A message that never ends, in many connections.
     let endless = [&[22, 3, 3, 0x40, 0][..], &[1, 0, 0xff, 0xff], &[0; 16_380]].concat();
-    let limits = Limits {
+    let trace_limits = tandem_trace::Limits {
         direction_bytes: 32_768,
         total_bytes: 100_000,
+        ..tandem_trace::Limits::default()
+    };
+    let limits = Limits {
+        trace: trace_limits,
         ..Limits::default()
     };
     let mut trace = Trace::new(LINK_RAW);

@@ -1,8 +1,10 @@
 //! Figures and texts that are hard to fit on a page. What a usual report looks like is in
 //! `tests/snapshots`.
 
+use tandem_trace::CaptureFacts;
+
 use super::*;
-use crate::report::{CaptureFacts, LinkTimes, SiteRow, VersionRow};
+use crate::report::{LinkTimes, SiteRow, VersionRow};
 
 fn huge() -> Report {
     let share = Share {

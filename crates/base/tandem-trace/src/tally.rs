@@ -1,8 +1,7 @@
 //! What a handshake is made of, byte by byte: each record byte of a handshake is filed under
 //! exactly one part.
 //!
-//! Not the report: parts become its `bytes_by_message_type` and their sum its `handshake_bytes`,
-//! which is why the two agree.
+//! Not a report: whoever adds parts up gets the handshake's bytes, since none is filed twice.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +10,7 @@ use crate::opening::Role;
 
 /// Something that handshakes are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub enum Part {
     /// A handshake message in clear, its 4-byte header included; by type number and sender.
     Message(Role, u8),
     /// The 5 bytes before each record.
@@ -30,7 +29,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// Its name in reports. Message types as the registry "TLS HandshakeType" has them.
-    pub(crate) fn name(self) -> Cow<'static, str> {
+    pub fn name(self) -> Cow<'static, str> {
         let name = match self {
             Self::Message(role, number) => return message_name(role, number),
             Self::RecordHeader => "record_headers",
@@ -69,14 +68,16 @@ fn message_name(role: Role, number: u8) -> Cow<'static, str> {
 
 /// Count and bytes of one part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PartTally {
-    pub(crate) count: u64,
-    pub(crate) bytes: u64,
+pub struct PartTally {
+    /// How many.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Counts and bytes of all parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally(BTreeMap<Part, PartTally>);
+pub struct Tally(BTreeMap<Part, PartTally>);
 
 impl Tally {
     /// Files one more of `part`.
@@ -92,17 +93,17 @@ impl Tally {
     }
 
     /// All bytes filed.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.0.values().map(|tally| tally.bytes).sum()
     }
 
     /// All parts.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (Part, PartTally)> {
+    pub fn parts(&self) -> impl Iterator<Item = (Part, PartTally)> {
         self.0.iter().map(|(&part, &tally)| (part, tally))
     }
 
     /// Adds all of another.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (part, tally) in other.parts() {
             self.file_many(part, tally.count, tally.bytes);
         }

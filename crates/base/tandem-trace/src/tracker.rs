@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 use tandem_wire::TcpFlags;
 
 use crate::connection::{Connection, End, Step, Verdict};
-use crate::ledger::Ledger;
-use crate::options::Limits;
+use crate::limits::Limits;
+use crate::rows::Books;
 use crate::segment::Segment;
 
 /// Addresses and ports of both ends, the lower one first.
@@ -77,7 +77,7 @@ impl Tracker {
     }
 
     /// Reads one segment.
-    pub(crate) fn take(&mut self, segment: &Segment<'_>, ledger: &mut Ledger) {
+    pub(crate) fn take(&mut self, segment: &Segment<'_>, books: &mut Books<'_>) {
         let (key, end) = key_of(segment);
         let is_syn = segment.flags.contains(TcpFlags::SYN);
         let known = self.slots.get(&key).map(|slot| match &slot.state {
@@ -87,25 +87,25 @@ impl Tracker {
         match known {
             Some(false) => {}
             Some(true) => {
-                self.remove(key, ledger);
+                self.remove(key, books);
                 self.insert(key);
             }
             None if is_syn || segment.payload_len > 0 => self.insert(key),
             // The tail of a connection, or acknowledgements of one: nothing to read.
             None => return,
         }
-        self.read(key, end, segment, ledger);
-        self.keep_limits(ledger);
+        self.read(key, end, segment, books);
+        self.keep_limits(books);
     }
 
     /// The capture is over: enters every handshake that is going on.
-    pub(crate) fn finish(&mut self, ledger: &mut Ledger) {
+    pub(crate) fn finish(&mut self, books: &mut Books<'_>) {
         while let Some((_, key)) = self.live.pop_first() {
-            self.remove(key, ledger);
+            self.remove(key, books);
         }
     }
 
-    fn read(&mut self, key: Key, end: End, segment: &Segment<'_>, ledger: &mut Ledger) {
+    fn read(&mut self, key: Key, end: End, segment: &Segment<'_>, books: &mut Books<'_>) {
         let Some(slot) = self.slots.get_mut(&key) else {
             return;
         };
@@ -113,7 +113,7 @@ impl Tracker {
             return;
         };
         self.held = self.held.saturating_sub(connection.held());
-        match connection.take(end, segment, self.limits.direction_bytes, ledger) {
+        match connection.take(end, segment, self.limits.direction_bytes, books) {
             Step::GoesOn => self.held += connection.held(),
             Step::Over(verdict) => {
                 self.already_open += u64::from(verdict == Verdict::AlreadyOpen);
@@ -134,7 +134,7 @@ impl Tracker {
     }
 
     /// Takes a connection out, its handshake entered.
-    fn remove(&mut self, key: Key, ledger: &mut Ledger) {
+    fn remove(&mut self, key: Key, books: &mut Books<'_>) {
         let Some(slot) = self.slots.remove(&key) else {
             return;
         };
@@ -143,26 +143,26 @@ impl Tracker {
         match slot.state {
             State::Live(mut connection) => {
                 self.held = self.held.saturating_sub(connection.held());
-                let verdict = connection.finish(ledger);
+                let verdict = connection.finish(books);
                 self.already_open += u64::from(verdict == Verdict::AlreadyOpen);
             }
             State::Over => {}
         }
     }
 
-    fn keep_limits(&mut self, ledger: &mut Ledger) {
+    fn keep_limits(&mut self, books: &mut Books<'_>) {
         while self.slots.len() > self.limits.connections {
             match self.over.first_key_value() {
-                Some((_, &key)) => self.remove(key, ledger),
-                None => self.give_up_oldest(ledger),
+                Some((_, &key)) => self.remove(key, books),
+                None => self.give_up_oldest(books),
             }
         }
         while self.held > self.limits.total_bytes {
-            self.give_up_oldest(ledger);
+            self.give_up_oldest(books);
         }
     }
 
-    fn give_up_oldest(&mut self, ledger: &mut Ledger) {
+    fn give_up_oldest(&mut self, books: &mut Books<'_>) {
         let Some((_, &key)) = self.live.first_key_value() else {
             // Nothing is held where nothing is live.
             self.held = 0;
@@ -174,9 +174,9 @@ impl Tracker {
         }) = self.slots.get(&key)
             && connection.is_promising()
         {
-            ledger.losses.given_up += 1;
+            books.losses.given_up += 1;
         }
-        self.remove(key, ledger);
+        self.remove(key, books);
     }
 }
 

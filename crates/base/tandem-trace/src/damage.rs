@@ -1,5 +1,5 @@
-//! What could not be read, and why: part of every outcome, so that no figure looks more complete
-//! than it is.
+//! What could not be read, and why: part of every trace, so that no figure made of it looks more
+//! complete than it is.
 //!
 //! Not errors: an error is when there is no report at all. Invariant: the log is bounded; entries
 //! beyond the bound are counted.

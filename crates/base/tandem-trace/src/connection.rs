@@ -17,8 +17,8 @@ use std::net::SocketAddr;
 use tandem_wire::tls::stream::{Framed, RecordReader};
 use tandem_wire::{Assembler, Inserted, Seq, TcpFlags};
 
-use crate::ledger::Ledger;
 use crate::opening::{Dialogue, Found, Role, Search, shaped_as_hello};
+use crate::rows::Books;
 use crate::segment::Segment;
 use crate::session::{Record, Session, Stop};
 
@@ -186,11 +186,11 @@ impl Connection {
         end: End,
         segment: &Segment<'_>,
         limit: usize,
-        ledger: &mut Ledger,
+        books: &mut Books<'_>,
     ) -> Step {
         self.learn_starts(end, segment);
         if !segment.payload.is_empty() && self.insert(end, segment, limit) {
-            self.advance(end, segment.ack, limit, ledger);
+            self.advance(end, segment.ack, limit, books);
         }
         if segment.flags.contains(TcpFlags::RST) {
             self.closing = true;
@@ -200,14 +200,14 @@ impl Connection {
             self.closing |= self.lower.fin && self.higher.fin;
         }
         if self.lower.is_closed() && self.higher.is_closed() {
-            Step::Over(self.finish(ledger))
+            Step::Over(self.finish(books))
         } else {
             Step::GoesOn
         }
     }
 
     /// Enters the handshake, if there is one.
-    pub(crate) fn finish(&mut self, ledger: &mut Ledger) -> Verdict {
+    pub(crate) fn finish(&mut self, books: &mut Books<'_>) -> Verdict {
         let Some(session) = self.session.take() else {
             return if self.began {
                 Verdict::Seen
@@ -218,11 +218,11 @@ impl Connection {
         self.lower.close();
         self.higher.close();
         if self.conflict {
-            ledger.losses.conflicts += 1;
+            books.losses.conflicts += 1;
         } else if self.lower.gap || self.higher.gap {
-            ledger.losses.gaps += 1;
+            books.losses.gaps += 1;
         }
-        ledger.enter(&session.finish());
+        books.enter(&session.finish());
         Verdict::Seen
     }
 
@@ -305,25 +305,31 @@ impl Connection {
 
     /// Reads what is in order now, of this direction and, where that opens the handshake, of the
     /// other.
-    fn advance(&mut self, end: End, ack: Option<Seq>, limit: usize, ledger: &mut Ledger) {
+    fn advance(&mut self, end: End, ack: Option<Seq>, limit: usize, books: &mut Books<'_>) {
         let had_session = self.session.is_some();
-        self.advance_direction(end, ack, limit, ledger);
+        self.advance_direction(end, ack, limit, books);
         if !had_session && self.session.is_some() {
-            self.advance_direction(end.other(), None, limit, ledger);
+            self.advance_direction(end.other(), None, limit, books);
         }
         self.close_what_is_over();
     }
 
-    fn advance_direction(&mut self, end: End, ack: Option<Seq>, limit: usize, ledger: &mut Ledger) {
+    fn advance_direction(
+        &mut self,
+        end: End,
+        ack: Option<Seq>,
+        limit: usize,
+        books: &mut Books<'_>,
+    ) {
         if matches!(self.direction(end).stage, Stage::Searching(_)) {
-            self.search(end, ledger);
+            self.search(end, books);
         }
         if let Stage::Records(role) = self.direction(end).stage {
-            self.read_records(end, role, ack, limit, ledger);
+            self.read_records(end, role, ack, limit);
         }
     }
 
-    fn search(&mut self, end: End, ledger: &mut Ledger) {
+    fn search(&mut self, end: End, books: &mut Books<'_>) {
         let direction = self.direction_mut(end);
         let (Stage::Searching(search), Some(assembler)) =
             (&mut direction.stage, &mut direction.assembler)
@@ -343,7 +349,7 @@ impl Connection {
             }
             Some(Found::Ssl2) => {
                 self.began = true;
-                ledger.ssl2_connection();
+                books.ssl2_connection();
                 self.session = None;
                 self.lower.close();
                 self.higher.close();
@@ -411,14 +417,7 @@ impl Connection {
         self.direction_mut(end).stage = Stage::Records(role);
     }
 
-    fn read_records(
-        &mut self,
-        end: End,
-        role: Role,
-        ack: Option<Seq>,
-        limit: usize,
-        ledger: &mut Ledger,
-    ) {
+    fn read_records(&mut self, end: End, role: Role, ack: Option<Seq>, limit: usize) {
         let direction = match end {
             End::Lower => &mut self.lower,
             End::Higher => &mut self.higher,
@@ -449,7 +448,7 @@ impl Connection {
                 stream_end,
                 ack,
             };
-            session.take(role, record, limit, &mut ledger.memory);
+            session.take(role, record, limit);
             direction.tls_bytes = stream_end;
             assembler.consume(len);
         }

@@ -14,7 +14,7 @@ mod window;
 use std::io::Read;
 
 use crate::damage::{Damage, DamageLog};
-use crate::error::EstimateError;
+use crate::error::TraceError;
 use source::Source;
 use window::Window;
 
@@ -76,12 +76,12 @@ pub(crate) fn read(
     reader: impl Read,
     sink: &mut impl Sink,
     damage: &mut DamageLog,
-) -> Result<u64, EstimateError> {
-    let mut window = Window::new(Source::open(reader).map_err(EstimateError::Read)?);
+) -> Result<u64, TraceError> {
+    let mut window = Window::new(Source::open(reader).map_err(TraceError::Read)?);
     let head = window.look(8).to_vec();
     if let Some(error) = window.take_failure() {
         if head.len() < 4 {
-            return Err(EstimateError::Read(error));
+            return Err(TraceError::Read(error));
         }
         note_failure(&window, &error, damage);
     }
@@ -107,16 +107,16 @@ fn note_failure<R: Read>(window: &Window<R>, error: &std::io::Error, damage: &mu
     });
 }
 
-fn refusal(head: &[u8]) -> EstimateError {
+fn refusal(head: &[u8]) -> TraceError {
     if head.is_empty() {
-        return EstimateError::Empty;
+        return TraceError::Empty;
     }
     let known = OTHER_FORMATS
         .iter()
         .find(|(magic, ..)| head.starts_with(magic));
     match known {
-        Some(&(_, name, remedy)) => EstimateError::OtherFormat { name, remedy },
-        None => EstimateError::NotACapture {
+        Some(&(_, name, remedy)) => TraceError::OtherFormat { name, remedy },
+        None => TraceError::NotACapture {
             found: head.iter().copied().take(4).collect(),
         },
     }

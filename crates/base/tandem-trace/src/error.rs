@@ -1,5 +1,5 @@
-//! Why there is no report at all. What could be read in part is an [`Outcome`](crate::Outcome) with
-//! its damage, not an error.
+//! Why nothing of a capture could be read. What could be read in part is a [`Trace`](crate::Trace)
+//! with its damage, not an error.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 /// Nothing of the input could be read as a capture. All variants but [`Read`](Self::Read) are
 /// faults of the input.
 #[derive(Debug, Error)]
-pub enum EstimateError {
+pub enum TraceError {
     /// The input holds no byte, or is a compressed file of nothing.
     #[error("the file is empty")]
     Empty,
@@ -43,22 +43,22 @@ mod tests {
     #[test]
     fn every_error_says_what_was_found_and_what_helps() {
         let table = [
-            (EstimateError::Empty, "the file is empty"),
+            (TraceError::Empty, "the file is empty"),
             (
-                EstimateError::NotACapture {
+                TraceError::NotACapture {
                     found: vec![0x50, 0x4b, 3, 4],
                 },
                 "not a capture: it starts with 50 4b 03 04, pcap and pcapng files do not",
             ),
             (
-                EstimateError::OtherFormat {
+                TraceError::OtherFormat {
                     name: "a Zstandard file",
                     remedy: "decompress it first",
                 },
                 "this is a Zstandard file, which is not read here; decompress it first",
             ),
             (
-                EstimateError::Read(io::Error::other("disk on fire")),
+                TraceError::Read(io::Error::other("disk on fire")),
                 "reading failed at the start of the file: disk on fire",
             ),
         ];

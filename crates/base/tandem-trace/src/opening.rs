@@ -34,8 +34,10 @@ const MIN_SERVER_HELLO: u32 = 36;
 
 /// Which side of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Role {
+pub enum Role {
+    /// The one that says hello.
     Client,
+    /// The one that answers.
     Server,
 }
 
@@ -126,15 +128,22 @@ impl Search {
 
 /// A protocol that speaks plain text before TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Dialogue {
+pub enum Dialogue {
     /// SMTP, IMAP, IRC, NNTP, ManageSieve: the command is the same.
     StartTls,
+    /// POP3's STLS.
     Pop3,
+    /// XMPP.
     Xmpp,
+    /// FTP's AUTH TLS.
     Ftp,
+    /// CONNECT through an HTTP proxy.
     HttpProxy,
+    /// PostgreSQL's SSLRequest.
     Postgres,
+    /// LDAP's StartTLS operation.
     Ldap,
+    /// None of these.
     Other,
 }
 
@@ -177,7 +186,7 @@ impl Dialogue {
     }
 
     /// Its name in reports.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::StartTls => "starttls",
             Self::Pop3 => "pop3",

@@ -1,7 +1,7 @@
 //! One handshake, record by record, both sides, until each side's Finished.
 //!
-//! Not a TLS endpoint: nothing is verified, nothing decrypted. `definitions.md` says what is
-//! counted; this file is where that is decided. Invariants: memory is bounded by the limit given
+//! Not a TLS endpoint: nothing is verified, nothing decrypted. What counts as part of a handshake
+//! is decided here; the estimate's `definitions.md` says it in words. Invariants: memory is bounded by the limit given
 //! (an unfinished message for each side) and by small constants; every record byte that is counted
 //! goes to the tally exactly once.
 //!
@@ -18,7 +18,6 @@ mod hello;
 
 use std::net::SocketAddr;
 
-use tandem_store::{ChainId, Digest, HostName, Site};
 use tandem_wire::Seq;
 use tandem_wire::tls::record::HEADER_LEN;
 use tandem_wire::tls::stream::{Content, Message, MessageBuffer, Plaintext};
@@ -26,13 +25,12 @@ use tandem_wire::tls::{
     CertificateList, ContentType, HandshakeType, ProtocolVersion, RecordHeader,
 };
 
-use crate::ledger::ChainMemory;
 use crate::opening::{Dialogue, Role};
 use crate::tally::{Part, Tally};
 use encrypted::EncryptedFlights;
 use hello::{ClientFacts, ServerFacts};
 
-pub(crate) use encrypted::Flight;
+pub use encrypted::Flight;
 
 /// Bytes of a certificate's length in the list (RFC 5246, section 7.4.2).
 const LENGTH: usize = 3;
@@ -53,7 +51,7 @@ enum Phase {
 
 /// Why a side is not read to its Finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// A fatal alert or a close in clear, or an encrypted alert instead of Finished.
     Alert,
     /// The other side answers with something that is not TLS.
@@ -78,35 +76,31 @@ pub(crate) struct Record<'a> {
 }
 
 /// The server's chain, where it is in clear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ServerChain {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerChain {
     /// Contents of the `certificate_list`: lengths and certificates.
-    pub(crate) list_bytes: u64,
+    pub list: Vec<u8>,
+    /// Of the list, bytes of the leaf with its length; what follows are its issuers.
+    pub leaf_len: usize,
     /// DER bytes alone.
-    pub(crate) der_bytes: u64,
-    /// Whether a store that learned from this capture held it already.
-    pub(crate) known: bool,
-    /// Of the list, what is behind the leaf, if such a store held that.
-    pub(crate) known_issuers_bytes: u64,
+    pub der_bytes: u64,
     /// Bytes of the server's stream up to the end of the record that ends the message.
-    pub(crate) ends_at: u64,
+    pub ends_at: u64,
 }
 
 /// What the server sent in clear beside its chain and sends again: staples, a request for a
 /// certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ServerExtras {
-    /// Bytes of the messages, headers included.
-    pub(crate) bytes: u64,
-    /// Whether a store that learned from this capture held just these.
-    pub(crate) known: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerExtras {
+    /// The messages, headers included, one after the other.
+    pub messages: Vec<u8>,
     /// Bytes of the server's stream up to the end of its flight.
-    pub(crate) ends_at: u64,
+    pub ends_at: u64,
 }
 
 /// How a handshake ended, as far as the capture shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// Both Finished were seen.
     Completed,
     /// One side could not be read to its Finished.
@@ -115,32 +109,48 @@ pub(crate) enum Ending {
     Unfinished,
 }
 
-/// All that was found of a handshake.
+/// A row: all that was found of one handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Summary {
-    pub(crate) site: Site,
-    pub(crate) version: Option<ProtocolVersion>,
-    pub(crate) dialogue: Option<Dialogue>,
-    pub(crate) old_hello: bool,
-    pub(crate) ending: Ending,
-    pub(crate) is_opaque: bool,
-    pub(crate) is_resumed: bool,
-    pub(crate) is_one_sided: bool,
-    pub(crate) tally: Tally,
-    pub(crate) chain: Option<ServerChain>,
-    pub(crate) extras: Option<ServerExtras>,
-    pub(crate) client_certificate: bool,
-    pub(crate) client_der_bytes: u64,
+pub struct Handshake {
+    /// The server's address and port.
+    pub server: SocketAddr,
+    /// The name in the client's hello, as it stands there.
+    pub server_name: Option<String>,
+    /// The version that the server chose; none where its hello is not in the capture.
+    pub version: Option<ProtocolVersion>,
+    /// The plain-text dialogue before it, if there was one.
+    pub dialogue: Option<Dialogue>,
+    /// The client's hello has SSL 2.0's format.
+    pub old_hello: bool,
+    /// How it ended.
+    pub ending: Ending,
+    /// TLS 1.3, a draft of it or an experiment with it: certificates are encrypted.
+    pub is_opaque: bool,
+    /// A session or a pre-shared key was used again.
+    pub is_resumed: bool,
+    /// The capture shows one direction only.
+    pub is_one_sided: bool,
+    /// Its bytes by what they are.
+    pub tally: Tally,
+    /// The server's chain, where it is in clear.
+    pub chain: Option<ServerChain>,
+    /// What the server sent beside it.
+    pub extras: Option<ServerExtras>,
+    /// The client showed a certificate in clear.
+    pub client_certificate: bool,
+    /// DER bytes of the client's certificates in clear.
+    pub client_der_bytes: u64,
     /// DER bytes in further Certificate messages of the server, which a handshake should not have.
-    pub(crate) other_der_bytes: u64,
+    pub other_der_bytes: u64,
     /// The server's encrypted flight, where the version has one.
-    pub(crate) server_flight: Flight,
+    pub server_flight: Flight,
 }
 
 /// A handshake that is going on.
 #[derive(Debug)]
 pub(crate) struct Session {
-    site: Site,
+    server_address: SocketAddr,
+    server_name: Option<String>,
     dialogue: Option<Dialogue>,
     old_hello: bool,
     tally: Tally,
@@ -152,9 +162,8 @@ pub(crate) struct Session {
     full_handshake: bool,
     server_changed: bool,
     chain: Option<ServerChain>,
-    /// Digests of the messages beside the chain, one after the other, and how many bytes these
-    /// are.
-    beside: (Vec<u8>, u64),
+    /// The messages beside the chain, one after the other.
+    beside: Vec<u8>,
     extras: Option<ServerExtras>,
     client_der_bytes: u64,
     client_certificate: bool,
@@ -195,7 +204,8 @@ impl Session {
     /// A handshake with this server, of which nothing was read yet.
     pub(crate) fn new(server: SocketAddr, dialogue: Option<Dialogue>) -> Self {
         Self {
-            site: Site::Address(server),
+            server_address: server,
+            server_name: None,
             dialogue,
             old_hello: false,
             tally: Tally::default(),
@@ -207,7 +217,7 @@ impl Session {
             full_handshake: false,
             server_changed: false,
             chain: None,
-            beside: (Vec::new(), 0),
+            beside: Vec::new(),
             extras: None,
             client_der_bytes: 0,
             client_certificate: false,
@@ -245,7 +255,12 @@ impl Session {
 
     /// Bytes held.
     pub(crate) fn held(&self) -> usize {
-        self.client.held() + self.server.held()
+        let chain = self.chain.as_ref().map_or(0, |chain| chain.list.len());
+        let extras = self
+            .extras
+            .as_ref()
+            .map_or(0, |extras| extras.messages.len());
+        self.client.held() + self.server.held() + self.beside.len() + chain + extras
     }
 
     /// Reads no more of this side. The first reason stays.
@@ -259,13 +274,7 @@ impl Session {
     }
 
     /// Reads one record.
-    pub(crate) fn take(
-        &mut self,
-        role: Role,
-        record: Record<'_>,
-        limit: usize,
-        memory: &mut ChainMemory,
-    ) {
+    pub(crate) fn take(&mut self, role: Role, record: Record<'_>, limit: usize) {
         let ignores_change = self.ignores_change(role);
         let side = self.side_mut(role);
         side.seen = true;
@@ -275,7 +284,7 @@ impl Session {
         side.plaintext.ignore_change(ignores_change);
         let content_type = record.header.content_type;
         match side.plaintext.take(content_type, record.fragment) {
-            Content::Handshake => self.take_clear(role, record, limit, memory),
+            Content::Handshake => self.take_clear(role, record, limit),
             Content::Alert => self.take_alert(role, record),
             Content::Heartbeat => {}
             Content::Compatibility => self.file(Part::ChangeCipherSpec, record),
@@ -312,20 +321,14 @@ impl Session {
         }
     }
 
-    fn take_clear(
-        &mut self,
-        role: Role,
-        record: Record<'_>,
-        limit: usize,
-        memory: &mut ChainMemory,
-    ) {
+    fn take_clear(&mut self, role: Role, record: Record<'_>, limit: usize) {
         self.tally.file(Part::RecordHeader, HEADER_LEN);
         let messages = self.side_mut(role).messages.take();
         let mut messages = messages.unwrap_or_else(|| MessageBuffer::new(limit));
         let pushed = messages.push(record.fragment, |message| {
             let part = Part::Message(role, message.msg_type.0);
             self.tally.file(part, message.bytes.len());
-            self.take_message(role, message, record, memory);
+            self.take_message(role, message, record);
         });
         self.side_mut(role).messages = Some(messages);
         if pushed.is_err() {
@@ -333,34 +336,25 @@ impl Session {
         }
     }
 
-    fn take_message(
-        &mut self,
-        role: Role,
-        message: Message<'_>,
-        record: Record<'_>,
-        memory: &mut ChainMemory,
-    ) {
+    fn take_message(&mut self, role: Role, message: Message<'_>, record: Record<'_>) {
         let body = message.body();
         match (role, message.msg_type) {
             (Role::Client, HandshakeType::CLIENT_HELLO) => self.take_client_hello(body),
             (Role::Server, HandshakeType::SERVER_HELLO | HandshakeType::HELLO_RETRY_REQUEST) => {
                 self.take_server_hello(message.msg_type, body, record);
             }
-            (_, HandshakeType::CERTIFICATE) => self.take_certificates(role, body, record, memory),
+            (_, HandshakeType::CERTIFICATE) => self.take_certificates(role, body, record),
             // An abbreviated handshake has neither.
             (Role::Server, HandshakeType::SERVER_KEY_EXCHANGE) => self.full_handshake = true,
             (Role::Server, HandshakeType::SERVER_HELLO_DONE) => {
                 self.full_handshake = true;
-                self.end_flight(record, memory);
+                self.end_flight(record);
             }
             (
                 Role::Server,
                 HandshakeType::CERTIFICATE_STATUS | HandshakeType::CERTIFICATE_REQUEST,
-            ) => {
-                let (digests, bytes) = &mut self.beside;
-                digests.push(message.msg_type.0);
-                digests.extend_from_slice(Digest::of(body).as_bytes());
-                *bytes += message.bytes.len() as u64;
+            ) if self.extras.is_none() => {
+                self.beside.extend_from_slice(message.bytes);
             }
             (Role::Client, HandshakeType::CLIENT_KEY_EXCHANGE) => self.client_key_exchange = true,
             _ => {}
@@ -372,12 +366,8 @@ impl Session {
             // The second hello after a HelloRetryRequest names the same server (RFC 8446, section
             // 4.1.2).
             Some(facts) => {
-                if let Some(name) = facts
-                    .server_name
-                    .as_deref()
-                    .and_then(|name| HostName::new(name).ok())
-                {
-                    self.site = Site::Name(name);
+                if facts.server_name.is_some() {
+                    self.server_name.clone_from(&facts.server_name);
                 }
                 self.client_facts = Some(facts);
             }
@@ -396,13 +386,7 @@ impl Session {
         }
     }
 
-    fn take_certificates(
-        &mut self,
-        role: Role,
-        body: &[u8],
-        record: Record<'_>,
-        memory: &mut ChainMemory,
-    ) {
+    fn take_certificates(&mut self, role: Role, body: &[u8], record: Record<'_>) {
         let Ok(list) = CertificateList::parse(body) else {
             self.stop(role, Stop::BrokenTls);
             return;
@@ -420,20 +404,11 @@ impl Session {
                     return;
                 }
                 let contents = body.get(list.range()).unwrap_or_default();
-                let leaf = list.iter().next().map_or(0, |leaf| LENGTH + leaf.der.len());
-                let issuers = contents.get(leaf..).filter(|issuers| !issuers.is_empty());
-                let issuers_known = issuers.is_some_and(|issuers| {
-                    memory.learn_issuers(&self.site, ChainId::of_list_contents(issuers))
-                });
-                let known = memory.learn(&self.site, ChainId::of_list_contents(contents));
+                let leaf_len = list.iter().next().map_or(0, |leaf| LENGTH + leaf.der.len());
                 self.chain = Some(ServerChain {
-                    list_bytes: contents.len() as u64,
+                    list: contents.to_vec(),
+                    leaf_len,
                     der_bytes,
-                    known,
-                    known_issuers_bytes: match issuers {
-                        Some(issuers) if issuers_known => issuers.len() as u64,
-                        Some(_) | None => 0,
-                    },
                     ends_at: record.stream_end,
                 });
             }
@@ -441,12 +416,11 @@ impl Session {
     }
 
     /// The server's first flight is whole.
-    fn end_flight(&mut self, record: Record<'_>, memory: &mut ChainMemory) {
-        let (digests, bytes) = std::mem::take(&mut self.beside);
-        if bytes > 0 && self.extras.is_none() {
+    fn end_flight(&mut self, record: Record<'_>) {
+        let messages = std::mem::take(&mut self.beside);
+        if !messages.is_empty() && self.extras.is_none() {
             self.extras = Some(ServerExtras {
-                bytes,
-                known: memory.learn_extras(&self.site, &digests),
+                messages,
                 ends_at: record.stream_end,
             });
         }
@@ -484,7 +458,7 @@ impl Session {
     }
 
     /// All that was found, and the end of it.
-    pub(crate) fn finish(mut self) -> Summary {
+    pub(crate) fn finish(mut self) -> Handshake {
         for side in [&self.client, &self.server] {
             if side.held() > 0 {
                 self.tally.file(Part::Incomplete, side.held());
@@ -495,7 +469,7 @@ impl Session {
         client_flight.file(Role::Client, &mut self.tally);
         server_flight.file(Role::Server, &mut self.tally);
         let opaque = self.server_facts.is_opaque;
-        Summary {
+        Handshake {
             ending: self.ending(client_flight),
             is_resumed: if opaque {
                 self.server_facts.pre_shared_key
@@ -504,7 +478,8 @@ impl Session {
             },
             is_opaque: opaque,
             is_one_sided: !(self.client.seen && self.server.seen),
-            site: self.site,
+            server: self.server_address,
+            server_name: self.server_name,
             version: self.server_facts.version,
             dialogue: self.dialogue,
             old_hello: self.old_hello,

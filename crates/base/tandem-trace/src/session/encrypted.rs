@@ -44,9 +44,11 @@ pub(super) struct EncryptedFlights {
 
 /// Records and bytes of one flight, record headers included in neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flight {
-    pub(crate) records: u64,
-    pub(crate) fragment_bytes: u64,
+pub struct Flight {
+    /// Records.
+    pub records: u64,
+    /// Bytes of their fragments.
+    pub fragment_bytes: u64,
 }
 
 impl Flight {
@@ -60,7 +62,7 @@ impl Flight {
     }
 
     /// Bytes with record headers.
-    pub(crate) fn record_bytes(self) -> u64 {
+    pub fn record_bytes(self) -> u64 {
         self.fragment_bytes + self.records * HEADER_LEN as u64
     }
 

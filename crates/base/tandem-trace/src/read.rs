@@ -4,30 +4,64 @@
 //! between. Invariant: each frame is counted under exactly one fate.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 
 use tandem_wire::PacketError;
 
-use crate::capture::{Frame, Sink};
+use crate::capture::{self, Frame, Sink};
 use crate::damage::{Damage, DamageLog};
 use crate::datagram::{self, Beside};
-use crate::ledger::Ledger;
+use crate::error::TraceError;
+use crate::facts::CaptureFacts;
+use crate::limits::Limits;
 use crate::link_type::{self, NoPacket};
-use crate::options::Options;
-use crate::report::{CaptureFacts, Report};
+use crate::rows::{Books, Rows};
 use crate::segment;
 use crate::tracker::Tracker;
 
 /// Bytes of the input between two calls of the progress function.
 const PROGRESS_STEP: u64 = 1024 * 1024;
 
+/// What a capture is made of, its rows aside.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// What was counted.
+    pub facts: CaptureFacts,
+    /// What could not be read, and why. Empty: everything was.
+    pub damage: Vec<Damage>,
+}
+
+/// Reads a capture to its end and gives each handshake in it to `rows`.
+///
+/// `progress` is called with the bytes of `reader` read so far (compressed ones where it is
+/// compressed), about once in a mebibyte and once at the end.
+///
+/// # Errors
+/// Only where nothing can be read: see [`TraceError`]. A capture that is damaged half-way is a
+/// [`Trace`] with its damage.
+pub fn read(
+    reader: impl Read,
+    limits: Limits,
+    rows: &mut dyn Rows,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Trace, TraceError> {
+    let mut damage = DamageLog::default();
+    let mut pass = Pass::new(limits, rows, progress);
+    let raw_bytes = capture::read(reader, &mut pass, &mut damage)?;
+    let facts = pass.finish(raw_bytes, &mut damage);
+    Ok(Trace {
+        facts,
+        damage: damage.into_list(),
+    })
+}
+
 /// The pass.
-pub(crate) struct Survey<'p> {
-    options: Options,
+struct Pass<'p> {
     progress: &'p mut dyn FnMut(u64),
     told: u64,
     facts: CaptureFacts,
     tracker: Tracker,
-    ledger: Ledger,
+    books: Books<'p>,
     scratch: Vec<u8>,
     unread_links: BTreeMap<u16, u64>,
     cut: u64,
@@ -35,13 +69,12 @@ pub(crate) struct Survey<'p> {
     malformed: u64,
 }
 
-impl<'p> Survey<'p> {
+impl<'p> Pass<'p> {
     /// A pass of which nothing is done.
-    pub(crate) fn new(options: Options, progress: &'p mut dyn FnMut(u64)) -> Self {
+    fn new(limits: Limits, rows: &'p mut dyn Rows, progress: &'p mut dyn FnMut(u64)) -> Self {
         Self {
-            tracker: Tracker::new(options.limits),
-            ledger: Ledger::new(&options.limits),
-            options,
+            tracker: Tracker::new(limits),
+            books: Books::new(rows),
             progress,
             told: 0,
             facts: CaptureFacts::default(),
@@ -54,9 +87,9 @@ impl<'p> Survey<'p> {
     }
 
     /// The end of the capture, `raw_bytes` read.
-    pub(crate) fn finish(mut self, raw_bytes: u64, damage: &mut DamageLog) -> Report {
+    fn finish(mut self, raw_bytes: u64, damage: &mut DamageLog) -> CaptureFacts {
         (self.progress)(raw_bytes);
-        self.tracker.finish(&mut self.ledger);
+        self.tracker.finish(&mut self.books);
         self.facts.connections = self.tracker.connections();
         self.facts.connections_already_open = self.tracker.already_open();
         if let (Some(first), Some(last)) =
@@ -74,7 +107,8 @@ impl<'p> Survey<'p> {
         damage.counted(self.cut, |packets| Damage::SnapLength { packets });
         damage.counted(self.fragments, |packets| Damage::Fragments { packets });
         damage.counted(self.malformed, |packets| Damage::Malformed { packets });
-        self.ledger.into_report(self.facts, &self.options, damage)
+        self.books.close(&mut self.facts, damage);
+        self.facts
     }
 
     fn packet(&mut self, packet: &[u8], original_len: usize) {
@@ -87,7 +121,7 @@ impl<'p> Survey<'p> {
                 self.facts.tcp_packets += 1;
                 self.facts.tcp_payload_bytes += segment.payload_len as u64;
                 self.cut += u64::from(segment.is_cut());
-                self.tracker.take(&segment, &mut self.ledger);
+                self.tracker.take(&segment, &mut self.books);
             }
             Err(PacketError::NotTcp) => match datagram::look(packet) {
                 Some(Beside::QuicInitial) => self.facts.quic_initial_datagrams += 1,
@@ -113,7 +147,7 @@ impl<'p> Survey<'p> {
     }
 }
 
-impl Sink for Survey<'_> {
+impl Sink for Pass<'_> {
     fn frame(&mut self, frame: Frame<'_>, raw_bytes: u64) {
         if raw_bytes - self.told.min(raw_bytes) >= PROGRESS_STEP {
             self.told = raw_bytes;
