@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
 
 use crate::finding::Finding;
-use crate::table::{Kind, LAYERS, layer};
+use crate::table::{Kind, LAYERS, Layer, layer};
 use crate::tree::Tree;
 
 /// External crates that a core may not name in its `Cargo.toml` (tests apart), by what they bring.
@@ -203,6 +203,16 @@ fn judge(members: &[Member]) -> Vec<Finding> {
                 report(format!("{} is a core and may not use {why}", member.name));
             }
         }
+        for (used, when) in unused(row, member) {
+            findings.push(Finding::on(
+                "xtask/src/table.rs",
+                format!(
+                    "{} may use {used}{when} and does not: take that out",
+                    row.name
+                ),
+            ));
+        }
+        let mut report = |message: String| findings.push(Finding::on(&manifest, message));
         if row.kind == Kind::Core {
             for banned in BANNED_IN_REACH {
                 if let Some(path) = member.reaches.get(banned).filter(|path| path.len() > 1) {
@@ -224,6 +234,23 @@ fn judge(members: &[Member]) -> Vec<Finding> {
     findings
 }
 
+/// What a row allows that the crate's `Cargo.toml` does not name; what tests alone use needs no
+/// more than to be allowed for them.
+fn unused(row: &Layer, member: &Member) -> Vec<(&'static str, &'static str)> {
+    let named = |name: &str, tests: bool| {
+        let is_so = |dependency: &Dependency| {
+            dependency.name == name && (tests || dependency.when == Use::Shipped)
+        };
+        member.dependencies.iter().any(is_so)
+    };
+    let shipped = row.may_use.iter().filter(|name| !named(name, false));
+    let tests = row.tests_may_use.iter().filter(|name| !named(name, true));
+    shipped
+        .map(|name| (*name, ""))
+        .chain(tests.map(|name| (*name, " in tests")))
+        .collect()
+}
+
 fn banned_in_core(dependency: &Dependency) -> Option<String> {
     if dependency.name == "rand" {
         let global = |feature: &&String| RAND_GLOBAL_FEATURES.contains(&feature.as_str());
@@ -243,17 +270,21 @@ fn banned_in_core(dependency: &Dependency) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The whole workspace, each crate without dependencies, so that only what a test adds counts.
-    fn workspace(changed: &str, dependencies: Vec<Dependency>) -> Vec<Member> {
-        let mut members: Vec<Member> = LAYERS
-            .iter()
-            .map(|row| Member {
+    /// The whole workspace, each crate with all that the table allows it, and this besides.
+    fn workspace(changed: &str, more: Vec<Dependency>) -> Vec<Member> {
+        let member = |row: &Layer| {
+            let shipped = row.may_use.iter().map(|name| uses(name, Use::Shipped, &[]));
+            let tests = row.tests_may_use.iter();
+            let tests = tests.map(|name| uses(name, Use::Tests, &[]));
+            Member {
                 name: row.name.to_owned(),
-                ..Member::default()
-            })
-            .collect();
+                dependencies: shipped.chain(tests).collect(),
+                reaches: BTreeMap::new(),
+            }
+        };
+        let mut members: Vec<Member> = LAYERS.iter().map(member).collect();
         for member in members.iter_mut().filter(|member| member.name == changed) {
-            member.dependencies.clone_from(&dependencies);
+            member.dependencies.extend(more.iter().cloned());
         }
         members
     }
@@ -352,6 +383,39 @@ mod tests {
             "{}",
             found[0]
         );
+    }
+
+    #[test]
+    fn an_allowance_that_no_manifest_uses_is_found() {
+        let without = |name: &str, used: &str| {
+            let mut members = workspace("", Vec::new());
+            for member in members.iter_mut().filter(|member| member.name == name) {
+                member.dependencies.retain(|other| other.name != used);
+            }
+            members
+        };
+        let messages = |members: &[Member]| -> Vec<String> {
+            judge(members).into_iter().map(|f| f.message).collect()
+        };
+        assert!(messages(&workspace("", Vec::new())).is_empty());
+        assert_eq!(
+            messages(&without("tandem-link", "tandem-wire")),
+            ["tandem-link may use tandem-wire and does not: take that out"]
+        );
+        assert_eq!(
+            messages(&without("tandem-packet", "tandem-netsim")),
+            ["tandem-packet may use tandem-netsim in tests and does not: take that out"]
+        );
+        // In tests alone is not enough for what is allowed in the crate.
+        let mut members = without("tandem-link", "tandem-wire");
+        for member in members
+            .iter_mut()
+            .filter(|member| member.name == "tandem-link")
+        {
+            let dependency = uses("tandem-wire", Use::Tests, &[]);
+            member.dependencies.push(dependency);
+        }
+        assert_eq!(messages(&members).len(), 1);
     }
 
     #[test]
