@@ -11,6 +11,7 @@ mod finding;
 mod fuzz;
 mod heads;
 mod layers;
+mod picture;
 mod rust_text;
 mod size;
 mod spelling;
@@ -29,6 +30,7 @@ Usage: cargo xtask CHECK...
 
 Checks:
   layers    each crate depends only on what the table of layers allows
+  picture   the tables of crates in ARCHITECTURE.md say the same
   bans      cores touch no clock, files, threads, environment; unsafe code stays in adapters
   circles   no files of a crate use each other in a circle
   heads     every Rust file opens with a `//!` head
@@ -43,10 +45,14 @@ struct Check {
     run: fn(&Tree) -> Result<Vec<Finding>, String>,
 }
 
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     Check {
         name: "layers",
         run: layers::check,
+    },
+    Check {
+        name: "picture",
+        run: picture::check,
     },
     Check {
         name: "bans",
