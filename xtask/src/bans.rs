@@ -2,7 +2,8 @@
 //!
 //! The work itself is clippy's and rustc's: a core's `clippy.toml` lists the calls it may not make
 //! and `#![forbid(unsafe_code)]` keeps unsafe code out. This check holds that they are asked: each
-//! core has the same bans, nobody switches them off, and paths that clippy cannot ban as a whole (`std::fs`) are not written.
+//! core has the same bans, nobody switches them off, and paths that clippy cannot ban as a whole
+//! (`std::fs`) are not written.
 
 use crate::finding::Finding;
 use crate::rust_text::{code_only, test_lines};

@@ -17,6 +17,7 @@ mod size;
 mod spelling;
 mod table;
 mod tree;
+mod width;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -35,6 +36,7 @@ Checks:
   circles   no files of a crate use each other in a circle
   heads     every Rust file opens with a `//!` head
   size      a Rust file of more than 800 lines without its tests gives a reason
+  width     comments in Rust end at 100 columns, prose in Markdown at 120
   fuzz      each fuzzed function has a target and a corpus
   spelling  no common misspelling, no doubled word
   all       all of them";
@@ -45,7 +47,7 @@ struct Check {
     run: fn(&Tree) -> Result<Vec<Finding>, String>,
 }
 
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
     Check {
         name: "layers",
         run: layers::check,
@@ -69,6 +71,10 @@ const CHECKS: [Check; 8] = [
     Check {
         name: "size",
         run: size::check,
+    },
+    Check {
+        name: "width",
+        run: width::check,
     },
     Check {
         name: "fuzz",

@@ -2,8 +2,8 @@
 //! certificates; and learning.
 //!
 //! Wall time is reported, not judged. The thesis's proxies took 200 ms for each handshake, 90 % of
-//! it in SQLite (sections 4.2 and 4.2.1). `cargo bench -p tandem-store-sqlite` prints a line for each
-//! figure, and one of JSON for what the daemons' store takes of a handshake.
+//! it in SQLite (sections 4.2 and 4.2.1). `cargo bench -p tandem-store-sqlite` prints a line for
+//! each figure, and one of JSON for what the daemons' store takes of a handshake.
 #![allow(clippy::print_stdout, reason = "a measurement prints")]
 
 #[path = "../../tandem-store/tests/support/certificate.rs"]

@@ -1,8 +1,8 @@
 //! The store on disk: the same store as in memory, and SQLite behind it for what is to outlive the
 //! process; and what an operator may ask of one.
 //!
-//! [`SqliteStore`] is a [`Store`](tandem_store::Store); [`admin`] lists, shows, exports, imports and
-//! purges.
+//! [`SqliteStore`] is a [`Store`](tandem_store::Store); [`admin`] lists, shows, exports, imports
+//! and purges.
 //!
 //! Not here: what is kept, what is expected of whom, what goes first; `tandem-store` decides that.
 //! Invariant of the whole crate: what is wrong with a disk is told, and costs nobody an answer from

@@ -1,5 +1,5 @@
-//! What a store is made of, for a crate that puts a disk or a server behind one: [`Contents`] is all
-//! of [`MemoryStore`](crate::MemoryStore), and tells what has changed.
+//! What a store is made of, for a crate that puts a disk or a server behind one: [`Contents`] is
+//! all of [`MemoryStore`](crate::MemoryStore), and tells what has changed.
 //!
 //! Not for those who only ask a store. Invariant: whoever drains [`Changes`] and writes them down
 //! can put back the same catalogue.

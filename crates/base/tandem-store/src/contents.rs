@@ -49,7 +49,8 @@ impl Contents {
         Some(body)
     }
 
-    /// See [`Store::learn`](crate::Store::learn); what changed remains to be asked of the catalogue.
+    /// See [`Store::learn`](crate::Store::learn); what changed remains to be asked of the
+    /// catalogue.
     pub fn take_in(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
         let id = ChainId::of(chain);
         if !self.catalogue.refresh(&id, now) {

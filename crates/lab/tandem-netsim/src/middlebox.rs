@@ -2,9 +2,9 @@
 //! either side find each other, and then meet what the proxies send with rules of their own.
 //!
 //! Here: [`ClockFirewall`] (own timestamps), [`Normaliser`] (bytes in order, first copy wins),
-//! [`Resegmenter`], [`ReorderHolder`], [`OverlapDropper`], [`EarlyAcker`]. Not here: what changes or
-//! drops headers alone ([`crate::firewall`]), translates addresses ([`crate::nat`]) or splits TCP
-//! ([`crate::pep`]).
+//! [`Resegmenter`], [`ReorderHolder`], [`OverlapDropper`], [`EarlyAcker`]. Not here: what changes
+//! or drops headers alone ([`crate::firewall`]), translates addresses ([`crate::nat`]) or splits
+//! TCP ([`crate::pep`]).
 //!
 //! All of them follow a connection from its SYN; what belongs to none, is no whole TCP segment or
 //! has a bad checksum passes as it is. Simplified: a connection is never forgotten, and of its

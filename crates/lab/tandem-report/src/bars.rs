@@ -351,7 +351,8 @@ impl Bar {
     /// What other links show that the bar leaves out.
     fn elsewhere(&self, cases: &[Case]) -> String {
         match self.source {
-            // A trial on a slow link is long, and the daemons' idle wake-ups in it are no handshake's.
+            // A trial on a slow link is long, and the daemons' idle wake-ups in it are no
+            // handshake's.
             Source::Processor { .. } => cases
                 .iter()
                 .filter(|case| self.link.is_some_and(|link| link != case.link))

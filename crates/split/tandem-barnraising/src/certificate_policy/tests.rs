@@ -307,7 +307,8 @@ fn any_record() -> impl Strategy<Value = Caa> {
 }
 
 proptest! {
-    /// Written from the specification, not from the code: what must hold of every record if nothing is refused.
+    /// Written from the specification, not from the code: what must hold of every record if nothing
+    /// is refused.
     #[test]
     fn what_is_accepted_lets_no_volunteer_in(records in proptest::collection::vec(any_record(), 0..5)) {
         let findings = judge(&name(), &evidence(records.clone()));

@@ -26,7 +26,8 @@ pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Answer = hyper::Response<UnsyncBoxBody<Bytes, Fault>>;
 type Answering = Pin<Box<dyn Future<Output = Result<Answer, Fault>> + Send>>;
 
-/// What answers the requests: a server (`"http://HOST[:PORT]".parse()`) or a service ([`Upstream::service`]).
+/// What answers the requests: a server (`"http://HOST[:PORT]".parse()`) or a service
+/// ([`Upstream::service`]).
 #[derive(Clone)]
 pub struct Upstream(Kind);
 

@@ -107,7 +107,8 @@ impl Questions {
                     }
                 },
                 Some(got) = self.gets.join_next(), if !is_idle => {
-                    // A task of ours that panicked has nothing to say: the volunteer asks somebody else.
+                    // A task of ours that panicked has nothing to say: the volunteer asks somebody
+                    // else.
                     if let Ok((miss, thing)) = got {
                         self.answer(miss, thing).await?;
                     }

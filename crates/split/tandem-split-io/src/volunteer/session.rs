@@ -211,7 +211,8 @@ impl Downward {
                     }
                 }
                 Some(got) = self.gets.join_next(), if !self.gets.is_empty() => {
-                    // A task of ours that panicked has nothing to give; the connection ends by its idle time.
+                    // A task of ours that panicked has nothing to give; the connection ends by its
+                    // idle time.
                     if let Ok((want, thing)) = got {
                         self.take(want, thing);
                     }

@@ -14,8 +14,8 @@
 //!
 //! Invariants: pieces lie inside Handshake fragments, in order, never empty, never touching; a
 //! message's pieces add up to its length. Work is linear in the stream, however it arrives. Memory:
-//! at most [`MAX_MESSAGES`] messages of [`MAX_RECORDS`] + [`MAX_MESSAGES`] pieces together, 16 bytes
-//! each, 132 kB; no length field makes anything allocate.
+//! at most [`MAX_MESSAGES`] messages of [`MAX_RECORDS`] + [`MAX_MESSAGES`] pieces together, 16
+//! bytes each, 132 kB; no length field makes anything allocate.
 //!
 //! Specifications: RFC 5246, section 6.2.1 and 7.4; RFC 8446, section 4, 5.1 and appendix D.4.
 

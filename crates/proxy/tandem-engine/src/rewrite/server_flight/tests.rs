@@ -235,7 +235,8 @@ proptest! {
     ) {
         let chain = chain(&sizes);
         let bytes = packed(&flight(&chain), size);
-        // The far side knows another chain that shares some of the certificates, and perhaps this one.
+        // The far side knows another chain that shares some of the certificates, and perhaps this
+        // one.
         let mut other: Vec<Vec<u8>> = chain
             .iter()
             .zip(&known)
