@@ -18,7 +18,7 @@ export TANDEM_SKIPPED ?= $(abspath $(TARGET))/skipped-tests
 
 ## help: this list
 help:
-	@echo 'Tandem makes TLS cheap on links where bytes are dear. Targets:'
+	@echo 'Tandem makes TLS cheap on links where bytes are expensive. Targets:'
 	@sed -n 's/^## \([a-z]*\): \(.*\)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 ## demo: two proxies, an emulated satellite link, a real nginx and a real curl; prints what was saved (root)

@@ -15,9 +15,11 @@ mod picture;
 mod rust_text;
 mod size;
 mod spelling;
+mod subjects;
 mod table;
 mod tree;
 mod width;
+mod words;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,6 +41,8 @@ Checks:
   width     comments in Rust end at 100 columns, prose in Markdown at 120
   fuzz      each fuzzed function has a target and a corpus
   spelling  no common misspelling, no doubled word
+  words     names and turns of phrase for which there is a plainer one
+  subjects  new commits: `area: verb object`, at most 72 columns
   all       all of them";
 
 /// What one check is called on the command line, and how it runs.
@@ -47,7 +51,7 @@ struct Check {
     run: fn(&Tree) -> Result<Vec<Finding>, String>,
 }
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 11] = [
     Check {
         name: "layers",
         run: layers::check,
@@ -83,6 +87,14 @@ const CHECKS: [Check; 9] = [
     Check {
         name: "spelling",
         run: spelling::check,
+    },
+    Check {
+        name: "words",
+        run: words::check,
+    },
+    Check {
+        name: "subjects",
+        run: subjects::check,
     },
 ];
 

@@ -37,7 +37,7 @@ use clap::{Parser, Subcommand};
 use crate::exit::Failure;
 use crate::output;
 
-/// Makes TLS cheap on links where bytes are dear, and never breaks its end-to-end security.
+/// Makes TLS cheap on links where bytes are expensive, and never breaks its end-to-end security.
 ///
 /// Two proxies, one on each side of a slow or paid-by-the-byte link, replace handshake bytes that
 /// the far side already holds (certificates above all) by short references, and put the exact bytes
@@ -84,7 +84,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Store(StoreCommand),
     Estimate(EstimateArgs),
-    /// Serve a public site through helpers whom nobody need trust (SSL splitting; no root)
+    /// Serve a public site through helpers that nobody has to trust (SSL splitting; no root)
     #[command(subcommand)]
     Split(SplitCommand),
     Lab(LabArgs),

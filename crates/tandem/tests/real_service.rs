@@ -18,7 +18,7 @@ use std::process::Command;
 use real::*;
 
 /// The most that `systemd-analyze security` may find, in tenths: 2.0 of 10.
-const MOST_EXPOSURE: &str = "20";
+const MAX_EXPOSURE: &str = "20";
 
 /// Whom the daemons run as here; the unit's own user is not one of this machine's.
 const NOBODY: &str = "65534";
@@ -78,7 +78,7 @@ fn systemd_finds_no_fault_with_the_units_and_little_exposure() {
         assert_eq!(of_ours, [""; 0]);
         let exposure = Command::new("systemd-analyze")
             .args(["security", "--offline=true", "--no-pager"])
-            .arg(format!("--threshold={MOST_EXPOSURE}"))
+            .arg(format!("--threshold={MAX_EXPOSURE}"))
             .arg(&file)
             .output()
             .expect("it is installed");

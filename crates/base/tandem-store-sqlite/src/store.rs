@@ -48,7 +48,7 @@ const EXPIRY_INTERVAL: u64 = 60 * 60;
 const BATCH: usize = 500;
 /// Most calls of [`SqliteStore::maintain`] between two tries to write to a disk that refuses. At
 /// one a second: about a minute.
-const LONGEST_PAUSE: u32 = 64;
+const MAX_PAUSE: u32 = 64;
 
 /// A store that outlives the process, as far as its disk does.
 ///
@@ -331,7 +331,7 @@ impl SqliteStore {
         let is_first = disk.trouble.is_none();
         let pause = disk
             .trouble
-            .map_or(1, |trouble| (2 * trouble.pause).min(LONGEST_PAUSE));
+            .map_or(1, |trouble| (2 * trouble.pause).min(MAX_PAUSE));
         disk.trouble = Some(Trouble { pause, left: pause });
         match fault {
             Fault::Disk(reason) => {

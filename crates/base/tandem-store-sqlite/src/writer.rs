@@ -52,7 +52,7 @@ impl Writer {
                 } else {
                     Err(Fault::Removed)
                 };
-                // The rows go before the answer, lest their bytes be counted twice.
+                // The rows go before the answer: their bytes would be counted twice.
                 drop(job);
                 if done.send(answer).is_err() {
                     return;

@@ -44,8 +44,8 @@ pub trait Store {
     /// each group the newest seen come first; chains whose leaf has expired are left out.
     ///
     /// Neither being seen there nor naming the site is proof by itself: any server can be asked for
-    /// any name, and any certificate can hold one. Both together come first, lest strangers
-    /// crowd the site's own chains out of the few places that a hint has.
+    /// any name, and any certificate can hold one. Both together come first, so that strangers do
+    /// not crowd the site's own chains out of the few places that a hint has.
     fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId>;
 
     /// Takes in a chain (DER, leaf first) that `site` showed, or refreshes when it was last seen.

@@ -12,10 +12,10 @@ use crate::element::Port;
 use crate::layout::Layout;
 
 /// Lines kept; older ones are forgotten and counted.
-const MOST_LINES: usize = 5_000;
+const MAX_LINES: usize = 5_000;
 
 /// Lines printed: the last ones.
-const MOST_LINES_PRINTED: usize = 400;
+const MAX_LINES_PRINTED: usize = 400;
 
 /// A packet that passed between two neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct Trace {
 
 impl Trace {
     pub(crate) fn push(&mut self, line: TraceLine) {
-        if self.lines.len() == MOST_LINES {
+        if self.lines.len() == MAX_LINES {
             self.lines.pop_front();
             self.forgotten += 1;
         }
@@ -72,7 +72,7 @@ impl Trace {
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let skipped = self.lines.len().saturating_sub(MOST_LINES_PRINTED);
+        let skipped = self.lines.len().saturating_sub(MAX_LINES_PRINTED);
         let unprinted = self.forgotten + skipped as u64;
         if unprinted > 0 {
             writeln!(f, "({unprinted} earlier lines)")?;

@@ -29,7 +29,7 @@ use crate::trace::{Trace, TraceLine, summarise};
 pub const DEFAULT_STEP_LIMIT: u64 = 1_000_000;
 
 /// Packets handed on at one instant before that counts as a loop.
-const MOST_PACKETS_AT_ONCE: usize = 200_000;
+const MAX_PACKETS_AT_ONCE: usize = 200_000;
 
 /// A packet as it passed a tapped hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -392,7 +392,7 @@ impl World {
             }
             while let Some((hop, towards, packet)) = moving.pop_front() {
                 handed_on += 1;
-                if handed_on > MOST_PACKETS_AT_ONCE {
+                if handed_on > MAX_PACKETS_AT_ONCE {
                     return Err(self.failure("packets go round in circles at one instant"));
                 }
                 self.hand_on(hop, towards, packet);

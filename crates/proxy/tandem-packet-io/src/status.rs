@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::IoError;
 
 /// The longest answer that is read. One of today takes 4 kB.
-const LONGEST: usize = 1 << 20;
+const MAX_ANSWER: usize = 1 << 20;
 
 /// A daemon at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,7 +135,7 @@ fn http_get(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Resu
             }
             Err(error) => return Err(error),
         }
-        if answer.len() > LONGEST {
+        if answer.len() > MAX_ANSWER {
             return Err(std::io::Error::other("the answer is too long"));
         }
     }

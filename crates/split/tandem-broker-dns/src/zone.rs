@@ -33,7 +33,7 @@ use crate::settings::{Issuance, Shape};
 pub(crate) const SHOWN: usize = 8;
 
 /// Most addresses of a family that are shown at all: as many as a list of volunteers has members.
-const MOST: usize = tandem_barnraising::list::MAX_MEMBERS;
+const MAX_ADDRESSES: usize = tandem_barnraising::list::MAX_MEMBERS;
 
 /// How long resolvers keep what seldom changes, in seconds.
 const LASTING: u32 = 3600;
@@ -284,7 +284,7 @@ impl Plain {
 fn parts(mut addresses: Vec<IpAddr>) -> Vec<Vec<RData>> {
     addresses.sort_unstable();
     addresses.dedup();
-    addresses.truncate(MOST);
+    addresses.truncate(MAX_ADDRESSES);
     let count = addresses.len().div_ceil(SHOWN);
     let mut parts = vec![Vec::new(); count];
     for (index, address) in addresses.into_iter().enumerate() {

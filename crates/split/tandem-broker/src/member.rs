@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// How long to wait after the first failure; twice as long after each other.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest wait while nothing is known yet.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// What renewals come within, whatever a broker says.
 const RENEW: std::ops::RangeInclusive<u32> = 1..=3600;
 /// Under which name it is kept in the cache.
@@ -184,7 +184,7 @@ impl Membership {
                 return Ok(membership);
             }
             failures += 1;
-            sleep(backoff(failures, LONGEST_WAIT)).await;
+            sleep(backoff(failures, MAX_WAIT)).await;
         }
     }
 

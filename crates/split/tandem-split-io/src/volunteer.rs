@@ -1,4 +1,4 @@
-//! The volunteer: a helper whom nobody need trust. It relays TLS to one origin, and puts the
+//! The volunteer: a helper that nobody has to trust. It relays TLS to one origin, and puts the
 //! answers together from what it holds.
 //!
 //! Is not: able to change what a client accepts, nor to read what a client sends; what the origin

@@ -14,7 +14,7 @@ use tandem_link::Key;
 use crate::error::IoError;
 
 /// The most that is read of a key file: the digits and some white space.
-const MOST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 
 /// Where the pair's key is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ fn read(path: &Path) -> Result<Key, IoError> {
         );
     }
     let mut text = String::new();
-    file.take(MOST_BYTES)
+    file.take(MAX_BYTES)
         .read_to_string(&mut text)
         .map_err(unreadable)?;
     Key::from_hex(&text)

@@ -44,7 +44,7 @@ const BATCHES_A_TURN: usize = 8;
 
 /// The least time between two time-outs that were due at once: an engine that asks for the past
 /// costs no more than this.
-const LEAST_WAIT: Duration = Duration::from_micros(50);
+const MIN_WAIT: Duration = Duration::from_micros(50);
 
 /// Packets that are let go at the end at most: more keep arriving only if the rules could not be
 /// removed.
@@ -365,7 +365,7 @@ impl<E: Engine> EventLoop<E> {
             .into_iter()
             .flatten()
             .fold(self.next_upkeep, Instant::min);
-        next.saturating_since(now).max(LEAST_WAIT)
+        next.saturating_since(now).max(MIN_WAIT)
     }
 }
 

@@ -545,7 +545,7 @@ fn limits(rng: &mut Pcg64) -> Limits {
             ..usual
         },
         3 => Limits {
-            // No shorter than a client keeps repeating its SYN (two minutes), lest each repeat be
+            // No shorter than a client keeps repeating its SYN (two minutes), or each repeat is
             // taken for a first one.
             flow_lifetime: Duration::from_secs(rng.random_range(130..300)),
             mtu: rng.random_range(1_400..1_500),

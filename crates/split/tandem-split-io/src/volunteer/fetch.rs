@@ -22,7 +22,7 @@ use super::peers::Peers;
 /// is slow.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Never longer than this.
-const MOST_PATIENCE: Duration = Duration::from_secs(10);
+const MAX_PATIENCE: Duration = Duration::from_secs(10);
 /// Chunks that are asked for with their list, before it is known which of them are here: what is
 /// small then comes in one crossing, and a line of 1.7 Mbit/s is busy for 600 ms. At most as much
 /// is fetched in vain, of each megabyte in which something has changed.
@@ -88,7 +88,7 @@ impl Fetcher {
     /// A volunteer that has to ask the origin first is not silent before the origin would have
     /// answered.
     fn patience(&self) -> Duration {
-        (self.origin.usual() * 2).clamp(PATIENCE, MOST_PATIENCE)
+        (self.origin.usual() * 2).clamp(PATIENCE, MAX_PATIENCE)
     }
 }
 
