@@ -88,7 +88,8 @@ fn note(kind: &str, reason: &dyn Display) {
     let line = format!("{kind}: {}: {reason}\n", running_test());
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(file) = std::env::var_os(COLLECTED_IN) {
-        // One write to a file opened for appending: lines of tests that run side by side stay whole.
+        // One write to a file opened for appending: lines of tests that run side by side stay
+        // whole.
         OpenOptions::new()
             .create(true)
             .append(true)

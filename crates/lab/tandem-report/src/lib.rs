@@ -1,5 +1,5 @@
-//! What experiments measured, as rows; and what is made of rows: one page, its plots, its tables and the verdict on each bar, out of rows
-//! that runs left behind.
+//! What experiments measured, as rows; and what is made of rows: one page, its plots, its tables
+//! and the verdict on each bar, out of rows that runs left behind.
 //!
 //! ```text
 //!   *.jsonl -- input --> rows -- cases --> medians, ratios --+--> bars ----> bars.json

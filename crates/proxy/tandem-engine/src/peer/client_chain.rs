@@ -1,7 +1,8 @@
 //! A client's chain, and what the server-side proxy is believed to hold of it.
 //!
 //! Is: the names in a chain, and four grounds for belief. Is not: what is written in its place
-//! (`rewrite`), nor the choice among the grounds (`tandem-packet`). What a client shows cannot be told from its hello (McVeety 2009, section
+//! (`rewrite`), nor the choice among the grounds (`tandem-packet`). What a client shows cannot be
+//! told from its hello (McVeety 2009, section
 //! 2.4.1), so a belief is formed once the chain is there, and never before.
 //!
 //! Invariant: a wrong belief costs a miss, never a byte.
