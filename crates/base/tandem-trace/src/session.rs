@@ -1,9 +1,9 @@
 //! One handshake, record by record, both sides, until each side's Finished.
 //!
 //! Not a TLS endpoint: nothing is verified, nothing decrypted. What counts as part of a handshake
-//! is decided here; the estimate's `definitions.md` says it in words. Invariants: memory is bounded by the limit given
-//! (an unfinished message for each side) and by small constants; every record byte that is counted
-//! goes to the tally exactly once.
+//! is decided here; the estimate's `definitions.md` says it in words. Invariants: memory is bounded
+//! by the limit given (an unfinished message for each side) and by small constants; every record
+//! byte that is counted goes to the tally exactly once.
 //!
 //! ```text
 //! TLS <= 1.2   clear --CCS--> protected --first handshake record--> Finished

@@ -22,8 +22,8 @@ use tandem_barnraising::certificate_policy::{
 };
 use tandem_barnraising::uri;
 
+use crate::absolute::absolute;
 use crate::error::DnsError;
-use crate::settings::hickory;
 use ask::Asker;
 
 /// How to look.
@@ -87,7 +87,7 @@ async fn look(site: &uri::Name, options: &Options) -> Result<Evidence, DnsError>
         None => TrustAnchors::default(),
     };
     let handle = DnssecDnsHandle::with_trust_anchor(Asker::new(resolver), Arc::new(anchors));
-    let site = hickory(site)?;
+    let site = absolute(site)?;
     let mut evidence = Evidence {
         chain: Chain::Secure,
         name: Presence::There,

@@ -23,6 +23,7 @@
 //! 8659 (CAA), 9460 (HTTPS records).
 #![forbid(unsafe_code)]
 
+mod absolute;
 pub mod check;
 mod error;
 mod file;

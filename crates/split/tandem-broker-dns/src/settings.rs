@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use hickory_proto::rr::Name;
 use tandem_barnraising::uri;
 
+use crate::absolute::absolute;
 use crate::check::Options;
 use crate::error::DnsError;
 use crate::key::ZoneKey;
@@ -117,9 +118,9 @@ impl Settings {
     pub(crate) fn shape(&self, site: &uri::Name) -> Result<Shape, DnsError> {
         let zone = match &self.zone {
             Some(text) => name("dns.zone", text)?,
-            None => hickory(site)?,
+            None => absolute(site)?,
         };
-        let site = hickory(site)?;
+        let site = absolute(site)?;
         if !zone.zone_of(&site) {
             return Err(wrong(
                 "dns.zone",
@@ -220,17 +221,10 @@ fn wrong(setting: &'static str, reason: String) -> DnsError {
     DnsError::Setting { setting, reason }
 }
 
-/// A name as the DNS library has it: absolute.
-pub(crate) fn hickory(name: &uri::Name) -> Result<Name, DnsError> {
-    let mut name = Name::from_ascii(name.as_str()).map_err(DnsError::library)?;
-    name.set_fqdn(true);
-    Ok(name)
-}
-
 fn name(setting: &'static str, text: &str) -> Result<Name, DnsError> {
     let name =
         uri::Name::parse(text).ok_or_else(|| wrong(setting, format!("{text} is no host name")))?;
-    hickory(&name)
+    absolute(&name)
 }
 
 /// A mail address as a name: what is before the `@` is one label.
@@ -246,7 +240,7 @@ fn mailbox(address: &str) -> Result<Name, DnsError> {
     if user.is_empty() || !user.bytes().all(|byte| matches!(byte, 0x21..=0x7e)) {
         return Err(wrong());
     }
-    hickory(&host)?
+    absolute(&host)?
         .prepend_label(user.as_bytes())
         .map_err(|_| wrong())
 }

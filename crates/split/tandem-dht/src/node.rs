@@ -14,18 +14,12 @@ use tandem_split_io::channel::ChannelKey;
 use tandem_split_io::volunteer::{Directory, Holders, Members};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::task::{self, Node};
+use crate::task::{self, Node, Question};
 
 /// Announcements that wait for the task; more are forgotten.
 const ANNOUNCEMENTS: usize = 4096;
 /// Questions that wait for it.
 const QUESTIONS: usize = 1024;
-
-/// Asks.
-pub(crate) struct Question {
-    pub(crate) digest: [u8; 32],
-    pub(crate) answer: oneshot::Sender<Vec<Member>>,
-}
 
 /// See above. Dropping it ends the task.
 #[derive(Debug)]

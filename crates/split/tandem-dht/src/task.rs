@@ -30,7 +30,6 @@ use tandem_split_io::volunteer::Members;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::identity;
-use crate::node::Question;
 
 /// What nodes say to each other to be of one kind.
 const PROTOCOL: StreamProtocol = StreamProtocol::new("/tandem-split/kad/1");
@@ -54,6 +53,12 @@ const NAMED: usize = 3;
 struct Behaviour {
     members: libp2p_allow_block_list::Behaviour<AllowedPeers>,
     table: libp2p_kad::Behaviour<MemoryStore>,
+}
+
+/// Who has what has this digest? The answer is dropped where nobody waits for it any more.
+pub(crate) struct Question {
+    pub(crate) digest: [u8; 32],
+    pub(crate) answer: oneshot::Sender<Vec<Member>>,
 }
 
 /// See above.

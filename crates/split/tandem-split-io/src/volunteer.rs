@@ -14,6 +14,7 @@ mod ask;
 mod cache;
 mod disk;
 mod fetch;
+mod guide;
 mod link;
 mod numbers;
 mod peers;
@@ -21,7 +22,7 @@ mod ready;
 mod session;
 mod sharing;
 
-pub use link::Guide;
+pub use guide::Guide;
 pub use sharing::{Directory, Holders, Members, Nobody, Placement, constant_members};
 
 use std::io;

@@ -19,7 +19,7 @@ use tandem_wire::tls::{HandshakeType, Record, handshake};
 
 use crate::error::{Breach, Error, Malformed};
 use crate::message::{Encodings, Message, Stub};
-use crate::name::Payload;
+use crate::payload::Payload;
 use crate::seal::Mac;
 use crate::suite::RecordType;
 

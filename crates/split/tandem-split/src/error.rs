@@ -5,7 +5,7 @@
 //!
 //! Invariant: an error ends one connection or one channel, and names no key and no content.
 
-use crate::splice::Want;
+use crate::want::Want;
 
 /// Why a connection or a channel cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -150,10 +150,7 @@ pub enum Misuse {
     #[error("a run with records of {0} bytes")]
     RunLength(usize),
     /// An object longer than a list has room for.
-    #[error(
-        "an object over {} bytes: cut it into several",
-        crate::object::MAX_OBJECT_LEN
-    )]
+    #[error("an object over 1 GiB: cut it into several")]
     ObjectTooLong,
     /// An operation of a suite with another format.
     #[error("a suite of the other format")]

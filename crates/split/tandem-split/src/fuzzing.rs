@@ -11,11 +11,12 @@ use crate::error::Error;
 use crate::message::{
     Channel, Decoder, Encodings, Greeting, MAX_MESSAGE_LEN, Message, PROTOCOL_VERSION, Read, Side,
 };
-use crate::name::Payload;
 use crate::object::List;
 use crate::open::Opener;
-use crate::splice::{Limits, Splicer, Want};
+use crate::payload::Payload;
+use crate::splice::{Limits, Splicer};
 use crate::suite::{RecordType, Suite};
+use crate::want::Want;
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);

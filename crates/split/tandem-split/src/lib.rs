@@ -2,10 +2,10 @@
 //! the client checks both.
 //!
 //! Is: the messages between origin and volunteer ([`message`]), the names of payloads and objects
-//! ([`name`], [`object`]), the origin's record writer ([`seal`], [`stub`], [`clear`]) and its
-//! reader of the client's records ([`open`]), the volunteer's splicer ([`splice`]), and a client's
-//! records ([`whole`]). Is not: a TLS handshake, HTTP, a cache, sockets, or the decision which
-//! record is worth a reference.
+//! ([`name`], [`payload`], [`object`]), the origin's record writer ([`seal`], [`stub`], [`clear`])
+//! and its reader of the client's records ([`open`]), the volunteer's splicer ([`splice`]), and a
+//! client's records ([`whole`]). Is not: a TLS handshake, HTTP, a cache, sockets, or the decision
+//! which record is worth a reference.
 //!
 //! ```text
 //!            stubs: reference + MAC                      records: IV, E(payload | MAC | padding)
@@ -17,7 +17,7 @@
 //! - the volunteer never sees a MAC key, and nothing that it is sent lets it make a MAC;
 //! - a record's sequence number is used once: it is spent when the MAC is made, whatever becomes of
 //!   the stub;
-//! - a payload enters a record only after its digest has been checked ([`name::Payload`] is the
+//! - a payload enters a record only after its digest has been checked ([`payload::Payload`] is the
 //!   proof);
 //! - any input is safe: no panic, work linear in the input, memory bounded by the constants and
 //!   [`splice::Limits`].
@@ -36,18 +36,22 @@ pub mod message;
 pub mod name;
 pub mod object;
 pub mod open;
+pub mod payload;
 mod protect;
 mod read;
 pub mod seal;
 pub mod splice;
 pub mod stub;
 pub mod suite;
+mod want;
 pub mod whole;
 
 pub use error::{Breach, Error, Malformed, Misuse};
 pub use message::{Decoder, Message};
-pub use name::{Payload, PayloadName};
-pub use object::{List, Lister, ObjectName};
+pub use name::{ObjectName, PayloadName};
+pub use object::{List, Lister};
+pub use payload::Payload;
 pub use seal::{Mac, Sealer};
-pub use splice::{Splicer, Want};
+pub use splice::Splicer;
 pub use suite::{RecordType, Suite};
+pub use want::Want;

@@ -17,12 +17,13 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Breach, Error, Malformed, Misuse};
-use crate::name::{self, PayloadName};
+use crate::name::{ObjectName, PayloadName};
+use crate::payload::MAX_PAYLOAD_LEN;
 use crate::read::Reader;
 
 /// Length of a chunk in bytes, but for the last: the plaintext of one full record, so that record
 /// and chunk share a name.
-pub const CHUNK_LEN: usize = name::MAX_PAYLOAD_LEN;
+pub const CHUNK_LEN: usize = MAX_PAYLOAD_LEN;
 
 /// Most chunks of an object. Its list then has 2 MiB; a longer body is several objects.
 pub const MAX_CHUNKS: usize = 1 << 16;
@@ -36,23 +37,6 @@ pub const MAX_LIST_LEN: usize = HEAD_LEN + MAX_CHUNKS * DIGEST_LEN;
 const MAGIC: [u8; 4] = *b"TSL\x01";
 const HEAD_LEN: usize = 4 + 4 + 8;
 const DIGEST_LEN: usize = 32;
-
-/// The name of an object.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectName(pub [u8; 32]);
-
-impl fmt::Display for ObjectName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("object:")?;
-        name::write_hex(f, &self.0)
-    }
-}
-
-impl fmt::Debug for ObjectName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// The digests of an object's chunks.
 #[derive(Clone, PartialEq, Eq)]

@@ -34,9 +34,10 @@ use std::sync::Arc;
 
 use crate::error::{Breach, Error};
 use crate::message::{Channel, Decoder, Encodings, Greeting, Run, Side};
-use crate::name::{Payload, PayloadName};
-use crate::object::{CHUNK_LEN, List, ObjectName};
+use crate::object::{CHUNK_LEN, List};
+use crate::payload::Payload;
 use crate::protect::Protection;
+use crate::want::Want;
 use gate::Gate;
 use lists::{ListState, Lists};
 use queue::{Item, Listed};
@@ -59,45 +60,6 @@ impl Default for Limits {
         Self {
             queue_bytes: 256 << 10,
             payloads_ahead: 32,
-        }
-    }
-}
-
-/// What the splicer needs in order to go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
-    /// A payload: [`Splicer::give`].
-    Payload(PayloadName),
-    /// An object's list: [`Splicer::give_list`].
-    List {
-        /// The object.
-        object: ObjectName,
-        /// The first chunk that the run needs: whoever has to ask the origin for the list may ask
-        /// for chunks with it.
-        first_chunk: u32,
-        /// How many chunks the run needs.
-        chunks: u32,
-    },
-}
-
-impl fmt::Display for Want {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Payload(name) => write!(f, "the payload {name}"),
-            Self::List { object, .. } => write!(f, "the list of {object}"),
-        }
-    }
-}
-
-impl Want {
-    fn list(run: &Run) -> Self {
-        let first = run.offset / CHUNK_LEN as u64;
-        let behind = (run.offset + run.total_len()).div_ceil(CHUNK_LEN as u64);
-        // A run that was let in ends within the longest object.
-        Self::List {
-            object: run.object,
-            first_chunk: first as u32,
-            chunks: (behind - first) as u32,
         }
     }
 }
@@ -319,7 +281,7 @@ impl Splicer {
                 let list = match self.lists.state(run.run.object) {
                     ListState::Waiting => return,
                     ListState::Lost => {
-                        let want = Want::list(&run.run);
+                        let want = list_for(&run.run);
                         return self.give_up(Error::Missing(want));
                     }
                     ListState::Here(list) => list,
@@ -354,6 +316,18 @@ impl Splicer {
         self.failed = Some(error);
         self.queue.clear();
         self.lists.clear();
+    }
+}
+
+/// The list that a run needs.
+fn list_for(run: &Run) -> Want {
+    let first = run.offset / CHUNK_LEN as u64;
+    let behind = (run.offset + run.total_len()).div_ceil(CHUNK_LEN as u64);
+    // A run that was let in ends within the longest object.
+    Want::List {
+        object: run.object,
+        first_chunk: first as u32,
+        chunks: (behind - first) as u32,
     }
 }
 

@@ -13,8 +13,8 @@
 
 use crate::error::{Breach, Error, Misuse};
 use crate::message::{Encodings, MAX_MACS_LEN, Message, Run, Stub};
-use crate::name::{MAX_PAYLOAD_LEN, Payload, PayloadName};
-use crate::object::ObjectName;
+use crate::name::{ObjectName, PayloadName};
+use crate::payload::{MAX_PAYLOAD_LEN, Payload};
 use crate::seal::{Mac, Sealer};
 use crate::suite::RecordType;
 

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tandem_split::name::MAX_PAYLOAD_LEN;
+use tandem_split::payload::MAX_PAYLOAD_LEN;
 use tandem_split::{List, ObjectName, Payload, PayloadName};
 
 /// Payloads that are kept at most: 1 GiB.

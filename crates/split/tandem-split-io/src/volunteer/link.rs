@@ -11,8 +11,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::ready::Ready;
-use crate::channel::{ChannelKey, Connector, KeyName, Pin, ToOrigin};
+use crate::channel::{ChannelKey, Connector, Pin, ToOrigin};
 use crate::error::SplitIoError;
 
 /// How long opening a channel may take.
@@ -50,6 +49,12 @@ impl Link {
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
+    /// From the next channel on it leads there.
+    pub(super) fn lead_to(&self, to: &str, key: &ChannelKey, pin: Pin) -> Result<(), SplitIoError> {
+        *self.lock() = Way::new(to, key, pin)?;
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, Way> {
         self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,25 +71,6 @@ impl Way {
             to: to.into(),
             connector,
         })
-    }
-}
-
-/// Leads a volunteer that serves to another origin.
-#[derive(Clone, Debug)]
-pub struct Guide {
-    pub(super) ready: Ready,
-    pub(super) key: ChannelKey,
-}
-
-impl Guide {
-    /// From the next channel on, to the one at `HOST:PORT` with this key.
-    ///
-    /// # Errors
-    /// The address is none. The way is as it was.
-    pub fn lead_to(&self, origin: &str, key: KeyName) -> Result<(), SplitIoError> {
-        *self.ready.link().lock() = Way::new(origin, &self.key, Pin::to(key))?;
-        self.ready.forget();
-        Ok(())
     }
 }
 

@@ -17,8 +17,9 @@ use super::{frame, kind};
 #[cfg(doc)]
 use crate::error::Breach;
 use crate::error::{Error, Malformed};
-use crate::name::{MAX_PAYLOAD_LEN, Payload, PayloadName};
-use crate::object::{List, MAX_CHUNKS, MAX_LIST_LEN, ObjectName};
+use crate::name::{ObjectName, PayloadName};
+use crate::object::{List, MAX_CHUNKS, MAX_LIST_LEN};
+use crate::payload::{MAX_PAYLOAD_LEN, Payload};
 use crate::read::Reader;
 
 /// Most bytes of a list in one message.

@@ -21,8 +21,7 @@ use tandem_wire::tls::record::{MAX_FRAGMENT_LEN, MAX_PLAINTEXT_LEN};
 
 use super::{STUB, frame, put_vec16};
 use crate::error::Malformed;
-use crate::name::PayloadName;
-use crate::object::ObjectName;
+use crate::name::{ObjectName, PayloadName};
 use crate::read::Reader;
 use crate::seal::Mac;
 use crate::suite::RecordType;

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::error::Breach;
-use crate::name::{Payload, PayloadName};
-use crate::object::{List, ObjectName};
+use crate::name::{ObjectName, PayloadName};
+use crate::object::List;
+use crate::payload::Payload;
 use crate::seal::Mac;
 use crate::suite::Suite;
 

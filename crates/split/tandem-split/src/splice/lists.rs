@@ -8,9 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Want;
+use super::list_for;
 use crate::message::Run;
-use crate::object::{List, ObjectName};
+use crate::name::ObjectName;
+use crate::object::List;
+use crate::want::Want;
 
 /// Most lists that are held for runs that wait, each up to 2 MiB: a client that asks for several
 /// files at once is served without waiting for each list by itself.
@@ -50,7 +52,7 @@ impl Lists {
         }
         let last = self.last.as_ref().filter(|list| list.name() == run.object);
         let state = last.map_or(ListState::Waiting, |list| ListState::Here(Arc::clone(list)));
-        let want = last.is_none().then(|| Want::list(run));
+        let want = last.is_none().then(|| list_for(run));
         self.known.insert(run.object, Known { state, runs: 1 });
         want
     }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::window::{Piece, Record};
+use super::window::{Entry, Piece, Record};
 use crate::message::{KeyExpose, Run};
 use crate::name::PayloadName;
 use crate::object::{CHUNK_LEN, List};
@@ -119,4 +119,27 @@ fn pieces(list: &List, stretch: Range<usize>) -> Option<Vec<Piece>> {
             Some(Piece::wanted(list.chunk(chunk)?, Some(within)))
         })
         .collect()
+}
+
+impl From<Item> for Option<Entry> {
+    /// What an item but a run is in the window.
+    fn from(item: Item) -> Self {
+        match item {
+            Item::Verbatim(bytes) => Some(Entry::Verbatim(bytes)),
+            Item::Keys(keys) => Some(Entry::Keys(keys)),
+            Item::Record {
+                record_type,
+                body,
+                mac,
+            } => Some(Entry::Record(Record {
+                record_type,
+                pieces: vec![match body {
+                    Body::Literal(plaintext) => Piece::Literal(plaintext),
+                    Body::Named(name) => Piece::wanted(name, None),
+                }],
+                mac,
+            })),
+            Item::Run(_) => None,
+        }
+    }
 }

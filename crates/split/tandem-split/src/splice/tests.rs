@@ -9,6 +9,7 @@ use tandem_wire::tls::record::Records;
 use super::*;
 use crate::error::Malformed;
 use crate::message::{KeyExpose, Message, Stub};
+use crate::name::{ObjectName, PayloadName};
 use crate::open::{BadRecord, Opener};
 use crate::seal::Sealer;
 use crate::stub::StubWriter;

@@ -9,13 +9,13 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::Want;
-use super::queue::{Body, Item};
 use crate::error::{Breach, Error};
 use crate::message::KeyExpose;
-use crate::name::{Payload, PayloadName};
+use crate::name::PayloadName;
+use crate::payload::Payload;
 use crate::seal::Mac;
 use crate::suite::RecordType;
+use crate::want::Want;
 
 /// Most entries, of whatever kind: bounds the work for each payload that is given.
 const MAX_ENTRIES: usize = 128;
@@ -105,29 +105,6 @@ impl Piece {
         match self {
             Self::Literal(_) => None,
             Self::Wanted { name, state, .. } => Some((*name, state)),
-        }
-    }
-}
-
-impl From<Item> for Option<Entry> {
-    /// What an item but a run is in the window.
-    fn from(item: Item) -> Self {
-        match item {
-            Item::Verbatim(bytes) => Some(Entry::Verbatim(bytes)),
-            Item::Keys(keys) => Some(Entry::Keys(keys)),
-            Item::Record {
-                record_type,
-                body,
-                mac,
-            } => Some(Entry::Record(Record {
-                record_type,
-                pieces: vec![match body {
-                    Body::Literal(plaintext) => Piece::Literal(plaintext),
-                    Body::Named(name) => Piece::wanted(name, None),
-                }],
-                mac,
-            })),
-            Item::Run(_) => None,
         }
     }
 }
