@@ -63,6 +63,8 @@ const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
 const IO: &str = "tandem-packet-io";
 const REPORT: &str = "tandem-report";
+const TESTBED: &str = "tandem-testbed";
+const SPLIT_LAB: &str = "tandem-split-lab";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
 const SPLIT_DEMO: &str = "tandem-split-demo";
@@ -137,12 +139,22 @@ pub(crate) const LAYERS: &[Layer] = &[
     ),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(
+        TESTBED,
+        "crates/lab/tandem-testbed",
+        Kind::Adapter,
+        &[REPORT, IO, NETSIM, LINK, ENGINE, WIRE],
+    ),
+    Layer::new(
+        SPLIT_LAB,
+        "crates/lab/tandem-split-lab",
+        Kind::Adapter,
+        &[TESTBED, REPORT, SPLIT_IO, STORE, NETSIM],
+    ),
+    Layer::new(
         LAB,
         "crates/lab/tandem-lab",
         Kind::Adapter,
-        &[
-            REPORT, SPLIT_IO, IO, NETSIM, PACKET, LINK, ENGINE, STORE, WIRE,
-        ],
+        &[SPLIT_LAB, TESTBED, REPORT, IO, NETSIM, PACKET, STORE, WIRE],
     ),
     Layer::new(
         DHT,
@@ -169,7 +181,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[BROKER, SPLIT_IO, BARNRAISING],
     ),
     Layer {
-        tests_may_use: &[LAB, NETSIM],
+        tests_may_use: &[TESTBED, NETSIM],
         ..Layer::new(
             "tandem",
             "crates/tandem",

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use tandem_netsim::link::LinkConfig;
 
-use crate::error::LabError;
 use crate::lane::{Lane, LaneSpec, Trial};
-use crate::links;
-use crate::pki::Chain;
 use crate::setup::Setup;
 use tandem_report::arm::Arm;
 use tandem_report::coming::Coming;
+use tandem_testbed::LabError;
+use tandem_testbed::links;
+use tandem_testbed::pki::Chain;
 
 /// First visits that are measured where each takes seconds.
 const SLOW_FIRST: usize = 5;
@@ -136,7 +136,7 @@ impl Crowd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::links::LinkSpec;
+    use tandem_testbed::links::LinkSpec;
 
     fn counts(arm: Arm, link: &str, clients: usize) -> Result<(usize, usize), LabError> {
         let plan = plan(arm, clients, 10, &LinkSpec::preset(link).config()?);

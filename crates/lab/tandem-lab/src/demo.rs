@@ -13,24 +13,25 @@ use std::time::Duration;
 
 use tandem_netsim::link::{Direction, LinkConfig};
 
-use crate::circumstances;
-use crate::console::{self, Console, Progress, human_duration};
-use crate::emulator::{Crossing, Emulator, Fate};
-use crate::endpoints::Endpoints;
-use crate::error::LabError;
-use crate::experiment::{Effort, Experiment, Unit, trial_seconds};
-use crate::interrupt;
+use crate::experiment::{Experiment, Unit, trial_seconds};
 use crate::lane::{Lane, LaneSpec, Trial};
-use crate::lease::Lease;
-use crate::links::{self, LinkSpec};
-use crate::moment::Moment;
-use crate::pki;
 use crate::runner;
 use crate::waterfalls::Gallery;
 use tandem_report::arm::Arm;
 use tandem_report::row::Row;
 use tandem_report::summary::grouped;
 use tandem_report::{self as report, ReportOptions};
+use tandem_testbed::LabError;
+use tandem_testbed::circumstances;
+use tandem_testbed::console::{self, Console, Progress, human_duration};
+use tandem_testbed::effort::Effort;
+use tandem_testbed::emulator::{Crossing, Emulator, Fate};
+use tandem_testbed::endpoints::Endpoints;
+use tandem_testbed::interrupt;
+use tandem_testbed::lease::Lease;
+use tandem_testbed::links::{self, LinkSpec};
+use tandem_testbed::moment::Moment;
+use tandem_testbed::pki;
 
 /// The link of the demonstration, and the one of the short demonstration.
 const LINK: &str = "iridium";
@@ -119,7 +120,7 @@ impl<'a> Stage<'a> {
             },
             experiment,
             chain,
-            console: Console::new(),
+            console: Console::default(),
         })
     }
 
@@ -141,7 +142,7 @@ impl<'a> Stage<'a> {
              This takes about {time}. Times are those of arrival at the far end, from the first SYN on.\n",
             link = self.unit.link.name,
             figures = links::describe(&self.unit.config),
-            body = crate::server::BODY.len(),
+            body = tandem_testbed::server::BODY.len(),
             sizes = sizes.join(", "),
             time = human_duration(Duration::from_secs_f64(seconds)),
         ));

@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 
 use tandem_wire::{Assembler, Inserted, Seq, TcpFlags, TcpPacket};
 
-use crate::capture::Seen;
-use crate::moment::Moment;
+use tandem_testbed::capture::Seen;
+use tandem_testbed::moment::Moment;
 
 /// Bytes of one direction that are looked at. A trial moves some ten thousand.
 const STREAM_LIMIT: usize = 8 << 20;

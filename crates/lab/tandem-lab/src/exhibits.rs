@@ -8,11 +8,11 @@ use tandem_netsim::link::Direction;
 use tandem_wire::TcpPacket;
 use tandem_wire::tls::stream;
 
-use crate::emulator::Fate;
 use crate::lane::Trial;
 use tandem_report::arm::Arm;
 use tandem_report::row::Crossed;
 use tandem_report::{CERTIFICATE, COMPRESSED_CERTIFICATE, Exhibit};
+use tandem_testbed::emulator::Fate;
 
 /// The arms that are set side by side: those of the thesis's figures.
 const ARMS: [Arm; 2] = [Arm::PacketMcveety, Arm::Plain];

@@ -10,7 +10,7 @@
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-filter,
 //!                                          # packet-mcveety;
-//!                                          # peers: resumption, resumption-id, packet-resumption, tls13, rfc8879
+//!                                          # peers: resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
 //! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
@@ -43,16 +43,16 @@ use serde::{Deserialize, Serialize};
 use tandem_netsim::link::LinkConfig;
 
 use crate::crowd;
-use crate::endpoints::{ClientProgram, Endpoints};
-use crate::error::LabError;
-use crate::links::{self, LinkSpec};
-use crate::pki::KeyKind;
 use crate::plan::{Plan, Renewed};
 use crate::schedule::{self, Company, Need};
 use crate::setup::Setup;
-use crate::topology::{Family, Gateways};
 use tandem_report::arm::{Arm, StoreState};
 use tandem_report::situation::Situation;
+use tandem_testbed::LabError;
+use tandem_testbed::endpoints::{ClientProgram, Endpoints};
+use tandem_testbed::links::{self, LinkSpec};
+use tandem_testbed::pki::KeyKind;
+use tandem_testbed::topology::{Family, Gateways};
 
 /// Units that run side by side at the most unless the file says otherwise: a bound on memory, some
 /// 100 MB each. What the processors bear is the schedule's matter.
@@ -100,16 +100,6 @@ pub struct Unit {
     pub situation: Option<Situation>,
     /// Of this unit's chance.
     pub seed: u64,
-}
-
-/// How much is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Effort {
-    /// What the file says.
-    #[default]
-    Full,
-    /// About a minute's worth: few trials, and only links that are fast enough for it.
-    Quick,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

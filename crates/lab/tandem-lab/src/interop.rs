@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::console::{Console, human_duration};
-use crate::endpoints::Version;
-use crate::error::LabError;
-use crate::experiment::Effort;
-use crate::interrupt;
-use crate::lease::Lease;
-use crate::links::LinkSpec;
 use tandem_report::RunInfo;
+use tandem_testbed::LabError;
+use tandem_testbed::console::{Console, human_duration};
+use tandem_testbed::effort::Effort;
+use tandem_testbed::endpoints::Version;
+use tandem_testbed::interrupt;
+use tandem_testbed::lease::Lease;
+use tandem_testbed::links::LinkSpec;
 
 use bench::{Bench, Between};
 use cell::{Cell, Store, Verdict};
@@ -82,7 +82,7 @@ pub struct InteropSummary {
 /// is written nevertheless); `Interrupted`.
 pub fn interop(options: &InteropOptions) -> Result<InteropSummary, LabError> {
     interrupt::watch()?;
-    let console = Console::new();
+    let console = Console::default();
     let begun = Instant::now();
     let lease = Lease::any()?;
     fs::create_dir_all(&options.out)

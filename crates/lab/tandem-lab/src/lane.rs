@@ -13,25 +13,24 @@ use std::time::Duration;
 use tandem_netsim::link::{Direction, LinkConfig};
 use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
-use crate::accounts::Accounts;
-use crate::capture::{Capture, Seen};
-use crate::client::{self, Identity, Outcome, Visit};
-use crate::describe::proxy_option_bytes;
-use crate::emulator::{CaptureFile, Crossing, Emulator, Fate};
-use crate::endpoints::{Endpoints, Sessions, Version};
-use crate::error::LabError;
 use crate::exchange::{Exchange, Way};
 use crate::floor::floor_bytes;
-use crate::interrupt;
-use crate::moment::Moment;
 use crate::phases::{FULL_FLIGHTS, Phases};
-use crate::pki::Chain;
-use crate::proxies::{Admin, Proxies, Strategy};
-use crate::server::{self, Server};
 use crate::setup::Setup;
-use crate::topology::{Host, Topology};
 use tandem_report::arm::{Arm, StoreState};
 use tandem_report::row::{Crossed, Row};
+use tandem_testbed::LabError;
+use tandem_testbed::accounts::Accounts;
+use tandem_testbed::capture::{Capture, Seen};
+use tandem_testbed::client::{self, Identity, Outcome, Visit};
+use tandem_testbed::describe::proxy_option_bytes;
+use tandem_testbed::emulator::{CaptureFile, Crossing, Emulator, Fate};
+use tandem_testbed::endpoints::{Endpoints, Sessions, Version};
+use tandem_testbed::moment::Moment;
+use tandem_testbed::pki::Chain;
+use tandem_testbed::proxies::{Admin, Proxies, Strategy};
+use tandem_testbed::server::{self, Server};
+use tandem_testbed::topology::{Host, Topology};
 
 /// How long the link must have been idle for a connection to count as over. Longer than what an
 /// endpoint waits before it answers (delayed acknowledgement: at most 40 ms on Linux), shorter than
@@ -370,7 +369,7 @@ impl Lane {
 
     /// Waits until the connection's last packets have crossed.
     fn settle(&self) -> Result<(), LabError> {
-        settle(&self.emulator, self.quiet, self.limit)
+        self.emulator.settle(self.quiet, self.limit)
     }
 
     fn forget(&self) {
@@ -392,19 +391,6 @@ pub(crate) fn about(spec: &LaneSpec<'_>) -> String {
         spec.chain.sizes,
         spec.seed
     )
-}
-
-/// Waits until a connection's last packets have crossed.
-pub(crate) fn settle(
-    emulator: &Emulator,
-    quiet: Duration,
-    limit: Duration,
-) -> Result<(), LabError> {
-    interrupt::wait_until(limit, Duration::from_millis(10), || {
-        let activity = emulator.activity();
-        !activity.busy && activity.quiet_for >= quiet
-    })
-    .map(|_| ())
 }
 
 /// A trial out of its row with the link's counts, how the client fared, what crossed, and what the

@@ -16,7 +16,7 @@ use tandem_packet_io::engine::Engine;
 use tandem_store::{Chain, ChainId, Digest, MemoryStore, Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
-use crate::error::LabError;
+use tandem_testbed::LabError;
 
 /// How such a proxy is started.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use tandem_wire::tls::{
 };
 
 use crate::exchange::Exchange;
-use crate::moment::Moment;
+use tandem_testbed::moment::Moment;
 
 /// One-way flights of a full handshake of TLS 1.2 and before.
 pub(crate) const FULL_FLIGHTS: usize = 4;

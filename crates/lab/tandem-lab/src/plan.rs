@@ -11,7 +11,7 @@
 
 use tandem_report::situation::Situation;
 
-use crate::topology::{Gateways, Place};
+use tandem_testbed::topology::{Gateways, Place};
 
 /// What is done in a situation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,19 +17,19 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::accounts::Accounts;
-use crate::circumstances;
-use crate::console::{self, Console};
-use crate::endpoints::Endpoints;
-use crate::error::LabError;
-use crate::interrupt;
 use crate::lane::{Lane, LaneSpec};
-use crate::lease::Lease;
-use crate::links::LinkSpec;
-use crate::pki;
-use crate::topology::Host;
 use tandem_report::accounts::Accounts as Line;
 use tandem_report::arm::Arm;
+use tandem_testbed::LabError;
+use tandem_testbed::accounts::Accounts;
+use tandem_testbed::circumstances;
+use tandem_testbed::console::{self, Console};
+use tandem_testbed::endpoints::Endpoints;
+use tandem_testbed::interrupt;
+use tandem_testbed::lease::Lease;
+use tandem_testbed::links::LinkSpec;
+use tandem_testbed::pki;
+use tandem_testbed::topology::Host;
 
 /// The fastest link of the thesis: nothing waits for it.
 const LINK: &str = "tcdl-10";
@@ -59,7 +59,7 @@ pub struct ProfileOptions {
 /// handshake failed; `Interrupted`, `Io`.
 pub fn profile(options: &ProfileOptions) -> Result<PathBuf, LabError> {
     interrupt::watch()?;
-    let console = Console::new();
+    let console = Console::default();
     let lease = Lease::any()?;
     fs::create_dir_all(&options.out)
         .map_err(LabError::io(format!("make {}", options.out.display())))?;

@@ -11,16 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::circumstances;
-use crate::console::{self, Console, human_duration};
-use crate::endpoints::Endpoints;
-use crate::error::LabError;
 use crate::exhibits::Exhibits;
-use crate::experiment::{Effort, Experiment, Unit, trial_seconds};
-use crate::interrupt;
+use crate::experiment::{Experiment, Unit, trial_seconds};
 use crate::lane::{LaneSpec, Trial};
-use crate::lease::Lease;
-use crate::pki::{self, Chain, ChainSpec};
 use crate::schedule::{self, Schedule, Turn};
 use crate::setup::Setup;
 use crate::stage::Course;
@@ -30,6 +23,14 @@ use tandem_report::row::Row;
 use tandem_report::situation::Situation;
 use tandem_report::summary;
 use tandem_report::{self as report, RunInfo};
+use tandem_testbed::LabError;
+use tandem_testbed::circumstances;
+use tandem_testbed::console::{self, Console, human_duration};
+use tandem_testbed::effort::Effort;
+use tandem_testbed::endpoints::Endpoints;
+use tandem_testbed::interrupt;
+use tandem_testbed::lease::Lease;
+use tandem_testbed::pki::{self, Chain, ChainSpec};
 
 /// A trial is given up when it takes this many times what arithmetic says, and [`TRIAL_MARGIN`]
 /// more: room for a connection that loses everything several times.
@@ -107,7 +108,7 @@ pub fn run_experiment(options: &RunOptions) -> Result<RunSummary, LabError> {
 /// As [`run_experiment`], the first of any.
 pub fn run_experiments(all: &[RunOptions]) -> Result<Vec<RunSummary>, LabError> {
     interrupt::watch()?;
-    let console = Console::new();
+    let console = Console::default();
     let prepared = all
         .iter()
         .map(|options| Prepared::of(options, &console))

@@ -5,8 +5,10 @@
 
 use tandem_report::arm::{Arm, StoreState};
 
-use crate::endpoints::{Certificates, ClientProgram, Endpoints, ServerProgram, Sessions, Version};
-use crate::proxies::{Mode, Strategy};
+use tandem_testbed::endpoints::{
+    Certificates, ClientProgram, Endpoints, ServerProgram, Sessions, Version,
+};
+use tandem_testbed::proxies::{Mode, Strategy};
 
 /// How an arm is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

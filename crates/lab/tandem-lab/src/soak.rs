@@ -27,18 +27,18 @@ use tandem_netsim::link::{
 };
 use tandem_netsim::{BitRate, Probability};
 
-use crate::console::{self, Console, human_duration};
-use crate::emulator::Emulator;
-use crate::endpoints::Version;
-use crate::error::LabError;
-use crate::experiment::Effort;
 use crate::interop::servers::{Server, Site};
 use crate::interop::tools::Tools;
-use crate::interrupt;
-use crate::lease::Lease;
-use crate::server::Server as RunningServer;
-use crate::topology::{Host, Topology};
 use tandem_report::RunInfo;
+use tandem_testbed::LabError;
+use tandem_testbed::console::{self, Console, human_duration};
+use tandem_testbed::effort::Effort;
+use tandem_testbed::emulator::Emulator;
+use tandem_testbed::endpoints::Version;
+use tandem_testbed::interrupt;
+use tandem_testbed::lease::Lease;
+use tandem_testbed::server::Server as RunningServer;
+use tandem_testbed::topology::{Host, Topology};
 
 use load::{Load, Report};
 use pair::{Counted, Pair, Side, Size, StoreFate};
@@ -121,7 +121,7 @@ pub struct SoakSummary {
 /// daemon died, did not end or left rules (all is written nevertheless); `Interrupted`.
 pub fn soak(options: &SoakOptions) -> Result<SoakSummary, LabError> {
     interrupt::watch()?;
-    let console = Console::new();
+    let console = Console::default();
     let lease = Lease::any()?;
     fs::create_dir_all(&options.out)
         .map_err(LabError::io(format!("make {}", options.out.display())))?;

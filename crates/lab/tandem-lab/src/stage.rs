@@ -22,24 +22,24 @@ use std::time::Duration;
 use tandem_netsim::link::Direction;
 use tandem_wire::TcpPacket;
 
-use crate::capture::{Capture, Seen};
-use crate::client::{self, Outcome};
 use crate::crowd::Crowd;
-use crate::emulator::{CaptureFile, Emulator};
-use crate::endpoints::{Endpoints, ServerName};
-use crate::error::LabError;
-use crate::interrupt;
 use crate::lane::{self, Lane, LaneSpec, Trial};
-use crate::moment::Moment;
-use crate::pki::{self, Chain, ChainSpec, KeyKind, SECOND_NAME, SERVER_NAME, Validity};
 use crate::plan::{Asked, Harm, Plan, Renewed, Shown, Stores, Visit};
-use crate::proxies::{self, Admin, Daemon, DaemonSpec, Mode, Strategy};
-use crate::server::{self, Server};
 use crate::setup::Setup;
-use crate::topology::{Gateways, Host, Place, Topology};
 use tandem_report::arm::{Arm, StoreState};
 use tandem_report::row::Row;
 use tandem_report::situation::Situation;
+use tandem_testbed::LabError;
+use tandem_testbed::capture::{Capture, Seen};
+use tandem_testbed::client::{self, Outcome};
+use tandem_testbed::emulator::{CaptureFile, Emulator};
+use tandem_testbed::endpoints::{Endpoints, ServerName};
+use tandem_testbed::interrupt;
+use tandem_testbed::moment::Moment;
+use tandem_testbed::pki::{self, Chain, ChainSpec, KeyKind, SECOND_NAME, SERVER_NAME, Validity};
+use tandem_testbed::proxies::{self, Admin, Daemon, DaemonSpec, Mode, Strategy};
+use tandem_testbed::server::{self, Server};
+use tandem_testbed::topology::{Gateways, Host, Place, Topology};
 
 /// Between two looks whether the hello has come.
 const LOOK: Duration = Duration::from_millis(1);
@@ -379,7 +379,7 @@ impl Stage {
     }
 
     fn settle(&self) -> Result<(), LabError> {
-        lane::settle(&self.emulator, lane::QUIET, self.limit)
+        self.emulator.settle(lane::QUIET, self.limit)
     }
 
     fn end_daemons(&mut self) -> Result<(), LabError> {

@@ -15,20 +15,20 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::command;
-use crate::console;
-use crate::emulator::{CaptureFile, Emulator};
-use crate::endpoints::Endpoints;
-use crate::error::LabError;
-use crate::interrupt;
-use crate::lease::{self, Lease, STANDING};
-use crate::links::{self, LinkSpec};
-use crate::netns::Namespace;
-use crate::pki::{self, SERVER_NAME};
-use crate::programs;
-use crate::server::{PATH, PORT, Server};
-use crate::topology::{Family, Host, LINK_DEVICE, LinkEnds, Topology, server_address};
-use crate::tun;
+use tandem_testbed::LabError;
+use tandem_testbed::command;
+use tandem_testbed::console;
+use tandem_testbed::emulator::{CaptureFile, Emulator};
+use tandem_testbed::endpoints::Endpoints;
+use tandem_testbed::interrupt;
+use tandem_testbed::lease::{self, Lease, STANDING};
+use tandem_testbed::links::{self, LinkSpec};
+use tandem_testbed::netns::Namespace;
+use tandem_testbed::pki::{self, SERVER_NAME};
+use tandem_testbed::programs;
+use tandem_testbed::server::{PATH, PORT, Server};
+use tandem_testbed::topology::{Family, Host, LINK_DEVICE, LinkEnds, Topology, server_address};
+use tandem_testbed::tun;
 
 /// The link's process makes two devices and says `ready`; a busy machine may take longer than the
 /// usual milliseconds.

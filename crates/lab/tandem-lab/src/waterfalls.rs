@@ -3,12 +3,12 @@
 
 use tandem_netsim::link::{Direction, LinkConfig};
 
-use crate::emulator::Crossing;
 use crate::lane::Trial;
-use crate::links;
-use crate::moment::Moment;
 use tandem_report::arm::Arm;
 use tandem_report::{Waterfall, WaterfallArm, WaterfallPacket, Way};
+use tandem_testbed::emulator::Crossing;
+use tandem_testbed::links;
+use tandem_testbed::moment::Moment;
 
 /// A waterfall ends this much after the first byte of application data, as a share of the time
 /// until then. What comes after is the connection's close.

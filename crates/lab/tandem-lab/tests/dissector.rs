@@ -17,10 +17,10 @@ use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
-use tandem_lab::endpoints::Endpoints;
 use tandem_lab::lane::{Lane, LaneSpec};
-use tandem_lab::{LabError, LinkSpec, pki};
 use tandem_report::arm::Arm;
+use tandem_testbed::endpoints::Endpoints;
+use tandem_testbed::{LabError, LinkSpec, pki};
 use tandem_wire::{SegmentRepr, Seq, TcpFlags};
 
 /// A capture, and `tshark` with the dissector to read it.

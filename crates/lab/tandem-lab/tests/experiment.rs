@@ -12,9 +12,13 @@ use std::process::{Command, Stdio};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tandem_lab::{Captures, Effort, LabError, RunOptions, run_experiment};
+use tandem_lab::{Captures, RunOptions, run_experiment};
 use tandem_report::arm::Arm;
 use tandem_report::row::{Crossed, Row};
+use tandem_testbed::{Effort, LabError};
+
+/// The lab's own program.
+const LAB: &str = env!("CARGO_BIN_EXE_tandem-lab");
 
 fn smoke() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/smoke.toml")
@@ -231,7 +235,7 @@ fn an_interrupted_run_takes_everything_down() -> Result<(), LabError> {
     }
     let out = tempfile::tempdir().map_err(io)?;
     let before = leftovers();
-    let mut run = Command::new(common::LAB)
+    let mut run = Command::new(LAB)
         .arg("run")
         .arg(smoke())
         .args(["--trials", "1000", "--out"])

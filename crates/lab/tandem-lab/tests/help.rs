@@ -4,12 +4,13 @@
 //! After a change on purpose: `REGEN=1 cargo test -p tandem-lab --test help`, and read the
 //! difference.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+
+/// The lab's own program.
+const LAB: &str = env!("CARGO_BIN_EXE_tandem-lab");
 
 fn output(command: &mut Command) -> Output {
     for name in ["COLUMNS", "RUST_LOG", "RUST_BACKTRACE", "NO_COLOR"] {
@@ -22,7 +23,7 @@ fn output(command: &mut Command) -> Output {
 }
 
 fn help(command: &str) -> String {
-    let mut program = Command::new(common::LAB);
+    let mut program = Command::new(LAB);
     program.args(command.split_whitespace()).arg("--help");
     let output = output(&mut program);
     assert!(output.status.success(), "{command}: {output:?}");
@@ -73,11 +74,11 @@ fn every_help_is_as_in_its_snapshot() {
 
 #[test]
 fn without_privileges_it_says_so() {
-    let mut command = Command::new(common::LAB);
+    let mut command = Command::new(LAB);
     if nix::unistd::geteuid().is_root() {
         command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-        command.arg(common::LAB);
+        command.arg(LAB);
     }
     let output = output(command.arg("up"));
     let words = String::from_utf8_lossy(&output.stderr).into_owned();

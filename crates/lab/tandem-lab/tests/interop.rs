@@ -5,7 +5,8 @@ mod common;
 
 use std::fs;
 
-use tandem_lab::{Effort, InteropOptions, LabError, interop};
+use tandem_lab::{InteropOptions, interop};
+use tandem_testbed::{Effort, LabError};
 
 #[test]
 fn clients_and_servers_meet_through_the_proxies_and_the_table_says_so() -> Result<(), LabError> {

@@ -5,12 +5,14 @@ mod common;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tandem_lab::endpoints::{ClientProgram, Endpoints, FamilyName, Offer, ServerProgram, Version};
 use tandem_lab::lane::{Lane, LaneSpec};
-use tandem_lab::pki::{self, KeyKind};
-use tandem_lab::{LabError, LinkSpec};
 use tandem_report::arm::Arm;
 use tandem_report::row::Row;
+use tandem_testbed::endpoints::{
+    ClientProgram, Endpoints, FamilyName, Offer, ServerProgram, Version,
+};
+use tandem_testbed::pki::{self, KeyKind};
+use tandem_testbed::{LabError, LinkSpec};
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -8,10 +8,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tandem_lab::emulator::{CaptureFile, Emulator, Fate};
-use tandem_lab::netns::Namespace;
-use tandem_lab::topology::{Family, Host, Topology, client_address, server_address};
-use tandem_lab::{LabError, LinkSpec};
+use tandem_testbed::emulator::{CaptureFile, Emulator, Fate};
+use tandem_testbed::netns::Namespace;
+use tandem_testbed::topology::{Family, Host, Topology, client_address, server_address};
+use tandem_testbed::{LabError, LinkSpec};
 
 /// IPv4 and UDP headers.
 const UDP_OVERHEAD: usize = 28;

@@ -7,10 +7,11 @@ mod common;
 
 use std::fs;
 
-use tandem_lab::{Captures, Effort, LabError, RunOptions, run_experiment};
+use tandem_lab::{Captures, RunOptions, run_experiment};
 use tandem_report::arm::Arm;
 use tandem_report::row::{Crossed, Row};
 use tandem_report::situation::Situation;
+use tandem_testbed::{Effort, LabError};
 
 const EXPERIMENT: &str = r#"
 name = "situations"

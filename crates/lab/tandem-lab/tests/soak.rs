@@ -5,7 +5,8 @@ mod common;
 
 use std::fs;
 
-use tandem_lab::{Effort, LabError, SoakOptions, soak};
+use tandem_lab::{SoakOptions, soak};
+use tandem_testbed::{Effort, LabError};
 
 #[test]
 fn handshakes_survive_a_harmful_link_and_proxies_that_are_killed() -> Result<(), LabError> {

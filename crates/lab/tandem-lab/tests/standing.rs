@@ -4,8 +4,11 @@ mod common;
 
 use std::process::{Command, Output};
 
+/// The lab's own program.
+const LAB: &str = env!("CARGO_BIN_EXE_tandem-lab");
+
 fn run(words: &[&str]) -> std::io::Result<Output> {
-    Command::new(common::LAB).args(words).output()
+    Command::new(LAB).args(words).output()
 }
 
 #[test]
@@ -44,7 +47,10 @@ fn a_standing_lab_serves_until_it_is_taken_down() -> std::io::Result<()> {
         .transpose()?
         .map(|output| output.stdout)
         .unwrap_or_default();
-    assert_eq!(String::from_utf8_lossy(&fetched), tandem_lab::server::BODY);
+    assert_eq!(
+        String::from_utf8_lossy(&fetched),
+        tandem_testbed::server::BODY
+    );
     assert_eq!(
         code.status.code(),
         Some(7),

@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns};
-use tandem_lab::emulator::Emulator;
-use tandem_lab::topology::{self, Topology};
 use tandem_netsim::BitRate;
 use tandem_netsim::link::LinkConfig;
+use tandem_testbed::emulator::Emulator;
+use tandem_testbed::topology::{self, Topology};
 
 use super::run;
 

@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use tandem_netsim::link::LinkConfig;
 use tandem_packet_io::status::Status;
 
-use crate::capture::Capture;
-use crate::client::{self, Outcome};
-use crate::emulator::Emulator;
-use crate::endpoints::Version;
-use crate::error::LabError;
 use crate::exchange::Exchange;
-use crate::interrupt;
 use crate::lane::{QUIET, difference, share_of};
 use crate::phases::Phases;
-use crate::proxies::{Admin, Mode, Proxies, Strategy};
-use crate::server::{PORT, Server as RunningServer};
-use crate::topology::{Family, Host, Topology, server_address};
+use tandem_testbed::LabError;
+use tandem_testbed::capture::Capture;
+use tandem_testbed::client::{self, Outcome};
+use tandem_testbed::emulator::Emulator;
+use tandem_testbed::endpoints::Version;
+use tandem_testbed::interrupt;
+use tandem_testbed::proxies::{Admin, Mode, Proxies, Strategy};
+use tandem_testbed::server::{PORT, Server as RunningServer};
+use tandem_testbed::topology::{Family, Host, Topology, server_address};
 
 use super::clients::Client;
 use super::servers::{Server, Site};

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::endpoints::Version;
-use crate::error::LabError;
+use tandem_testbed::LabError;
+use tandem_testbed::endpoints::Version;
 
 use super::bench::{Bench, Sample};
 use super::clients::Client;

@@ -4,14 +4,16 @@
 use std::net::SocketAddr;
 use std::process::{Command, ExitStatus};
 
-use crate::client;
-use crate::endpoints::Version;
-use crate::error::LabError;
-use crate::pki::SERVER_NAME;
-use crate::server::PATH;
+use tandem_testbed::LabError;
+use tandem_testbed::client;
+use tandem_testbed::endpoints::Version;
+use tandem_testbed::installed;
+use tandem_testbed::pki::SERVER_NAME;
+use tandem_testbed::server::PATH;
 
 use super::tools::{self, Tools};
-use super::version::{Question, gnutls_priority};
+use super::version::gnutls_priority;
+use tandem_testbed::installed::Question;
 
 /// A client program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +91,7 @@ impl Client {
             | Client::Node => self
                 .needs()
                 .iter()
-                .all(|program| tools::find(program).is_some()),
+                .all(|program| installed::find(program).is_some()),
         }
     }
 

@@ -4,13 +4,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::endpoints::Version;
-use crate::error::LabError;
-use crate::netns::Namespace;
-use crate::server::Server as Running;
+use tandem_testbed::LabError;
+use tandem_testbed::endpoints::Version;
+use tandem_testbed::installed;
+use tandem_testbed::netns::Namespace;
+use tandem_testbed::server::Server as Running;
 
-use super::tools::{self, Tools};
-use super::version::{Question, gnutls_priority, openssl_name, span};
+use super::tools::Tools;
+use super::version::{gnutls_priority, openssl_name, span};
+use tandem_testbed::installed::Question;
 
 /// Where Debian has Apache's modules.
 const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
@@ -80,12 +82,12 @@ impl Server {
     pub(crate) fn is_installed(self) -> bool {
         self.needs()
             .iter()
-            .all(|program| tools::find(program).is_some())
+            .all(|program| installed::find(program).is_some())
     }
 
     /// How to find out which version is installed.
     pub(crate) fn question(self) -> Question {
-        let program = |name: &str| tools::find(name).unwrap_or_default();
+        let program = |name: &str| installed::find(name).unwrap_or_default();
         match self {
             Server::Nginx => Question::new(program("nginx"), &["-v"]),
             Server::Apache => Question::new(program("apache2"), &["-v"]),
@@ -132,7 +134,8 @@ impl Server {
                 .map_err(LabError::io(format!("write {name}")))
                 .map(|()| path)
         };
-        let program = |name: &str| Command::new(tools::find(name).unwrap_or_else(|| name.into()));
+        let program =
+            |name: &str| Command::new(installed::find(name).unwrap_or_else(|| name.into()));
         let mut command = match self {
             Server::Nginx => {
                 let file = write("nginx.conf", nginx(tools, directory, site))?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::endpoints::Version;
+use tandem_testbed::endpoints::Version;
 
 use super::cell::{Cell, Verdict};
 use super::version::VERSIONS;

@@ -9,11 +9,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command;
-use crate::error::LabError;
-use crate::pki::{self, Chain, ChainSpec, KeyKind, SERVER_NAME};
-use crate::server::PATH;
-use crate::topology::{Family, server_address};
+use tandem_testbed::LabError;
+use tandem_testbed::command;
+use tandem_testbed::pki::{self, Chain, ChainSpec, KeyKind, SERVER_NAME};
+use tandem_testbed::server::PATH;
+use tandem_testbed::topology::{Family, server_address};
 
 /// Settings for OpenSSL that let it speak TLS 1.0 and 1.1 (config(5), `ssl_conf`); distributions
 /// forbid them by default.
@@ -30,9 +30,6 @@ CipherString = DEFAULT@SECLEVEL=0
 
 /// Bytes of the file that servers serve: some segments, as small pages are.
 const BODY_BYTES: usize = 4096;
-
-/// Where servers are that an ordinary user's search path leaves out.
-const SYSTEM_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// What is compiled: a program's source as it is in this repository, and its name.
 const SOURCES: [(&str, &str); 6] = [
@@ -234,15 +231,6 @@ pub(crate) fn body() -> String {
     text
 }
 
-/// Where a program is.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(SYSTEM_FOLDERS.map(PathBuf::from))
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
-}
-
 fn read(path: &Path) -> Result<String, LabError> {
     fs::read_to_string(path).map_err(LabError::io(format!("read {}", path.display())))
 }
@@ -256,11 +244,5 @@ mod tests {
         let body = body();
         assert_eq!(body.len(), BODY_BYTES);
         assert!(body.starts_with("Line 1 ") && body.ends_with('\n'));
-    }
-
-    #[test]
-    fn programs_are_found_by_name() {
-        assert!(find("sh").is_some());
-        assert!(find("no-such-program-as-this").is_none());
     }
 }

@@ -1,9 +1,6 @@
-//! Versions: of TLS as programs name them, and of the programs themselves.
+//! Versions of TLS, as programs name them.
 
-use std::ffi::OsString;
-use std::process::Command;
-
-use crate::endpoints::Version;
+use tandem_testbed::endpoints::Version;
 
 /// All that are tried, oldest first.
 pub(crate) const VERSIONS: [Version; 4] = [
@@ -37,53 +34,9 @@ pub(crate) fn gnutls_priority(low: Version, high: Version) -> String {
     })
 }
 
-/// How to ask a program for its version.
-#[derive(Debug)]
-pub(crate) struct Question {
-    program: OsString,
-    words: &'static [&'static str],
-}
-
-impl Question {
-    pub(crate) fn new(program: impl Into<OsString>, words: &'static [&'static str]) -> Self {
-        Self {
-            program: program.into(),
-            words,
-        }
-    }
-
-    /// The first number with a dot in the answer; some answer to standard error.
-    pub(crate) fn ask(&self) -> Option<String> {
-        let output = Command::new(&self.program).args(self.words).output().ok()?;
-        let all = [output.stdout, output.stderr].concat();
-        number_in(&String::from_utf8_lossy(&all))
-    }
-}
-
-fn number_in(text: &str) -> Option<String> {
-    text.split(|letter: char| !letter.is_ascii_digit() && letter != '.')
-        .map(|word| word.trim_matches('.'))
-        .find(|word| word.contains('.'))
-        .map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_version_is_found_in_what_programs_say() {
-        let says = |text| number_in(text).unwrap_or_default();
-        assert_eq!(says("go version go1.26.8 linux/amd64"), "1.26.8");
-        assert_eq!(says("Server version: Apache/2.4.71 (Debian)"), "2.4.71");
-        assert_eq!(says("2:3.87.1-1+deb12u4"), "3.87.1");
-        assert_eq!(
-            says("HAProxy version 2.6.12-1+deb12u4 2025/10/03"),
-            "2.6.12"
-        );
-        assert_eq!(says("v20.20.2\n"), "20.20.2");
-        assert_eq!(says("none."), "");
-    }
 
     #[test]
     fn a_span_of_versions_is_named_as_gnutls_wants_it() {

@@ -14,15 +14,15 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::client::{self, Outcome};
-use crate::endpoints::Version;
-use crate::error::LabError;
-use crate::experiment::Effort;
 use crate::interop::clients::Client;
 use crate::interop::tools::{self, Tools};
 use crate::interop::version::VERSIONS;
-use crate::netns::Namespace;
-use crate::topology::{Family, server_address};
+use tandem_testbed::LabError;
+use tandem_testbed::client::{self, Outcome};
+use tandem_testbed::effort::Effort;
+use tandem_testbed::endpoints::Version;
+use tandem_testbed::netns::Namespace;
+use tandem_testbed::topology::{Family, server_address};
 
 /// Longest that a connection may take. Plain TCP on a link that loses a few packets in a hundred
 /// needs some seconds at worst.

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use serde::Serialize;
 
-use crate::error::LabError;
-use crate::proxies::{self, Admin, Daemon, DaemonSpec, Mode, Strategy};
-use crate::topology::{Host, Topology};
+use tandem_testbed::LabError;
+use tandem_testbed::proxies::{self, Admin, Daemon, DaemonSpec, Mode, Strategy};
+use tandem_testbed::topology::{Host, Topology};
 
 /// Which of the two it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 
 use tandem_testkit::skipped;
 
-/// The lab's own program.
-pub const LAB: &str = env!("CARGO_BIN_EXE_tandem-lab");
-
 /// Whether the lab can run here; else says why the test did nothing.
 pub fn may_run(test: &str) -> bool {
     let can_run = tandem_testkit::is_root() && Path::new("/dev/net/tun").exists();

@@ -4,8 +4,8 @@
 use std::io;
 use std::process::ExitCode;
 
-use tandem_lab::LabError;
 use tandem_report::ReportError;
+use tandem_testbed::LabError;
 
 /// How a run of the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

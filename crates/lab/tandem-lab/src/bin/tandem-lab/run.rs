@@ -4,11 +4,12 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use tandem_lab::{
-    Captures, DemoOptions, DownOptions, DownScope, Effort, InteropOptions, LabError, LinkOptions,
-    LinkSpec, LosingOptions, ProfileOptions, RunOptions, ShellOptions, SoakOptions,
-    SplitClientsOptions, SplitOptions, UpOptions,
+    Captures, DemoOptions, DownOptions, DownScope, InteropOptions, LinkOptions, LosingOptions,
+    ProfileOptions, RunOptions, ShellOptions, SoakOptions, UpOptions,
 };
 use tandem_report::ReportOptions;
+use tandem_split_lab::{SplitClientsOptions, SplitOptions};
+use tandem_testbed::{Effort, LabError, LinkSpec, programs};
 
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
@@ -48,7 +49,7 @@ fn demo(arguments: DemoArgs) -> Result<(), Failure> {
     let DemoArgs { out, link, quick } = arguments;
     let effort = if quick { Effort::Quick } else { Effort::Full };
     tandem_lab::demo(&DemoOptions {
-        exe: tandem_lab::programs::tandem()?,
+        exe: programs::tandem()?,
         out,
         effort,
         link,
@@ -68,7 +69,7 @@ fn run_experiments(arguments: RunArgs) -> Result<(), Failure> {
         trials,
         capture,
     } = arguments;
-    let exe = tandem_lab::programs::tandem()?;
+    let exe = programs::tandem()?;
     let all: Vec<RunOptions> = files
         .into_iter()
         .map(|file| RunOptions {
@@ -99,14 +100,14 @@ fn interop(arguments: InteropArgs) -> Result<(), Failure> {
     tandem_lab::interop(&InteropOptions {
         effort: if quick { Effort::Quick } else { Effort::Full },
         out,
-        exe: tandem_lab::programs::tandem()?,
+        exe: programs::tandem()?,
     })?;
     Ok(())
 }
 
 fn split_clients(arguments: SplitClientsArgs) -> Result<(), Failure> {
     let SplitClientsArgs { quick, out } = arguments;
-    tandem_lab::split_clients(&SplitClientsOptions {
+    tandem_split_lab::split_clients(&SplitClientsOptions {
         effort: if quick { Effort::Quick } else { Effort::Full },
         out,
     })?;
@@ -118,7 +119,7 @@ fn profile(arguments: ProfileArgs) -> Result<(), Failure> {
     tandem_lab::profile(&ProfileOptions {
         seconds,
         out,
-        exe: tandem_lab::programs::tandem()?,
+        exe: programs::tandem()?,
     })?;
     Ok(())
 }
@@ -131,11 +132,11 @@ fn split(arguments: SplitArgs) -> Result<(), Failure> {
         seed,
         out,
     } = arguments;
-    tandem_lab::split(&SplitOptions {
+    tandem_split_lab::split(&SplitOptions {
         effort: if quick { Effort::Quick } else { Effort::Full },
         parts,
         out,
-        exe: tandem_lab::programs::tandem()?,
+        exe: programs::tandem()?,
         logs,
         seed,
     })?;
@@ -154,7 +155,7 @@ fn soak(arguments: SoakArgs) -> Result<(), Failure> {
         handshakes: handshakes.unwrap_or(if quick { 300 } else { 100_000 }),
         seed,
         out,
-        exe: tandem_lab::programs::tandem()?,
+        exe: programs::tandem()?,
     })?;
     Ok(())
 }

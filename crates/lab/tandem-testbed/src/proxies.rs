@@ -1,0 +1,474 @@
+//! The two daemons of a lab: the `tandem` binary itself, one process in each gateway.
+//!
+//! What they cost is read from the kernel's accounts of the processes, never from what they say of
+//! themselves.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tandem_packet_io::config::DEFAULT_ADMIN_PORT;
+use tandem_packet_io::status::{self, Status};
+
+use crate::accounts::{self, Accounts};
+use crate::command;
+use crate::error::LabError;
+use crate::interrupt;
+use crate::programs;
+use crate::topology::{Host, LINK_DEVICE, Topology};
+
+/// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may
+/// take longer.
+const READY_LIMIT: Duration = Duration::from_secs(20);
+
+/// A daemon takes its rules down in some tens of milliseconds.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// What the daemons are told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Packets go to the queue and back, untouched.
+    PassThrough,
+    /// Packet mode, safe format.
+    Safe,
+    /// Packet mode, the thesis's format.
+    Mcveety,
+    /// As [`Mode::Safe`], with client sides that have lost what they claim to hold.
+    SafeLosing,
+    /// As [`Mode::Mcveety`], likewise.
+    McveetyLosing,
+}
+
+/// What the daemons do with clients' own chains, as `--client-certificates` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// The client side remembers what has passed. The daemons' default.
+    Persistent,
+    /// Clients announce their chains.
+    Cii,
+    /// The server side publishes what it holds.
+    Filter,
+    /// Nothing.
+    None,
+}
+
+impl Strategy {
+    fn name(self) -> &'static str {
+        match self {
+            Strategy::Persistent => "persistent",
+            Strategy::Cii => "cii",
+            Strategy::Filter => "filter",
+            Strategy::None => "none",
+        }
+    }
+}
+
+/// Whether a daemon answers questions about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Admin {
+    /// No: where what it costs is measured.
+    Off,
+    /// Yes, at its default address.
+    On,
+}
+
+/// Both daemons, until dropped.
+#[derive(Debug)]
+pub struct Proxies {
+    client_side: Daemon,
+    server_side: Daemon,
+}
+
+/// What the daemons have used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Processor time of all threads of both, microseconds.
+    pub cpu_micros: u64,
+    /// The most memory that either had resident at a time, KiB.
+    pub peak_kib: u64,
+}
+
+impl Proxies {
+    /// Starts both and waits until both are ready. Their stores are in `store`, their logs in the
+    /// topology's directory.
+    ///
+    /// # Errors
+    /// `Command` with a daemon's own last words where it does not become ready; `Io`,
+    /// `Interrupted`.
+    pub fn start(
+        exe: &Path,
+        topology: &Topology,
+        mode: Mode,
+        strategy: Strategy,
+        store: &Path,
+        admin: Admin,
+    ) -> Result<Self, LabError> {
+        let key = topology.directory().join("key");
+        if !key.exists() {
+            write_key(&key)?;
+        }
+        let start = |host: Host| {
+            let spec = DaemonSpec {
+                exe,
+                host,
+                mode,
+                strategy,
+                key: &key,
+                store: &store.join(host.name()),
+                ports: "443",
+                admin,
+            };
+            Daemon::start(topology, &spec)
+        };
+        let client_side = start(Host::ClientSide)?;
+        let server_side = start(Host::ServerSide)?;
+        client_side.wait_until_ready()?;
+        server_side.wait_until_ready()?;
+        Ok(Self {
+            client_side,
+            server_side,
+        })
+    }
+
+    /// Puts a client side that holds nothing in place of the one that runs.
+    ///
+    /// # Errors
+    /// As [`Proxies::start`] and [`Proxies::stop`].
+    pub fn reset_client_side(
+        &mut self,
+        exe: &Path,
+        topology: &Topology,
+        mode: Mode,
+        strategy: Strategy,
+        store: &Path,
+    ) -> Result<(), LabError> {
+        self.client_side.end()?;
+        let store = store.join(Host::ClientSide.name());
+        fs::remove_dir_all(&store).map_err(LabError::io("empty a store"))?;
+        self.client_side = Daemon::start(
+            topology,
+            &DaemonSpec {
+                exe,
+                host: Host::ClientSide,
+                mode,
+                strategy,
+                key: &topology.directory().join("key"),
+                store: &store,
+                ports: "443",
+                admin: Admin::Off,
+            },
+        )?;
+        self.client_side.wait_until_ready()
+    }
+
+    /// What both say of themselves, the client side first.
+    ///
+    /// # Errors
+    /// `Command` where one does not answer.
+    pub fn status(&self, topology: &Topology) -> Result<[Status; 2], LabError> {
+        Ok([
+            self.client_side.status(topology)?,
+            self.server_side.status(topology)?,
+        ])
+    }
+
+    /// The accounts of both since their start, the client side's first.
+    pub fn accounts(&self) -> [Accounts; 2] {
+        [&self.client_side, &self.server_side]
+            .map(|daemon| accounts::of(&PathBuf::from(format!("/proc/{}", daemon.id()))))
+    }
+
+    /// What they have used since their start.
+    pub fn usage(&self) -> Usage {
+        let (near, far) = (self.client_side.usage(), self.server_side.usage());
+        Usage {
+            cpu_micros: near.cpu_micros + far.cpu_micros,
+            peak_kib: near.peak_kib.max(far.peak_kib),
+        }
+    }
+
+    /// Ends both by SIGTERM and waits.
+    ///
+    /// # Errors
+    /// `Command` where one has died before, does not end or reports a failure.
+    pub fn stop(mut self) -> Result<(), LabError> {
+        let near = self.client_side.end();
+        let far = self.server_side.end();
+        near.and(far)
+    }
+}
+
+/// How one daemon is started.
+#[derive(Debug, Clone, Copy)]
+pub struct DaemonSpec<'a> {
+    /// The `tandem` binary.
+    pub exe: &'a Path,
+    /// One of the gateways.
+    pub host: Host,
+    /// What it does.
+    pub mode: Mode,
+    /// What it does with clients' own chains. A client side that loses what it holds has its
+    /// default.
+    pub strategy: Strategy,
+    /// The file with the key.
+    pub key: &'a Path,
+    /// The directory of its store; made where it is missing.
+    pub store: &'a Path,
+    /// The servers' ports, comma between.
+    pub ports: &'a str,
+    /// Whether it answers.
+    pub admin: Admin,
+}
+
+/// One daemon, until dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    host: Host,
+    child: Child,
+    line: String,
+    log: PathBuf,
+    ready: mpsc::Receiver<()>,
+}
+
+impl Daemon {
+    /// Starts it; [`Daemon::wait_until_ready`] is to follow.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn start(topology: &Topology, spec: &DaemonSpec<'_>) -> Result<Self, LabError> {
+        let DaemonSpec {
+            exe,
+            host,
+            mode,
+            strategy,
+            key,
+            store,
+            ports,
+            admin,
+        } = *spec;
+        fs::create_dir_all(store).map_err(LabError::io("make a store's directory"))?;
+        let log = topology.directory().join(format!("{}.log", host.name()));
+        let wire = match mode {
+            Mode::PassThrough => None,
+            Mode::Safe | Mode::SafeLosing => Some("safe"),
+            Mode::Mcveety | Mode::McveetyLosing => Some("mcveety"),
+        };
+        let loses = match mode {
+            Mode::PassThrough | Mode::Safe | Mode::Mcveety => false,
+            Mode::SafeLosing | Mode::McveetyLosing => host.role() == Some("client-side"),
+        };
+        let mut command;
+        if loses {
+            command = Command::new(programs::lab()?);
+            command.args(["losing-proxy", "--link", LINK_DEVICE]);
+        } else {
+            command = Command::new(exe);
+            command
+                .args([host.role().unwrap_or_default(), "--link", LINK_DEVICE])
+                .args(["--ports", ports, "--mode"])
+                .arg(wire.map_or("pass-through", |_| "packet"))
+                .arg("--store")
+                .arg(store);
+            match admin {
+                Admin::Off => drop(command.args(["--admin", "none"])),
+                Admin::On => {}
+            }
+            if wire.is_some() {
+                command.args(["--client-certificates", strategy.name()]);
+            }
+        }
+        command.arg("--key").arg(key);
+        if let Some(wire) = wire {
+            command.args(["--wire", wire]);
+        }
+        let errors = File::create(&log).map_err(LabError::io("write a daemon's log"))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors);
+        // So that Ctrl-C at the terminal reaches the lab alone, which ends them in order.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = topology.host(host).spawn(&mut command)?;
+        let (sender, ready) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            std::thread::spawn(move || {
+                // Reads to the end, so that the daemon never blocks on its output.
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    if line.trim() == "ready" {
+                        // Nobody waits any more where the start was given up.
+                        let _ = sender.send(());
+                    }
+                }
+            });
+        }
+        Ok(Self {
+            host,
+            child,
+            line: command::line(&command),
+            log,
+            ready,
+        })
+    }
+
+    /// # Errors
+    /// `Command` with its last words; `Interrupted`.
+    pub fn wait_until_ready(&self) -> Result<(), LabError> {
+        let mut gone = false;
+        let came = interrupt::wait_until(READY_LIMIT, Duration::from_millis(2), || {
+            match self.ready.try_recv() {
+                Ok(()) => true,
+                Err(mpsc::TryRecvError::Empty) => false,
+                Err(mpsc::TryRecvError::Disconnected) => {
+                    gone = true;
+                    true
+                }
+            }
+        })?;
+        if came && !gone {
+            Ok(())
+        } else {
+            Err(self.failure("it did not become ready"))
+        }
+    }
+
+    fn failure(&self, what: &str) -> LabError {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let last = text.lines().last().unwrap_or("it said nothing");
+        LabError::Command {
+            command: self.line.clone(),
+            why: format!("{what}: {last}"),
+        }
+    }
+
+    /// What it has used since its start.
+    pub fn usage(&self) -> Usage {
+        let process = PathBuf::from(format!("/proc/{}", self.child.id()));
+        Usage {
+            cpu_micros: cpu_micros(&process.join("task")),
+            peak_kib: peak_kib(&process.join("status")),
+        }
+    }
+
+    /// What it says of itself. Only of one that was started with [`Admin::On`].
+    ///
+    /// # Errors
+    /// `Command` where it does not answer.
+    pub fn status(&self, topology: &Topology) -> Result<Status, LabError> {
+        let port = match self.host {
+            Host::Client | Host::ClientSide | Host::OtherClientSide => DEFAULT_ADMIN_PORT,
+            Host::Server | Host::ServerSide | Host::OtherServerSide => DEFAULT_ADMIN_PORT + 1,
+        };
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        let answer = topology
+            .host(self.host)
+            .run(|| Ok(status::fetch(address, END_LIMIT)))?;
+        answer.map_err(|error| self.failure(&error.to_string()))
+    }
+
+    /// Its process number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once, by SIGKILL: it takes nothing down.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Ends it by SIGTERM and waits.
+    ///
+    /// # Errors
+    /// `Command` where it has died before, does not end or reports a failure.
+    pub fn end(&mut self) -> Result<(), LabError> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(self.failure(&format!("it ended by itself ({status})")));
+        }
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            // It may end by itself in between.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        // Not `interrupt::wait_until`: daemons are ended in order also when the user has
+        // interrupted the lab.
+        let end = std::time::Instant::now() + END_LIMIT;
+        while std::time::Instant::now() < end {
+            match self.child.try_wait() {
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(self.failure(&format!("it ended with {status}"))),
+                Err(source) => return Err(LabError::io("wait for a daemon")(source)),
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        Err(self.failure("it did not end on SIGTERM"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None))
+            && let Err(error) = self.end()
+        {
+            tracing::warn!(%error, "a daemon did not end as it should");
+        }
+    }
+}
+
+/// The sum over a process's threads of the time on a processor (Linux,
+/// Documentation/scheduler/sched-stats.rst: first field, nanoseconds).
+fn cpu_micros(tasks: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(tasks) else {
+        return 0;
+    };
+    let nanos: u64 = entries
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path().join("schedstat")).ok())
+        .filter_map(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok())
+        .sum();
+    nanos / 1000
+}
+
+/// The peak of the resident set (proc(5), VmHWM).
+fn peak_kib(status: &Path) -> u64 {
+    fs::read_to_string(status)
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("VmHWM:")?
+                .trim()
+                .strip_suffix("kB")?
+                .trim()
+                .parse()
+                .ok()
+        })
+        .unwrap_or(0)
+}
+
+/// A fresh key, 64 hexadecimal digits, readable by its owner only.
+///
+/// # Errors
+/// `Io`.
+pub fn write_key(path: &Path) -> Result<(), LabError> {
+    use std::io::{Read, Write};
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .map_err(LabError::io("draw a key"))?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| writeln!(file, "{digits}"))
+        .map_err(LabError::io("write the key"))
+}
