@@ -28,6 +28,7 @@
 //! version = "1.2"
 //! key = "ecdsa-p256"                       # rsa-2048, ecdsa-p256
 //! chain = 3
+//! repeat-after-ms = 2000                   # optional: how long TCP waits before it repeats; in situations only
 //! client-chain = 1                         # optional: the server asks, and the client shows so many certificates
 //! clients = 1000                           # optional: so many come, each with its own; all once, and a sample of `trials` again
 //! ```
@@ -138,8 +139,15 @@ impl Experiment {
     /// `Usage` with the place in the text.
     pub fn parse(text: &str, file: &str) -> Result<Self, LabError> {
         let wrong = |why: String| LabError::usage(file, why);
-        let parsed: File = toml::from_str(text)
-            .map_err(|error| wrong(error.to_string().trim().replace('\n', " ")))?;
+        let parsed: File = toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let line = 1 + text
+                .bytes()
+                .take(start)
+                .filter(|byte| *byte == b'\n')
+                .count();
+            LabError::usage(format!("{file}:{line}"), error.message().replace('\n', " "))
+        })?;
         let named_link = |name: &String| {
             parsed
                 .link
@@ -539,6 +547,23 @@ mod tests {
         key = "ecdsa-p256"
         chain = 3
     "#;
+
+    #[test]
+    fn a_mistake_in_the_file_is_told_in_one_line_with_its_place() {
+        for (from, to, place, words) in [
+            ("trials = ", "trails = ", 5, "trails"),
+            ("seed = 7", "seed = \"x\"", 4, "u64"),
+            ("arms = [", "arms = [\"plane\", ", 8, "plane"),
+        ] {
+            let text = TEXT.replace(from, to);
+            let error = Experiment::parse(&text, "test.toml").unwrap_err();
+            let said = error.to_string();
+            assert!(said.starts_with(&format!("test.toml:{place}: ")), "{said}");
+            assert!(said.contains(words), "{said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+            assert!(!said.contains(" | "), "no picture of the line: {said}");
+        }
+    }
 
     #[test]
     fn a_file_is_read_and_its_units_are_links_by_endpoints() -> Result<(), LabError> {

@@ -331,6 +331,8 @@ struct Run<'a> {
 
 struct Results {
     file: BufWriter<File>,
+    /// When the first trial began, and when the last one was over.
+    times: Option<[String; 2]>,
     rows: Vec<Row>,
 }
 
@@ -384,6 +386,7 @@ impl<'a> Run<'a> {
             crowd,
             results: Mutex::new(Results {
                 file: BufWriter::new(file),
+                times: None,
                 rows: Vec::new(),
             }),
             _lease: lease,
@@ -435,13 +438,14 @@ impl<'a> Run<'a> {
                     continue;
                 };
                 progress.doing(&format!("{} ...", arm.name()));
+                let begun = tandem_report::now();
                 let Some(trial) = lane.trial()? else {
                     continue;
                 };
                 progress.step(&in_words(&trial.row));
                 gallery.add(&trial);
                 exhibits.add(&trial);
-                self.keep(trial)?;
+                self.keep(trial, begun)?;
             }
         }
         progress.finish();
@@ -512,9 +516,11 @@ impl<'a> Run<'a> {
     }
 
     /// Writes a row.
-    fn keep(&self, trial: Trial) -> Result<(), LabError> {
+    fn keep(&self, trial: Trial, begun: String) -> Result<(), LabError> {
         let line = json_line(&trial.row)?;
         let mut results = self.lock();
+        let [_, last] = results.times.get_or_insert([begun, String::new()]);
+        *last = tandem_report::now();
         results.rows.push(trial.row);
         writeln!(results.file, "{line}")
             .and_then(|()| results.file.flush())
@@ -526,7 +532,11 @@ impl<'a> Run<'a> {
     fn finish(&self) -> Result<(RunSummary, Vec<Row>), LabError> {
         let mut results = self.lock();
         let rows = std::mem::take(&mut results.rows);
-        let rows = write_results(self.out, self.experiment, self.info, rows)?;
+        let info = match results.times.take() {
+            Some([first, last]) => self.info.clone().with_times(first, last),
+            None => self.info.clone(),
+        };
+        let rows = write_results(self.out, self.experiment, &info, rows)?;
         if !rows.is_empty() {
             console::result(&table(&rows));
         }

@@ -158,6 +158,9 @@ impl Stage {
                 about: format!("{}; {}", lane::about(spec), situation.about()),
             }),
         )?);
+        if let Some(wait) = spec.endpoints.repeat_after_ms {
+            topology.repeat_after(Duration::from_millis(wait.into()))?;
+        }
         let directory = topology.directory();
         let key = directory.join("key");
         proxies::write_key(&key)?;

@@ -95,17 +95,3 @@ pub(crate) fn failures(cases: &[Case]) -> Vec<String> {
     }
     lines
 }
-
-/// Trials, failed ones, and those with differing bytes, over all cases.
-pub(crate) fn totals(cases: &[Case]) -> (usize, usize, usize) {
-    cases
-        .iter()
-        .flat_map(|case| &case.arms)
-        .fold((0, 0, 0), |(trials, failed, differing), arm| {
-            (
-                trials + arm.trials,
-                failed + arm.failed,
-                differing + arm.differing,
-            )
-        })
-}

@@ -41,6 +41,17 @@ pub(crate) struct Input {
     pub(crate) splitting_info: Option<RunInfo>,
     /// Of `bench.jsonl`.
     pub(crate) benches: Vec<Bench>,
+    /// Files that are no runs: only when they were made is read.
+    pub(crate) others: Vec<Other>,
+}
+
+/// A file with results of another kind.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Other {
+    /// Its name below the directory.
+    pub(crate) name: String,
+    /// `None` where nothing stands beside it.
+    pub(crate) info: Option<RunInfo>,
 }
 
 /// A figure of a bench: one line of `bench.jsonl`.
@@ -87,6 +98,14 @@ pub(crate) fn read(directory: &Path) -> Result<Input, ReportError> {
     let mut input = Input::default();
     for path in files(directory)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if [BENCHES, PROFILE].contains(&&*name) || OTHERS.contains(&&*name) {
+            let info = run_info::beside(&path);
+            let below = path.strip_prefix(directory).unwrap_or(&path);
+            input.others.push(Other {
+                name: below.display().to_string(),
+                info: info.is_file().then(|| json(&info)).transpose()?,
+            });
+        }
         if name == BENCHES {
             input.benches.extend(lines(&path, |_| Ok(()))?);
         } else if name == PROFILE {

@@ -45,6 +45,7 @@ mod svg;
 mod synthetic;
 mod tables;
 mod thesis;
+mod totals;
 mod verdict;
 mod waterfall;
 
@@ -55,7 +56,7 @@ use std::path::{Path, PathBuf};
 pub use crowds::markdown as crowds_markdown;
 pub use error::ReportError;
 pub use exhibit::{CERTIFICATE, COMPRESSED_CERTIFICATE, Exhibit};
-pub use run_info::{LinkInfo, Program, RunInfo};
+pub use run_info::{LinkInfo, Program, RunInfo, now};
 pub use situations::markdown as situations_markdown;
 pub use splitting::markdown as splitting_markdown;
 pub use verdict::{BarResult, Bound, Outcome, Unit};

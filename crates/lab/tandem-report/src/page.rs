@@ -17,6 +17,7 @@ use super::situations::{self, Staged};
 use super::splitting;
 use super::svg::escaped;
 use super::thesis::CASES;
+use super::totals::Totals;
 use super::verdict::{BarResult, Outcome};
 use super::{caveats, crowds, figures::Figures};
 use crate::arm::Arm;
@@ -51,7 +52,7 @@ pub(crate) fn page(
          initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>Tandem: results of the lab</title>\n<style>\n{STYLE}</style>\n</head>\n<body>"
     ));
-    page.header(input, &runs, cases, &headline);
+    page.header(input, &runs, &headline);
     page.bars(
         "Figures to reach in packet mode",
         "The worst link or run counts, since on slow links plain sends some bytes twice, which would flatter the ratio. ",
@@ -94,6 +95,14 @@ struct Page {
     html: String,
 }
 
+/// When something was measured, in words.
+fn when(info: Option<&RunInfo>) -> String {
+    info.map_or_else(
+        || "date and machine not recorded".to_owned(),
+        |info| format!("{} UTC", info.period()),
+    )
+}
+
 impl Page {
     fn raw(&mut self, html: &str) {
         // Writing to a string cannot fail.
@@ -112,7 +121,7 @@ impl Page {
         ));
     }
 
-    fn header(&mut self, input: &Input, runs: &[&Run], cases: &[Case], headline: &Headline) {
+    fn header(&mut self, input: &Input, runs: &[&Run], headline: &Headline) {
         self.raw(&format!(
             "<header>\n<p class=\"name\">Tandem, results of the lab</p>\n<h1>{}</h1>\n<p>{}</p>",
             escaped(&headline.sentence),
@@ -121,10 +130,7 @@ impl Page {
         self.raw("<dl>");
         let mut machines: Vec<String> = Vec::new();
         for run in runs {
-            let date = run.info.as_ref().map_or_else(
-                || "date and machine not recorded".to_owned(),
-                |info| format!("{} UTC", info.date),
-            );
+            let date = when(run.info.as_ref());
             self.definition(
                 &run.name,
                 &format!("{}, {date}", number::plural(run.rows.len(), "trial")),
@@ -133,14 +139,16 @@ impl Page {
             machines.extend(run.info.as_ref().map(machine));
         }
         if !input.splitting.is_empty() {
-            let info = input.splitting_info.as_ref();
-            let date = info.map_or_else(
-                || "date and machine not recorded".to_owned(),
-                |info| format!("{} UTC", info.date),
-            );
             let rows = number::plural(input.splitting.len(), "row");
-            self.definition(ROWS, &format!("{rows}, {date}"), "");
-            machines.extend(info.map(machine));
+            self.definition(
+                ROWS,
+                &format!("{rows}, {}", when(input.splitting_info.as_ref())),
+                "",
+            );
+            machines.extend(input.splitting_info.as_ref().map(machine));
+        }
+        for other in &input.others {
+            self.definition(&other.name, &when(other.info.as_ref()), "");
         }
         machines.dedup();
         for machine in machines {
@@ -159,16 +167,13 @@ impl Page {
             }
         }
         self.raw("</dl>\n</header>");
-        let (trials, failed, differing) = caveats::totals(cases);
-        let trials = number::plural(trials, "trial");
-        if failed == 0 && differing == 0 {
-            self.raw(&format!(
-                "<p class=\"good\">All {trials} succeeded, and every byte arrived as it was sent.</p>"
-            ));
+        let totals = Totals::of(input);
+        let words = escaped(&totals.in_words());
+        if totals.are_good() {
+            self.raw(&format!("<p class=\"good\">{words}</p>"));
         } else {
             self.raw(&format!(
-                "<p class=\"alert\"><b>Of {trials}, {failed} failed and {differing} delivered other bytes than were sent or could not \
-                 be compared.</b> They are in no median; they are listed at the end.</p>"
+                "<p class=\"alert\"><b>{words}</b> What fails or differs is in no median; it is listed at the end.</p>"
             ));
         }
     }

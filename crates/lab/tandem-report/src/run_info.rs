@@ -17,8 +17,11 @@ use crate::error::ReportError;
 /// The circumstances of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// When it began, UTC, as `2026-03-01 14:05`.
+    /// When its first trial began, UTC, as `2026-03-01 14:05`.
     pub date: String,
+    /// When its last trial was over, likewise. Not known of results of before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
     /// Processors and kernel, in words.
     pub machine: String,
     /// Programs at the ends and in between, with their versions.
@@ -53,14 +56,27 @@ impl RunInfo {
     /// Of a run that begins now on this machine. What cannot be read is left unsaid.
     pub fn here() -> Self {
         Self {
-            date: date(
-                SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or_default(),
-            ),
+            date: now(),
+            until: None,
             machine: machine(),
             programs: Vec::new(),
             links: Vec::new(),
+        }
+    }
+
+    /// With the time of its first and its last trial: the run may have waited for others.
+    #[must_use]
+    pub fn with_times(mut self, first: String, last: String) -> Self {
+        self.date = first;
+        self.until = Some(last);
+        self
+    }
+
+    /// When it was made, in words.
+    pub(crate) fn period(&self) -> String {
+        match &self.until {
+            Some(until) => format!("{} to {until}", self.date),
+            None => self.date.clone(),
         }
     }
 
@@ -102,6 +118,12 @@ impl RunInfo {
         fs::write(&path, text).map_err(write())?;
         Ok(path)
     }
+}
+
+/// The time, UTC, as such a file has it.
+pub fn now() -> String {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    date(since_epoch.unwrap_or_default())
 }
 
 /// The file that belongs to a file with rows.

@@ -10,6 +10,7 @@ use super::headline::Headline;
 use super::input::{Input, Run};
 use super::markdown::plain_text;
 use super::number::{self, ABSENT};
+use super::totals::Totals;
 use super::verdict::BarResult;
 use super::{caveats, crowds, peers, profile, situations, splitting};
 use crate::stats::Spread;
@@ -19,7 +20,6 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
     let runs = &input.runs;
     let mut out = String::from("# Results of the lab\n\n");
     let headline = Headline::of(cases);
-    let (trials, failed, differing) = caveats::totals(cases);
     line(
         &mut out,
         &format!(
@@ -28,31 +28,27 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
             plain_text(&headline.details)
         ),
     );
-    line(
-        &mut out,
-        &format!("Trials: {trials}. Failed: {failed}. With differing bytes: {differing}.\n"),
-    );
+    line(&mut out, &format!("{}\n", Totals::of(input).in_words()));
     line(
         &mut out,
         "| run | date (UTC) | machine | programs |\n|---|---|---|---|",
     );
-    for run in runs.iter().chain(&input.staged).chain(&input.crowds) {
-        let (date, machine, programs) = match &run.info {
-            Some(info) => {
-                let programs: Vec<String> = info
-                    .programs
-                    .iter()
-                    .map(|program| format!("{} {}", program.name, program.version))
-                    .collect();
-                (
-                    info.date.as_str(),
-                    info.machine.as_str(),
-                    programs.join(", "),
-                )
-            }
-            None => ("not recorded", "not recorded", String::new()),
-        };
-        row(&mut out, &[&run.name, date, machine, &programs]);
+    let measured = runs.iter().chain(&input.staged).chain(&input.crowds);
+    let measured = measured.map(|run| (run.name.as_str(), run.info.as_ref()));
+    let splitting = (!input.splitting.is_empty())
+        .then_some((crate::split_row::ROWS, input.splitting_info.as_ref()));
+    let others = input.others.iter();
+    let others = others.map(|other| (other.name.as_str(), other.info.as_ref()));
+    for (name, info) in measured.chain(splitting).chain(others) {
+        let unknown = || ("not recorded".to_owned(), "not recorded", String::new());
+        let (date, machine, programs) = info.map_or_else(unknown, |info| {
+            let programs = info.programs.iter();
+            let programs: Vec<String> = programs
+                .map(|program| format!("{} {}", program.name, program.version))
+                .collect();
+            (info.period(), info.machine.as_str(), programs.join(", "))
+        });
+        row(&mut out, &[name, &date, machine, &programs]);
     }
     links(
         &mut out,

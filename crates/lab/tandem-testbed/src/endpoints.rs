@@ -136,6 +136,11 @@ pub struct Endpoints {
     /// The size of each issuer that the client sends, bytes of DER. Default: as it comes.
     #[serde(default)]
     pub client_issuer_bytes: Option<usize>,
+    /// How long the ends' TCP waits for an acknowledgement before it repeats anything,
+    /// milliseconds, and does not probe before. Default: as the system does, which on a busy
+    /// machine repeats what is only late.
+    #[serde(default)]
+    pub repeat_after_ms: Option<u32>,
     /// The arms of the experiment that these ends take part in. Default: all of them.
     #[serde(default)]
     pub arms: Vec<Arm>,
@@ -222,6 +227,7 @@ impl Endpoints {
             clients: 0,
             client_leaf_bytes: None,
             client_issuer_bytes: None,
+            repeat_after_ms: None,
             arms: Vec::new(),
             sessions: Sessions::None,
             certificates: Certificates::Whole,

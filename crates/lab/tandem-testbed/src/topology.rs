@@ -27,6 +27,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::error::LabError;
 use crate::lease::{self, Lease};
@@ -258,6 +259,25 @@ impl Topology {
                         if source.kind() == std::io::ErrorKind::NotFound => {}
                     Err(error) => return Err(error),
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has both ends' TCP repeat nothing that is not acknowledged for so long (Linux, ip-sysctl:
+    /// `tcp_rto_min_us`, `tcp_early_retrans`).
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn repeat_after(&self, wait: Duration) -> Result<(), LabError> {
+        for host in [Host::Client, Host::Server] {
+            let host = self.host(host);
+            host.set("ipv4/tcp_early_retrans", "0")?;
+            match host.set("ipv4/tcp_rto_min_us", &wait.as_micros().to_string()) {
+                // Before Linux 6.11 the ends wait for 200 ms.
+                Err(LabError::Io { source, .. })
+                    if source.kind() == std::io::ErrorKind::NotFound => {}
+                other => other?,
             }
         }
         Ok(())
