@@ -27,8 +27,6 @@ const TURNS: [(&str, &str); 6] = [
 ];
 /// Folders whose names are still to be cleaned.
 const NOT_YET: &[&str] = &[
-    "crates/lab/tandem-lab/",
-    "crates/lab/tandem-report/",
     "crates/proxy/tandem-engine/",
     "crates/proxy/tandem-packet/",
     "crates/proxy/tandem-link/",

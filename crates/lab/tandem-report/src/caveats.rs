@@ -7,7 +7,7 @@ use super::number;
 use crate::arm::Arm;
 
 /// Failures that are listed one by one.
-const MOST_FAILURES: usize = 20;
+const MAX_FAILURES: usize = 20;
 
 /// How everything is measured, a sentence or two each.
 pub(crate) const METHOD: [&str; 5] = [
@@ -88,9 +88,9 @@ pub(crate) fn failures(cases: &[Case]) -> Vec<String> {
             ));
         }
     }
-    let more = lines.len().saturating_sub(MOST_FAILURES);
+    let more = lines.len().saturating_sub(MAX_FAILURES);
     if more > 0 {
-        lines.truncate(MOST_FAILURES);
+        lines.truncate(MAX_FAILURES);
         lines.push(format!("and {more} more; the table has all"));
     }
     lines

@@ -4,7 +4,7 @@
 const DECADES_FROM: f64 = 20.0;
 
 /// Decades that each get a tick; of more, only some do.
-const MOST_DECADES: i32 = 8;
+const MAX_DECADES: i32 = 8;
 
 /// Steps of linear ticks within a decade.
 const STEPS: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
@@ -127,7 +127,7 @@ impl Scale {
                 // A little less and more, for decades that are not exact in floating point.
                 let first = (self.from.log10() - 1e-9).ceil() as i32;
                 let last = (self.to.log10() + 1e-9).floor() as i32;
-                let every = (last - first) / MOST_DECADES + 1;
+                let every = (last - first) / MAX_DECADES + 1;
                 (first..=last)
                     .filter(|power| (power - first) % every == 0)
                     .map(|power| 10f64.powi(power))

@@ -19,7 +19,7 @@ const PACKAGES: [(&str, &str); 8] = [
 ];
 
 /// Lines of a failed program's own words that an error repeats.
-const MOST_LINES: usize = 4;
+const MAX_LINES: usize = 4;
 
 /// How a command line looks to a human.
 pub fn line(command: &Command) -> String {
@@ -82,7 +82,7 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Result<Output, LabE
         .lines()
         .map(str::trim)
         .filter(|text| !text.is_empty())
-        .take(MOST_LINES)
+        .take(MAX_LINES)
         .collect();
     let why = if words.is_empty() {
         output.status.to_string()

@@ -23,7 +23,7 @@ const ROOT: &str = "/run/tandem-lab";
 pub const STANDING: &str = "up";
 
 /// Labs that may run side by side. Past it something is wrong, not busy.
-const MOST_LABS: u32 = 1000;
+const MAX_LABS: u32 = 1000;
 
 /// A name of one's own, until dropped.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Lease {
     /// `NotRoot`, `Io`, `Busy`.
     pub fn any() -> Result<Self, LabError> {
         require_root()?;
-        for number in 1..=MOST_LABS {
+        for number in 1..=MAX_LABS {
             match Self::named(&number.to_string()) {
                 Err(LabError::Busy { .. }) => {}
                 other => return other,

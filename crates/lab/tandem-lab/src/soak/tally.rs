@@ -9,7 +9,7 @@ use super::load::{Fared, Report};
 use super::pair::{Counted, Size};
 
 /// Failures that are kept word for word.
-const MOST_FAILURES: usize = 200;
+const MAX_FAILURES: usize = 200;
 
 /// Connections, as their clients fared.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -51,7 +51,7 @@ impl Tally {
             Fared::Failed => self.failed += 1,
             Fared::Differs => self.differing += 1,
         }
-        if self.failures.len() < MOST_FAILURES {
+        if self.failures.len() < MAX_FAILURES {
             self.failures.push(format!(
                 "{:?} after {} ms: {} with port {}, TLS {}: {}",
                 report.fared,

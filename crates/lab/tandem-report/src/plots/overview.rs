@@ -9,7 +9,7 @@ use super::{FULL, Figure, legend};
 use crate::arm::Arm;
 
 /// Cases that are drawn; the table has all of them.
-const MOST_CASES: usize = 96;
+const MAX_CASES: usize = 96;
 
 /// Width of the labels on the left.
 const LABELS: f64 = 190.0;
@@ -44,7 +44,7 @@ pub(crate) fn overview(cases: &[Case]) -> Option<Figure> {
         .iter()
         // Peers have a table of their own: what they compare needs words.
         .filter(|case| !case.has_peers())
-        .take(MOST_CASES)
+        .take(MAX_CASES)
         .collect();
     let arms: Vec<Arm> = Arm::ALL
         .into_iter()

@@ -17,9 +17,9 @@ use super::{FULL, Figure};
 use crate::arm::Arm;
 
 /// Arms that fit side by side.
-const MOST_ARMS: usize = 2;
+const MAX_ARMS: usize = 2;
 /// Packets of an arm that are drawn.
-const MOST_PACKETS: usize = 80;
+const MAX_PACKETS: usize = 80;
 
 const LEFT: f64 = 44.0;
 const TOP: f64 = 52.0;
@@ -74,10 +74,10 @@ fn chosen(waterfall: &Waterfall) -> Vec<&WaterfallArm> {
         .into_iter()
         .filter_map(|arm| drawable().find(|drawn| drawn.arm == arm))
         .collect();
-    if both.len() == MOST_ARMS {
+    if both.len() == MAX_ARMS {
         both
     } else {
-        drawable().take(MOST_ARMS).collect()
+        drawable().take(MAX_ARMS).collect()
     }
 }
 
@@ -86,7 +86,7 @@ fn end_of(arm: &WaterfallArm) -> f64 {
     arm.first_byte_seconds.unwrap_or_else(|| {
         arm.packets
             .iter()
-            .take(MOST_PACKETS)
+            .take(MAX_PACKETS)
             .map(|packet| packet.arrived_seconds.unwrap_or(packet.at_seconds))
             .fold(0.0, f64::max)
     })
@@ -132,7 +132,7 @@ impl<'a> Lane<'a> {
             .arm
             .packets
             .iter()
-            .take(MOST_PACKETS)
+            .take(MAX_PACKETS)
             // What the client says in answer to that byte is stamped a little before it, by another
             // clock's reading.
             .filter(|packet| packet.at_seconds < end * 0.999)
@@ -246,7 +246,7 @@ fn only_acknowledges(packet: &WaterfallPacket) -> bool {
 /// Bytes, then what it carries, in lines that fit a width.
 fn lines(packet: &WaterfallPacket, width: f64) -> Vec<String> {
     /// Beyond these a packet's words would push the next ones away.
-    const MOST_LINES: usize = 3;
+    const MAX_LINES: usize = 3;
     let mut lines: Vec<String> = Vec::new();
     let mut line = format!("{}:", number::count(packet.bytes as f64));
     for word in packet.label.split_whitespace() {
@@ -258,8 +258,8 @@ fn lines(packet: &WaterfallPacket, width: f64) -> Vec<String> {
         }
     }
     lines.push(line);
-    if lines.len() > MOST_LINES {
-        lines.truncate(MOST_LINES);
+    if lines.len() > MAX_LINES {
+        lines.truncate(MAX_LINES);
         if let Some(last) = lines.last_mut() {
             last.push_str(" …");
         }
