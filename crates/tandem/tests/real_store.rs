@@ -250,7 +250,7 @@ fn what_was_learned_outlives_a_daemon_however_it_ends() {
         if signal == Signal::SIGKILL {
             wait_until("what was learned is on the disk", || {
                 [&pair.a, &pair.b].iter().all(|daemon| {
-                    daemon.gauge("store_chains") >= 1 && daemon.gauge("store_unwritten_bytes") == 0
+                    daemon.gauge("store_objects") >= 1 && daemon.gauge("store_unwritten_bytes") == 0
                 })
             });
         }

@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use certificate::Certificate;
-use tandem_store::{Digest, HostName, Limits, MemoryStore, Site, Store};
+use tandem_store::{Digest, HostName, Kind, Limits, MemoryStore, Site, Store};
 use tandem_store_sqlite::SqliteStore;
 use tandem_wire::clock::UnixTime;
 
@@ -77,7 +77,7 @@ fn measure(kind: &str, store: &mut dyn Store, chains: &[Vec<Vec<u8>>]) {
         let times = chains.iter().enumerate().map(|(n, chain)| {
             let ders: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
             let site = site(n);
-            time(|| store.learn(Some(&site), &ders, UnixTime(NOW.0 + rounds)))
+            time(|| store.learn(Kind::Chain, Some(&site), &ders, UnixTime(NOW.0 + rounds)))
         });
         report(kind, what, times.collect());
     }
@@ -101,7 +101,7 @@ fn look_ups(kind: &str, store: &mut dyn Store, chains: &[Vec<Vec<u8>>]) {
     let times = (0..ROUNDS).map(|round| {
         let digest = Digest::of(&chains[round * 7_919 % chains.len()][0]);
         let prefix = digest.prefix16();
-        time(|| assert!(store.certificate_by_prefix(&prefix).is_some()))
+        time(|| assert!(store.part_by_prefix(&prefix).is_some()))
     });
     report(kind, "one certificate by its prefix", times.collect());
 }
@@ -112,11 +112,11 @@ fn look_up_all(store: &mut dyn Store, chains: &[Vec<Vec<u8>>]) {
 
 /// What the client-side proxy asks for one handshake.
 fn handshake(store: &mut dyn Store, site: &Site) {
-    let expected = store.chains_for(site, NOW, 3);
-    let chain = store.chain(&expected[0]).expect("held");
-    assert_eq!(chain.certificates.len(), 3);
-    for digest in &chain.certificates {
-        black_box(store.certificate(digest).expect("held"));
+    let expected = store.expected(Kind::Chain, site, NOW, 3);
+    let chain = store.object(Kind::Chain, &expected[0]).expect("held");
+    assert_eq!(chain.parts.len(), 3);
+    for digest in &chain.parts {
+        black_box(store.part(digest).expect("held"));
     }
 }
 

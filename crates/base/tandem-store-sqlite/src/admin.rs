@@ -11,9 +11,14 @@ mod export;
 mod import;
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
+use tandem_store::backing::{Catalogue, Key, ObjectEntry};
+use tandem_store::{
+    Digest, Keeping, Kind, KindRow, Limits, ObjectId, Purge, Purged, Reading, Site, Store,
+};
 use tandem_wire::clock::UnixTime;
 
 pub use details::CertificateDetails;
@@ -25,12 +30,6 @@ use crate::open;
 use crate::serial::{text, texts};
 use crate::store::SqliteStore;
 use crate::warning::Warning;
-use tandem_store::Limits;
-use tandem_store::Site;
-use tandem_store::backing::{Catalogue, ChainEntry};
-use tandem_store::{ChainId, Digest};
-use tandem_store::{Keeping, Store};
-use tandem_store::{Purge, Purged};
 
 /// How long a command waits for the disk at each step. A daemon never waits; whoever typed a
 /// command may.
@@ -47,35 +46,24 @@ pub struct Listing {
     pub bytes: u64,
 }
 
-/// What a row of chains is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A chain, leaf first.
-    Chain,
-    /// A chain without its leaf.
-    Issuers,
-    /// Messages that sites send in clear beside their chains: no certificate, though held as one.
-    Extras,
-}
-
-/// One chain. Times are Unix seconds.
+/// One chain, or another object that sites show. Times are Unix seconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChainRow {
     /// Its name.
     #[serde(serialize_with = "text")]
-    pub id: ChainId,
+    pub id: ObjectId,
     /// What it is.
+    #[serde(serialize_with = "text")]
     pub kind: Kind,
     /// The sites that showed it.
     #[serde(serialize_with = "texts")]
     pub sites: Vec<Site>,
     /// The names that its leaf answers to, as far as they are indexed.
     pub names: Vec<String>,
-    /// Its certificates, leaf first.
+    /// Its parts: of a chain the certificates, leaf first.
     #[serde(serialize_with = "texts")]
     pub certificates: Vec<Digest>,
-    /// Bytes of DER in it; certificates may be shared with other chains.
+    /// Bytes in it; parts may be shared with other objects.
     pub bytes: u64,
     /// When it was first seen.
     pub first_seen: u64,
@@ -116,88 +104,93 @@ pub struct Shown {
 /// [`StoreError`] if there is no store, or none that can be read.
 pub fn list(directory: &Path) -> Result<Listing, StoreError> {
     let (_, catalogue) = open::look_into(directory, &Limits::none())?;
-    let mut chains: Vec<(&ChainId, &ChainEntry)> = catalogue.chains().iter().collect();
-    chains.sort_by_key(|(_, chain)| core::cmp::Reverse(chain.seen));
-    let singles = catalogue
-        .certificates()
-        .iter()
-        .filter_map(|(digest, entry)| {
-            let not_after = entry.single.as_ref()?.not_after.map(|end| end.0);
-            Some(SingleRow {
-                digest: *digest,
-                bytes: entry.length,
-                added: entry.added.0,
-                not_after,
-            })
-        });
+    let is_single = |key: &Key| key.kind == Kind::Certificate;
+    let objects = catalogue.objects().iter();
+    let mut chains: Vec<_> = objects.filter(|(key, _)| !is_single(key)).collect();
+    chains.sort_by_key(|(_, object)| core::cmp::Reverse(object.seen));
+    let objects = catalogue.objects().iter();
+    let singles = objects.filter(|(key, _)| is_single(key));
     Ok(Listing {
         chains: chains
             .into_iter()
-            .map(|(id, chain)| ChainRow::new(*id, chain, &catalogue))
+            .map(|(key, object)| ChainRow::new(*key, object, &catalogue))
             .collect(),
-        singles: singles.collect(),
+        singles: singles
+            .map(|(key, object)| SingleRow {
+                digest: *key.id.digest(),
+                bytes: bytes_of(object, &catalogue),
+                added: object.first_seen.0,
+                not_after: object.facts.not_after.map(|end| end.0),
+            })
+            .collect(),
         bytes: catalogue.bytes(),
     })
 }
 
-/// Shows the one chain or certificate whose name begins with these hexadecimal digits. Where a
-/// chain and a certificate both do, neither is shown.
+/// Shows the one object or certificate whose name begins with these hexadecimal digits. Where
+/// several do, none is shown.
 ///
 /// # Errors
 /// [`StoreError::NotFound`], [`StoreError::Ambiguous`], and as for [`list`].
 pub fn show(directory: &Path, prefix: &str) -> Result<Shown, StoreError> {
     let (connection, catalogue) = open::look_into(directory, &Limits::none())?;
     let wanted = prefix.to_ascii_lowercase();
-    let begins = |digest: &Digest| digest.to_string().starts_with(&wanted);
-    let chains: Vec<_> = catalogue
-        .chains()
+    let begins = |digest: &&Digest| digest.to_string().starts_with(&wanted);
+    let objects = catalogue.objects();
+    let of_certificates = objects
         .iter()
-        .filter(|(id, _)| begins(id.digest()))
-        .collect();
-    let is_extras = |digest: &Digest| {
-        let held = catalogue.chains().values();
-        held.filter(|chain| chain.is_extras())
-            .any(|chain| chain.certificates.contains(digest))
-    };
-    let certificates: Vec<_> = catalogue
-        .certificates()
-        .keys()
-        .filter(|digest| begins(digest) && !is_extras(digest))
-        .collect();
-    let details = |digests: &[Digest]| {
-        let read = |digest: &Digest| open::read_certificate(&connection, digest);
-        digests
-            .iter()
-            .filter_map(|digest| {
-                let bytes = read(digest)?;
-                Some(if is_extras(digest) {
-                    CertificateDetails::of_extras(*digest, &bytes)
-                } else {
-                    CertificateDetails::of(*digest, &bytes)
-                })
-            })
-            .collect()
-    };
-    match (chains.as_slice(), certificates.as_slice()) {
-        ([(id, chain)], []) => Ok(Shown {
-            chain: Some(ChainRow::new(**id, chain, &catalogue)),
-            certificates: details(&chain.certificates),
-        }),
-        ([], [digest]) => Ok(Shown {
-            chain: None,
-            certificates: details(&[**digest]),
-        }),
-        ([], []) => Err(StoreError::NotFound {
-            prefix: prefix.to_owned(),
-        }),
-        (chains, certificates) => {
-            let count = chains.len() + certificates.len();
-            Err(StoreError::Ambiguous {
+        .filter(|(key, _)| has_certificates(key.kind.row()));
+    let parts = of_certificates.flat_map(|(_, object)| &object.parts);
+    let ids = objects.keys().map(|key| key.id.digest());
+    let found: BTreeSet<&Digest> = ids.chain(parts).filter(begins).collect();
+    let name = match found.len() {
+        0 => {
+            return Err(StoreError::NotFound {
                 prefix: prefix.to_owned(),
-                count,
-            })
+            });
         }
+        1 => found.first().copied(),
+        _ => None,
+    };
+    let Some(name) = name else {
+        return Err(StoreError::Ambiguous {
+            prefix: prefix.to_owned(),
+            count: found.len(),
+        });
+    };
+    let object = objects
+        .iter()
+        .find(|(key, _)| key.id.digest() == name && key.kind != Kind::Certificate);
+    let (is_certificate, parts) = match object {
+        Some((key, object)) => (has_certificates(key.kind.row()), object.parts.as_slice()),
+        None => (true, core::slice::from_ref(name)),
+    };
+    let details = parts.iter().filter_map(|digest| {
+        let bytes = open::read_part(&connection, digest)?;
+        Some(if is_certificate {
+            CertificateDetails::of(*digest, &bytes)
+        } else {
+            CertificateDetails::of_messages(*digest, &bytes)
+        })
+    });
+    Ok(Shown {
+        chain: object.map(|(key, object)| ChainRow::new(*key, object, &catalogue)),
+        certificates: details.collect(),
+    })
+}
+
+/// Whether the parts of such objects are certificates.
+fn has_certificates(row: &KindRow) -> bool {
+    match row.reading {
+        Reading::NamesAndEnd | Reading::End => true,
+        Reading::Nothing => false,
     }
+}
+
+fn bytes_of(object: &ObjectEntry, catalogue: &Catalogue) -> u64 {
+    let parts = object.parts.iter();
+    let lengths = parts.filter_map(|digest| catalogue.parts().get(digest));
+    lengths.map(|part| part.length).sum()
 }
 
 /// Removes things from a store, and overwrites what was there.
@@ -265,34 +258,19 @@ fn finish(mut store: SqliteStore, directory: &Path) -> Result<(), StoreError> {
 }
 
 impl ChainRow {
-    fn new(id: ChainId, chain: &ChainEntry, catalogue: &Catalogue) -> Self {
-        let length = |digest: &Digest| {
-            catalogue
-                .certificates()
-                .get(digest)
-                .map_or(0, |entry| entry.length)
-        };
-        let kind = match chain.sites().next() {
-            Some(Site::Issuers) if chain.sites().count() == 1 => Kind::Issuers,
-            _ if chain.is_extras() => Kind::Extras,
-            _ => Kind::Chain,
-        };
+    fn new(key: Key, object: &ObjectEntry, catalogue: &Catalogue) -> Self {
+        let names = object.facts.names.iter();
         Self {
-            id,
-            kind,
-            sites: chain.sites().cloned().collect(),
-            names: chain
-                .facts
-                .names
-                .iter()
-                .map(|name| name.as_str().to_owned())
-                .collect(),
-            bytes: chain.certificates.iter().map(length).sum(),
-            certificates: chain.certificates.clone(),
-            first_seen: chain.first_seen.0,
-            last_seen: chain.last_seen.0,
-            not_after: chain.facts.not_after.map(|UnixTime(end)| end),
-            hits: chain.hits,
+            id: key.id,
+            kind: key.kind,
+            sites: object.sites().cloned().collect(),
+            names: names.map(|name| name.as_str().to_owned()).collect(),
+            bytes: bytes_of(object, catalogue),
+            certificates: object.parts.clone(),
+            first_seen: object.first_seen.0,
+            last_seen: object.last_seen.0,
+            not_after: object.facts.not_after.map(|UnixTime(end)| end),
+            hits: object.hits,
         }
     }
 }

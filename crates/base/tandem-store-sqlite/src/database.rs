@@ -12,7 +12,7 @@ use tandem_store::Limits;
 use tandem_store::backing::Catalogue;
 
 use crate::rows;
-use crate::schema::{self, Kind};
+use crate::schema::{self, Schema};
 
 /// How long to wait for another connection's lock. Readers of ours hold none for longer than a
 /// transaction.
@@ -85,28 +85,29 @@ pub(crate) fn open(path: &Path, limits: &Limits) -> Result<Opened, Fault> {
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(Fault::Disk("read-only file".to_owned()));
     }
-    let kind = schema::kind(&connection)?;
-    let migrated_from = match kind {
-        Kind::Empty => {
+    let schema = schema::find(&connection)?;
+    let migrated_from = match schema {
+        Schema::Empty => {
             // Only before the first table can a database learn to give pages back.
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             None
         }
-        Kind::Current => None,
-        Kind::Older(version) => Some(version),
-        Kind::Newer(version) => return Err(Fault::Newer(version)),
-        Kind::NotOurs => return Err(Fault::NotOurs),
+        Schema::Current => None,
+        Schema::Older(version) => Some(version),
+        Schema::Newer(version) => return Err(Fault::Newer(version)),
+        Schema::NotOurs => return Err(Fault::NotOurs),
     };
     let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if check != "ok" {
         return Err(Fault::Corrupt(check));
     }
     tune(&connection)?;
-    match kind {
-        Kind::Empty => schema::create(&mut connection)?,
-        Kind::Older(version) => schema::migrate(&mut connection, version, limits.names_per_leaf)?,
-        Kind::Current | Kind::Newer(_) | Kind::NotOurs => {}
+    match schema {
+        Schema::Empty => schema::create(&mut connection)?,
+        Schema::Older(version) => schema::migrate(&mut connection, version, limits.names_per_leaf)?,
+        Schema::Current | Schema::Newer(_) | Schema::NotOurs => {}
     }
+    schema::remove_unknown_kinds(&connection)?;
     let catalogue = rows::read_catalogue(&connection, limits.clone())?;
     Ok(Opened {
         connection,
@@ -120,13 +121,13 @@ pub(crate) fn open_reader(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     harden(&connection)?;
-    match schema::kind(&connection)? {
-        Kind::Current | Kind::Empty => Ok(connection),
-        Kind::Older(version) => Err(Fault::Disk(format!(
+    match schema::find(&connection)? {
+        Schema::Current | Schema::Empty => Ok(connection),
+        Schema::Older(version) => Err(Fault::Disk(format!(
             "it has schema {version} of an earlier version; the daemon brings it up to date when it starts"
         ))),
-        Kind::Newer(version) => Err(Fault::Newer(version)),
-        Kind::NotOurs => Err(Fault::NotOurs),
+        Schema::Newer(version) => Err(Fault::Newer(version)),
+        Schema::NotOurs => Err(Fault::NotOurs),
     }
 }
 

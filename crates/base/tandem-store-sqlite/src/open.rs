@@ -15,7 +15,7 @@ use tandem_store::backing::Catalogue;
 
 use crate::database::{self, Fault, Opened};
 use crate::error::StoreError;
-use crate::schema::{self, Kind};
+use crate::schema::{self, Schema};
 use crate::store::{Disk, Scrub};
 use crate::warning::Warning;
 use crate::writer::Writer;
@@ -27,7 +27,7 @@ pub(crate) fn exists(directory: &Path) -> bool {
 }
 
 /// Reads the catalogue of the store in `directory` beside whoever has it open, with a connection
-/// that reads certificates.
+/// that reads parts.
 pub(crate) fn look_into(
     directory: &Path,
     limits: &Limits,
@@ -40,9 +40,9 @@ pub(crate) fn look_into(
     }
     let read = || {
         let connection = database::open_reader(&path)?;
-        let catalogue = match schema::kind(&connection)? {
-            Kind::Empty => Catalogue::new(limits.clone()),
-            Kind::Current | Kind::Older(_) | Kind::Newer(_) | Kind::NotOurs => {
+        let catalogue = match schema::find(&connection)? {
+            Schema::Empty => Catalogue::new(limits.clone()),
+            Schema::Current | Schema::Older(_) | Schema::Newer(_) | Schema::NotOurs => {
                 rows::read_catalogue(&connection, limits.clone())?
             }
         };
@@ -65,9 +65,9 @@ pub(crate) fn look_into(
     })
 }
 
-/// Reads one certificate for [`look_into`]'s caller.
-pub(crate) fn read_certificate(connection: &Connection, digest: &Digest) -> Option<Arc<[u8]>> {
-    rows::read_certificate(connection, digest).ok().flatten()
+/// Reads one part for [`look_into`]'s caller.
+pub(crate) fn read_part(connection: &Connection, digest: &Digest) -> Option<Arc<[u8]>> {
+    rows::read_part(connection, digest).ok().flatten()
 }
 
 /// Opens lock, file and thread, or says why not.

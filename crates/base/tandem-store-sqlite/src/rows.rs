@@ -8,142 +8,131 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
-use tandem_store::Limits;
-use tandem_store::Site;
-use tandem_store::backing::Changes;
-use tandem_store::backing::Contents;
-use tandem_store::backing::LeafFacts;
-use tandem_store::backing::Pattern;
-use tandem_store::backing::{Catalogue, CertificateEntry, ChainEntry, Sighting, Single};
-use tandem_store::{ChainId, DIGEST_LENGTH, Digest};
+use tandem_store::backing::{
+    Catalogue, Changes, Contents, Expectation, Key, LeafFacts, ObjectEntry, Pattern,
+};
+use tandem_store::{DIGEST_LENGTH, Digest, Limits, ObjectId, Site};
 use tandem_wire::clock::UnixTime;
 
 /// Between names in a row. No host name has one.
 const BETWEEN_NAMES: char = '\n';
 
-/// Reads everything but the bytes of certificates.
+/// Reads everything but the bytes of parts.
 pub(crate) fn read_catalogue(
     connection: &Connection,
     limits: Limits,
 ) -> rusqlite::Result<Catalogue> {
     let mut catalogue = Catalogue::new(limits);
-    read_certificates(connection, &mut catalogue)?;
-    read_chains(connection, &mut catalogue)?;
-    read_sightings(connection, &mut catalogue)?;
+    read_parts(connection, &mut catalogue)?;
+    read_objects(connection, &mut catalogue)?;
+    read_expectations(connection, &mut catalogue)?;
     catalogue.finish_restoring();
     Ok(catalogue)
 }
 
-fn read_certificates(connection: &Connection, catalogue: &mut Catalogue) -> rusqlite::Result<()> {
-    let mut statement = connection
-        .prepare("SELECT digest, length(der), added, single_used, not_after FROM certificates")?;
+fn read_parts(connection: &Connection, catalogue: &mut Catalogue) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare("SELECT digest, length(bytes), added FROM parts")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let not_after = row.get::<_, Option<i64>>(4)?.map(to_time);
-        let single = row.get::<_, Option<i64>>(3)?.map(|used| Single {
-            used: to_u64(used),
-            not_after,
-        });
-        catalogue.restore_certificate(
-            digest(row, 0)?,
-            to_u64(row.get(1)?),
-            to_time(row.get(2)?),
-            single,
-        );
+        catalogue.restore_part(digest(row, 0)?, to_u64(row.get(1)?), to_time(row.get(2)?));
     }
     Ok(())
 }
 
-fn read_chains(connection: &Connection, catalogue: &mut Catalogue) -> rusqlite::Result<()> {
-    let mut links =
-        connection.prepare("SELECT certificate FROM links WHERE chain = ?1 ORDER BY position")?;
+fn read_objects(connection: &Connection, catalogue: &mut Catalogue) -> rusqlite::Result<()> {
+    let mut links = connection
+        .prepare("SELECT part FROM links WHERE kind = ?1 AND object = ?2 ORDER BY position")?;
     let mut statement = connection.prepare(
-        "SELECT id, names, not_after, first_seen, last_seen, seen, used, hits FROM chains ORDER BY seen",
+        "SELECT kind, id, names, not_after, first_seen, last_seen, seen, used, hits
+             FROM objects ORDER BY seen",
     )?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let id = ChainId::from_digest(digest(row, 0)?);
-        let certificates = links.query_map([id.as_bytes()], |row| digest(row, 0))?;
-        let names: String = row.get(1)?;
+        let Some(key) = key(row, 0, 1)? else {
+            continue;
+        };
+        let parts = links.query_map(params![key.kind.row().name, key.id.as_bytes()], |row| {
+            digest(row, 0)
+        })?;
+        let names: String = row.get(2)?;
         let names = names
             .split(BETWEEN_NAMES)
             .filter_map(Pattern::new)
             .collect();
         let facts = LeafFacts {
             names,
-            not_after: row.get::<_, Option<i64>>(2)?.map(to_time),
+            not_after: row.get::<_, Option<i64>>(3)?.map(to_time),
         };
-        let certificates = certificates.collect::<Result<_, _>>()?;
-        let mut chain = ChainEntry::new(certificates, facts, to_time(row.get(3)?));
-        chain.last_seen = to_time(row.get(4)?);
-        chain.seen = to_u64(row.get(5)?);
-        chain.used = to_u64(row.get(6)?);
-        chain.hits = to_u64(row.get(7)?);
-        if !catalogue.restore_chain(id, chain) {
-            catalogue.changes_mut().chains.insert(id);
+        let parts = parts.collect::<Result<_, _>>()?;
+        let mut object = ObjectEntry::new(parts, facts, to_time(row.get(4)?));
+        object.last_seen = to_time(row.get(5)?);
+        object.seen = to_u64(row.get(6)?);
+        object.used = to_u64(row.get(7)?);
+        object.hits = to_u64(row.get(8)?);
+        if !catalogue.restore_object(key, object) {
+            catalogue.changes_mut().objects.insert(key);
         }
     }
     Ok(())
 }
 
-fn read_sightings(connection: &Connection, catalogue: &mut Catalogue) -> rusqlite::Result<()> {
-    let mut statement =
-        connection.prepare("SELECT site, chain, seen, last_seen FROM sightings ORDER BY seen")?;
+fn read_expectations(connection: &Connection, catalogue: &mut Catalogue) -> rusqlite::Result<()> {
+    let mut statement = connection
+        .prepare("SELECT kind, object, site, seen, last_seen FROM expectations ORDER BY seen")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let site: String = row.get(0)?;
-        let chain = ChainId::from_digest(digest(row, 1)?);
-        let sighting = Sighting {
-            chain,
-            seen: to_u64(row.get(2)?),
-            last_seen: to_time(row.get(3)?),
-        };
+        let site: String = row.get(2)?;
         // What is no site was not written by us, and can be asked for by nobody.
-        if let Ok(site) = site.parse() {
-            catalogue.restore_sighting(&site, sighting);
-        }
+        let (Some(key), Ok(site)) = (key(row, 0, 1)?, site.parse()) else {
+            continue;
+        };
+        let expectation = Expectation {
+            object: key.id,
+            seen: to_u64(row.get(3)?),
+            last_seen: to_time(row.get(4)?),
+        };
+        catalogue.restore_expectation(&site, key.kind, expectation);
     }
     Ok(())
 }
 
-/// Reads the bytes of one certificate; `None` if there is no such row, or if it holds other bytes.
-pub(crate) fn read_certificate(
+/// Reads the bytes of one part; `None` if there is no such row, or if it holds other bytes.
+pub(crate) fn read_part(
     connection: &Connection,
     digest: &Digest,
 ) -> rusqlite::Result<Option<Arc<[u8]>>> {
-    let mut statement =
-        connection.prepare_cached("SELECT der FROM certificates WHERE digest = ?1")?;
-    let der: Option<Vec<u8>> = statement
+    let mut statement = connection.prepare_cached("SELECT bytes FROM parts WHERE digest = ?1")?;
+    let bytes: Option<Vec<u8>> = statement
         .query_row([digest.as_bytes()], |row| row.get(0))
         .optional()?;
-    Ok(der.filter(|der| Digest::of(der) == *digest).map(Arc::from))
+    Ok(bytes
+        .filter(|bytes| Digest::of(bytes) == *digest)
+        .map(Arc::from))
 }
 
 /// Rows to be written and deleted in one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    certificates: Vec<CertificateRow>,
-    chains: Vec<ChainRow>,
-    sightings: Vec<(Site, Sighting)>,
-    gone_certificates: Vec<Digest>,
-    gone_chains: Vec<ChainId>,
-    gone_sightings: Vec<(Site, ChainId)>,
+    parts: Vec<PartRow>,
+    objects: Vec<ObjectRow>,
+    expectations: Vec<ExpectationRow>,
+    gone_parts: Vec<Digest>,
+    gone_objects: Vec<Key>,
+    gone_expectations: Vec<(Site, Key)>,
 }
 
 #[derive(Debug)]
-struct CertificateRow {
+struct PartRow {
     digest: Digest,
-    /// `None` if it is not in memory, and hence on disk.
-    der: Option<Arc<[u8]>>,
+    bytes: Arc<[u8]>,
     added: UnixTime,
-    single: Option<Single>,
 }
 
-/// A chain's row, and those of its links.
+/// An object's row, and those of its links.
 #[derive(Debug)]
-pub(crate) struct ChainRow {
-    id: ChainId,
-    certificates: Vec<Digest>,
+pub(crate) struct ObjectRow {
+    key: Key,
+    parts: Vec<Digest>,
     names: String,
     not_after: Option<UnixTime>,
     first_seen: UnixTime,
@@ -153,136 +142,134 @@ pub(crate) struct ChainRow {
     hits: u64,
 }
 
+/// What a site is expected to show.
+#[derive(Debug)]
+pub(crate) struct ExpectationRow {
+    /// The site.
+    pub(crate) site: Site,
+    /// The object.
+    pub(crate) key: Key,
+    /// The turn when it was last shown there.
+    pub(crate) seen: u64,
+    /// The time.
+    pub(crate) last_seen: UnixTime,
+}
+
 impl Batch {
     /// What there is now under the names of what changed.
     pub(crate) fn of(changes: &Changes, memory: &Contents) -> Self {
         let mut batch = Self::default();
         let catalogue = &memory.catalogue;
-        for digest in &changes.certificates {
-            match catalogue.certificates().get(digest) {
-                Some(entry) => batch
-                    .certificates
-                    .push(CertificateRow::new(*digest, entry, memory)),
-                None => batch.gone_certificates.push(*digest),
+        for digest in &changes.parts {
+            match (catalogue.parts().get(digest), memory.bodies.peek(digest)) {
+                (Some(entry), Some(bytes)) => batch.parts.push(PartRow {
+                    digest: *digest,
+                    bytes,
+                    added: entry.added,
+                }),
+                // It is not in memory, and hence on disk.
+                (Some(_), None) => {}
+                (None, _) => batch.gone_parts.push(*digest),
             }
         }
-        for id in &changes.chains {
-            match catalogue.chains().get(id) {
-                Some(chain) => batch.chains.push(ChainRow::new(*id, chain)),
-                None => batch.gone_chains.push(*id),
+        for key in &changes.objects {
+            match catalogue.objects().get(key) {
+                Some(object) => batch.objects.push(ObjectRow::new(*key, object)),
+                None => batch.gone_objects.push(*key),
             }
         }
-        for (site, id) in &changes.sightings {
-            match catalogue.sighting(site, id) {
-                Some(sighting) => batch.sightings.push((site.clone(), *sighting)),
-                None => batch.gone_sightings.push((site.clone(), *id)),
+        for (site, key) in &changes.expectations {
+            match catalogue.expectation(site, key) {
+                Some(expectation) => batch.expectations.push(ExpectationRow {
+                    site: site.clone(),
+                    key: *key,
+                    seen: expectation.seen,
+                    last_seen: expectation.last_seen,
+                }),
+                None => batch.gone_expectations.push((site.clone(), *key)),
             }
         }
         batch
     }
 
-    /// Writes it all, or nothing. Certificates come before the chains that have them, and go after
-    /// them.
+    /// Writes it all, or nothing. Parts come before the objects that have them, and go after them.
     pub(crate) fn write(&self, connection: &mut Connection) -> rusqlite::Result<()> {
         let transaction = connection.transaction()?;
-        self.certificates
+        self.parts
             .iter()
             .try_for_each(|row| row.write(&transaction))?;
-        for id in &self.gone_chains {
+        for Key { id, kind } in &self.gone_objects {
             transaction
-                .prepare_cached("DELETE FROM chains WHERE id = ?1")?
-                .execute([id.as_bytes()])?;
+                .prepare_cached("DELETE FROM objects WHERE kind = ?1 AND id = ?2")?
+                .execute(params![kind.row().name, id.as_bytes()])?;
         }
-        self.chains
+        self.objects
             .iter()
             .try_for_each(|row| row.write(&transaction))?;
-        for (site, sighting) in &self.sightings {
+        self.expectations
+            .iter()
+            .try_for_each(|row| row.write(&transaction))?;
+        for (site, Key { id, kind }) in &self.gone_expectations {
             transaction
                 .prepare_cached(
-                    "INSERT INTO sightings (site, chain, seen, last_seen) VALUES (?1, ?2, ?3, ?4)
-                     ON CONFLICT DO UPDATE SET seen = excluded.seen, last_seen = excluded.last_seen",
+                    "DELETE FROM expectations WHERE kind = ?1 AND site = ?2 AND object = ?3",
                 )?
-                .execute(params![
-                    site.to_string(),
-                    sighting.chain.as_bytes(),
-                    to_i64(sighting.seen),
-                    to_i64(sighting.last_seen.0)
-                ])?;
+                .execute(params![kind.row().name, site.to_string(), id.as_bytes()])?;
         }
-        for (site, id) in &self.gone_sightings {
+        for digest in &self.gone_parts {
             transaction
-                .prepare_cached("DELETE FROM sightings WHERE site = ?1 AND chain = ?2")?
-                .execute(params![site.to_string(), id.as_bytes()])?;
-        }
-        for digest in &self.gone_certificates {
-            transaction
-                .prepare_cached("DELETE FROM certificates WHERE digest = ?1")?
+                .prepare_cached("DELETE FROM parts WHERE digest = ?1")?
                 .execute([digest.as_bytes()])?;
         }
         transaction.commit()
     }
 }
 
-impl CertificateRow {
-    fn new(digest: Digest, entry: &CertificateEntry, memory: &Contents) -> Self {
-        Self {
-            digest,
-            der: memory.bodies.peek(&digest),
-            added: entry.added,
-            single: entry.single.clone(),
-        }
-    }
-
+impl PartRow {
     fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        let used = self.single.as_ref().map(|single| to_i64(single.used));
-        let not_after = self
-            .single
-            .as_ref()
-            .and_then(|single| single.not_after)
-            .map(|end| to_i64(end.0));
-        match &self.der {
-            Some(der) => transaction
-                .prepare_cached(
-                    "INSERT INTO certificates (digest, der, added, single_used, not_after) VALUES (?1, ?2, ?3, ?4, ?5)
-                     ON CONFLICT DO UPDATE SET single_used = excluded.single_used, not_after = excluded.not_after",
-                )?
-                .execute(params![self.digest.as_bytes(), der, to_i64(self.added.0), used, not_after]),
-            None => transaction
-                .prepare_cached("UPDATE certificates SET single_used = ?2, not_after = ?3 WHERE digest = ?1")?
-                .execute(params![self.digest.as_bytes(), used, not_after]),
-        }
-        .map(drop)
+        transaction
+            .prepare_cached(
+                "INSERT INTO parts (digest, bytes, added) VALUES (?1, ?2, ?3)
+                     ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
+            )?
+            .execute(params![
+                self.digest.as_bytes(),
+                self.bytes,
+                to_i64(self.added.0)
+            ])
+            .map(drop)
     }
 }
 
-impl ChainRow {
-    /// The row of this chain.
-    pub(crate) fn new(id: ChainId, chain: &ChainEntry) -> Self {
-        let names: Vec<&str> = chain.facts.names.iter().map(Pattern::as_str).collect();
+impl ObjectRow {
+    /// The row of this object.
+    pub(crate) fn new(key: Key, object: &ObjectEntry) -> Self {
+        let names: Vec<&str> = object.facts.names.iter().map(Pattern::as_str).collect();
         Self {
-            id,
-            certificates: chain.certificates.clone(),
+            key,
+            parts: object.parts.clone(),
             names: names.join(&BETWEEN_NAMES.to_string()),
-            not_after: chain.facts.not_after,
-            first_seen: chain.first_seen,
-            last_seen: chain.last_seen,
-            seen: chain.seen,
-            used: chain.used,
-            hits: chain.hits,
+            not_after: object.facts.not_after,
+            first_seen: object.first_seen,
+            last_seen: object.last_seen,
+            seen: object.seen,
+            used: object.used,
+            hits: object.hits,
         }
     }
 
-    /// Writes it. The links of a chain are what its name is computed from, so they never change.
+    /// Writes it. The links of an object are what its name is computed from, so they never change.
     pub(crate) fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        let id = self.id.as_bytes();
+        let (kind, id) = (self.key.kind.row().name, self.key.id.as_bytes());
         transaction
             .prepare_cached(
-                "INSERT INTO chains (id, names, not_after, first_seen, last_seen, seen, used, hits)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                "INSERT INTO objects (kind, id, names, not_after, first_seen, last_seen, seen, used, hits)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
                  ON CONFLICT DO UPDATE SET
                      last_seen = excluded.last_seen, seen = excluded.seen, used = excluded.used, hits = excluded.hits",
             )?
             .execute(params![
+                kind,
                 id,
                 self.names,
                 self.not_after.map(|end| to_i64(end.0)),
@@ -293,18 +280,44 @@ impl ChainRow {
                 to_i64(self.hits)
             ])?;
         let mut link = transaction.prepare_cached(
-            "INSERT OR IGNORE INTO links (chain, position, certificate) VALUES (?1, ?2, ?3)",
+            "INSERT OR IGNORE INTO links (kind, object, position, part) VALUES (?1, ?2, ?3, ?4)",
         )?;
-        for (position, certificate) in (0_i64..).zip(&self.certificates) {
-            link.execute(params![id, position, certificate.as_bytes()])?;
+        for (position, part) in (0_i64..).zip(&self.parts) {
+            link.execute(params![kind, id, position, part.as_bytes()])?;
         }
         Ok(())
+    }
+}
+
+impl ExpectationRow {
+    /// Writes it.
+    pub(crate) fn write(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        transaction
+            .prepare_cached(
+                "INSERT INTO expectations (kind, site, object, seen, last_seen) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET seen = excluded.seen, last_seen = excluded.last_seen",
+            )?
+            .execute(params![
+                self.key.kind.row().name,
+                self.site.to_string(),
+                self.key.id.as_bytes(),
+                to_i64(self.seen),
+                to_i64(self.last_seen.0)
+            ])
+            .map(drop)
     }
 }
 
 fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Digest> {
     row.get::<_, [u8; DIGEST_LENGTH]>(column)
         .map(Digest::from_bytes)
+}
+
+/// An object's kind and name; `None` for a kind that only a later version knows.
+fn key(row: &Row<'_>, kind: usize, id: usize) -> rusqlite::Result<Option<Key>> {
+    let kind: String = row.get(kind)?;
+    let id = ObjectId::from_digest(digest(row, id)?);
+    Ok(kind.parse().ok().map(|kind| Key { id, kind }))
 }
 
 /// SQLite's integers have a sign. Times and turns beyond 2^63 are as good as 2^63 - 1.

@@ -8,13 +8,13 @@
 //! (section A.7). Here the time comes in with each row, from the one clock that the event loop
 //! reads, and what goes when is decided by the catalogue, for rows and memory alike: a trigger
 //! would be a second opinion, run within somebody's handshake. What a constraint can hold, the
-//! tables hold: lengths, and by foreign keys that no chain lacks a certificate and no sighting a
-//! chain.
+//! tables hold: lengths, and by foreign keys that no object lacks a part and no expectation an
+//! object.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
-use tandem_store::backing::ChainEntry;
-use tandem_store::backing::LeafFacts;
-use tandem_store::{ChainId, DIGEST_LENGTH, Digest};
+
+use tandem_store::backing::{Key, LeafFacts, ObjectEntry};
+use tandem_store::{DIGEST_LENGTH, Digest, KINDS, Kind, ObjectId};
 use tandem_wire::clock::UnixTime;
 
 use crate::rows;
@@ -22,52 +22,100 @@ use crate::rows;
 /// Marks a SQLite file as ours: `TNDM`.
 pub(crate) const APPLICATION_ID: i64 = 0x544e_444d;
 /// The version that this program writes.
-pub(crate) const VERSION: i64 = 2;
+pub(crate) const VERSION: i64 = 3;
 
-/// Version 2. Times are Unix seconds; `seen` and `used` are turns, which only grow; digests are
-/// SHA-256.
+/// Version 3. Times are Unix seconds; `seen` and `used` are turns, which only grow; digests are
+/// SHA-256; kinds are the names of [`KINDS`].
 ///
 /// ```text
-/// sightings(site, chain) --> chains(id) <-- links(chain, position, certificate) --> certificates(digest)
+/// expectations(kind, site, object) --> objects(kind, id) <-- links(kind, object, position, part) --> parts(digest)
 /// ```
 const TABLES: &str = "
-    CREATE TABLE certificates (
+    CREATE TABLE parts (
         digest BLOB PRIMARY KEY NOT NULL CHECK (length(digest) = 32),
-        der BLOB NOT NULL,
-        added INTEGER NOT NULL,
-        single_used INTEGER,
-        not_after INTEGER
+        bytes BLOB NOT NULL,
+        added INTEGER NOT NULL
     ) STRICT;
-    CREATE TABLE chains (
-        id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32),
+    CREATE TABLE objects (
+        kind TEXT NOT NULL,
+        id BLOB NOT NULL CHECK (length(id) = 32),
         names TEXT NOT NULL,
         not_after INTEGER,
         first_seen INTEGER NOT NULL,
         last_seen INTEGER NOT NULL,
         seen INTEGER NOT NULL,
         used INTEGER NOT NULL,
-        hits INTEGER NOT NULL
+        hits INTEGER NOT NULL,
+        PRIMARY KEY (kind, id)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE links (
-        chain BLOB NOT NULL REFERENCES chains (id) ON DELETE CASCADE,
+        kind TEXT NOT NULL,
+        object BLOB NOT NULL,
         position INTEGER NOT NULL,
-        certificate BLOB NOT NULL REFERENCES certificates (digest),
-        PRIMARY KEY (chain, position)
+        part BLOB NOT NULL REFERENCES parts (digest),
+        PRIMARY KEY (kind, object, position),
+        FOREIGN KEY (kind, object) REFERENCES objects (kind, id) ON DELETE CASCADE
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX links_by_certificate ON links (certificate);
-    CREATE TABLE sightings (
+    CREATE INDEX links_by_part ON links (part);
+    CREATE TABLE expectations (
+        kind TEXT NOT NULL,
         site TEXT NOT NULL,
-        chain BLOB NOT NULL REFERENCES chains (id) ON DELETE CASCADE,
+        object BLOB NOT NULL,
         seen INTEGER NOT NULL,
         last_seen INTEGER NOT NULL,
-        PRIMARY KEY (site, chain)
+        PRIMARY KEY (kind, site, object),
+        FOREIGN KEY (kind, object) REFERENCES objects (kind, id) ON DELETE CASCADE
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX sightings_by_chain ON sightings (chain);
+    CREATE INDEX expectations_by_object ON expectations (kind, object);
 ";
 
-/// What kind of database a file is.
+/// From version 2, which knew certificates and chains. What a site sends beside its chain was a
+/// chain shown by `extras:SITE`, a list of issuers one shown by `issuers:`; a certificate held for
+/// itself had a turn of its last use.
+const FROM_2: &str = "
+    DROP INDEX links_by_certificate;
+    DROP INDEX sightings_by_chain;
+    ALTER TABLE certificates RENAME TO old_certificates;
+    ALTER TABLE chains RENAME TO old_chains;
+    ALTER TABLE links RENAME TO old_links;
+    ALTER TABLE sightings RENAME TO old_sightings;
+    CREATE TEMP TABLE shown AS
+        SELECT chains.id AS id, site, sightings.seen AS seen, sightings.last_seen AS last_seen,
+            CASE WHEN site = 'issuers:' THEN 'issuers'
+                WHEN site GLOB 'extras:*' THEN 'messages'
+                ELSE 'chain' END AS kind
+        FROM old_chains AS chains LEFT JOIN old_sightings AS sightings ON chain = id;
+    CREATE TEMP TABLE kinds AS SELECT DISTINCT kind, id FROM shown;
+";
+const INTO_3: &str = "
+    INSERT INTO parts SELECT digest, der, added FROM old_certificates;
+    INSERT INTO objects
+        SELECT kind, id, names, not_after, first_seen, last_seen, seen, used, hits
+        FROM kinds JOIN old_chains USING (id);
+    INSERT INTO objects
+        SELECT 'certificate', digest, '', not_after, added, added, single_used, single_used, 0
+        FROM old_certificates WHERE single_used IS NOT NULL;
+    INSERT INTO links
+        SELECT kind, chain, position, certificate FROM old_links JOIN kinds ON id = chain;
+    INSERT INTO links
+        SELECT 'certificate', digest, 0, digest
+        FROM old_certificates WHERE single_used IS NOT NULL;
+    INSERT INTO expectations
+        SELECT kind,
+            CASE kind WHEN 'issuers' THEN '*' WHEN 'messages' THEN substr(site, 8) ELSE site END,
+            id, seen, last_seen
+        FROM shown WHERE site IS NOT NULL;
+    DROP TABLE temp.shown;
+    DROP TABLE temp.kinds;
+    DROP TABLE old_sightings;
+    DROP TABLE old_links;
+    DROP TABLE old_chains;
+    DROP TABLE old_certificates;
+";
+
+/// What a database was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Schema {
     /// Without any table.
     Empty,
     /// Of this program's version.
@@ -80,8 +128,8 @@ pub(crate) enum Kind {
     NotOurs,
 }
 
-/// Says what kind of database this is.
-pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<Kind> {
+/// Says what this database was made for.
+pub(crate) fn find(connection: &Connection) -> rusqlite::Result<Schema> {
     let number =
         |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
@@ -90,11 +138,11 @@ pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<Kind> {
         .optional()?
         .is_some();
     Ok(match (has_tables, application) {
-        (false, 0 | APPLICATION_ID) => Kind::Empty,
-        (true, APPLICATION_ID) if version == VERSION => Kind::Current,
-        (true, APPLICATION_ID) if version > VERSION => Kind::Newer(version),
-        (true, APPLICATION_ID) if version >= 1 => Kind::Older(version),
-        (true | false, _) => Kind::NotOurs,
+        (false, 0 | APPLICATION_ID) => Schema::Empty,
+        (true, APPLICATION_ID) if version == VERSION => Schema::Current,
+        (true, APPLICATION_ID) if version > VERSION => Schema::Newer(version),
+        (true, APPLICATION_ID) if version >= 1 => Schema::Older(version),
+        (true | false, _) => Schema::NotOurs,
     })
 }
 
@@ -113,11 +161,25 @@ pub(crate) fn migrate(
     names_per_leaf: usize,
 ) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
-    if from == 1 {
-        migrate_1_to_2(&transaction, names_per_leaf)?;
+    match from {
+        1 => migrate_from_1(&transaction, names_per_leaf)?,
+        2 => {
+            transaction.execute_batch(FROM_2)?;
+            transaction.execute_batch(TABLES)?;
+            transaction.execute_batch(INTO_3)?;
+        }
+        _ => {}
     }
     mark(&transaction)?;
     transaction.commit()
+}
+
+/// Removes objects of kinds that only a later version knows, since nobody here would ever let them
+/// go.
+pub(crate) fn remove_unknown_kinds(connection: &Connection) -> rusqlite::Result<()> {
+    let known: Vec<String> = KINDS.iter().map(|row| format!("'{}'", row.name)).collect();
+    let known = known.join(", ");
+    connection.execute_batch(&format!("DELETE FROM objects WHERE kind NOT IN ({known})"))
 }
 
 fn mark(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
@@ -128,7 +190,7 @@ fn mark(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 /// Version 1 was a table of certificates, one of chains that had their digests one after another,
 /// and one of who showed which; it knew no names and no order but the time. What it lacks is read
 /// out of the leaves, and turns are given out by last-seen times.
-fn migrate_1_to_2(transaction: &Transaction<'_>, names_per_leaf: usize) -> rusqlite::Result<()> {
+fn migrate_from_1(transaction: &Transaction<'_>, names_per_leaf: usize) -> rusqlite::Result<()> {
     transaction.execute_batch(
         "ALTER TABLE certificates RENAME TO old_certificates;
          ALTER TABLE chains RENAME TO old_chains;
@@ -136,7 +198,7 @@ fn migrate_1_to_2(transaction: &Transaction<'_>, names_per_leaf: usize) -> rusql
     )?;
     transaction.execute_batch(TABLES)?;
     transaction.execute_batch(
-        "INSERT INTO certificates (digest, der, added)
+        "INSERT INTO parts (digest, bytes, added)
              SELECT digest, der, inserted FROM old_certificates WHERE length(digest) = 32;",
     )?;
     let mut old = transaction
@@ -146,7 +208,7 @@ fn migrate_1_to_2(transaction: &Transaction<'_>, names_per_leaf: usize) -> rusql
     while let Some(row) = old.next()? {
         let (id, list): ([u8; DIGEST_LENGTH], Vec<u8>) = (row.get(0)?, row.get(1)?);
         let last_seen = UnixTime(u64::try_from(row.get::<_, i64>(2)?).unwrap_or(0));
-        let id = ChainId::from_digest(Digest::from_bytes(id));
+        let id = ObjectId::from_digest(Digest::from_bytes(id));
         let (digests, _) = list.as_chunks::<DIGEST_LENGTH>();
         let digests: Vec<Digest> = digests
             .iter()
@@ -154,7 +216,7 @@ fn migrate_1_to_2(transaction: &Transaction<'_>, names_per_leaf: usize) -> rusql
             .collect();
         let mut ders = Vec::with_capacity(digests.len());
         for digest in &digests {
-            ders.push(rows::read_certificate(transaction, digest)?);
+            ders.push(rows::read_part(transaction, digest)?);
         }
         // A chain that lacks a certificate cannot be rebuilt.
         let Some(leaf) = ders
@@ -165,20 +227,29 @@ fn migrate_1_to_2(transaction: &Transaction<'_>, names_per_leaf: usize) -> rusql
         else {
             continue;
         };
-        let facts = LeafFacts::of(leaf.as_deref().unwrap_or_default(), names_per_leaf);
+        let leaf = leaf.as_deref().unwrap_or_default();
+        let facts = LeafFacts::read(Kind::Chain.row().reading, leaf, names_per_leaf);
         turn += 1;
-        let mut chain = ChainEntry::new(digests, facts, last_seen);
-        (chain.seen, chain.used) = (turn, turn);
-        rows::ChainRow::new(id, &chain).write(transaction)?;
+        let mut object = ObjectEntry::new(digests, facts, last_seen);
+        (object.seen, object.used) = (turn, turn);
+        let key = Key {
+            id,
+            kind: Kind::Chain,
+        };
+        rows::ObjectRow::new(key, &object).write(transaction)?;
         transaction
             .prepare_cached(
-                "INSERT OR IGNORE INTO sightings (site, chain, seen, last_seen)
-                     SELECT site, chain, ?2, last_seen FROM old_sites WHERE chain = ?1",
+                "INSERT OR IGNORE INTO expectations (kind, site, object, seen, last_seen)
+                     SELECT ?3, site, chain, ?2, last_seen FROM old_sites WHERE chain = ?1",
             )?
-            .execute(params![id.as_bytes(), rows::to_i64(turn)])?;
+            .execute(params![
+                id.as_bytes(),
+                rows::to_i64(turn),
+                key.kind.row().name
+            ])?;
     }
     transaction.execute_batch(
         "DROP TABLE old_sites; DROP TABLE old_chains; DROP TABLE old_certificates;
-         DELETE FROM certificates WHERE digest NOT IN (SELECT certificate FROM links);",
+         DELETE FROM parts WHERE digest NOT IN (SELECT part FROM links);",
     )
 }

@@ -6,8 +6,8 @@
 //! Invariants:
 //! - no look-up waits for a write: [`SqliteStore::maintain`] hands what changed to a thread, and
 //!   nothing else does;
-//! - chains are found without the disk; certificates are read from it only if they were not used
-//!   for long;
+//! - objects are found without the disk; parts are read from it only if they were not used for
+//!   long;
 //! - bytes that are not yet on disk stay in memory;
 //! - whatever the disk does, the store answers from memory, and says so by a [`Warning`].
 
@@ -20,14 +20,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rusqlite::Connection;
-use tandem_store::Limits;
-use tandem_store::Site;
-use tandem_store::backing::Catalogue;
-use tandem_store::backing::Changes;
-use tandem_store::backing::Contents;
-use tandem_store::{Chain, Health, Keeping, Store};
-use tandem_store::{ChainId, Digest};
-use tandem_store::{Purge, Purged};
+use tandem_store::backing::{Catalogue, Changes, Contents, Key};
+use tandem_store::{
+    Digest, Health, Keeping, Kind, Limits, Object, ObjectId, Purge, Purged, Site, Store,
+};
 use tandem_wire::clock::UnixTime;
 
 use crate::database::Fault;
@@ -44,7 +40,7 @@ const REFRESH_INTERVAL: u64 = 60;
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Seconds between looks for what has expired. It is measured in days.
 const EXPIRY_INTERVAL: u64 = 60 * 60;
-/// Most chains that are handed over at once, so that handing over takes a millisecond or two.
+/// Most objects that are handed over at once, so that handing over takes a millisecond or two.
 const BATCH: usize = 500;
 /// Most calls of [`SqliteStore::maintain`] between two tries to write to a disk that refuses. At
 /// one a second: about a minute.
@@ -53,7 +49,7 @@ const MAX_PAUSE: u32 = 64;
 /// A store that outlives the process, as far as its disk does.
 ///
 /// Call [`maintain`](Self::maintain) about once a second. A crash loses what was learned since the
-/// call before the last (of more than 500 chains a second, some more); the file survives it.
+/// call before the last (of more than 500 objects a second, some more); the file survives it.
 #[derive(Debug)]
 pub struct SqliteStore {
     memory: Contents,
@@ -225,34 +221,26 @@ impl SqliteStore {
         purged
     }
 
-    /// Holds one certificate for itself, without a chain. `None` if it is empty or beyond the
-    /// limits.
-    pub(crate) fn hold(&mut self, der: &[u8], now: UnixTime) -> Option<Digest> {
-        let digest = self.memory.hold(der, now);
-        self.settle();
-        digest
-    }
-
     /// What is held.
     pub(crate) const fn catalogue(&self) -> &Catalogue {
         &self.memory.catalogue
     }
 
-    /// Reads certificates until the front is full, those that were used last first, so that
+    /// Reads parts until the front is full, those that were used last first, so that
     /// handshakes find them in memory.
     fn preload(&mut self) {
         let Some(disk) = &self.disk else {
             return;
         };
         let Contents { catalogue, bodies } = &mut self.memory;
-        let mut chains: Vec<_> = catalogue.chains().values().collect();
-        chains.sort_by_key(|chain| core::cmp::Reverse(chain.used));
+        let mut objects: Vec<_> = catalogue.objects().values().collect();
+        objects.sort_by_key(|object| core::cmp::Reverse(object.used));
         let mut wanted = Vec::new();
         let mut known = BTreeSet::new();
         let mut bytes = 0;
-        for digest in chains.iter().flat_map(|chain| &chain.certificates) {
+        for digest in objects.iter().flat_map(|object| &object.parts) {
             bytes += catalogue
-                .certificates()
+                .parts()
                 .get(digest)
                 .map_or(0, |entry| entry.length);
             if !bodies.has_room(bytes) {
@@ -266,7 +254,7 @@ impl SqliteStore {
         let mut fault = None;
         // What was used last is read last, so that it also goes last.
         for digest in wanted.iter().rev() {
-            match rows::read_certificate(&disk.reader, digest) {
+            match rows::read_part(&disk.reader, digest) {
                 Ok(Some(der)) => bodies.add_loose(*digest, der),
                 Ok(None) => corrupt.push(*digest),
                 Err(error) => {
@@ -302,8 +290,8 @@ impl SqliteStore {
                         path: disk.path.clone(),
                     });
                 }
-                let changed = &self.memory.catalogue.changes_mut().certificates;
-                for digest in written.iter().flat_map(|changes| &changes.certificates) {
+                let changed = &self.memory.catalogue.changes_mut().parts;
+                for digest in written.iter().flat_map(|changes| &changes.parts) {
                     if !changed.contains(digest) {
                         self.memory.bodies.unpin(digest);
                     }
@@ -395,18 +383,18 @@ impl SqliteStore {
         let Contents { catalogue, bodies } = &mut self.memory;
         let lost = |digest: &Digest| bodies.peek(digest).is_none();
         let lost: BTreeSet<Digest> = catalogue
-            .certificates()
+            .parts()
             .keys()
             .filter(|digest| lost(digest))
             .copied()
             .collect();
-        catalogue.remove_certificates(&lost);
+        catalogue.remove_parts(&lost);
         let front = catalogue.limits().front_bytes;
         catalogue.limit_bytes(front);
         self.settle();
     }
 
-    /// Forgets certificates of which the disk has other bytes, or none.
+    /// Forgets parts of which the disk has other bytes, or none.
     fn forget_corrupt(&mut self, corrupt: &[Digest]) {
         if let Some(disk) = self.disk.as_ref().filter(|_| !corrupt.is_empty()) {
             self.disk_errors += 1;
@@ -415,7 +403,7 @@ impl SqliteStore {
                 count: corrupt.len(),
             });
             let corrupt = corrupt.iter().copied().collect();
-            self.memory.catalogue.remove_certificates(&corrupt);
+            self.memory.catalogue.remove_parts(&corrupt);
             self.settle();
         }
     }
@@ -431,10 +419,10 @@ impl SqliteStore {
     fn read(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
         let disk = self.disk.as_ref()?;
         self.disk_reads += 1;
-        match rows::read_certificate(&disk.reader, digest) {
+        match rows::read_part(&disk.reader, digest) {
             Ok(Some(der)) => {
                 self.memory.bodies.add_loose(*digest, Arc::clone(&der));
-                self.memory.catalogue.touch_certificate(digest);
+                self.memory.catalogue.touch_part(digest);
                 Some(der)
             }
             Ok(None) => {
@@ -457,9 +445,9 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn certificate(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
+    fn part(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
         let body = self.memory.body(digest);
-        let is_held = || self.memory.catalogue.certificates().contains_key(digest);
+        let is_held = || self.memory.catalogue.parts().contains_key(digest);
         if body.is_none() && is_held() {
             return self.read(digest);
         }
@@ -467,38 +455,40 @@ impl Store for SqliteStore {
         body
     }
 
-    fn certificate_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
-        let digest = self.memory.catalogue.certificate_by_prefix(prefix)?;
-        Some((digest, self.certificate(&digest)?))
+    fn part_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
+        let digest = self.memory.catalogue.part_by_prefix(prefix)?;
+        Some((digest, self.part(&digest)?))
     }
 
-    fn chain(&mut self, id: &ChainId) -> Option<Chain> {
-        let certificates = self.memory.catalogue.chains().get(id)?.certificates.clone();
-        self.memory.catalogue.touch_chain(id);
+    fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
+        let object = self.memory.object(Key { id: *id, kind });
         self.settle();
-        Some(Chain {
-            id: *id,
-            certificates,
-        })
+        object
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
-        let id = self.memory.catalogue.chain_by_prefix(prefix)?;
-        self.chain(&id)
+    fn object_by_prefix(&mut self, prefix: &[u8]) -> Option<Object> {
+        let key = self.memory.catalogue.object_by_prefix(prefix)?;
+        self.object(key.kind, &key.id)
     }
 
-    fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
-        self.memory.catalogue.expected(site, now, limit)
+    fn expected(&mut self, kind: Kind, site: &Site, now: UnixTime, limit: usize) -> Vec<ObjectId> {
+        self.memory.catalogue.expected(kind, site, now, limit)
     }
 
-    fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
-        let id = self.memory.take_in(site, chain, now);
+    fn learn(
+        &mut self,
+        kind: Kind,
+        site: Option<&Site>,
+        parts: &[&[u8]],
+        now: UnixTime,
+    ) -> ObjectId {
+        let id = self.memory.take_in(kind, site, parts, now);
         self.settle();
         id
     }
 
-    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
-        self.memory.catalogue.without_site(limit)
+    fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
+        self.memory.catalogue.unexpected(kind, limit)
     }
 
     fn health(&self) -> Health {

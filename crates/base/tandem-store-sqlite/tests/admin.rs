@@ -1,5 +1,4 @@
 //! What an operator may ask of a store on disk, with and without a daemon that has it open.
-#![allow(clippy::disallowed_methods, reason = "files are imported and exported")]
 
 #[path = "../../tandem-store/tests/support/certificate.rs"]
 mod certificate;
@@ -13,9 +12,9 @@ use std::path::PathBuf;
 
 use certificate::Certificate;
 use disk::open;
-use stores::{NOW, days, learn, site};
-use tandem_store::{ChainId, Digest, Limits, MemoryStore, Purge, Purged, Site, Store};
-use tandem_store_sqlite::admin::{self, Format, Import, Imported, Kind, Several};
+use stores::{NOW, days, learn, learn_part, site};
+use tandem_store::{ChainId, Digest, Kind, Limits, MemoryStore, Purge, Purged, Site, Store};
+use tandem_store_sqlite::admin::{self, Format, Import, Imported, Several};
 use tandem_store_sqlite::{Place, StoreError};
 use tempfile::TempDir;
 
@@ -104,20 +103,15 @@ fn what_is_beside_a_chain_is_not_called_a_certificate_and_goes_with_its_site() {
     let mut store = open(&desk.home, &Limits::default());
     let www = site("www.example");
     learn(&mut store, &www, &[leaf(), intermediate()], NOW);
-    let issuers = learn(&mut store, &Site::Issuers, &[intermediate()], NOW);
+    let issuers = learn_part(&mut store, Kind::Issuers, &Site::Any, &intermediate(), NOW);
     let messages = [22, 0, 0, 2, 1, 1].to_vec();
-    let beside = learn(
-        &mut store,
-        &www.extras(),
-        std::slice::from_ref(&messages),
-        NOW,
-    );
+    let beside = learn_part(&mut store, Kind::Messages, &www, &messages, NOW);
     assert!(store.sync(core::time::Duration::from_secs(30)));
     drop(store);
 
     let listing = admin::list(&desk.store()).expect("a store");
     let kinds: Vec<Kind> = listing.chains.iter().map(|row| row.kind).collect();
-    assert_eq!(kinds, [Kind::Extras, Kind::Issuers, Kind::Chain]);
+    assert_eq!(kinds, [Kind::Messages, Kind::Issuers, Kind::Chain]);
     let shown = admin::show(&desk.store(), &beside.to_string()).expect("it is there");
     assert!(shown.certificates[0].contents.is_none());
     assert_eq!(
@@ -138,16 +132,16 @@ fn what_is_beside_a_chain_is_not_called_a_certificate_and_goes_with_its_site() {
     let other = Desk::new();
     other.import(lines, &Import::default()).expect("our own");
     let mut held = open(&other.home, &Limits::default());
-    assert_eq!(held.chains_for(&www.extras(), NOW, 9), [beside]);
-    assert_eq!(held.chains_for(&Site::Issuers, NOW, 9), [issuers]);
+    assert_eq!(held.expected(Kind::Messages, &www, NOW, 9), [beside]);
+    assert_eq!(held.expected(Kind::Issuers, &Site::Any, NOW, 9), [issuers]);
     drop(held);
     let purged = other
         .purge(&Purge::Site(www.clone()))
         .expect("nobody has it");
-    assert_eq!(purged.chains, 2);
+    assert_eq!((purged.of(Kind::Messages), purged.total()), (1, 2));
     let mut held = open(&other.home, &Limits::default());
-    assert_eq!(held.chains_for(&www.extras(), NOW, 9), []);
-    assert_eq!(held.chains_for(&Site::Issuers, NOW, 9), [issuers]);
+    assert_eq!(held.expected(Kind::Messages, &www, NOW, 9), []);
+    assert_eq!(held.expected(Kind::Issuers, &Site::Any, NOW, 9), [issuers]);
 }
 
 #[test]
@@ -156,12 +150,12 @@ fn staples_go_when_there_are_newer_ones_or_nobody_sent_them_for_long() {
     let mut store = MemoryStore::new(limits.clone());
     let www = site("www.example");
     for day in 0..100u8 {
-        learn(&mut store, &www.extras(), &[vec![22, day]], NOW);
+        learn_part(&mut store, Kind::Messages, &www, &[22, day], NOW);
     }
-    let kept = u64::try_from(limits.chains_per_site).expect("small");
-    assert_eq!(store.health().chains, kept);
+    let kept = u64::try_from(limits.objects_per_site).expect("small");
+    assert_eq!(store.health().objects, kept);
     assert_eq!(store.expire(days(29)), 0);
-    assert_eq!(store.expire(days(31)), limits.chains_per_site);
+    assert_eq!(store.expire(days(31)), limits.objects_per_site);
 }
 
 #[test]
@@ -265,6 +259,7 @@ fn text_of_strangers_does_nothing_to_a_terminal() {
     let mut store = open(&desk.home, &Limits::default());
     let common_name = "\x1b[2Jred\u{202e}gnp.exe\n\u{9b}31m";
     let id = store.learn(
+        Kind::Chain,
         None,
         &[&Certificate {
             common_name,
@@ -346,11 +341,11 @@ fn one_certificate_in_pem_or_der_is_taken_in_alone_and_several_are_a_chain() {
 
     let mut daemon = open(&desk.home, &Limits::default());
     assert_eq!(
-        daemon.chains_for(&site("a.example.org"), NOW, 3),
+        daemon.expected(Kind::Chain, &site("a.example.org"), NOW, 3),
         [listing.chains[0].id]
     );
     assert_eq!(
-        daemon.certificate(&Digest::of(&root())).as_deref(),
+        daemon.part(&Digest::of(&root())).as_deref(),
         Some(&root()[..])
     );
 }
@@ -365,7 +360,7 @@ fn a_site_may_be_named_for_what_is_taken_in() {
     assert_eq!(desk.import(leaf(), &how).expect("DER").chains, 1);
     let mut daemon = open(&desk.home, &Limits::default());
     assert_eq!(
-        daemon.chains_for(how.site.as_ref().expect("named"), NOW, 3),
+        daemon.expected(Kind::Chain, how.site.as_ref().expect("named"), NOW, 3),
         [ChainId::of(&[&leaf()])]
     );
 }
@@ -435,7 +430,12 @@ fn a_wrong_file_says_where_it_is_wrong_and_nothing_is_taken_in() {
             "",
         ),
         ("no JSON", json("{").into_bytes(), Place::Line(3), ""),
-        ("neither", json("{}").into_bytes(), Place::Line(3), "either"),
+        (
+            "neither",
+            json("{}").into_bytes(),
+            Place::Line(3),
+            "needs one",
+        ),
         (
             "no Base64",
             json("{\"chain\":[\"*\"]}").into_bytes(),
@@ -491,7 +491,7 @@ fn json_lines_and_pem_come_out_as_they_went_in() {
         &[leaf(), intermediate()],
         NOW,
     );
-    store.learn(None, &[b"no certificate"], NOW);
+    store.learn(Kind::Chain, None, &[b"no certificate"], NOW);
     drop(store);
     desk.import(root(), &Import::default()).expect("DER");
 
@@ -581,62 +581,44 @@ fn a_purge_removes_what_it_says_and_no_more() {
         (sites.join(" "), listing.singles.len())
     };
     let cases = [
-        (
-            Purge::All,
-            Purged {
-                chains: 3,
-                certificates: 1,
-            },
-            "",
-            0,
-        ),
+        (Purge::All, (3, 1), "", 0),
         (
             Purge::ExpiredBefore(NOW),
-            Purged {
-                chains: 1,
-                certificates: 0,
-            },
+            (1, 0),
             "recent.example old.example",
             1,
         ),
         (
             Purge::NotSeenSince(days(-30)),
-            Purged {
-                chains: 1,
-                certificates: 0,
-            },
+            (1, 0),
             "recent.example expired.example",
             1,
         ),
         (
             Purge::Site(site("recent.example")),
-            Purged {
-                chains: 1,
-                certificates: 0,
-            },
+            (1, 0),
             "expired.example old.example",
             1,
         ),
         // By a name in the leaf of what another site showed.
         (
             Purge::Site(site("a.example.org")),
-            Purged {
-                chains: 1,
-                certificates: 0,
-            },
+            (1, 0),
             "recent.example expired.example",
             1,
         ),
         (
             Purge::Site(site("unknown.example")),
-            Purged::default(),
+            (0, 0),
             "recent.example expired.example old.example",
             1,
         ),
     ];
     for (what, purged, sites, singles) in cases {
         let desk = fill();
-        assert_eq!(desk.purge(&what).expect("a store"), purged, "{what:?}");
+        let removed = desk.purge(&what).expect("a store");
+        let removed = (removed.of(Kind::Chain), removed.of(Kind::Certificate));
+        assert_eq!(removed, purged, "{what:?}");
         assert_eq!(left(&desk), (sites.to_owned(), singles), "{what:?}");
         open(&desk.home, &Limits::default());
     }
@@ -668,6 +650,7 @@ fn a_command_with_little_room_gives_up_nothing_that_is_held() {
     let mut store = open(&desk.home, &Limits::default());
     for serial in 0..50 {
         store.learn(
+            Kind::Chain,
             None,
             &[&Certificate {
                 serial,

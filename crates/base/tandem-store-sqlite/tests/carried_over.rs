@@ -11,8 +11,8 @@ use std::fs;
 
 use certificate::Certificate;
 use stores::{NOW, days, site};
-use tandem_store::{Digest, Keeping, Limits, MemoryStore, Site, Store};
-use tandem_store_sqlite::SqliteStore;
+use tandem_store::{Digest, KINDS, Keeping, Kind, Limits, MemoryStore, Site, Store};
+use tandem_store_sqlite::{SqliteStore, Warning};
 use tempfile::TempDir;
 
 const FIXTURE: &str = concat!(
@@ -48,25 +48,26 @@ fn addressed(text: &str) -> Site {
 
 /// Everything in the fixture but the single certificate, in the order in which it was learned.
 fn fill(store: &mut dyn Store) {
-    let mut learn = |site: Option<&Site>, list: &[Vec<u8>], day| {
-        let list: Vec<&[u8]> = list.iter().map(Vec::as_slice).collect();
-        store.learn(site, &list, days(day));
+    let mut learn = |kind, site: Option<&Site>, parts: &[Vec<u8>], day| {
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        store.learn(kind, site, &parts, days(day));
     };
     let first = chain(1, &["www.one.example", "*.one.example"]);
     let second = chain(2, &["www.one.example"]);
     for day in [0, 1] {
-        learn(Some(&named()), &first, day);
-        learn(Some(&Site::Issuers), &first[1..], day);
-        learn(Some(&named().extras()), &[STAPLE.to_vec()], day);
+        learn(Kind::Chain, Some(&named()), &first, day);
+        learn(Kind::Issuers, Some(&Site::Any), &first[1..], day);
+        let staple = [STAPLE.to_vec()];
+        learn(Kind::Messages, Some(&named()), &staple, day);
     }
-    learn(Some(&named()), &second, 2);
+    learn(Kind::Chain, Some(&named()), &second, 2);
     let bare = addressed("192.0.2.1:443");
-    learn(Some(&bare), &first, 3);
+    learn(Kind::Chain, Some(&bare), &first, 3);
     let six = addressed("[2001:db8::1]:8443");
-    learn(Some(&six), &chain(3, &[]), 3);
-    learn(Some(&six.extras()), &[REQUEST.to_vec()], 3);
+    learn(Kind::Chain, Some(&six), &chain(3, &[]), 3);
+    learn(Kind::Messages, Some(&six), &[REQUEST.to_vec()], 3);
     // A client's own chain: no site shows it.
-    learn(None, &[der(4, &[]), der(102, &[])], 4);
+    learn(Kind::Chain, None, &[der(4, &[]), der(102, &[])], 4);
 }
 
 /// The single certificate.
@@ -91,42 +92,63 @@ fn fixture() -> TempDir {
 #[test]
 fn a_store_of_schema_2_answers_as_if_all_had_been_learned_now() {
     let home = fixture();
-    let (mut store, _) =
-        SqliteStore::open(&home.path().join("store"), Limits::default()).expect("a directory");
+    let path = home.path().join("store");
+    let (mut store, warnings) = SqliteStore::open(&path, Limits::default()).expect("a directory");
+    assert!(
+        matches!(&warnings[..], [Warning::Migrated { from: 2, .. }]),
+        "{warnings:?}"
+    );
+    assert_as_filled(&mut store);
+    drop(store);
+    let (mut store, warnings) = SqliteStore::open(&path, Limits::default()).expect("a directory");
+    assert_eq!(warnings, []);
+    assert_as_filled(&mut store);
+}
+
+/// The store answers as one that has just learned what is in the fixture.
+fn assert_as_filled(store: &mut SqliteStore) {
     assert_eq!(store.health().keeping, Keeping::Disk);
     let mut fresh = MemoryStore::default();
     fill(&mut fresh);
-
     let sites = [
         named(),
         addressed("192.0.2.1:443"),
         addressed("[2001:db8::1]:8443"),
         site("other.one.example"),
-        Site::Issuers,
+        Site::Any,
     ];
-    for site in sites.iter().flat_map(|site| [site.clone(), site.extras()]) {
+    for (site, row) in sites
+        .iter()
+        .flat_map(|site| KINDS.iter().map(move |row| (site, row)))
+    {
         for now in [NOW, days(10), days(32), days(60)] {
-            let expected = fresh.chains_for(&site, now, 9);
-            assert_eq!(store.chains_for(&site, now, 9), expected, "{site} {now:?}");
+            let expected = fresh.expected(row.kind, site, now, 9);
+            let held = store.expected(row.kind, site, now, 9);
+            assert_eq!(held, expected, "{} of {site} {now:?}", row.name);
             for id in expected {
-                let chain = fresh.chain(&id).expect("learned");
-                assert_eq!(store.chain(&id).as_ref(), Some(&chain));
-                for digest in &chain.certificates {
-                    let bytes = fresh.certificate(digest).expect("learned");
-                    assert_eq!(store.certificate(digest), Some(bytes));
-                }
+                let object = fresh.object(row.kind, &id).expect("learned");
+                assert_eq!(store.object(row.kind, &id).as_ref(), Some(&object));
+                let contents = fresh.contents(&object).expect("learned");
+                assert_eq!(store.contents(&object), Some(contents));
             }
         }
     }
-    assert_eq!(store.chains_for(&named(), NOW, 9).len(), 2);
-    assert_eq!(store.client_chains(9), fresh.client_chains(9));
-    assert_eq!(store.client_chains(9).len(), 1);
-    let single = single();
+    assert_eq!(store.expected(Kind::Issuers, &Site::Any, NOW, 9).len(), 1);
+    assert_eq!(store.expected(Kind::Messages, &named(), NOW, 9).len(), 1);
+    assert_eq!(store.expected(Kind::Chain, &named(), NOW, 9).len(), 2);
     assert_eq!(
-        store.certificate(&Digest::of(&single)).as_deref(),
+        store.unexpected(Kind::Chain, 9),
+        fresh.unexpected(Kind::Chain, 9)
+    );
+    assert_eq!(store.unexpected(Kind::Chain, 9).len(), 1);
+    let single = single();
+    let id = Kind::Certificate.id_of(&[&single]);
+    assert!(store.object(Kind::Certificate, &id).is_some());
+    assert_eq!(
+        store.part(&Digest::of(&single)).as_deref(),
         Some(&single[..])
     );
     let (held, learned) = (store.health(), fresh.health());
-    assert_eq!(held.chains, learned.chains);
-    assert_eq!(held.certificates, learned.certificates + 1);
+    assert_eq!(held.objects, learned.objects + 1);
+    assert_eq!(held.parts, learned.parts + 1);
 }

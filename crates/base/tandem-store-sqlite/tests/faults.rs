@@ -21,7 +21,7 @@ use mounts::{make_read_only, with_small_disk};
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
 use stores::{NOW, days, learn, site};
-use tandem_store::{ChainId, Digest, Keeping, Limits, Purge, Store};
+use tandem_store::{ChainId, Digest, Keeping, Kind, Limits, Purge, Store};
 use tandem_store_sqlite::{SqliteStore, StoreError, Warning, admin};
 use tempfile::TempDir;
 
@@ -64,12 +64,9 @@ fn assert_works(store: &mut SqliteStore) {
     let (www, der) = (site("works.example.com"), leaf(1_000_000));
     let id = learn(store, &www, std::slice::from_ref(&der), NOW);
     store.maintain(NOW);
-    assert_eq!(store.chains_for(&www, NOW, 1), [id]);
-    let chain = store.chain_by_prefix(&id.prefix4()).expect("learned");
-    assert_eq!(
-        store.certificate(&chain.certificates[0]).as_deref(),
-        Some(&der[..])
-    );
+    assert_eq!(store.expected(Kind::Chain, &www, NOW, 1), [id]);
+    let chain = store.object_by_prefix(&id.prefix4()).expect("learned");
+    assert_eq!(store.part(&chain.parts[0]).as_deref(), Some(&der[..]));
 }
 
 fn database(path: &Path) -> PathBuf {
@@ -116,7 +113,7 @@ fn corrupted_file_is_moved_aside_and_the_store_begins_anew() {
         assert_eq!(store.health().keeping, Keeping::Disk, "{what}");
         assert_works(&mut store);
         drop(store);
-        assert_eq!(open_well(&path).health().chains, 1, "{what}");
+        assert_eq!(open_well(&path).health().objects, 1, "{what}");
     }
 }
 
@@ -178,11 +175,11 @@ proptest! {
         fs::write(database(&path), bytes).expect("writable");
         let (mut store, _) = open(&path);
         for id in &ids {
-            if let Some(chain) = store.chain(id) {
-                let ders: Option<Vec<_>> = chain.certificates.iter().map(|digest| store.certificate(digest)).collect();
+            if let Some(chain) = store.object(Kind::Chain, id) {
+                let ders: Option<Vec<_>> = chain.parts.iter().map(|digest| store.part(digest)).collect();
                 if let Some(ders) = ders {
                     let ders: Vec<&[u8]> = ders.iter().map(|der| &**der).collect();
-                    prop_assert!(chain.certificates.iter().zip(&ders).all(|(digest, der)| Digest::of(der) == *digest));
+                    prop_assert!(chain.parts.iter().zip(&ders).all(|(digest, der)| Digest::of(der) == *digest));
                 }
             }
         }
@@ -200,20 +197,20 @@ fn corrupted_certificate_in_a_sound_file_is_forgotten_and_the_others_stay() {
     let connection = Connection::open(database(&path)).expect("a database");
     connection
         .execute(
-            "UPDATE certificates SET der = ?1 WHERE digest = ?2",
+            "UPDATE parts SET bytes = ?1 WHERE digest = ?2",
             params![leaf(4), damaged.as_bytes()],
         )
-        .expect("a table of certificates");
+        .expect("a table of parts");
     drop(connection);
     let (mut store, warnings) = open(&path);
     assert!(
         matches!(&warnings[..], [Warning::CorruptEntries { count: 1, .. }]),
         "{warnings:?}"
     );
-    assert_eq!(store.certificate(&damaged), None);
+    assert_eq!(store.part(&damaged), None);
     assert_eq!(
         ids.iter()
-            .filter(|id| store.chain(id).is_none())
+            .filter(|id| store.object(Kind::Chain, id).is_none())
             .collect::<Vec<_>>(),
         [&ids[3]]
     );
@@ -221,7 +218,7 @@ fn corrupted_certificate_in_a_sound_file_is_forgotten_and_the_others_stay() {
     learn(&mut store, &site("www.example.com"), &[leaf(3)], NOW);
     drop(store);
     assert_eq!(
-        open_well(&path).certificate(&damaged).as_deref(),
+        open_well(&path).part(&damaged).as_deref(),
         Some(&leaf(3)[..])
     );
 }
@@ -299,12 +296,12 @@ fn disk_full_meanwhile_costs_a_warning_and_nothing_else() {
             "{warnings:?}"
         );
         assert_works(&mut store);
-        assert!(ids.iter().all(|id| store.chain(id).is_some()));
+        assert!(ids.iter().all(|id| store.object(Kind::Chain, id).is_some()));
         fs::remove_file(ballast).expect("ours");
         assert!(store.sync(PATIENCE), "{:?}", store.take_warnings());
         drop(store);
         let mut store = open_well(&path);
-        assert!(ids.iter().all(|id| store.chain(id).is_some()));
+        assert!(ids.iter().all(|id| store.object(Kind::Chain, id).is_some()));
     });
 }
 
@@ -329,7 +326,10 @@ fn directory_removed_meanwhile_costs_a_warning_and_nothing_else() {
             matches!(&warnings[..], [Warning::GaveUp { reason, .. }] if reason.contains("removed")),
             "{warnings:?}"
         );
-        assert!(held.iter().all(|id| store.chain(id).is_some()));
+        assert!(
+            held.iter()
+                .all(|id| store.object(Kind::Chain, id).is_some())
+        );
         assert_works(&mut store);
     }
 }
@@ -452,23 +452,35 @@ fn older_schema_is_brought_up_to_date_and_keeps_what_it_held() {
         [Warning::Migrated {
             path: database(&path),
             from: 1,
-            to: 2
+            to: 3
         }]
     );
-    assert_eq!(store.chains_for(&site("shop.example"), NOW, 9), ids);
-    assert_eq!(store.chains_for(&site("by-name.example.com"), NOW, 9), ids);
-    assert_eq!(store.chains_for(&site("shop.example"), days(28), 9), ids);
     assert_eq!(
-        store.chains_for(&site("shop.example"), days(29), 9),
+        store.expected(Kind::Chain, &site("shop.example"), NOW, 9),
+        ids
+    );
+    assert_eq!(
+        store.expected(Kind::Chain, &site("by-name.example.com"), NOW, 9),
+        ids
+    );
+    assert_eq!(
+        store.expected(Kind::Chain, &site("shop.example"), days(28), 9),
+        ids
+    );
+    assert_eq!(
+        store.expected(Kind::Chain, &site("shop.example"), days(29), 9),
         ids[..1]
     );
     let health = store.health();
-    assert_eq!((health.chains, health.certificates), (2, 3));
+    assert_eq!((health.objects, health.parts), (2, 3));
     assert_works(&mut store);
     drop(store);
     let mut store = open_well(&path);
-    assert_eq!(store.health().chains, 3);
-    assert_eq!(store.chains_for(&site("shop.example"), NOW, 2), ids);
+    assert_eq!(store.health().objects, 3);
+    assert_eq!(
+        store.expected(Kind::Chain, &site("shop.example"), NOW, 2),
+        ids
+    );
 }
 
 #[test]
@@ -513,7 +525,7 @@ fn newer_schema_is_left_alone() {
         [Warning::NewerSchema {
             path: database(&path),
             found: 99,
-            known: 2
+            known: 3
         }]
     );
     assert_eq!(store.health().keeping, Keeping::Memory);
@@ -524,6 +536,42 @@ fn newer_schema_is_left_alone() {
         admin::list(&path),
         Err(StoreError::Unusable(Warning::NewerSchema { .. }))
     ));
+}
+
+#[test]
+fn objects_of_a_kind_that_a_later_version_added_are_removed() {
+    let home = TempDir::new().expect("a directory");
+    let path = home.path().join("store");
+    let ids = fill(&path, 2);
+    let connection = Connection::open(database(&path)).expect("a database");
+    connection
+        .execute_batch(
+            "PRAGMA foreign_keys = OFF;
+             UPDATE objects SET kind = 'later' WHERE seen = (SELECT max(seen) FROM objects);
+             UPDATE links SET kind = 'later'
+                 WHERE object = (SELECT id FROM objects WHERE kind = 'later');
+             UPDATE expectations SET kind = 'later'
+                 WHERE object = (SELECT id FROM objects WHERE kind = 'later');",
+        )
+        .expect("our tables");
+    assert_eq!(admin::list(&path).expect("a store").chains.len(), 1);
+    let mut store = open_well(&path);
+    assert_eq!(
+        store.expected(Kind::Chain, &site("www.example.com"), NOW, 9),
+        ids[..1]
+    );
+    assert_works(&mut store);
+    assert!(store.sync(PATIENCE));
+    drop(store);
+    let rows = |table: &str| {
+        let count = format!("SELECT count(*) FROM {table}");
+        let count = connection.query_row(&count, [], |row| row.get::<_, i64>(0));
+        count.expect("our table")
+    };
+    assert_eq!(
+        ["objects", "links", "expectations", "parts"].map(rows),
+        [2; 4]
+    );
 }
 
 #[test]
@@ -616,15 +664,15 @@ fn clock_moved_far_forward_and_back_keeps_what_is_in_use() {
     fill(&path, 3);
     let mut store = open_well(&path);
     store.maintain(days(-20_000));
-    assert_eq!(store.health().chains, 3);
+    assert_eq!(store.health().objects, 3);
     // In the year 2104 these have expired. What is seen there stays, for it was just seen.
     let www = site("www.example.com");
     learn(&mut store, &www, &[leaf(0)], days(29_000));
     store.maintain(days(29_000));
-    assert_eq!(store.health().chains, 1);
-    assert_eq!(store.chains_for(&www, days(29_000), 9), []);
+    assert_eq!(store.health().objects, 1);
+    assert_eq!(store.expected(Kind::Chain, &www, days(29_000), 9), []);
     store.maintain(NOW);
-    assert_eq!(store.chains_for(&www, NOW, 9).len(), 1);
+    assert_eq!(store.expected(Kind::Chain, &www, NOW, 9).len(), 1);
     assert_works(&mut store);
 }
 
@@ -657,7 +705,7 @@ fn what_was_purged_leaves_no_trace_on_disk() {
     };
     assert!(traces("secret-name") > 0 && traces("secret-site") > 0);
     let purged = store.purge(&Purge::Site(site("secret-site.example")));
-    assert_eq!((purged.chains, purged.certificates), (1, 0));
+    assert_eq!((purged.of(Kind::Chain), purged.total()), (1, 1));
     assert!(store.sync(PATIENCE));
     assert_eq!(
         (traces("secret-name"), traces("secret-site")),
@@ -682,12 +730,12 @@ fn what_is_in_use_is_found_without_the_disk_also_after_a_restart() {
     let ids = fill(&path, 500);
     let mut store = open_well(&path);
     for id in &ids {
-        let chain = store.chain(id).expect("written");
+        let chain = store.object(Kind::Chain, id).expect("written");
         assert!(
             chain
-                .certificates
+                .parts
                 .iter()
-                .all(|digest| store.certificate(digest).is_some())
+                .all(|digest| store.part(digest).is_some())
         );
     }
     assert_eq!(store.health().disk_reads, 0);
@@ -699,8 +747,8 @@ fn what_is_in_use_is_found_without_the_disk_also_after_a_restart() {
     };
     let (mut store, _) = SqliteStore::open(&path, limits).expect("a store");
     for (count, id) in ids.iter().enumerate().rev() {
-        let chain = store.chain(id).expect("written");
-        assert!(store.certificate(&chain.certificates[0]).is_some());
+        let chain = store.object(Kind::Chain, id).expect("written");
+        assert!(store.part(&chain.parts[0]).is_some());
         assert_eq!(store.health().disk_reads == 0, count >= 450, "{count}");
     }
 }
@@ -712,7 +760,7 @@ fn unwritten_bytes_are_written_when_the_store_is_dropped() {
     let mut store = open_well(&path);
     let id = learn(&mut store, &site("www.example.com"), &[leaf(1)], NOW);
     drop(store);
-    assert!(open_well(&path).chain(&id).is_some());
+    assert!(open_well(&path).object(Kind::Chain, &id).is_some());
 }
 
 /// Set for the process that the test below kills: where its store is.
@@ -744,15 +792,15 @@ fn killed_while_writing_loses_the_last_seconds_and_nothing_else() {
         victim.kill().expect("still running");
         victim.wait().expect("killed");
         let mut store = open_well(&path);
-        assert!(store.health().chains >= u64::try_from(held).expect("few"));
-        held = usize::try_from(store.health().chains).expect("few");
+        assert!(store.health().objects >= u64::try_from(held).expect("few"));
+        held = usize::try_from(store.health().objects).expect("few");
         for row in admin::list(&path).expect("a store").chains {
-            let chain = store.chain(&row.id).expect("listed");
+            let chain = store.object(Kind::Chain, &row.id).expect("listed");
             assert!(
                 chain
-                    .certificates
+                    .parts
                     .iter()
-                    .all(|digest| store.certificate(digest).is_some())
+                    .all(|digest| store.part(digest).is_some())
             );
         }
     }
@@ -761,7 +809,7 @@ fn killed_while_writing_loses_the_last_seconds_and_nothing_else() {
 /// Ends by itself after a while, should nobody kill it.
 fn write_until_killed(path: &Path) {
     let mut store = open_well(path);
-    let first = u32::try_from(store.health().chains).expect("few");
+    let first = u32::try_from(store.health().objects).expect("few");
     for serial in first..first + 100_000 {
         learn(
             &mut store,

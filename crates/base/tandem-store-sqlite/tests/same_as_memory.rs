@@ -14,7 +14,7 @@ use certificate::Certificate;
 use disk::open;
 use proptest::prelude::*;
 use stores::{DAY, NOW, site};
-use tandem_store::{ChainId, Digest, Health, Limits, MemoryStore, Purge, Site, Store};
+use tandem_store::{Digest, Health, KINDS, Kind, Limits, MemoryStore, Purge, Site, Store};
 use tandem_store_sqlite::SqliteStore;
 use tandem_wire::clock::UnixTime;
 use tempfile::TempDir;
@@ -24,12 +24,24 @@ const CHAINS: usize = 8;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Learn { site: Option<usize>, chain: usize },
-    Expect { site: usize, limit: usize },
-    FindChain(usize),
+    Learn {
+        kind: Kind,
+        site: Option<usize>,
+        chain: usize,
+    },
+    Expect {
+        kind: Kind,
+        site: usize,
+        limit: usize,
+    },
+    FindObject(Kind, usize),
     FindCertificates(usize),
-    Wait { hours: u64 },
-    SetClockBack { hours: u64 },
+    Wait {
+        hours: u64,
+    },
+    SetClockBack {
+        hours: u64,
+    },
     Maintain,
     Purge(PurgeStep),
     Reopen,
@@ -43,11 +55,18 @@ enum PurgeStep {
     Site(usize),
 }
 
+/// Chains most of the time.
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![3 => Just(Kind::Chain), 2 => (0..KINDS.len()).prop_map(|row| KINDS[row].kind)]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (prop::option::of(0..SITES), 0..CHAINS).prop_map(|(site, chain)| Step::Learn { site, chain }),
-        4 => (0..SITES, 0..4_usize).prop_map(|(site, limit)| Step::Expect { site, limit }),
-        2 => (0..CHAINS).prop_map(Step::FindChain),
+        8 => (kind(), prop::option::of(0..SITES), 0..CHAINS)
+            .prop_map(|(kind, site, chain)| Step::Learn { kind, site, chain }),
+        4 => (kind(), 0..SITES, 0..4_usize)
+            .prop_map(|(kind, site, limit)| Step::Expect { kind, site, limit }),
+        2 => (kind(), 0..CHAINS).prop_map(|(kind, chain)| Step::FindObject(kind, chain)),
         2 => (0..CHAINS).prop_map(Step::FindCertificates),
         2 => (0..400_u64).prop_map(|hours| Step::Wait { hours }),
         1 => (0..400_u64).prop_map(|hours| Step::SetClockBack { hours }),
@@ -134,8 +153,8 @@ impl Pair {
             bytes,
             remember: Duration::from_secs(10 * DAY),
             keep_expired: Duration::from_secs(5 * DAY),
-            chains_per_site: 3,
-            sites_per_chain: 2,
+            objects_per_site: 3,
+            sites_per_object: 2,
             ..Limits::default()
         };
         let memory = MemoryStore::new(limits.clone());
@@ -164,24 +183,30 @@ impl Pair {
         let (sites, chains) = (sites(), chains());
         let refs = |chain: usize| chains[chain].iter().map(Vec::as_slice).collect::<Vec<_>>();
         match step {
-            Step::Learn { site, chain } => {
+            Step::Learn { kind, site, chain } => {
                 let chain = refs(*chain);
-                self.both(|store, now| store.learn(site.map(|site| &sites[site]), &chain, now));
+                let site = site.map(|site| &sites[site]);
+                self.both(|store, now| store.learn(*kind, site, &chain, now));
             }
-            Step::Expect { site, limit } => {
-                self.both(|store, now| store.chains_for(&sites[*site], now, *limit))
+            Step::Expect { kind, site, limit } => {
+                self.both(|store, now| store.expected(*kind, &sites[*site], now, *limit))
             }
-            Step::FindChain(chain) => {
-                let id = ChainId::of(&refs(*chain));
-                self.both(|store, _| (store.chain(&id), store.chain_by_prefix(&id.prefix4())));
+            Step::FindObject(kind, chain) => {
+                let id = kind.id_of(&refs(*chain));
+                self.both(|store, _| {
+                    (
+                        store.object(*kind, &id),
+                        store.object_by_prefix(&id.prefix4()),
+                    )
+                });
             }
             Step::FindCertificates(chain) => {
                 for der in refs(*chain) {
                     let digest = Digest::of(der);
                     self.both(|store, _| {
                         (
-                            store.certificate(&digest),
-                            store.certificate_by_prefix(&digest.prefix16()),
+                            store.part(&digest),
+                            store.part_by_prefix(&digest.prefix16()),
                         )
                     });
                 }
@@ -213,10 +238,13 @@ impl Pair {
     }
 
     fn compare(&mut self) {
-        let holdings = |health: Health| (health.certificates, health.chains, health.bytes);
+        let holdings = |health: Health| (health.parts, health.objects, health.bytes);
         self.both(|store, _| holdings(store.health()));
-        for site in sites() {
-            self.both(|store, now| store.chains_for(&site, now, 99));
+        for kind in KINDS.iter().map(|row| row.kind) {
+            for site in sites() {
+                self.both(|store, now| store.expected(kind, &site, now, 99));
+            }
+            self.both(|store, _| store.unexpected(kind, 99));
         }
         assert_eq!(self.disk.as_ref().expect("open").health().disk_errors, 0);
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use disk::{each_kind, open};
 use stores::{NOW, learn, site};
-use tandem_store::{ChainId, Digest, HostName, Limits, Site, Store};
+use tandem_store::{ChainId, Digest, HostName, Kind, Limits, Site, Store};
 use tandem_store_sqlite::admin::{self, Format, Import};
 use tandem_wire::clock::UnixTime;
 use tempfile::TempDir;
@@ -84,7 +84,7 @@ fn every_chain_is_found_by_the_names_in_its_leaf_until_it_ends() {
     let chains = web_chains();
     // A decade at once: more chains of one name than a proxy meets.
     let limits = Limits {
-        chains_per_name: chains.len(),
+        objects_per_name: chains.len(),
         ..Limits::default()
     };
     for (_home, mut store) in each_kind(&limits) {
@@ -94,9 +94,9 @@ fn every_chain_is_found_by_the_names_in_its_leaf_until_it_ends() {
             .collect();
         let mut names = 0;
         for (chain, id) in chains.iter().zip(&ids) {
-            let found = store.chain(id).expect("learned");
+            let found = store.object(Kind::Chain, id).expect("learned");
             assert_eq!(
-                found.certificates,
+                found.parts,
                 chain
                     .ders
                     .iter()
@@ -107,12 +107,14 @@ fn every_chain_is_found_by_the_names_in_its_leaf_until_it_ends() {
                 let host = name.replace('*', "some-label");
                 let asked = Site::Name(HostName::new(&host).expect("a host name"));
                 assert!(
-                    store.chains_for(&asked, chain.not_after, 999).contains(id),
+                    store
+                        .expected(Kind::Chain, &asked, chain.not_after, 999)
+                        .contains(id),
                     "{name}"
                 );
                 assert!(
                     !store
-                        .chains_for(&asked, UnixTime(chain.not_after.0 + 1), 999)
+                        .expected(Kind::Chain, &asked, UnixTime(chain.not_after.0 + 1), 999)
                         .contains(id),
                     "{name}"
                 );
@@ -123,7 +125,9 @@ fn every_chain_is_found_by_the_names_in_its_leaf_until_it_ends() {
                     .iter()
                     .any(|other| *other == format!("*.{host}"));
                 assert_eq!(
-                    store.chains_for(&below, chain.not_after, 999).contains(id),
+                    store
+                        .expected(Kind::Chain, &below, chain.not_after, 999)
+                        .contains(id),
                     is_named,
                     "below {name}"
                 );
@@ -141,7 +145,10 @@ fn a_site_is_expected_to_show_the_valid_one_that_was_seen_last() {
         // In the order of the file, as if each were met in the last second of its validity.
         for chain in &chains {
             let id = learn(&mut store, &chain.site, &chain.ders, chain.not_after);
-            assert_eq!(store.chains_for(&chain.site, chain.not_after, 1), [id]);
+            assert_eq!(
+                store.expected(Kind::Chain, &chain.site, chain.not_after, 1),
+                [id]
+            );
         }
     }
 }
@@ -200,10 +207,10 @@ fn a_store_of_them_survives_being_closed() {
     drop(store);
     let mut store = open(&home, &Limits::default());
     for (chain, id) in chains.iter().zip(&ids) {
-        let digests = store.chain(id).expect("kept").certificates;
+        let digests = store.object(Kind::Chain, id).expect("kept").parts;
         let ders: Vec<Vec<u8>> = digests
             .iter()
-            .map(|digest| store.certificate(digest).expect("kept").to_vec())
+            .map(|digest| store.part(digest).expect("kept").to_vec())
             .collect();
         assert_eq!(ders, chain.ders);
     }

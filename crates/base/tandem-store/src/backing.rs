@@ -5,8 +5,10 @@
 //! can put back the same catalogue.
 
 pub use crate::bodies::Bodies;
-pub use crate::catalogue::{Catalogue, CertificateEntry, ChainEntry, Sighting, Single};
+pub use crate::catalogue::{Catalogue, ObjectEntry, PartEntry};
 pub use crate::changes::Changes;
 pub use crate::contents::Contents;
+pub use crate::expectations::Expectation;
+pub use crate::key::Key;
 pub use crate::site::Pattern;
 pub use crate::x509::LeafFacts;

@@ -1,7 +1,7 @@
-//! The bytes of certificates that are in memory: some pinned, the others let go when there are too
+//! The bytes of parts that are in memory: some pinned, the others let go when there are too
 //! many, least recently used first.
 //!
-//! Not here: which certificates the store holds (the catalogue knows), or the disk. Invariant:
+//! Not here: which parts the store holds (the catalogue knows), or the disk. Invariant:
 //! pinned bytes are never let go; the others together never exceed the limit.
 
 use std::collections::BTreeMap;

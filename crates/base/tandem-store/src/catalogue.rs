@@ -1,12 +1,11 @@
-//! What a store holds, without the bytes: certificates, chains, who showed them, by which names
+//! What a store holds, without the bytes: objects, their parts, who showed them, by which names
 //! they are found, and which go first when there is no more room.
 //!
-//! Not here: the bytes (`bodies`), any disk. Both stores are this catalogue, so that they cannot
+//! Not here: the bytes (`bodies`), any disk. Every store is this catalogue, so that no two
 //! disagree.
 //!
 //! Invariants:
-//! - every certificate of a held chain is held, and every held certificate is in a chain or held
-//!   singly;
+//! - every part of a held object is held, and every held part is in an object;
 //! - order ("newest seen", "least recently used") comes from turns, numbers that only grow, never
 //!   from the clock, so that a clock that jumps reorders nothing; a last-seen time never goes back;
 //! - each list that a stranger can grow is bounded by [`Limits`].
@@ -20,44 +19,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use tandem_wire::clock::UnixTime;
 
 use crate::changes::Changes;
-use crate::digest::{ChainId, Digest};
+use crate::digest::{Digest, ObjectId};
+use crate::expectations::{Expectation, Expectations};
+use crate::key::Key;
+use crate::kind::{Kind, Layout, Unexpected};
 use crate::limits::Limits;
 use crate::names::NameIndex;
 use crate::site::Site;
 use crate::x509::LeafFacts;
 
-/// What indexing one certificate, chain, name or site takes, roughly: its entries in the trees here
-/// and its row on disk. An estimate, so that a store full of tiny things is bounded too.
+/// What indexing one part, object, name or site takes, roughly: its entries in the trees here and
+/// its row on disk. An estimate, so that a store full of tiny things is bounded too.
 const ENTRY_COST: u64 = 128;
 
-/// What is known of one certificate.
+/// What is known of one part.
 #[derive(Clone, Debug)]
-pub struct CertificateEntry {
-    /// Bytes of its DER.
+pub struct PartEntry {
+    /// How many bytes it has.
     pub length: u64,
     /// When it was first held.
     pub added: UnixTime,
-    /// Set if it is held for itself, and not only as part of chains.
-    pub single: Option<Single>,
-    /// How often it occurs in held chains.
+    /// How often it occurs in held objects.
     links: u32,
 }
 
-/// A certificate that is held for itself: imported, and not seen in a chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Single {
-    /// The turn of its last use.
-    pub used: u64,
-    /// The last second of its validity, if it is X.509.
-    pub not_after: Option<UnixTime>,
-}
-
-/// What is known of one chain.
+/// What is known of one object.
 #[derive(Clone, Debug)]
-pub struct ChainEntry {
-    /// Its certificates, leaf first.
-    pub certificates: Vec<Digest>,
-    /// Names and end of its leaf.
+pub struct ObjectEntry {
+    /// Its parts: of a chain the certificates, leaf first.
+    pub parts: Vec<Digest>,
+    /// What its first part says.
     pub facts: LeafFacts,
     /// When it was first seen.
     pub first_seen: UnixTime,
@@ -72,11 +63,11 @@ pub struct ChainEntry {
     sites: BTreeSet<Site>,
 }
 
-impl ChainEntry {
-    /// A chain that no site is known to have shown yet.
-    pub fn new(certificates: Vec<Digest>, facts: LeafFacts, now: UnixTime) -> Self {
+impl ObjectEntry {
+    /// An object that no site is known to have shown yet.
+    pub fn new(parts: Vec<Digest>, facts: LeafFacts, now: UnixTime) -> Self {
         Self {
-            certificates,
+            parts,
             facts,
             first_seen: now,
             last_seen: now,
@@ -87,14 +78,9 @@ impl ChainEntry {
         }
     }
 
-    /// The sites that showed it, in order of their names.
+    /// The sites that are expected to show it, in order of their names.
     pub fn sites(&self) -> impl Iterator<Item = &Site> {
         self.sites.iter()
-    }
-
-    /// Whether it is no chain, but what sites send beside theirs.
-    pub fn is_extras(&self) -> bool {
-        !self.sites.is_empty() && self.sites.iter().all(Site::is_extras)
     }
 
     fn is_expired(&self, now: UnixTime) -> bool {
@@ -104,7 +90,7 @@ impl ChainEntry {
 
     fn cost(&self) -> u64 {
         let names = self.facts.names.iter();
-        let links = ENTRY_COST * length(self.certificates.len());
+        let links = ENTRY_COST * length(self.parts.len());
         ENTRY_COST
             + links
             + names
@@ -113,33 +99,16 @@ impl ChainEntry {
     }
 }
 
-/// When a site last showed a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    /// The chain.
-    pub chain: ChainId,
-    /// The turn.
-    pub seen: u64,
-    /// The time.
-    pub last_seen: UnixTime,
-}
-
-/// What can be given up for want of room, by the turn of its last use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Holding {
-    Chain(ChainId),
-    Single(Digest),
-}
-
 /// What a store holds, without the bytes.
 #[derive(Debug)]
 pub struct Catalogue {
     limits: Limits,
-    certificates: BTreeMap<Digest, CertificateEntry>,
-    chains: BTreeMap<ChainId, ChainEntry>,
+    parts: BTreeMap<Digest, PartEntry>,
+    objects: BTreeMap<Key, ObjectEntry>,
     names: NameIndex,
-    sites: BTreeMap<Site, Vec<Sighting>>,
-    recency: BTreeSet<(u64, Holding)>,
+    expectations: Expectations,
+    /// What can be given up for want of room, by the turn of its last use.
+    recency: BTreeSet<(u64, Key)>,
     turn: u64,
     bytes: u64,
     evicted: u64,
@@ -150,11 +119,11 @@ impl Catalogue {
     /// An empty catalogue.
     pub fn new(limits: Limits) -> Self {
         Self {
-            names: NameIndex::new(limits.chains_per_name),
+            names: NameIndex::new(limits.objects_per_name),
+            expectations: Expectations::new(limits.objects_per_site),
             limits,
-            certificates: BTreeMap::new(),
-            chains: BTreeMap::new(),
-            sites: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            objects: BTreeMap::new(),
             recency: BTreeSet::new(),
             turn: 0,
             bytes: 0,
@@ -175,208 +144,172 @@ impl Catalogue {
         self.bytes
     }
 
-    /// Chains and single certificates given up for want of room.
+    /// Objects given up for want of room.
     pub const fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// All certificates.
-    pub const fn certificates(&self) -> &BTreeMap<Digest, CertificateEntry> {
-        &self.certificates
+    /// All parts.
+    pub const fn parts(&self) -> &BTreeMap<Digest, PartEntry> {
+        &self.parts
     }
 
-    /// All chains.
-    pub const fn chains(&self) -> &BTreeMap<ChainId, ChainEntry> {
-        &self.chains
+    /// All objects.
+    pub const fn objects(&self) -> &BTreeMap<Key, ObjectEntry> {
+        &self.objects
     }
 
-    /// When `site` last showed the chain, if it did.
-    pub fn sighting(&self, site: &Site, chain: &ChainId) -> Option<&Sighting> {
-        self.sites
-            .get(site)?
-            .iter()
-            .find(|sighting| sighting.chain == *chain)
+    /// When `site` last showed the object, if it did.
+    pub fn expectation(&self, site: &Site, key: &Key) -> Option<&Expectation> {
+        self.expectations.find(key.kind, site, &key.id)
     }
 
-    /// The one certificate whose digest starts with `prefix`.
-    pub fn certificate_by_prefix(&self, prefix: &[u8]) -> Option<Digest> {
+    /// The one part whose digest starts with `prefix`.
+    pub fn part_by_prefix(&self, prefix: &[u8]) -> Option<Digest> {
         let (least, greatest) = Digest::range_of(prefix);
-        only(self.certificates.range(least..=greatest)).map(|(digest, _)| *digest)
+        let mut found = self.parts.range(least..=greatest);
+        let (first, _) = found.next()?;
+        found.next().is_none().then_some(*first)
     }
 
-    /// The one chain whose name starts with `prefix`.
-    pub fn chain_by_prefix(&self, prefix: &[u8]) -> Option<ChainId> {
-        let (least, greatest) = Digest::range_of(prefix);
-        let range = ChainId::from_digest(least)..=ChainId::from_digest(greatest);
-        only(self.chains.range(range)).map(|(id, _)| *id)
+    /// The object whose name starts with `prefix`, if there is only one such name. Of two kinds the
+    /// contents are the same.
+    pub fn object_by_prefix(&self, prefix: &[u8]) -> Option<Key> {
+        let mut found = self.objects.range(Key::range_of(prefix));
+        let (first, _) = found.next()?;
+        found.all(|(key, _)| key.id == first.id).then_some(*first)
     }
 
-    /// Which chains to expect from `site`: see [`Store::chains_for`](crate::Store::chains_for).
-    pub fn expected(&self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
+    /// Which objects to expect from `site`: see [`Store::expected`](crate::Store::expected).
+    pub fn expected(&self, kind: Kind, site: &Site, now: UnixTime, limit: usize) -> Vec<ObjectId> {
         let remember = self.limits.remember.as_secs();
-        let is_recent =
-            |sighting: &&Sighting| now.0.saturating_sub(sighting.last_seen.0) <= remember;
-        let is_valid = |id: &ChainId| {
-            self.chains
-                .get(id)
-                .is_some_and(|chain| !chain.is_expired(now))
-        };
-        let shown = self.sites.get(site).map_or(&[][..], Vec::as_slice);
-        let mut shown: Vec<&Sighting> = shown.iter().filter(is_recent).collect();
+        let is_recent = |shown: &&Expectation| now.0.saturating_sub(shown.last_seen.0) <= remember;
+        let entry = |id: &ObjectId| self.objects.get(&Key { id: *id, kind });
+        let is_valid = |id: &ObjectId| entry(id).is_some_and(|object| !object.is_expired(now));
+        let shown = self.expectations.of(kind, site).iter();
+        let mut shown: Vec<&Expectation> = shown.filter(is_recent).collect();
         // Whoever connects somewhere can name any site: a chain that does not answer to the name
         // comes last.
-        let named: BTreeSet<ChainId> = match site {
-            Site::Address(_) | Site::NameExtras(_) | Site::AddressExtras(_) | Site::Issuers => {
-                BTreeSet::new()
+        let named: BTreeSet<ObjectId> = match site {
+            Site::Address(_) | Site::Any => BTreeSet::new(),
+            Site::Name(name) => {
+                let named = self.names.find(name).filter(|key| key.kind == kind);
+                named.map(|key| key.id).collect()
             }
-            Site::Name(name) => self.names.find(name).collect(),
         };
-        shown.sort_by_key(|sighting| {
+        shown.sort_by_key(|shown| {
             (
-                !named.contains(&sighting.chain),
-                core::cmp::Reverse(sighting.seen),
+                !named.contains(&shown.object),
+                core::cmp::Reverse(shown.seen),
             )
         });
-        let mut expected: Vec<ChainId> = shown.into_iter().map(|sighting| sighting.chain).collect();
+        let mut expected: Vec<ObjectId> = shown.into_iter().map(|shown| shown.object).collect();
         expected.retain(is_valid);
         if expected.len() < limit {
-            let mut named: Vec<ChainId> = named.into_iter().collect();
+            let mut named: Vec<ObjectId> = named.into_iter().collect();
             named.retain(|id| !expected.contains(id) && is_valid(id));
-            named.sort_by_key(|id| core::cmp::Reverse(self.chains.get(id).map(|chain| chain.seen)));
+            named.sort_by_key(|id| core::cmp::Reverse(entry(id).map(|object| object.seen)));
             expected.append(&mut named);
         }
         expected.truncate(limit);
         expected
     }
 
-    /// The chains that no site showed: see [`Store::client_chains`](crate::Store::client_chains).
-    pub fn without_site(&self, limit: usize) -> Vec<ChainId> {
-        let unsited = self
-            .chains
-            .iter()
-            .filter(|(_, chain)| chain.sites.is_empty());
-        let mut unsited: Vec<(u64, ChainId)> =
-            unsited.map(|(id, chain)| (chain.seen, *id)).collect();
-        unsited.sort_unstable_by_key(|(seen, _)| core::cmp::Reverse(*seen));
-        unsited.truncate(limit);
-        unsited.into_iter().map(|(_, id)| id).collect()
+    /// The objects that no site showed: see [`Store::unexpected`](crate::Store::unexpected).
+    pub fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
+        let of_none = self.objects.iter();
+        let of_none = of_none.filter(|(key, object)| key.kind == kind && object.sites.is_empty());
+        let mut of_none: Vec<(u64, ObjectId)> =
+            of_none.map(|(key, object)| (object.seen, key.id)).collect();
+        of_none.sort_unstable_by_key(|(seen, _)| core::cmp::Reverse(*seen));
+        of_none.truncate(limit);
+        of_none.into_iter().map(|(_, id)| id).collect()
     }
 
     // ---- Taking in.
 
-    /// Whether a chain of these lengths is worth keeping at all.
-    pub fn accepts(&self, chain: &[&[u8]]) -> bool {
-        let bytes = chain
+    /// Whether an object of these parts is worth keeping at all.
+    pub fn accepts(&self, kind: Kind, parts: &[&[u8]]) -> bool {
+        let bytes = parts
             .iter()
-            .fold(0_usize, |sum, der| sum.saturating_add(der.len()));
-        let has_room = bytes <= self.limits.chain_bytes && length(bytes) <= self.limits.bytes;
-        let count_fits = (1..=self.limits.certificates_per_chain).contains(&chain.len());
-        has_room && count_fits && chain.iter().all(|der| !der.is_empty())
+            .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+        let has_room = bytes <= self.limits.object_bytes && length(bytes) <= self.limits.bytes;
+        let most = match kind.row().layout {
+            Layout::List => self.limits.parts_per_object,
+            Layout::Whole => 1,
+        };
+        has_room && (1..=most).contains(&parts.len()) && parts.iter().all(|part| !part.is_empty())
     }
 
-    /// Notes that a held chain was seen again. `false` if it is not held.
-    pub fn refresh(&mut self, id: &ChainId, now: UnixTime) -> bool {
+    /// Notes that a held object was seen again. `false` if it is not held.
+    pub fn refresh(&mut self, key: &Key, now: UnixTime) -> bool {
         let turn = self.next_turn();
-        let Some(chain) = self.chains.get_mut(id) else {
+        let Some(object) = self.objects.get_mut(key) else {
             return false;
         };
-        chain.hits = chain.hits.saturating_add(1);
-        chain.last_seen = chain.last_seen.max(now);
-        chain.seen = turn;
-        self.use_chain(id, turn);
+        object.hits = object.hits.saturating_add(1);
+        object.last_seen = object.last_seen.max(now);
+        object.seen = turn;
+        self.use_object(key, turn);
         true
     }
 
-    /// Takes in a chain that is not held, with the length of each certificate, and says which
-    /// certificates are new.
-    pub fn add_chain(&mut self, id: ChainId, lengths: &[u64], chain: ChainEntry) -> Vec<Digest> {
+    /// Takes in an object that is not held, with the length of each part, and says which parts are
+    /// new.
+    pub fn add(&mut self, key: Key, lengths: &[u64], object: ObjectEntry) -> Vec<Digest> {
         let mut fresh = Vec::new();
-        for (digest, length) in chain.certificates.iter().zip(lengths) {
-            if !self.certificates.contains_key(digest) {
-                self.insert_certificate(*digest, *length, chain.first_seen, None);
-                self.changes.certificates.insert(*digest);
+        for (digest, length) in object.parts.iter().zip(lengths) {
+            if !self.parts.contains_key(digest) {
+                self.insert_part(*digest, *length, object.first_seen);
+                self.changes.parts.insert(*digest);
                 fresh.push(*digest);
             }
         }
         let turn = self.next_turn();
-        self.insert_chain(
-            id,
-            ChainEntry {
+        self.insert_object(
+            key,
+            ObjectEntry {
                 seen: turn,
                 used: turn,
-                ..chain
+                ..object
             },
         );
-        self.changes.chains.insert(id);
+        self.changes.objects.insert(key);
         fresh
     }
 
-    /// Holds one certificate for itself. `true` if it is new.
-    pub fn add_single(
-        &mut self,
-        digest: Digest,
-        length: u64,
-        not_after: Option<UnixTime>,
-        now: UnixTime,
-    ) -> bool {
-        let single = Single {
-            used: self.next_turn(),
-            not_after,
-        };
-        let is_new = !self.certificates.contains_key(&digest);
-        if is_new {
-            self.insert_certificate(digest, length, now, Some(single));
-        } else {
-            self.release_single(&digest);
-            self.recency.insert((single.used, Holding::Single(digest)));
-            if let Some(entry) = self.certificates.get_mut(&digest) {
-                entry.single = Some(single);
-            }
-        }
-        self.changes.certificates.insert(digest);
-        is_new
-    }
-
-    /// Notes that `site` just showed a held chain.
-    pub fn observe(&mut self, site: &Site, id: &ChainId, now: UnixTime) {
-        let Some(seen) = self.chains.get(id).map(|chain| chain.seen) else {
+    /// Notes that `site` just showed a held object.
+    pub fn observe(&mut self, site: &Site, key: &Key, now: UnixTime) {
+        let Some(seen) = self.objects.get(key).map(|object| object.seen) else {
             return;
         };
         let last_seen = self
-            .sighting(site, id)
-            .map_or(now, |sighting| sighting.last_seen.max(now));
-        self.place_sighting(
-            site,
-            Sighting {
-                chain: *id,
-                seen,
-                last_seen,
-            },
-        );
-        self.changes.sightings.insert((site.clone(), *id));
-    }
-
-    /// Notes that a chain was looked up.
-    pub fn touch_chain(&mut self, id: &ChainId) {
-        let turn = self.next_turn();
-        self.use_chain(id, turn);
-    }
-
-    /// Notes that a certificate was looked up. Those in chains are kept by their chains.
-    pub fn touch_certificate(&mut self, digest: &Digest) {
-        let turn = self.next_turn();
-        let Some(single) = self
-            .certificates
-            .get_mut(digest)
-            .and_then(|entry| entry.single.as_mut())
-        else {
-            return;
+            .expectation(site, key)
+            .map_or(now, |shown| shown.last_seen.max(now));
+        let expectation = Expectation {
+            object: key.id,
+            seen,
+            last_seen,
         };
-        self.recency
-            .remove(&(single.used, Holding::Single(*digest)));
-        single.used = turn;
-        self.recency.insert((turn, Holding::Single(*digest)));
-        self.changes.certificates.insert(*digest);
+        self.place_expectation(site, key.kind, expectation);
+        self.changes.expectations.insert((site.clone(), *key));
+    }
+
+    /// Notes that an object was looked up.
+    pub fn touch(&mut self, key: &Key) {
+        let turn = self.next_turn();
+        self.use_object(key, turn);
+    }
+
+    /// Notes that a part was looked up. Parts of lists are kept by their lists; one that is an
+    /// object by itself is used.
+    pub fn touch_part(&mut self, digest: &Digest) {
+        let turn = self.next_turn();
+        let found = self.objects.range(Key::range_of(digest.as_bytes()));
+        let found: Option<Key> = found.map(|(key, _)| *key).next();
+        if let Some(key) = found {
+            self.use_object(&key, turn);
+        }
     }
 
     // ---- Letting go.
@@ -384,14 +317,11 @@ impl Catalogue {
     /// Gives up the least recently used until the rest fits.
     pub fn shrink(&mut self) {
         while self.bytes > self.limits.bytes {
-            let Some((_, holding)) = self.recency.first().copied() else {
+            let Some((_, key)) = self.recency.first().copied() else {
                 return;
             };
             self.evicted += 1;
-            match holding {
-                Holding::Chain(id) => self.remove_chain(&id),
-                Holding::Single(digest) => self.remove_single(&digest),
-            }
+            self.remove(&key);
         }
     }
 
@@ -401,59 +331,41 @@ impl Catalogue {
         self.shrink();
     }
 
-    /// Removes every chain for which `goes` holds, and says how many went.
-    pub fn remove_chains(&mut self, goes: impl Fn(&ChainId, &ChainEntry) -> bool) -> usize {
-        let going = self.chains.iter().filter(|(id, chain)| goes(id, chain));
-        let going: Vec<ChainId> = going.map(|(id, _)| *id).collect();
-        going.iter().for_each(|id| self.remove_chain(id));
-        going.len()
+    /// Removes every object for which `goes` holds, and says which.
+    pub fn remove_where(&mut self, goes: impl Fn(&Key, &ObjectEntry) -> bool) -> Vec<Key> {
+        let going = self
+            .objects
+            .iter()
+            .filter(|(key, object)| goes(key, object));
+        let going: Vec<Key> = going.map(|(key, _)| *key).collect();
+        going.iter().for_each(|key| self.remove(key));
+        going
     }
 
-    /// Stops holding every single certificate for which `goes` holds, and says how many.
-    pub fn remove_singles(&mut self, goes: impl Fn(&CertificateEntry, &Single) -> bool) -> usize {
-        let going = self.certificates.iter().filter(|(_, entry)| {
-            let single = entry.single.as_ref();
-            single.is_some_and(|single| goes(entry, single))
-        });
-        let going: Vec<Digest> = going.map(|(digest, _)| *digest).collect();
-        going.iter().for_each(|digest| self.remove_single(digest));
-        going.len()
-    }
-
-    /// Removes certificates whose bytes are lost, and every chain that has one of them.
-    pub fn remove_certificates(&mut self, lost: &BTreeSet<Digest>) {
-        self.remove_chains(|_, chain| {
-            let mut certificates = chain.certificates.iter();
-            certificates.any(|digest| lost.contains(digest))
-        });
-        lost.iter().for_each(|digest| self.remove_single(digest));
+    /// Removes every object that has one of these parts, whose bytes are lost.
+    pub fn remove_parts(&mut self, lost: &BTreeSet<Digest>) {
+        self.remove_where(|_, object| object.parts.iter().any(|digest| lost.contains(digest)));
     }
 
     /// Removes what expired long ago and was not seen for as long, by [`Limits::keep_expired`].
     pub fn expire(&mut self, now: UnixTime) -> usize {
         let keep = self.limits.keep_expired.as_secs();
         let is_past = |then: UnixTime| then.0.saturating_add(keep) < now.0;
-        self.remove_chains(|_, chain| {
-            // What is no certificate has no end, and is as good as ended where it was not seen for
-            // as long.
-            chain.facts.not_after.is_none_or(is_past) && is_past(chain.last_seen)
-        }) + self.remove_singles(|entry, single| {
-            single.not_after.is_some_and(is_past) && is_past(entry.added)
-        })
+        // What is no certificate has no end, and is as good as ended where it was not seen for as
+        // long.
+        let is_over = |object: &ObjectEntry| object.facts.not_after.is_none_or(is_past);
+        self.remove_where(|_, object| is_over(object) && is_past(object.last_seen))
+            .len()
     }
 
-    /// The chains that a name leads to, or that were seen at a site, and what came beside them: all
-    /// that would tell of the site.
-    pub fn chains_about(&self, site: &Site) -> BTreeSet<ChainId> {
-        let extras = site.extras();
-        let shown = [site, &extras]
-            .into_iter()
-            .filter_map(|site| self.sites.get(site))
-            .flatten()
-            .map(|sighting| sighting.chain);
-        let mut about: BTreeSet<ChainId> = shown.collect();
+    /// The objects that a name leads to, or that were seen at a site: all that would tell of the
+    /// site.
+    pub fn about(&self, site: &Site) -> BTreeSet<Key> {
+        let shown = self.objects.iter();
+        let shown = shown.filter(|(_, object)| object.sites.contains(site));
+        let mut about: BTreeSet<Key> = shown.map(|(key, _)| *key).collect();
         match site {
-            Site::Address(_) | Site::NameExtras(_) | Site::AddressExtras(_) | Site::Issuers => {}
+            Site::Address(_) | Site::Any => {}
             Site::Name(name) => about.extend(self.names.find(name)),
         }
         about
@@ -469,167 +381,127 @@ impl Catalogue {
         &mut self.changes
     }
 
-    // ---- The parts that both taking in and restoring are made of.
+    // ---- The steps that both taking in and restoring are made of.
 
     const fn next_turn(&mut self) -> u64 {
         self.turn = self.turn.saturating_add(1);
         self.turn
     }
 
-    fn insert_certificate(
-        &mut self,
-        digest: Digest,
-        length: u64,
-        added: UnixTime,
-        single: Option<Single>,
-    ) {
-        if let Some(single) = &single {
-            self.recency.insert((single.used, Holding::Single(digest)));
-        }
+    fn insert_part(&mut self, digest: Digest, length: u64, added: UnixTime) {
         self.bytes += ENTRY_COST + length;
-        self.certificates.insert(
+        let links = 0;
+        self.parts.insert(
             digest,
-            CertificateEntry {
+            PartEntry {
                 length,
                 added,
-                single,
-                links: 0,
+                links,
             },
         );
     }
 
-    fn insert_chain(&mut self, id: ChainId, chain: ChainEntry) {
-        for digest in &chain.certificates {
-            if let Some(entry) = self.certificates.get_mut(digest) {
-                entry.links += 1;
+    fn insert_object(&mut self, key: Key, object: ObjectEntry) {
+        for digest in &object.parts {
+            if let Some(part) = self.parts.get_mut(digest) {
+                part.links += 1;
             }
         }
-        self.bytes += chain.cost();
-        self.recency.insert((chain.used, Holding::Chain(id)));
-        self.names.insert(&chain.facts.names, id, |other| {
-            self.chains.get(other).map_or(0, |chain| chain.seen)
+        self.bytes += object.cost();
+        self.recency.insert((object.used, key));
+        self.names.insert(&object.facts.names, key, |other| {
+            self.objects.get(other).map_or(0, |object| object.seen)
         });
-        self.chains.insert(id, chain);
+        self.objects.insert(key, object);
     }
 
-    fn use_chain(&mut self, id: &ChainId, turn: u64) {
-        if let Some(chain) = self.chains.get_mut(id) {
-            self.recency.remove(&(chain.used, Holding::Chain(*id)));
-            chain.used = turn;
-            self.recency.insert((turn, Holding::Chain(*id)));
-            self.changes.chains.insert(*id);
+    fn use_object(&mut self, key: &Key, turn: u64) {
+        if let Some(object) = self.objects.get_mut(key) {
+            self.recency.remove(&(object.used, *key));
+            object.used = turn;
+            self.recency.insert((turn, *key));
+            self.changes.objects.insert(*key);
         }
     }
 
-    fn place_sighting(&mut self, site: &Site, sighting: Sighting) -> bool {
-        let Some(chain) = self.chains.get_mut(&sighting.chain) else {
+    fn place_expectation(&mut self, site: &Site, kind: Kind, expectation: Expectation) -> bool {
+        let id = expectation.object;
+        let Some(object) = self.objects.get_mut(&Key { id, kind }) else {
             return false;
         };
-        let shown = self.sites.entry(site.clone()).or_default();
-        if let Some(known) = shown.iter_mut().find(|known| known.chain == sighting.chain) {
-            *known = sighting;
+        if !self.expectations.place(kind, site, expectation) {
             return true;
         }
-        shown.push(sighting);
-        chain.sites.insert(site.clone());
+        object.sites.insert(site.clone());
         self.bytes += site_cost(site);
-        if shown.len() > self.limits.chains_per_site {
-            let oldest = shown
-                .iter()
-                .min_by_key(|known| known.seen)
-                .map(|known| known.chain);
-            if let Some(oldest) = oldest {
-                self.remove_sighting(site, &oldest);
-                // Nobody finds a staple but by the site that sent it.
-                let is_lost = |chain: &ChainEntry| chain.sites.is_empty();
-                if site.is_extras() && self.chains.get(&oldest).is_some_and(is_lost) {
-                    self.remove_chain(&oldest);
+        if let Some(oldest) = self.expectations.surplus(kind, site) {
+            let oldest = Key { id: oldest, kind };
+            self.remove_expectation(site, &oldest);
+            let is_lost = |object: &ObjectEntry| object.sites.is_empty();
+            match kind.row().unexpected {
+                Unexpected::Goes if self.objects.get(&oldest).is_some_and(is_lost) => {
+                    self.remove(&oldest);
                 }
+                Unexpected::Goes | Unexpected::Stays => {}
             }
         }
-        let sites = self.chains.get(&sighting.chain).map(|chain| &chain.sites);
-        if let Some(sites) = sites.filter(|sites| sites.len() > self.limits.sites_per_chain) {
-            let seen = |site: &&Site| self.sighting(site, &sighting.chain).map(|known| known.seen);
+        let key = Key { id, kind };
+        let sites = self.objects.get(&key).map(|object| &object.sites);
+        if let Some(sites) = sites.filter(|sites| sites.len() > self.limits.sites_per_object) {
+            let seen = |site: &&Site| self.expectation(site, &key).map(|shown| shown.seen);
             if let Some(oldest) = sites.iter().min_by_key(seen).cloned() {
-                self.remove_sighting(&oldest, &sighting.chain);
+                self.remove_expectation(&oldest, &key);
             }
         }
         true
     }
 
-    fn remove_sighting(&mut self, site: &Site, id: &ChainId) {
-        if let Some(shown) = self.sites.get_mut(site) {
-            shown.retain(|sighting| sighting.chain != *id);
-            if shown.is_empty() {
-                self.sites.remove(site);
-            }
-        }
-        if let Some(chain) = self.chains.get_mut(id)
-            && chain.sites.remove(site)
+    fn remove_expectation(&mut self, site: &Site, key: &Key) {
+        self.expectations.remove(key.kind, site, &key.id);
+        if let Some(object) = self.objects.get_mut(key)
+            && object.sites.remove(site)
         {
             self.bytes -= site_cost(site);
-            self.changes.sightings.insert((site.clone(), *id));
+            self.changes.expectations.insert((site.clone(), *key));
         }
     }
 
-    fn remove_chain(&mut self, id: &ChainId) {
-        let Some(sites) = self.chains.get(id).map(|chain| chain.sites.clone()) else {
+    fn remove(&mut self, key: &Key) {
+        let Some(sites) = self.objects.get(key).map(|object| object.sites.clone()) else {
             return;
         };
-        sites.iter().for_each(|site| self.remove_sighting(site, id));
-        let Some(chain) = self.chains.remove(id) else {
+        sites
+            .iter()
+            .for_each(|site| self.remove_expectation(site, key));
+        let Some(object) = self.objects.remove(key) else {
             return;
         };
-        self.names.remove(&chain.facts.names, id);
-        self.recency.remove(&(chain.used, Holding::Chain(*id)));
-        self.bytes -= chain.cost();
-        self.changes.chains.insert(*id);
-        for digest in &chain.certificates {
-            if let Some(entry) = self.certificates.get_mut(digest) {
-                entry.links -= 1;
+        self.names.remove(&object.facts.names, key);
+        self.recency.remove(&(object.used, *key));
+        self.bytes -= object.cost();
+        self.changes.objects.insert(*key);
+        for digest in &object.parts {
+            if let Some(part) = self.parts.get_mut(digest) {
+                part.links -= 1;
             }
             self.drop_if_unused(digest);
         }
     }
 
-    fn remove_single(&mut self, digest: &Digest) {
-        self.release_single(digest);
-        self.drop_if_unused(digest);
-    }
-
-    fn release_single(&mut self, digest: &Digest) {
-        if let Some(single) = self
-            .certificates
-            .get_mut(digest)
-            .and_then(|entry| entry.single.take())
-        {
-            self.recency
-                .remove(&(single.used, Holding::Single(*digest)));
-            self.changes.certificates.insert(*digest);
-        }
-    }
-
     fn drop_if_unused(&mut self, digest: &Digest) {
-        let entry = self.certificates.get(digest);
-        if let Some(entry) = entry.filter(|entry| entry.links == 0 && entry.single.is_none()) {
-            self.bytes -= ENTRY_COST + entry.length;
-            self.certificates.remove(digest);
-            self.changes.certificates.insert(*digest);
+        if let Some(part) = self.parts.get(digest).filter(|part| part.links == 0) {
+            self.bytes -= ENTRY_COST + part.length;
+            self.parts.remove(digest);
+            self.changes.parts.insert(*digest);
             self.changes.dropped.push(*digest);
         }
     }
 }
 
-/// The only item of an iterator.
-fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
-    let first = items.next();
-    if items.next().is_some() { None } else { first }
-}
-
 fn site_cost(site: &Site) -> u64 {
     match site {
-        Site::Name(name) | Site::NameExtras(name) => ENTRY_COST + length(name.as_str().len()),
-        Site::Address(_) | Site::AddressExtras(_) | Site::Issuers => ENTRY_COST,
+        Site::Name(name) => ENTRY_COST + length(name.as_str().len()),
+        Site::Address(_) | Site::Any => ENTRY_COST,
     }
 }
 

@@ -6,38 +6,39 @@
 
 use std::collections::BTreeSet;
 
-use crate::digest::{ChainId, Digest};
+use crate::digest::Digest;
+use crate::key::Key;
 use crate::site::Site;
 
 /// Names of what was added, altered or removed.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Certificates.
-    pub certificates: BTreeSet<Digest>,
-    /// Chains.
-    pub chains: BTreeSet<ChainId>,
-    /// Who showed what.
-    pub sightings: BTreeSet<(Site, ChainId)>,
-    /// Certificates that were removed, in order; they may have come back since.
+    /// Parts.
+    pub parts: BTreeSet<Digest>,
+    /// Objects.
+    pub objects: BTreeSet<Key>,
+    /// What is expected of whom.
+    pub expectations: BTreeSet<(Site, Key)>,
+    /// Parts that were removed, in order; they may have come back since.
     pub dropped: Vec<Digest>,
 }
 
 impl Changes {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.certificates.is_empty() && self.chains.is_empty() && self.sightings.is_empty()
+        self.parts.is_empty() && self.objects.is_empty() && self.expectations.is_empty()
     }
 
     /// Whether anything came or went, beside being seen again.
     pub fn has_news(&self) -> bool {
-        !self.certificates.is_empty() || !self.dropped.is_empty()
+        !self.parts.is_empty() || !self.dropped.is_empty()
     }
 
     /// Adds changes that could not be written.
     pub fn merge(&mut self, mut other: Self) {
-        self.certificates.append(&mut other.certificates);
-        self.chains.append(&mut other.chains);
-        self.sightings.append(&mut other.sightings);
+        self.parts.append(&mut other.parts);
+        self.objects.append(&mut other.objects);
+        self.expectations.append(&mut other.expectations);
         self.dropped.append(&mut other.dropped);
     }
 }

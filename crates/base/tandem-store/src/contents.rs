@@ -1,6 +1,6 @@
 //! The catalogue and the bytes together: what a store has in memory.
 //!
-//! Not here: a disk, or who asks. Invariant: every certificate in the catalogue has its bytes here,
+//! Not here: a disk, or who asks. Invariant: every part in the catalogue has its bytes here,
 //! unless a disk behind has them.
 
 use std::sync::Arc;
@@ -8,11 +8,13 @@ use std::sync::Arc;
 use tandem_wire::clock::UnixTime;
 
 use crate::bodies::Bodies;
-use crate::catalogue::{Catalogue, ChainEntry};
-use crate::digest::{ChainId, Digest};
+use crate::catalogue::{Catalogue, ObjectEntry};
+use crate::digest::{Digest, ObjectId};
+use crate::key::Key;
+use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::site::Site;
-use crate::store::{Health, Keeping};
+use crate::store::{Health, Keeping, Object};
 use crate::x509::LeafFacts;
 
 /// What a store has in memory.
@@ -42,68 +44,65 @@ impl Contents {
         Self::new(Limits { bytes, ..limits })
     }
 
-    /// The bytes of a certificate, if they are in memory.
+    /// The bytes of a part, if they are in memory.
     pub fn body(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
         let body = self.bodies.find(digest)?;
-        self.catalogue.touch_certificate(digest);
+        self.catalogue.touch_part(digest);
         Some(body)
+    }
+
+    /// See [`Store::object`](crate::Store::object).
+    pub fn object(&mut self, key: Key) -> Option<Object> {
+        let parts = self.catalogue.objects().get(&key)?.parts.clone();
+        self.catalogue.touch(&key);
+        let Key { id, kind } = key;
+        Some(Object { kind, id, parts })
     }
 
     /// See [`Store::learn`](crate::Store::learn); what changed remains to be asked of the
     /// catalogue.
-    pub fn take_in(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
-        let id = ChainId::of(chain);
-        if !self.catalogue.refresh(&id, now) {
-            if !self.catalogue.accepts(chain) {
+    pub fn take_in(
+        &mut self,
+        kind: Kind,
+        site: Option<&Site>,
+        parts: &[&[u8]],
+        now: UnixTime,
+    ) -> ObjectId {
+        let id = kind.id_of(parts);
+        let key = Key { id, kind };
+        if !self.catalogue.refresh(&key, now) {
+            if !self.catalogue.accepts(kind, parts) {
                 return id;
             }
-            self.add_chain(id, chain, now);
+            self.add(key, parts, now);
         }
         if let Some(site) = site {
-            self.catalogue.observe(site, &id, now);
+            self.catalogue.observe(site, &key, now);
         }
         self.settle();
         id
     }
 
-    fn add_chain(&mut self, id: ChainId, chain: &[&[u8]], now: UnixTime) {
-        let digests: Vec<Digest> = chain.iter().map(|der| Digest::of(der)).collect();
-        let lengths: Vec<u64> = chain.iter().map(|der| length(der)).collect();
+    fn add(&mut self, key: Key, parts: &[&[u8]], now: UnixTime) {
+        let digests: Vec<Digest> = parts.iter().map(|part| Digest::of(part)).collect();
+        let lengths: Vec<u64> = parts.iter().map(|part| count(part.len())).collect();
         let names = self.catalogue.limits().names_per_leaf;
-        let facts = chain
-            .first()
-            .map_or_else(LeafFacts::default, |leaf| LeafFacts::of(leaf, names));
-        let entry = ChainEntry::new(digests.clone(), facts, now);
-        let fresh = self.catalogue.add_chain(id, &lengths, entry);
-        for (digest, der) in digests.iter().zip(chain) {
+        let first = parts.first().copied().unwrap_or_default();
+        let facts = LeafFacts::read(key.kind.row().reading, first, names);
+        let entry = ObjectEntry::new(digests.clone(), facts, now);
+        let fresh = self.catalogue.add(key, &lengths, entry);
+        for (digest, part) in digests.iter().zip(parts) {
             if fresh.contains(digest) {
-                self.bodies.pin(*digest, Arc::from(*der));
+                self.bodies.pin(*digest, Arc::from(*part));
             }
         }
-    }
-
-    /// Holds one certificate for itself. `None` if it is empty or beyond the limits.
-    pub fn hold(&mut self, der: &[u8], now: UnixTime) -> Option<Digest> {
-        if !self.catalogue.accepts(&[der]) {
-            return None;
-        }
-        let digest = Digest::of(der);
-        let not_after = LeafFacts::of(der, 0).not_after;
-        if self
-            .catalogue
-            .add_single(digest, length(der), not_after, now)
-        {
-            self.bodies.pin(digest, Arc::from(der));
-        }
-        self.settle();
-        Some(digest)
     }
 
     /// Gives up what there is no room for, and the bytes of what was given up.
     pub fn settle(&mut self) {
         self.catalogue.shrink();
         for digest in core::mem::take(&mut self.catalogue.changes_mut().dropped) {
-            if !self.catalogue.certificates().contains_key(&digest) {
+            if !self.catalogue.parts().contains_key(&digest) {
                 self.bodies.remove(&digest);
             }
         }
@@ -114,8 +113,8 @@ impl Contents {
     pub fn health(&self) -> Health {
         Health {
             keeping: Keeping::Memory,
-            certificates: count(self.catalogue.certificates().len()),
-            chains: count(self.catalogue.chains().len()),
+            parts: count(self.catalogue.parts().len()),
+            objects: count(self.catalogue.objects().len()),
             bytes: self.catalogue.bytes(),
             evicted: self.catalogue.evicted(),
             unwritten_bytes: 0,
@@ -123,10 +122,6 @@ impl Contents {
             disk_errors: 0,
         }
     }
-}
-
-fn length(bytes: &[u8]) -> u64 {
-    count(bytes.len())
 }
 
 fn count(count: usize) -> u64 {

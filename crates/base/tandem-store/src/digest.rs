@@ -1,4 +1,4 @@
-//! What bytes are called: SHA-256 digests of certificates and of whole chains, and the prefixes
+//! What bytes are called: SHA-256 digests of parts and of whole objects, and the prefixes
 //! that travel.
 //!
 //! Not here: where the bytes are. Invariant: a [`Digest`] is always a whole SHA-256 value; a prefix
@@ -111,14 +111,14 @@ pub(crate) fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
-/// The name of a whole chain: SHA-256 over the *contents* of TLS's `certificate_list` (RFC 5246,
-/// section 7.4.2), which is each certificate's three-byte length and its DER, leaf first, without
-/// the length in front of the list.
+/// The name of an object: SHA-256 over its contents. Those of a chain are the *contents* of TLS's
+/// `certificate_list` (RFC 5246, section 7.4.2): each certificate's three-byte length and its DER,
+/// leaf first, without the length in front of the list. See [`Layout`](crate::Layout).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ChainId(Digest);
+pub struct ObjectId(Digest);
 
-impl ChainId {
-    /// The name of the chain of these certificates (DER, leaf first).
+impl ObjectId {
+    /// The name of the list of these parts: of a chain, the certificates (DER, leaf first).
     #[must_use]
     pub fn of(chain: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();
@@ -132,13 +132,13 @@ impl ChainId {
         Self(Digest(hash.finalize().into()))
     }
 
-    /// The name of the chain whose `certificate_list` has these contents.
+    /// The name of the list with these contents.
     #[must_use]
     pub fn of_list_contents(contents: &[u8]) -> Self {
         Self(Digest::of(contents))
     }
 
-    /// A chain's name that was computed elsewhere.
+    /// A name that was computed elsewhere.
     #[must_use]
     pub const fn from_digest(digest: Digest) -> Self {
         Self(digest)
@@ -169,19 +169,22 @@ impl ChainId {
     }
 }
 
-impl fmt::Display for ChainId {
+/// The name of a chain.
+pub type ChainId = ObjectId;
+
+impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
 }
 
-impl fmt::Debug for ChainId {
+impl fmt::Debug for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
 }
 
-impl FromStr for ChainId {
+impl FromStr for ObjectId {
     type Err = NameError;
 
     /// Reads 64 hexadecimal digits of either case.
@@ -228,10 +231,10 @@ mod tests {
     fn a_chain_is_named_by_the_contents_of_its_certificate_list() {
         let contents = [&[0, 0, 3][..], b"abc", &[0, 1, 0], &[7; 256]].concat();
         assert_eq!(
-            ChainId::of(&[b"abc", &[7; 256]]),
-            ChainId::of_list_contents(&contents)
+            ObjectId::of(&[b"abc", &[7; 256]]),
+            ObjectId::of_list_contents(&contents)
         );
-        assert_ne!(ChainId::of(&[b"ab", b"c"]), ChainId::of(&[b"a", b"bc"]));
+        assert_ne!(ObjectId::of(&[b"ab", b"c"]), ObjectId::of(&[b"a", b"bc"]));
     }
 
     #[test]

@@ -11,6 +11,12 @@ pub enum NameError {
         /// The beginning of the text.
         text: String,
     },
+    /// The text is no kind of object.
+    #[error("not a kind of object: {text:?}")]
+    NotAKind {
+        /// The beginning of the text.
+        text: String,
+    },
     /// The text is no host name.
     #[error("not a host name: {text:?}")]
     NotAHostName {

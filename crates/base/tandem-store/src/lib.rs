@@ -1,5 +1,5 @@
-//! Certificates by the SHA-256 of their bytes, chains of them, and which chains to expect from
-//! whom: what a proxy holds.
+//! Objects by kind and by the SHA-256 of their bytes (chains, single certificates, the messages
+//! beside a chain, ...), and which to expect from whom: what a proxy holds.
 //!
 //! It is not a cache of application data, and it trusts nothing: a wrong certificate in it costs
 //! bytes, never security, since the endpoints' own Finished tells. What each *peer* holds is not
@@ -26,6 +26,9 @@ mod changes;
 mod contents;
 mod digest;
 mod error;
+mod expectations;
+mod key;
+mod kind;
 mod limits;
 mod memory;
 mod names;
@@ -37,10 +40,11 @@ mod store;
 mod testing;
 mod x509;
 
-pub use digest::{ChainId, DIGEST_LENGTH, Digest};
+pub use digest::{ChainId, DIGEST_LENGTH, Digest, ObjectId};
 pub use error::NameError;
+pub use kind::{KINDS, Kind, KindRow, Layout, Reading, Unexpected};
 pub use limits::Limits;
 pub use memory::MemoryStore;
 pub use purge::{Purge, Purged};
 pub use site::{HostName, Site};
-pub use store::{Chain, Health, Keeping, Store};
+pub use store::{Health, Keeping, Object, Store};

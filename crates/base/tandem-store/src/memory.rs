@@ -1,18 +1,20 @@
 //! The store in memory: contents that nobody writes down.
 //!
 //! Not here: a disk. A store on disk has the same contents, and becomes exactly this when the disk
-//! fails. Invariant: every certificate in the catalogue has its bytes here.
+//! fails. Invariant: every part in the catalogue has its bytes here.
 
 use std::sync::Arc;
 
 use tandem_wire::clock::UnixTime;
 
 use crate::contents::Contents;
-use crate::digest::{ChainId, Digest};
+use crate::digest::{Digest, ObjectId};
+use crate::key::Key;
+use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::purge::{Purge, Purged};
 use crate::site::Site;
-use crate::store::{Chain, Health, Store};
+use crate::store::{Health, Object, Store};
 
 /// A store that is gone when the process ends.
 #[derive(Debug)]
@@ -58,50 +60,46 @@ impl Default for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn certificate(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
+    fn part(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
         let body = self.contents.body(digest);
         self.forget_changes();
         body
     }
 
-    fn certificate_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
-        let digest = self.contents.catalogue.certificate_by_prefix(prefix)?;
-        Some((digest, self.certificate(&digest)?))
+    fn part_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
+        let digest = self.contents.catalogue.part_by_prefix(prefix)?;
+        Some((digest, self.part(&digest)?))
     }
 
-    fn chain(&mut self, id: &ChainId) -> Option<Chain> {
-        let certificates = self
-            .contents
-            .catalogue
-            .chains()
-            .get(id)?
-            .certificates
-            .clone();
-        self.contents.catalogue.touch_chain(id);
+    fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
+        let object = self.contents.object(Key { id: *id, kind });
         self.forget_changes();
-        Some(Chain {
-            id: *id,
-            certificates,
-        })
+        object
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
-        let id = self.contents.catalogue.chain_by_prefix(prefix)?;
-        self.chain(&id)
+    fn object_by_prefix(&mut self, prefix: &[u8]) -> Option<Object> {
+        let key = self.contents.catalogue.object_by_prefix(prefix)?;
+        self.object(key.kind, &key.id)
     }
 
-    fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
-        self.contents.catalogue.expected(site, now, limit)
+    fn expected(&mut self, kind: Kind, site: &Site, now: UnixTime, limit: usize) -> Vec<ObjectId> {
+        self.contents.catalogue.expected(kind, site, now, limit)
     }
 
-    fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
-        let id = self.contents.take_in(site, chain, now);
+    fn learn(
+        &mut self,
+        kind: Kind,
+        site: Option<&Site>,
+        parts: &[&[u8]],
+        now: UnixTime,
+    ) -> ObjectId {
+        let id = self.contents.take_in(kind, site, parts, now);
         self.forget_changes();
         id
     }
 
-    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
-        self.contents.catalogue.without_site(limit)
+    fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
+        self.contents.catalogue.unexpected(kind, limit)
     }
 
     fn health(&self) -> Health {

@@ -3,9 +3,12 @@
 //! Not here: what goes for want of room or for its age, which the catalogue decides by itself.
 //! Invariant: after a purge, look-ups answer as if what was removed had never been seen.
 
+use std::collections::BTreeMap;
+
 use tandem_wire::clock::UnixTime;
 
 use crate::catalogue::Catalogue;
+use crate::kind::Kind;
 use crate::site::Site;
 
 /// What to remove from a store.
@@ -13,50 +16,52 @@ use crate::site::Site;
 pub enum Purge {
     /// Everything.
     All,
-    /// Chains whose leaf, and single certificates that, ended before this time.
+    /// Objects that ended before this time: chains by their leaf.
     ExpiredBefore(UnixTime),
-    /// Chains that were last seen, and single certificates that were added, before this time.
+    /// Objects that were last seen before this time.
     NotSeenSince(UnixTime),
-    /// Chains that tell of this site: that it showed, or whose leaf answers to its name. Other
-    /// sites that show them are learned anew.
+    /// Objects that tell of this site: that it showed, or that answer to its name. Other sites that
+    /// show them are learned anew.
     Site(Site),
 }
 
-/// How much was removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Purged {
-    /// Chains.
-    pub chains: usize,
-    /// Certificates that were held without a chain.
-    pub certificates: usize,
+/// How many objects were removed, by kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Purged(BTreeMap<Kind, usize>);
+
+impl Purged {
+    /// How many of a kind.
+    #[must_use]
+    pub fn of(&self, kind: Kind) -> usize {
+        self.0.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// How many in all.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.0.values().sum()
+    }
 }
 
 impl Purge {
     /// Removes it.
     pub fn apply(&self, catalogue: &mut Catalogue) -> Purged {
-        let (chains, certificates) = match self {
-            Self::All => (
-                catalogue.remove_chains(|_, _| true),
-                catalogue.remove_singles(|_, _| true),
-            ),
-            Self::ExpiredBefore(time) => (
-                catalogue
-                    .remove_chains(|_, chain| chain.facts.not_after.is_some_and(|end| end < *time)),
-                catalogue
-                    .remove_singles(|_, single| single.not_after.is_some_and(|end| end < *time)),
-            ),
-            Self::NotSeenSince(time) => (
-                catalogue.remove_chains(|_, chain| chain.last_seen < *time),
-                catalogue.remove_singles(|entry, _| entry.added < *time),
-            ),
+        let removed = match self {
+            Self::All => catalogue.remove_where(|_, _| true),
+            Self::ExpiredBefore(time) => catalogue
+                .remove_where(|_, object| object.facts.not_after.is_some_and(|end| end < *time)),
+            Self::NotSeenSince(time) => {
+                catalogue.remove_where(|_, object| object.last_seen < *time)
+            }
             Self::Site(site) => {
-                let about = catalogue.chains_about(site);
-                (catalogue.remove_chains(|id, _| about.contains(id)), 0)
+                let about = catalogue.about(site);
+                catalogue.remove_where(|key, _| about.contains(key))
             }
         };
-        Purged {
-            chains,
-            certificates,
+        let mut purged = Purged::default();
+        for key in removed {
+            *purged.0.entry(key.kind).or_default() += 1;
         }
+        purged
     }
 }

@@ -1,6 +1,6 @@
 //! Whom a client asked for, and the names that a certificate answers to.
 //!
-//! Not here: which certificate a site showed. Invariants: a [`HostName`] is lower-cased, has no
+//! Not here: what a site showed. Invariants: a [`HostName`] is lower-cased, has no
 //! trailing dot, is at most 253 bytes (RFC 1035, section 2.3.4, in text) and is not an IPv4 address
 //! in disguise; a [`Pattern`] is a host name, or one behind `*.` (RFC 6125, section 6.4.3: only the
 //! complete left-most label may be a wildcard).
@@ -82,57 +82,26 @@ impl FromStr for HostName {
 }
 
 /// Whom a client asked for: the name in its hello (SNI, RFC 6066, section 3), or where it connected
-/// to if it named nobody. And what else is seen again and again, but is no chain of a site.
+/// to if it named nobody. Or any site, for what is alike at many.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Site {
     /// The server name of the hello.
     Name(HostName),
     /// The server's address and port.
     Address(SocketAddr),
-    /// What the site of that name sends in clear beside its chain: staples, requests for
-    /// certificates. It is held like a chain of one certificate, and is none.
-    NameExtras(HostName),
-    /// The same for an address and port.
-    AddressExtras(SocketAddr),
-    /// Any site: the chains that are seen, without their leaves.
-    Issuers,
+    /// Any site.
+    Any,
 }
 
-/// Before the site in the text of what it sends beside its chain. No host name and no address has a
-/// colon there.
-const EXTRAS: &str = "extras:";
-/// The text of any site.
-const ISSUERS: &str = "issuers:";
-
-impl Site {
-    /// Under which what this site sends beside its chain is held.
-    #[must_use]
-    pub fn extras(&self) -> Self {
-        match self {
-            Self::Name(name) | Self::NameExtras(name) => Self::NameExtras(name.clone()),
-            Self::Address(address) | Self::AddressExtras(address) => Self::AddressExtras(*address),
-            Self::Issuers => Self::Issuers,
-        }
-    }
-
-    /// Whether what is held under it is no certificate.
-    #[must_use]
-    pub const fn is_extras(&self) -> bool {
-        match self {
-            Self::NameExtras(_) | Self::AddressExtras(_) => true,
-            Self::Name(_) | Self::Address(_) | Self::Issuers => false,
-        }
-    }
-}
+/// The text of any site. No host name and no address.
+const ANY: &str = "*";
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => name.fmt(f),
             Self::Address(address) => address.fmt(f),
-            Self::NameExtras(name) => write!(f, "{EXTRAS}{name}"),
-            Self::AddressExtras(address) => write!(f, "{EXTRAS}{address}"),
-            Self::Issuers => f.write_str(ISSUERS),
+            Self::Any => f.write_str(ANY),
         }
     }
 }
@@ -140,14 +109,10 @@ impl fmt::Display for Site {
 impl FromStr for Site {
     type Err = NameError;
 
-    /// Reads `address:port` (IPv6 in brackets) or a host name, either with `extras:` before it, or
-    /// `issuers:`. No text is two of these: a host name has no colon.
+    /// Reads `address:port` (IPv6 in brackets), a host name, or `*`. No text is two of these.
     fn from_str(text: &str) -> Result<Self, NameError> {
-        if text == ISSUERS {
-            return Ok(Self::Issuers);
-        }
-        if let Some(site) = text.strip_prefix(EXTRAS) {
-            return site.parse().map(|site: Self| site.extras());
+        if text == ANY {
+            return Ok(Self::Any);
         }
         text.parse()
             .map(Self::Address)
@@ -242,9 +207,7 @@ mod tests {
             "www.example.com",
             "192.0.2.1:443",
             "[2001:db8::1]:8443",
-            "extras:www.example.com",
-            "extras:[2001:db8::1]:8443",
-            "issuers:",
+            "*",
         ] {
             assert_eq!(text.parse::<Site>().expect("a site").to_string(), text);
         }

@@ -8,59 +8,79 @@ use std::sync::Arc;
 
 use tandem_wire::clock::UnixTime;
 
-use crate::digest::{ChainId, Digest};
+use crate::digest::{Digest, ObjectId};
+use crate::kind::Kind;
 use crate::site::Site;
 
-/// A chain by the names of its certificates.
+/// An object by the names of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
-    /// The chain's name.
-    pub id: ChainId,
-    /// Its certificates, leaf first.
-    pub certificates: Vec<Digest>,
+pub struct Object {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name.
+    pub id: ObjectId,
+    /// Its parts: of a chain the certificates, leaf first.
+    pub parts: Vec<Digest>,
 }
 
-/// Content-addressed certificates, and an index of which chains to expect from whom.
+/// Content-addressed objects, and an index of which to expect from whom.
 ///
 /// Looking something up by name or prefix counts as use, hence `&mut self`.
 pub trait Store {
-    /// A certificate's DER.
-    fn certificate(&mut self, digest: &Digest) -> Option<Arc<[u8]>>;
+    /// The bytes of a part: of a certificate, its DER.
+    fn part(&mut self, digest: &Digest) -> Option<Arc<[u8]>>;
 
-    /// The one certificate whose digest starts with `prefix`; `None` if there is none, or more than
-    /// one.
-    fn certificate_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)>;
+    /// The one part whose digest starts with `prefix`; `None` if there is none, or more than one.
+    fn part_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)>;
 
-    /// A chain by its whole name.
-    fn chain(&mut self, id: &ChainId) -> Option<Chain>;
+    /// An object by its kind and whole name.
+    fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object>;
 
-    /// The one chain whose name starts with `prefix`; `None` if there is none, or more than one.
-    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain>;
+    /// The object whose name starts with `prefix`, of whatever kind; `None` if there is none, or
+    /// more than one such name.
+    fn object_by_prefix(&mut self, prefix: &[u8]) -> Option<Object>;
 
-    /// Which chains to expect from `site`, at most `limit`: first those seen there within
-    /// [`Limits::remember`](crate::Limits) whose leaf answers to the name (RFC 6125: `dNSName`s,
-    /// with `*` for the whole left-most label; the common name only where there is no
+    /// Which objects of a kind to expect from `site`, at most `limit`: first those seen there
+    /// within [`Limits::remember`](crate::Limits) whose leaf answers to the name (RFC 6125:
+    /// `dNSName`s, with `*` for the whole left-most label; the common name only where there is no
     /// `dNSName`), then the others seen there, then the others whose leaf answers to it. In
-    /// each group the newest seen come first; chains whose leaf has expired are left out.
+    /// each group the newest seen come first; what has expired is left out.
     ///
     /// Neither being seen there nor naming the site is proof by itself: any server can be asked for
     /// any name, and any certificate can hold one. Both together come first, so that strangers do
     /// not crowd the site's own chains out of the few places that a hint has.
-    fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId>;
+    fn expected(&mut self, kind: Kind, site: &Site, now: UnixTime, limit: usize) -> Vec<ObjectId>;
 
-    /// Takes in a chain (DER, leaf first) that `site` showed, or refreshes when it was last seen.
-    /// Bytes that are no X.509 certificate are held like any other; they just answer to no
-    /// name. What is beyond the [`Limits`](crate::Limits) is named but not held.
-    fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId;
+    /// Takes in an object (a chain: DER, leaf first) that `site` showed, or refreshes when it was
+    /// last seen. Bytes that are no X.509 certificate are held like any other; they just answer to
+    /// no name. What is beyond the [`Limits`](crate::Limits) is named but not held.
+    fn learn(
+        &mut self,
+        kind: Kind,
+        site: Option<&Site>,
+        parts: &[&[u8]],
+        now: UnixTime,
+    ) -> ObjectId;
 
-    /// The chains that no site is known to have shown: what clients have shown of themselves, and
-    /// what was imported without a site. The newest seen come first, at most `limit`. Takes
-    /// time for each chain that is held.
-    fn client_chains(&self, limit: usize) -> Vec<ChainId>;
+    /// The objects of a kind that no site is known to have shown: of chains what clients have shown
+    /// of themselves, and what was imported without a site. The newest seen come first, at most
+    /// `limit`. Takes time for each object that is held.
+    fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId>;
 
     /// How the store is doing.
     fn health(&self) -> Health {
         Health::default()
+    }
+
+    /// What an object's name is the digest of: its parts as its kind lays them out. `None` where a
+    /// part is not held any more.
+    fn contents(&mut self, object: &Object) -> Option<Arc<[u8]>> {
+        let mut contents = Vec::new();
+        for digest in &object.parts {
+            let part = self.part(digest)?;
+            object.kind.row().layout.append(&mut contents, &part);
+        }
+        Some(contents.into())
     }
 }
 
@@ -69,15 +89,15 @@ pub trait Store {
 pub struct Health {
     /// Where what is learned ends up.
     pub keeping: Keeping,
-    /// Certificates held.
-    pub certificates: u64,
-    /// Chains held.
-    pub chains: u64,
+    /// Parts held: certificates, and what else objects are made of.
+    pub parts: u64,
+    /// Objects held, of all kinds.
+    pub objects: u64,
     /// Bytes held, as [`Limits::bytes`](crate::Limits) counts them.
     pub bytes: u64,
-    /// Chains and single certificates given up for want of room, since the start.
+    /// Objects given up for want of room, since the start.
     pub evicted: u64,
-    /// Bytes of DER that are not yet on disk.
+    /// Bytes of parts that are not yet on disk.
     pub unwritten_bytes: u64,
     /// Look-ups that went to the disk, since the start.
     pub disk_reads: u64,
@@ -98,32 +118,38 @@ pub enum Keeping {
 }
 
 impl<S: Store + ?Sized> Store for &mut S {
-    fn certificate(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
-        (**self).certificate(digest)
+    fn part(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
+        (**self).part(digest)
     }
 
-    fn certificate_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
-        (**self).certificate_by_prefix(prefix)
+    fn part_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
+        (**self).part_by_prefix(prefix)
     }
 
-    fn chain(&mut self, id: &ChainId) -> Option<Chain> {
-        (**self).chain(id)
+    fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
+        (**self).object(kind, id)
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
-        (**self).chain_by_prefix(prefix)
+    fn object_by_prefix(&mut self, prefix: &[u8]) -> Option<Object> {
+        (**self).object_by_prefix(prefix)
     }
 
-    fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
-        (**self).chains_for(site, now, limit)
+    fn expected(&mut self, kind: Kind, site: &Site, now: UnixTime, limit: usize) -> Vec<ObjectId> {
+        (**self).expected(kind, site, now, limit)
     }
 
-    fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
-        (**self).learn(site, chain, now)
+    fn learn(
+        &mut self,
+        kind: Kind,
+        site: Option<&Site>,
+        parts: &[&[u8]],
+        now: UnixTime,
+    ) -> ObjectId {
+        (**self).learn(kind, site, parts, now)
     }
 
-    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
-        (**self).client_chains(limit)
+    fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
+        (**self).unexpected(kind, limit)
     }
 
     fn health(&self) -> Health {
@@ -132,32 +158,38 @@ impl<S: Store + ?Sized> Store for &mut S {
 }
 
 impl<S: Store + ?Sized> Store for Box<S> {
-    fn certificate(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
-        (**self).certificate(digest)
+    fn part(&mut self, digest: &Digest) -> Option<Arc<[u8]>> {
+        (**self).part(digest)
     }
 
-    fn certificate_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
-        (**self).certificate_by_prefix(prefix)
+    fn part_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
+        (**self).part_by_prefix(prefix)
     }
 
-    fn chain(&mut self, id: &ChainId) -> Option<Chain> {
-        (**self).chain(id)
+    fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
+        (**self).object(kind, id)
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
-        (**self).chain_by_prefix(prefix)
+    fn object_by_prefix(&mut self, prefix: &[u8]) -> Option<Object> {
+        (**self).object_by_prefix(prefix)
     }
 
-    fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
-        (**self).chains_for(site, now, limit)
+    fn expected(&mut self, kind: Kind, site: &Site, now: UnixTime, limit: usize) -> Vec<ObjectId> {
+        (**self).expected(kind, site, now, limit)
     }
 
-    fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
-        (**self).learn(site, chain, now)
+    fn learn(
+        &mut self,
+        kind: Kind,
+        site: Option<&Site>,
+        parts: &[&[u8]],
+        now: UnixTime,
+    ) -> ObjectId {
+        (**self).learn(kind, site, parts, now)
     }
 
-    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
-        (**self).client_chains(limit)
+    fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
+        (**self).unexpected(kind, limit)
     }
 
     fn health(&self) -> Health {

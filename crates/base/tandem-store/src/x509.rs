@@ -9,9 +9,10 @@ use tandem_wire::clock::UnixTime;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::kind::Reading;
 use crate::site::Pattern;
 
-/// What the index knows of a chain by its leaf.
+/// What the index knows of an object by its first part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeafFacts {
     /// Names it answers to, each once, in the certificate's order.
@@ -21,8 +22,17 @@ pub struct LeafFacts {
 }
 
 impl LeafFacts {
+    /// Reads what is worth reading of a kind's first part: at most `limit` names.
+    pub fn read(reading: Reading, part: &[u8], limit: usize) -> Self {
+        match reading {
+            Reading::NamesAndEnd => Self::of(part, limit),
+            Reading::End => Self::of(part, 0),
+            Reading::Nothing => Self::default(),
+        }
+    }
+
     /// Reads at most `limit` names.
-    pub fn of(der: &[u8], limit: usize) -> Self {
+    fn of(der: &[u8], limit: usize) -> Self {
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {
             return Self::default();
         };

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tandem_packet::{Direction, Output, Proxy, Ticket, Wakeup};
 use tandem_packet_io::config::{Config, Role, Settings};
 use tandem_packet_io::engine::Engine;
-use tandem_store::{Chain, ChainId, Digest, MemoryStore, Site, Store};
+use tandem_store::{Digest, Kind, MemoryStore, Object, ObjectId, Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
 use tandem_testbed::LabError;
@@ -63,32 +63,38 @@ pub fn losing_proxy(options: LosingOptions, ready: impl FnOnce()) -> Result<(), 
 struct NamesOnly(MemoryStore);
 
 impl Store for NamesOnly {
-    fn certificate(&mut self, _: &Digest) -> Option<Arc<[u8]>> {
+    fn part(&mut self, _: &Digest) -> Option<Arc<[u8]>> {
         None
     }
 
-    fn certificate_by_prefix(&mut self, _: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
+    fn part_by_prefix(&mut self, _: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
         None
     }
 
-    fn chain(&mut self, id: &ChainId) -> Option<Chain> {
-        self.0.chain(id)
+    fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
+        self.0.object(kind, id)
     }
 
-    fn chain_by_prefix(&mut self, prefix: &[u8]) -> Option<Chain> {
-        self.0.chain_by_prefix(prefix)
+    fn object_by_prefix(&mut self, prefix: &[u8]) -> Option<Object> {
+        self.0.object_by_prefix(prefix)
     }
 
-    fn chains_for(&mut self, site: &Site, now: UnixTime, limit: usize) -> Vec<ChainId> {
-        self.0.chains_for(site, now, limit)
+    fn expected(&mut self, kind: Kind, site: &Site, now: UnixTime, limit: usize) -> Vec<ObjectId> {
+        self.0.expected(kind, site, now, limit)
     }
 
-    fn client_chains(&self, limit: usize) -> Vec<ChainId> {
-        self.0.client_chains(limit)
+    fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
+        self.0.unexpected(kind, limit)
     }
 
-    fn learn(&mut self, site: Option<&Site>, chain: &[&[u8]], now: UnixTime) -> ChainId {
-        self.0.learn(site, chain, now)
+    fn learn(
+        &mut self,
+        kind: Kind,
+        site: Option<&Site>,
+        parts: &[&[u8]],
+        now: UnixTime,
+    ) -> ObjectId {
+        self.0.learn(kind, site, parts, now)
     }
 }
 
@@ -133,12 +139,12 @@ mod tests {
         let mut store = NamesOnly::default();
         let site = Site::Address(([10, 77, 3, 2], 443).into());
         let certificate: &[u8] = b"a certificate";
-        let id = store.learn(Some(&site), &[certificate], UnixTime(1_000));
-        assert_eq!(store.chains_for(&site, UnixTime(1_001), 3), [id]);
-        let chain = store.chain(&id).map(|chain| chain.certificates);
+        let id = store.learn(Kind::Chain, Some(&site), &[certificate], UnixTime(1_000));
+        assert_eq!(store.expected(Kind::Chain, &site, UnixTime(1_001), 3), [id]);
+        let chain = store.object(Kind::Chain, &id).map(|chain| chain.parts);
         let digest = Digest::of(certificate);
         assert_eq!(chain.as_deref(), Some(&[digest][..]));
-        assert_eq!(store.certificate(&digest), None);
-        assert_eq!(store.certificate_by_prefix(&digest.prefix16()), None);
+        assert_eq!(store.part(&digest), None);
+        assert_eq!(store.part_by_prefix(&digest.prefix16()), None);
     }
 }

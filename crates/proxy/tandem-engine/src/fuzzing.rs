@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use tandem_delta::{Delta, Reference};
-use tandem_store::{MemoryStore, Site, Store};
+use tandem_store::{Kind, MemoryStore, Site, Store};
 use tandem_wire::UnixTime;
 
 use crate::peer::{Hints, Possession, expected_chains};
@@ -62,7 +62,7 @@ pub fn handshake_read_along(data: &[u8]) {
     };
     let chain = flight.certificates(server).expect("a flight has a chain");
     let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
-    store.learn(Some(&site), &chain, NOW);
+    store.learn(Kind::Chain, Some(&site), &chain, NOW);
     let hints = Hints::to(&mut store, &site, NOW, 4);
     let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
     let possession = Possession::from_hints(&hints);
@@ -90,7 +90,7 @@ pub fn thesis_messages(data: &[u8]) {
     let site = Site::Address(SocketAddr::from(([192, 0, 2, 1], 443)));
     let mut store = MemoryStore::default();
     let chain: [&[u8]; 2] = [b"a certificate of some length", b"another"];
-    store.learn(Some(&site), &chain, NOW);
+    store.learn(Kind::Chain, Some(&site), &chain, NOW);
     let chains = expected_chains(&mut store, &site, NOW, 1);
     if let Some(announced) = thesis::announce(data, &chains, &mut store, codes) {
         let stripped = thesis::strip(&announced, codes).expect("our own");

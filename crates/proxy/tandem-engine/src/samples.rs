@@ -2,7 +2,7 @@
 //!
 //! Is not: TLS, nor part of the crate that others see.
 
-use tandem_store::{MemoryStore, Site, Store};
+use tandem_store::{Kind, MemoryStore, Site, Store};
 use tandem_wire::UnixTime;
 
 /// The wall clock of the tests.
@@ -130,7 +130,7 @@ pub(crate) fn store(site: &Site, chains: &[&[Vec<u8>]]) -> MemoryStore {
     let mut store = MemoryStore::default();
     for chain in chains {
         let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
-        store.learn(Some(site), &chain, TODAY);
+        store.learn(Kind::Chain, Some(site), &chain, TODAY);
     }
     store
 }

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use tandem_store::{ChainId, HostName, Site, Store};
+use tandem_store::{ChainId, HostName, Kind, Site, Store};
 use tandem_wire::UnixTime;
 use tandem_wire::tls::stream::FirstProtected;
 use tandem_wire::tls::{
@@ -294,19 +294,19 @@ impl Handshake {
             return false;
         };
         let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
-        let id = store.learn(Some(site), &chain, now);
+        let id = store.learn(Kind::Chain, Some(site), &chain, now);
         if let [_, issuers @ ..] = chain.as_slice()
             && !issuers.is_empty()
         {
-            store.learn(Some(&Site::Issuers), issuers, now);
+            store.learn(Kind::Issuers, Some(&Site::Any), issuers, now);
         }
         // Any server can be asked for any name: what is beside a chain is the site's where the
         // chain is.
-        let is_expected = store.chains_for(site, now, 1).first() == Some(&id);
+        let is_expected = store.expected(Kind::Chain, site, now, 1).first() == Some(&id);
         if let Some(extras) = flight.extras(server_stream).filter(|_| is_expected) {
-            store.learn(Some(&site.extras()), &[&extras], now);
+            store.learn(Kind::Messages, Some(site), &[&extras], now);
         }
-        store.chain(&id).is_some()
+        store.object(Kind::Chain, &id).is_some()
     }
 
     /// Puts the client's chain into the store, and names it. `None`, and nothing stored, before
@@ -323,8 +323,8 @@ impl Handshake {
             _ => return None,
         };
         let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
-        let id = store.learn(None, &chain, now);
-        store.chain(&id).map(|chain| chain.id)
+        let id = store.learn(Kind::Chain, None, &chain, now);
+        store.object(Kind::Chain, &id).map(|chain| chain.id)
     }
 }
 

@@ -137,8 +137,8 @@ impl Engine for Proxy<SqliteStore> {
         each("session_tickets", tickets as u64);
         each("session_ticket_bytes", ticket_bytes as u64);
         let health = self.store_mut().health();
-        each("store_certificates", health.certificates);
-        each("store_chains", health.chains);
+        each("store_parts", health.parts);
+        each("store_objects", health.objects);
         each("store_bytes", health.bytes);
         each("store_unwritten_bytes", health.unwritten_bytes);
         each("store_evicted", health.evicted);

@@ -41,7 +41,7 @@ use tandem_link::{FlowId, Key, Version};
 use tandem_packet::{
     ClientCertificates, Config, Direction, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat,
 };
-use tandem_store::{HostName, MemoryStore, Site, Store};
+use tandem_store::{HostName, Kind, MemoryStore, Site, Store};
 use tandem_wire::{
     Instant, OptionsBuf, SegmentRepr, Seq, TcpFlags, TcpPacket, Timestamps, UnixTime,
 };
@@ -109,7 +109,7 @@ fn warm_store(conversation: &tls::Conversation) -> MemoryStore {
     let mut store = MemoryStore::default();
     let chain: Vec<&[u8]> = conversation.chain.iter().map(Vec::as_slice).collect();
     let site = Site::Name(HostName::new(NAME).expect("a host name"));
-    store.learn(Some(&site), &chain, UnixTime(TODAY.0 - 60));
+    store.learn(Kind::Chain, Some(&site), &chain, UnixTime(TODAY.0 - 60));
     store
 }
 

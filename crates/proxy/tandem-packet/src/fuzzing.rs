@@ -12,7 +12,7 @@ use std::time::Duration;
 use tandem_engine::filter::Rate as FilterRate;
 use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Key, Version, mark};
-use tandem_store::{HostName, MemoryStore, Site, Store};
+use tandem_store::{HostName, Kind, MemoryStore, Site, Store};
 use tandem_wire::tls::{ContentType, ProtocolVersion, certificate, handshake, record};
 use tandem_wire::tls::{HandshakeType, ServerHello};
 use tandem_wire::{Edit, Instant, SegmentRepr, Seq, TcpFlags, TcpPacket, UnixTime};
@@ -267,15 +267,15 @@ impl Bench {
         let site = HostName::new(NAME).map(Site::Name).ok();
         let chain = chain();
         let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
-        store.learn(site.as_ref(), &chain, NOW);
+        store.learn(Kind::Chain, site.as_ref(), &chain, NOW);
         let mut other = MemoryStore::default();
         let shown = client_chain();
         let shown: Vec<&[u8]> = shown.iter().map(Vec::as_slice).collect();
         match speech {
             Speech::OneWay | Speech::Returning => {}
             Speech::Mutual => {
-                store.learn(None, &shown, NOW);
-                other.learn(None, &shown, NOW);
+                store.learn(Kind::Chain, None, &shown, NOW);
+                other.learn(Kind::Chain, None, &shown, NOW);
             }
         }
         Self {

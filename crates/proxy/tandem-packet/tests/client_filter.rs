@@ -20,7 +20,7 @@ use tandem_link::{Version, publication};
 use tandem_netsim::World;
 use tandem_netsim::element::Port;
 use tandem_packet::{ClientCertificates, Event, WireFormat};
-use tandem_store::{ChainId, MemoryStore, Store};
+use tandem_store::{ChainId, Kind, MemoryStore, Store};
 
 /// Both sides go by the filter; the servers' side knows the chains of these clients, the last of
 /// them seen last.
@@ -112,8 +112,13 @@ fn the_clients_side_puts_no_clients_chain_into_its_store() {
         .expect("it is there");
     assert_eq!(side.count("client_chains_learned"), 2);
     let mut store = kill(&mut world, CLIENT_SIDE);
-    assert_eq!(store.client_chains(9), []);
-    assert_eq!(store.chains_for(&support::site(), TODAY, 9).len(), 1);
+    assert_eq!(store.unexpected(Kind::Chain, 9), []);
+    assert_eq!(
+        store
+            .expected(Kind::Chain, &support::site(), TODAY, 9)
+            .len(),
+        1
+    );
 }
 
 #[test]

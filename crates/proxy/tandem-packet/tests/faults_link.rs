@@ -142,7 +142,7 @@ fn damage_that_no_checksum_tells_is_never_learned() {
                     .expect("it is there")
                     .proxy
                     .store_mut();
-                assert_eq!(store.health().certificates, 0);
+                assert_eq!(store.health().parts, 0);
             }
         }
     }

@@ -6,7 +6,7 @@ mod support;
 use support::tls::{self, Layout, chain, client_hello, finished, message, noise, record, records};
 use support::{Flow, NAME, Pair};
 use tandem_netsim::element::Port;
-use tandem_store::{MemoryStore, Store};
+use tandem_store::{Kind, MemoryStore, Store};
 use tandem_wire::TcpPacket;
 
 /// A pair of proxies that know nothing.
@@ -138,7 +138,7 @@ fn first_contact_spares_issuers_that_other_sites_have_shown() {
     let held = pair.client_side.proxy.store_mut();
     let site =
         tandem_store::Site::Name(tandem_store::HostName::new("one.example").expect("a name"));
-    let id = held.chains_for(&site, support::TODAY, 1)[0].prefix4();
+    let id = held.expected(Kind::Chain, &site, support::TODAY, 1)[0].prefix4();
     let said = pair
         .crossed
         .iter()

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use tandem_store::{Limits, Purge};
+use tandem_store::{Kind, Limits, Purge, Reading};
 use tandem_store_sqlite::Warning;
 use tandem_store_sqlite::admin::{
-    self, CertificateDetails, ChainRow, Format, Import, Kind, Listing, Several, Shown,
+    self, CertificateDetails, ChainRow, Format, Import, Listing, Several, Shown,
 };
 use tandem_wire::clock::UnixTime;
 
@@ -71,29 +71,37 @@ fn listing_table(listing: &Listing) -> String {
             "",
         );
     }
-    let extras = listing
-        .chains
-        .iter()
-        .filter(|chain| chain.kind == Kind::Extras)
-        .count();
-    let beside = match extras {
+    let counted = |is: fn(&Kind) -> bool| {
+        let kinds = listing.chains.iter().map(|row| row.kind);
+        kinds.filter(is).count()
+    };
+    let others = match counted(|kind| !has_certificates(*kind)) {
         0 => String::new(),
-        extras => format!("{extras} times messages beside a chain, "),
+        others => format!("{others} times messages beside a chain, "),
     };
     table += &format!(
-        "{} chains, {beside}{} single certificates, {} bytes\n",
-        listing.chains.len() - extras,
+        "{} chains, {others}{} single certificates, {} bytes\n",
+        counted(|kind| has_certificates(*kind)),
         listing.singles.len(),
         listing.bytes
     );
     table
 }
 
+/// Whether the parts of such an object are certificates.
+fn has_certificates(kind: Kind) -> bool {
+    match kind.row().reading {
+        Reading::NamesAndEnd | Reading::End => true,
+        Reading::Nothing => false,
+    }
+}
+
 /// How many certificates it has; none, where it is no chain.
 fn certificates_of(chain: &ChainRow) -> String {
-    match chain.kind {
-        Kind::Chain | Kind::Issuers => chain.certificates.len().to_string(),
-        Kind::Extras => "-".to_owned(),
+    if has_certificates(chain.kind) {
+        chain.certificates.len().to_string()
+    } else {
+        "-".to_owned()
     }
 }
 
@@ -139,12 +147,7 @@ fn shown_text(shown: &Shown) -> String {
     let mut text = String::new();
     let kind = shown.chain.as_ref().map_or(Kind::Chain, |chain| chain.kind);
     if let Some(chain) = &shown.chain {
-        let title = match kind {
-            Kind::Chain => "chain",
-            Kind::Issuers => "issuers",
-            Kind::Extras => "beside chain",
-        };
-        text += &format!("{title:12} {}\n", chain.id);
+        text += &format!("{:12} {}\n", kind.row().name, chain.id);
         text += &format!("first seen   {}\n", date_of(Some(chain.first_seen)));
         text += &format!(
             "last seen    {}, {} times again\n",
@@ -156,17 +159,12 @@ fn shown_text(shown: &Shown) -> String {
         }
         text += "\n";
     }
-    match kind {
-        Kind::Chain | Kind::Issuers => {
-            let certificates: Vec<String> =
-                shown.certificates.iter().map(certificate_text).collect();
-            text + &certificates.join("\n")
-        }
-        Kind::Extras => {
-            let bytes: usize = shown.certificates.iter().map(|part| part.bytes).sum();
-            text + &format!("messages     {bytes} bytes: staples, requests for certificates\n")
-        }
+    if has_certificates(kind) {
+        let certificates: Vec<String> = shown.certificates.iter().map(certificate_text).collect();
+        return text + &certificates.join("\n");
     }
+    let bytes: usize = shown.certificates.iter().map(|part| part.bytes).sum();
+    text + &format!("bytes        {bytes}\n")
 }
 
 fn certificate_text(certificate: &CertificateDetails) -> String {
@@ -256,9 +254,11 @@ fn purge(arguments: StorePurgeArgs) -> Result<(), Failure> {
     let what = choice(arguments.what, moment::now())?;
     let (purged, warnings) = admin::purge(&arguments.store.directory, &Limits::default(), &what)?;
     warn(&warnings);
+    let single = purged.of(Kind::Certificate);
     output::print(&format!(
         "forgotten: {} chains, {} single certificates",
-        purged.chains, purged.certificates
+        purged.total() - single,
+        single
     ))
 }
 

@@ -67,8 +67,8 @@ impl CertificateDetails {
         }
     }
 
-    /// What a site sends beside its chain: nothing is read in it.
-    pub(super) fn of_extras(digest: Digest, messages: &[u8]) -> Self {
+    /// What is no certificate: nothing is read in it.
+    pub(super) fn of_messages(digest: Digest, messages: &[u8]) -> Self {
         Self {
             digest,
             bytes: messages.len(),

@@ -3,15 +3,18 @@
 //! Not here: taking such files in. Invariant: what is exported as JSON lines and imported again is
 //! the same certificates, chains and sites; PEM has the certificates only.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
-use tandem_store::Digest;
-use tandem_store::Limits;
+use tandem_store::backing::{Key, ObjectEntry};
+use tandem_store::{Digest, Kind, Limits};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::details::{CERTIFICATE, pem};
+use super::has_certificates;
 use crate::error::StoreError;
 use crate::open;
 
@@ -19,11 +22,12 @@ use crate::open;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Certificates in PEM (RFC 7468), each once, with a line of text before each chain's leaf. For
-    /// other programs. What sites send beside their chains is left out.
+    /// other programs. What is no certificate is left out.
     Pem,
     /// One JSON object a line: for each chain and site `{"site", "not_before", "chain": [DER in
     /// Base64, leaf first]}`, the site being null where none is known; for a certificate
-    /// without a chain `{"certificate"}`. For another store.
+    /// without a chain `{"certificate"}`; for any other object `{"kind", "site", "parts"}`. For
+    /// another store.
     JsonLines,
 }
 
@@ -35,13 +39,20 @@ struct ChainLine<'a> {
 }
 
 #[derive(Serialize)]
+struct ObjectLine<'a> {
+    kind: &'static str,
+    site: Option<String>,
+    parts: &'a [String],
+}
+
+#[derive(Serialize)]
 struct CertificateLine {
     certificate: String,
 }
 
-/// Writes all that the store in `directory` holds to `output`, and says how many chains and single
-/// certificates that were. Chains come in the order in which they were seen, so that a store that
-/// takes them in again orders them alike.
+/// Writes all that the store in `directory` holds to `output`, and says how many objects that were.
+/// They come in the order in which they were seen, so that a store that takes them in again orders
+/// them alike.
 ///
 /// # Errors
 /// As for [`list`](super::list), and [`StoreError::Output`].
@@ -51,85 +62,90 @@ pub fn export(
     output: &mut dyn Write,
 ) -> Result<usize, StoreError> {
     let (connection, catalogue) = open::look_into(directory, &Limits::none())?;
-    let mut chains: Vec<_> = catalogue.chains().iter().collect();
-    chains.sort_by_key(|(_, chain)| chain.seen);
-    let singles = catalogue
-        .certificates()
-        .iter()
-        .filter(|(_, entry)| entry.single.is_some());
-    let read = |digest: &Digest| open::read_certificate(&connection, digest);
+    let mut objects: Vec<_> = catalogue.objects().iter().collect();
+    objects.sort_by_key(|(key, object)| (key.kind == Kind::Certificate, object.seen));
     let mut count = 0;
-    let mut written = std::collections::BTreeSet::new();
-    for (id, chain) in chains {
-        if format == Format::Pem && chain.is_extras() {
+    let mut written = BTreeSet::new();
+    for (key, object) in objects {
+        if format == Format::Pem && !has_certificates(key.kind.row()) {
             continue;
         }
-        let Some(ders) = chain
-            .certificates
-            .iter()
-            .map(read)
-            .collect::<Option<Vec<_>>>()
-        else {
+        let parts = object.parts.iter();
+        let parts = parts.map(|digest| open::read_part(&connection, digest));
+        let Some(parts) = parts.collect::<Option<Vec<_>>>() else {
             continue;
         };
         count += 1;
         match format {
-            Format::Pem => {
-                let sites: Vec<String> = chain.sites().map(ToString::to_string).collect();
-                writeln!(
-                    output,
-                    "Chain {id} of {} certificates, shown by: {}",
-                    ders.len(),
-                    sites.join(", ")
-                )?;
-                for (digest, der) in chain.certificates.iter().zip(&ders) {
-                    if written.insert(*digest) {
-                        output.write_all(pem(CERTIFICATE, der).as_bytes())?;
-                    }
-                }
-            }
-            Format::JsonLines => {
-                let not_before = ders.first().and_then(|leaf| first_day(leaf));
-                let encoded: Vec<String> = ders
-                    .iter()
-                    .map(|der| data_encoding::BASE64.encode(der))
-                    .collect();
-                let sites = chain.sites().map(|site| Some(site.to_string()));
-                let sites: Vec<Option<String>> = sites.collect();
-                for site in if sites.is_empty() { vec![None] } else { sites } {
-                    write_line(
-                        output,
-                        &ChainLine {
-                            site,
-                            not_before: not_before.clone(),
-                            chain: &encoded,
-                        },
-                    )?;
-                }
-            }
-        }
-    }
-    for digest in singles.map(|(digest, _)| digest) {
-        let Some(der) = read(digest) else {
-            continue;
-        };
-        count += 1;
-        match format {
-            Format::Pem if written.insert(*digest) => {
-                output.write_all(pem(CERTIFICATE, &der).as_bytes())?
-            }
-            Format::Pem => {}
-            Format::JsonLines => {
-                write_line(
-                    output,
-                    &CertificateLine {
-                        certificate: data_encoding::BASE64.encode(&der),
-                    },
-                )?;
-            }
+            Format::Pem => write_pem(output, key, object, &parts, &mut written)?,
+            Format::JsonLines => write_lines(output, key, object, &parts)?,
         }
     }
     Ok(count)
+}
+
+/// Writes the certificates that were not `written` before.
+fn write_pem(
+    output: &mut dyn Write,
+    key: &Key,
+    object: &ObjectEntry,
+    ders: &[Arc<[u8]>],
+    written: &mut BTreeSet<Digest>,
+) -> Result<(), StoreError> {
+    if key.kind != Kind::Certificate {
+        let sites: Vec<String> = object.sites().map(ToString::to_string).collect();
+        writeln!(
+            output,
+            "Chain {} of {} certificates, shown by: {}",
+            key.id,
+            ders.len(),
+            sites.join(", ")
+        )?;
+    }
+    for (digest, der) in object.parts.iter().zip(ders) {
+        if written.insert(*digest) {
+            output.write_all(pem(CERTIFICATE, der).as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a line for each site.
+fn write_lines(
+    output: &mut dyn Write,
+    key: &Key,
+    object: &ObjectEntry,
+    parts: &[Arc<[u8]>],
+) -> Result<(), StoreError> {
+    let encoded = parts.iter().map(|part| data_encoding::BASE64.encode(part));
+    let encoded: Vec<String> = encoded.collect();
+    let sites = object.sites().map(|site| Some(site.to_string()));
+    let sites: Vec<Option<String>> = sites.collect();
+    let sites = if sites.is_empty() { vec![None] } else { sites };
+    for site in sites {
+        match (key.kind, encoded.as_slice()) {
+            (Kind::Chain, chain) => {
+                let not_before = parts.first().and_then(|leaf| first_day(leaf));
+                write_line(
+                    output,
+                    &ChainLine {
+                        site,
+                        not_before,
+                        chain,
+                    },
+                )?;
+            }
+            (Kind::Certificate, [certificate]) => {
+                let certificate = certificate.clone();
+                write_line(output, &CertificateLine { certificate })?;
+            }
+            (kind, parts) => {
+                let kind = kind.row().name;
+                write_line(output, &ObjectLine { kind, site, parts })?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn write_line(output: &mut dyn Write, line: &impl Serialize) -> Result<(), StoreError> {

@@ -6,9 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tandem_store::Limits;
-use tandem_store::Site;
-use tandem_store::Store;
+use tandem_store::backing::Key;
+use tandem_store::{Kind, Limits, NameError, Site, Store};
 use tandem_wire::clock::UnixTime;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -44,7 +43,7 @@ pub enum Several {
 /// How much was taken in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// Chains, with those that were there before.
+    /// Chains and other objects that sites show, with those that were there before.
     pub chains: usize,
     /// Single certificates, with those that were there before.
     pub certificates: usize,
@@ -52,14 +51,22 @@ pub struct Imported {
     pub refused: usize,
 }
 
-/// One thing to take in.
+/// One object to take in.
 #[derive(Debug, PartialEq, Eq)]
-enum Item {
-    Chain {
-        site: Option<Site>,
-        ders: Vec<Vec<u8>>,
-    },
-    Certificate(Vec<u8>),
+struct Item {
+    kind: Kind,
+    site: Option<Site>,
+    parts: Vec<Vec<u8>>,
+}
+
+impl Item {
+    fn certificate(der: Vec<u8>) -> Self {
+        Self {
+            kind: Kind::Certificate,
+            site: None,
+            parts: vec![der],
+        }
+    }
 }
 
 /// Takes the contents of files into the store in `directory`, which is made if there is none.
@@ -90,23 +97,16 @@ pub fn import(
     }
     let (mut store, warnings) = open_for_writing(directory, limits)?;
     let mut imported = Imported::default();
-    for item in items {
-        let (count, is_held) = match item {
-            Item::Chain { site, ders } => {
-                let chain: Vec<&[u8]> = ders.iter().map(Vec::as_slice).collect();
-                let id = store.learn(site.as_ref(), &chain, now);
-                (
-                    &mut imported.chains,
-                    store.catalogue().chains().contains_key(&id),
-                )
-            }
-            Item::Certificate(der) => (&mut imported.certificates, store.hold(&der, now).is_some()),
+    for Item { kind, site, parts } in items {
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let id = store.learn(kind, site.as_ref(), &parts, now);
+        let is_held = store.catalogue().objects().contains_key(&Key { id, kind });
+        let count = match (is_held, kind) {
+            (false, _) => &mut imported.refused,
+            (true, Kind::Certificate) => &mut imported.certificates,
+            (true, _) => &mut imported.chains,
         };
-        *if is_held {
-            count
-        } else {
-            &mut imported.refused
-        } += 1;
+        *count += 1;
     }
     finish(store, directory)?;
     Ok((imported, warnings))
@@ -123,6 +123,8 @@ struct Line {
     site: Option<String>,
     chain: Option<Vec<String>>,
     certificate: Option<String>,
+    kind: Option<String>,
+    parts: Option<Vec<String>>,
 }
 
 impl Reading<'_> {
@@ -194,7 +196,7 @@ impl Reading<'_> {
             self.how.several == Several::Chain && (parsed.len() > 1 || self.how.site.is_some());
         if !is_chain {
             drop(parsed);
-            return Ok(ders.into_iter().map(Item::Certificate).collect());
+            return Ok(ders.into_iter().map(Item::certificate).collect());
         }
         for (number, pair) in (1_usize..).zip(parsed.windows(2)) {
             if let [issued, issuer] = pair
@@ -210,9 +212,10 @@ impl Reading<'_> {
             }
         }
         drop(parsed);
-        Ok(vec![Item::Chain {
+        Ok(vec![Item {
+            kind: Kind::Chain,
             site: self.how.site.clone(),
-            ders,
+            parts: ders,
         }])
     }
 
@@ -229,21 +232,47 @@ impl Reading<'_> {
                 let bytes = data_encoding::BASE64.decode(base64.as_bytes());
                 bytes.map_err(|error| self.malformed(place, format!("not Base64 ({error})")))
             };
-            let site = line.site.map(|site| site.parse::<Site>()).transpose();
-            let site = site.map_err(|error| self.malformed(place, error))?;
-            items.push(match (line.chain, line.certificate) {
-                (Some(chain), None) => Item::Chain {
-                    site,
-                    ders: chain.into_iter().map(decode).collect::<Result<_, _>>()?,
-                },
-                (None, Some(certificate)) => Item::Certificate(decode(certificate)?),
-                (Some(_), Some(_)) | (None, None) => {
-                    return Err(
-                        self.malformed(place, "needs either a \"chain\" or a \"certificate\"")
-                    );
+            let (listed, kind, parts) = match (line.chain, line.certificate, line.parts) {
+                (Some(chain), None, None) => (true, Kind::Chain, chain),
+                (None, Some(certificate), None) => (false, Kind::Certificate, vec![certificate]),
+                (None, None, Some(parts)) => {
+                    let kind = line.kind.as_deref().unwrap_or_default().parse();
+                    (
+                        false,
+                        kind.map_err(|error| self.malformed(place, error))?,
+                        parts,
+                    )
                 }
+                _ => {
+                    let reason = "needs one of \"chain\", \"certificate\" and \"parts\"";
+                    return Err(self.malformed(place, reason));
+                }
+            };
+            let (kind, site) = match line.site.as_deref() {
+                None => (kind, None),
+                Some(site) => {
+                    let (earlier, site) = of_site(site).filter(|_| listed).unwrap_or((kind, site));
+                    let site = site
+                        .parse()
+                        .map_err(|error: NameError| self.malformed(place, error))?;
+                    (earlier, Some(site))
+                }
+            };
+            items.push(Item {
+                kind,
+                site,
+                parts: parts.into_iter().map(decode).collect::<Result<_, _>>()?,
             });
         }
         Ok(items)
     }
+}
+
+/// What files of earlier versions say before a site: they held everything as a chain.
+fn of_site(site: &str) -> Option<(Kind, &str)> {
+    if site == "issuers:" {
+        return Some((Kind::Issuers, "*"));
+    }
+    let site = site.strip_prefix("extras:")?;
+    Some((Kind::Messages, site))
 }

@@ -1,10 +1,10 @@
 //! Faults that are injected from within: a database that may not grow.
 
-use super::*;
-use tandem_store::MemoryStore;
-
-use crate::testing::Certificate;
+use tandem_store::{ChainId, MemoryStore};
 use tempfile::TempDir;
+
+use super::*;
+use crate::testing::Certificate;
 
 const NOW: UnixTime = UnixTime(1_749_988_800);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +41,12 @@ fn learn_until(store: &mut SqliteStore, done: impl Fn(&SqliteStore) -> bool) -> 
         if done(store) {
             return learned;
         }
-        learned.push(store.learn(None, &[&leaf(serial)], UnixTime(NOW.0 + u64::from(serial))));
+        learned.push(store.learn(
+            Kind::Chain,
+            None,
+            &[&leaf(serial)],
+            UnixTime(NOW.0 + u64::from(serial)),
+        ));
         store.maintain(NOW);
         // Hear the answer now, so that the test does not depend on how fast the disk is.
         store.hear(PATIENCE);
@@ -64,8 +69,8 @@ fn disk_full_store_answers_from_memory_and_writes_when_there_is_room() {
     assert_eq!(health.keeping, Keeping::DiskFailing);
     assert!(health.unwritten_bytes > 0);
     for id in &learned {
-        let chain = store.chain(id).expect("learned");
-        assert!(store.certificate(&chain.certificates[0]).is_some());
+        let chain = store.object(Kind::Chain, id).expect("learned");
+        assert!(store.part(&chain.parts[0]).is_some());
     }
     assert!(!store.sync(PATIENCE));
 
@@ -80,8 +85,8 @@ fn disk_full_store_answers_from_memory_and_writes_when_there_is_room() {
     drop(store);
     let mut store = open(&home, Limits::default());
     for id in &learned {
-        let chain = store.chain(id).expect("written");
-        assert!(store.certificate(&chain.certificates[0]).is_some());
+        let chain = store.object(Kind::Chain, id).expect("written");
+        assert!(store.part(&chain.parts[0]).is_some());
     }
 }
 
@@ -106,10 +111,12 @@ fn disk_full_for_ever_memory_stays_bounded() {
         "{warnings:?}"
     );
     let newest = learned.last().expect("many");
-    let chain = store.chain(newest).expect("the newest is kept");
-    assert!(store.certificate(&chain.certificates[0]).is_some());
+    let chain = store
+        .object(Kind::Chain, newest)
+        .expect("the newest is kept");
+    assert!(store.part(&chain.parts[0]).is_some());
     for serial in 20_000..20_500 {
-        store.learn(None, &[&leaf(serial)], NOW);
+        store.learn(Kind::Chain, None, &[&leaf(serial)], NOW);
         store.maintain(NOW);
         assert!(store.health().bytes <= 50_000);
         assert!(store.memory.bodies.pinned_bytes() <= 50_000);
@@ -127,7 +134,7 @@ fn a_disk_that_refuses_is_asked_less_and_less_often() {
     limit_pages(&mut store, 1);
     let mut errors_at = Vec::new();
     for call in 0..200 {
-        store.learn(None, &[&leaf(call)], NOW);
+        store.learn(Kind::Chain, None, &[&leaf(call)], NOW);
         let before = store.disk_errors;
         store.maintain(NOW);
         store.hear(PATIENCE);
@@ -153,15 +160,15 @@ fn bytes_are_let_go_only_when_they_are_on_disk() {
         },
     );
     let der = leaf(1);
-    store.learn(None, &[&der], NOW);
+    store.learn(Kind::Chain, None, &[&der], NOW);
     let digest = Digest::of(&der);
-    assert!(store.certificate(&digest).is_some());
+    assert!(store.part(&digest).is_some());
     assert_eq!(store.health().disk_reads, 0, "nowhere but in memory");
     store.write();
-    assert!(store.certificate(&digest).is_some());
+    assert!(store.part(&digest).is_some());
     store.hear(PATIENCE);
     assert_eq!(store.health().unwritten_bytes, 0);
-    assert!(store.certificate(&digest).is_some());
+    assert!(store.part(&digest).is_some());
     assert_eq!(store.health().disk_reads, 1, "nowhere but on disk");
 }
 
@@ -176,16 +183,16 @@ fn what_is_removed_and_learned_again_while_it_is_being_written_is_there_in_the_e
         },
     );
     let der = leaf(1);
-    let id = store.learn(None, &[&der], NOW);
+    let id = store.learn(Kind::Chain, None, &[&der], NOW);
     store.write();
     store.purge(&Purge::All);
-    store.learn(None, &[&der], NOW);
+    store.learn(Kind::Chain, None, &[&der], NOW);
     assert!(store.sync(PATIENCE));
-    assert!(store.certificate(&Digest::of(&der)).is_some());
+    assert!(store.part(&Digest::of(&der)).is_some());
     drop(store);
     let mut store = open(&home, Limits::default());
-    assert!(store.chain(&id).is_some());
-    assert!(store.certificate(&Digest::of(&der)).is_some());
+    assert!(store.object(Kind::Chain, &id).is_some());
+    assert!(store.part(&Digest::of(&der)).is_some());
 }
 
 #[test]
@@ -204,7 +211,7 @@ fn a_full_store_grows_no_more_on_disk() {
     };
     for serial in 0..6_000 {
         let site = format!("n{serial}.example").parse().expect("a site");
-        store.learn(Some(&site), &[&leaf(serial)], NOW);
+        store.learn(Kind::Chain, Some(&site), &[&leaf(serial)], NOW);
         if serial % 20 == 0 {
             store.maintain(NOW);
             store.hear(PATIENCE);
@@ -229,12 +236,12 @@ fn a_known_chain_that_is_seen_again_is_written_once_a_minute() {
     let home = TempDir::new().expect("a directory");
     let mut store = open(&home, Limits::default());
     let writes = |store: &SqliteStore| store.disk.as_ref().expect("on disk").in_flight.is_some();
-    store.learn(None, &[&leaf(1)], NOW);
+    store.learn(Kind::Chain, None, &[&leaf(1)], NOW);
     store.maintain(NOW);
     assert!(writes(&store), "what is new is written at once");
     assert!(store.sync(PATIENCE));
     let later = |seconds| UnixTime(NOW.0 + seconds);
-    store.learn(None, &[&leaf(1)], later(1));
+    store.learn(Kind::Chain, None, &[&leaf(1)], later(1));
     store.maintain(later(1));
     assert!(!writes(&store), "seen again is nothing new");
     store.maintain(later(REFRESH_INTERVAL));

@@ -2,60 +2,59 @@
 //! taking out what is to be written, a bounded piece at a time.
 //!
 //! Not here: rows. Invariants: putting back counts as no change; each piece can be written by
-//! itself, after those before it: no chain comes before its certificates, no sighting before its
-//! chain, and no certificate goes before its chains.
+//! itself, after those before it: no object comes before its parts, no expectation before its
+//! object, and no part goes before its objects.
 
 use tandem_wire::clock::UnixTime;
 
-use super::{Catalogue, CertificateEntry, ChainEntry, Sighting, Single};
+use super::{Catalogue, ObjectEntry};
 use crate::changes::Changes;
-use crate::digest::{ChainId, Digest};
+use crate::digest::Digest;
+use crate::expectations::Expectation;
+use crate::key::Key;
+use crate::kind::{Kind, Reading};
 use crate::site::Site;
 
 impl Catalogue {
-    /// Puts back a certificate.
-    pub fn restore_certificate(
-        &mut self,
-        digest: Digest,
-        length: u64,
-        added: UnixTime,
-        single: Option<Single>,
-    ) {
-        self.turn = self
-            .turn
-            .max(single.as_ref().map_or(0, |single| single.used));
-        self.insert_certificate(digest, length, added, single);
+    /// Puts back a part.
+    pub fn restore_part(&mut self, digest: Digest, length: u64, added: UnixTime) {
+        self.insert_part(digest, length, added);
     }
 
-    /// Puts back a chain; to be called in the order in which chains were seen. `false` if
-    /// certificates of it are not there.
-    pub fn restore_chain(&mut self, id: ChainId, chain: ChainEntry) -> bool {
-        let is_whole = chain
-            .certificates
+    /// Puts back an object; to be called in the order in which objects were seen. `false` if parts
+    /// of it are not there.
+    pub fn restore_object(&mut self, key: Key, mut object: ObjectEntry) -> bool {
+        let is_whole = object
+            .parts
             .iter()
-            .all(|digest| self.certificates.contains_key(digest));
-        if !is_whole || chain.certificates.is_empty() {
+            .all(|digest| self.parts.contains_key(digest));
+        if !is_whole || object.parts.is_empty() {
             return false;
         }
-        self.turn = self.turn.max(chain.seen).max(chain.used);
-        self.insert_chain(id, chain);
+        match key.kind.row().reading {
+            Reading::NamesAndEnd => {}
+            Reading::End | Reading::Nothing => object.facts.names.clear(),
+        }
+        self.turn = self.turn.max(object.seen).max(object.used);
+        self.insert_object(key, object);
         true
     }
 
-    /// Puts back a sighting; to be called in the order of turns. `false` if its chain is not there.
-    pub fn restore_sighting(&mut self, site: &Site, sighting: Sighting) -> bool {
-        self.turn = self.turn.max(sighting.seen);
-        self.place_sighting(site, sighting)
+    /// Puts back an expectation; to be called in the order of turns. `false` if its object is not
+    /// there.
+    pub fn restore_expectation(
+        &mut self,
+        site: &Site,
+        kind: Kind,
+        expectation: Expectation,
+    ) -> bool {
+        self.turn = self.turn.max(expectation.seen);
+        self.place_expectation(site, kind, expectation)
     }
 
-    /// Drops certificates that turned out to be in no chain and not held for themselves, and what
-    /// is beyond the limits.
+    /// Drops parts that turned out to be in no object, and what is beyond the limits.
     pub fn finish_restoring(&mut self) {
-        let is_orphan = |entry: &CertificateEntry| entry.links == 0 && entry.single.is_none();
-        let orphans = self
-            .certificates
-            .iter()
-            .filter(|(_, entry)| is_orphan(entry));
+        let orphans = self.parts.iter().filter(|(_, part)| part.links == 0);
         let orphans: Vec<Digest> = orphans.map(|(digest, _)| *digest).collect();
         orphans
             .iter()
@@ -63,40 +62,38 @@ impl Catalogue {
         self.shrink();
     }
 
-    /// What changed and was not taken yet: at most `limit` chains with what belongs to them, or,
-    /// where no chain is left, at most `limit` others.
+    /// What changed and was not taken yet: at most `limit` objects with what belongs to them, or,
+    /// where no object is left, at most `limit` others.
     pub fn take_changes(&mut self, limit: usize) -> Changes {
         let mut taken = Changes::default();
-        while taken.chains.len() < limit
-            && let Some(id) = self.changes.chains.pop_first()
+        while taken.objects.len() < limit
+            && let Some(key) = self.changes.objects.pop_first()
         {
-            taken.chains.insert(id);
-            let Some(chain) = self.chains.get(&id) else {
+            taken.objects.insert(key);
+            let Some(object) = self.objects.get(&key) else {
                 continue;
             };
-            for digest in &chain.certificates {
-                taken
-                    .certificates
-                    .extend(self.changes.certificates.take(digest));
+            for digest in &object.parts {
+                taken.parts.extend(self.changes.parts.take(digest));
             }
-            for site in &chain.sites {
+            for site in &object.sites {
                 taken
-                    .sightings
-                    .extend(self.changes.sightings.take(&(site.clone(), id)));
+                    .expectations
+                    .extend(self.changes.expectations.take(&(site.clone(), key)));
             }
         }
-        if !self.changes.chains.is_empty() {
+        if !self.changes.objects.is_empty() {
             return taken;
         }
-        // Sightings that are gone; those that are there belong to chains and came with them.
-        let room = limit.saturating_sub(taken.chains.len());
+        // Expectations that are gone; those that are there belong to objects and came with them.
+        let room = limit.saturating_sub(taken.objects.len());
         taken
-            .sightings
-            .extend((0..room).map_while(|_| self.changes.sightings.pop_first()));
-        if self.changes.sightings.is_empty() {
+            .expectations
+            .extend((0..room).map_while(|_| self.changes.expectations.pop_first()));
+        if self.changes.expectations.is_empty() {
             taken
-                .certificates
-                .extend((0..room).map_while(|_| self.changes.certificates.pop_first()));
+                .parts
+                .extend((0..room).map_while(|_| self.changes.parts.pop_first()));
         }
         taken
     }

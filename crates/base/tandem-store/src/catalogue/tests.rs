@@ -12,52 +12,53 @@ fn digest(first: u8, last: u8) -> Digest {
     Digest::from_bytes(bytes)
 }
 
-fn chain(certificates: &[Digest]) -> ChainEntry {
-    ChainEntry::new(certificates.to_vec(), LeafFacts::default(), NOW)
+fn key(digest: Digest) -> Key {
+    Key {
+        id: ObjectId::from_digest(digest),
+        kind: Kind::Chain,
+    }
+}
+
+fn chain(certificates: &[Digest]) -> ObjectEntry {
+    ObjectEntry::new(certificates.to_vec(), LeafFacts::default(), NOW)
 }
 
 #[test]
 fn chains_that_no_site_showed_are_listed_with_the_newest_first() {
     let mut catalogue = Catalogue::new(Limits::default());
     let site: Site = "www.example".parse().expect("a site");
-    let id = |n| ChainId::from_digest(digest(n, 0));
+    let id = |n| key(digest(n, 0));
     for n in 0..4 {
-        catalogue.add_chain(id(n), &[10], chain(&[digest(n, 1)]));
+        catalogue.add(id(n), &[10], chain(&[digest(n, 1)]));
     }
     catalogue.observe(&site, &id(2), NOW);
     assert!(catalogue.refresh(&id(0), NOW));
-    assert_eq!(catalogue.without_site(9), [id(0), id(3), id(1)]);
-    assert_eq!(catalogue.without_site(2), [id(0), id(3)]);
-    catalogue.remove_chains(|removed, _| *removed == id(3));
-    assert_eq!(catalogue.without_site(9), [id(0), id(1)]);
+    assert_eq!(
+        catalogue.unexpected(Kind::Chain, 9),
+        [id(0).id, id(3).id, id(1).id]
+    );
+    assert_eq!(catalogue.unexpected(Kind::Chain, 2), [id(0).id, id(3).id]);
+    catalogue.remove_where(|removed, _| *removed == id(3));
+    assert_eq!(catalogue.unexpected(Kind::Chain, 9), [id(0).id, id(1).id]);
 }
 
 #[test]
 fn a_prefix_that_names_more_than_one_thing_names_none() {
     let mut catalogue = Catalogue::new(Limits::default());
     let (first, twin, other) = (digest(1, 1), digest(1, 2), digest(2, 1));
-    let ids = [first, twin, other].map(ChainId::from_digest);
+    let ids = [first, twin, other].map(key);
     for (id, certificate) in ids.iter().zip([first, twin, other]) {
-        catalogue.add_chain(*id, &[10], chain(&[certificate]));
+        catalogue.add(*id, &[10], chain(&[certificate]));
     }
-    assert_eq!(catalogue.certificate_by_prefix(&first.prefix16()), None);
-    assert_eq!(
-        catalogue.certificate_by_prefix(first.as_bytes()),
-        Some(first)
-    );
-    assert_eq!(
-        catalogue.certificate_by_prefix(&other.prefix16()),
-        Some(other)
-    );
-    assert_eq!(catalogue.certificate_by_prefix(&[3; 16]), None);
-    assert_eq!(catalogue.chain_by_prefix(&first.prefix4()), None);
-    assert_eq!(catalogue.chain_by_prefix(&other.prefix4()), Some(ids[2]));
-    catalogue.remove_chains(|id, _| *id == ids[1]);
-    assert_eq!(
-        catalogue.certificate_by_prefix(&first.prefix16()),
-        Some(first)
-    );
-    assert_eq!(catalogue.chain_by_prefix(&first.prefix4()), Some(ids[0]));
+    assert_eq!(catalogue.part_by_prefix(&first.prefix16()), None);
+    assert_eq!(catalogue.part_by_prefix(first.as_bytes()), Some(first));
+    assert_eq!(catalogue.part_by_prefix(&other.prefix16()), Some(other));
+    assert_eq!(catalogue.part_by_prefix(&[3; 16]), None);
+    assert_eq!(catalogue.object_by_prefix(&first.prefix4()), None);
+    assert_eq!(catalogue.object_by_prefix(&other.prefix4()), Some(ids[2]));
+    catalogue.remove_where(|id, _| *id == ids[1]);
+    assert_eq!(catalogue.part_by_prefix(&first.prefix16()), Some(first));
+    assert_eq!(catalogue.object_by_prefix(&first.prefix4()), Some(ids[0]));
 }
 
 #[test]
@@ -66,34 +67,44 @@ fn what_is_removed_leaves_nothing_behind() {
     let shared = digest(9, 9);
     let names = vec![crate::site::Pattern::new("www.example").expect("a name")];
     for n in 0..20 {
-        let id = ChainId::from_digest(digest(n, 0));
+        let id = key(digest(n, 0));
         let facts = LeafFacts {
             names: names.clone(),
             not_after: None,
         };
         // The same certificate twice in a chain, as no sane server does.
         let certificates = vec![digest(n, 1), shared, shared];
-        catalogue.add_chain(id, &[10, 20, 20], ChainEntry::new(certificates, facts, NOW));
+        catalogue.add(
+            id,
+            &[10, 20, 20],
+            ObjectEntry::new(certificates, facts, NOW),
+        );
         let site: Site = format!("n{n}.example").parse().expect("a site");
         catalogue.observe(&site, &id, NOW);
         catalogue.observe(&"all.example".parse().expect("a site"), &id, NOW);
     }
-    catalogue.add_single(shared, 20, None, NOW);
-    catalogue.add_single(digest(99, 99), 5, None, NOW);
-    assert_eq!(catalogue.certificates.len(), 22);
-    catalogue.remove_chains(|_, _| true);
-    assert_eq!(catalogue.certificates.len(), 2);
-    catalogue.remove_certificates(&[shared].into());
-    catalogue.remove_singles(|_, _| true);
+    let single = |digest| Key {
+        kind: Kind::Certificate,
+        ..key(digest)
+    };
+    for (digest, length) in [(shared, 20), (digest(99, 99), 5)] {
+        catalogue.add(single(digest), &[length], chain(&[digest]));
+    }
+    assert_eq!(catalogue.parts.len(), 22);
+    catalogue.remove_where(|key, _| key.kind == Kind::Chain);
+    assert_eq!(catalogue.parts.len(), 2);
+    catalogue.remove_parts(&[shared].into());
+    catalogue.remove_where(|_, _| true);
     let Catalogue {
-        certificates,
-        chains,
-        sites,
+        parts,
+        objects,
+        expectations,
         recency,
         bytes,
         ..
     } = &catalogue;
-    assert!(certificates.is_empty() && chains.is_empty() && sites.is_empty() && recency.is_empty());
+    assert!(parts.is_empty() && objects.is_empty());
+    assert!(expectations.is_empty() && recency.is_empty());
     assert_eq!(*bytes, 0);
     assert_eq!(
         catalogue
@@ -107,9 +118,9 @@ fn what_is_removed_leaves_nothing_behind() {
 #[test]
 fn last_seen_times_never_go_back() {
     let mut catalogue = Catalogue::new(Limits::default());
-    let id = ChainId::from_digest(digest(1, 0));
+    let id = key(digest(1, 0));
     let site: Site = "www.example".parse().expect("a site");
-    catalogue.add_chain(id, &[10], chain(&[digest(1, 1)]));
+    catalogue.add(id, &[10], chain(&[digest(1, 1)]));
     let earlier = UnixTime(NOW.0 - 1_000);
     for (now, expected) in [
         (NOW, NOW),
@@ -118,11 +129,11 @@ fn last_seen_times_never_go_back() {
     ] {
         assert!(catalogue.refresh(&id, now));
         catalogue.observe(&site, &id, now);
-        assert_eq!(catalogue.chains[&id].last_seen, expected);
+        assert_eq!(catalogue.objects[&id].last_seen, expected);
         assert_eq!(
             catalogue
-                .sighting(&site, &id)
-                .map(|sighting| sighting.last_seen),
+                .expectation(&site, &id)
+                .map(|shown| shown.last_seen),
             Some(expected)
         );
     }
@@ -132,46 +143,46 @@ fn last_seen_times_never_go_back() {
 fn rows_that_make_no_sense_are_not_put_back() {
     let mut catalogue = Catalogue::new(Limits::default());
     let (held, orphan) = (digest(1, 1), digest(2, 2));
-    catalogue.restore_certificate(held, 10, NOW, None);
-    catalogue.restore_certificate(orphan, 10, NOW, None);
-    let id = |n| ChainId::from_digest(digest(n, 0));
-    assert!(catalogue.restore_chain(id(1), chain(&[held])));
+    catalogue.restore_part(held, 10, NOW);
+    catalogue.restore_part(orphan, 10, NOW);
+    let id = |n| key(digest(n, 0));
+    assert!(catalogue.restore_object(id(1), chain(&[held])));
     assert!(
-        !catalogue.restore_chain(id(2), chain(&[held, digest(3, 3)])),
+        !catalogue.restore_object(id(2), chain(&[held, digest(3, 3)])),
         "a certificate is missing"
     );
-    assert!(!catalogue.restore_chain(id(3), chain(&[])));
-    let sighting = |chain| Sighting {
-        chain,
+    assert!(!catalogue.restore_object(id(3), chain(&[])));
+    let shown = |key: Key| Expectation {
+        object: key.id,
         seen: u64::MAX,
         last_seen: UnixTime(u64::MAX),
     };
     let site = "www.example".parse().expect("a site");
-    assert!(catalogue.restore_sighting(&site, sighting(id(1))));
+    assert!(catalogue.restore_expectation(&site, Kind::Chain, shown(id(1))));
     assert!(
-        !catalogue.restore_sighting(&site, sighting(id(2))),
+        !catalogue.restore_expectation(&site, Kind::Chain, shown(id(2))),
         "its chain is missing"
     );
     catalogue.finish_restoring();
-    assert_eq!(catalogue.certificates.keys().collect::<Vec<_>>(), [&held]);
+    assert_eq!(catalogue.parts.keys().collect::<Vec<_>>(), [&held]);
     // Turns have come to their end in that file; nothing overflows.
     assert!(catalogue.refresh(&id(1), NOW));
     catalogue.observe(&site, &id(1), NOW);
-    assert_eq!(catalogue.expected(&site, NOW, 3), [id(1)]);
+    assert_eq!(catalogue.expected(Kind::Chain, &site, NOW, 3), [id(1).id]);
 }
 
 #[test]
 fn changes_come_in_pieces_that_can_be_written_one_after_another() {
     let mut catalogue = Catalogue::new(Limits::default());
     let site: Site = "www.example".parse().expect("a site");
-    let id = |n| ChainId::from_digest(digest(n, 0));
+    let id = |n| key(digest(n, 0));
     for n in 0..10 {
-        catalogue.add_chain(id(n), &[10, 10], chain(&[digest(n, 1), digest(99, 99)]));
+        catalogue.add(id(n), &[10, 10], chain(&[digest(n, 1), digest(99, 99)]));
         catalogue.observe(&site, &id(n), NOW);
     }
-    catalogue.remove_chains(|removed, _| *removed == id(0));
-    let mut certificates = BTreeSet::<Digest>::new();
-    let mut chains = BTreeSet::<ChainId>::new();
+    catalogue.remove_where(|removed, _| *removed == id(0));
+    let mut parts = BTreeSet::<Digest>::new();
+    let mut objects = BTreeSet::<Key>::new();
     let mut pieces = 0;
     loop {
         let piece = catalogue.take_changes(3);
@@ -179,30 +190,26 @@ fn changes_come_in_pieces_that_can_be_written_one_after_another() {
             break;
         }
         pieces += 1;
-        assert!(piece.chains.len() <= 3);
-        certificates.extend(&piece.certificates);
-        chains.extend(&piece.chains);
+        assert!(piece.objects.len() <= 3);
+        parts.extend(&piece.parts);
+        objects.extend(&piece.objects);
         for held in piece
-            .chains
+            .objects
             .iter()
-            .filter_map(|id| catalogue.chains.get(id))
+            .filter_map(|id| catalogue.objects.get(id))
         {
-            assert!(
-                held.certificates
-                    .iter()
-                    .all(|digest| certificates.contains(digest))
-            );
+            assert!(held.parts.iter().all(|digest| parts.contains(digest)));
         }
         assert!(
             piece
-                .sightings
+                .expectations
                 .iter()
-                .all(|(_, chain)| chains.contains(chain))
+                .all(|(_, chain)| objects.contains(chain))
         );
-        if piece.certificates.contains(&digest(0, 1)) {
-            assert!(chains.contains(&id(0)), "gone, but not before its chain");
+        if piece.parts.contains(&digest(0, 1)) {
+            assert!(objects.contains(&id(0)), "gone, but not before its chain");
         }
     }
-    assert_eq!((certificates.len(), chains.len()), (11, 10));
+    assert_eq!((parts.len(), objects.len()), (11, 10));
     assert!((4..=6).contains(&pieces), "{pieces}");
 }

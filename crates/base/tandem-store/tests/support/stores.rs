@@ -3,7 +3,7 @@
 //! Not here: certificates, disks.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
-use tandem_store::{ChainId, HostName, Site, Store};
+use tandem_store::{ChainId, HostName, Kind, ObjectId, Site, Store};
 use tandem_wire::clock::UnixTime;
 
 /// Noon of 15 June 2025.
@@ -34,5 +34,16 @@ pub(crate) fn learn(
     now: UnixTime,
 ) -> ChainId {
     let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
-    store.learn(Some(site), &chain, now)
+    store.learn(Kind::Chain, Some(site), &chain, now)
+}
+
+/// Learns an object of one part, of any kind.
+pub(crate) fn learn_part(
+    store: &mut dyn Store,
+    kind: Kind,
+    site: &Site,
+    part: &[u8],
+    now: UnixTime,
+) -> ObjectId {
+    store.learn(kind, Some(site), &[part], now)
 }

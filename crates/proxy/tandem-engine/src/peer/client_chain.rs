@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use tandem_delta::Reference;
-use tandem_store::{ChainId, Digest, Store};
+use tandem_store::{ChainId, Digest, Kind, Store};
 
 use super::Possession;
 use crate::objects::Flight;
@@ -64,8 +64,8 @@ impl ClientChain {
     /// What the other side learned when this side did (section 2.4.1.2): `store` is this side's
     /// own.
     pub fn remembered(&self, store: &mut impl Store) -> Believed {
-        let whole = store.chain(&self.id).is_some();
-        let held = |digest: &&Digest| whole || store.certificate(digest).is_some();
+        let whole = store.object(Kind::Chain, &self.id).is_some();
+        let held = |digest: &&Digest| whole || store.part(digest).is_some();
         Believed {
             whole: whole.then(|| Reference(self.id.prefix16())),
             certificates: references(self.certificates.iter().filter(held)),

@@ -43,7 +43,7 @@ impl Intention {
 
     /// Which of them `store` holds.
     pub fn held(&self, store: &mut impl Store) -> HeldBits {
-        let held = |reference: &Reference| store.certificate_by_prefix(&reference.0).is_some();
+        let held = |reference: &Reference| store.part_by_prefix(&reference.0).is_some();
         let bits = self.0.iter().map(held).enumerate();
         HeldBits(bits.fold(0, |bits, (index, held)| bits | u32::from(held) << index))
     }

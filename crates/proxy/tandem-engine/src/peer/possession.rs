@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use tandem_delta::Reference;
-use tandem_store::{ChainId, Digest, Site, Store};
+use tandem_store::{ChainId, Digest, Kind, Site, Store};
 use tandem_wire::UnixTime;
 
 /// What the far side holds, as it said itself.
@@ -52,7 +52,7 @@ pub fn expected_chains(
     now: UnixTime,
     limit: usize,
 ) -> Vec<ChainId> {
-    store.chains_for(site, now, limit)
+    store.expected(Kind::Chain, site, now, limit)
 }
 
 /// What a client-side proxy has to say of itself to a hello: the names of lists that it holds.
@@ -67,13 +67,13 @@ pub enum Hints {
 impl Hints {
     /// The hints for `site`, at most `limit`, the likeliest first.
     pub fn to(store: &mut impl Store, site: &Site, now: UnixTime, limit: usize) -> Self {
-        let chains = store.chains_for(site, now, limit);
+        let chains = store.expected(Kind::Chain, site, now, limit);
         if chains.is_empty() {
-            return Self::Issuers(store.chains_for(&Site::Issuers, now, limit));
+            return Self::Issuers(store.expected(Kind::Issuers, &Site::Any, now, limit));
         }
         // Farms show several chains, each with a staple of its own: no more of these than of those.
         let mut extras = store
-            .chains_for(&site.extras(), now, chains.len())
+            .expected(Kind::Messages, site, now, chains.len())
             .into_iter();
         let mut ids: Vec<ChainId> = chains
             .into_iter()

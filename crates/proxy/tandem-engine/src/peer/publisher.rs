@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tandem_delta::Reference;
-use tandem_store::{ChainId, Store};
+use tandem_store::{ChainId, Kind, Store};
 use tandem_wire::Instant;
 
 use super::filter::{Filter, Holdings, MOST, Rate};
@@ -112,7 +112,7 @@ impl Publisher {
         }
         self.read_at = Some(now);
         self.dear = 0;
-        let all = Holdings::of(&store.client_chains(MOST_NAMED));
+        let all = Holdings::of(&store.unexpected(Kind::Chain, MOST_NAMED));
         self.holdings = Some(all);
         all
     }
@@ -143,7 +143,7 @@ impl Publisher {
         if self.credit < self.dear {
             return Decision::TooDear;
         }
-        let chains = store.client_chains(MOST_NAMED);
+        let chains = store.unexpected(Kind::Chain, MOST_NAMED);
         let holdings = Holdings::of(&chains);
         self.holdings = Some(holdings);
         self.read_at = Some(now);
@@ -168,7 +168,7 @@ impl Publisher {
     /// Before a chain is learned: whether it is held already.
     pub fn is_held(&mut self, chain: &ChainId, store: &mut impl Store, now: Instant) -> bool {
         self.holdings(store, now);
-        store.chain(chain).is_some()
+        store.object(Kind::Chain, chain).is_some()
     }
 
     /// A chain of `length` bytes that was held was shown again, by way of a proxy that went by

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tandem_delta::{Planner, Reference};
 use tandem_store::{ChainId, Store};
 
-use super::source::list_of;
 use crate::objects::Flight;
 use crate::peer::Possession;
 
@@ -43,8 +42,8 @@ pub fn write_flight(
             .hints()
             .iter()
             .filter_map(|hint| {
-                let chain = store.chain_by_prefix(hint)?;
-                Some((Reference(chain.id.prefix16()), list_of(store, &chain)?))
+                let object = store.object_by_prefix(hint)?;
+                Some((Reference(object.id.prefix16()), store.contents(&object)?))
             })
             .collect();
         plan.copy_alike(&sources);

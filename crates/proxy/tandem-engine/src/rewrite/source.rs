@@ -5,25 +5,13 @@
 use std::sync::Arc;
 
 use tandem_delta::{Reference, Source};
-use tandem_store::{Chain, Store};
+use tandem_store::Store;
 use tandem_wire::Instant;
 
 use crate::peer::SessionTickets;
 
-/// The contents of a chain's certificate list; `None` where a certificate of it is not held any
-/// more.
-pub(super) fn list_of(store: &mut impl Store, chain: &Chain) -> Option<Arc<[u8]>> {
-    let mut list = Vec::new();
-    for digest in &chain.certificates {
-        let der = store.certificate(digest)?;
-        list.extend_from_slice(&(der.len() as u32).to_be_bytes()[1..]);
-        list.extend_from_slice(&der);
-    }
-    Some(list.into())
-}
-
-/// A store as the source of a delta's copies: a reference names the list of a chain, of issuers or
-/// of what came beside a chain; or a certificate.
+/// A store as the source of a delta's copies: a reference names an object (of a chain, the list of
+/// its certificates), or a certificate.
 #[derive(Debug)]
 pub struct StoreSource<'a, S>(&'a mut S);
 
@@ -36,12 +24,9 @@ impl<'a, S: Store> StoreSource<'a, S> {
 
 impl<S: Store> Source for StoreSource<'_, S> {
     fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
-        match self.0.chain_by_prefix(&reference.0) {
-            Some(chain) => list_of(self.0, &chain),
-            None => self
-                .0
-                .certificate_by_prefix(&reference.0)
-                .map(|(_, der)| der),
+        match self.0.object_by_prefix(&reference.0) {
+            Some(object) => self.0.contents(&object),
+            None => self.0.part_by_prefix(&reference.0).map(|(_, part)| part),
         }
     }
 }

@@ -22,7 +22,7 @@ pub mod answer;
 use std::ops::Range;
 
 use tandem_delta::Reference;
-use tandem_store::{ChainId, Store};
+use tandem_store::{ChainId, Kind, Store};
 use tandem_wire::tls::{
     ClientHello, ContentType, ExtensionType, Extensions, HandshakeType, Records,
 };
@@ -75,7 +75,12 @@ pub fn announce(
     let hello = ClientHello::parse(body).ok()?;
     let mut references: Vec<u8> = Vec::new();
     for id in chains {
-        for digest in store.chain(id)?.certificates.iter().take(MAX_ENTRIES) {
+        for digest in store
+            .object(Kind::Chain, id)?
+            .parts
+            .iter()
+            .take(MAX_ENTRIES)
+        {
             if !references
                 .as_chunks::<{ Reference::LEN }>()
                 .0
@@ -252,7 +257,7 @@ pub fn expand(payload: &[u8], store: &mut impl Store, codes: Codes) -> Expanded 
         let held;
         let der = match entry {
             Entry::Certificate(der) => der,
-            Entry::Reference(prefix) => match store.certificate_by_prefix(prefix) {
+            Entry::Reference(prefix) => match store.part_by_prefix(prefix) {
                 Some((_, der)) => {
                     held = der;
                     &held

@@ -8,7 +8,7 @@ use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, message, named, noise,
     packed, record, server_hello, store,
 };
-use tandem_store::{ChainId, Limits, MemoryStore};
+use tandem_store::{ChainId, Kind, Limits, MemoryStore};
 
 #[path = "../../../../base/tandem-store/tests/support/certificate.rs"]
 mod certificate;
@@ -73,10 +73,10 @@ fn a_full_handshake_is_followed_to_both_finished_and_its_chain_is_learned() {
         handshake.server_sent(&server);
         assert_eq!(handshake.stage(), Stage::Finished);
         assert!(handshake.learn(&server, &mut held, &site(), TODAY));
-        assert_eq!(held.chains_for(&site(), TODAY, 9).len(), 1);
+        assert_eq!(held.expected(Kind::Chain, &site(), TODAY, 9).len(), 1);
         // What the store refuses was not learned.
         let mut closed = MemoryStore::new(Limits {
-            certificates_per_chain: 0,
+            parts_per_object: 0,
             ..Limits::default()
         });
         assert!(!handshake.learn(&server, &mut closed, &site(), TODAY));
@@ -99,17 +99,20 @@ fn a_chain_is_learned_with_its_issuers_and_what_came_beside_it() {
     let mut held = MemoryStore::default();
     assert!(handshake.learn(&server, &mut held, &site(), TODAY));
     let issuers = ChainId::of(&[&chain[1], &chain[2]]);
-    assert_eq!(held.chains_for(&Site::Issuers, TODAY, 9), [issuers]);
+    assert_eq!(
+        held.expected(Kind::Issuers, &Site::Any, TODAY, 9),
+        [issuers]
+    );
     let beside = message(22, &noise(500, 40));
     let beside = ChainId::of(&[&beside]);
-    assert_eq!(held.chains_for(&site().extras(), TODAY, 9), [beside]);
+    assert_eq!(held.expected(Kind::Messages, &site(), TODAY, 9), [beside]);
     // A chain of one has no issuers, and a flight without more has none.
     let mut held = MemoryStore::default();
     let server = [apart(&flight(&chain[..1])), finished()].concat();
     let client = [client_hello(&[]), finished()].concat();
     let handshake = read(&client, &server, usize::MAX);
     assert!(handshake.learn(&server, &mut held, &site(), TODAY));
-    assert_eq!(held.health().chains, 1);
+    assert_eq!(held.health().objects, 1);
 }
 
 #[test]
@@ -126,11 +129,11 @@ fn a_stranger_who_is_asked_for_a_name_does_not_put_a_staple_under_it() {
     let mut held = MemoryStore::default();
     let (own, server) = stapled(&named("www.example.org"), &noise(500, 40));
     assert!(own.learn(&server, &mut held, &site(), TODAY));
-    let before = held.chains_for(&site().extras(), TODAY, 9);
+    let before = held.expected(Kind::Messages, &site(), TODAY, 9);
     assert_eq!(before.len(), 1);
     let (other, server) = stapled(&named("elsewhere.example"), &noise(500, 41));
     assert!(other.learn(&server, &mut held, &site(), TODAY));
-    assert_eq!(held.chains_for(&site().extras(), TODAY, 9), before);
+    assert_eq!(held.expected(Kind::Messages, &site(), TODAY, 9), before);
 }
 
 #[test]

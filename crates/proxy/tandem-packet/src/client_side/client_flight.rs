@@ -114,7 +114,7 @@ impl Agreed {
             }
             ClientCertificates::Filter { .. } => match self.watch.shown() {
                 // What is beyond the bounds is held nowhere.
-                Shown::Chain(chain) if chain.length() <= Limits::default().chain_bytes => {
+                Shown::Chain(chain) if chain.length() <= Limits::default().object_bytes => {
                     cx.far.notes(chain.id());
                     Some(chain.id())
                 }

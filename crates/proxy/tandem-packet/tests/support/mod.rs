@@ -28,7 +28,7 @@ use tandem_netsim::{
     BitRate, Element, Failure, Host, HostConfig, Link, LinkConfig, Script, Step, World,
 };
 use tandem_packet::{ClientCertificates, Config, Limits, Role, WireFormat};
-use tandem_store::{HostName, MemoryStore, Site, Store};
+use tandem_store::{HostName, Kind, MemoryStore, Site, Store};
 use tandem_wire::{Instant, Seq, UnixTime};
 
 pub use adapter::{Boxed, ProxyElement, kill, run_to, start};
@@ -70,13 +70,19 @@ pub fn store_with(chain: &[Vec<u8>]) -> MemoryStore {
 /// Makes a store remember that `site` showed this chain an hour ago.
 pub fn teach(store: &mut MemoryStore, site: &Site, chain: &[Vec<u8>]) {
     let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
-    store.learn(Some(site), &chain, UnixTime(TODAY.0 - 3_600));
+    store.learn(Kind::Chain, Some(site), &chain, UnixTime(TODAY.0 - 3_600));
+}
+
+/// Makes a store remember that the site sent these messages beside its chain an hour ago.
+pub fn teach_messages(store: &mut MemoryStore, site: &Site, messages: &[u8]) {
+    let then = UnixTime(TODAY.0 - 3_600);
+    store.learn(Kind::Messages, Some(site), &[messages], then);
 }
 
 /// Makes a store remember that a client showed this chain an hour ago.
 pub fn teach_client(store: &mut MemoryStore, chain: &[Vec<u8>]) {
     let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
-    store.learn(None, &chain, UnixTime(TODAY.0 - 3_600));
+    store.learn(Kind::Chain, None, &chain, UnixTime(TODAY.0 - 3_600));
 }
 
 pub fn client_address() -> SocketAddr {

@@ -20,7 +20,7 @@ use tandem_wire::{Instant, Seq};
 use super::tls::{self, Conversation, Layout};
 use super::{
     Boxed, CLIENT_SIDE, Closes, ProxyElement, SERVER_SIDE, Scenario, config, site, store_with,
-    teach, teach_client,
+    teach, teach_client, teach_messages,
 };
 
 /// What befalls a proxy.
@@ -271,10 +271,10 @@ impl Plan {
             let mut beside = self.conversation().beside();
             let changed = beside.len() - 1 - size / 2;
             match known {
-                KnownStaple::TheSame => teach(&mut store, &site().extras(), &[beside]),
+                KnownStaple::TheSame => teach_messages(&mut store, &site(), &beside),
                 KnownStaple::AnOlder => {
                     beside[changed] ^= 1;
-                    teach(&mut store, &site().extras(), &[beside]);
+                    teach_messages(&mut store, &site(), &beside);
                 }
                 KnownStaple::None => {}
             }

@@ -5,7 +5,7 @@
 //! learned since.
 
 use super::*;
-use tandem_store::MemoryStore;
+use tandem_store::{Kind, MemoryStore};
 use tandem_wire::UnixTime;
 
 const ROUND_TRIP: Duration = Duration::from_millis(500);
@@ -47,7 +47,7 @@ impl Sides {
     fn new(others: usize, held: u64) -> Self {
         let mut store = MemoryStore::default();
         for client in 0..held {
-            store.learn(None, &[&chain(client)], UnixTime(1));
+            store.learn(Kind::Chain, None, &[&chain(client)], UnixTime(1));
         }
         Self {
             publisher: Publisher::default(),
@@ -78,7 +78,8 @@ impl Sides {
                 .as_ref()
                 .is_some_and(|filter| filter.contains(&reference));
         let was_held = self.publisher.is_held(&id, &mut self.store, self.now);
-        self.store.learn(None, &[&chain(client)], UnixTime(1));
+        self.store
+            .learn(Kind::Chain, None, &[&chain(client)], UnixTime(1));
         if was_held {
             let crossed = if is_known {
                 Crossed::Spared
@@ -192,8 +193,10 @@ fn connections_that_began_before_they_could_know_do_not_have_it_published_again(
         Decision::Publish(_)
     ));
     // Nor do those that go by what was held before something was learned from another connection.
-    let held = Holdings::of(&sides.store.client_chains(9));
-    sides.store.learn(None, &[&chain(77)], UnixTime(1));
+    let held = Holdings::of(&sides.store.unexpected(Kind::Chain, 9));
+    sides
+        .store
+        .learn(Kind::Chain, None, &[&chain(77)], UnixTime(1));
     let learned = (Instant::from_micros(2_000_000), ROUND_TRIP);
     sides.publisher.learned(&id(77), learned);
     let asked = |at| Asked {

@@ -10,7 +10,7 @@ use crate::samples::{
 };
 use crate::transcript::{ClientCertificate, Handshake, Stage};
 use tandem_delta::{Delta, DeltaError};
-use tandem_store::{MemoryStore, Site, Store};
+use tandem_store::{Kind, MemoryStore, Site, Store};
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(
     std::net::Ipv4Addr::new(192, 0, 2, 1),
@@ -123,7 +123,7 @@ fn a_clients_chain_is_learned_after_both_finished_and_not_before() {
     let id = handshake.learn_client(&stream, &mut learner, TODAY);
     let names = ClientChain::of(handshake.client_flight().expect("whole"), &stream);
     assert_eq!(id, names.map(|names| names.id()));
-    assert!(id.is_some_and(|id| learner.chain(&id).is_some()));
+    assert!(id.is_some_and(|id| learner.object(Kind::Chain, &id).is_some()));
 }
 
 #[test]

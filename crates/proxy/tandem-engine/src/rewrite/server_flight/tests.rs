@@ -12,7 +12,7 @@ use crate::samples::{
 use crate::transcript::Handshake;
 use proptest::prelude::*;
 use tandem_delta::{Delta, DeltaError, Source};
-use tandem_store::{Digest, MemoryStore, Site};
+use tandem_store::{Digest, Kind, MemoryStore, Site};
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(
     std::net::Ipv4Addr::new(192, 0, 2, 1),
@@ -161,13 +161,10 @@ fn a_hint_has_no_more_staples_than_chains_and_no_chain_is_crowded_out() {
     let Hints::OfSite(ids) = Hints::to(&mut there, &SITE, TODAY, 4) else {
         panic!("the site is known")
     };
-    let ids_of = |site: &Site, there: &mut MemoryStore| there.chains_for(site, TODAY, 2);
-    let (shown, beside) = (
-        ids_of(&SITE, &mut there),
-        ids_of(&SITE.extras(), &mut there),
-    );
+    let [shown, beside] =
+        [Kind::Chain, Kind::Messages].map(|kind| there.expected(kind, &SITE, TODAY, 2));
     assert_eq!(ids, [shown[0], beside[0], shown[1], beside[1]]);
-    let Hints::Issuers(ids) = Hints::to(&mut there, &Site::Issuers, TODAY, 0) else {
+    let Hints::Issuers(ids) = Hints::to(&mut there, &Site::Any, TODAY, 0) else {
         panic!("no room for any")
     };
     assert_eq!(ids, []);

@@ -10,7 +10,7 @@ use crate::samples::{
 };
 use crate::transcript::Handshake;
 use proptest::prelude::*;
-use tandem_store::{MemoryStore, Site};
+use tandem_store::{Kind, MemoryStore, Site};
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(
     std::net::Ipv4Addr::new(192, 0, 2, 1),
@@ -25,7 +25,7 @@ fn read(bytes: &[u8]) -> Flight {
 }
 
 fn announced(hello: &[u8], store: &mut MemoryStore) -> Option<Vec<u8>> {
-    let chains = store.chains_for(&SITE, TODAY, 2);
+    let chains = store.expected(Kind::Chain, &SITE, TODAY, 2);
     announce(hello, &chains, store, Codes::default())
 }
 
