@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build programs test lint bench lab splitting interop clients soak deb clean
+.PHONY: help demo build programs test lint bench fuzz mutants lab splitting interop clients soak deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -56,6 +56,16 @@ lint:
 bench:
 	@$(ENSURE) rust build $(if $(IS_ROOT),lab)
 	$(CARGO) bench --locked --workspace --bench '*'
+
+## fuzz: searches for inputs that break a parser or an engine; FUZZ_SECONDS each, default 1200 (some nine hours in all)
+fuzz:
+	@$(ENSURE) rust fuzz
+	scripts/fuzz.sh $(TARGETS)
+
+## mutants: changes each changed line in small ways; does a test notice? BASE=commit, default origin/main or HEAD~
+mutants:
+	@$(ENSURE) rust mutants
+	scripts/mutants.sh $(BASE)
 
 ## lab: bench and full experiments into docs/results (root; about an hour and a half)
 lab: programs

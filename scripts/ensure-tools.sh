@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the tools which the make targets call are there.
 #
-#   scripts/ensure-tools.sh GROUP...      groups: rust build deny lab interop browsers package dns
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants lab interop browsers package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -13,6 +13,8 @@ export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
 # Built from the registry once, into a folder of its own: no cargo subcommand appears in anyone's PATH.
 DENY_VERSION=0.20.2
+FUZZ_VERSION=0.13.2
+MUTANTS_VERSION=27.1.0
 DENY_ROOT="${TANDEM_TOOLS:-$HOME/.cache/tandem/tools}"
 
 # command:Debian package
@@ -119,6 +121,25 @@ ensure_deny() {
     rm -rf "$DENY_ROOT/build"
 }
 
+# ensure_subcommand NAME VERSION: builds a cargo subcommand once.
+ensure_subcommand() {
+    local program="$DENY_ROOT/bin/$1"
+    [ -x "$program" ] && return 0
+    say "building $1 $2 into $DENY_ROOT (once; some minutes)"
+    CARGO_TARGET_DIR="$DENY_ROOT/build" cargo install --quiet --locked --root "$DENY_ROOT" --version "$2" "$1" \
+        </dev/null || return 3
+    rm -rf "$DENY_ROOT/build"
+}
+
+ensure_fuzz() {
+    if ! rustc +nightly --version >/dev/null 2>&1; then
+        say "no nightly toolchain; install one: rustup toolchain install nightly --profile minimal"
+        return 3
+    fi
+    ensure_commands c++:g++ || return $?
+    ensure_subcommand cargo-fuzz "$FUZZ_VERSION"
+}
+
 [ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 cd "$(dirname "$0")/.."
 for group in "$@"; do
@@ -126,11 +147,13 @@ for group in "$@"; do
         rust) ensure_rust || exit $? ;;
         build) ensure_commands "${BUILD_TOOLS[@]}" || exit $? ;;
         deny) ensure_deny || exit $? ;;
+        fuzz) ensure_fuzz || exit $? ;;
+        mutants) ensure_subcommand cargo-mutants "$MUTANTS_VERSION" || exit $? ;;
         lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
         browsers) ensure_commands "${BROWSER_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, lab, interop, browsers, package, dns)"; exit 2 ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, lab, interop, browsers, package, dns)"; exit 2 ;;
     esac
 done
