@@ -32,7 +32,7 @@ pub(crate) use store::{
 };
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::exit::Failure;
 use crate::output;
@@ -101,19 +101,21 @@ pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
             eprint!("{error}");
             Err(Failure::Shown)
         }
-        _ => Err(Failure::Usage(one_line(&error.to_string()))),
+        _ => {
+            let arguments = std::env::args_os().skip(1);
+            let command = command_of(arguments.map(|word| word.to_string_lossy().into_owned()));
+            Err(Failure::Usage(one_line(&error.to_string(), &command)))
+        }
     }
 }
 
-/// Clap's paragraphs as one line, without the closing hint to `--help`.
-fn one_line(rendered: &str) -> String {
+/// Clap's paragraphs as one line that ends with the help to read: that of `command`.
+fn one_line(rendered: &str, command: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
-    let mut usage = None;
     for paragraph in rendered.split("\n\n") {
         let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-        if let Some(line) = text.strip_prefix("Usage: ") {
-            usage = Some(command_of(line));
-        } else if !text.is_empty() && !text.starts_with("For more information") {
+        let is_hint = text.starts_with("Usage: ") || text.starts_with("For more information");
+        if !text.is_empty() && !is_hint {
             let text = text
                 .strip_prefix("error: ")
                 .or(text.strip_prefix("tip: "))
@@ -121,29 +123,31 @@ fn one_line(rendered: &str) -> String {
             parts.push(text.to_owned());
         }
     }
-    let help = usage.unwrap_or_else(|| "tandem".to_owned());
-    format!("{} (see `{help} --help`)", parts.join("; "))
+    format!("{} (see `{command} --help`)", parts.join("; "))
 }
 
-/// The leading words of a usage line that name the command: `tandem store ls`.
-fn command_of(usage: &str) -> String {
-    let is_name = |word: &&str| {
-        word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-')
-    };
-    usage
-        .split(' ')
-        .take_while(is_name)
-        .collect::<Vec<_>>()
-        .join(" ")
+/// The command that these arguments use, `tandem store ls` for instance: not every error of clap's
+/// names it.
+fn command_of(arguments: impl Iterator<Item = String>) -> String {
+    let mut name = "tandem".to_owned();
+    let mut command = Cli::command();
+    for word in arguments {
+        if let Some(below) = command.find_subcommand(&word) {
+            name = format!("{name} {word}");
+            command = below.clone();
+        }
+    }
+    name
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn refused(arguments: &[&str]) -> String {
-        one_line(&Cli::try_parse_from(arguments).unwrap_err().to_string())
+        let error = Cli::try_parse_from(arguments).unwrap_err();
+        let words = arguments.iter().skip(1).map(|&word| word.to_owned());
+        one_line(&error.to_string(), &command_of(words))
     }
 
     #[test]
@@ -164,6 +168,17 @@ mod tests {
         assert_eq!(
             refused(&["tandem", "estimate"]),
             "the following required arguments were not provided: <FILE> (see `tandem estimate --help`)"
+        );
+        let line = refused(&["tandem", "split", "volunteer", "--sharing", "nobody"]);
+        assert!(line.starts_with("invalid value 'nobody'"), "{line}");
+        assert!(
+            line.ends_with("(see `tandem split volunteer --help`)"),
+            "{line}"
+        );
+        let line = refused(&["tandem", "store", "export", "--format", "x"]);
+        assert!(
+            line.ends_with("(see `tandem store export --help`)"),
+            "{line}"
         );
     }
 }

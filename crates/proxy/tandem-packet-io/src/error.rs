@@ -53,9 +53,7 @@ pub enum IoError {
         link: String,
     },
     /// A capability is missing. Fault: how the program was started.
-    #[error(
-        "this needs the capabilities CAP_NET_ADMIN and CAP_NET_RAW, and {missing} is missing; run it as root or let systemd grant them"
-    )]
+    #[error("missing capabilities: {missing}; run it as root or let systemd grant them")]
     MissingCapability {
         /// The names of those that are missing.
         missing: String,
