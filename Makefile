@@ -10,6 +10,9 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 TANDEM := $(TARGET)/release/tandem
 LAB := $(TARGET)/release/tandem-lab
+PACKAGED := $(TARGET)/dist/tandem
+# Off in the program by default, tested all the same.
+FEATURES := --features tandem/kademlia
 ENSURE := scripts/ensure-tools.sh
 DENY := $(or $(TANDEM_TOOLS),$(HOME)/.cache/tandem/tools)/bin/cargo-deny
 IS_ROOT := $(filter 0,$(shell id -u))
@@ -29,19 +32,21 @@ demo: programs
 ## build: the release binary, target/release/tandem, and libtandem_keytap.so beside it
 build:
 	@$(ENSURE) rust build
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes three to four minutes on two cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap
 
 # What the lab needs: itself, the proxies, and the library that its clients load. Built in one run, so that cargo builds
 # nothing twice.
 programs:
 	@$(ENSURE) rust build
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes three to four minutes on two cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-lab
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
 	@$(if $(IS_ROOT),$(ENSURE) lab package dns,:)
 	@mkdir -p $(dir $(TANDEM_SKIPPED)) && : >$(TANDEM_SKIPPED)
-	status=0; $(CARGO) test --locked --workspace --no-fail-fast || status=$$?; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status
+	status=0; $(CARGO) test --locked --workspace $(FEATURES) --no-fail-fast || status=$$?; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status
 
 ## lint: format, clippy, documentation, layers and the other house rules, licences and sources of dependencies
 lint:
@@ -49,7 +54,7 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) xtask all
 	$(DENY) --log-level error --locked check bans licenses sources
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets $(FEATURES) -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --locked --quiet --workspace --no-deps
 
 ## bench: how fast the engine and the store are, and bulk traffic through the queue (the last: root)
@@ -101,9 +106,11 @@ soak: programs
 	$(LAB) soak --out docs/results
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
-deb: build
-	@$(ENSURE) package
-	scripts/make-deb.sh $(TANDEM) out
+deb:
+	@$(ENSURE) rust build package
+	@[ -e $(PACKAGED) ] || echo 'make deb: the first build takes some six minutes on two cores'
+	$(CARGO) build --locked --profile dist --package tandem --package tandem-keytap
+	scripts/make-deb.sh $(PACKAGED) out
 
 ## clean: what was built
 clean:

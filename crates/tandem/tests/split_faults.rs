@@ -305,10 +305,13 @@ fn what_does_not_fit_is_said_at_the_start() {
             .stdin(Stdio::null());
         common::run(&mut command)
     };
-    if cfg!(feature = "kademlia") {
-        let ran = refused(&["--sharing", "kademlia"]);
-        assert!(ran.failed_with(2).contains("--peer-listen"));
-    }
+    let ran = refused(&["--sharing", "kademlia"]);
+    let what = if cfg!(feature = "kademlia") {
+        "--peer-listen"
+    } else {
+        "--features kademlia"
+    };
+    assert!(ran.failed_with(2).contains(what), "{ran:?}");
     let ran = refused(&["--peers", "127.0.0.1:7444"]);
     assert!(ran.failed_with(2).contains("KEY@ADDR:PORT"));
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -216,8 +216,8 @@ pub(crate) struct BrokerArgs {
 pub(crate) enum Sharing {
     /// By a rule: each thing belongs to two members, and nobody tells anybody what he has
     Placement,
-    /// By a distributed hash table, which listens one port above --peer-listen
-    #[cfg(feature = "kademlia")]
+    /// By a distributed hash table, which listens one port above --peer-listen; only if the program
+    /// was built with the feature kademlia
     Kademlia,
     /// Not at all: what others ask for is answered, and they are asked nothing
     None,

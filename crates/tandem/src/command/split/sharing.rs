@@ -19,6 +19,13 @@ pub(super) fn among(settings: Settings, sharing: Sharing) -> Result<Settings, Sp
         Sharing::None => Arc::new(Nobody),
         #[cfg(feature = "kademlia")]
         Sharing::Kademlia => Kademlia::start(&settings.key, above(settings.peer_listen)?, members)?,
+        #[cfg(not(feature = "kademlia"))]
+        Sharing::Kademlia => {
+            return Err(SplitIoError::Setting {
+                setting: "--sharing kademlia",
+                reason: "not in this program; build it with `--features kademlia`".to_owned(),
+            });
+        }
     };
     Ok(Settings {
         directory,
