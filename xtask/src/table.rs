@@ -51,6 +51,7 @@ impl Layer {
 
 const WIRE: &str = "tandem-wire";
 const DELTA: &str = "tandem-delta";
+const CHANNEL: &str = "tandem-channel";
 const STORE: &str = "tandem-store";
 const STORE_SQLITE: &str = "tandem-store-sqlite";
 const TRACE: &str = "tandem-trace";
@@ -81,6 +82,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[],
     ),
     Layer::new(WIRE, "crates/base/tandem-wire", Kind::Core, &[]),
+    Layer::new(CHANNEL, "crates/base/tandem-channel", Kind::Adapter, &[]),
     Layer::new(DELTA, "crates/base/tandem-delta", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/lab/tandem-netsim", Kind::Core, &[WIRE]),
     Layer::new(STORE, "crates/base/tandem-store", Kind::Core, &[WIRE]),
@@ -135,7 +137,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         SPLIT_IO,
         "crates/split/tandem-split-io",
         Kind::Adapter,
-        &[BARNRAISING, SPLIT],
+        &[BARNRAISING, SPLIT, CHANNEL],
     ),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(
@@ -148,19 +150,22 @@ pub(crate) const LAYERS: &[Layer] = &[
         SPLIT_LAB,
         "crates/lab/tandem-split-lab",
         Kind::Adapter,
-        &[TESTBED, REPORT, SPLIT_IO, STORE, NETSIM],
+        &[TESTBED, REPORT, SPLIT_IO, CHANNEL, STORE, NETSIM],
     ),
-    Layer::new(
-        LAB,
-        "crates/lab/tandem-lab",
-        Kind::Adapter,
-        &[SPLIT_LAB, TESTBED, REPORT, IO, NETSIM, PACKET, STORE, WIRE],
-    ),
+    Layer {
+        tests_may_use: &[CHANNEL],
+        ..Layer::new(
+            LAB,
+            "crates/lab/tandem-lab",
+            Kind::Adapter,
+            &[SPLIT_LAB, TESTBED, REPORT, IO, NETSIM, PACKET, STORE, WIRE],
+        )
+    },
     Layer::new(
         DHT,
         "crates/split/tandem-dht",
         Kind::Adapter,
-        &[SPLIT_IO, BARNRAISING],
+        &[SPLIT_IO, BARNRAISING, CHANNEL],
     ),
     Layer::new(
         BROKER_DNS,
@@ -172,16 +177,16 @@ pub(crate) const LAYERS: &[Layer] = &[
         BROKER,
         "crates/split/tandem-broker",
         Kind::Adapter,
-        &[BROKER_DNS, SPLIT_IO, BARNRAISING, WIRE],
+        &[BROKER_DNS, SPLIT_IO, BARNRAISING, CHANNEL, WIRE],
     ),
     Layer::new(
         SPLIT_DEMO,
         "crates/split/tandem-split-demo",
         Kind::Adapter,
-        &[BROKER, SPLIT_IO, BARNRAISING],
+        &[BROKER, SPLIT_IO, BARNRAISING, CHANNEL],
     ),
     Layer {
-        tests_may_use: &[TESTBED, NETSIM],
+        tests_may_use: &[CHANNEL, TESTBED, NETSIM],
         ..Layer::new(
             "tandem",
             "crates/tandem",

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use split_site::{LEN, Site, Volunteer, eventually, free_port};
-use tandem_split_io::channel::ChannelKey;
+use tandem_channel::ChannelKey;
 
 /// Much less than this crosses the origin's line for a file that the volunteer has.
 const WARM: u64 = LEN as u64 / 100;

@@ -43,7 +43,7 @@ fn config(
         "1.3" => &rustls::version::TLS13,
         other => return Err(format!("rustls does not speak TLS {other}").into()),
     };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(tandem_channel::crypto::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])?
         .with_root_certificates(roots)

@@ -41,7 +41,7 @@ fn config(
         other => return Err(format!("rustls does not speak TLS {other}").into()),
     };
     let chain = CertificateDer::pem_file_iter(chain)?.collect::<Result<Vec<_>, _>>()?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(tandem_channel::crypto::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])?
         .with_no_client_auth()

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::door::BROKER;
 use tandem_barnraising::{PublicKey, SiteUri};
-use tandem_split_io::channel::{Acceptor, Admission, ChannelKey, Protocol};
+use tandem_channel::{Acceptor, Admission, ChannelKey};
 use tandem_split_io::metrics::{self, Number, Page};
 use tandem_split_io::tls::client::Client;
 use tandem_split_io::{SplitIoError, listener};
@@ -81,8 +82,7 @@ impl Broker {
             source,
         };
         let port = listener.local_addr().map_err(system)?.port();
-        let acceptor = Acceptor::speaking(Protocol::Broker, &key, Admission::Any)
-            .map_err(|error| system(std::io::Error::other(error)))?;
+        let acceptor = Acceptor::new(BROKER, &key, Admission::Any).map_err(SplitIoError::from)?;
         let uri = config.uri(port, PublicKey(key.name().bytes())).ok();
         let keeper = Keeper::new(config, key, database, kept);
         let names = Names::bind(config, keeper.published(), keeper.accepted()).await?;
@@ -185,7 +185,7 @@ async fn tick(keeper: Keeper) {
 
 fn channel_key(state: &Path) -> Result<ChannelKey, BrokerError> {
     make_state(state)?;
-    Ok(ChannelKey::kept_in(&state.join("key"))?)
+    Ok(ChannelKey::kept_in(&state.join("key")).map_err(SplitIoError::from)?)
 }
 
 fn make_state(state: &Path) -> Result<(), SplitIoError> {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tandem_barnraising::PublicKey;
 use tandem_barnraising::admission::Rate;
 use tandem_barnraising::talk::{MAX_QUESTION, Question};
-use tandem_split_io::channel::{self, Acceptor, ToVolunteer};
+use tandem_channel::{Acceptor, KeyExchange, Protocol, ServerChannel};
 use tandem_split_io::listener;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -37,6 +37,12 @@ const CONNECTIONS: usize = 512;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// and to take the answer, which a slow disk may keep waiting.
 const PATIENCE_ANSWER: Duration = Duration::from_secs(10);
+/// The channel between broker and volunteers. What crosses it is published anyway.
+pub(crate) const BROKER: Protocol = Protocol {
+    name: b"tandem-broker/1",
+    key_exchange: KeyExchange::Classical,
+};
+
 /// Connections of a network for each of its requests that may count: a channel may break, and who
 /// leaves does not count as a request.
 const TRIES: u32 = 4;
@@ -96,9 +102,9 @@ async fn talk(
 async fn asked(
     acceptor: &Acceptor,
     stream: TcpStream,
-) -> io::Result<(ToVolunteer, PublicKey, Question)> {
+) -> io::Result<(ServerChannel, PublicKey, Question)> {
     let mut channel = acceptor.open(stream, Arc::new(AtomicU64::new(0))).await?;
-    let peer = channel::holder(&channel).ok_or_else(malformed)?;
+    let peer = tandem_channel::holder(&channel).ok_or_else(malformed)?;
     let length = channel.read_u32().await? as usize;
     if length > MAX_QUESTION {
         return Err(malformed());
@@ -111,7 +117,7 @@ async fn asked(
 
 async fn answer(
     keeper: &Keeper,
-    mut channel: ToVolunteer,
+    mut channel: ServerChannel,
     from: IpAddr,
     key: PublicKey,
     question: Question,

@@ -17,7 +17,7 @@ use tandem_barnraising::roster::Joined;
 use tandem_barnraising::talk::{Answer, Join, Question, Refusal, Told, Welcome, Wish};
 use tandem_barnraising::uri::Name;
 use tandem_barnraising::{Member, PublicKey, Roster};
-use tandem_split_io::channel::ChannelKey;
+use tandem_channel::ChannelKey;
 use tandem_split_io::metrics::Number;
 use tandem_wire::UnixTime;
 use tokio::sync::watch;

@@ -18,11 +18,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::door::BROKER;
 use tandem_barnraising::talk::{Answer, Join, MAX_ANSWER, Prospect, Question, Told, Welcome, Wish};
 use tandem_barnraising::uri::Host;
 use tandem_barnraising::{List, Member, SiteUri};
+use tandem_channel::{ChannelKey, Connector, KeyName, Pin};
 use tandem_split_io::SplitIoError;
-use tandem_split_io::channel::{ChannelKey, Connector, KeyName, Pin, Protocol};
 use tandem_wire::UnixTime;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
@@ -421,12 +422,7 @@ impl std::fmt::Debug for Way {
 impl Way {
     fn new(uri: SiteUri, key: &ChannelKey, listen: IpAddr) -> Result<Self, SplitIoError> {
         let pin = Pin::to(KeyName::from_bytes(uri.key.0));
-        let connector = Connector::speaking(Protocol::Broker, key, pin).map_err(|error| {
-            SplitIoError::System {
-                what: "TLS",
-                source: io::Error::other(error),
-            }
-        })?;
+        let connector = Connector::new(BROKER, key, pin)?;
         Ok(Self {
             uri,
             listen,

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tandem_barnraising::Member;
+use tandem_channel::ChannelKey;
 use tandem_split_io::SplitIoError;
-use tandem_split_io::channel::ChannelKey;
 use tandem_split_io::volunteer::{Directory, Holders, Members};
 use tokio::sync::{mpsc, oneshot};
 

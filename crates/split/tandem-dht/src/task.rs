@@ -24,8 +24,8 @@ use libp2p_kad::{
 use libp2p_swarm::{NetworkBehaviour, StreamProtocol, Swarm, SwarmEvent};
 use tandem_barnraising::Member;
 use tandem_barnraising::placement::owners;
+use tandem_channel::ChannelKey;
 use tandem_split_io::SplitIoError;
-use tandem_split_io::channel::ChannelKey;
 use tandem_split_io::volunteer::Members;
 use tokio::sync::{mpsc, oneshot};
 

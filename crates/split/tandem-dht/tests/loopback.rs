@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tandem_barnraising::Member;
+use tandem_barnraising::{Member, PublicKey};
+use tandem_channel::ChannelKey;
 use tandem_dht::Kademlia;
 use tandem_split_io::SplitIoError;
-use tandem_split_io::channel::ChannelKey;
 use tandem_split_io::volunteer::Directory as _;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -33,7 +33,7 @@ impl Node {
             match Kademlia::start(&key, listen, members) {
                 Ok(table) => {
                     let member = Member {
-                        key: key.name().into(),
+                        key: PublicKey(key.name().bytes()),
                         address: peers.ip(),
                         peers,
                     };

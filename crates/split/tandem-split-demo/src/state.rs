@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use tandem_split_io::channel::KeyName;
+use tandem_channel::KeyName;
 use tandem_split_io::metrics::Number;
 use tandem_split_io::origin::Served;
 use tokio::sync::broadcast::Receiver;

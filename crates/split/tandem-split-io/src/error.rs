@@ -7,6 +7,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tandem_channel::ChannelError;
+
 /// Why an origin or a volunteer does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SplitIoError {
@@ -66,6 +68,16 @@ pub enum SplitIoError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+impl From<ChannelError> for SplitIoError {
+    fn from(error: ChannelError) -> Self {
+        match error {
+            ChannelError::File { path, source } => Self::File { path, source },
+            ChannelError::Content { path, reason } => Self::Content { path, reason },
+            ChannelError::System { what, source } => Self::System { what, source },
+        }
+    }
 }
 
 impl SplitIoError {

@@ -45,8 +45,8 @@
 //! so that no header of a cache is needed. `examples/in_process.rs` is a whole program;
 //! [`origin::Origin::watch`] tells it what is served.
 
-pub mod channel;
 pub mod error;
+mod greet;
 pub mod listener;
 pub mod metrics;
 pub mod origin;
@@ -55,3 +55,4 @@ pub mod tls;
 pub mod volunteer;
 
 pub use error::SplitIoError;
+pub use greet::SPLIT;

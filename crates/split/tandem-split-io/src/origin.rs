@@ -35,8 +35,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::timeout;
 
-use crate::channel::{self, Acceptor, Admission, ChannelKey, KeyName, ToVolunteer};
 use crate::error::SplitIoError;
+use crate::greet::{SPLIT, greet};
 use crate::listener;
 use crate::metrics::Number;
 use crate::tls::server::Site;
@@ -44,6 +44,7 @@ use renewal::Files;
 use served::Watched;
 use session::Session;
 use spool::Spool;
+use tandem_channel::{Acceptor, Admission, ChannelKey, KeyName, ServerChannel};
 
 /// Connections at a time. One takes some 100 kB.
 const CONNECTIONS: usize = 4096;
@@ -282,7 +283,7 @@ impl Origin {
         let listener = listener::listen("--listen", settings.listen).await?;
         Ok(Self {
             listener,
-            acceptor: Acceptor::new(&key, admission).map_err(tls)?,
+            acceptor: Acceptor::new(SPLIT, &key, admission)?,
             shared: Arc::new(Shared {
                 site: Mutex::new(site),
                 upstream: settings.upstream,
@@ -352,7 +353,7 @@ async fn serve_channel(
     let opened = acceptor.open(stream, shared.numbers.sent.shared());
     let mut io = timeout(OPENING, opened).await.map_err(|_| Failed::Late)??;
     let mut decoder = Decoder::new(Side::Volunteer);
-    let greeted = timeout(GREETING, channel::greet(&mut io, &mut decoder)).await;
+    let greeted = timeout(GREETING, greet(&mut io, &mut decoder)).await;
     let greeting = match greeted {
         Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
         Ok(Ok(greeting)) => greeting,
@@ -363,7 +364,7 @@ async fn serve_channel(
         Channel::Misses => misses::serve(shared, io, decoder).await,
         Channel::Connection => {
             shared.numbers.connections.add(1);
-            let volunteer = channel::holder(&io);
+            let volunteer = tandem_channel::holder(&io);
             let (from_volunteer, to_volunteer) = tokio::io::split(io);
             let (records, from_client) = mpsc::channel(8);
             let reader = tokio::spawn(pass_records(from_volunteer, decoder, records));
@@ -384,7 +385,7 @@ async fn serve_channel(
 /// Hands on the client's records until there are no more, so that an alert is heard while an answer
 /// is being written.
 async fn pass_records(
-    mut from_volunteer: tokio::io::ReadHalf<ToVolunteer>,
+    mut from_volunteer: tokio::io::ReadHalf<ServerChannel>,
     mut decoder: Decoder,
     records: mpsc::Sender<Vec<u8>>,
 ) {

@@ -34,8 +34,8 @@ use tandem_barnraising::talk::Told;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-use crate::channel::{Acceptor, Admission, ChannelKey, KeyName, Pin};
 use crate::error::SplitIoError;
+use crate::greet::SPLIT;
 use crate::listener;
 use crate::metrics::Number;
 use allowance::Allowance;
@@ -47,6 +47,7 @@ use link::Link;
 use numbers::Numbers;
 use peers::Peers;
 use ready::Ready;
+use tandem_channel::{Acceptor, Admission, ChannelError, ChannelKey, KeyName, Pin};
 
 /// Clients at a time. One takes at most about a megabyte.
 const CLIENTS: usize = 1024;
@@ -65,20 +66,20 @@ const STRANGERS: usize = 64;
 /// The directory or the file cannot be made or read.
 pub fn key(cache: Option<&Path>) -> Result<ChannelKey, SplitIoError> {
     let Some(folder) = cache else {
-        return ChannelKey::fleeting();
+        return Ok(ChannelKey::fleeting()?);
     };
     std::fs::create_dir_all(folder).map_err(|source| SplitIoError::File {
         path: folder.to_owned(),
         source,
     })?;
     match ChannelKey::kept_in(&folder.join("key")) {
-        Err(SplitIoError::File { path, source })
+        Err(ChannelError::File { path, source })
             if disk::is_read_only(&source) && !path.exists() =>
         {
             tracing::warn!(path = %path.display(), error = %source, "this volunteer's key cannot be kept: it will have another one after its next start");
-            ChannelKey::fleeting()
+            Ok(ChannelKey::fleeting()?)
         }
-        key => key,
+        key => Ok(key?),
     }
 }
 
@@ -272,13 +273,9 @@ impl PeerPort {
         key: &ChannelKey,
         members: &Members,
     ) -> Result<Self, SplitIoError> {
-        let acceptor =
-            Acceptor::new(key, Admission::Members(members.clone())).map_err(|error| {
-                SplitIoError::System {
-                    what: "TLS",
-                    source: io::Error::other(error),
-                }
-            })?;
+        let admitted = members.clone();
+        let admission = Admission::If(Box::new(move |key| sharing::has(&admitted, key)));
+        let acceptor = Acceptor::new(SPLIT, key, admission)?;
         Ok(Self {
             listener: listener::listen("--peer-listen", address).await?,
             acceptor,

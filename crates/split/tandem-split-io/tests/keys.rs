@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{Site, eventually, ran, tried, value};
-use tandem_split_io::channel::ChannelKey;
+use tandem_channel::ChannelKey;
 use tandem_split_io::{origin, volunteer};
 
 /// OpenSSL's words about a connection by this volunteer.

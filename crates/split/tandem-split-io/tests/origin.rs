@@ -9,9 +9,10 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
+use tandem_channel::{Connector, Pin};
 use tandem_split::Payload;
 use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss};
-use tandem_split_io::channel::{Connector, Pin};
+use tandem_split_io::SPLIT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use common::server::body;
@@ -318,7 +319,7 @@ fn a_slow_server_is_not_waited_for_to_the_end() {
 fn a_volunteer_that_lets_its_channel_of_misses_go_is_no_failure() {
     let site = Site::new();
     let key = tandem_split_io::volunteer::key(None).expect("a key");
-    let connector = Connector::new(&key, Pin::to(site.origin_key)).expect("TLS");
+    let connector = Connector::new(SPLIT, &key, Pin::to(site.origin_key)).expect("TLS");
     site.runtime().block_on(async {
         let stream = tokio::net::TcpStream::connect(site.origin).await;
         let mut channel = connector

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tandem_barnraising::Member;
 use tandem_barnraising::placement::OWNERS;
+use tandem_barnraising::{Member, PublicKey};
+use tandem_channel::{Acceptor, Admission, ChannelKey, Connector, KeyName, Pin, ServerChannel};
 use tandem_split::message::{Absent, Channel, Encodings, Found, Greeting, Message, Miss, Side};
 use tandem_split::{Decoder, Payload, PayloadName};
-use tandem_split_io::channel::{Acceptor, Admission, ChannelKey, Connector, Pin, ToVolunteer};
+use tandem_split_io::SPLIT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
@@ -190,13 +191,13 @@ struct Impostor {
 }
 
 impl Impostor {
-    fn start<F>(answer: impl Fn(ToVolunteer) -> F + Send + Sync + 'static) -> Self
+    fn start<F>(answer: impl Fn(ServerChannel) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let runtime = Runtime::new().expect("a runtime");
         let key = ChannelKey::fleeting().expect("random bytes");
-        let acceptor = Acceptor::new(&key, Admission::Any).expect("TLS");
+        let acceptor = Acceptor::new(SPLIT, &key, Admission::Any).expect("TLS");
         let listener = runtime
             .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
             .expect("a free port");
@@ -221,7 +222,7 @@ impl Impostor {
 
 fn member(key: &ChannelKey, peers: SocketAddr) -> Member {
     Member {
-        key: key.name().into(),
+        key: PublicKey(key.name().bytes()),
         address: peers.ip(),
         peers,
     }
@@ -229,7 +230,7 @@ fn member(key: &ChannelKey, peers: SocketAddr) -> Member {
 
 /// Greets as it should, and answers every question for a payload with other bytes, for a list with
 /// nothing.
-async fn lie(mut channel: ToVolunteer) {
+async fn lie(mut channel: ServerChannel) {
     let mut decoder = Decoder::new(Side::Volunteer);
     let mut buffer = vec![0; 16 << 10];
     while let Ok(len @ 1..) = channel.read(&mut buffer).await {
@@ -312,7 +313,7 @@ fn who_answers_some_and_keeps_others_waiting_is_passed_over_too() {
 }
 
 async fn keep_waiting(
-    mut channel: ToVolunteer,
+    mut channel: ServerChannel,
     chunks: Arc<HashMap<PayloadName, Payload>>,
     withheld: Arc<AtomicUsize>,
 ) {
@@ -401,7 +402,12 @@ fn who_is_no_member_is_refused_and_who_was_one_is_heard_no_more() {
     let name = PayloadName::sha256(&body(CHUNK, 1));
     let runtime = Runtime::new().expect("a runtime");
     let stranger = ChannelKey::fleeting().expect("random bytes");
-    let connector = Connector::new(&stranger, Pin::to(helper.member.key.into())).expect("TLS");
+    let connector = Connector::new(
+        SPLIT,
+        &stranger,
+        Pin::to(KeyName::from_bytes(helper.member.key.0)),
+    )
+    .expect("TLS");
     let mut question = Vec::new();
     Greeting::new(Channel::Misses, Encodings::DEFAULT).write(&mut question);
     Message::Miss(Miss::Payload(name)).write(&mut question);

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use tandem_split_io::channel::{ChannelKey, KeyName};
+use tandem_channel::{ChannelKey, KeyName};
 use tandem_split_io::metrics::Number;
 use tandem_split_io::{origin, volunteer};
 use tokio::runtime::Runtime;
@@ -167,7 +167,7 @@ async fn start_volunteer(origin: SocketAddr, origin_key: KeyName) -> Result<Sock
         LabError::io("start a volunteer")(std::io::Error::other(error))
     };
     let settings = volunteer::Settings {
-        key: ChannelKey::fleeting().map_err(failed)?,
+        key: ChannelKey::fleeting().map_err(|error| failed(error.into()))?,
         origin: origin.to_string(),
         origin_key: Some(origin_key),
         listen: ([127, 0, 0, 1], 0).into(),

@@ -12,9 +12,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tandem_split_io::channel::{
-    Acceptor, Admission, ChannelKey, Connector, KeyName, Pin, ToOrigin, ToVolunteer,
+use tandem_channel::{
+    Acceptor, Admission, ChannelKey, ClientChannel, Connector, KeyName, Pin, ServerChannel,
 };
+use tandem_split_io::SPLIT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -44,9 +45,10 @@ impl Swapper {
             LabError::io("start the double that swaps payloads")(io::Error::other(error))
         };
         let own = ChannelKey::fleeting().map_err(|error| other(error.into()))?;
-        let acceptor = Acceptor::new(&own, Admission::Any).map_err(|error| other(error.into()))?;
-        let connector =
-            Connector::new(&own, Pin::to(origin_key)).map_err(|error| other(error.into()))?;
+        let acceptor =
+            Acceptor::new(SPLIT, &own, Admission::Any).map_err(|error| other(error.into()))?;
+        let connector = Connector::new(SPLIT, &own, Pin::to(origin_key))
+            .map_err(|error| other(error.into()))?;
         let listener = TcpListener::bind("127.0.0.1:0")
             .await
             .map_err(|error| other(error.into()))?;
@@ -88,8 +90,8 @@ impl Swapper {
 }
 
 async fn relay(
-    near: ToVolunteer,
-    far: ToOrigin,
+    near: ServerChannel,
+    far: ClientChannel,
     harms: &AtomicBool,
     learned: &Names,
 ) -> io::Result<()> {
@@ -105,8 +107,8 @@ async fn relay(
 
 /// Message by message, each with the header of a TLS record.
 async fn pass_down(
-    mut from: ReadHalf<ToOrigin>,
-    mut to: WriteHalf<ToVolunteer>,
+    mut from: ReadHalf<ClientChannel>,
+    mut to: WriteHalf<ServerChannel>,
     harms: &AtomicBool,
     learned: &Names,
 ) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tandem_barnraising::List;
 use tandem_barnraising::talk::Wish;
-use tandem_split_io::channel::ChannelKey;
+use tandem_channel::ChannelKey;
 
 use super::*;
 

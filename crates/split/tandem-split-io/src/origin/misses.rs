@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::session::STALL;
 use super::{Failed, Shared};
-use crate::channel::ToVolunteer;
+use tandem_channel::ServerChannel;
 use tandem_split::Decoder;
 
 /// How long nothing may be asked: longer than a volunteer keeps a channel that it does not use.
@@ -28,7 +28,7 @@ const BATCH: usize = 64 << 10;
 /// Serves one channel of misses until the volunteer closes it.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
-    mut io: ToVolunteer,
+    mut io: ServerChannel,
     mut decoder: Decoder,
 ) -> Result<(), Failed> {
     let mut buffer = vec![0; 16 << 10];
@@ -65,7 +65,7 @@ async fn answer(
     shared: &Shared,
     miss: Miss,
     out: &mut Vec<u8>,
-    io: &mut ToVolunteer,
+    io: &mut ServerChannel,
 ) -> Result<(), Failed> {
     shared.numbers.misses.add(1);
     match miss {
@@ -108,7 +108,7 @@ async fn answer(
 }
 
 /// Sends what waits, which is little more than a batch.
-async fn write(io: &mut ToVolunteer, out: &mut Vec<u8>) -> Result<(), Failed> {
+async fn write(io: &mut ServerChannel, out: &mut Vec<u8>) -> Result<(), Failed> {
     let written = async {
         io.write_all(out).await?;
         io.flush().await

@@ -5,7 +5,7 @@
 
 use tokio::sync::broadcast;
 
-use crate::channel::KeyName;
+use tandem_channel::KeyName;
 
 /// Answers that one who watches may be behind by, before he misses some.
 const BEHIND: usize = 256;

@@ -32,8 +32,8 @@ use super::served::Served;
 use super::spool::Pins;
 use super::upstream::Fault;
 use super::{Failed, Shared};
-use crate::channel::{KeyName, ToVolunteer};
 use crate::tls::server::{Endpoint, Site};
+use tandem_channel::{KeyName, ServerChannel};
 
 pub(super) use outward::STALL;
 
@@ -70,7 +70,7 @@ pub(super) struct Session {
     out: Vec<u8>,
     /// Bytes at the front of `out` that are written.
     written: usize,
-    to_volunteer: WriteHalf<ToVolunteer>,
+    to_volunteer: WriteHalf<ServerChannel>,
     pins: Pins,
     /// Bytes of bodies, and of messages, so far.
     body_bytes: u64,
@@ -89,7 +89,7 @@ impl Session {
         shared: &Arc<Shared>,
         volunteer: Option<KeyName>,
         encodings: Encodings,
-        to_volunteer: WriteHalf<ToVolunteer>,
+        to_volunteer: WriteHalf<ServerChannel>,
         from_client: mpsc::Receiver<Vec<u8>>,
     ) -> Result<Self, Failed> {
         let site = shared.site();

@@ -12,11 +12,12 @@ use std::io;
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::TLS12;
 use rustls::{ClientConfig, RootCertStore};
+use tandem_channel::crypto;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client};
 
@@ -59,7 +60,7 @@ impl Client {
         };
         let provider = CryptoProvider {
             cipher_suites: client_suites::all(),
-            ..ring::default_provider()
+            ..crypto::default_provider()
         };
         let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[&TLS12])

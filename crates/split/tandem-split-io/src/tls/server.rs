@@ -10,11 +10,12 @@ use std::fmt;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::CryptoProvider;
 use rustls::server::ServerSessionMemoryCache;
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS12;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
+use tandem_channel::crypto;
 
 use super::identity::Identity;
 use super::parts::{Record, Records};
@@ -49,7 +50,7 @@ impl Site {
     pub fn new(identity: &Identity) -> Result<Self, rustls::Error> {
         let provider = CryptoProvider {
             cipher_suites: suites::all(),
-            ..ring::default_provider()
+            ..crypto::default_provider()
         };
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
             // No higher version is spoken, so that no client is told of a downgrade (RFC 8446,

@@ -15,13 +15,13 @@ use rustls::crypto::cipher::{
     MessageEncrypter, OutboundChunks, OutboundOpaqueMessage, OutboundPlainMessage, PrefixedPayload,
     Tls12AeadAlgorithm, UnsupportedOperationError,
 };
-use rustls::crypto::ring::cipher_suite;
 use rustls::crypto::tls12::Prf;
 use rustls::crypto::{ActiveKeyExchange, CipherSuiteCommon, KeyExchangeAlgorithm};
 use rustls::{
     CipherSuite, ConnectionTrafficSecrets, ContentType, Error, SupportedCipherSuite,
     Tls12CipherSuite,
 };
+use tandem_channel::crypto::cipher_suite;
 
 use tandem_split::open::Opener;
 use tandem_split::{RecordType, Sealer, Suite};

@@ -22,8 +22,9 @@ use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::cache::Thing;
-use super::sharing::Members;
-use crate::channel::{Acceptor, ToVolunteer, greet};
+use super::sharing::{self, Members};
+use crate::greet::greet;
+use tandem_channel::{Acceptor, ServerChannel};
 
 /// How long a volunteer may take to say what it wants.
 const GREETING: Duration = Duration::from_secs(5);
@@ -75,7 +76,7 @@ pub(super) async fn serve(
 struct Questions {
     shared: Arc<Shared>,
     members: Members,
-    io: ToVolunteer,
+    io: ServerChannel,
     decoder: Decoder,
     pending: VecDeque<Miss>,
     gets: JoinSet<(Miss, Option<Thing>)>,
@@ -120,11 +121,10 @@ impl Questions {
 
     /// Whether the far end is a member still.
     fn is_member(&self) -> bool {
-        let Some(key) = crate::channel::holder(&self.io) else {
+        let Some(key) = tandem_channel::holder(&self.io) else {
             return false;
         };
-        let key = key.into();
-        self.members.borrow().iter().any(|member| member.key == key)
+        sharing::has(&self.members, key)
     }
 
     /// Takes bytes, and the questions that are whole with them.

@@ -24,8 +24,8 @@ use super::cache::{Cache, Thing, list_key, payload_key};
 use super::disk::Key;
 use super::link::Link;
 use super::sharing::Directory;
-use crate::channel::ToOrigin;
 use crate::metrics::Number;
+use tandem_channel::ClientChannel;
 
 /// How long a thing may take while nothing else comes either. Then its clients' connections fail,
 /// and those who ask next start anew.
@@ -280,7 +280,7 @@ async fn ask_over_one(
 }
 
 async fn write_questions(
-    mut to: WriteHalf<ToOrigin>,
+    mut to: WriteHalf<ClientChannel>,
     asked: Greeting,
     first: Miss,
     questions: &mut mpsc::UnboundedReceiver<Miss>,
@@ -304,7 +304,7 @@ async fn write_questions(
 
 async fn read_answers(
     waiting: &Waiting,
-    mut from: ReadHalf<ToOrigin>,
+    mut from: ReadHalf<ClientChannel>,
     asked: Greeting,
 ) -> Result<(), Lack> {
     let mut answers = Answers {

@@ -3,8 +3,8 @@
 //! Is not: a choice between origins; there is one at a time.
 
 use super::ready::Ready;
-use crate::channel::{ChannelKey, KeyName, Pin};
 use crate::error::SplitIoError;
+use tandem_channel::{ChannelKey, KeyName, Pin};
 
 /// Leads a volunteer that serves to another origin.
 #[derive(Clone, Debug)]

@@ -11,8 +11,9 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::channel::{ChannelKey, Connector, Pin, ToOrigin};
 use crate::error::SplitIoError;
+use crate::greet::SPLIT;
+use tandem_channel::{ChannelKey, ClientChannel, Connector, Pin};
 
 /// How long opening a channel may take.
 const OPEN: Duration = Duration::from_secs(15);
@@ -38,7 +39,7 @@ impl Link {
     }
 
     /// A new channel.
-    pub(super) async fn open(&self) -> io::Result<ToOrigin> {
+    pub(super) async fn open(&self) -> io::Result<ClientChannel> {
         let way = self.lock().clone();
         let opened = async {
             let stream = TcpStream::connect(&*way.to).await?;
@@ -63,10 +64,7 @@ impl Link {
 impl Way {
     fn new(to: &str, key: &ChannelKey, pin: Pin) -> Result<Self, SplitIoError> {
         check_address(to)?;
-        let connector = Connector::new(key, pin).map_err(|error| SplitIoError::System {
-            what: "TLS",
-            source: io::Error::other(error),
-        })?;
+        let connector = Connector::new(SPLIT, key, pin)?;
         Ok(Self {
             to: to.into(),
             connector,

@@ -21,8 +21,8 @@ use super::cache::Thing;
 use super::disk::Key;
 use super::link::Link;
 use super::sharing::{self, Members};
-use crate::channel::{ChannelKey, Pin};
 use crate::metrics::Number;
+use tandem_channel::{ChannelKey, KeyName, Pin};
 
 /// How long who does not answer is passed over at first.
 const FAULT: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ impl Peers {
 
     /// Whether there is nobody else.
     pub(super) fn are_none(&self) -> bool {
-        let own = self.own.name().into();
+        let own = PublicKey(self.own.name().bytes());
         let members = self.members.borrow();
         let mut others = members.iter().filter(|member| member.key != own);
         !others.any(sharing::answers)
@@ -105,7 +105,7 @@ impl Peers {
         let holders = self.arrivals.directory.holders(&key.digest);
         for member in timeout_at(deadline, holders).await.ok()? {
             // What is one's own to have is got from the origin, or nobody would.
-            if member.key == self.own.name().into() {
+            if member.key.0 == self.own.name().bytes() {
                 return None;
             }
             let Some(asker) = self.asker(&member) else {
@@ -160,7 +160,7 @@ impl Peers {
         }
         if peer.asker.is_none() {
             // Who answers nobody has no port.
-            let pin = Pin::to(member.key.into());
+            let pin = Pin::to(KeyName::from_bytes(member.key.0));
             let link = Link::new(&member.peers.to_string(), &self.own, pin).ok()?;
             peer.asker = Some(Arc::new(Asker::start(
                 link,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::link::Link;
-use crate::channel::ToOrigin;
+use tandem_channel::ClientChannel;
 
 /// How long a channel waits for a client: less than an origin waits for a word.
 const KEPT: Duration = Duration::from_secs(100);
@@ -29,7 +29,7 @@ const DEAD: Duration = Duration::from_secs(8);
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// Where to ask for the channel that is ready.
-type Asked = oneshot::Sender<oneshot::Sender<ToOrigin>>;
+type Asked = oneshot::Sender<oneshot::Sender<ClientChannel>>;
 
 #[derive(Debug, Default)]
 struct Stock {
@@ -76,7 +76,7 @@ impl Ready {
 
     /// A channel on which `hello` was said, and what the origin said first. The next one is made
     /// ready meanwhile.
-    pub(super) async fn say(&self, hello: &[u8]) -> io::Result<(ToOrigin, Vec<u8>)> {
+    pub(super) async fn say(&self, hello: &[u8]) -> io::Result<(ClientChannel, Vec<u8>)> {
         let kept = match self.ready().await {
             Some(channel) => said(channel, hello, DEAD).await.ok(),
             None => None,
@@ -89,7 +89,7 @@ impl Ready {
         Ok(answered)
     }
 
-    async fn ready(&self) -> Option<ToOrigin> {
+    async fn ready(&self) -> Option<ClientChannel> {
         let asked = {
             let mut stock = lock(&self.stock);
             match std::mem::take(&mut stock.place) {
@@ -141,10 +141,10 @@ impl Ready {
 }
 
 async fn said(
-    mut channel: ToOrigin,
+    mut channel: ClientChannel,
     hello: &[u8],
     patience: Duration,
-) -> io::Result<(ToOrigin, Vec<u8>)> {
+) -> io::Result<(ClientChannel, Vec<u8>)> {
     let mut first = vec![0; 4096];
     let exchange = async {
         channel.write_all(hello).await?;
@@ -161,7 +161,7 @@ async fn said(
 }
 
 /// Keeps a channel until somebody asks for it, the origin closes it, or nobody has come for long.
-async fn keep(mut channel: ToOrigin, asks: oneshot::Receiver<oneshot::Sender<ToOrigin>>) {
+async fn keep(mut channel: ClientChannel, asks: oneshot::Receiver<oneshot::Sender<ClientChannel>>) {
     let mut unexpected = [0];
     tokio::select! {
         biased;

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::Shared;
 use super::cache::Thing;
 use super::fetch::Fetcher;
-use crate::channel::ToOrigin;
+use tandem_channel::ClientChannel;
 
 /// How long a client may take for its first record.
 const HELLO: Duration = Duration::from_secs(15);
@@ -142,7 +142,7 @@ fn whole_records(decoder: &mut Decoder, mut bytes: &[u8], out: &mut Vec<u8>) -> 
 async fn pass_up(
     mut from_client: OwnedReadHalf,
     mut decoder: Decoder,
-    mut to_origin: WriteHalf<ToOrigin>,
+    mut to_origin: WriteHalf<ClientChannel>,
     moved: Arc<Notify>,
 ) -> Result<(), Failed> {
     let mut buffer = vec![0; 16 << 10];
@@ -167,7 +167,7 @@ async fn pass_up(
 struct Downward {
     shared: Arc<Shared>,
     splicer: Splicer,
-    from_origin: ReadHalf<ToOrigin>,
+    from_origin: ReadHalf<ClientChannel>,
     to_client: OwnedWriteHalf,
     gets: JoinSet<(Want, Option<Thing>)>,
     /// Something has gone up: a long upload is no idle connection.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tandem_barnraising::Member;
 use tandem_barnraising::placement::{OWNERS, owners};
+use tandem_channel::KeyName;
 use tokio::sync::watch;
 
 /// The volunteers of a site, as they are at present: whoever follows a broker's list sends each new
@@ -23,6 +24,12 @@ pub type Members = watch::Receiver<Arc<[Member]>>;
 #[must_use]
 pub fn constant_members(members: Vec<Member>) -> Members {
     watch::channel(members.into()).1
+}
+
+/// Whether the holder of this key is one of these members.
+pub(super) fn has(members: &Members, key: KeyName) -> bool {
+    let key = key.bytes();
+    members.borrow().iter().any(|member| member.key.0 == key)
 }
 
 /// Members who are to be asked, once they are known.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tandem_barnraising::Member;
+use tandem_barnraising::{Member, PublicKey};
 use tandem_split_io::metrics::Number;
 use tandem_split_io::volunteer::{self, Placement, Volunteer};
 use tokio::runtime::Runtime;
@@ -45,7 +45,7 @@ impl Helper {
             .expect("the volunteer starts");
         let peers = bound.peer_address().expect("it listens for peers");
         let member = Member {
-            key: bound.key().into(),
+            key: PublicKey(bound.key().bytes()),
             address: peers.ip(),
             peers,
         };

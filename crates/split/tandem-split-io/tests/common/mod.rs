@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use tandem_split_io::channel::KeyName;
+use tandem_channel::KeyName;
 use tandem_split_io::metrics::Number;
 use tandem_split_io::{origin, volunteer};
 use tokio::runtime::Runtime;

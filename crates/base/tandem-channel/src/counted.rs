@@ -19,7 +19,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    pub(super) fn new(stream: TcpStream, sent: Arc<AtomicU64>) -> Self {
+    pub(crate) fn new(stream: TcpStream, sent: Arc<AtomicU64>) -> Self {
         Self { stream, sent }
     }
 

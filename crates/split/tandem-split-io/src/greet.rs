@@ -8,10 +8,17 @@ use tandem_split::Decoder;
 use tandem_split::message::{Encodings, Greeting, Message};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::ToVolunteer;
+use tandem_channel::{KeyExchange, Protocol, ServerChannel};
+
+/// The channel between origin and volunteer, and between volunteers. What crosses it is public, so
+/// no hybrid key exchange is worth its bytes on a slow line.
+pub const SPLIT: Protocol = Protocol {
+    name: b"tandem-split/1",
+    key_exchange: KeyExchange::Classical,
+};
 
 /// Hears what a volunteer wants, and says what it gets.
-pub(crate) async fn greet(io: &mut ToVolunteer, decoder: &mut Decoder) -> io::Result<Greeting> {
+pub(crate) async fn greet(io: &mut ServerChannel, decoder: &mut Decoder) -> io::Result<Greeting> {
     let mut buffer = [0; 4096];
     loop {
         if let Some(Message::Greeting(greeting)) =

@@ -1,7 +1,7 @@
-//! The keys by which origin and volunteers know each other: Ed25519, without a certificate.
+//! The keys by which two programs know each other: Ed25519, without a certificate.
 //!
-//! Is not: the site's key, which serves nothing but the site. An origin without a channel key of
-//! its own derives one from the site's, by a hash that cannot be turned back.
+//! Is not: a key of a web site. A program without a channel key of its own may derive one from
+//! another secret, by a hash that cannot be inverted.
 
 use std::fmt;
 use std::path::Path;
@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use rustls::SignatureScheme;
-use rustls::crypto::ring::{self, sign::any_eddsa_type};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, alg_id};
 use rustls::sign::{CertifiedKey, SigningKey};
-use tandem_barnraising::PublicKey;
 use zeroize::Zeroizing;
 
-use crate::error::SplitIoError;
+use crate::crypto::{self, sign::any_eddsa_type};
+use crate::error::ChannelError;
 
 /// A private key in the one form that RFC 8410, section 7 has for it, up to its 32 bytes.
 const PKCS8: [u8; 16] = [
@@ -29,7 +28,7 @@ pub struct KeyName([u8; 32]);
 
 impl KeyName {
     /// Of a SubjectPublicKeyInfo, whose last 32 bytes are the key (RFC 8410, section 4).
-    pub(super) fn of(public: &[u8]) -> Option<Self> {
+    pub(crate) fn of(public: &[u8]) -> Option<Self> {
         let (head, key) = public.split_last_chunk::<32>()?;
         let ed25519 = [
             0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
@@ -52,7 +51,7 @@ impl KeyName {
     /// Whether this key has made the signature over the message (RFC 8032).
     #[must_use]
     pub fn has_signed(&self, message: &[u8], signature: &[u8; 64]) -> bool {
-        let algorithms = ring::default_provider().signature_verification_algorithms;
+        let algorithms = crypto::default_provider().signature_verification_algorithms;
         let mut ed25519 = algorithms
             .all
             .iter()
@@ -62,18 +61,6 @@ impl KeyName {
                 .verify_signature(&self.0, message, signature)
                 .is_ok()
         })
-    }
-}
-
-impl From<PublicKey> for KeyName {
-    fn from(key: PublicKey) -> Self {
-        Self(key.0)
-    }
-}
-
-impl From<KeyName> for PublicKey {
-    fn from(name: KeyName) -> Self {
-        Self(name.0)
     }
 }
 
@@ -144,6 +131,7 @@ impl ChannelKey {
     /// # Errors
     /// The TLS library refuses it.
     pub fn derived_from(secret: &[u8]) -> Result<Self, rustls::Error> {
+        // The label names the first user of this function; another one would change its keys.
         let mac = Hmac::<sha2::Sha256>::new_from_slice(b"tandem split channel key")
             .map_err(|_| rustls::Error::General("no key".to_owned()))?;
         Self::from_seed(&mac.chain_update(secret).finalize().into_bytes().into())
@@ -153,8 +141,8 @@ impl ChannelKey {
     ///
     /// # Errors
     /// The file cannot be read or made, or has another length.
-    pub fn kept_in(path: &Path) -> Result<Self, SplitIoError> {
-        let file = |source| SplitIoError::File {
+    pub fn kept_in(path: &Path) -> Result<Self, ChannelError> {
+        let file = |source| ChannelError::File {
             path: path.to_owned(),
             source,
         };
@@ -168,17 +156,17 @@ impl ChannelKey {
             Err(error) => return Err(file(error)),
         };
         let seed = <[u8; 32]>::try_from(bytes).map_err(|_| {
-            SplitIoError::content(path, "is no key of a volunteer: it should have 32 bytes")
+            ChannelError::content(path, "is not a channel key: it must be 32 bytes long")
         })?;
-        Self::from_seed(&seed).map_err(|error| SplitIoError::content(path, error.to_string()))
+        Self::from_seed(&seed).map_err(|error| ChannelError::content(path, error.to_string()))
     }
 
-    /// A key that is gone with the process.
+    /// A key that lasts as long as the process.
     ///
     /// # Errors
     /// The system has no random bytes.
-    pub fn fleeting() -> Result<Self, SplitIoError> {
-        Self::from_seed(&random()?).map_err(|error| SplitIoError::System {
+    pub fn fleeting() -> Result<Self, ChannelError> {
+        Self::from_seed(&random()?).map_err(|error| ChannelError::System {
             what: "a key",
             source: std::io::Error::other(error),
         })
@@ -211,14 +199,14 @@ impl ChannelKey {
         &self.seed
     }
 
-    pub(super) fn certified(&self) -> Arc<CertifiedKey> {
+    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.certified)
     }
 }
 
-fn random() -> Result<[u8; 32], SplitIoError> {
+fn random() -> Result<[u8; 32], ChannelError> {
     let mut seed = [0; 32];
-    getrandom::fill(&mut seed).map_err(|error| SplitIoError::System {
+    getrandom::fill(&mut seed).map_err(|error| ChannelError::System {
         what: "random bytes",
         source: std::io::Error::other(error.to_string()),
     })?;

@@ -1,26 +1,25 @@
-//! Who may be at the other end: one origin, pinned; volunteers, any or those on a list.
+//! Who may be at the other end: for a client, one pinned key; for a server, any key, those on a
+//! list, or those that a function admits.
 //!
-//! Is not: a judgement of content. A stranger at the other end can waste time, and read what is
-//! public; no client takes its bytes.
+//! Is not: what an admitted end may do.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls13_signature_with_raw_key};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-use tandem_barnraising::Member;
-use tokio::sync::watch;
+use crate::crypto;
+use crate::error::ChannelError;
+use crate::key::KeyName;
 
-use super::key::KeyName;
-use crate::error::SplitIoError;
-
-/// The origin that a volunteer speaks to.
+/// The server that a client talks to.
 #[derive(Debug)]
 pub struct Pin {
     key: Mutex<Option<KeyName>>,
@@ -42,15 +41,15 @@ impl Pin {
     ///
     /// # Errors
     /// The file is there and cannot be read as a key.
-    pub fn first_met(kept_in: Option<PathBuf>) -> Result<Self, SplitIoError> {
+    pub fn first_met(kept_in: Option<PathBuf>) -> Result<Self, ChannelError> {
         let key = match kept_in.as_deref().map(std::fs::read_to_string) {
             None => None,
             Some(Ok(text)) => Some(text.parse().map_err(|reason: String| {
-                SplitIoError::content(kept_in.as_deref().unwrap_or(Path::new("")), reason)
+                ChannelError::content(kept_in.as_deref().unwrap_or(Path::new("")), reason)
             })?),
             Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => None,
             Some(Err(source)) => {
-                return Err(SplitIoError::File {
+                return Err(ChannelError::File {
                     path: kept_in.unwrap_or_default(),
                     source,
                 });
@@ -67,16 +66,16 @@ impl Pin {
         match *key {
             Some(pinned) if pinned == met => Ok(()),
             Some(pinned) => {
-                tracing::error!(%pinned, %met, "the far end shows another key than the one that is pinned: nothing is said to it");
+                tracing::error!(%pinned, %met, "the other end has another key than the pinned one; the connection is closed");
                 Err(CertificateError::ApplicationVerificationFailure.into())
             }
             None => {
-                tracing::warn!(%met, "this is the first origin that was met here, and is trusted to be the right one from now on");
+                tracing::warn!(%met, "first contact: this key is trusted from now on");
                 *key = Some(met);
                 if let Some(path) = &self.kept_in
                     && let Err(error) = keep(path, met)
                 {
-                    tracing::warn!(path = %path.display(), %error, "the origin's key could not be kept");
+                    tracing::warn!(path = %path.display(), %error, "the key could not be stored");
                 }
                 Ok(())
             }
@@ -89,15 +88,24 @@ fn keep(path: &Path, key: KeyName) -> std::io::Result<()> {
     writeln!(file, "{key}")
 }
 
-/// The volunteers that are served.
-#[derive(Debug)]
+/// The clients that are served.
 pub enum Admission {
-    /// Whoever holds a key.
+    /// Every client that has a key.
     Any,
     /// These.
     Listed(HashSet<KeyName>),
-    /// Who is a member of the site when he comes.
-    Members(watch::Receiver<Arc<[Member]>>),
+    /// Those for which this returns true when they connect.
+    If(Box<dyn Fn(KeyName) -> bool + Send + Sync>),
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "Any",
+            Self::Listed(_) => "Listed",
+            Self::If(_) => "If",
+        })
+    }
 }
 
 impl Admission {
@@ -105,8 +113,8 @@ impl Admission {
     ///
     /// # Errors
     /// The file cannot be read, or a line is no key.
-    pub fn listed_in(path: &Path) -> Result<Self, SplitIoError> {
-        let text = std::fs::read_to_string(path).map_err(|source| SplitIoError::File {
+    pub fn listed_in(path: &Path) -> Result<Self, ChannelError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ChannelError::File {
             path: path.to_owned(),
             source,
         })?;
@@ -115,7 +123,7 @@ impl Admission {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {
                 keys.insert(line.parse().map_err(|reason| {
-                    SplitIoError::content(path, format!("line {}: {reason}", number + 1))
+                    ChannelError::content(path, format!("line {}: {reason}", number + 1))
                 })?);
             }
         }
@@ -126,10 +134,7 @@ impl Admission {
         match self {
             Self::Any => true,
             Self::Listed(keys) => keys.contains(&key),
-            Self::Members(members) => {
-                let key = key.into();
-                members.borrow().iter().any(|member| member.key == key)
-            }
+            Self::If(admits) => admits(key),
         }
     }
 }
@@ -139,7 +144,7 @@ fn name_of(key: &CertificateDer<'_>) -> Result<KeyName, Error> {
 }
 
 fn algorithms() -> WebPkiSupportedAlgorithms {
-    ring::default_provider().signature_verification_algorithms
+    crypto::default_provider().signature_verification_algorithms
 }
 
 /// Whether the signature over the handshake is that of the raw key.

@@ -1,0 +1,141 @@
+//! tandem-channel: a connection between two programs that know each other by pinned keys: TCP under
+//! TLS 1.3, each end authenticated by a raw Ed25519 key (RFC 7250). Also the one crypto provider of
+//! the workspace (docs/adr/0012-crypto-provider.md).
+//!
+//! Is not: what is said on the channel.
+//!
+//! Invariants: no certificate authority has a say; a client talks only to the pinned key, or to the
+//! first key that it met; the server's end counts every byte that it writes.
+
+#![forbid(unsafe_code)]
+
+mod counted;
+mod error;
+mod key;
+mod protocol;
+mod verify;
+
+pub use error::ChannelError;
+pub use key::{ChannelKey, KeyName};
+pub use protocol::{KeyExchange, Protocol};
+/// The crypto provider of the workspace. Its name is written here and in `Cargo.toml` only.
+pub use rustls::crypto::aws_lc_rs as crypto;
+pub use verify::{Admission, Pin};
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::pki_types::ServerName;
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+use counted::Counted;
+
+/// The client's end of a channel.
+pub type ClientChannel = client::TlsStream<TcpStream>;
+/// The server's end of a channel.
+pub type ServerChannel = server::TlsStream<Counted>;
+
+/// Opens channels.
+#[derive(Clone)]
+pub struct Connector {
+    tls: TlsConnector,
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl Connector {
+    /// As the holder of `key`, to the holder of the pinned one.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub fn new(protocol: Protocol, key: &ChannelKey, pin: Pin) -> Result<Self, ChannelError> {
+        let mut config = ClientConfig::builder_with_provider(protocol.provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(ChannelError::tls)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(pin))
+            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(
+                key.certified(),
+            )));
+        config.alpn_protocols = vec![protocol.name.to_vec()];
+        config.enable_sni = false;
+        config.resumption = Resumption::disabled();
+        Ok(Self {
+            tls: TlsConnector::from(Arc::new(config)),
+        })
+    }
+
+    /// Over this connection.
+    ///
+    /// # Errors
+    /// The connection fails, or the other end is not the one that is pinned.
+    pub async fn open(&self, stream: TcpStream) -> io::Result<ClientChannel> {
+        stream.set_nodelay(true)?;
+        // Nobody looks at the name: the key is what is checked.
+        let name = ServerName::try_from("pinned.invalid").map_err(io::Error::other)?;
+        self.tls.connect(name, stream).await
+    }
+}
+
+/// Accepts channels.
+#[derive(Clone)]
+pub struct Acceptor {
+    tls: TlsAcceptor,
+}
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Acceptor")
+    }
+}
+
+impl Acceptor {
+    /// As the holder of `key`, from whoever is admitted.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub fn new(
+        protocol: Protocol,
+        key: &ChannelKey,
+        admission: Admission,
+    ) -> Result<Self, ChannelError> {
+        let mut config = ServerConfig::builder_with_provider(protocol.provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(ChannelError::tls)?
+            .with_client_cert_verifier(Arc::new(admission))
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(
+                key.certified(),
+            )));
+        config.alpn_protocols = vec![protocol.name.to_vec()];
+        // Tickets would cost a slow line more than they save: the handshake has no certificate.
+        config.send_tls13_tickets = 0;
+        Ok(Self {
+            tls: TlsAcceptor::from(Arc::new(config)),
+        })
+    }
+
+    /// Over this connection; what is written to it is added to `sent`.
+    ///
+    /// # Errors
+    /// The connection fails, or the other end is not admitted.
+    pub async fn open(&self, stream: TcpStream, sent: Arc<AtomicU64>) -> io::Result<ServerChannel> {
+        stream.set_nodelay(true)?;
+        self.tls.accept(Counted::new(stream, sent)).await
+    }
+}
+
+/// The key that the client has shown.
+#[must_use]
+pub fn holder(channel: &ServerChannel) -> Option<KeyName> {
+    KeyName::of(channel.get_ref().1.peer_certificates()?.first()?)
+}
