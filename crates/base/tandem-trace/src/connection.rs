@@ -21,6 +21,7 @@ use crate::opening::{Dialogue, Found, Role, Search, shaped_as_hello};
 use crate::rows::Books;
 use crate::segment::Segment;
 use crate::session::{Record, Session, Stop};
+use crate::tunnel::Tunnel;
 
 /// Segments looked at for a hello in a direction whose beginning is not in the capture. Such a
 /// direction is nearly always in the middle of its data.
@@ -71,6 +72,8 @@ pub(crate) struct Connection {
     conflict: bool,
     /// A SYN was seen.
     began: bool,
+    /// The tunnel that its segments came out of.
+    tunnel: Option<Tunnel>,
 }
 
 #[derive(Debug)]
@@ -155,14 +158,32 @@ impl Connection {
             closing: false,
             conflict: false,
             began: false,
+            tunnel: None,
         }
     }
 
     /// Whether this SYN or SYN/ACK opens another connection between the same two.
     pub(crate) fn is_reopened_by(&self, end: End, syn: &Segment<'_>) -> bool {
         let start = self.direction(end).start;
+        if syn.ack.is_some_and(|ack| self.answers_syn(end, ack)) {
+            return false;
+        }
         start.is_none_or(|start| start.seq != syn.seq)
             && (syn.ack.is_none() || start.is_some_and(|start| start.by_syn))
+    }
+
+    /// Whether a SYN/ACK with this acknowledgement answers the other side's SYN, or some of what
+    /// that carried (RFC 7413, section 4.2). A server that forgot its first answer gives another
+    /// with another number: it is the same connection.
+    fn answers_syn(&self, end: End, ack: Seq) -> bool {
+        let other = self.direction(end.other());
+        other.start.is_some_and(|start| {
+            let sent = other
+                .assembler
+                .as_ref()
+                .map_or(start.seq, Assembler::next_seq);
+            start.by_syn && !ack.is_before(start.seq) && !ack.is_after(sent)
+        })
     }
 
     /// Whether what is left unread is a loss: a handshake going on, or one that may yet come.
@@ -222,17 +243,22 @@ impl Connection {
         } else if self.lower.gap || self.higher.gap {
             books.losses.gaps += 1;
         }
-        books.enter(&session.finish());
+        books.enter(&session.finish(self.tunnel));
         Verdict::Seen
     }
 
     fn learn_starts(&mut self, end: End, segment: &Segment<'_>) {
+        self.tunnel = self.tunnel.or(segment.tunnel);
         if segment.flags.contains(TcpFlags::SYN) {
             self.began = true;
-            self.direction_mut(end).start = Some(Start {
-                seq: segment.seq,
-                by_syn: true,
-            });
+            let direction = self.direction_mut(end);
+            // Numbers under which something was read already stay.
+            if direction.assembler.is_none() {
+                direction.start = Some(Start {
+                    seq: segment.seq,
+                    by_syn: true,
+                });
+            }
         }
         // The first acknowledgement of a side that began is of the other side's SYN and no more.
         let began = self.direction(end).start.is_some_and(|start| start.by_syn);

@@ -64,6 +64,13 @@ pub enum Damage {
         /// Packets passed over.
         packets: u64,
     },
+    /// Packets that may hold others, inside a tunnel or a tag that is not read.
+    Unread {
+        /// What they are inside of, for people.
+        inside: &'static str,
+        /// Packets passed over.
+        packets: u64,
+    },
     /// Packets of which only the first bytes were captured (snap length). What is there was used.
     SnapLength {
         /// How many.
@@ -142,6 +149,7 @@ impl Damage {
             | Self::BadBlock { .. }
             | Self::More { .. } => DamageClass::File,
             Self::LinkType { .. }
+            | Self::Unread { .. }
             | Self::SnapLength { .. }
             | Self::Fragments { .. }
             | Self::Malformed { .. } => DamageClass::Packets,
@@ -191,6 +199,11 @@ impl fmt::Display for Damage {
             } => write!(
                 f,
                 "{} of link type {number} ({name}), which is not read",
+                counted(*packets, "packet")
+            ),
+            Self::Unread { inside, packets } => write!(
+                f,
+                "{} of {inside}: TLS inside is neither read nor counted",
                 counted(*packets, "packet")
             ),
             Self::SnapLength { packets } => write!(

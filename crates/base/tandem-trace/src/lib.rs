@@ -6,8 +6,8 @@
 //! of them.
 //!
 //! ```text
-//! capture -> link_type -> segment -> tracker -> connection -> session -> rows
-//!  frames    IP packets   TCP        table      order, hello   handshake
+//! capture -> link_type -> tunnel -> segment -> tracker -> connection -> session -> rows
+//!  frames    IP packets   unpacked  TCP        table      order, hello   handshake
 //! ```
 //!
 //! Invariants: memory is bounded by [`Limits`] whatever the capture holds; any input gives a trace
@@ -32,6 +32,7 @@ mod segment;
 mod session;
 mod tally;
 mod tracker;
+mod tunnel;
 
 pub use damage::{Damage, DamageClass};
 pub use error::TraceError;
@@ -42,3 +43,4 @@ pub use read::{Trace, read};
 pub use rows::Rows;
 pub use session::{Ending, Flight, Handshake, ServerChain, ServerExtras, Stop};
 pub use tally::{Part, PartTally, Tally};
+pub use tunnel::Tunnel;

@@ -1,24 +1,28 @@
 //! From a frame to the IP packet in it.
 //!
 //! Not IP itself: what follows the link's own header is handed on unread. Read are Ethernet (with
-//! VLAN tags and PPPoE), the two Linux "cooked" headers, PPP, raw IP and the loopback headers of
-//! the BSDs; every other link type is refused by its name.
+//! VLAN tags, security group tags, MPLS labels and PPPoE), the two Linux "cooked" headers, PPP, raw
+//! IP and the loopback headers of the BSDs; every other link type is refused by its name.
 //!
 //! Numbers and layouts: draft-ietf-opsawg-pcaplinktype; IEEE 802.1Q; RFC 2516 (PPPoE); RFC 1661 and
-//! 1662 (PPP).
+//! 1662 (PPP); RFC 3032 (MPLS); draft-smith-kandula-sxp (security group tags).
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_PPPOE_SESSION: u16 = 0x8864;
 /// 802.1Q, 802.1ad (QinQ), and the tag that older equipment puts outside.
 const ETHERTYPE_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-/// PPP protocol numbers of IPv4 and IPv6.
-const PPP_IP: [u16; 2] = [0x0021, 0x0057];
+const ETHERTYPE_MPLS_UNICAST: u16 = 0x8847;
+const ETHERTYPE_MPLS_MULTICAST: u16 = 0x8848;
+/// Carries the tag of a security group (SGT).
+const ETHERTYPE_CISCO_METADATA: u16 = 0x8909;
 /// Address families of a loopback header: IPv4 everywhere; IPv6 on Linux, NetBSD, FreeBSD and
 /// macOS.
 const LOOPBACK_FAMILIES: [u32; 5] = [2, 10, 24, 28, 30];
-/// Tags in a row that are skipped; equipment stacks two.
-const MAX_TAGS: usize = 4;
+/// Tags, sessions and label stacks in a row that are skipped; equipment stacks two.
+const MAX_TAGS: usize = 6;
+/// Labels in one stack. Networks use up to five.
+const MAX_LABELS: usize = 16;
 
 /// Why a frame holds no IP packet for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,8 @@ pub(crate) enum NoPacket {
     NotIp,
     /// The frame ends inside the link's header.
     Cut,
+    /// A packet may be in it, inside something that is not read; its name.
+    Unread(&'static str),
 }
 
 /// The IP packet in a frame of this link type, with whatever follows it.
@@ -45,39 +51,105 @@ pub(crate) fn ip_packet(link_type: u16, frame: &[u8]) -> Result<&[u8], NoPacket>
     }
 }
 
-fn ethernet(frame: &[u8]) -> Result<&[u8], NoPacket> {
+/// The IP packet in an Ethernet frame.
+pub(crate) fn ethernet(frame: &[u8]) -> Result<&[u8], NoPacket> {
     by_ethertype(field(frame, 12)?, rest(frame, 14)?)
 }
 
-fn by_ethertype(mut ethertype: u16, mut payload: &[u8]) -> Result<&[u8], NoPacket> {
+/// The IP packet behind an EtherType: tags, labels and sessions are passed over.
+pub(crate) fn by_ethertype(mut ethertype: u16, mut payload: &[u8]) -> Result<&[u8], NoPacket> {
     for _ in 0..MAX_TAGS {
-        match ethertype {
+        (ethertype, payload) = match ethertype {
             ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => return Ok(payload),
             // | version, type, code 1+1 | session 2 | length 2 | PPP protocol 2 | packet
-            ETHERTYPE_PPPOE_SESSION => return ppp(rest(payload, 6)?),
-            tag if ETHERTYPE_VLAN.contains(&tag) => {
-                ethertype = field(payload, 2)?;
-                payload = rest(payload, 4)?;
+            ETHERTYPE_PPPOE_SESSION => {
+                let (protocol, packet) = ppp_header(rest(payload, 6)?)?;
+                (ppp_ethertype(protocol)?, packet)
             }
-            _ => return Err(NoPacket::NotIp),
+            ETHERTYPE_MPLS_UNICAST | ETHERTYPE_MPLS_MULTICAST => match labelled(payload)? {
+                Labelled::Ip(packet) => return Ok(packet),
+                Labelled::Ethernet(frame) => (field(frame, 12)?, rest(frame, 14)?),
+            },
+            // | version 1 | length 1 | option 2 | security group 2 | EtherType 2 |
+            ETHERTYPE_CISCO_METADATA => (field(payload, 6)?, rest(payload, 8)?),
+            tag if ETHERTYPE_VLAN.contains(&tag) => (field(payload, 2)?, rest(payload, 4)?),
+            other => return Err(ethertype_name(other).map_or(NoPacket::NotIp, NoPacket::Unread)),
         }
     }
-    Err(NoPacket::NotIp)
+    Err(NoPacket::Unread("too many tags or labels"))
 }
 
-fn ppp(frame: &[u8]) -> Result<&[u8], NoPacket> {
-    // Address and control (RFC 1662) may be there or compressed away; so may the protocol's first
-    // byte, which is zero.
+/// EtherTypes that carry other frames or packets and are not read.
+fn ethertype_name(ethertype: u16) -> Option<&'static str> {
+    Some(match ethertype {
+        0x22f3 => "TRILL",
+        0x4305 => "B.A.T.M.A.N.",
+        0x88e5 => "MACsec",
+        0x88e7 => "provider backbone bridging",
+        0x8903 => "FabricPath",
+        0x8926 => "VN-Tag",
+        0x893f => "E-Tag",
+        0x894f => "Network Service Header",
+        _ => return None,
+    })
+}
+
+/// What is behind MPLS labels.
+pub(crate) fn mpls(bytes: &[u8]) -> Result<&[u8], NoPacket> {
+    by_ethertype(ETHERTYPE_MPLS_UNICAST, bytes)
+}
+
+enum Labelled<'a> {
+    Ip(&'a [u8]),
+    Ethernet(&'a [u8]),
+}
+
+/// | label 20, class 3, bottom 1, TTL 8 | ... | packet; what the packet is, no label says (RFC 4928):
+/// an IP version, or a pseudowire's control word, whose first four bits are zero (RFC 4385).
+fn labelled(mut bytes: &[u8]) -> Result<Labelled<'_>, NoPacket> {
+    for _ in 0..MAX_LABELS {
+        let is_bottom = bytes.get(2).ok_or(NoPacket::Cut)? & 1 == 1;
+        bytes = rest(bytes, 4)?;
+        if is_bottom {
+            return match bytes.first().ok_or(NoPacket::Cut)? >> 4 {
+                4 | 6 => Ok(Labelled::Ip(bytes)),
+                0 => Ok(Labelled::Ethernet(rest(bytes, 4)?)),
+                _ => Err(NoPacket::Unread("MPLS pseudowires without control word")),
+            };
+        }
+    }
+    Err(NoPacket::Unread("too many tags or labels"))
+}
+
+/// The IP packet in a PPP frame.
+pub(crate) fn ppp(frame: &[u8]) -> Result<&[u8], NoPacket> {
+    let (protocol, packet) = ppp_header(frame)?;
+    by_ethertype(ppp_ethertype(protocol)?, packet)
+}
+
+/// A frame's protocol, and what follows it. Address and control (RFC 1662) may be there or
+/// compressed away; so may the protocol's first byte, which is zero.
+fn ppp_header(frame: &[u8]) -> Result<(u16, &[u8]), NoPacket> {
     let frame = frame.strip_prefix(&[0xff, 0x03]).unwrap_or(frame);
-    let (protocol, header_len) = match frame.first() {
-        None => return Err(NoPacket::Cut),
-        Some(&byte) if byte & 1 == 1 => (u16::from(byte), 1),
-        Some(_) => (field(frame, 0)?, 2),
-    };
-    if PPP_IP.contains(&protocol) {
-        rest(frame, header_len)
-    } else {
-        Err(NoPacket::NotIp)
+    match frame.first() {
+        None => Err(NoPacket::Cut),
+        Some(&byte) if byte & 1 == 1 => Ok((u16::from(byte), rest(frame, 1)?)),
+        Some(_) => Ok((field(frame, 0)?, rest(frame, 2)?)),
+    }
+}
+
+/// The EtherType of what a PPP protocol number stands for (IANA, "PPP DLL Protocol Numbers").
+fn ppp_ethertype(protocol: u16) -> Result<u16, NoPacket> {
+    match protocol {
+        0x0021 => Ok(ETHERTYPE_IPV4),
+        0x0057 => Ok(ETHERTYPE_IPV6),
+        0x0281 => Ok(ETHERTYPE_MPLS_UNICAST),
+        0x003d => Err(NoPacket::Unread("PPP multilink")),
+        0x0053 | 0x0055 => Err(NoPacket::Unread("encrypted PPP")),
+        0x002d | 0x002f | 0x0061..=0x0069 | 0x00fb | 0x00fd => {
+            Err(NoPacket::Unread("compressed PPP"))
+        }
+        _ => Err(NoPacket::NotIp),
     }
 }
 
@@ -94,14 +166,16 @@ fn loopback(frame: &[u8]) -> Result<&[u8], NoPacket> {
     }
 }
 
-fn field(bytes: &[u8], at: usize) -> Result<u16, NoPacket> {
+/// Two bytes at an offset.
+pub(crate) fn field(bytes: &[u8], at: usize) -> Result<u16, NoPacket> {
     let field = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<2>());
     field
         .map(|field| u16::from_be_bytes(*field))
         .ok_or(NoPacket::Cut)
 }
 
-fn rest(bytes: &[u8], from: usize) -> Result<&[u8], NoPacket> {
+/// What follows an offset.
+pub(crate) fn rest(bytes: &[u8], from: usize) -> Result<&[u8], NoPacket> {
     bytes.get(from..).ok_or(NoPacket::Cut)
 }
 
@@ -180,6 +254,22 @@ mod tests {
             (1, ethernet(&[0x81, 0, 0, 5, 0x08, 0])),
             (1, ethernet(&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 0x86, 0xdd])),
             (1, ethernet(&[0x88, 0x64, 0x11, 0, 0, 1, 0, 5, 0, 0x21])),
+            // A security group tag.
+            (1, ethernet(&[0x89, 0x09, 1, 1, 0, 1, 0, 7, 0x08, 0])),
+            // One label and two, and a pseudowire behind one.
+            (1, ethernet(&[0x88, 0x47, 0, 1, 0x01, 64])),
+            (1, ethernet(&[0x88, 0x48, 0, 1, 0, 64, 0, 2, 0x01, 64])),
+            (
+                1,
+                ethernet(
+                    &[
+                        &[0x88, 0x47, 0, 1, 0x01, 64, 0, 0, 0, 0][..],
+                        &[9; 12],
+                        &[8, 0],
+                    ]
+                    .concat(),
+                ),
+            ),
             (9, with(&[0xff, 3, 0, 0x21])),
             (9, with(&[0, 0x57])),
             (9, with(&[0x21])),
@@ -217,7 +307,12 @@ mod tests {
         let arp = [&[0; 12][..], &[8, 6], &[0; 28]].concat();
         assert_eq!(ip_packet(1, &arp), Err(NoPacket::NotIp));
         let many_tags = [&[0; 12][..], &[0x81, 0, 0, 1].repeat(9), &[8, 0]].concat();
-        assert_eq!(ip_packet(1, &many_tags), Err(NoPacket::NotIp));
+        let too_many = Err(NoPacket::Unread("too many tags or labels"));
+        assert_eq!(ip_packet(1, &many_tags), too_many);
+        let labels = [&[0; 12][..], &[0x88, 0x47], &[0; 99]].concat();
+        assert_eq!(ip_packet(1, &labels), too_many);
+        let fabric = [&[0; 12][..], &[0x89, 0x03, 0, 0]].concat();
+        assert_eq!(ip_packet(1, &fabric), Err(NoPacket::Unread("FabricPath")));
         assert_eq!(ip_packet(105, &arp), Err(NoPacket::LinkType));
         assert_eq!(name(105), "IEEE802_11");
         assert_eq!(name(9999), "unknown");

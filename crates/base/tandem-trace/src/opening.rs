@@ -32,6 +32,9 @@ const MAX_HELLO: u32 = 1 << 16;
 const MIN_CLIENT_HELLO: u32 = 41;
 const MIN_SERVER_HELLO: u32 = 36;
 
+/// First bytes of the PROXY protocol (its specification, sections 2.1 and 2.2).
+const PROXY_STARTS: [&[u8]; 2] = [b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n"];
+
 /// Which side of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -66,6 +69,8 @@ pub(crate) enum Found {
 pub(crate) struct Search {
     /// The last bytes of dialogue passed over.
     tail: Vec<u8>,
+    /// It began as the PROXY protocol does.
+    is_proxied: bool,
     passed: usize,
 }
 
@@ -82,7 +87,9 @@ impl Search {
             match at_start(bytes) {
                 AtStart::NeedMore => return (0, None),
                 AtStart::Found(found) => return (0, Some(found)),
-                AtStart::Dialogue => {}
+                AtStart::Dialogue => {
+                    self.is_proxied = PROXY_STARTS.iter().any(|start| bytes.starts_with(start));
+                }
             }
         }
         let found = bytes
@@ -122,7 +129,10 @@ impl Search {
 
     /// The protocol of the client's dialogue, by the command that asks for TLS.
     pub(crate) fn protocol(&self) -> Dialogue {
-        Dialogue::of(&self.tail)
+        match Dialogue::of(&self.tail) {
+            Dialogue::Other if self.is_proxied => Dialogue::ProxyProtocol,
+            dialogue => dialogue,
+        }
     }
 }
 
@@ -143,6 +153,8 @@ pub enum Dialogue {
     Postgres,
     /// LDAP's StartTLS operation.
     Ldap,
+    /// A line or header of HAProxy's PROXY protocol, and no dialogue behind it.
+    ProxyProtocol,
     /// None of these.
     Other,
 }
@@ -150,7 +162,7 @@ pub enum Dialogue {
 impl Dialogue {
     /// All of them, for tables.
     #[cfg(test)]
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::StartTls,
         Self::Pop3,
         Self::Xmpp,
@@ -158,6 +170,7 @@ impl Dialogue {
         Self::HttpProxy,
         Self::Postgres,
         Self::Ldap,
+        Self::ProxyProtocol,
         Self::Other,
     ];
 
@@ -195,6 +208,7 @@ impl Dialogue {
             Self::HttpProxy => "http_proxy",
             Self::Postgres => "postgresql",
             Self::Ldap => "ldap",
+            Self::ProxyProtocol => "proxy_protocol",
             Self::Other => "other",
         }
     }
@@ -207,6 +221,11 @@ enum AtStart {
 }
 
 fn at_start(bytes: &[u8]) -> AtStart {
+    let may_be_proxied =
+        |start: &&[u8]| bytes.len() < start.len() && !bytes.is_empty() && start.starts_with(bytes);
+    if PROXY_STARTS.iter().any(may_be_proxied) {
+        return AtStart::NeedMore;
+    }
     if let Some(hello) = ssl2_hello(bytes) {
         return hello;
     }

@@ -18,6 +18,7 @@ use crate::link_type::{self, NoPacket};
 use crate::rows::{Books, Rows};
 use crate::segment;
 use crate::tracker::Tracker;
+use crate::tunnel::{self, Unpacked};
 
 /// Bytes of the input between two calls of the progress function.
 const PROGRESS_STEP: u64 = 1024 * 1024;
@@ -64,6 +65,7 @@ struct Pass<'p> {
     books: Books<'p>,
     scratch: Vec<u8>,
     unread_links: BTreeMap<u16, u64>,
+    unread: BTreeMap<&'static str, u64>,
     cut: u64,
     fragments: u64,
     malformed: u64,
@@ -80,6 +82,7 @@ impl<'p> Pass<'p> {
             facts: CaptureFacts::default(),
             scratch: Vec::new(),
             unread_links: BTreeMap::new(),
+            unread: BTreeMap::new(),
             cut: 0,
             fragments: 0,
             malformed: 0,
@@ -104,6 +107,9 @@ impl<'p> Pass<'p> {
                 packets,
             });
         }
+        for (&inside, &packets) in &self.unread {
+            damage.counted(packets, |packets| Damage::Unread { inside, packets });
+        }
         damage.counted(self.cut, |packets| Damage::SnapLength { packets });
         damage.counted(self.fragments, |packets| Damage::Fragments { packets });
         damage.counted(self.malformed, |packets| Damage::Malformed { packets });
@@ -111,13 +117,15 @@ impl<'p> Pass<'p> {
         self.facts
     }
 
-    fn packet(&mut self, packet: &[u8], original_len: usize) {
+    fn packet(&mut self, packet: &[u8], original_len: usize) -> Result<(), NoPacket> {
         // What the IP header says is the packet's length, unless offload or a cut made it say
         // nothing.
         let declared = segment::declared_len(packet).filter(|&len| len > 0);
         self.facts.ip_bytes += declared.unwrap_or(original_len).min(original_len) as u64;
+        let Unpacked { packet, tunnel } = tunnel::unpack(packet)?;
         match segment::parse(packet, &mut self.scratch) {
-            Ok(segment) => {
+            Ok(mut segment) => {
+                segment.tunnel = tunnel;
                 self.facts.tcp_packets += 1;
                 self.facts.tcp_payload_bytes += segment.payload_len as u64;
                 self.cut += u64::from(segment.is_cut());
@@ -144,6 +152,7 @@ impl<'p> Pass<'p> {
                 | PacketError::MixedFamilies,
             ) => self.malformed += 1,
         }
+        Ok(())
     }
 }
 
@@ -162,13 +171,14 @@ impl Sink for Pass<'_> {
             *first = Some(first.map_or(micros, |first| first.min(micros)));
             *last = Some(last.map_or(micros, |last| last.max(micros)));
         }
-        match link_type::ip_packet(frame.link_type, frame.data) {
-            Ok(packet) => {
-                let link_header_len = frame.data.len() - packet.len();
-                self.packet(packet, frame.original_len - link_header_len);
-            }
-            Err(NoPacket::NotIp) => {}
+        let read = link_type::ip_packet(frame.link_type, frame.data).and_then(|packet| {
+            let link_header_len = frame.data.len() - packet.len();
+            self.packet(packet, frame.original_len - link_header_len)
+        });
+        match read {
+            Ok(()) | Err(NoPacket::NotIp) => {}
             Err(NoPacket::Cut) => self.cut += 1,
+            Err(NoPacket::Unread(inside)) => *self.unread.entry(inside).or_default() += 1,
             Err(NoPacket::LinkType) => *self.unread_links.entry(frame.link_type).or_default() += 1,
         }
     }

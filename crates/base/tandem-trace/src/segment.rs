@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 
 use tandem_wire::{PacketError, Seq, TcpFlags, TcpPacket};
 
+use crate::tunnel::Tunnel;
+
 const TCP_HEADER_LEN: usize = 20;
 const IPV6_HEADER_LEN: usize = 40;
 
@@ -27,6 +29,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) payload_len: usize,
     /// Bytes of the IP packet on the link.
     pub(crate) packet_len: usize,
+    /// The tunnel that it came out of.
+    pub(crate) tunnel: Option<Tunnel>,
 }
 
 impl Segment<'_> {
@@ -102,6 +106,7 @@ fn segment<'a>(packet: &TcpPacket<'a>, captured: usize) -> Result<Segment<'a>, P
         payload: payload.get(..real).unwrap_or_default(),
         payload_len: payload.len(),
         packet_len: packet.bytes().len(),
+        tunnel: None,
     })
 }
 

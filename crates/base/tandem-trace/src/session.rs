@@ -27,6 +27,7 @@ use tandem_wire::tls::{
 
 use crate::opening::{Dialogue, Role};
 use crate::tally::{Part, Tally};
+use crate::tunnel::Tunnel;
 use encrypted::EncryptedFlights;
 use hello::{ClientFacts, ServerFacts};
 
@@ -118,6 +119,8 @@ pub struct Handshake {
     pub server_name: Option<String>,
     /// The version that the server chose; none where its hello is not in the capture.
     pub version: Option<ProtocolVersion>,
+    /// The outermost tunnel that it was found in.
+    pub tunnel: Option<Tunnel>,
     /// The plain-text dialogue before it, if there was one.
     pub dialogue: Option<Dialogue>,
     /// The client's hello has SSL 2.0's format.
@@ -458,7 +461,7 @@ impl Session {
     }
 
     /// All that was found, and the end of it.
-    pub(crate) fn finish(mut self) -> Handshake {
+    pub(crate) fn finish(mut self, tunnel: Option<Tunnel>) -> Handshake {
         for side in [&self.client, &self.server] {
             if side.held() > 0 {
                 self.tally.file(Part::Incomplete, side.held());
@@ -479,6 +482,7 @@ impl Session {
             is_opaque: opaque,
             is_one_sided: !(self.client.seen && self.server.seen),
             server: self.server_address,
+            tunnel,
             server_name: self.server_name,
             version: self.server_facts.version,
             dialogue: self.dialogue,

@@ -295,6 +295,11 @@ impl Ledger {
         report.opaque_handshakes += share.opaque_handshakes;
         report.handshake_bytes += share.handshake_bytes;
         report.certificate_bytes += share.certificate_bytes;
+        if let Some(tunnel) = handshake.tunnel {
+            report.tunnelled_handshakes += 1;
+            let by_tunnel = &mut report.tunnelled_handshakes_by_tunnel;
+            *by_tunnel.entry(tunnel.name().to_owned()).or_default() += 1;
+        }
         report.client_certificate_bytes += handshake.client_der_bytes;
         report.client_certificate_handshakes += u64::from(handshake.client_certificate);
         report.saved_cold_bytes += share.saved_cold_bytes;

@@ -31,7 +31,7 @@ pub fn render(outcome: &Outcome) -> String {
     let mut page = Page::default();
     page.capture(report);
     if report.handshakes == 0 {
-        page.nothing_found(report);
+        page.nothing_found(outcome);
     } else {
         page.handshakes(report);
         page.savings(report);
@@ -117,9 +117,17 @@ impl Page {
         self.paragraph(&connections, 2);
     }
 
-    fn nothing_found(&mut self, report: &Report) {
+    fn nothing_found(&mut self, outcome: &Outcome) {
+        let report = &outcome.report;
         self.heading("TLS handshakes");
-        self.paragraph("none found: nothing to save here.", 2);
+        self.paragraph(
+            if outcome.damage.is_empty() {
+                "none found: nothing to save here."
+            } else {
+                "none found in what could be read; what could not is listed below."
+            },
+            2,
+        );
         if report.capture.connections_already_open > 0 {
             self.paragraph(
                 "Start the capture before the connections: a handshake is their first few packets.",
@@ -158,6 +166,21 @@ impl Page {
         .collect();
         if !kinds.is_empty() {
             self.paragraph(&format!("of them {}", kinds.join(", ")), 2);
+        }
+        if report.tunnelled_handshakes > 0 {
+            let tunnels: Vec<String> = report
+                .tunnelled_handshakes_by_tunnel
+                .iter()
+                .map(|(tunnel, count)| format!("{tunnel}: {}", grouped(*count)))
+                .collect();
+            self.paragraph(
+                &format!(
+                    "{} inside tunnels ({}): proxies have to stand where these are unpacked",
+                    grouped(report.tunnelled_handshakes),
+                    tunnels.join(", ")
+                ),
+                2,
+            );
         }
         self.paragraph(
             &format!(

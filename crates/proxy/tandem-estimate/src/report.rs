@@ -45,6 +45,10 @@ pub struct Report {
     pub opaque_handshakes: u64,
     /// Of them, with a client certificate in clear.
     pub client_certificate_handshakes: u64,
+    /// Of them, found inside tunnels: proxies have to stand where these are unpacked.
+    pub tunnelled_handshakes: u64,
+    /// The same by the outermost tunnel.
+    pub tunnelled_handshakes_by_tunnel: BTreeMap<String, u64>,
     /// Bytes of all handshakes, record headers included, both directions.
     pub handshake_bytes: u64,
     /// DER bytes in all Certificate messages in clear, servers' and clients'.

@@ -87,6 +87,13 @@ fn a_capture_without_handshakes_says_so() {
     let expected = "Capture\n  0 frames, 0 bytes in IP packets\n  0 TCP connections\n\n\
                     TLS handshakes\n  none found: nothing to save here.\n";
     assert_eq!(render(&outcome), expected);
+    outcome.damage = vec![Damage::Unread {
+        inside: "IPsec (ESP)",
+        packets: 3,
+    }];
+    let text = render(&outcome);
+    assert!(!text.contains("nothing to save"), "{text}");
+    assert!(text.contains("3 packets of IPsec (ESP)"), "{text}");
     outcome.report.capture.connections_already_open = 1;
     assert!(render(&outcome).contains("Start the capture before the connections"));
 }
