@@ -83,6 +83,11 @@ fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), Lab
     ] {
         assert!(out.path().join(file).exists(), "{file}");
     }
+    let info = fs::read_to_string(out.path().join("smoke.run.json")).map_err(io)?;
+    assert!(
+        info.contains("\"until\""),
+        "when the last trial was over: {info}"
+    );
     Ok(())
 }
 

@@ -322,6 +322,18 @@ mod tests {
             .map(|bench| (bench.bench.as_str(), bench.value))
             .collect();
         assert_eq!(benches, [("engine", 12_345.5)]);
+        let others: Vec<&str> = input
+            .others
+            .iter()
+            .map(|other| other.name.as_str())
+            .collect();
+        let expected = [
+            "bench.jsonl",
+            "interop.jsonl",
+            "soak.jsonl",
+            "split-clients.jsonl",
+        ];
+        assert_eq!(others, expected);
     }
 
     #[test]

@@ -11,7 +11,7 @@ const TOP: f64 = 30.0;
 /// Where a column's bytes begin, from its left edge.
 const BYTES: f64 = 150.0;
 /// Bytes of a field that are written out.
-const MAX: usize = 16;
+const MAX_BYTES: usize = 16;
 /// Between the columns.
 const GAP: f64 = 20.0;
 /// Of the bars that show the messages' sizes.
@@ -69,11 +69,11 @@ fn column(svg: &mut Svg, left: f64, title: &str, fields: &[Field]) {
         let mut words: Vec<String> = field
             .bytes
             .iter()
-            .take(MAX)
+            .take(MAX_BYTES)
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        if field.bytes.len() > MAX {
-            words.truncate(MAX / 2);
+        if field.bytes.len() > MAX_BYTES {
+            words.truncate(MAX_BYTES / 2);
             words.push(format!(
                 "\u{2026} {} bytes",
                 number::count(field.bytes.len() as f64)
