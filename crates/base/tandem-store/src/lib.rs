@@ -18,6 +18,7 @@
 //! Specifications: FIPS 180-4 (SHA-256), RFC 5246 section 7.4.2 (chains), RFC 5280 and 6125
 //! (names), RFC 6066 section 3 (sites).
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 pub mod backing;
 mod bodies;
