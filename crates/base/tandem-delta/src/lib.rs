@@ -7,6 +7,7 @@
 //!
 //! Invariants: no input makes the reader allocate more than the caller's limit; nothing nests.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 mod delta;
 #[doc(hidden)]

@@ -155,7 +155,7 @@ impl<'s> Likeness<'s> {
         let window = u64::from_le_bytes(*bytes.first_chunk::<WINDOW>()?);
         // Multiplicative hashing by 2^64 over the golden ratio. That somebody makes windows collide
         // costs likeness, not time.
-        Some((window.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize)
+        usize::try_from(window.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift).ok()
     }
 }
 

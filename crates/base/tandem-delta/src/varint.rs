@@ -9,10 +9,10 @@
 /// Appends `value`, seven bits a byte, least significant first.
 pub fn write(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
-        out.push((value as u8 & 0x7f) | 0x80);
+        out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
     }
-    out.push(value as u8);
+    out.push((value & 0x7f) as u8);
 }
 
 /// Takes one value off the front of `input`; `None` where it is cut, too long or not the shortest
