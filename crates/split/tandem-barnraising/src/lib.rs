@@ -22,6 +22,7 @@
 //! Specifications: Lesniewski-Laas 2003 ("the thesis"), chapter 4; Thaler and Ravishankar 1998
 //! (rendezvous hashing).
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 pub mod admission;
 pub mod certificate_policy;

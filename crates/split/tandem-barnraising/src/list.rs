@@ -82,7 +82,8 @@ impl List {
         let mut message = LABEL.to_vec();
         message.extend(MAGIC);
         let site = self.site.as_str().as_bytes();
-        message.push(site.len() as u8);
+        // A name has at most 253 bytes.
+        message.push(u8::try_from(site.len()).unwrap_or(u8::MAX));
         message.extend(site);
         for number in [self.version, self.issued.0, self.ends.0] {
             message.extend(number.to_be_bytes());

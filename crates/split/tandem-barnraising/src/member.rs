@@ -21,10 +21,13 @@ impl PublicKey {
         if digits.len() != 2 * Self::LEN {
             return None;
         }
-        let digit = |at: usize| char::from(digits[at]).to_digit(16);
+        let digit = |at: usize| {
+            let digit = char::from(digits[at]).to_digit(16)?;
+            u8::try_from(digit).ok()
+        };
         let mut key = [0; Self::LEN];
         for (at, byte) in key.iter_mut().enumerate() {
-            *byte = (digit(2 * at)? << 4 | digit(2 * at + 1)?) as u8;
+            *byte = digit(2 * at)? << 4 | digit(2 * at + 1)?;
         }
         Some(Self(key))
     }

@@ -305,7 +305,8 @@ impl Roster {
             .filter(|address| family.has(*address))
             .collect();
         let count = of_family.len();
-        let first = turn.checked_rem(count as u64).unwrap_or(0) as usize;
+        let first = turn.checked_rem(count as u64).unwrap_or(0);
+        let first = usize::try_from(first).unwrap_or(0);
         let from_there = of_family.iter().cycle().skip(first);
         let answer = count.min(self.settings.addresses.max(1));
         from_there.take(answer).copied().collect()

@@ -185,7 +185,7 @@ impl Question {
             Wish::Leave => 2,
         };
         // A name has at most 253 bytes.
-        out.extend([kind, site.len() as u8]);
+        out.extend([kind, u8::try_from(site.len()).unwrap_or(u8::MAX)]);
         out.extend(site);
         match &self.wish {
             Wish::Join(join) => {
@@ -242,11 +242,12 @@ impl Answer {
                 out.extend(welcome.origin_key.0);
                 let origin = welcome.origin.as_bytes();
                 let origin = &origin[..origin.len().min(255)];
-                out.push(origin.len() as u8);
+                out.push(u8::try_from(origin.len()).unwrap_or(u8::MAX));
                 out.extend(origin);
                 let fits = welcome.list.len() <= list::MAX_LEN;
                 let list = if fits { &*welcome.list } else { &[] };
-                out.extend((list.len() as u32).to_be_bytes());
+                let list_len = u32::try_from(list.len()).unwrap_or(u32::MAX);
+                out.extend(list_len.to_be_bytes());
                 out.extend(list);
             }
             Self::Refused(refusal) => out.extend([2, refusal.number()]),
