@@ -107,8 +107,8 @@ pub fn write(
     let head = version.number() << 4 | sender.number();
     let mut frame = Vec::with_capacity(delta.len() + MAX_OVERHEAD);
     frame.push(head);
-    varint::write(&mut frame, bytes.len() as u32);
-    varint::write(&mut frame, delta.len() as u32);
+    varint::write(&mut frame, length(bytes));
+    varint::write(&mut frame, length(delta));
     frame.extend_from_slice(delta);
     frame.extend_from_slice(&check(key, (flow, head), start, delta, bytes));
     (frame.len() < bytes.len()).then_some(frame)
@@ -195,7 +195,7 @@ impl<'a> Frame<'a> {
 
     /// Whether our partner wrote this frame for `bytes` at `start` of this connection.
     pub fn verify(&self, key: &Key, flow: FlowId, start: Seq, bytes: &[u8]) -> bool {
-        let delta_len = (self.delta.len() as u32).to_be_bytes();
+        let delta_len = length(self.delta).to_be_bytes();
         let start = start.0.to_be_bytes();
         key.verify(
             Label::Frame,
@@ -212,6 +212,11 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// As it is written. Nothing that crosses is longer than [`MAX_SPAN`], so that none is cut short.
+fn length(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
 fn check(
     key: &Key,
     (flow, head): (FlowId, u8),
@@ -219,7 +224,7 @@ fn check(
     delta: &[u8],
     bytes: &[u8],
 ) -> [u8; CHECK_LEN] {
-    let delta_len = (delta.len() as u32).to_be_bytes();
+    let delta_len = length(delta).to_be_bytes();
     key.tag(
         Label::Frame,
         &[

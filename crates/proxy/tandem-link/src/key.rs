@@ -53,7 +53,7 @@ impl Key {
             .map(|(index, character)| {
                 character
                     .to_digit(16)
-                    .map(|digit| digit as u8)
+                    .and_then(|digit| u8::try_from(digit).ok())
                     .ok_or(KeyError::Digit(index + 1))
             })
             .collect::<Result<_, _>>()?;

@@ -6,6 +6,7 @@
 //!
 //! Invariant: nothing here allocates more than the message it reads or writes.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 pub mod describe;
 mod flow;

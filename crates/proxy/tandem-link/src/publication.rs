@@ -41,8 +41,10 @@ pub fn write(key: &Key, flow: FlowId, version: Version, filter: &Filter) -> Vec<
     frame.push(head(version));
     frame.extend_from_slice(&filter.salt().to_be_bytes());
     varint::write(&mut frame, filter.rate().number());
-    varint::write(&mut frame, filter.count() as u32);
-    varint::write(&mut frame, bits.len() as u32);
+    for number in [filter.count(), bits.len()] {
+        // A filter of the most references has some kilobytes: nothing is cut short.
+        varint::write(&mut frame, u32::try_from(number).unwrap_or(u32::MAX));
+    }
     frame.extend_from_slice(&bits);
     let check: [u8; CHECK_LEN] = key.tag(Label::Publication, &[&flow.to_bytes(), &frame]);
     frame.extend_from_slice(&check);
