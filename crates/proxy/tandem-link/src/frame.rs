@@ -256,6 +256,29 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_stands_for_as_many_bytes_as_it_may_and_no_more() {
+        for (span, fits) in [(MAX_SPAN, true), (MAX_SPAN + 1, false)] {
+            let bytes = vec![b'x'; span];
+            let written = write(&key(), (FLOW, ONE, SERVER), START, b"delta", &bytes);
+            assert_eq!(written.is_some(), fits, "{span}");
+            let mut front = vec![ONE.number() << 4 | SERVER.number()];
+            varint::write(&mut front, length(&bytes));
+            varint::write(&mut front, 5);
+            assert_eq!(Frame::extent(&front, ONE, SERVER).is_some(), fits, "{span}");
+        }
+    }
+
+    #[test]
+    fn a_front_that_does_not_end_is_cut_until_it_is_longer_than_any() {
+        let mut front = vec![0x80; MAX_OVERHEAD];
+        front[0] = ONE.number() << 4 | SERVER.number();
+        let shorter = &front[..MAX_OVERHEAD - 1];
+        assert_eq!(Frame::parse(&front, ONE, SERVER), Parsed::No);
+        let cut = Parsed::Cut { length: None };
+        assert_eq!(Frame::parse(shorter, ONE, SERVER), cut);
+    }
+
+    #[test]
     fn a_frame_is_read_back_and_believed_only_for_its_bytes_and_place() {
         let bytes = [b'x'; 500];
         let written =

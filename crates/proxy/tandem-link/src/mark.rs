@@ -304,6 +304,17 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_with_a_body_of_another_length_is_none() {
+        for (number, len) in [(MISS, 0), (CLIENT_MISS, 0), (HELD, size_of::<u32>())] {
+            for body in 0..=8 {
+                let mut data = vec![ONE.number() << 4 | number];
+                data.resize(1 + body + TAG_LEN, 0);
+                assert_eq!(Mark::parse(&data).is_some(), body == len, "{number} {body}");
+            }
+        }
+    }
+
+    #[test]
     fn a_mark_is_believed_in_its_own_connection_only() {
         let other = FlowId {
             client: Seq(1),
