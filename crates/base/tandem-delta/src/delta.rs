@@ -1,59 +1,48 @@
 //! A delta: instructions that rebuild bytes from what the reader holds (the vocabulary of RFC
 //! 3284).
 //!
-//! Is: the encoding, a writer, a validated view and its application. Is not: the check over the
-//! rebuilt bytes; whoever carries a delta ends it in one (`tandem-link`), because the check is
-//! keyed by the pair of proxies.
-//!
-//! ```text
-//! delta       = count(varint) reference{count} instruction*
-//! reference   = 16 bytes: the front of SHA-256 over the bytes that are meant
-//! instruction = add  : (length << 1 | 0)(varint) bytes{length}
-//!             | copy : (length << 1 | 1)(varint) index(varint) offset(varint)
-//! ```
+//! Is: a validated view of an encoded delta, and its application. Is not: the encoding's numbers
+//! ([`crate::encoding`]), the writer, or the check over the rebuilt bytes; whoever carries a delta
+//! ends it in one (`tandem-link`), because the check is keyed by the pair of proxies.
 //!
 //! Invariants: applying a delta never yields more than the limit that the caller names; work is
-//! linear in the delta and in what it copies from, and that is bounded; a copy copies from the
-//! store and never from another delta, so nothing nests.
+//! linear in the delta and in what it names, and both are bounded; a copy copies from the store and
+//! never from another delta, so nothing nests.
 
-use std::fmt;
 use std::sync::Arc;
 
+use crate::dictionary;
+use crate::encoding::{Encoding, Kind, Written};
+use crate::inflate;
+use crate::name::{Name, Reference};
 use crate::varint;
-
-/// Most bytes of one instruction: what a number of 32 bits holds beside the instruction's kind.
-const MAX_LENGTH: usize = (u32::MAX >> 1) as usize;
 
 /// Most references that one delta may name. A chain of 16 certificates with nothing else held stays
 /// far below it; a peer that sends more is not one of ours.
 pub const MAX_REFERENCES: usize = 64;
 
+/// Most dictionaries of one compressed literal, and most compressed literals of one delta. Each
+/// costs a reader a window of 32 KiB, however short it is.
+pub const MAX_INFLATED: usize = 8;
+
+/// Most bytes of one compressed literal, whatever the caller allows: the longest flight.
+pub const MAX_INFLATED_LEN: usize = 1 << 16;
+
 /// Most bytes that the objects of one delta may have together: sixteen times the longest flight.
 /// Whoever forges a delta has its objects looked up before the check over the result can tell.
 const MAX_RESOLVED: usize = 1 << 20;
 
-/// The name of bytes that the reader is thought to hold: the first 16 bytes of their SHA-256.
-///
-/// Sixteen bytes are the thesis's size (section 2.3.3). That two objects share them by chance is
-/// out of the question, and by malice is caught by the check that follows every delta.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Reference(pub [u8; Reference::LEN]);
-
-impl Reference {
-    /// Size on the wire, in bytes.
-    pub const LEN: usize = 16;
-}
-
-impl fmt::Debug for Reference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// Where a delta's copies come from.
+/// Where a delta's copies and dictionaries come from.
 pub trait Source {
     /// The bytes that `reference` names, if they are held.
     fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>>;
+
+    /// The bytes that both sides of this session gave the number; the built-in dictionary's is
+    /// never asked for. Unless a carrier shares a session's state: none.
+    fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
+        let _ = number;
+        None
+    }
 }
 
 /// Why a delta could not be followed.
@@ -70,110 +59,34 @@ pub enum DeltaError {
     },
     /// A copy reaches past the end of what it names.
     #[error("a copy reaches past the end of {0:?}")]
-    OutOfRange(Reference),
-    /// The reader does not hold what a copy names: a miss.
+    OutOfRange(Name),
+    /// The reader does not hold what an instruction names: a miss.
     #[error("{0:?} is not held here")]
-    Miss(Reference),
-}
-
-/// Writes a delta.
-#[derive(Debug, Default)]
-pub struct DeltaWriter {
-    references: Vec<Reference>,
-    instructions: Vec<u8>,
-    pending: Vec<u8>,
-}
-
-impl DeltaWriter {
-    /// An empty delta, which rebuilds nothing.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Bytes that the reader lacks. Neighbouring literals become one instruction.
-    pub fn add(&mut self, bytes: &[u8]) {
-        self.pending.extend_from_slice(bytes);
-    }
-
-    /// `length` bytes from `offset` of what `reference` names. Where that is longer than an
-    /// instruction can say, it becomes several.
-    pub fn copy(&mut self, reference: Reference, mut offset: usize, mut length: usize) {
-        self.flush();
-        let index = match self.references.iter().position(|known| *known == reference) {
-            Some(index) => index,
-            None => {
-                self.references.push(reference);
-                self.references.len() - 1
-            }
-        };
-        while length > 0 {
-            let part = length.min(MAX_LENGTH);
-            self.head(Kind::Copy, part);
-            self.number(index);
-            self.number(offset);
-            offset = offset.saturating_add(part);
-            length -= part;
-        }
-    }
-
-    /// The encoded delta.
-    pub fn finish(mut self) -> Vec<u8> {
-        self.flush();
-        let mut out = Vec::with_capacity(
-            1 + self.references.len() * Reference::LEN + self.instructions.len(),
-        );
-        varint::write(&mut out, saturated(self.references.len()));
-        for reference in &self.references {
-            out.extend_from_slice(&reference.0);
-        }
-        out.extend_from_slice(&self.instructions);
-        out
-    }
-
-    fn flush(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
-        for part in pending.chunks(MAX_LENGTH) {
-            self.head(Kind::Add, part.len());
-            self.instructions.extend_from_slice(part);
-        }
-    }
-
-    /// The head of an instruction of at most [`MAX_LENGTH`] bytes.
-    fn head(&mut self, kind: Kind, length: usize) {
-        self.number(length << 1 | kind as usize);
-    }
-
-    fn number(&mut self, number: usize) {
-        varint::write(&mut self.instructions, saturated(number));
-    }
-}
-
-/// The kind of an instruction, as its head says it.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Add = 0,
-    Copy = 1,
-}
-
-/// A number as the encoding has room for. Nothing that is longer than 4 GiB is ever resolved, so a
-/// delta that means one is refused by its reader.
-fn saturated(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
+    Miss(Name),
 }
 
 /// One instruction of a delta.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Instruction<'a> {
     /// Literal bytes.
     Add(&'a [u8]),
-    /// A range of what a reference names.
+    /// A range of what a name means.
     Copy {
         /// What is named.
-        reference: Reference,
+        name: Name,
         /// First byte, from the start of what is named.
         offset: usize,
         /// How many bytes.
         length: usize,
+    },
+    /// Compressed literal bytes (DEFLATE, RFC 1951).
+    Inflate {
+        /// What the window holds beforehand, one behind the other.
+        dictionaries: Vec<Name>,
+        /// How many bytes it becomes: that many, or the delta is malformed.
+        length: usize,
+        /// The compressed bytes.
+        compressed: &'a [u8],
     },
 }
 
@@ -188,44 +101,56 @@ impl<'a> Delta<'a> {
     /// Checks the encoding.
     ///
     /// # Errors
-    /// [`DeltaError::Malformed`] for anything that a [`DeltaWriter`] does not write,
-    /// [`DeltaError::TooLong`] where the result would exceed `limit` bytes.
-    pub fn parse(mut input: &'a [u8], limit: usize) -> Result<Self, DeltaError> {
-        let count = varint::read(&mut input).ok_or(DeltaError::Malformed)? as usize;
-        if count > MAX_REFERENCES || input.len() < count * Reference::LEN {
+    /// [`DeltaError::Malformed`] for anything that a [`crate::DeltaWriter`] of this encoding does
+    /// not write, [`DeltaError::TooLong`] where the result would exceed `limit` bytes.
+    pub fn parse(encoding: Encoding, input: &'a [u8], limit: usize) -> Result<Self, DeltaError> {
+        let mut input = Input(input);
+        let count = input.number()?;
+        if count > MAX_REFERENCES {
             return Err(DeltaError::Malformed);
         }
-        let (table, mut input) = input.split_at(count * Reference::LEN);
-        let (table, _) = table.as_chunks::<{ Reference::LEN }>();
-        let mut instructions = Vec::new();
-        let mut length = 0usize;
-        while !input.is_empty() {
-            let head = varint::read(&mut input).ok_or(DeltaError::Malformed)?;
-            let size = (head >> 1) as usize;
-            if size == 0 {
-                return Err(DeltaError::Malformed);
-            }
+        let (table, _) = input.take(count * Reference::LEN)?.as_chunks();
+        let name = |input: &mut Input<'a>| match encoding.parse_name(input.varint()?) {
+            Written::Index(index) => table
+                .get(index)
+                .map(|bytes| Name::Digest(Reference(*bytes)))
+                .ok_or(DeltaError::Malformed),
+            Written::Number(number) => Ok(Name::Number(number)),
+        };
+        let (mut instructions, mut length, mut inflated) = (Vec::new(), 0usize, 0);
+        while !input.0.is_empty() {
+            let (kind, size) = encoding
+                .parse_head(input.varint()?)
+                .filter(|(_, size)| *size > 0)
+                .ok_or(DeltaError::Malformed)?;
             length = length.saturating_add(size);
             if length > limit {
                 return Err(DeltaError::TooLong { limit });
             }
-            if head & 1 == 0 {
-                if input.len() < size {
-                    return Err(DeltaError::Malformed);
-                }
-                let (bytes, rest) = input.split_at(size);
-                instructions.push(Instruction::Add(bytes));
-                input = rest;
-            } else {
-                let index = varint::read(&mut input).ok_or(DeltaError::Malformed)? as usize;
-                let offset = varint::read(&mut input).ok_or(DeltaError::Malformed)? as usize;
-                let reference = Reference(*table.get(index).ok_or(DeltaError::Malformed)?);
-                instructions.push(Instruction::Copy {
-                    reference,
-                    offset,
+            instructions.push(match kind {
+                Kind::Add => Instruction::Add(input.take(size)?),
+                Kind::Copy => Instruction::Copy {
+                    name: name(&mut input)?,
+                    offset: input.number()?,
                     length: size,
-                });
-            }
+                },
+                Kind::Inflate => {
+                    inflated += 1;
+                    let count = input.number()?;
+                    if inflated.max(count) > MAX_INFLATED || size > MAX_INFLATED_LEN {
+                        return Err(DeltaError::Malformed);
+                    }
+                    let dictionaries = (0..count).map(|_| name(&mut input));
+                    Instruction::Inflate {
+                        dictionaries: dictionaries.collect::<Result<_, _>>()?,
+                        length: size,
+                        compressed: {
+                            let size = input.number()?;
+                            input.take(size)?
+                        },
+                    }
+                }
+            });
         }
         Ok(Self {
             instructions,
@@ -246,41 +171,39 @@ impl<'a> Delta<'a> {
     /// Rebuilds the bytes.
     ///
     /// # Errors
-    /// [`DeltaError::Miss`] for the first reference that is not held, [`DeltaError::OutOfRange`]
-    /// for a copy past the end, [`DeltaError::TooLong`] for objects of more than a mebibyte
-    /// together.
+    /// [`DeltaError::Miss`] for the first name that is not held, [`DeltaError::OutOfRange`] for a
+    /// copy past the end, [`DeltaError::TooLong`] for objects of more than a mebibyte together,
+    /// [`DeltaError::Malformed`] for compressed bytes that do not become what was declared.
     pub fn apply(&self, source: &mut impl Source) -> Result<Vec<u8>, DeltaError> {
         let mut out = Vec::with_capacity(self.length);
-        // Resolved once each: what a reference names may be much longer than what is copied out of
-        // it.
-        let mut resolved: Vec<(Reference, Arc<[u8]>)> = Vec::new();
-        let mut room = MAX_RESOLVED;
+        let mut objects = Objects {
+            source,
+            resolved: Vec::new(),
+            room: MAX_RESOLVED,
+        };
         for instruction in &self.instructions {
-            match *instruction {
+            match instruction {
                 Instruction::Add(bytes) => out.extend_from_slice(bytes),
                 Instruction::Copy {
-                    reference,
+                    name,
                     offset,
                     length,
                 } => {
-                    let known = resolved.iter().find(|(known, _)| *known == reference);
-                    let object = match known {
-                        Some((_, object)) => Arc::clone(object),
-                        None => {
-                            let object = source
-                                .resolve(&reference)
-                                .ok_or(DeltaError::Miss(reference))?;
-                            room = room.checked_sub(object.len()).ok_or(DeltaError::TooLong {
-                                limit: MAX_RESOLVED,
-                            })?;
-                            resolved.push((reference, Arc::clone(&object)));
-                            object
-                        }
-                    };
-                    let range = offset..offset.saturating_add(length);
-                    out.extend_from_slice(
-                        object.get(range).ok_or(DeltaError::OutOfRange(reference))?,
-                    );
+                    let object = objects.resolve(*name)?;
+                    let range = *offset..offset.saturating_add(*length);
+                    out.extend_from_slice(object.get(range).ok_or(DeltaError::OutOfRange(*name))?);
+                }
+                Instruction::Inflate {
+                    dictionaries,
+                    length,
+                    compressed,
+                } => {
+                    let mut window = Vec::new();
+                    for name in dictionaries {
+                        window.extend_from_slice(inflate::tail(&objects.resolve(*name)?));
+                    }
+                    let bytes = inflate::inflate(&window, compressed, *length);
+                    out.append(&mut bytes.ok_or(DeltaError::Malformed)?);
                 }
             }
         }
@@ -288,9 +211,64 @@ impl<'a> Delta<'a> {
     }
 }
 
+/// What is left of an encoded delta.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn varint(&mut self) -> Result<u32, DeltaError> {
+        varint::read(&mut self.0).ok_or(DeltaError::Malformed)
+    }
+
+    fn number(&mut self) -> Result<usize, DeltaError> {
+        self.varint().map(|number| number as usize)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], DeltaError> {
+        let (taken, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(DeltaError::Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+}
+
+/// What a delta names, resolved once each: an object may be much longer than what is copied out of
+/// it.
+struct Objects<'s, S> {
+    source: &'s mut S,
+    resolved: Vec<(Name, Arc<[u8]>)>,
+    /// Bytes that may still be resolved.
+    room: usize,
+}
+
+impl<S: Source> Objects<'_, S> {
+    fn resolve(&mut self, name: Name) -> Result<Arc<[u8]>, DeltaError> {
+        if let Some((_, object)) = self.resolved.iter().find(|(known, _)| *known == name) {
+            return Ok(Arc::clone(object));
+        }
+        let object = match name {
+            Name::BUILT_IN => Some(Arc::from(dictionary::BUILT_IN)),
+            Name::Digest(reference) => self.source.resolve(&reference),
+            Name::Number(number) => self.source.numbered(number),
+        };
+        let object = object.ok_or(DeltaError::Miss(name))?;
+        self.room = self
+            .room
+            .checked_sub(object.len())
+            .ok_or(DeltaError::TooLong {
+                limit: MAX_RESOLVED,
+            })?;
+        self.resolved.push((name, Arc::clone(&object)));
+        Ok(object)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::samples::noise;
+    use crate::writer::DeltaWriter;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
@@ -313,14 +291,14 @@ mod tests {
 
     #[test]
     fn what_is_written_is_rebuilt() {
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         writer.add(b"front ");
         writer.add(b"and ");
         writer.copy(Reference([2; 16]), 0, 4);
         writer.copy(Reference([1; 16]), 65, 3);
         writer.add(b"!");
         let encoded = writer.finish();
-        let delta = Delta::parse(&encoded, 100).expect("our own encoding");
+        let delta = Delta::parse(Encoding::One, &encoded, 100).expect("our own encoding");
         assert_eq!(delta.rebuilt_len(), 18);
         assert_eq!(
             delta.apply(&mut table()).expect("held"),
@@ -330,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_reference_is_named_once_however_often_it_is_used() {
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         for offset in 0..10 {
             writer.copy(Reference([1; 16]), offset, 1);
         }
@@ -339,50 +317,51 @@ mod tests {
 
     #[test]
     fn a_miss_names_what_is_missing_and_a_copy_stays_inside_its_object() {
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         writer.copy(Reference([9; 16]), 0, 4);
         let encoded = writer.finish();
-        let delta = Delta::parse(&encoded, 100).expect("our own encoding");
+        let delta = Delta::parse(Encoding::One, &encoded, 100).expect("our own encoding");
         assert_eq!(
             delta.apply(&mut table()),
-            Err(DeltaError::Miss(Reference([9; 16])))
+            Err(DeltaError::Miss(Reference([9; 16]).into()))
         );
 
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         writer.copy(Reference([2; 16]), 8, 4);
         let encoded = writer.finish();
-        let delta = Delta::parse(&encoded, 100).expect("our own encoding");
+        let delta = Delta::parse(Encoding::One, &encoded, 100).expect("our own encoding");
         assert_eq!(
             delta.apply(&mut table()),
-            Err(DeltaError::OutOfRange(Reference([2; 16])))
+            Err(DeltaError::OutOfRange(Reference([2; 16]).into()))
         );
     }
 
     #[test]
     fn a_copy_longer_than_an_instruction_can_say_becomes_several() {
-        let mut writer = DeltaWriter::new();
-        writer.copy(Reference([1; 16]), 3, MAX_LENGTH + 2);
+        let mut writer = DeltaWriter::new(Encoding::One);
+        const MAX: usize = (u32::MAX >> 1) as usize;
+        writer.copy(Reference([1; 16]), 3, MAX + 2);
         let encoded = writer.finish();
-        let delta = Delta::parse(&encoded, usize::MAX).expect("our own encoding");
+        let delta = Delta::parse(Encoding::One, &encoded, usize::MAX).expect("our own encoding");
         let copies: Vec<_> = delta
             .instructions()
             .iter()
             .map(|instruction| match instruction {
                 Instruction::Copy { offset, length, .. } => (*offset, *length),
-                Instruction::Add(_) => panic!("nothing is literal"),
+                Instruction::Add(_) | Instruction::Inflate { .. } => panic!("nothing is literal"),
             })
             .collect();
-        assert_eq!(copies, [(3, MAX_LENGTH), (3 + MAX_LENGTH, 2)]);
+        assert_eq!(copies, [(3, MAX), (3 + MAX, 2)]);
     }
 
     #[test]
     fn a_bomb_is_refused_before_anything_is_built() {
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         for _ in 0..1000 {
             writer.copy(Reference([1; 16]), 0, 256);
         }
         assert_eq!(
-            Delta::parse(&writer.finish(), 65_536),
+            Delta::parse(Encoding::One, &writer.finish(), 65_536),
             Err(DeltaError::TooLong { limit: 65_536 })
         );
     }
@@ -396,13 +375,13 @@ mod tests {
                 Some(Arc::from([0; 8]))
             }
         }
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         for _ in 0..100 {
             writer.copy(Reference([1; 16]), 0, 1);
             writer.copy(Reference([2; 16]), 0, 1);
         }
         let encoded = writer.finish();
-        let delta = Delta::parse(&encoded, 1_000).expect("our own encoding");
+        let delta = Delta::parse(Encoding::One, &encoded, 1_000).expect("our own encoding");
         let mut source = Counting(0);
         assert_eq!(delta.apply(&mut source), Ok(vec![0; 200]));
         assert_eq!(source.0, 2);
@@ -417,12 +396,12 @@ mod tests {
                 Some(vec![7; MAX_RESOLVED / 4].into())
             }
         }
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         for number in 0..20 {
             writer.copy(Reference([number; 16]), 0, 1);
         }
         let bytes = writer.finish();
-        let delta = Delta::parse(&bytes, 100).expect("well formed");
+        let delta = Delta::parse(Encoding::One, &bytes, 100).expect("well formed");
         let mut source = Large(0);
         assert!(matches!(
             delta.apply(&mut source),
@@ -433,7 +412,7 @@ mod tests {
 
     #[test]
     fn a_delta_of_each_instruction_has_these_bytes() {
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         writer.add(b"front ");
         writer.add(b"and ");
         writer.copy(Reference([2; 16]), 0, 4);
@@ -462,13 +441,135 @@ mod tests {
                 "2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a",
             )
         );
-        assert_eq!(DeltaWriter::new().finish(), [0]);
+        assert_eq!(DeltaWriter::new(Encoding::One).finish(), [0]);
+    }
+
+    #[test]
+    fn the_second_encoding_has_these_bytes() {
+        let mut writer = DeltaWriter::new(Encoding::Two);
+        writer.add(b"front");
+        writer.copy(Reference([2; 16]), 300, 20_000);
+        writer.copy(Name::Number(5), 127, 64);
+        writer.inflate(&[Name::BUILT_IN, Reference([3; 16]).into()], 70, b"short");
+        writer.add(b"end");
+        assert_eq!(
+            data_encoding::HEXLOWER.encode(&writer.finish()),
+            concat!(
+                "02",
+                "02020202020202020202020202020202",
+                "03030303030303030303030303030303",
+                "14",
+                "66726f6e74",
+                "81f104",
+                "00",
+                "ac02",
+                "8102",
+                "0b",
+                "7f",
+                "9a02",
+                "02",
+                "01",
+                "02",
+                "05",
+                "73686f7274",
+                "0c",
+                "656e64",
+            )
+        );
+    }
+
+    /// What a session has under the number 1.
+    struct Session;
+
+    impl Source for Session {
+        fn resolve(&mut self, _: &Reference) -> Option<Arc<[u8]>> {
+            None
+        }
+
+        fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
+            (number == 1).then(|| noise(500, 1).into())
+        }
+    }
+
+    /// A delta in the second encoding of one compressed literal.
+    fn compressed(dictionaries: &[Name], length: usize, compressed: &[u8]) -> Vec<u8> {
+        let mut writer = DeltaWriter::new(Encoding::Two);
+        writer.inflate(dictionaries, length, compressed);
+        writer.finish()
+    }
+
+    fn followed(delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
+        Delta::parse(Encoding::Two, delta, 1 << 16)?.apply(&mut Session)
+    }
+
+    #[test]
+    fn dictionaries_may_be_numbers_and_are_put_one_behind_the_other() {
+        let bytes = [&noise(500, 1)[400..], &dictionary::BUILT_IN[..100]].concat();
+        let window = [&noise(500, 1), dictionary::BUILT_IN].concat();
+        let short = inflate::deflate(&window, &bytes).expect("shorter");
+        let names = [Name::Number(1), Name::BUILT_IN];
+        assert_eq!(followed(&compressed(&names, 200, &short)), Ok(bytes));
+        let other = [Name::Number(2), Name::BUILT_IN];
+        let missed = followed(&compressed(&other, 200, &short));
+        assert_eq!(missed, Err(DeltaError::Miss(Name::Number(2))));
+        let lacking = [Name::BUILT_IN, Name::Digest(Reference([1; 16]))];
+        let missed = followed(&compressed(&lacking, 200, &short));
+        assert_eq!(missed, Err(DeltaError::Miss(lacking[1])));
+    }
+
+    #[test]
+    fn compressed_bytes_become_what_was_declared_or_nothing() {
+        let bomb = inflate::deflate(&[], &vec![0; MAX_INFLATED_LEN]).expect("shorter");
+        assert!(followed(&compressed(&[], MAX_INFLATED_LEN, &bomb)).is_ok());
+        for length in [1, MAX_INFLATED_LEN - 1] {
+            let refused = followed(&compressed(&[], length, &bomb));
+            assert_eq!(refused, Err(DeltaError::Malformed), "{length}");
+        }
+        // Beyond the constant, even if the caller has room.
+        let long = compressed(&[], MAX_INFLATED_LEN + 1, &bomb);
+        let refused = Delta::parse(Encoding::Two, &long, usize::MAX);
+        assert_eq!(refused, Err(DeltaError::Malformed));
+        let long = compressed(&[], 101, &bomb);
+        let refused = Delta::parse(Encoding::Two, &long, 100);
+        assert_eq!(refused, Err(DeltaError::TooLong { limit: 100 }));
+    }
+
+    #[test]
+    fn dictionaries_and_compressed_literals_are_counted() {
+        let short = inflate::deflate(&[], &[0; 50]).expect("shorter");
+        for (dictionaries, literals, is_good) in [
+            (MAX_INFLATED, 1, true),
+            (MAX_INFLATED + 1, 1, false),
+            (0, MAX_INFLATED, true),
+            (0, MAX_INFLATED + 1, false),
+        ] {
+            let mut writer = DeltaWriter::new(Encoding::Two);
+            for _ in 0..literals {
+                writer.inflate(&vec![Name::BUILT_IN; dictionaries], 50, &short);
+            }
+            let delta = writer.finish();
+            let parsed = Delta::parse(Encoding::Two, &delta, 1 << 16);
+            assert_eq!(parsed.is_ok(), is_good, "{dictionaries} {literals}");
+        }
+    }
+
+    #[test]
+    fn neither_encoding_reads_what_it_does_not_have() {
+        // A head of the fourth kind; a compressed literal where there are none.
+        assert_eq!(followed(&[0, 1 << 2 | 3, 0, 0]), Err(DeltaError::Malformed));
+        let of_two = compressed(&[], 50, &[1, 2]);
+        let refused = Delta::parse(Encoding::One, &of_two, 1 << 16);
+        assert_eq!(refused, Err(DeltaError::Malformed));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_refused_or_bounded(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(delta) = Delta::parse(&bytes, 4096)
+        fn any_bytes_are_refused_or_bounded(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            two in any::<bool>(),
+        ) {
+            let encoding = if two { Encoding::Two } else { Encoding::One };
+            if let Ok(delta) = Delta::parse(encoding, &bytes, 4096)
                 && let Ok(built) = delta.apply(&mut table())
             {
                 prop_assert_eq!(built.len(), delta.rebuilt_len());
@@ -478,7 +579,7 @@ mod tests {
 
         #[test]
         fn any_pieces_survive(pieces in proptest::collection::vec((any::<bool>(), 1usize..11), 0..20)) {
-            let mut writer = DeltaWriter::new();
+            let mut writer = DeltaWriter::new(Encoding::One);
             let mut expected = Vec::new();
             for (literal, length) in pieces {
                 if literal {
@@ -490,7 +591,7 @@ mod tests {
                 }
             }
             let encoded = writer.finish();
-            let delta = Delta::parse(&encoded, 1 << 16).expect("our own encoding");
+            let delta = Delta::parse(Encoding::One, &encoded, 1 << 16).expect("our own encoding");
             prop_assert_eq!(delta.apply(&mut table()).expect("held"), expected);
         }
     }

@@ -6,28 +6,44 @@
 
 use std::sync::Arc;
 
-use crate::delta::{Delta, DeltaWriter, Instruction, MAX_REFERENCES, Reference, Source};
+use crate::delta::{Delta, Instruction, MAX_REFERENCES, Source};
+use crate::encoding::Encoding;
+use crate::name::Reference;
+use crate::writer::DeltaWriter;
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 1] = [("delta", delta)];
+pub const CHECKS: [(&str, Check); 2] = [("delta", delta), ("delta_two", delta_two)];
 
 const LIMIT: usize = 4_096;
 
-/// Holds one object of 256 bytes under references that begin with 1, nothing else.
+/// Holds one object of 256 bytes under references that begin with 1 and the number 1, nothing else.
 struct Ones(Arc<[u8]>);
 
 impl Source for Ones {
     fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
         (reference.0[0] == 1).then(|| Arc::clone(&self.0))
     }
+
+    fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
+        (number == 1).then(|| Arc::clone(&self.0))
+    }
 }
 
-/// A delta: bounded, and the same when its instructions are written again.
+/// A delta in the first encoding: bounded, and the same when its instructions are written again.
 pub fn delta(data: &[u8]) {
-    let Ok(parsed) = Delta::parse(data, LIMIT) else {
+    read_and_written_again(Encoding::One, data);
+}
+
+/// The same in the second.
+pub fn delta_two(data: &[u8]) {
+    read_and_written_again(Encoding::Two, data);
+}
+
+fn read_and_written_again(encoding: Encoding, data: &[u8]) {
+    let Ok(parsed) = Delta::parse(encoding, data, LIMIT) else {
         return;
     };
     assert!(parsed.rebuilt_len() <= LIMIT);
@@ -36,23 +52,31 @@ pub fn delta(data: &[u8]) {
     if let Ok(built) = &built {
         assert_eq!(built.len(), parsed.rebuilt_len());
     }
-    let mut writer = DeltaWriter::new();
+    let mut writer = DeltaWriter::new(encoding);
     let mut references = 0;
     for instruction in parsed.instructions() {
-        match *instruction {
+        match instruction {
             Instruction::Add(bytes) => writer.add(bytes),
             Instruction::Copy {
-                reference,
+                name,
                 offset,
                 length,
             } => {
                 references += 1;
-                writer.copy(reference, offset, length);
+                writer.copy(*name, *offset, *length);
+            }
+            Instruction::Inflate {
+                dictionaries,
+                length,
+                compressed,
+            } => {
+                references += dictionaries.len();
+                writer.inflate(dictionaries, *length, compressed);
             }
         }
     }
     let written = writer.finish();
     assert!(references > MAX_REFERENCES || written.len() <= data.len());
-    let again = Delta::parse(&written, LIMIT).expect("our own encoding");
+    let again = Delta::parse(encoding, &written, LIMIT).expect("our own encoding");
     assert_eq!(again.apply(&mut source), built);
 }

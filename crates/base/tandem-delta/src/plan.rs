@@ -1,12 +1,13 @@
-//! The copies of one delta: which ranges of the target come from where.
+//! The instructions of one delta: which ranges of the target come from where.
 //!
 //! Is: one planner for every kind of flight. It is told what the reader holds and where that lies
-//! in the target, searches the rest for what is alike, and writes the delta. Is not: the knowledge
-//! of what the reader holds.
+//! in the target, searches the rest for what is alike or compresses it, and writes the delta. Is
+//! not: the knowledge of what the reader holds.
 //!
 //! ```text
 //!   target   | rest | held | rest | held | rest |
-//!   delta      Add    Copy   Add    Copy   Add       what is alike in a rest becomes a Copy, too
+//!   delta      Add    Copy   Add    Copy   Add       what is alike in a rest becomes a Copy, too;
+//!                            Inflate                 or the rest is compressed, if that is shorter
 //! ```
 //!
 //! Invariant: the delta rebuilds the target if each name means the bytes that the caller said.
@@ -15,12 +16,24 @@ use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::delta::{DeltaWriter, Reference};
+use crate::delta::{MAX_INFLATED, MAX_INFLATED_LEN};
+use crate::dictionary;
+use crate::encoding::Encoding;
+use crate::inflate::deflate;
 use crate::likeness::{Likeness, Run};
+use crate::name::{Name, Reference};
+use crate::writer::DeltaWriter;
 
 /// What a run costs in a delta, beside a literal that goes on: head, index and offset, and the head
 /// of the literal after it.
 const RUN_COST: usize = 7;
+
+/// What a compressed literal costs beside its bytes: head, number of dictionaries and the built-in
+/// one, size, and the head of the literal after it.
+const INFLATE_COST: usize = 2 + 1 + 1 + 2 + 2;
+
+/// Shortest literal that is worth the work of compressing it.
+const MIN_COMPRESSED: usize = 64;
 
 /// The plan of a delta.
 #[derive(Debug)]
@@ -28,16 +41,30 @@ pub struct Planner<'t> {
     stream: &'t [u8],
     /// Where the target begins in the stream.
     from: usize,
-    /// In the stream's order, without overlap.
-    copies: Vec<Copied>,
+    copies: Copies,
+    /// What the reader holds beside what is copied.
+    sources: Vec<(Reference, Arc<[u8]>)>,
+    /// Ranges of the stream that may be compressed.
+    compressible: Vec<Range<usize>>,
 }
 
+/// Ranges of a target that are copied: in the stream's order, without overlap.
+#[derive(Debug, Clone, Default)]
+struct Copies(Vec<Copied>);
+
 /// A range of the stream that the reader copies from what it holds.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Copied {
     range: Range<usize>,
     name: Reference,
     offset: usize,
+}
+
+/// A range of the stream in compressed form.
+#[derive(Debug)]
+struct Compressed {
+    range: Range<usize>,
+    bytes: Vec<u8>,
 }
 
 impl<'t> Planner<'t> {
@@ -52,7 +79,9 @@ impl<'t> Planner<'t> {
         Self {
             stream,
             from,
-            copies: Vec::new(),
+            copies: Copies::default(),
+            sources: Vec::new(),
+            compressible: Vec::new(),
         }
     }
 
@@ -65,87 +94,182 @@ impl<'t> Planner<'t> {
         pieces: impl IntoIterator<Item = Range<usize>>,
     ) {
         for range in pieces {
-            let copied = Copied {
-                range: range.clone(),
-                name,
-                offset,
-            };
-            offset += range.len();
-            let at = self
-                .copies
-                .partition_point(|other| other.range.start < range.start);
-            let before = at.checked_sub(1).and_then(|before| self.copies.get(before));
-            let is_free = range.start >= before.map_or(self.from, |before| before.range.end)
-                && range.end <= self.copies.get(at).map_or(self.stream.len(), start_of)
-                && !range.is_empty();
-            if is_free {
-                self.copies.insert(at, copied);
+            let length = range.len();
+            if range.start >= self.from && range.end <= self.stream.len() {
+                self.copies.insert(Copied {
+                    range,
+                    name,
+                    offset,
+                });
             }
+            offset += length;
         }
     }
 
-    /// Copies what is alike in the rest of the target: the reader holds these sources, too. A
-    /// source is used where it saves more than its name costs.
-    pub fn copy_alike(&mut self, sources: &[(Reference, Arc<[u8]>)]) {
-        let bytes: Vec<&[u8]> = sources.iter().map(|(_, source)| &**source).collect();
-        let likeness = Likeness::to(&bytes);
-        let runs: Vec<Run> = self
-            .rests()
-            .flat_map(|rest| {
-                let start = rest.start;
-                let runs = likeness.runs(&self.stream[rest]);
-                runs.into_iter().map(move |run| Run {
-                    at: run.at + start,
-                    ..run
-                })
-            })
-            .collect();
-        let is_worth = |index: usize, name: Reference| {
-            let is_named = self.copies.iter().any(|copied| copied.name == name);
-            let cost = if is_named { 0 } else { Reference::LEN };
-            let own = runs.iter().filter(|run| run.source == index);
-            own.map(|run| run.length - RUN_COST).sum::<usize>() > cost
-        };
-        let worth: Vec<Option<Reference>> = sources
-            .iter()
-            .enumerate()
-            .map(|(index, (name, _))| is_worth(index, *name).then_some(*name))
-            .collect();
-        for run in runs {
-            if let Some(name) = worth[run.source] {
-                self.copy(name, run.offset, once(run.at..run.at + run.length));
-            }
-        }
+    /// The reader holds these sources, too, and the rest of the target may have something of them.
+    /// A source is used where it saves more than its name costs.
+    pub fn search(&mut self, sources: impl IntoIterator<Item = (Reference, Arc<[u8]>)>) {
+        self.sources.extend(sources);
     }
 
-    /// The delta; `None` where it would copy nothing.
-    pub fn finish(self) -> Option<Vec<u8>> {
-        if self.copies.is_empty() {
+    /// What of this range the reader does not hold may be compressed, in an encoding that can:
+    /// certificates, and not the noise of keys and signatures beside them.
+    pub fn compress(&mut self, range: Range<usize>) {
+        self.compressible.push(range);
+    }
+
+    /// The delta; `None` where the reader would use nothing of what it has.
+    pub fn finish(self, encoding: Encoding) -> Option<Vec<u8>> {
+        let copied = self.copied(encoding);
+        if !encoding.can_inflate() {
+            return copied;
+        }
+        [copied, self.compressed(encoding)]
+            .into_iter()
+            .flatten()
+            .min_by_key(Vec::len)
+    }
+
+    /// The delta that copies what is alike.
+    fn copied(&self, encoding: Encoding) -> Option<Vec<u8>> {
+        let sources: Vec<&[u8]> = self.sources.iter().map(|(_, source)| &**source).collect();
+        let runs = self.runs(&sources);
+        let mut copies = self.copies.clone();
+        for run in &runs {
+            let (name, _) = self.sources[run.source];
+            if self.is_worth(name, run.source, &runs) {
+                copies.insert(Copied {
+                    range: run.at..run.at + run.length,
+                    name,
+                    offset: run.offset,
+                });
+            }
+        }
+        (!copies.0.is_empty()).then(|| self.write(encoding, &copies, &[], &[]))
+    }
+
+    /// The delta that compresses what is not held, and has what is alike for a dictionary.
+    fn compressed(&self, encoding: Encoding) -> Option<Vec<u8>> {
+        let rests = self.compressible_rests();
+        if rests.is_empty() {
             return None;
         }
-        let mut delta = DeltaWriter::new();
+        let built_in = once(dictionary::BUILT_IN);
+        let sources: Vec<&[u8]> = built_in
+            .chain(self.sources.iter().map(|(_, source)| &**source))
+            .collect();
+        let runs = self.runs(&sources);
+        let (mut names, mut window) = (vec![Name::BUILT_IN], dictionary::BUILT_IN.to_vec());
+        for (index, (name, source)) in (1..).zip(&self.sources) {
+            if names.len() < MAX_INFLATED && self.is_worth(*name, index, &runs) {
+                names.push(Name::Digest(*name));
+                window.extend_from_slice(source);
+            }
+        }
+        let compressed: Vec<Compressed> = rests
+            .into_iter()
+            .filter_map(|range| {
+                let bytes = deflate(&window, &self.stream[range.clone()])?;
+                let is_shorter = bytes.len() + INFLATE_COST + names.len() < range.len();
+                is_shorter.then_some(Compressed { range, bytes })
+            })
+            .take(MAX_INFLATED)
+            .collect();
+        let is_any = !compressed.is_empty();
+        is_any.then(|| self.write(encoding, &self.copies, &names, &compressed))
+    }
+
+    fn write(
+        &self,
+        encoding: Encoding,
+        copies: &Copies,
+        dictionaries: &[Name],
+        compressed: &[Compressed],
+    ) -> Vec<u8> {
+        let mut delta = DeltaWriter::new(encoding);
         let mut at = self.from;
-        for copied in &self.copies {
-            delta.add(&self.stream[at..copied.range.start]);
+        let mut compressed = compressed.iter().peekable();
+        let mut rest = |delta: &mut DeltaWriter, at: usize, end: usize| {
+            let mut at = at;
+            while let Some(next) = compressed.next_if(|next| next.range.end <= end) {
+                delta.add(&self.stream[at..next.range.start]);
+                delta.inflate(dictionaries, next.range.len(), &next.bytes);
+                at = next.range.end;
+            }
+            delta.add(&self.stream[at..end]);
+        };
+        for copied in &copies.0 {
+            rest(&mut delta, at, copied.range.start);
             delta.copy(copied.name, copied.offset, copied.range.len());
             at = copied.range.end;
         }
-        delta.add(&self.stream[at..]);
-        Some(delta.finish())
+        rest(&mut delta, at, self.stream.len());
+        delta.finish()
+    }
+
+    /// What is alike in the rests and in these sources.
+    fn runs(&self, sources: &[&[u8]]) -> Vec<Run> {
+        if sources.is_empty() {
+            return Vec::new();
+        }
+        let likeness = Likeness::to(sources);
+        let found = |rest: Range<usize>| {
+            let start = rest.start;
+            let runs = likeness.runs(&self.stream[rest]);
+            runs.into_iter().map(move |run| Run {
+                at: run.at + start,
+                ..run
+            })
+        };
+        self.rests().flat_map(found).collect()
+    }
+
+    /// Whether the runs of this source save more than its name costs.
+    fn is_worth(&self, name: Reference, source: usize, runs: &[Run]) -> bool {
+        let is_named = self.copies.0.iter().any(|copied| copied.name == name);
+        let cost = if is_named { 0 } else { Reference::LEN };
+        let own = runs.iter().filter(|run| run.source == source);
+        own.map(|run| run.length - RUN_COST).sum::<usize>() > cost
     }
 
     /// What lies before, between and behind the copies.
     fn rests(&self) -> impl Iterator<Item = Range<usize>> {
-        let starts = once(self.from).chain(self.copies.iter().map(|copied| copied.range.end));
-        let ends = self.copies.iter().map(start_of);
+        let copies = &self.copies.0;
+        let starts = once(self.from).chain(copies.iter().map(|copied| copied.range.end));
+        let ends = copies.iter().map(|copied| copied.range.start);
         starts
             .zip(ends.chain(once(self.stream.len())))
             .map(|(start, end)| start..end)
     }
+
+    /// What of the rests may be compressed and is worth trying.
+    fn compressible_rests(&self) -> Vec<Range<usize>> {
+        let within = |rest: Range<usize>| {
+            self.compressible.iter().map(move |range| {
+                let end = rest.end.min(range.end);
+                let start = rest.start.max(range.start);
+                start..end.min(start.saturating_add(MAX_INFLATED_LEN))
+            })
+        };
+        self.rests()
+            .flat_map(within)
+            .filter(|range| range.len() >= MIN_COMPRESSED)
+            .collect()
+    }
 }
 
-fn start_of(copied: &Copied) -> usize {
-    copied.range.start
+impl Copies {
+    /// Adds a copy, unless it overlaps another.
+    fn insert(&mut self, copied: Copied) {
+        let Range { start, end } = copied.range;
+        let at = self.0.partition_point(|other| other.range.start < start);
+        let before = at.checked_sub(1).and_then(|before| self.0.get(before));
+        let is_free = before.is_none_or(|before| before.range.end <= start)
+            && self.0.get(at).is_none_or(|after| end <= after.range.start);
+        if is_free && start < end {
+            self.0.insert(at, copied);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -167,9 +291,9 @@ mod tests {
         }
     }
 
-    fn rebuilt(delta: &[u8], held: &[&[u8]]) -> Vec<u8> {
+    fn rebuilt(encoding: Encoding, delta: &[u8], held: &[&[u8]]) -> Vec<u8> {
         let mut held = Held(held.iter().map(|object| Arc::from(*object)).collect());
-        let delta = Delta::parse(delta, 1 << 16).expect("our own encoding");
+        let delta = Delta::parse(encoding, delta, 1 << 16).expect("our own encoding");
         delta.apply(&mut held).expect("held")
     }
 
@@ -180,9 +304,9 @@ mod tests {
         let mut plan = Planner::new(&target);
         plan.copy(NAMES[0], 0, once(61..111));
         plan.copy(NAMES[0], 50, [5..25, 25..55]);
-        let delta = plan.finish().expect("something is held");
+        let delta = plan.finish(Encoding::One).expect("something is held");
         assert!(delta.len() < 60);
-        assert_eq!(rebuilt(&delta, &[&held]), target);
+        assert_eq!(rebuilt(Encoding::One, &delta, &[&held]), target);
     }
 
     #[test]
@@ -193,8 +317,8 @@ mod tests {
         for outside in [0..5, 5..15, 15..25, 30..50, 20..40, 90..101, 50..50] {
             plan.copy(NAMES[1], 0, once(outside));
         }
-        let delta = plan.finish().expect("something is held");
-        assert_eq!(rebuilt(&delta, &[&target]), target[10..]);
+        let delta = plan.finish(Encoding::One).expect("something is held");
+        assert_eq!(rebuilt(Encoding::One, &delta, &[&target]), target[10..]);
     }
 
     #[test]
@@ -203,13 +327,47 @@ mod tests {
         for (alike, is_worth) in [(23, false), (24, true)] {
             let target = [&noise(50, 2)[..], &source[100..100 + alike], &noise(50, 3)].concat();
             let mut plan = Planner::new(&target);
-            plan.copy_alike(&[(NAMES[0], source.clone())]);
-            let delta = plan.finish();
+            plan.search([(NAMES[0], source.clone())]);
+            let delta = plan.finish(Encoding::One);
             assert_eq!(delta.is_some(), is_worth, "{alike}");
             if let Some(delta) = delta {
-                assert_eq!(rebuilt(&delta, &[&source]), target);
+                assert_eq!(rebuilt(Encoding::One, &delta, &[&source]), target);
             }
         }
+    }
+
+    #[test]
+    fn what_is_not_held_is_compressed_against_what_is_alike() {
+        let source: Arc<[u8]> = noise(3_000, 1).into();
+        // Many short differences: cheap to compress, dear to copy around.
+        let mut target = source[..2_000].to_vec();
+        for at in (0..2_000).step_by(20) {
+            target[at] ^= 1;
+        }
+        let sizes = [Encoding::One, Encoding::Two].map(|encoding| {
+            let mut plan = Planner::new(&target);
+            plan.search([(NAMES[0], source.clone())]);
+            plan.compress(0..1_900);
+            let delta = plan.finish(encoding).expect("something is alike");
+            assert_eq!(rebuilt(encoding, &delta, &[&source]), target);
+            delta.len()
+        });
+        assert!(sizes[1] * 4 < sizes[0] * 3, "{sizes:?}");
+    }
+
+    #[test]
+    fn words_of_the_web_need_no_source() {
+        let target = b"0@0>0<http://crl3.digicert.com/DigiCertGlobalRootG2.crl0http://r1.c.lencr.org/ DigiCert Inc1".repeat(2);
+        let mut plan = Planner::new(&target);
+        plan.compress(0..target.len());
+        assert_eq!(plan.finish(Encoding::One), None);
+        let mut plan = Planner::new(&target);
+        plan.compress(0..target.len());
+        let delta = plan
+            .finish(Encoding::Two)
+            .expect("the encoding has such words");
+        assert!(delta.len() < 80, "{}", delta.len());
+        assert_eq!(rebuilt(Encoding::Two, &delta, &[]), target);
     }
 
     proptest! {
@@ -218,6 +376,7 @@ mod tests {
             from in 0usize..20,
             cuts in proptest::collection::vec(0usize..20, 1..20),
             held in proptest::collection::vec(any::<bool>(), 20),
+            compressed in any::<bool>(),
         ) {
             let object = noise(cuts.iter().sum(), 1);
             let mut target = noise(from, 2);
@@ -237,9 +396,12 @@ mod tests {
             for (offset, range) in plan {
                 planner.copy(NAMES[0], offset, once(range));
             }
-            planner.copy_alike(&[(NAMES[1], object.clone().into())]);
-            if let Some(delta) = planner.finish() {
-                prop_assert_eq!(rebuilt(&delta, &[&object, &object]), &target[from..]);
+            planner.search([(NAMES[1], object.clone().into())]);
+            planner.compress(from..target.len());
+            let encoding = if compressed { Encoding::Two } else { Encoding::One };
+            if let Some(delta) = planner.finish(encoding) {
+                let held: [&[u8]; 2] = [&object, &object];
+                prop_assert_eq!(rebuilt(encoding, &delta, &held), &target[from..]);
             }
         }
     }

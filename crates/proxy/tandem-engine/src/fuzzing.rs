@@ -6,13 +6,13 @@
 
 use std::net::SocketAddr;
 
-use tandem_delta::{Delta, Reference};
+use tandem_delta::{Delta, Encoding, Reference};
 use tandem_store::{Kind, MemoryStore, Site, Store};
 use tandem_wire::UnixTime;
 
 use crate::peer::{Hints, Possession, expected_chains};
 use crate::rewrite::thesis::{self, Codes, Expanded};
-use crate::rewrite::{StoreSource, write_flight};
+use crate::rewrite::{StoreSource, plan_flight};
 use crate::transcript::{Handshake, Stage};
 
 /// A function that checks the invariants of a parser on any input.
@@ -66,10 +66,13 @@ pub fn handshake_read_along(data: &[u8]) {
     let hints = Hints::to(&mut store, &site, NOW, 4);
     let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
     let possession = Possession::from_hints(&hints);
-    if let Some(delta) = write_flight(server, flight, &possession, &mut MemoryStore::default()) {
-        let rebuilt = Delta::parse(&delta, server.len())
-            .and_then(|delta| delta.apply(&mut StoreSource::new(&mut store)));
-        assert!(rebuilt.as_deref() == Ok(server));
+    for encoding in [Encoding::One, Encoding::Two] {
+        let plan = plan_flight(server, flight, &possession, &mut MemoryStore::default());
+        if let Some(delta) = plan.finish(encoding) {
+            let rebuilt = Delta::parse(encoding, &delta, server.len())
+                .and_then(|delta| delta.apply(&mut StoreSource::new(&mut store)));
+            assert!(rebuilt.as_deref() == Ok(server));
+        }
     }
     let references: Vec<Reference> = chain
         .iter()

@@ -4,12 +4,12 @@
 //! encoding.
 
 use data_encoding::HEXLOWER;
-use tandem_delta::Reference;
+use tandem_delta::{Encoding, Reference};
 use tandem_store::{Digest, MemoryStore, Site};
 
 use crate::objects::ticket;
 use crate::peer::{ClientChain, Hints, Possession};
-use crate::rewrite::{write_client_flight, write_flight};
+use crate::rewrite::{plan_client_flight, plan_flight};
 use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, hello_body, message, named,
     noise, packed, server_hello, store,
@@ -35,7 +35,8 @@ fn written(bytes: &[u8], here: &mut MemoryStore, there: &mut MemoryStore) -> Vec
     handshake.client_sent(&client_hello(&[]));
     handshake.server_sent(bytes);
     let flight = handshake.flight().expect("a whole flight");
-    write_flight(bytes, flight, &Possession::from_hints(&hints), here).expect("something is held")
+    let plan = plan_flight(bytes, flight, &Possession::from_hints(&hints), here);
+    plan.finish(Encoding::One).expect("something is held")
 }
 
 fn teach(store: &mut MemoryStore, bytes: &[u8]) {
@@ -135,7 +136,8 @@ fn answers_of_clients_have_these_bytes() {
             shown.among(|name| *name == issuer),
             shown.among(|_| true),
         ] {
-            let delta = write_client_flight(&stream, hello.len(), flight, &believed);
+            let plan = plan_client_flight(&stream, hello.len(), flight, &believed);
+            let delta = plan.and_then(|plan| plan.finish(Encoding::One));
             prints.push(print(&delta.expect("something is believed")));
         }
     }
@@ -166,7 +168,9 @@ fn hellos_with_tickets_have_these_bytes() {
         let mut handshake = Handshake::new();
         handshake.client_sent(&stream);
         let shown = handshake.shown_ticket().expect("it shows one");
-        let delta = shown.write_hello(&stream, ticket::name_of(&ticket));
+        let delta = shown
+            .plan_hello(&stream, ticket::name_of(&ticket))
+            .finish(Encoding::One);
         print(&delta.expect("the ticket is in it"))
     });
     assert_eq!(

@@ -8,6 +8,6 @@ mod server_flight;
 mod source;
 pub mod thesis;
 
-pub use client_flight::write_client_flight;
-pub use server_flight::write_flight;
+pub use client_flight::plan_client_flight;
+pub use server_flight::plan_flight;
 pub use source::{Held, StoreSource};

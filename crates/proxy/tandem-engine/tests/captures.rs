@@ -10,9 +10,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use tandem_delta::Delta;
+use tandem_delta::{Delta, Encoding};
 use tandem_engine::{
-    Handshake, Hints, Pass, Possession, Stage, StoreSource, expected_chains, thesis, write_flight,
+    Handshake, Hints, Pass, Possession, Stage, StoreSource, expected_chains, plan_flight, thesis,
 };
 use tandem_store::{MemoryStore, Site};
 use tandem_wire::{Assembler, Inserted, TcpFlags, TcpPacket, UnixTime};
@@ -139,9 +139,10 @@ fn real_flights_are_rebuilt_to_the_byte_in_both_formats() {
             let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
             let mut warm_delta = |hints: &[_]| {
                 let possession = Possession::from_hints(hints);
-                let delta = write_flight(bytes, flight, &possession, &mut MemoryStore::default())
+                let delta = plan_flight(bytes, flight, &possession, &mut MemoryStore::default())
+                    .finish(Encoding::One)
                     .expect("the chain is held");
-                let rebuilt = Delta::parse(&delta, bytes.len())
+                let rebuilt = Delta::parse(Encoding::One, &delta, bytes.len())
                     .and_then(|delta| delta.apply(&mut StoreSource::new(&mut held)));
                 assert!(rebuilt.as_deref() == Ok(bytes), "{}", path.display());
                 delta.len()

@@ -55,21 +55,22 @@ pub fn frame(payload: &[u8]) -> Option<String> {
         .into_iter()
         .find_map(
             |(sender, whose)| match Frame::parse(payload, version, sender) {
-                Parsed::Whole(frame) => Some(flight(&frame, whose)),
+                Parsed::Whole(frame) => Some(flight(&frame, version, whose)),
                 Parsed::Cut { .. } | Parsed::No => None,
             },
         )
 }
 
-fn flight(frame: &Frame<'_>, whose: &str) -> String {
+fn flight(frame: &Frame<'_>, version: Version, whose: &str) -> String {
     let front = format!(
         "frame: {} bytes in place of {} of the {whose}'s flight",
         frame.length, frame.span
     );
-    let Ok(delta) = Delta::parse(frame.delta, frame.span) else {
+    let Ok(delta) = Delta::parse(version.encoding(), frame.delta, frame.span) else {
         return front + ", not a delta of ours";
     };
     let (mut literal, mut copied, mut copies) = (0, 0, 0);
+    let (mut compressed, mut into) = (0, 0);
     for instruction in delta.instructions() {
         match instruction {
             Instruction::Add(bytes) => literal += bytes.len(),
@@ -77,10 +78,25 @@ fn flight(frame: &Frame<'_>, whose: &str) -> String {
                 copied += length;
                 copies += 1;
             }
+            Instruction::Inflate {
+                length,
+                compressed: bytes,
+                ..
+            } => {
+                compressed += length;
+                into += bytes.len();
+            }
         }
     }
     let ranges = if copies == 1 { "range" } else { "ranges" };
-    format!("{front}: {literal} as they are, {copied} in {copies} {ranges} of what is held")
+    let compressed = if compressed > 0 {
+        format!("{compressed} compressed into {into}, ")
+    } else {
+        String::new()
+    };
+    format!(
+        "{front}: {literal} as they are, {compressed}{copied} in {copies} {ranges} of what is held"
+    )
 }
 
 fn things(count: usize) -> String {
@@ -95,7 +111,7 @@ mod tests {
     use super::*;
     use crate::flow::FlowId;
     use crate::key::Key;
-    use tandem_delta::{DeltaWriter, Reference};
+    use tandem_delta::{DeltaWriter, Encoding, Reference};
     use tandem_engine::filter::{Filter, Holdings, Rate};
     use tandem_wire::Seq;
 
@@ -117,7 +133,7 @@ mod tests {
             mark(&held[4..]).as_deref(),
             Some("held: of the hello's certificates, 3 things are held at the servers' side")
         );
-        let mut delta = DeltaWriter::new();
+        let mut delta = DeltaWriter::new(Encoding::One);
         delta.add(&[7; 20]);
         delta.copy(Reference([3; 16]), 0, 400);
         let written = crate::frame::write(

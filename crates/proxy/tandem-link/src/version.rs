@@ -11,6 +11,8 @@
 //! Invariant: proxies that share no version rewrite nothing; those that share one use the newest of
 //! them.
 
+use tandem_delta::Encoding;
+
 /// A version of the messages: 1 to 15, as half a byte has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u8);
@@ -22,6 +24,17 @@ impl Version {
     /// The version of this number; `None` for 0, and what is beyond 15.
     pub fn new(number: u8) -> Option<Self> {
         (1..=15).contains(&number).then_some(Self(number))
+    }
+
+    /// Literals may be compressed: [`Encoding::Two`].
+    pub const TWO: Version = Version(2);
+
+    /// The form of the deltas in its frames: the newest that both proxies know.
+    pub fn encoding(self) -> Encoding {
+        match self.0 {
+            0 | 1 => Encoding::One,
+            _ => Encoding::Two,
+        }
     }
 
     /// Its number.

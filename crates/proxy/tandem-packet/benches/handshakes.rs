@@ -34,8 +34,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use tandem_delta::{Delta, Reference, Source};
-use tandem_engine::{Handshake, Possession, StoreSource, expected_chains, write_flight};
+use tandem_delta::{Delta, Encoding, Reference, Source};
+use tandem_engine::{Handshake, Possession, StoreSource, expected_chains, plan_flight};
 use tandem_link::frame::{self, Frame, Parsed};
 use tandem_link::{FlowId, Key, Version};
 use tandem_packet::{
@@ -137,7 +137,9 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
         there.server_sent(&flight);
         let found = there.flight().expect("the flight is whole");
         let possession = Possession::from_hints(&hints);
-        let delta = write_flight(&flight, found, &possession, &mut server_side).expect("held");
+        let delta = plan_flight(&flight, found, &possession, &mut server_side)
+            .finish(Encoding::One)
+            .expect("held");
         let frame = frame::write(
             &key,
             (flow, Version::ONE, frame::Sender::Server),
@@ -150,7 +152,7 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
         let Parsed::Whole(frame) = Frame::parse(&frame, Version::ONE, frame::Sender::Server) else {
             panic!("our own frame")
         };
-        let delta = Delta::parse(frame.delta, frame.span).expect("our own delta");
+        let delta = Delta::parse(Encoding::One, frame.delta, frame.span).expect("our own delta");
         let rebuilt = delta
             .apply(&mut StoreSource::new(&mut client_side))
             .expect("held");
@@ -209,7 +211,9 @@ fn stages(conversation: &tls::Conversation) -> [(&'static str, f64); 4] {
     let mut server_side = MemoryStore::default();
     let mut write = || {
         let found = there.flight().expect("the flight is whole");
-        let delta = write_flight(&flight, found, &possession, &mut server_side).expect("held");
+        let delta = plan_flight(&flight, found, &possession, &mut server_side)
+            .finish(Encoding::One)
+            .expect("held");
         let sender = (flow, Version::ONE, frame::Sender::Server);
         frame::write(&key, sender, Seq(3), &delta, &flight).expect("smaller")
     };
@@ -221,7 +225,7 @@ fn stages(conversation: &tls::Conversation) -> [(&'static str, f64); 4] {
         let Parsed::Whole(frame) = parsed else {
             panic!("our own frame")
         };
-        let delta = Delta::parse(frame.delta, frame.span).expect("our own delta");
+        let delta = Delta::parse(Encoding::One, frame.delta, frame.span).expect("our own delta");
         let rebuilt = delta.apply(&mut Asked(source)).expect("held");
         assert!(frame.verify(&key, flow, Seq(3), &rebuilt), "the same bytes");
     };

@@ -178,7 +178,8 @@ fn rebuild(frame: &Frame<'_>, at: Seq, origin: Origin<'_>, source: &mut impl Sou
     let start = at
         .wrapping_add(frame.length as u32)
         .wrapping_sub(frame.span as u32);
-    let bytes = Delta::parse(frame.delta, frame.span).and_then(|delta| delta.apply(source));
+    let bytes = Delta::parse(origin.version.encoding(), frame.delta, frame.span)
+        .and_then(|delta| delta.apply(source));
     match bytes {
         Ok(bytes)
             if bytes.len() == frame.span

@@ -19,7 +19,7 @@ mod group;
 use tandem_delta::Reference;
 use tandem_engine::thesis;
 use tandem_engine::ticket::ShownTicket;
-use tandem_engine::{Believed, Possession, write_client_flight, write_flight};
+use tandem_engine::{Believed, Possession, plan_client_flight, plan_flight};
 use tandem_link::{FlowId, Key, Version, frame};
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
@@ -134,18 +134,15 @@ impl Hold {
         let payload = match (terms.wire, &self.aim.ground) {
             (_, Ground::Unseen | Ground::HelloUnseen) => None,
             (WireFormat::Safe, ground) => {
-                let delta = match ground {
-                    Ground::Hinted(possession) => {
-                        write_flight(stream, flight()?, possession, store)
-                    }
+                let plan = match ground {
+                    Ground::Hinted(possession) => plan_flight(stream, flight()?, possession, store),
                     Ground::Believed(believed) => {
-                        write_client_flight(stream, before, flight()?, believed)
+                        plan_client_flight(stream, before, flight()?, believed)?
                     }
-                    Ground::Ticket(ticket, name) if before == 0 => {
-                        ticket.write_hello(stream, *name)
-                    }
-                    Ground::Ticket(..) | Ground::Unseen | Ground::HelloUnseen => None,
-                }?;
+                    Ground::Ticket(ticket, name) if before == 0 => ticket.plan_hello(stream, *name),
+                    Ground::Ticket(..) | Ground::Unseen | Ground::HelloUnseen => return None,
+                };
+                let delta = plan.finish(terms.version.encoding())?;
                 let whose = (terms.flow, terms.version, terms.toward.sender());
                 frame::write(terms.key, whose, self.aim.from, &delta, bytes)
             }

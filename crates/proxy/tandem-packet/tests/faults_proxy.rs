@@ -10,7 +10,7 @@ use support::{
     CLIENT_SIDE, Closes, Flow, Pair, ProxyElement, SERVER_SIDE, Scenario, clean, complete, config,
     kill, proxy, repeats, run_to, start, store_with, tls_bytes,
 };
-use tandem_delta::{DeltaWriter, Reference};
+use tandem_delta::{DeltaWriter, Encoding, Reference};
 use tandem_link::{FlowId, Key, Version, frame, mark};
 use tandem_netsim::element::{Element as _, Port, Tamper};
 use tandem_netsim::firewall::{Firewall, Rule};
@@ -336,7 +336,7 @@ fn frames_that_nobody_wrote_reach_nobody_and_do_not_end_the_flow() {
     let mut pair = greeted(Pair::knowing(&chain), &mut flow, &hello);
     let held = Reference(tandem_store::Digest::of(&chain[0]).prefix16());
     let delta = |build: &dyn Fn(&mut DeltaWriter)| {
-        let mut writer = DeltaWriter::new();
+        let mut writer = DeltaWriter::new(Encoding::One);
         build(&mut writer);
         writer.finish()
     };

@@ -1,14 +1,14 @@
 //! Two proxies of different versions: they use what both know, and where they share nothing,
 //! nothing is rewritten.
 //!
-//! What later versions will say is not known; here each of them says what the first one says, under
-//! its own number.
+//! What later versions will say is not known; here each of them says what the second one says,
+//! under its own number.
 
 mod support;
 
 use support::{
     CLIENT_SIDE, Flow, ProxyElement, SERVER_SIDE, Scenario, clean, complete, config, proxy,
-    repeats, store_with, tls_bytes,
+    repeats, store_with, tls, tls_bytes,
 };
 use tandem_link::mark::EXPERIMENT_ID;
 use tandem_link::{Spoken, Version};
@@ -131,4 +131,33 @@ fn everything_after_the_answer_is_of_the_agreed_version() {
         .collect();
     // Presence, answer, hint, frame.
     assert_eq!(versions(&crossed), [3, 2, 2, 2]);
+}
+
+/// Certificates that are not known, of which some words are in all certificates.
+fn unknown() -> Vec<Vec<u8>> {
+    let words = b"http://crl3.digicert.com/DigiCertGlobalRootG2.crl, http://ocsp.digicert.com0";
+    [300, 200]
+        .map(|length| [&tls::noise(length, 9), &words.repeat(8)[..]].concat())
+        .to_vec()
+}
+
+#[test]
+fn what_is_not_held_is_compressed_for_a_proxy_that_can_undo_it_and_for_no_other() {
+    let known = tls::chain(&[926, 900, 910]);
+    let crossed = [(1, 1), (1, 2)].map(|client| {
+        let conversation = tls::Conversation::with_chain(&unknown());
+        let mut scenario = scenario(client, (1, 2));
+        let store = store_with(&known);
+        scenario.conversation = conversation.clone();
+        let mut world = scenario.holding(store).world();
+        complete(&mut world, &conversation).expect("it completes");
+        clean(&world);
+        assert_eq!(repeats(&world), 0);
+        let rebuilt = proxy(&world, CLIENT_SIDE).count("flights_rebuilt_bytes");
+        (rebuilt, tls_bytes(&world).1)
+    });
+    let whole = tls::Conversation::with_chain(&unknown()).from_server.len() as u64;
+    assert_eq!(crossed[0], (0, whole));
+    assert_eq!(crossed[1].0, 1);
+    assert!(crossed[1].1 + 900 < whole, "{crossed:?} of {whole}");
 }

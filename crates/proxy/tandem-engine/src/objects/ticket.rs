@@ -70,12 +70,11 @@ impl ShownTicket {
         gather(&self.pieces, stream)
     }
 
-    /// The delta for what the client has sent, its hello, with a reference in place of the ticket;
-    /// `None` where `stream` is not the one that shows it.
-    pub fn write_hello(&self, stream: &[u8], reference: Reference) -> Option<Vec<u8>> {
+    /// The plan of what the client has sent, its hello, with a name in place of the ticket.
+    pub fn plan_hello<'t>(&self, stream: &'t [u8], reference: Reference) -> Planner<'t> {
         let mut plan = Planner::new(stream);
         plan.copy(reference, 0, self.pieces.iter().cloned());
-        plan.finish()
+        plan
     }
 }
 

@@ -9,14 +9,14 @@ use tandem_store::Digest;
 use crate::objects::Flight;
 use crate::peer::Believed;
 
-/// The delta for a client's answer to the server's flight, which begins at offset `from` of its
-/// stream; `None` where nothing of its chain is believed to be held.
-pub fn write_client_flight(
-    stream: &[u8],
+/// The plan of a client's answer to the server's flight, which begins at offset `from` of its
+/// stream; `None` where `flight` is not that stream's.
+pub fn plan_client_flight<'t>(
+    stream: &'t [u8],
     from: usize,
     flight: &Flight,
     believed: &Believed,
-) -> Option<Vec<u8>> {
+) -> Option<Planner<'t>> {
     let mut plan = Planner::starting_at(stream, from);
     if let Some(chain) = believed.chain() {
         plan.copy(chain, 0, flight.list_pieces().iter().cloned());
@@ -32,7 +32,7 @@ pub fn write_client_flight(
             }
         }
     }
-    plan.finish()
+    Some(plan)
 }
 
 #[cfg(test)]

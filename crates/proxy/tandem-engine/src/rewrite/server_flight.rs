@@ -3,7 +3,6 @@
 //! Is not: what it holds (`peer`). Invariant: a wrong possession costs a miss, never a byte.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use tandem_delta::{Planner, Reference};
 use tandem_store::{ChainId, Store};
@@ -21,34 +20,33 @@ struct Part {
     offset: usize,
 }
 
-/// The delta for a server's first flight; `None` where nothing of it is held over there, nor
-/// anything like it.
+/// The plan of a server's first flight.
 ///
 /// What was hinted and is in the flight as a whole (the chain, or its issuers alone; what came
 /// beside it) is copied, whether it is held here or not. For the rest, whatever was hinted and is
 /// held here, too, is searched for likeness: a renewed leaf has most of its bytes from the one
-/// before. `bytes` is the stream up to the end of the flight, or past it; all of it goes into the
-/// delta.
-pub fn write_flight(
-    bytes: &[u8],
+/// before. What of chain and extras is not held may be compressed. `bytes` is the stream up to the
+/// end of the flight, or past it; all of it goes into the delta.
+pub fn plan_flight<'t>(
+    bytes: &'t [u8],
     flight: &Flight,
     possession: &Possession,
     store: &mut impl Store,
-) -> Option<Vec<u8>> {
+) -> Planner<'t> {
     let mut plan = Planner::new(bytes);
     let is_whole = copy_held_parts(&mut plan, bytes, flight, possession);
     if !is_whole {
-        let sources: Vec<(Reference, Arc<[u8]>)> = possession
-            .hints()
-            .iter()
-            .filter_map(|hint| {
-                let object = store.object_by_prefix(hint)?;
-                Some((Reference(object.id.prefix16()), store.contents(&object)?))
-            })
-            .collect();
-        plan.copy_alike(&sources);
+        plan.search(possession.hints().iter().filter_map(|hint| {
+            let object = store.object_by_prefix(hint)?;
+            Some((Reference(object.id.prefix16()), store.contents(&object)?))
+        }));
+        for pieces in [flight.list_pieces(), flight.extras_pieces()] {
+            if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
+                plan.compress(first.start..last.end);
+            }
+        }
     }
-    plan.finish()
+    plan
 }
 
 /// Copies what was hinted and is in the flight; says whether that is all that repeats in it.

@@ -3,7 +3,7 @@
 
 use super::*;
 use std::sync::Arc;
-use tandem_delta::{DeltaWriter, Reference};
+use tandem_delta::{DeltaWriter, Encoding, Reference};
 use tandem_wire::{SegmentRepr, TcpFlags};
 
 const FLOW: FlowId = FlowId {
@@ -36,7 +36,7 @@ fn flight(fresh: usize) -> (Vec<u8>, Vec<u8>) {
 /// The same with these literal bytes.
 fn flight_with(literal: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let One(reference, object) = held();
-    let mut delta = DeltaWriter::new();
+    let mut delta = DeltaWriter::new(Encoding::One);
     delta.add(literal);
     delta.copy(reference, 0, 4_000);
     let bytes = [literal, &object].concat();

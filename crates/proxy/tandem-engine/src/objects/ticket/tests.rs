@@ -8,7 +8,7 @@ use crate::samples::{apart, client_hello, finished, hello_body, message, noise, 
 use crate::samples::{chain, flight, server_hello};
 use crate::transcript::Handshake;
 use proptest::prelude::*;
-use tandem_delta::{Delta, Source};
+use tandem_delta::{Delta, Encoding, Source};
 
 /// An extension block with these extensions.
 fn block(extensions: &[(u16, &[u8])]) -> Vec<u8> {
@@ -55,9 +55,11 @@ fn a_hello_with_a_ticket_is_written_with_a_reference_and_rebuilt_however_its_rec
         let handshake = read(&stream, &[]);
         let shown = handshake.shown_ticket().expect("it shows one");
         assert_eq!(*shown.bytes(&stream), *ticket, "in records of {size}");
-        let delta = shown.write_hello(&stream, name_of(&ticket));
+        let delta = shown
+            .plan_hello(&stream, name_of(&ticket))
+            .finish(Encoding::One);
         let delta = delta.expect("the ticket is in it");
-        let rebuilt = Delta::parse(&delta, stream.len())
+        let rebuilt = Delta::parse(Encoding::One, &delta, stream.len())
             .and_then(|delta| delta.apply(&mut One(ticket.clone())));
         assert_eq!(rebuilt, Ok(stream.clone()));
         if size >= 100 {

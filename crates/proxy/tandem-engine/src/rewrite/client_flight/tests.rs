@@ -9,7 +9,7 @@ use crate::samples::{
     store,
 };
 use crate::transcript::{ClientCertificate, Handshake, Stage};
-use tandem_delta::{Delta, DeltaError};
+use tandem_delta::{Delta, DeltaError, Encoding};
 use tandem_store::{Kind, MemoryStore, Site, Store};
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(
@@ -65,7 +65,7 @@ fn read(stream: &[u8]) -> Handshake {
 }
 
 fn followed(delta: &[u8], store: &mut MemoryStore) -> Result<Vec<u8>, DeltaError> {
-    Delta::parse(delta, 1 << 16)?.apply(&mut StoreSource::new(store))
+    Delta::parse(Encoding::One, delta, 1 << 16)?.apply(&mut StoreSource::new(store))
 }
 
 #[test]
@@ -78,7 +78,9 @@ fn a_chain_that_both_remember_costs_one_reference_however_records_cut_it() {
         let names = ClientChain::of(flight, &stream).expect("a chain");
         let believed = names.remembered(&mut held);
         assert!(names.remembered(&mut MemoryStore::default()).is_nothing());
-        let delta = write_client_flight(&stream, from, flight, &believed).expect("held");
+        let delta = plan_client_flight(&stream, from, flight, &believed)
+            .and_then(|plan| plan.finish(Encoding::One))
+            .expect("held");
         let saved = stream.len() - from - delta.len();
         let pieces = stream.len() / 100 + 1;
         assert!(saved + 17 + 8 * pieces >= 926 + 900 + 6, "{saved}");
@@ -101,13 +103,16 @@ fn what_is_held_in_part_is_referred_to_in_part() {
             names.remembered(&mut held),
             names.among(|reference| *reference == issuer),
         ] {
-            let delta = write_client_flight(&stream, from, flight, &believed).expect("held");
+            let delta = plan_client_flight(&stream, from, flight, &believed)
+                .and_then(|plan| plan.finish(Encoding::One))
+                .expect("held");
             assert!(delta.len() > 926 && delta.len() + 700 < stream.len() - from);
             assert_eq!(followed(&delta, &mut held).as_deref(), Ok(&stream[from..]));
         }
         let nothing = names.among(|_| false);
         assert!(nothing.is_nothing());
-        assert_eq!(write_client_flight(&stream, from, flight, &nothing), None);
+        let plan = plan_client_flight(&stream, from, flight, &nothing).expect("its own flight");
+        assert_eq!(plan.finish(Encoding::One), None);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::samples::{
 };
 use crate::transcript::Handshake;
 use proptest::prelude::*;
-use tandem_delta::{Delta, DeltaError, Source};
+use tandem_delta::{Delta, DeltaError, Encoding, Source};
 use tandem_store::{Digest, Kind, MemoryStore, Site};
 
 const SITE: Site = Site::Address(std::net::SocketAddr::V4(std::net::SocketAddrV4::new(
@@ -31,7 +31,8 @@ fn read(bytes: &[u8]) -> Flight {
 fn written(bytes: &[u8], here: &mut MemoryStore, there: &mut MemoryStore) -> Option<Vec<u8>> {
     let hints = Hints::to(there, &SITE, TODAY, 4);
     let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
-    write_flight(bytes, &read(bytes), &Possession::from_hints(&hints), here)
+    let flight = read(bytes);
+    plan_flight(bytes, &flight, &Possession::from_hints(&hints), here).finish(Encoding::One)
 }
 
 /// Lets a store see a whole handshake with this flight.
@@ -56,7 +57,7 @@ fn with_extras(chain: &[Vec<u8>], staple: &[u8], request: &[u8]) -> Vec<Vec<u8>>
 }
 
 fn followed(delta: &[u8], store: &mut MemoryStore) -> Result<Vec<u8>, DeltaError> {
-    Delta::parse(delta, 1 << 16)?.apply(&mut StoreSource::new(store))
+    Delta::parse(Encoding::One, delta, 1 << 16)?.apply(&mut StoreSource::new(store))
 }
 
 #[test]
@@ -104,7 +105,8 @@ fn what_the_writer_does_not_know_of_a_hint_it_does_not_use() {
     let mut here = store(&SITE, &[&old]);
     assert_eq!(written(&bytes, &mut here, &mut there), None);
     let none = Possession::from_hints(&[]);
-    assert_eq!(write_flight(&bytes, &read(&bytes), &none, &mut here), None);
+    let plan = plan_flight(&bytes, &read(&bytes), &none, &mut here);
+    assert_eq!(plan.finish(Encoding::One), None);
 }
 
 #[test]

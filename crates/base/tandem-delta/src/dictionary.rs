@@ -1,0 +1,10 @@
+//! The dictionary that belongs to the encoding: what certificates of the web have in common.
+//!
+//! Is: 6 kB of DER around values, object identifiers, names of issuers and of CT logs, addresses of
+//! CAs; `tandem-lab/examples/certificate-dictionary.rs` makes it. Is not: certificates; no key,
+//! signature, serial number or site is in it (`docs/adr/0011-compressed-literals.md`).
+//!
+//! Invariant: it never changes. Another dictionary is another [`crate::Encoding`].
+
+/// [`crate::Name::BUILT_IN`] of [`crate::Encoding::Two`].
+pub(crate) const BUILT_IN: &[u8] = include_bytes!("../dictionary/two.bin");
