@@ -144,7 +144,8 @@ fn exit_of(failure: &Failure) -> Exit {
             | StoreError::NoStore { .. }
             | StoreError::NotFound { .. }
             | StoreError::Ambiguous { .. } => Exit::Usage,
-            StoreError::Malformed { .. } => Exit::Damaged,
+            StoreError::Malformed { .. } | StoreError::Damaged { .. } => Exit::Damaged,
+            StoreError::Forbidden { .. } => Exit::Privilege,
             StoreError::InUse { .. } => Exit::Busy,
             StoreError::Unusable(warning) => exit_of_store(warning),
             StoreError::Output(source) => exit_of_output(source),
@@ -573,6 +574,20 @@ mod tests {
                     reason: text(),
                 },
                 Exit::RunTime,
+            ),
+            (
+                StoreError::Damaged {
+                    path: path(),
+                    reason: text(),
+                },
+                Exit::Damaged,
+            ),
+            (
+                StoreError::Forbidden {
+                    path: path(),
+                    reason: text(),
+                },
+                Exit::Privilege,
             ),
             (
                 StoreError::InUse {

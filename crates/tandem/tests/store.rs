@@ -142,3 +142,28 @@ fn a_damaged_import_changes_nothing() {
             .contains("bad.pem")
     );
 }
+
+#[test]
+fn a_damaged_store_is_damaged_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (lines, store) = (path("lines"), path("store"));
+    fs::write(&lines, "{\"site\":\"www.example\",\"chain\":[\"AAAA\"]}\n").unwrap();
+    let command = |arguments: &[&str]| {
+        let mut all = vec!["store", arguments[0], "--store", &store];
+        all.extend(&arguments[1..]);
+        run(&mut tandem(&all))
+    };
+    assert!(
+        command(&["import", &lines])
+            .succeeded()
+            .contains("1 chains")
+    );
+    let database = format!("{store}/store.sqlite");
+    let mut bytes = fs::read(&database).unwrap();
+    bytes[100..].fill(0xff);
+    fs::write(&database, bytes).unwrap();
+    for arguments in [&["ls"][..], &["show", "00"], &["export"]] {
+        assert!(command(arguments).failed_with(5).contains("damaged"));
+    }
+}

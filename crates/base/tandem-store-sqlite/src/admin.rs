@@ -26,10 +26,10 @@ pub use export::{Format, export};
 pub use import::{Import, Imported, Several, import};
 
 use crate::error::StoreError;
-use crate::open;
 use crate::serial::{text, texts};
 use crate::store::SqliteStore;
 use crate::warning::Warning;
+use crate::{files, open};
 
 /// How long a command waits for the disk at each step. A daemon never waits; whoever typed a
 /// command may.
@@ -203,11 +203,7 @@ pub fn purge(
     limits: &Limits,
     what: &Purge,
 ) -> Result<(Purged, Vec<Warning>), StoreError> {
-    if !open::exists(directory) {
-        return Err(StoreError::NoStore {
-            path: directory.to_owned(),
-        });
-    }
+    files::find(directory)?;
     let (mut store, warnings) = open_for_writing(directory, limits)?;
     let purged = store.purge(what);
     finish(store, directory)?;

@@ -27,6 +27,16 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
+    /// Whether there is a store cannot be told, or what is in it: this user may not look.
+    #[error(
+        "may not look into the store in {path:?} ({reason}): ask as root, or as the user whose store it is"
+    )]
+    Forbidden {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
     /// No chain and no certificate has a name that begins so.
     #[error(
         "nothing in the store begins with {prefix:?}: names are in hexadecimal digits, as listed"
@@ -53,6 +63,17 @@ pub enum StoreError {
         /// Where in it.
         place: Place,
         /// What is wrong there.
+        reason: String,
+    },
+
+    /// The store itself is damaged.
+    #[error(
+        "{path:?} is damaged ({reason}): the daemon puts it aside and begins anew when it next starts; check the disk"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says of it.
         reason: String,
     },
 

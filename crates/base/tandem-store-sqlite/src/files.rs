@@ -29,6 +29,26 @@ pub(crate) fn database(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }
 
+/// Whether there is a store in `directory`.
+pub(crate) fn find(directory: &Path) -> Result<(), StoreError> {
+    let path = directory.to_owned();
+    match fs::metadata(database(directory)) {
+        Ok(found) if found.is_file() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let reason = error.to_string();
+            Err(StoreError::Forbidden { path, reason })
+        }
+        Ok(_) | Err(_) => Err(StoreError::NoStore { path }),
+    }
+}
+
+/// Why a file that SQLite could not open may not be opened, if that is the reason. Not for a
+/// database that this process has open: see [`LOCK`].
+pub(crate) fn refusal(path: &Path) -> Option<String> {
+    let error = File::open(path).err()?;
+    (error.kind() == io::ErrorKind::PermissionDenied).then(|| error.to_string())
+}
+
 /// Makes the directory if it is not there.
 pub(crate) fn prepare_directory(
     directory: &Path,

@@ -21,11 +21,6 @@ use crate::warning::Warning;
 use crate::writer::Writer;
 use crate::{files, rows};
 
-/// Whether there is a store in `directory`.
-pub(crate) fn exists(directory: &Path) -> bool {
-    files::database(directory).is_file()
-}
-
 /// Reads the catalogue of the store in `directory` beside whoever has it open, with a connection
 /// that reads parts.
 pub(crate) fn look_into(
@@ -33,11 +28,7 @@ pub(crate) fn look_into(
     limits: &Limits,
 ) -> Result<(Connection, Catalogue), StoreError> {
     let path = files::database(directory);
-    if !exists(directory) {
-        return Err(StoreError::NoStore {
-            path: directory.to_owned(),
-        });
-    }
+    files::find(directory)?;
     let read = || {
         let connection = database::open_reader(&path)?;
         let catalogue = match schema::find(&connection)? {
@@ -49,9 +40,19 @@ pub(crate) fn look_into(
         Ok((connection, catalogue))
     };
     read().map_err(|fault| match fault {
-        Fault::Corrupt(reason) | Fault::Disk(reason) => StoreError::Unreadable {
+        Fault::Corrupt(reason) => StoreError::Damaged {
             path: path.clone(),
             reason,
+        },
+        Fault::Disk(reason) => match files::refusal(&path) {
+            Some(reason) => StoreError::Forbidden {
+                path: directory.to_owned(),
+                reason,
+            },
+            None => StoreError::Unreadable {
+                path: path.clone(),
+                reason,
+            },
         },
         Fault::Newer(found) => StoreError::Unusable(Warning::NewerSchema {
             path: path.clone(),

@@ -383,6 +383,59 @@ fn locked_for_long_by_somebody_who_writes_costs_a_warning() {
     ));
 }
 
+#[test]
+fn a_damaged_store_that_is_looked_into_is_called_damaged() {
+    let home = TempDir::new().expect("a directory");
+    let path = home.path().join("store");
+    fill(&path, 30);
+    let mut bytes = fs::read(database(&path)).expect("a file");
+    // Behind the header, so that it is still a database, and ours.
+    bytes[100..].fill(0xff);
+    fs::write(database(&path), bytes).expect("writable");
+    let mut output = Vec::new();
+    let export = admin::export(&path, admin::Format::JsonLines, &mut output).map(drop);
+    for looked in [
+        admin::list(&path).map(drop),
+        admin::show(&path, "00").map(drop),
+        export,
+    ] {
+        assert!(
+            matches!(looked, Err(StoreError::Damaged { .. })),
+            "{looked:?}"
+        );
+    }
+}
+
+#[test]
+fn a_store_that_may_not_be_looked_into_is_not_said_to_be_missing() {
+    let home = TempDir::new().expect("a directory");
+    let path = home.path().join("store");
+    fill(&path, 1);
+    let may_not = |mode_of: &Path| {
+        let before = fs::metadata(mode_of).expect("there").permissions();
+        fs::set_permissions(mode_of, Permissions::from_mode(0o000)).expect("our own");
+        // Whoever is root may look anywhere: for this thread alone, be nobody.
+        let (list, purge) = std::thread::scope(|scope| {
+            let looked = scope.spawn(|| {
+                nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65_534));
+                let purge = admin::purge(&path, &Limits::default(), &Purge::All);
+                (admin::list(&path).map(drop), purge.map(drop))
+            });
+            looked.join().expect("no panic")
+        });
+        fs::set_permissions(mode_of, before).expect("our own");
+        (list, purge)
+    };
+    let forbids =
+        |answer: &Result<(), StoreError>| matches!(answer, Err(StoreError::Forbidden { .. }));
+    let (list, purge) = may_not(&path);
+    assert!(forbids(&list) && forbids(&purge), "{list:?} {purge:?}");
+    fs::set_permissions(home.path(), Permissions::from_mode(0o755)).expect("our own");
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("our own");
+    let (list, _) = may_not(&database(&path));
+    assert!(forbids(&list), "{list:?}");
+}
+
 /// The tables of version 1, and rows in them. One chain lacks a certificate.
 fn make_version_1(path: &Path) -> [ChainId; 2] {
     fs::create_dir(path).expect("a new directory");
