@@ -133,6 +133,7 @@ impl Engine for Proxy<SqliteStore> {
         each("held_packets", gauges.held_packets as u64);
         each("held_bytes", gauges.held_bytes as u64);
         each("flow_bytes", gauges.memory as u64);
+        each("stopped_paths", self.stopped_paths() as u64);
         let (tickets, ticket_bytes) = self.session_tickets();
         each("session_tickets", tickets as u64);
         each("session_ticket_bytes", ticket_bytes as u64);

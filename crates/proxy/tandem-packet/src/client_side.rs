@@ -351,6 +351,9 @@ impl Agreed {
             Progress::Going => self.marked_with_hint(packet, cx),
             Progress::Finished | Progress::GiveUp(_) => Verdict::Accept,
         };
+        if !cx.may_rewrite {
+            self.writer.stand_down(cx.out);
+        }
         let says = !packet.payload().is_empty() || packet.flags().contains(TcpFlags::FIN);
         if says && self.writer.is_engaged() {
             // What crosses in place of a hello carries the hello's hint.
@@ -435,6 +438,10 @@ impl Agreed {
         if hints.ids().is_empty() {
             return Hint::Nothing;
         }
+        if !cx.may_rewrite {
+            cx.out.event(Event::RewriteWithheld);
+            return Hint::Nothing;
+        }
         let held: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
         Hint::On {
             end: packet.seq().wrapping_add(packet.payload().len() as u32),
@@ -504,7 +511,7 @@ impl Agreed {
             self.acknowledged = Some(packet.ack());
         }
         if packet.flags().contains(TcpFlags::ACK) {
-            self.writer.acknowledged(packet);
+            self.writer.acknowledged(packet, cx.out);
             self.judge_referral(cx);
         }
         let mut verdict = Verdict::Accept;
@@ -531,6 +538,7 @@ impl Agreed {
         } else {
             let pace = self.timer.pace(cx.link);
             if self.writer.is_refused_by(packet, &pace, cx.now) {
+                cx.out.event(Event::FlightRefused);
                 self.disbelieve(cx);
             }
             if self.takes_publication(packet, cx) {

@@ -58,6 +58,8 @@ pub(crate) struct Context<'a, S> {
     pub(crate) far: &'a mut FarSide,
     pub(crate) publisher: &'a mut Publisher,
     pub(crate) tickets: &'a mut SessionTickets,
+    /// Whether a flight may be written on this flow's path, or asked for (`breaker`).
+    pub(crate) may_rewrite: bool,
     pub(crate) now: Instant,
     pub(crate) wall: UnixTime,
     /// The server's address: the site, where the client named none.

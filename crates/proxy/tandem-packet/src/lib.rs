@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod acks;
+mod breaker;
 mod client_side;
 mod config;
 mod context;
@@ -30,5 +31,5 @@ mod watch;
 mod writer;
 
 pub use config::{ClientCertificates, Config, Limits, Role, WireFormat};
-pub use output::{Direction, Event, GiveUp, Output, Ticket, Verdict, Wakeup};
+pub use output::{Direction, Event, GiveUp, Meddling, Output, Ticket, Verdict, Wakeup};
 pub use proxy::{Gauges, Proxy};

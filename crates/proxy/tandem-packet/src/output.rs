@@ -90,6 +90,28 @@ pub enum GiveUp {
     Limits,
 }
 
+/// What a device between the proxies was seen to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Meddling {
+    /// It puts other timestamps into segments, or takes them off. Rewritten flights are rebuilt,
+    /// and are no longer harmless where nobody rebuilds them.
+    ReplacesTimestamps,
+    /// A flight was neither rebuilt nor missed, and the connection was lost: it takes rewritten
+    /// bytes into the stream.
+    TakesBytes,
+    /// Two flights in a row were neither rebuilt nor missed: it holds or drops them.
+    Withholds,
+}
+
+impl Meddling {
+    /// All that is told apart.
+    pub(crate) const ALL: [Meddling; 3] = [
+        Meddling::ReplacesTimestamps,
+        Meddling::TakesBytes,
+        Meddling::Withholds,
+    ];
+}
+
 /// Something that happened, declared once for logs, metrics and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -137,6 +159,10 @@ pub enum Event {
     },
     /// A pure ACK that the next segment said again did not cross the link.
     AckAbsorbed,
+    /// A rewritten flight was acknowledged: the other proxy rebuilt it.
+    FlightAcknowledged,
+    /// A rewritten flight was discarded by the endpoint that it was for: nobody rebuilt it.
+    FlightRefused,
     /// Segments repeated too early for the far side's answer to be here were absorbed.
     RepeatAbsorbed,
     /// A rewritten flight was sent again.
@@ -158,6 +184,13 @@ pub enum Event {
     /// A rewritten flight came without the timestamps that it was sent with: somebody between the
     /// proxies replaces them or takes them off. It was rebuilt.
     TimestampsReplaced,
+    /// A device between the proxies was seen to do this, and nothing is rewritten on its path for a
+    /// while.
+    PathStopped(Meddling),
+    /// On a path that was stopped a rewritten flight has worked again.
+    PathResumed,
+    /// A flight would have been written, or asked for, and its path is stopped or not yet trusted.
+    RewriteWithheld,
     /// A mark was not made with our key, or of another version than was agreed, and was left alone.
     MarkRefused,
 }
@@ -219,9 +252,14 @@ impl Event {
             Event::FilterHeldBack,
             Event::FilterReceived,
             Event::TimestampsReplaced,
+            Event::PathResumed,
+            Event::RewriteWithheld,
+            Event::FlightAcknowledged,
+            Event::FlightRefused,
             Event::MarkRefused,
         ];
         all.extend(given_up.map(Event::GivenUp));
+        all.extend(Meddling::ALL.map(Event::PathStopped));
         all
     }
 
@@ -276,6 +314,15 @@ impl Event {
             Event::FilterHeldBack => "filters_held_back",
             Event::FilterReceived => "filters_received",
             Event::TimestampsReplaced => "timestamps_replaced",
+            Event::PathStopped(why) => match why {
+                Meddling::ReplacesTimestamps => "paths_stopped_timestamps_replaced",
+                Meddling::TakesBytes => "paths_stopped_bytes_taken",
+                Meddling::Withholds => "paths_stopped_flights_withheld",
+            },
+            Event::PathResumed => "paths_resumed",
+            Event::RewriteWithheld => "rewrites_withheld",
+            Event::FlightAcknowledged => "flights_acknowledged",
+            Event::FlightRefused => "flights_refused",
             Event::MarkRefused => "marks_refused",
         }
     }
@@ -312,6 +359,11 @@ impl Event {
             | Event::FilterHeldBack
             | Event::FilterReceived
             | Event::TimestampsReplaced
+            | Event::PathStopped(_)
+            | Event::PathResumed
+            | Event::RewriteWithheld
+            | Event::FlightAcknowledged
+            | Event::FlightRefused
             | Event::MarkRefused => 1,
         }
     }
@@ -364,6 +416,19 @@ impl Outbox {
 
     pub(crate) fn event(&mut self, event: Event) {
         self.0.push_back(Output::Event(event));
+    }
+
+    /// How many outputs wait.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The events among the outputs from this place on.
+    pub(crate) fn events_from(&self, place: usize) -> impl Iterator<Item = Event> {
+        self.0.iter().skip(place).filter_map(|output| match output {
+            Output::Event(event) => Some(*event),
+            Output::Verdict(..) | Output::Inject(..) => None,
+        })
     }
 
     pub(crate) fn poll(&mut self) -> Option<Output> {

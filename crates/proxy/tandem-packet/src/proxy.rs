@@ -11,8 +11,9 @@ use tandem_link::{Key, Spoken};
 use tandem_store::{Site, Store};
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 
+use crate::breaker::Breaker;
 use crate::client_side::ClientSide;
-use crate::config::{Config, Role};
+use crate::config::{Config, Role, WireFormat};
 use crate::context::{Context, Keep, Share, Toward};
 use crate::flow::{Flow, Side};
 use crate::forgotten::ForgottenSyns;
@@ -42,6 +43,7 @@ pub struct Proxy<S> {
     far: FarSide,
     publisher: Publisher,
     tickets: SessionTickets,
+    breaker: Breaker,
 }
 
 /// Sizes of what the engine keeps right now.
@@ -65,6 +67,7 @@ impl<S: Store> Proxy<S> {
         let key = config.key.clone().unwrap_or(Key::NONE);
         Self {
             tickets: SessionTickets::new(config.role),
+            breaker: Breaker::new(config.role),
             config,
             key,
             spoken: Spoken::HERE,
@@ -135,7 +138,7 @@ impl<S: Store> Proxy<S> {
             let Some((key, flow)) = self.flows.remove_oldest() else {
                 break;
             };
-            self.make_room(key, flow);
+            self.make_room(key, flow, now);
         }
     }
 
@@ -156,6 +159,7 @@ impl<S: Store> Proxy<S> {
             far: &mut self.far,
             publisher: &mut self.publisher,
             tickets: &mut self.tickets,
+            may_rewrite: self.breaker.allows(key, now),
             now,
             wall,
             server: key.server,
@@ -177,12 +181,12 @@ impl<S: Store> Proxy<S> {
             };
             // A four-tuple that is used again is a new flow, whatever became of the old one.
             if let Some(old) = self.flows.remove(&key) {
-                self.evict(key, old, GiveUp::Closed);
+                self.evict(key, old, GiveUp::Closed, now);
             }
             if let Some(side) = side {
                 self.out.event(Event::FlowOpened);
                 if let Some((key, oldest)) = self.flows.insert(key, Flow::new(side), now) {
-                    self.make_room(key, oldest);
+                    self.make_room(key, oldest, now);
                 }
                 self.account(key);
             }
@@ -192,7 +196,10 @@ impl<S: Store> Proxy<S> {
             cx.out.event(Event::GivenUp(GiveUp::NotFromStart));
             return owed.settle(Verdict::Leave, &mut self.out);
         };
-        match flow.packet(owed, toward, packet, &mut cx) {
+        let before = cx.out.len();
+        let keep = flow.packet(owed, toward, packet, &mut cx);
+        self.watch_flights(key, before, now);
+        match keep {
             Keep::Flow => self.account(key),
             Keep::Forget => {
                 if let Some(flow) = self.flows.remove(&key) {
@@ -200,6 +207,20 @@ impl<S: Store> Proxy<S> {
                 }
             }
         }
+    }
+
+    /// Tells the breaker what has just happened in a flow.
+    fn watch_flights(&mut self, key: FlowKey, before: usize, now: Instant) {
+        match self.config.wire {
+            WireFormat::Safe => {}
+            // What is not harmless is not made safer by giving it up later.
+            WireFormat::Mcveety(_) => return,
+        }
+        let events = self.out.events_from(before);
+        let news: Vec<Event> = events
+            .filter_map(|event| self.breaker.note(key, event, now))
+            .collect();
+        news.into_iter().for_each(|news| self.out.event(news));
     }
 
     /// Lets go what has waited too long.
@@ -270,6 +291,11 @@ impl<S: Store> Proxy<S> {
         self.tickets = SessionTickets::new(self.config.role);
     }
 
+    /// On how many paths nothing is rewritten, because a device there does not let it work.
+    pub fn stopped_paths(&self) -> usize {
+        self.breaker.stopped()
+    }
+
     /// What is kept right now.
     pub fn gauges(&self) -> Gauges {
         Gauges {
@@ -289,21 +315,23 @@ impl<S: Store> Proxy<S> {
 
     fn expire(&mut self, now: Instant) {
         while let Some((key, flow)) = self.flows.remove_expired(now) {
-            self.evict(key, flow, GiveUp::Limits);
+            self.evict(key, flow, GiveUp::Limits, now);
         }
     }
 
     /// Gives a flow up that others need the room of.
-    fn make_room(&mut self, key: FlowKey, flow: Flow) {
+    fn make_room(&mut self, key: FlowKey, flow: Flow, now: Instant) {
         if let Some(syn) = flow.unanswered() {
             self.forgotten.add(key, syn);
         }
-        self.evict(key, flow, GiveUp::Limits);
+        self.evict(key, flow, GiveUp::Limits, now);
     }
 
-    fn evict(&mut self, key: FlowKey, flow: Flow, why: GiveUp) {
+    fn evict(&mut self, key: FlowKey, flow: Flow, why: GiveUp, now: Instant) {
+        let before = self.out.len();
         self.end(key, flow);
         self.out.event(Event::GivenUp(why));
+        self.watch_flights(key, before, now);
     }
 
     fn end(&mut self, key: FlowKey, mut flow: Flow) {

@@ -325,7 +325,7 @@ impl Agreed {
             self.acknowledged = Some(packet.ack());
         }
         if packet.flags().contains(TcpFlags::ACK) {
-            self.writer.acknowledged(packet);
+            self.writer.acknowledged(packet, cx.out);
         }
         let mtu = cx.config.limits.mtu;
         let mut verdict = Verdict::Accept;
@@ -337,7 +337,11 @@ impl Agreed {
                 // What has begun to pass as it is goes on as it is; and where timestamps were
                 // agreed and are taken off on the way, nothing is harmless.
                 if !self.watch.server_has_spoken() && packet.timestamps().is_some() {
-                    self.arm(Possession::from_hints(hints));
+                    if cx.may_rewrite {
+                        self.arm(Possession::from_hints(hints));
+                    } else {
+                        cx.out.event(Event::RewriteWithheld);
+                    }
                 }
             } else if mark.verify_miss(cx.key, self.id, self.version, Sender::Server) {
                 cx.out.event(Event::MissReceived);
@@ -369,6 +373,7 @@ impl Agreed {
             };
         } else {
             if self.writer.is_refused_by(packet, &self.pace, cx.now) {
+                cx.out.event(Event::FlightRefused);
                 self.writer.send_originals(mtu, cx.out);
             }
             if let Some(rewritten) = self.inbound.recognise(packet, &self.watch, cx) {
@@ -495,6 +500,9 @@ impl Agreed {
         self.answer_alone(packet, cx);
         if self.writer.is_at_rest() && !matches!(seen, Progress::Going) {
             return self.settle(owed, Verdict::Accept, seen, cx);
+        }
+        if !cx.may_rewrite {
+            self.writer.stand_down(cx.out);
         }
         let terms = Terms {
             key: cx.key,

@@ -191,8 +191,8 @@ impl Writer {
         }
     }
 
-    /// Nothing is to be made of the hello: what is held of it goes, and a later flight may still be
-    /// written.
+    /// Nothing is to be made of the flight to come, a hello perhaps: what is held of it goes, and a
+    /// later one may still be written.
     pub(crate) fn stand_down(&mut self, out: &mut Outbox) {
         match self {
             Writer::Armed(_) | Writer::Holding(_) => {
@@ -510,9 +510,10 @@ impl Writer {
     }
 
     /// The far endpoint says how far it is.
-    pub(crate) fn acknowledged(&mut self, packet: &TcpPacket<'_>) {
+    pub(crate) fn acknowledged(&mut self, packet: &TcpPacket<'_>, out: &mut Outbox) {
         let Writer::Sent(group) = self else { return };
         if !packet.ack().is_before(group.end) {
+            out.event(Event::FlightAcknowledged);
             // A hello may be followed by another flight.
             *self = Writer::Idle;
         } else if group.has_arrived_in_part(packet) {

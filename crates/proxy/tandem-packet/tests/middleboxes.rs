@@ -5,11 +5,11 @@ mod support;
 
 use std::time::Duration;
 
-use support::ProxyElement;
-use support::visits::{CLIENT_SIDE, Fate, Visits, lost};
+use support::visits::{CLIENT_SIDE, Fate, NEAR, Visits, lost};
+use support::{Boxed, ProxyElement};
 use tandem_netsim::element::Wire;
 use tandem_netsim::middlebox::{
-    ClockFirewall, EarlyAcker, OverlapDropper, ReorderHolder, Resegmenter,
+    ClockFirewall, EarlyAcker, Normaliser, OverlapDropper, ReorderHolder, Resegmenter,
 };
 use tandem_store::MemoryStore;
 
@@ -26,16 +26,76 @@ fn resegmenter(size: usize) -> Resegmenter {
 #[test]
 fn a_firewall_that_replaces_timestamps_breaks_no_connection() {
     for mut visits in [
-        Visits::through(COUNT, ClockFirewall::new(9), Wire::default()),
-        Visits::through(COUNT, Wire::default(), ClockFirewall::new(u32::MAX - 500)),
+        Visits::through(2 * COUNT, ClockFirewall::new(9), Wire::default()),
+        Visits::through(
+            2 * COUNT,
+            Wire::default(),
+            ClockFirewall::new(u32::MAX - 500),
+        ),
         // The frame comes in pieces, too.
-        Visits::through(COUNT, ClockFirewall::new(9), resegmenter(100)),
+        Visits::through(2 * COUNT, ClockFirewall::new(9), resegmenter(100)),
     ] {
         assert_eq!(lost(&visits.one_by_one(COUNT)), 0);
-        let [replaced, _] = visits.counted("timestamps_replaced");
-        assert!(replaced > 0 && visits.counted("flights_written")[1] == replaced);
+        assert_eq!(visits.counted("timestamps_replaced"), [1, 0]);
         assert_eq!(visits.counted("originals_sent_bytes"), [0, 0]);
+        // What is no longer harmless is not asked for any more.
+        assert_eq!(visits.counted("flights_written"), [0, 1]);
+        let stopped = visits.counted("paths_stopped_timestamps_replaced");
+        assert_eq!((stopped, visits.stopped_paths()), ([1, 0], [1, 0]));
+        // Begun before that is known, others are whole as well.
+        let fates = visits.at_once(COUNT);
+        assert_eq!(lost(&fates), 0);
     }
+    let mut visits = Visits::through(COUNT, ClockFirewall::new(9), resegmenter(100));
+    assert_eq!(lost(&visits.at_once(COUNT)), 0);
+}
+
+/// A normaliser, or nothing.
+fn normaliser(is_there: bool) -> Boxed {
+    match is_there {
+        true => Boxed(Box::new(Normaliser::new())),
+        false => Boxed(Box::new(Wire::default())),
+    }
+}
+
+#[test]
+fn a_normaliser_costs_two_connections_at_most_before_nothing_is_rewritten() {
+    for near in [true, false] {
+        let mut visits = Visits::through(COUNT, normaliser(near), normaliser(!near));
+        assert_eq!(lost(&visits.one_by_one(COUNT)), 1);
+        assert_eq!(visits.counted("paths_stopped_bytes_taken"), [0, 1]);
+        assert_eq!(visits.stopped_paths(), [0, 1]);
+        // The same with all of them begun before anything is known.
+        let mut visits = Visits::through(2 * COUNT, normaliser(near), normaliser(!near));
+        assert!(lost(&visits.at_once(COUNT)) <= 2);
+        assert_eq!(lost(&visits.at_once(COUNT)), 0);
+        assert!(visits.counted("rewrites_withheld")[1] > 0);
+    }
+}
+
+#[test]
+fn a_stopped_path_is_tried_again_by_one_flow_and_waits_twice_as_long_if_that_fails() {
+    let mut visits = Visits::through(COUNT, normaliser(true), Wire::default());
+    let written = |visits: &Visits| visits.counted("flights_written")[1];
+    assert_eq!(lost(&visits.one_by_one(1)), 1);
+    let stopped = visits.world.now();
+    let until = |visits: &mut Visits, seconds: u64| {
+        let elapsed = visits.world.now().saturating_since(stopped);
+        visits.wait(Duration::from_secs(seconds) - elapsed);
+    };
+    until(&mut visits, 560);
+    assert_eq!((lost(&visits.one_by_one(1)), written(&visits)), (0, 1));
+    until(&mut visits, 601);
+    assert!(lost(&visits.at_once(3)) <= 1, "one flow is tried");
+    assert_eq!(written(&visits), 2);
+    until(&mut visits, 1_700);
+    assert_eq!((lost(&visits.one_by_one(1)), written(&visits)), (0, 2));
+    // The device goes away.
+    visits.world.remove(NEAR);
+    until(&mut visits, 1_900);
+    assert_eq!((lost(&visits.one_by_one(3)), written(&visits)), (0, 5));
+    assert_eq!(visits.counted("paths_resumed"), [0, 1]);
+    assert_eq!(visits.stopped_paths(), [0, 0]);
 }
 
 #[test]
@@ -73,6 +133,9 @@ fn a_device_that_holds_what_is_out_of_order_breaks_no_connection() {
         Visits::through(COUNT, Wire::default(), ReorderHolder::new(SECOND)),
     ] {
         assert_eq!(lost(&visits.one_by_one(COUNT)), 0);
+        // They only cost time, and no longer do that.
+        assert_eq!(visits.counted("flights_written"), [0, 2]);
+        assert_eq!(visits.counted("paths_stopped_flights_withheld"), [0, 1]);
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use tandem_packet::{Direction, Event, Output, Ticket, Verdict};
+use tandem_packet::{Direction, Event, Meddling, Output, Ticket, Verdict};
 use tandem_wire::{Instant, UnixTime};
 
 use crate::config::Marks;
@@ -347,6 +347,7 @@ impl<E: Engine> EventLoop<E> {
     fn event(&mut self, event: Event) {
         tracing::trace!(?event, "event");
         self.counting.event(event.name(), event.amount());
+        warn_of(event);
         match event.saved_bytes() {
             0 => {}
             bytes => self.counting.tally(Tally::SavedBytes, bytes),
@@ -367,6 +368,24 @@ impl<E: Engine> EventLoop<E> {
             .fold(self.next_upkeep, Instant::min);
         next.saturating_since(now).max(MIN_WAIT)
     }
+}
+
+/// Says what an operator has to know of a device between the proxies.
+fn warn_of(event: Event) {
+    let seen = match event {
+        Event::PathStopped(Meddling::ReplacesTimestamps) => "replaces TCP timestamps",
+        Event::PathStopped(Meddling::TakesBytes) => "takes rewritten bytes into the stream",
+        Event::PathStopped(Meddling::Withholds) => "holds or drops rewritten flights",
+        Event::PathResumed => {
+            tracing::info!("rewritten flights work again on a path where they did not");
+            return;
+        }
+        _ => return,
+    };
+    tracing::warn!(
+        "a device between the proxies {seen}: nothing is rewritten on its path for a while \
+         (docs/operating.md, Middleboxes)"
+    );
 }
 
 fn give(verdicts: &mut VerdictWriter, id: u32, verdict: KernelVerdict<'_>) -> Result<(), IoError> {

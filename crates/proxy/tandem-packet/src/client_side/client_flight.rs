@@ -29,7 +29,7 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) {
         let harmless = match cx.config.wire {
-            WireFormat::Safe => !self.is_stripped,
+            WireFormat::Safe => !self.is_stripped && cx.may_rewrite,
             WireFormat::Mcveety(_) => true,
         };
         let wanted = match cx.config.client_certificates {

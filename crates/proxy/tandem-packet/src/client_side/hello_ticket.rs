@@ -36,7 +36,7 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) {
         let harmless = match cx.config.wire {
-            WireFormat::Safe => !self.is_stripped,
+            WireFormat::Safe => !self.is_stripped && cx.may_rewrite,
             WireFormat::Mcveety(_) => false,
         };
         if !harmless || !matches!(self.hint, Hint::Pending) || packet.payload().is_empty() {

@@ -127,6 +127,11 @@ impl Visits {
         self.world.run_for(time).expect("it runs");
     }
 
+    /// On how many paths each side rewrites nothing.
+    pub fn stopped_paths(&self) -> [usize; 2] {
+        [CLIENT_SIDE, SERVER_SIDE].map(|index| proxy(&self.world, index).proxy.stopped_paths())
+    }
+
     /// How often an event of this name happened, at the clients' and at the servers' side.
     pub fn counted(&self, name: &str) -> [usize; 2] {
         [CLIENT_SIDE, SERVER_SIDE].map(|index| proxy(&self.world, index).count(name))
