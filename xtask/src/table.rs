@@ -119,7 +119,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         ESTIMATE,
         "crates/proxy/tandem-estimate",
         Kind::Core,
-        &[STORE, TRACE, WIRE],
+        &[ENGINE, LINK, STORE, TRACE, WIRE],
     ),
     Layer::new(
         BARNRAISING,

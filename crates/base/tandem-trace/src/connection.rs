@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     began: bool,
     /// The tunnel that its segments came out of.
     tunnel: Option<Tunnel>,
+    /// When the last of them was captured.
+    unix_micros: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -159,6 +161,7 @@ impl Connection {
             conflict: false,
             began: false,
             tunnel: None,
+            unix_micros: None,
         }
     }
 
@@ -243,12 +246,13 @@ impl Connection {
         } else if self.lower.gap || self.higher.gap {
             books.losses.gaps += 1;
         }
-        books.enter(&session.finish(self.tunnel));
+        books.enter(&session.finish(self.tunnel, self.unix_micros));
         Verdict::Seen
     }
 
     fn learn_starts(&mut self, end: End, segment: &Segment<'_>) {
         self.tunnel = self.tunnel.or(segment.tunnel);
+        self.unix_micros = segment.unix_micros.or(self.unix_micros);
         if segment.flags.contains(TcpFlags::SYN) {
             self.began = true;
             let direction = self.direction_mut(end);
@@ -465,9 +469,11 @@ impl Connection {
                 }
             };
             let len = record.header.record_len();
+            let bytes = assembler.contiguous().get(..len).unwrap_or_default();
             let stream_end = direction.tls_bytes + len as u64;
             let record = Record {
                 header: record.header,
+                bytes,
                 fragment: record.fragment,
                 // A record is far shorter than the sequence space.
                 end: assembler.start_seq().wrapping_add(len as u32),

@@ -116,10 +116,9 @@ pub enum Damage {
         /// Handshakes counted there.
         handshakes: u64,
     },
-    /// The simulated store was full: chains first seen later were not learned, so the cold figure
-    /// is too low.
+    /// More chains than are told apart: later ones count as different each time.
     StoreFull {
-        /// Chains not learned.
+        /// How often one counted so.
         chains: u64,
     },
 }
@@ -253,7 +252,7 @@ impl fmt::Display for Damage {
             ),
             Self::StoreFull { chains } => write!(
                 f,
-                "{} not learned, the simulated store being full: the cold figure is too low",
+                "{} beyond those that are told apart: counted as different each time",
                 counted(*chains, "chain")
             ),
         }

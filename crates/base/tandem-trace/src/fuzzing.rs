@@ -47,6 +47,7 @@ impl Rows for Counted {
             assert!(chain.der_bytes <= chain.list.len() as u64);
             assert!(chain.list.len() as u64 <= handshake.tally.bytes());
         }
+        assert!(handshake.clear_flight.len() <= 65_536);
         if let Some(extras) = &handshake.extras {
             assert!(extras.messages.len() as u64 <= handshake.tally.bytes());
         }

@@ -117,7 +117,12 @@ impl<'p> Pass<'p> {
         self.facts
     }
 
-    fn packet(&mut self, packet: &[u8], original_len: usize) -> Result<(), NoPacket> {
+    fn packet(
+        &mut self,
+        packet: &[u8],
+        original_len: usize,
+        unix_micros: Option<u64>,
+    ) -> Result<(), NoPacket> {
         // What the IP header says is the packet's length, unless offload or a cut made it say
         // nothing.
         let declared = segment::declared_len(packet).filter(|&len| len > 0);
@@ -125,7 +130,7 @@ impl<'p> Pass<'p> {
         let Unpacked { packet, tunnel } = tunnel::unpack(packet)?;
         match segment::parse(packet, &mut self.scratch) {
             Ok(mut segment) => {
-                segment.tunnel = tunnel;
+                (segment.tunnel, segment.unix_micros) = (tunnel, unix_micros);
                 self.facts.tcp_packets += 1;
                 self.facts.tcp_payload_bytes += segment.payload_len as u64;
                 self.cut += u64::from(segment.is_cut());
@@ -173,7 +178,8 @@ impl Sink for Pass<'_> {
         }
         let read = link_type::ip_packet(frame.link_type, frame.data).and_then(|packet| {
             let link_header_len = frame.data.len() - packet.len();
-            self.packet(packet, frame.original_len - link_header_len)
+            let original_len = frame.original_len - link_header_len;
+            self.packet(packet, original_len, frame.micros)
         });
         match read {
             Ok(()) | Err(NoPacket::NotIp) => {}

@@ -31,6 +31,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) packet_len: usize,
     /// The tunnel that it came out of.
     pub(crate) tunnel: Option<Tunnel>,
+    /// When it was captured, microseconds since 1970.
+    pub(crate) unix_micros: Option<u64>,
 }
 
 impl Segment<'_> {
@@ -107,6 +109,7 @@ fn segment<'a>(packet: &TcpPacket<'a>, captured: usize) -> Result<Segment<'a>, P
         payload_len: payload.len(),
         packet_len: packet.bytes().len(),
         tunnel: None,
+        unix_micros: None,
     })
 }
 

@@ -13,6 +13,7 @@
 //! RFC 5246, section 7.3 (the flights); RFC 8446, sections 2 and 4.1.2 to 4.2.10, appendix D.4 (CCS
 //! in TLS 1.3).
 
+mod clear;
 mod encrypted;
 mod hello;
 
@@ -28,6 +29,7 @@ use tandem_wire::tls::{
 use crate::opening::{Dialogue, Role};
 use crate::tally::{Part, Tally};
 use crate::tunnel::Tunnel;
+use clear::ClearFlight;
 use encrypted::EncryptedFlights;
 use hello::{ClientFacts, ServerFacts};
 
@@ -67,6 +69,8 @@ pub enum Stop {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) header: RecordHeader,
+    /// All of it.
+    pub(crate) bytes: &'a [u8],
     pub(crate) fragment: &'a [u8],
     /// Sequence number behind the record.
     pub(crate) end: Seq,
@@ -121,6 +125,12 @@ pub struct Handshake {
     pub version: Option<ProtocolVersion>,
     /// The outermost tunnel that it was found in.
     pub tunnel: Option<Tunnel>,
+    /// When its last packet was captured, microseconds since 1970.
+    pub unix_micros: Option<u64>,
+    /// The server's records from the first to the one that ends its first flight, as they came,
+    /// where that flight is in clear. Empty where its end is not in the capture, or it is longer
+    /// than 65,536 bytes.
+    pub clear_flight: Vec<u8>,
     /// The plain-text dialogue before it, if there was one.
     pub dialogue: Option<Dialogue>,
     /// The client's hello has SSL 2.0's format.
@@ -168,6 +178,7 @@ pub(crate) struct Session {
     /// The messages beside the chain, one after the other.
     beside: Vec<u8>,
     extras: Option<ServerExtras>,
+    clear_flight: ClearFlight,
     client_der_bytes: u64,
     client_certificate: bool,
     other_der_bytes: u64,
@@ -222,6 +233,7 @@ impl Session {
             chain: None,
             beside: Vec::new(),
             extras: None,
+            clear_flight: ClearFlight::default(),
             client_der_bytes: 0,
             client_certificate: false,
             other_der_bytes: 0,
@@ -263,7 +275,12 @@ impl Session {
             .extras
             .as_ref()
             .map_or(0, |extras| extras.messages.len());
-        self.client.held() + self.server.held() + self.beside.len() + chain + extras
+        self.client.held()
+            + self.server.held()
+            + self.beside.len()
+            + self.clear_flight.held()
+            + chain
+            + extras
     }
 
     /// Reads no more of this side. The first reason stays.
@@ -284,6 +301,10 @@ impl Session {
         if side.phase != Phase::Reading {
             return;
         }
+        if role == Role::Server {
+            self.clear_flight.add(record.bytes);
+        }
+        let side = self.side_mut(role);
         side.plaintext.ignore_change(ignores_change);
         let content_type = record.header.content_type;
         match side.plaintext.take(content_type, record.fragment) {
@@ -384,6 +405,9 @@ impl Session {
             return;
         };
         self.server_facts = facts;
+        if facts.is_opaque {
+            self.clear_flight = ClearFlight::Refused;
+        }
         if facts.is_final && facts.is_opaque {
             self.flights.server_hello(record.end, record.ack);
         }
@@ -420,6 +444,7 @@ impl Session {
 
     /// The server's first flight is whole.
     fn end_flight(&mut self, record: Record<'_>) {
+        self.clear_flight.end();
         let messages = std::mem::take(&mut self.beside);
         if !messages.is_empty() && self.extras.is_none() {
             self.extras = Some(ServerExtras {
@@ -461,7 +486,7 @@ impl Session {
     }
 
     /// All that was found, and the end of it.
-    pub(crate) fn finish(mut self, tunnel: Option<Tunnel>) -> Handshake {
+    pub(crate) fn finish(mut self, tunnel: Option<Tunnel>, unix_micros: Option<u64>) -> Handshake {
         for side in [&self.client, &self.server] {
             if side.held() > 0 {
                 self.tally.file(Part::Incomplete, side.held());
@@ -483,6 +508,8 @@ impl Session {
             is_one_sided: !(self.client.seen && self.server.seen),
             server: self.server_address,
             tunnel,
+            unix_micros,
+            clear_flight: self.clear_flight.whole(),
             server_name: self.server_name,
             version: self.server_facts.version,
             dialogue: self.dialogue,

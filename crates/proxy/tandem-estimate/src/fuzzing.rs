@@ -79,6 +79,11 @@ pub fn check(outcome: &Outcome) {
             "{name}"
         );
         assert_eq!(
+            sum(|row| row.options_warm_bytes),
+            report.options_warm_bytes,
+            "{name}"
+        );
+        assert_eq!(
             sum(|row| row.opaque_handshakes),
             report.opaque_handshakes,
             "{name}"

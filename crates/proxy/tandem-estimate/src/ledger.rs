@@ -1,37 +1,23 @@
 //! From single handshakes to totals: what each would have saved, and the rows it belongs to.
 //!
-//! Not the reading of handshakes. What is saved, and when, is decided in [`savings`] and [`opt_in`]
-//! alone, by the rules of `definitions.md`. Invariants: memory is bounded by the limits; every
-//! handshake is in the totals, in one version row and in one site row.
+//! Not the reading of handshakes, and not the writing: what a handshake saves is what the engine
+//! says (`packet_mode`), except for what is encrypted ([`opt_in`]). `definitions.md` has the rules.
+//! Invariants: memory is bounded by the limits; every handshake is in the totals, in one version
+//! row and in one site row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tandem_store::{ChainId, Digest, HostName, Site};
-use tandem_trace::{CaptureFacts, Damage, Ending, Handshake, Rows, ServerChain, Stop, Tally};
+use tandem_trace::{CaptureFacts, Damage, Ending, Handshake, Rows, Stop, Tally};
 use tandem_wire::tls::ProtocolVersion;
 
 use crate::options::{Limits, Options};
-use crate::report::{Assumptions, LinkTimes, Report, Share, SiteRow, Unreached, VersionRow};
+use crate::packet_mode::{FIRST_WINDOW_BYTES, Pair};
+use crate::report::{Assumptions, LinkTimes, Report, Share, SiteRow, Unreached, VersionRow, net};
 
-/// What a rewritten flight carries besides references and what is not saved: envelope, mark and
-/// check. An assumption, until packet mode's format says it itself.
-pub const DELTA_FRAME_BYTES: u64 = 24;
-/// Bytes that name one chain in a rewritten flight: the prefix of its SHA-256 (packet mode's
-/// reference).
-pub const CHAIN_REFERENCE_BYTES: u64 = 16;
-/// What a rewritten chain costs.
-pub const REWRITTEN_CHAIN_BYTES: u64 = DELTA_FRAME_BYTES + CHAIN_REFERENCE_BYTES;
-/// What a further reference in a rewritten flight costs: its name, a copy of two-byte lengths, and
-/// the literal that it cuts in two.
-pub(crate) const FURTHER_REFERENCE_BYTES: u64 = CHAIN_REFERENCE_BYTES + 7;
-/// Lists of issuers that a hint names to a site that was not seen before: what packet mode has room
-/// for.
-const HINTED_ISSUERS: usize = 4;
-
-/// A server's first window: ten segments of 1,460 bytes (RFC 6928, section 2). A chain that ends
-/// beyond it cannot be held back until it is whole, since the server waits for acknowledgements
-/// that a proxy never makes up.
-pub const FIRST_WINDOW_BYTES: u64 = 14_600;
+/// What a rewritten chain is taken to cost where it cannot be written, being encrypted: 24 bytes of
+/// frame and heads, 16 of reference. In clear the engine writes it.
+pub const REWRITTEN_CHAIN_BYTES: u64 = 40;
 
 /// What is in a server's encrypted flight besides the certificate list, where the list is there:
 /// EncryptedExtensions 32 (typical), framing of Certificate 12, CertificateVerify with RSA-2048 264
@@ -48,58 +34,26 @@ const OPT_IN_METHOD: &str = "estimated from the size of each server's encrypted 
 /// The row of sites beyond the limit.
 const OTHER_SITES: &str = "(all other sites)";
 
-/// The simulated store: which chains were seen from which site.
+/// Which chains, and which sites, were seen before: for what counts as different.
 #[derive(Debug)]
-pub(crate) struct ChainMemory {
+struct ChainMemory {
     seen: BTreeSet<Digest>,
-    /// What else was seen: issuers of a site, and what it sent beside its chain.
-    parts: BTreeSet<Digest>,
-    /// Issuers seen last at any site, the newest first.
-    issuers: Vec<ChainId>,
     limit: usize,
-    not_learned: u64,
+    beyond: u64,
 }
 
 impl ChainMemory {
     fn new(limit: usize) -> Self {
         Self {
             seen: BTreeSet::new(),
-            parts: BTreeSet::new(),
-            issuers: Vec::new(),
             limit,
-            not_learned: 0,
+            beyond: 0,
         }
     }
 
     /// Learns this chain of this site; true if it was known.
-    pub(crate) fn learn(&mut self, site: &Site, chain: ChainId) -> bool {
+    fn learn(&mut self, site: &Site, chain: ChainId) -> bool {
         self.learn_named(site, chain.as_bytes())
-    }
-
-    /// Learns the issuers in a chain of this site; true if it had shown them before, or they are
-    /// among those that a hint names to a site that was not seen before.
-    pub(crate) fn learn_issuers(&mut self, site: &Site, issuers: ChainId) -> bool {
-        let newest = self.issuers.iter().position(|known| *known == issuers);
-        if let Some(index) = newest {
-            self.issuers.remove(index);
-        }
-        self.issuers.insert(0, issuers);
-        self.issuers.truncate(HINTED_ISSUERS);
-        self.learn_part(site, issuers.as_bytes()) || newest.is_some()
-    }
-
-    /// Learns what this site sent beside its chain; true if it had sent just this before.
-    pub(crate) fn learn_extras(&mut self, site: &Site, digests: &[u8]) -> bool {
-        self.learn_part(site, digests)
-    }
-
-    fn learn_part(&mut self, site: &Site, name: &[u8]) -> bool {
-        let key = key(site, name);
-        let known = self.parts.contains(&key);
-        if !known && self.parts.len() < self.limit {
-            self.parts.insert(key);
-        }
-        known
     }
 
     /// Learns that this site was seen; true if it was known.
@@ -115,7 +69,7 @@ impl ChainMemory {
         if self.seen.len() < self.limit {
             self.seen.insert(key);
         } else {
-            self.not_learned += 1;
+            self.beyond += 1;
         }
         false
     }
@@ -124,72 +78,6 @@ impl ChainMemory {
 fn key(site: &Site, name: &[u8]) -> Digest {
     // A site's text has no zero byte, so no two pairs run together.
     Digest::of(&[site.to_string().as_bytes(), &[0], name].concat())
-}
-
-/// What a store that learned from this capture held of a handshake.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
-    chain: bool,
-    /// Of the list, bytes of what is behind the leaf, where that is held.
-    issuers_bytes: u64,
-    extras: bool,
-}
-
-impl Known {
-    /// What is held of this handshake; all of it is held from here on.
-    fn learn(memory: &mut ChainMemory, site: &Site, handshake: &Handshake) -> Self {
-        let mut known = Self::default();
-        if let Some(ServerChain { list, leaf_len, .. }) = &handshake.chain {
-            let issuers = list.get(*leaf_len..).unwrap_or_default();
-            if !issuers.is_empty() && memory.learn_issuers(site, ChainId::of_list_contents(issuers))
-            {
-                known.issuers_bytes = issuers.len() as u64;
-            }
-            known.chain = memory.learn(site, ChainId::of_list_contents(list));
-        }
-        if let Some(extras) = &handshake.extras {
-            known.extras = memory.learn_extras(site, &extras.messages);
-        }
-        known
-    }
-}
-
-/// What one handshake would have saved in packet mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Savings {
-    cold: u64,
-    warm: u64,
-}
-
-/// Packet mode's savings, where nothing stands in the way: the certificate list less its reference,
-/// or of a list that is not known the issuers; and what comes beside it, less another reference.
-fn savings(handshake: &Handshake, known: Known) -> Savings {
-    let in_reach = handshake.dialogue.is_none() && !handshake.old_hello && !handshake.is_opaque;
-    let Some(chain) = handshake
-        .chain
-        .as_ref()
-        .filter(|chain| in_reach && chain.ends_at <= FIRST_WINDOW_BYTES)
-    else {
-        return Savings::default();
-    };
-    let beside = handshake
-        .extras
-        .as_ref()
-        .filter(|extras| extras.ends_at <= FIRST_WINDOW_BYTES)
-        .map_or(0, |extras| {
-            (extras.messages.len() as u64).saturating_sub(FURTHER_REFERENCE_BYTES)
-        });
-    let chain_saved = |bytes: u64| bytes.saturating_sub(REWRITTEN_CHAIN_BYTES);
-    let list_bytes = chain.list.len() as u64;
-    let cold = if known.chain {
-        chain_saved(list_bytes)
-    } else {
-        chain_saved(known.issuers_bytes)
-    };
-    Savings {
-        cold: cold + if known.extras { beside } else { 0 },
-        warm: chain_saved(list_bytes) + beside,
-    }
 }
 
 /// What opting in would bring for one TLS 1.3 handshake: bytes of the certificate list, and of them
@@ -219,8 +107,9 @@ fn site(handshake: &Handshake) -> Site {
 /// The totals so far.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// The simulated store.
     memory: ChainMemory,
+    /// The simulated proxies.
+    pair: Pair,
     report: Report,
     tally: Tally,
     versions: BTreeMap<u32, (String, Share)>,
@@ -240,6 +129,7 @@ impl Ledger {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             memory: ChainMemory::new(limits.chains),
+            pair: Pair::new(),
             report: Report::default(),
             tally: Tally::default(),
             versions: BTreeMap::new(),
@@ -251,8 +141,11 @@ impl Ledger {
 
     fn enter(&mut self, handshake: &Handshake) {
         let site = site(handshake);
-        let known = Known::learn(&mut self.memory, &site, handshake);
-        let saved = savings(handshake, known);
+        let is_known = handshake.chain.as_ref().is_some_and(|chain| {
+            self.memory
+                .learn(&site, ChainId::of_list_contents(&chain.list))
+        });
+        let (cold, warm) = self.pair.carry(handshake, &site);
         let chain_der_bytes = handshake.chain.as_ref().map_or(0, |chain| chain.der_bytes);
         let share = Share {
             handshakes: 1,
@@ -262,11 +155,13 @@ impl Ledger {
             certificate_bytes: chain_der_bytes
                 + handshake.other_der_bytes
                 + handshake.client_der_bytes,
-            saved_cold_bytes: saved.cold,
-            saved_warm_bytes: saved.warm,
+            saved_cold_bytes: cold.saved,
+            saved_warm_bytes: warm.saved,
+            options_cold_bytes: cold.options,
+            options_warm_bytes: warm.options,
         };
         self.tally.add(&handshake.tally);
-        self.enter_totals(handshake, &share, known);
+        self.enter_totals(handshake, &share, is_known);
         self.enter_out_of_reach(handshake, &share, chain_der_bytes);
         let opt_in_saved = self.enter_opt_in(handshake, &site);
 
@@ -288,7 +183,7 @@ impl Ledger {
         row.opt_in += opt_in_saved;
     }
 
-    fn enter_totals(&mut self, handshake: &Handshake, share: &Share, known: Known) {
+    fn enter_totals(&mut self, handshake: &Handshake, share: &Share, is_known: bool) {
         let report = &mut self.report;
         report.handshakes += 1;
         report.resumed_handshakes += share.resumed_handshakes;
@@ -304,9 +199,11 @@ impl Ledger {
         report.client_certificate_handshakes += u64::from(handshake.client_certificate);
         report.saved_cold_bytes += share.saved_cold_bytes;
         report.saved_warm_bytes += share.saved_warm_bytes;
+        report.options_cold_bytes += share.options_cold_bytes;
+        report.options_warm_bytes += share.options_warm_bytes;
         if handshake.chain.is_some() {
             report.server_chains += 1;
-            report.distinct_server_chains += u64::from(!known.chain);
+            report.distinct_server_chains += u64::from(!is_known);
         }
         match handshake.ending {
             Ending::Completed => report.completed_handshakes += 1,
@@ -334,6 +231,7 @@ impl Ledger {
             .chain
             .as_ref()
             .is_some_and(|chain| chain.ends_at > FIRST_WINDOW_BYTES)
+            || handshake.clear_flight.len() as u64 > FIRST_WINDOW_BYTES
         {
             reasons.push(&mut out.large_flight);
         }
@@ -371,13 +269,15 @@ impl Ledger {
         if lumped > 0 {
             damage.push(Damage::SitesLumped { handshakes: lumped });
         }
-        let chains = self.memory.not_learned;
+        let chains = self.memory.beyond;
         if chains > 0 {
             damage.push(Damage::StoreFull { chains });
         }
 
         let mut report = self.report;
         report.capture = capture;
+        report.net_saved_cold_bytes = net(report.saved_cold_bytes, report.options_cold_bytes);
+        report.net_saved_warm_bytes = net(report.saved_warm_bytes, report.options_warm_bytes);
         report.opt_in.method = OPT_IN_METHOD;
         report.assumptions = Assumptions {
             rewritten_chain_bytes: REWRITTEN_CHAIN_BYTES,
@@ -400,8 +300,10 @@ impl Ledger {
         report.link = options.link_rate.map(|rate| LinkTimes {
             bits_per_second: rate.bits_per_second(),
             handshake_seconds: rate.seconds(report.handshake_bytes),
-            saved_cold_seconds: rate.seconds(report.saved_cold_bytes),
-            saved_warm_seconds: rate.seconds(report.saved_warm_bytes),
+            saved_cold_seconds: rate.seconds(report.saved_cold_bytes)
+                - rate.seconds(report.options_cold_bytes),
+            saved_warm_seconds: rate.seconds(report.saved_warm_bytes)
+                - rate.seconds(report.options_warm_bytes),
             opt_in_saved_warm_seconds_estimated: rate
                 .seconds(report.opt_in.saved_warm_bytes_estimated),
         });

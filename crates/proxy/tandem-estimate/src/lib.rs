@@ -1,12 +1,14 @@
 //! `tandem estimate`: what Tandem would have carried and saved on traffic that was captured.
 //!
-//! Not a protocol analyser, and not the proxies: nothing is rewritten, no packet leaves.
-//! `tandem-trace` reads the capture; of each handshake that it finds, this crate says what it would
-//! have saved, and gives a [`Report`] of plain numbers.
+//! Not a protocol analyser, and not the proxies: no packet leaves. `tandem-trace` reads the
+//! capture; each handshake that it finds goes through the engine that the proxies run, and what
+//! comes of it is a [`Report`] of plain numbers.
 //!
 //! ```text
 //! tandem-trace -> ledger -> report -> render
 //!  handshakes     totals    figures    text
+//!                   |
+//!              packet_mode: the real store, engine and formats of the link
 //! ```
 //!
 //! Invariants: memory is bounded by [`Limits`] whatever the capture holds; any input gives an
@@ -19,15 +21,15 @@
 pub mod fuzzing;
 mod ledger;
 mod options;
+mod packet_mode;
 mod render;
 mod report;
 
 use std::io::Read;
 
-pub use ledger::{
-    CHAIN_REFERENCE_BYTES, DELTA_FRAME_BYTES, FIRST_WINDOW_BYTES, REWRITTEN_CHAIN_BYTES,
-};
+pub use ledger::REWRITTEN_CHAIN_BYTES;
 pub use options::{BitRate, Limits, Options};
+pub use packet_mode::FIRST_WINDOW_BYTES;
 pub use render::render;
 pub use report::{
     Assumptions, LinkTimes, OptIn, OutOfReach, Outcome, Report, Share, SiteRow, Unreached,

@@ -39,7 +39,7 @@ pub struct Limits {
     pub trace: tandem_trace::Limits,
     /// Sites told apart. Default 16,384; further ones share one row.
     pub sites: usize,
-    /// Chains in the simulated store. Default 262,144 (about 20 MB); further ones are not learned.
+    /// Chains told apart. Default 262,144 (about 20 MB); further ones count as different each time.
     pub chains: usize,
 }
 

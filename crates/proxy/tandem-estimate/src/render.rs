@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use tandem_trace::Damage;
 
 use crate::report::{Outcome, Report, Share, Unreached};
-use number::{date, duration, grouped, percent, plural, seconds};
+use number::{date, duration, grouped, percent, plural, seconds, signed};
 use table::{Cell, Table};
 
 /// Widest line, in characters.
@@ -211,22 +211,29 @@ impl Page {
 
     fn savings(&mut self, report: &Report) {
         self.heading("What packet mode would have saved, with no change on clients and servers");
-        let mut table = Table::new(&["", "bytes", "of handshake bytes"]);
+        let mut table = Table::new(&["", "rewriting", "own options", "saved", "of all"]);
         let rows = [
             (
                 "store empty at first, learning as it goes",
                 report.saved_cold_bytes,
+                report.options_cold_bytes,
+                report.net_saved_cold_bytes,
             ),
             (
                 "store warm: holds every chain from the start",
                 report.saved_warm_bytes,
+                report.options_warm_bytes,
+                report.net_saved_warm_bytes,
             ),
         ];
-        for (name, bytes) in rows {
+        for (name, rewriting, options, saved) in rows {
+            let share = percent(u64::try_from(saved).unwrap_or(0), report.handshake_bytes);
             table.row([
                 Cell::text(name),
-                Cell::number(grouped(bytes)),
-                Cell::number(percent(bytes, report.handshake_bytes)),
+                Cell::number(grouped(rewriting)),
+                Cell::number(grouped(options)),
+                Cell::number(signed(saved)),
+                Cell::number(share),
             ]);
         }
         self.table(&table);
@@ -244,10 +251,8 @@ impl Page {
             );
         }
         self.paragraph(
-            &format!(
-                "Assumes {} bytes for each rewritten chain. Servers' certificates only.",
-                report.assumptions.rewritten_chain_bytes
-            ),
+            "By the proxies' own engine and formats, in bytes of TLS records less the proxies' own TCP options (24 \
+             bytes on each connection, and the hint beside the hello). Servers' flights only.",
             2,
         );
     }
@@ -477,8 +482,8 @@ fn share_row(first: Cell, share: &Share) -> Vec<Cell> {
         number(share.resumed_handshakes),
         number(share.handshake_bytes),
         number(share.certificate_bytes),
-        number(share.saved_cold_bytes),
-        number(share.saved_warm_bytes),
+        Cell::number(signed(share.net_saved_cold())),
+        Cell::number(signed(share.net_saved_warm())),
     ]
 }
 

@@ -60,6 +60,14 @@ pub struct Report {
     pub saved_cold_bytes: u64,
     /// What packet mode would have saved with a store that holds every chain from the start.
     pub saved_warm_bytes: u64,
+    /// The proxies' own TCP options, to be subtracted from `saved_cold_bytes`.
+    pub options_cold_bytes: u64,
+    /// The same for `saved_warm_bytes`.
+    pub options_warm_bytes: u64,
+    /// What is left of `saved_cold_bytes`; below zero where nothing was there to be saved.
+    pub net_saved_cold_bytes: i64,
+    /// What is left of `saved_warm_bytes`.
+    pub net_saved_warm_bytes: i64,
     /// Servers' chains seen in clear.
     pub server_chains: u64,
     /// Of them, different ones, counted once for each site.
@@ -142,9 +150,9 @@ pub struct LinkTimes {
     pub bits_per_second: u64,
     /// Seconds that all handshakes take.
     pub handshake_seconds: f64,
-    /// Seconds that the cold store saves.
+    /// Seconds that the cold store saves, less what the options take.
     pub saved_cold_seconds: f64,
-    /// Seconds that the warm store saves.
+    /// Seconds that the warm store saves, less what the options take.
     pub saved_warm_seconds: f64,
     /// Seconds that opting in saves besides, store warm. Estimated.
     pub opt_in_saved_warm_seconds_estimated: f64,
@@ -189,9 +197,25 @@ pub struct Share {
     pub saved_cold_bytes: u64,
     /// Saved with a store that holds every chain.
     pub saved_warm_bytes: u64,
+    /// The proxies' own TCP options with a store that learns: to be subtracted.
+    pub options_cold_bytes: u64,
+    /// The same with a store that holds every chain.
+    pub options_warm_bytes: u64,
 }
 
 impl Share {
+    /// Saved with a store that learns, less the proxies' own options.
+    #[must_use]
+    pub fn net_saved_cold(&self) -> i64 {
+        net(self.saved_cold_bytes, self.options_cold_bytes)
+    }
+
+    /// Saved with a store that holds every chain, less the proxies' own options.
+    #[must_use]
+    pub fn net_saved_warm(&self) -> i64 {
+        net(self.saved_warm_bytes, self.options_warm_bytes)
+    }
+
     /// Adds another share.
     pub(crate) fn add(&mut self, other: &Self) {
         self.handshakes += other.handshakes;
@@ -201,13 +225,20 @@ impl Share {
         self.certificate_bytes += other.certificate_bytes;
         self.saved_cold_bytes += other.saved_cold_bytes;
         self.saved_warm_bytes += other.saved_warm_bytes;
+        self.options_cold_bytes += other.options_cold_bytes;
+        self.options_warm_bytes += other.options_warm_bytes;
     }
+}
+
+/// What is left of savings after the proxies' own options.
+pub(crate) fn net(saved: u64, options: u64) -> i64 {
+    i64::try_from(saved).unwrap_or(i64::MAX) - i64::try_from(options).unwrap_or(i64::MAX)
 }
 
 /// Numbers that are assumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Assumptions {
-    /// Bytes that a rewritten chain costs on the link.
+    /// Bytes that a rewritten chain costs on the link, for what opting in would bring.
     pub rewritten_chain_bytes: u64,
     /// Bytes of the first window that a chain must end in.
     pub first_window_bytes: u64,

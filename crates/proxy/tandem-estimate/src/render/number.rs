@@ -15,6 +15,12 @@ pub(super) fn grouped(number: u64) -> String {
     out
 }
 
+/// The same of a number that may be below zero.
+pub(super) fn signed(number: i64) -> String {
+    let sign = if number < 0 { "-" } else { "" };
+    format!("{sign}{}", grouped(number.unsigned_abs()))
+}
+
 /// "1 frame", "2 frames".
 pub(super) fn plural(number: u64, noun: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };

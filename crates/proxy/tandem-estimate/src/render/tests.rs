@@ -15,6 +15,8 @@ fn huge() -> Report {
         certificate_bytes: u64::MAX,
         saved_cold_bytes: u64::MAX,
         saved_warm_bytes: u64::MAX,
+        options_cold_bytes: u64::MAX,
+        options_warm_bytes: u64::MAX,
     };
     Report {
         handshakes: u64::MAX,

@@ -1,0 +1,157 @@
+//! One handshake through both proxies: the real store says what the hint names, the real engine
+//! writes the server's flight, and the real frame and options say what crosses.
+//!
+//! Not the proxies: packets, losses and time are left out. The only file that calls the engine, the
+//! store and the link's formats. Invariant: what is learned comes from handshakes entered before,
+//! so that a cold store knows nothing of the one at hand.
+
+use tandem_engine::{Flight, Handshake as Engine, Hints, Possession, plan_flight};
+use tandem_link::frame::{self, Sender};
+use tandem_link::mark::{self, HintId, MAX_HINTS};
+use tandem_link::version::Spoken;
+use tandem_link::{FlowId, Key};
+use tandem_store::{Kind, Limits, MemoryStore, Site, Store};
+use tandem_trace::{Ending, Handshake, Stop};
+use tandem_wire::tls::CertificateList;
+use tandem_wire::{Seq, UnixTime};
+
+/// A server's first window: ten segments of 1,460 bytes (RFC 6928, section 2). A flight that ends
+/// beyond it cannot be held back until it is whole, since the server waits for acknowledgements
+/// that a proxy never makes up. What is within is less than packet mode holds.
+pub const FIRST_WINDOW_BYTES: u64 = 14_600;
+
+/// Sizes do not depend on the connection.
+const FLOW: FlowId = FlowId {
+    client: Seq(0),
+    server: Seq(0),
+};
+
+/// What one handshake's way over the link comes to, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Crossing {
+    /// The server's flight less the frame that crosses in its place.
+    pub(crate) saved: u64,
+    /// The proxies' own TCP options on SYN, SYN/ACK and hello.
+    pub(crate) options: u64,
+}
+
+/// The two proxies, with what they have learned.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    key: Key,
+    /// Both have seen the same handshakes, so one store stands for both.
+    store: MemoryStore,
+}
+
+impl Pair {
+    /// A pair that has learned nothing.
+    pub(crate) fn new() -> Self {
+        Self {
+            key: Key::from_bytes([0; Key::LEN]),
+            store: MemoryStore::new(Limits::default()),
+        }
+    }
+
+    /// Carries a handshake over: with what was learned before it, and with a store that held all
+    /// of it. It is learned then.
+    pub(crate) fn carry(&mut self, handshake: &Handshake, site: &Site) -> (Crossing, Crossing) {
+        // The proxies' ports are those on which TLS comes first.
+        if handshake.dialogue.is_some() {
+            return Default::default();
+        }
+        let now = UnixTime(handshake.unix_micros.unwrap_or(0) / 1_000_000);
+        let flight = flight(handshake);
+        let hints = hints(handshake, &mut self.store, site, now);
+        let cold = self.cross(handshake, flight.as_ref(), &hints, None);
+        let mut taught = MemoryStore::new(Limits::default());
+        if !learn(&mut taught, handshake, site, now) {
+            return (cold, cold);
+        }
+        let hints = self::hints(handshake, &mut taught, site, now);
+        let warm = self.cross(handshake, flight.as_ref(), &hints, Some(&mut taught));
+        if !matches!(handshake.ending, Ending::Stopped(Stop::Alert | Stop::NoTls)) {
+            learn(&mut self.store, handshake, site, now);
+        }
+        let saved = warm.saved.max(cold.saved);
+        (cold, Crossing { saved, ..warm })
+    }
+
+    fn cross(
+        &mut self,
+        handshake: &Handshake,
+        flight: Option<&Flight>,
+        hints: &[HintId],
+        taught: Option<&mut MemoryStore>,
+    ) -> Crossing {
+        let version = Spoken::HERE.newest();
+        let mut options = mark::presence(&self.key, FLOW.client, version).len()
+            + mark::answer(&self.key, FLOW, version).len();
+        if !hints.is_empty() {
+            options += mark::hint(&self.key, FLOW, version, hints).len();
+        }
+        let store = taught.unwrap_or(&mut self.store);
+        let bytes = handshake.clear_flight.as_slice();
+        let frame = flight.and_then(|flight| {
+            let possession = Possession::from_hints(hints);
+            let plan = plan_flight(bytes, flight, &possession, store);
+            let delta = plan.finish(version.encoding())?;
+            let place = (FLOW, version, Sender::Server);
+            frame::write(&self.key, place, FLOW.server, &delta, bytes)
+        });
+        Crossing {
+            saved: frame.map_or(0, |frame| (bytes.len() - frame.len()) as u64),
+            options: options as u64,
+        }
+    }
+}
+
+/// What a hint names to this site. A hello in the old format gets none: it is not understood.
+fn hints(
+    handshake: &Handshake,
+    store: &mut MemoryStore,
+    site: &Site,
+    now: UnixTime,
+) -> Vec<HintId> {
+    if handshake.old_hello {
+        return Vec::new();
+    }
+    let hints = Hints::to(store, site, now, MAX_HINTS);
+    hints.ids().iter().map(|id| id.prefix4()).collect()
+}
+
+/// The server's flight as the engine reads it; none where packet mode lets it pass: it has no chain
+/// in clear, its end is not in sight, or the server stalls before it ends.
+fn flight(handshake: &Handshake) -> Option<Flight> {
+    let bytes = handshake.clear_flight.as_slice();
+    if handshake.old_hello || bytes.is_empty() || bytes.len() as u64 > FIRST_WINDOW_BYTES {
+        return None;
+    }
+    let mut engine = Engine::new();
+    engine.server_sent(bytes);
+    engine.flight().cloned()
+}
+
+/// Takes in what a finished handshake teaches, as the engine does; only that here a Finished may be
+/// missing, since captures begin and end where they like. False where there is nothing to learn.
+fn learn(store: &mut MemoryStore, handshake: &Handshake, site: &Site, now: UnixTime) -> bool {
+    let Some(chain) = &handshake.chain else {
+        return false;
+    };
+    let message = [&(chain.list.len() as u32).to_be_bytes()[1..], &chain.list].concat();
+    let Ok(list) = CertificateList::parse(&message) else {
+        return false;
+    };
+    let certificates: Vec<&[u8]> = list.iter().map(|item| item.der).collect();
+    let [_, issuers @ ..] = certificates.as_slice() else {
+        return false;
+    };
+    let id = store.learn(Kind::Chain, Some(site), &certificates, now);
+    if !issuers.is_empty() {
+        store.learn(Kind::Issuers, Some(&Site::Any), issuers, now);
+    }
+    let is_expected = store.expected(Kind::Chain, site, now, 1).first() == Some(&id);
+    if let Some(extras) = handshake.extras.as_ref().filter(|_| is_expected) {
+        store.learn(Kind::Messages, Some(site), &[&extras.messages], now);
+    }
+    true
+}
