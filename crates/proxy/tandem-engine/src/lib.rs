@@ -29,5 +29,5 @@ pub use peer::{
     Asked, Believed, ClientChain, Crossed, Decision, FarSide, Hints, Possession, Publisher, Role,
     SessionTickets, expected_chains, filter, intention,
 };
-pub use rewrite::{Held, StoreSource, plan_client_flight, plan_flight, thesis};
+pub use rewrite::{Held, Miss, StoreSource, plan_client_flight, plan_flight, thesis};
 pub use transcript::{ClientCertificate, Handshake, Pass, Stage};

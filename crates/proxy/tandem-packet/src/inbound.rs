@@ -7,7 +7,7 @@
 //! what is not recognised is nobody's business here.
 
 use tandem_delta::Reference;
-use tandem_engine::{Held, thesis};
+use tandem_engine::{Held, Miss, thesis};
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket};
@@ -183,7 +183,7 @@ impl Inbound {
                         let end = packet.seq().wrapping_add(packet.payload().len() as u32);
                         Rebuilt::Flight(end.wrapping_sub(bytes.len() as u32), bytes)
                     }
-                    thesis::Expanded::Miss => Rebuilt::Miss,
+                    thesis::Expanded::Miss(why) => Rebuilt::Miss(why),
                     thesis::Expanded::Ordinary => return None,
                 };
                 self.expanded = Some(packet.seq());
@@ -212,7 +212,7 @@ impl Inbound {
         };
         let packets = match &rewritten.rebuilt {
             Rebuilt::Flight(start, bytes) => segment::cut(packet, bytes, how(*start)),
-            Rebuilt::Incomplete | Rebuilt::Miss => Vec::new(),
+            Rebuilt::Incomplete | Rebuilt::Miss(_) => Vec::new(),
         };
         match rewritten.rebuilt {
             Rebuilt::Flight(start, bytes) if !packets.is_empty() => {
@@ -236,7 +236,12 @@ impl Inbound {
                 let _ = watch.bytes(self.toward, start, &bytes);
             }
             Rebuilt::Incomplete => owed.settle(Verdict::Drop, cx.out),
-            Rebuilt::Miss | Rebuilt::Flight(..) => {
+            missed @ (Rebuilt::Miss(_) | Rebuilt::Flight(..)) => {
+                cx.out.event(Event::FlightMissed(match missed {
+                    Rebuilt::Miss(why) => why,
+                    // It does not fit into segments.
+                    Rebuilt::Flight(..) | Rebuilt::Incomplete => Miss::Malformed,
+                }));
                 // The segment would be discarded by the endpoint in any case (safe), or break the
                 // handshake (the thesis's).
                 owed.settle(Verdict::Drop, cx.out);

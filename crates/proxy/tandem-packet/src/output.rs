@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use tandem_engine::Pass;
+use tandem_engine::{Miss, Pass};
 use tandem_wire::PacketError;
 
 /// The name of one queued packet. The engine owes it exactly one [`Verdict`].
@@ -171,7 +171,9 @@ pub enum Event {
     OriginalsSent(u64),
     /// A flight was rebuilt; bytes.
     FlightRebuilt(u64),
-    /// A flight could not be rebuilt here, and the far side was asked for the originals.
+    /// A flight, or a part of one that came again, could not be rebuilt here.
+    FlightMissed(Miss),
+    /// The far side was asked for the originals of such a flight.
     MissSent,
     /// The far side asked for the originals.
     MissReceived,
@@ -260,6 +262,7 @@ impl Event {
         ];
         all.extend(given_up.map(Event::GivenUp));
         all.extend(Meddling::ALL.map(Event::PathStopped));
+        all.extend(Miss::ALL.map(Event::FlightMissed));
         all
     }
 
@@ -308,6 +311,11 @@ impl Event {
             Event::FlightRepeated => "flights_repeated",
             Event::OriginalsSent(_) => "originals_sent_bytes",
             Event::FlightRebuilt(_) => "flights_rebuilt_bytes",
+            Event::FlightMissed(why) => match why {
+                Miss::NotHeld => "flights_missed_not_held",
+                Miss::WrongKey => "flights_missed_wrong_key",
+                Miss::Malformed => "flights_missed_malformed",
+            },
             Event::MissSent => "misses_sent",
             Event::MissReceived => "misses_received",
             Event::FilterPublished(_) => "filters_published_bytes",
@@ -354,6 +362,7 @@ impl Event {
             | Event::AckAbsorbed
             | Event::RepeatAbsorbed
             | Event::FlightRepeated
+            | Event::FlightMissed(_)
             | Event::MissSent
             | Event::MissReceived
             | Event::FilterHeldBack

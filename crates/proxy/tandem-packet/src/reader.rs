@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use tandem_delta::{Delta, Source};
+use tandem_engine::Miss;
 use tandem_link::frame::{self, Frame, Parsed, Sender};
 use tandem_link::{FlowId, Key, Version};
 use tandem_wire::{Seq, TcpPacket};
@@ -44,7 +45,7 @@ pub(crate) enum Rebuilt {
     /// More segments are needed.
     Incomplete,
     /// It cannot be rebuilt here.
-    Miss,
+    Miss(Miss),
 }
 
 /// Whose frames these are.
@@ -77,18 +78,18 @@ impl Reader {
     ) -> Rebuilt {
         let start = origin.start();
         let Ok(offset) = u32::try_from(packet.seq().distance_from(start)) else {
-            return Rebuilt::Miss;
+            return Rebuilt::Miss(Miss::Malformed);
         };
         if offset as usize + packet.payload().len() > frame::MAX_SPAN {
-            return Rebuilt::Miss;
+            return Rebuilt::Miss(Miss::Malformed);
         }
         // The common case, a frame in one segment, is read where it lies. While a longer one is
         // coming in, a piece of it may look like a frame of its own.
         if let Parsed::Whole(frame) = Frame::parse(packet.payload(), origin.version, origin.sender)
         {
             match rebuild(&frame, packet.seq(), origin, source) {
-                Rebuilt::Miss if !self.pieces.is_empty() => {}
-                rebuilt @ (Rebuilt::Flight(..) | Rebuilt::Miss | Rebuilt::Incomplete) => {
+                Rebuilt::Miss(_) if !self.pieces.is_empty() => {}
+                rebuilt @ (Rebuilt::Flight(..) | Rebuilt::Miss(_) | Rebuilt::Incomplete) => {
                     return rebuilt;
                 }
             }
@@ -99,7 +100,7 @@ impl Reader {
         }
         if self.bytes > frame::MAX_SPAN || self.pieces.len() > MAX_PIECES {
             *self = Self::default();
-            return Rebuilt::Miss;
+            return Rebuilt::Miss(Miss::Malformed);
         }
         let first = self.pieces.iter().find(|(_, piece)| {
             match Frame::parse(piece, origin.version, origin.sender) {
@@ -181,13 +182,12 @@ fn rebuild(frame: &Frame<'_>, at: Seq, origin: Origin<'_>, source: &mut impl Sou
     let bytes = Delta::parse(origin.version.encoding(), frame.delta, frame.span)
         .and_then(|delta| delta.apply(source));
     match bytes {
-        Ok(bytes)
-            if bytes.len() == frame.span
-                && frame.verify(origin.key, origin.flow, start, &bytes) =>
-        {
+        Ok(bytes) if bytes.len() != frame.span => Rebuilt::Miss(Miss::Malformed),
+        Ok(bytes) if frame.verify(origin.key, origin.flow, start, &bytes) => {
             Rebuilt::Flight(start, bytes)
         }
-        Ok(_) | Err(_) => Rebuilt::Miss,
+        Ok(_) => Rebuilt::Miss(Miss::WrongKey),
+        Err(error) => Rebuilt::Miss(error.into()),
     }
 }
 

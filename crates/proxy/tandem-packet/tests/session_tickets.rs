@@ -234,6 +234,7 @@ fn a_ticket_that_the_servers_side_lacks_costs_one_round_trip_and_no_repeat() {
     ));
     assert_eq!((with.repeats, without.repeats), (0, 0));
     assert_eq!(counted(&world, "misses_sent"), [0, 1]);
+    assert_eq!(counted(&world, "flights_missed_not_held"), [0, 1]);
     assert_eq!(counted(&world, "misses_received"), [1, 0]);
     assert_eq!(counted(&world, "session_tickets_missed"), [1, 0]);
     // 500 ms, and the time that the originals take on the link.

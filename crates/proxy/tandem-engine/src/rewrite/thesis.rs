@@ -27,6 +27,7 @@ use tandem_wire::tls::{
     ClientHello, ContentType, ExtensionType, Extensions, HandshakeType, Records,
 };
 
+use super::Miss;
 use crate::objects::Flight;
 use crate::peer::Possession;
 
@@ -238,8 +239,8 @@ pub fn compress_from(
 pub enum Expanded {
     /// The flight as the server sent it.
     Whole(Vec<u8>),
-    /// A reference is not held here.
-    Miss,
+    /// It could not be rebuilt here.
+    Miss(Miss),
     /// The payload holds no CompressedCertificate.
     Ordinary,
 }
@@ -262,7 +263,7 @@ pub fn expand(payload: &[u8], store: &mut impl Store, codes: Codes) -> Expanded 
                     held = der;
                     &held
                 }
-                None => return Expanded::Miss,
+                None => return Expanded::Miss(Miss::NotHeld),
             },
         };
         list.extend_from_slice(&(der.len() as u32).to_be_bytes()[1..]);
@@ -272,7 +273,7 @@ pub fn expand(payload: &[u8], store: &mut impl Store, codes: Codes) -> Expanded 
     body.append(&mut list);
     let rebuilt = message(HandshakeType::CERTIFICATE.0, &body)
         .and_then(|message| splice(payload, record, whole, &message));
-    rebuilt.map_or(Expanded::Miss, Expanded::Whole)
+    rebuilt.map_or(Expanded::Miss(Miss::Malformed), Expanded::Whole)
 }
 
 enum Entry<'a> {

@@ -118,18 +118,39 @@ fn what_is_not_held_or_was_changed_or_moved_is_a_miss() {
     let (bytes, mut frame) = flight(100);
     let at = begin(&bytes, &frame);
     let mut reader = Reader::default();
-    assert_eq!(take(&mut reader, at.wrapping_add(1), &frame), Rebuilt::Miss);
+    assert_eq!(take(&mut reader, at.wrapping_add(1), &frame), Rebuilt::Miss(Miss::WrongKey));
     assert_eq!(
         take(&mut reader, Seq(FLOW.server.0 - 9), &frame),
-        Rebuilt::Miss
+        Rebuilt::Miss(Miss::Malformed)
     );
     assert_eq!(
         take(&mut reader, at.wrapping_add(70_000), &frame),
-        Rebuilt::Miss
+        Rebuilt::Miss(Miss::Malformed)
     );
     let last = frame.len() - 1;
     frame[last] ^= 1;
-    assert_eq!(take(&mut reader, at, &frame), Rebuilt::Miss);
+    assert_eq!(take(&mut reader, at, &frame), Rebuilt::Miss(Miss::WrongKey));
+}
+
+#[test]
+fn what_is_not_held_and_what_is_no_delta_are_misses_for_their_reasons() {
+    let (bytes, frame) = flight(100);
+    let at = begin(&bytes, &frame);
+    let key = key();
+    let origin = Origin {
+        version: Version::ONE,
+        key: &key,
+        flow: FLOW,
+        sender: Sender::Server,
+    };
+    let packet = segment(at, &frame);
+    let packet = TcpPacket::parse(&packet).expect("a segment");
+    let mut other = One(Reference([8; 16]), held().1);
+    let missed = Reader::default().segment(&packet, origin, &mut other);
+    assert_eq!(missed, Rebuilt::Miss(Miss::NotHeld));
+    let mut short = One(held().0, held().1[..3_999].into());
+    let missed = Reader::default().segment(&packet, origin, &mut short);
+    assert_eq!(missed, Rebuilt::Miss(Miss::Malformed));
 }
 
 /// Takes the start of a frame that never becomes whole, this far into the stream.
@@ -153,7 +174,7 @@ fn pieces_that_overlap_take_no_more_memory_than_one_frame() {
     assert_eq!(take_start(&mut reader, 0, 20_000), Rebuilt::Incomplete);
     assert_eq!(reader.footprint(), full * 20_000);
     let outcome = take_start(&mut reader, full as u32, 20_000);
-    assert_eq!(outcome, Rebuilt::Miss, "one more is too many");
+    assert_eq!(outcome, Rebuilt::Miss(Miss::Malformed), "one more is too many");
     assert_eq!(reader.footprint(), 0);
 }
 
@@ -165,7 +186,7 @@ fn small_pieces_are_bounded_by_number() {
         assert_eq!(outcome, Rebuilt::Incomplete, "{index}");
     }
     let outcome = take_start(&mut reader, MAX_PIECES as u32 * 10, 10);
-    assert_eq!(outcome, Rebuilt::Miss);
+    assert_eq!(outcome, Rebuilt::Miss(Miss::Malformed));
     assert_eq!(reader.footprint(), 0);
 }
 
@@ -181,7 +202,7 @@ fn a_piece_beyond_the_longest_frame_is_refused_and_not_kept() {
     );
     let mut reader = Reader::default();
     for offset in [furthest + 1, 70_000, i32::MAX as u32, u32::MAX] {
-        assert_eq!(take_start(&mut reader, offset, 1_000), Rebuilt::Miss);
+        assert_eq!(take_start(&mut reader, offset, 1_000), Rebuilt::Miss(Miss::Malformed));
         assert_eq!(reader.footprint(), 0, "{offset}");
     }
 }
@@ -238,7 +259,7 @@ fn without_its_timestamp_a_frame_is_told_by_its_check_or_by_its_place() {
     let mut damaged = frame.clone();
     *damaged.last_mut().expect("a check") ^= 1;
     let miss = take_unmarked(&mut reader, start, at, &damaged);
-    assert_eq!(miss, Some(Rebuilt::Miss));
+    assert_eq!(miss, Some(Rebuilt::Miss(Miss::WrongKey)));
     let elsewhere = take_unmarked(&mut Reader::default(), start, at.wrapping_add(1), &damaged);
     assert_eq!(elsewhere, None);
 }

@@ -118,7 +118,7 @@ fn a_chain_that_is_held_becomes_references_alone() {
         let expanded = expand(&shorter, &mut held, Codes::default());
         assert_eq!(expanded, Expanded::Whole(bytes.clone()));
         let missing = expand(&shorter, &mut MemoryStore::default(), Codes::default());
-        assert_eq!(missing, Expanded::Miss);
+        assert_eq!(missing, Expanded::Miss(Miss::NotHeld));
         let ordinary = expand(&bytes, &mut held, Codes::default());
         assert_eq!(ordinary, Expanded::Ordinary);
     }
