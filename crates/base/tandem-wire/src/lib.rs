@@ -28,7 +28,7 @@ pub mod tls;
 
 pub use clock::{Instant, UnixTime};
 pub use error::{NoRoom, PacketError, TlsError};
-pub use packet::{Edit, SegmentRepr, TcpPacket};
+pub use packet::{Edit, SegmentRepr, TcpPacket, Template};
 pub use seq::Seq;
 pub use stream::{Assembler, Inserted};
 pub use tcp::{OptionsBuf, TcpFlags, TcpOption, TcpOptions, Timestamps};

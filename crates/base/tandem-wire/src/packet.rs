@@ -11,10 +11,12 @@
 //! Specifications: RFC 791, RFC 8200, RFC 9293.
 
 mod build;
+mod template;
 
 use std::net::SocketAddr;
 
 pub use build::{Edit, SegmentRepr};
+pub use template::Template;
 
 use crate::error::PacketError;
 use crate::ip::IpLayout;

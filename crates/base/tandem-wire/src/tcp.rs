@@ -9,7 +9,7 @@ mod options;
 mod options_buf;
 
 pub use flags::TcpFlags;
-pub use options::{TcpOption, TcpOptions, Timestamps};
+pub use options::{TcpOption, TcpOptions, Timestamps, sack_ends};
 pub use options_buf::OptionsBuf;
 
 /// Longest options area: 15 words of header less 5 fixed ones (RFC 9293, section 3.1).

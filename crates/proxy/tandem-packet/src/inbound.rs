@@ -10,7 +10,7 @@ use tandem_delta::Reference;
 use tandem_engine::{Held, Miss, thesis};
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
-use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket};
+use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Template};
 
 use crate::config::WireFormat;
 use crate::context::{Context, Toward};
@@ -45,7 +45,7 @@ pub(crate) struct Inbound {
     /// How far the near endpoint has acknowledged.
     acknowledged: Option<Seq>,
     /// The headers of its last segment: a segment of our own looks like it.
-    template: Vec<u8>,
+    template: Template,
 }
 
 /// A segment that was recognised as rewritten: what became of it, and the options that the far
@@ -77,7 +77,7 @@ impl Inbound {
             rebuilt: false,
             answer: Vec::new(),
             acknowledged: None,
-            template: Vec::new(),
+            template: Template::default(),
         }
     }
 
@@ -95,17 +95,18 @@ impl Inbound {
         });
         // RFC 7323, section 2.2: that of a SYN is never scaled, later ones are, by 14 bits at most.
         let window = packet.window() >> scale.unwrap_or(0).min(14);
-        let mut options = vec![1, 1, 8, 10];
-        options.extend(timestamps.value.to_be_bytes());
-        options.extend(timestamps.echo.to_be_bytes());
         let edit = Edit {
             flags: Some(TcpFlags::ACK),
             seq: Some(packet.seq().wrapping_add(1)),
             window: Some(window),
-            options: Some(&options),
+            options: Some(&timestamps.alone()),
+            payload: Some(&[]),
             ..Edit::default()
         };
-        self.template = packet.rebuilt(&edit).unwrap_or_default();
+        let opened = packet.rebuilt(&edit);
+        if let Some(Ok(opened)) = opened.as_deref().ok().map(TcpPacket::parse) {
+            self.template.keep(&opened);
+        }
     }
 
     /// The near endpoint has sent this.
@@ -116,9 +117,7 @@ impl Inbound {
         {
             self.acknowledged = Some(ack);
         }
-        self.template.clear();
-        self.template
-            .extend_from_slice(&packet.bytes()[..packet.header_len()]);
+        self.template.keep(packet);
     }
 
     /// Looks at a segment from over the link, which has no mark; `None`: it is an ordinary one.
@@ -143,7 +142,7 @@ impl Inbound {
                 if let Some(own) = own {
                     return Some(Rewritten {
                         rebuilt: self.reader.segment(packet, origin, &mut source),
-                        options: segment::options_with(packet, own),
+                        options: own.within(packet.options_bytes()),
                     });
                 }
                 // Somebody on the way takes timestamps off or puts others in, and the endpoint
@@ -288,7 +287,7 @@ impl Inbound {
     fn ask_for_originals<S: Store>(&mut self, watch: &Watch, cx: &mut Context<'_, S>) {
         cx.out.event(Event::MissSent);
         self.asks = true;
-        let Some(headers) = header_only(&self.template) else {
+        let Ok(headers) = self.template.packet() else {
             return;
         };
         let Ok(template) = TcpPacket::parse(&headers) else {
@@ -302,23 +301,6 @@ impl Inbound {
 
     /// Bytes of memory in use, about.
     pub(crate) fn footprint(&self) -> usize {
-        self.reader.footprint() + self.template.len()
+        self.reader.footprint() + self.template.footprint()
     }
-}
-
-/// A whole packet out of the headers of one that had a payload: its length fields still count that
-/// payload.
-fn header_only(headers: &[u8]) -> Option<Vec<u8>> {
-    let mut packet = headers.to_vec();
-    let length = packet.len();
-    match packet.first()? >> 4 {
-        4 => packet
-            .get_mut(2..4)?
-            .copy_from_slice(&u16::try_from(length).ok()?.to_be_bytes()),
-        6 => packet
-            .get_mut(4..6)?
-            .copy_from_slice(&u16::try_from(length.checked_sub(40)?).ok()?.to_be_bytes()),
-        _ => return None,
-    }
-    Some(packet)
 }

@@ -6,10 +6,8 @@
 //! put on.
 
 use tandem_link::mark::{EXPERIMENT_ID, Mark, OPTION_KIND};
-use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Timestamps};
-
-/// Most bytes that TCP's data offset leaves for options (RFC 9293, section 3.1).
-const MAX_OPTIONS: usize = 40;
+use tandem_wire::tcp::MAX_OPTIONS_LEN;
+use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket};
 
 /// Smallest maximum segment size that packet mode works with, Linux's own least as a sender
 /// (`TCP_MIN_MSS`). Below it a flight would be cut to dust at the wish of whoever sent the SYN.
@@ -18,7 +16,7 @@ const MIN_MSS: usize = 88;
 /// Fewest bytes of payload that a segment among several is made for: what the smallest receiver
 /// takes beside all options there may be. IP options or extension headers may leave less, and each
 /// segment repeats those.
-const LEAST_SIZE: usize = MIN_MSS - MAX_OPTIONS;
+const LEAST_SIZE: usize = MIN_MSS - MAX_OPTIONS_LEN;
 
 /// The packet with `mark` before its own options; `None` where option area or packet would be too
 /// long.
@@ -46,7 +44,7 @@ pub(crate) fn lone_mark(packet: &TcpPacket<'_>, seq: Seq, mark: &[u8]) -> Option
 /// The packet's options with `mark` before them, if there is room.
 fn marked(packet: &TcpPacket<'_>, mark: &[u8]) -> Option<Vec<u8>> {
     let options = [mark, packet.options_bytes()].concat();
-    (options.len() <= MAX_OPTIONS).then_some(options)
+    (options.len() <= MAX_OPTIONS_LEN).then_some(options)
 }
 
 /// A mark at the front of the packet's options, not yet verified, and the options without it.
@@ -89,31 +87,6 @@ pub(crate) fn within(packet: &TcpPacket<'_>, mtu: usize) -> Vec<Vec<u8>> {
         return vec![packet.bytes().to_vec()];
     }
     pieces
-}
-
-/// The packet's options with other timestamps.
-pub(crate) fn options_with(packet: &TcpPacket<'_>, timestamps: Timestamps) -> Vec<u8> {
-    let mut options = packet.options_bytes().to_vec();
-    // RFC 7323, section 3.2: kind 8, length 10, TSval, TSecr.
-    let mut at = 0;
-    while let Some(&kind) = options.get(at) {
-        match kind {
-            0 => break,
-            1 => at += 1,
-            // As the parser has it: one of another length is no timestamps option.
-            8 if options.get(at + 1) == Some(&10) && options.len() >= at + 10 => {
-                options[at + 2..at + 6].copy_from_slice(&timestamps.value.to_be_bytes());
-                options[at + 6..at + 10].copy_from_slice(&timestamps.echo.to_be_bytes());
-                break;
-            }
-            _ => {
-                at += options
-                    .get(at + 1)
-                    .map_or(MAX_OPTIONS, |length| usize::from(*length).max(2))
-            }
-        }
-    }
-    options
 }
 
 /// How a run of bytes is put into segments.

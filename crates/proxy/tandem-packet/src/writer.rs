@@ -588,7 +588,7 @@ impl Writer {
 fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_>) -> Vec<Vec<u8>> {
     let options = match (terms.wire, template.timestamps()) {
         (WireFormat::Safe, Some(timestamps)) => {
-            segment::options_with(template, paws::shifted(timestamps))
+            paws::shifted(timestamps).within(template.options_bytes())
         }
         (WireFormat::Safe, None) => return Vec::new(),
         (WireFormat::Mcveety(_), _) => template.options_bytes().to_vec(),

@@ -318,6 +318,26 @@ fn an_edit_changes_what_it_names_and_nothing_else() {
 }
 
 #[test]
+fn headers_that_were_kept_are_a_packet_without_payload() {
+    let mut template = Template::default();
+    assert_eq!(template.packet(), Err(PacketError::Truncated));
+    let extended = with_extensions(&v6(b"hello"), 0, &[6, 0, 1, 4, 0, 0, 0, 0]);
+    let optioned = with_v4_options(&v4(b"hello"), &[1, 1, 1, 0]);
+    for bytes in [v4(b"hello"), v6(b""), extended, optioned] {
+        let packet = TcpPacket::parse(&bytes).expect("a segment");
+        template.keep(&packet);
+        let alone = template.packet().expect("it was kept");
+        assert_eq!(template.footprint(), packet.header_len());
+        let edit = Edit {
+            payload: Some(&[]),
+            ..Edit::default()
+        };
+        let kept = TcpPacket::parse(&alone).expect("a segment");
+        assert_eq!(kept.rebuilt(&edit), packet.rebuilt(&edit));
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let v4 = v4(b"");
     let v6 = v6(b"");

@@ -5,6 +5,7 @@
 //! (experiments).
 
 use crate::error::PacketError;
+use crate::seq::Seq;
 
 /// Option kinds (IANA, "TCP Option Kind Numbers").
 pub(super) mod kind {
@@ -139,6 +140,57 @@ impl<'a> TcpOptions<'a> {
             _ => None,
         })
     }
+}
+
+/// Where in a well-formed area the first timestamps option begins.
+pub(super) fn timestamps_at(area: &[u8]) -> Option<usize> {
+    let mut rest = area;
+    loop {
+        match split_first(rest)? {
+            (TcpOption::Timestamps(_), _) => return Some(area.len() - rest.len()),
+            (TcpOption::EndOfList, _) => return None,
+            (_, after) => rest = after,
+        }
+    }
+}
+
+impl Timestamps {
+    /// An options area with these alone, in the layout that nearly every segment has (RFC 7323,
+    /// appendix A).
+    #[must_use]
+    pub fn alone(self) -> [u8; 12] {
+        let mut area = [kind::NOP; 12];
+        self.write(&mut area[2..]);
+        area
+    }
+
+    /// The options of an area, with these in its first timestamps option; as they are where there
+    /// is none.
+    #[must_use]
+    pub fn within(self, area: &[u8]) -> Vec<u8> {
+        let mut area = area.to_vec();
+        if let Some(at) = timestamps_at(&area) {
+            self.write(&mut area[at..]);
+        }
+        area
+    }
+
+    /// Writes the option at the front of `area`, which has room for it: kind 8, length 10, TSval,
+    /// TSecr (RFC 7323, section 3.2).
+    pub(super) fn write(self, area: &mut [u8]) {
+        area[..2].copy_from_slice(&[kind::TIMESTAMPS, 10]);
+        area[2..6].copy_from_slice(&self.value.to_be_bytes());
+        area[6..10].copy_from_slice(&self.echo.to_be_bytes());
+    }
+}
+
+/// What follows the last byte of each block that a SACK option reports (RFC 2018, section 3).
+pub fn sack_ends(blocks: &[u8]) -> impl Iterator<Item = Seq> + '_ {
+    blocks
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&[_, _, _, _, a, b, c, d]| Seq(u32::from_be_bytes([a, b, c, d])))
 }
 
 impl<'a> Iterator for TcpOptions<'a> {

@@ -3,7 +3,7 @@
 //! Invariant: the bytes in use are whole options with no end-of-list mark and no padding at the
 //! end; the rest of the 40 bytes are NOPs, so that any prefix rounded up to 4 is a valid area.
 
-use super::options::{kind, split_first};
+use super::options::{kind, split_first, timestamps_at};
 use super::{MAX_OPTIONS_LEN, TcpOption, TcpOptions, Timestamps};
 use crate::error::{NoRoom, PacketError};
 
@@ -95,9 +95,7 @@ impl OptionsBuf {
     /// [`NoRoom`] where the area would exceed 40 bytes; nothing is appended then.
     pub fn push_timestamps(&mut self, timestamps: Timestamps) -> Result<(), NoRoom> {
         let mut option = [0; 10];
-        option[..2].copy_from_slice(&[kind::TIMESTAMPS, 10]);
-        option[2..6].copy_from_slice(&timestamps.value.to_be_bytes());
-        option[6..].copy_from_slice(&timestamps.echo.to_be_bytes());
+        timestamps.write(&mut option);
         self.push_raw(&option)
     }
 
@@ -122,17 +120,10 @@ impl OptionsBuf {
     /// Overwrites the first timestamps option in place; returns what it held, `None` where there is
     /// none.
     pub fn set_timestamps(&mut self, timestamps: Timestamps) -> Option<Timestamps> {
-        let mut rest = &self.bytes[..self.used];
-        while let Some((option, after)) = split_first(rest) {
-            if let TcpOption::Timestamps(old) = option {
-                let at = self.used - rest.len();
-                self.bytes[at + 2..at + 6].copy_from_slice(&timestamps.value.to_be_bytes());
-                self.bytes[at + 6..at + 10].copy_from_slice(&timestamps.echo.to_be_bytes());
-                return Some(old);
-            }
-            rest = after;
-        }
-        None
+        let old = self.options().timestamps()?;
+        let at = timestamps_at(&self.bytes[..self.used])?;
+        timestamps.write(&mut self.bytes[at..]);
+        Some(old)
     }
 
     /// Length of [`Self::as_slice`]: a multiple of 4, at most 40.

@@ -118,7 +118,10 @@ fn what_is_not_held_or_was_changed_or_moved_is_a_miss() {
     let (bytes, mut frame) = flight(100);
     let at = begin(&bytes, &frame);
     let mut reader = Reader::default();
-    assert_eq!(take(&mut reader, at.wrapping_add(1), &frame), Rebuilt::Miss(Miss::WrongKey));
+    assert_eq!(
+        take(&mut reader, at.wrapping_add(1), &frame),
+        Rebuilt::Miss(Miss::WrongKey)
+    );
     assert_eq!(
         take(&mut reader, Seq(FLOW.server.0 - 9), &frame),
         Rebuilt::Miss(Miss::Malformed)
@@ -174,7 +177,11 @@ fn pieces_that_overlap_take_no_more_memory_than_one_frame() {
     assert_eq!(take_start(&mut reader, 0, 20_000), Rebuilt::Incomplete);
     assert_eq!(reader.footprint(), full * 20_000);
     let outcome = take_start(&mut reader, full as u32, 20_000);
-    assert_eq!(outcome, Rebuilt::Miss(Miss::Malformed), "one more is too many");
+    assert_eq!(
+        outcome,
+        Rebuilt::Miss(Miss::Malformed),
+        "one more is too many"
+    );
     assert_eq!(reader.footprint(), 0);
 }
 
@@ -202,7 +209,10 @@ fn a_piece_beyond_the_longest_frame_is_refused_and_not_kept() {
     );
     let mut reader = Reader::default();
     for offset in [furthest + 1, 70_000, i32::MAX as u32, u32::MAX] {
-        assert_eq!(take_start(&mut reader, offset, 1_000), Rebuilt::Miss(Miss::Malformed));
+        assert_eq!(
+            take_start(&mut reader, offset, 1_000),
+            Rebuilt::Miss(Miss::Malformed)
+        );
         assert_eq!(reader.footprint(), 0, "{offset}");
     }
 }

@@ -7,7 +7,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::net::SocketAddr;
-use tandem_wire::SegmentRepr;
+use tandem_wire::{SegmentRepr, Timestamps};
 
 fn packet(options: Vec<u8>, payload: &[u8]) -> Vec<u8> {
     SegmentRepr {
@@ -113,13 +113,13 @@ fn timestamps_are_found_behind_whatever_stands_before_them() {
         [&[253, 12, 8, 10, 8, 10, 8, 10, 8, 10, 8, 10][..], &stamps()].concat(),
     ] {
         let bytes = packet(options.clone(), b"");
-        let changed = options_with(&parse(&bytes), new);
+        let changed = new.within(parse(&bytes).options_bytes());
         assert_eq!(changed.len(), options.len());
         let changed = packet(changed, b"");
         assert_eq!(parse(&changed).timestamps(), Some(new));
     }
     let none = packet(vec![1, 1, 1, 0], b"");
-    assert_eq!(options_with(&parse(&none), new), [1, 1, 1, 0]);
+    assert_eq!(new.within(parse(&none).options_bytes()), [1, 1, 1, 0]);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn timestamps_are_found_where_the_parser_finds_them() {
     let options = vec![8, 4, 1, 2, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6, 1, 1];
     let bytes = packet(options, b"hello");
     let newer = Timestamps { value: 7, echo: 8 };
-    let other = options_with(&parse(&bytes), newer);
+    let other = newer.within(parse(&bytes).options_bytes());
     assert_eq!(other, [8, 4, 1, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 8, 1, 1]);
 }
 

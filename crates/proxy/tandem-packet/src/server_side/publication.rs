@@ -42,7 +42,7 @@ impl Agreed {
             return None;
         }
         self.was_considered = true;
-        let options = segment::options_with(packet, paws::shifted(packet.timestamps()?));
+        let options = paws::shifted(packet.timestamps()?).within(packet.options_bytes());
         let headers = packet.header_len() - packet.options_bytes().len();
         let mss = self.mss.min(cx.config.limits.mtu.saturating_sub(headers));
         // Anchored at its end, and within what the server has sent.

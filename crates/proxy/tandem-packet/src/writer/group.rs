@@ -4,7 +4,7 @@
 //! Is not: when they are sent (`writer`). Invariant: what an original says of the stream never
 //! changes.
 
-use tandem_wire::{Edit, Instant, Seq, TcpOption, TcpPacket, Timestamps};
+use tandem_wire::{Edit, Instant, Seq, TcpOption, TcpPacket, Timestamps, tcp};
 
 use crate::paws;
 use crate::segment;
@@ -52,10 +52,7 @@ impl Group {
                 let TcpOption::Sack(blocks) = option else {
                     return false;
                 };
-                blocks.as_chunks::<8>().0.iter().any(|block| {
-                    let &[_, _, _, _, a, b, c, d] = block;
-                    Seq(u32::from_be_bytes([a, b, c, d])).is_after(self.start)
-                })
+                tcp::sack_ends(blocks).any(|end| end.is_after(self.start))
             })
     }
 
@@ -73,7 +70,7 @@ impl Group {
             (Some(_), None) | (None, Some(_) | None) => None,
         };
         let fresh = stale.and_then(|newest| {
-            let options = segment::options_with(&packet, newest);
+            let options = newest.within(packet.options_bytes());
             let edit = Edit {
                 options: Some(&options),
                 ..Edit::default()
