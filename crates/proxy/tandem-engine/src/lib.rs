@@ -1,7 +1,7 @@
 //! The handshake rewriter: flights in, deltas out, and back. It has four rooms:
 //!
 //! - `transcript`: a handshake read along in both directions ([`Handshake`]);
-//! - `objects`: where in a flight lies what repeats ([`Flight`], [`ticket`]);
+//! - `objects`: where in a flight lies what repeats, by kind ([`KINDS`], [`Flight`], [`ticket`]);
 //! - `peer`: what the other proxy holds, by its own word or by what both have seen
 //!   ([`Possession`], [`ClientChain`], [`FarSide`], [`Publisher`], [`SessionTickets`]);
 //! - `rewrite`: a flight as a [`tandem_delta::Delta`] against that, and back; the thesis's own
@@ -24,10 +24,10 @@ mod rewrite;
 mod samples;
 mod transcript;
 
-pub use objects::{Flight, ticket};
+pub use objects::{Flight, KINDS, Kind, Object, Sender, ticket};
 pub use peer::{
     Asked, Believed, ClientChain, Crossed, Decision, FarSide, Hints, Possession, Publisher, Role,
     SessionTickets, expected_chains, filter, intention,
 };
-pub use rewrite::{Held, Miss, StoreSource, plan_client_flight, plan_flight, thesis};
+pub use rewrite::{LocalSource, Miss, StoreSource, plan_client_flight, plan_flight, thesis};
 pub use transcript::{ClientCertificate, Handshake, Pass, Stage};

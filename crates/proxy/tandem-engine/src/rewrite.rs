@@ -12,4 +12,4 @@ pub mod thesis;
 pub use client_flight::plan_client_flight;
 pub use miss::Miss;
 pub use server_flight::plan_flight;
-pub use source::{Held, StoreSource};
+pub use source::{LocalSource, StoreSource};

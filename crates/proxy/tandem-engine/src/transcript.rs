@@ -17,8 +17,8 @@ use tandem_wire::tls::{
     ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan, ScanEnd, ServerHello,
 };
 
-use crate::objects::Flight;
 use crate::objects::ticket::{GivenTicket, ShownTicket};
+use crate::objects::{self, Flight, Object, Sender};
 use crate::peer::intention::Intention;
 
 /// Why a handshake holds nothing for the proxies.
@@ -102,7 +102,7 @@ impl Handshake {
             self.shown = shown(first, stream);
         }
         self.client.seen = scan.messages.len();
-        self.after(Who::Client);
+        self.after(Sender::Client);
     }
 
     /// Reads the server's bytes: all of them, from its first.
@@ -114,7 +114,7 @@ impl Handshake {
             }
         }
         self.server.seen = messages;
-        self.after(Who::Server);
+        self.after(Sender::Server);
     }
 
     fn server_message(&mut self, index: usize, stream: &[u8]) -> Result<(), Pass> {
@@ -138,16 +138,8 @@ impl Handshake {
                 return Err(Pass::Malformed);
             }
             HandshakeType::SERVER_HELLO_DONE if self.flight.is_none() => {
-                let mut certificates = messages[..index]
-                    .iter()
-                    .filter(|span| span.msg_type == HandshakeType::CERTIFICATE);
-                let certificate = certificates.next().ok_or(Pass::NoCertificate)?;
-                let extras = messages[..index]
-                    .iter()
-                    .filter(|span| is_extra(span.msg_type))
-                    .flat_map(|span| span.pieces.iter().cloned())
-                    .collect();
-                let flight = Flight::with(certificate, extras);
+                let flight = Flight::of(Sender::Server, &messages[..index], stream)
+                    .ok_or(Pass::NoCertificate)?;
                 flight
                     .certificates(stream)
                     .filter(|chain| !chain.is_empty())
@@ -160,11 +152,11 @@ impl Handshake {
     }
 
     /// What the end of a scan says beyond the messages.
-    fn after(&mut self, who: Who) {
+    fn after(&mut self, who: Sender) {
         let resumed = self.flight.is_none();
         let side = match who {
-            Who::Client => &mut self.client,
-            Who::Server => &mut self.server,
+            Sender::Client => &mut self.client,
+            Sender::Server => &mut self.server,
         };
         let scan = side.scanner.scan();
         match scan.end {
@@ -174,7 +166,9 @@ impl Handshake {
             {
                 self.pass(Pass::NotTls)
             }
-            ScanEnd::ChangeCipherSpec if who == Who::Server && resumed => self.pass(Pass::Resumed),
+            ScanEnd::ChangeCipherSpec if who == Sender::Server && resumed => {
+                self.pass(Pass::Resumed)
+            }
             // One ChangeCipherSpec, and the next record is Finished, encrypted (RFC 5246, section
             // 7.1). Anything else is an alert, most often: somebody did not like what was sent.
             ScanEnd::ChangeCipherSpec => match side.scanner.first_protected() {
@@ -209,6 +203,19 @@ impl Handshake {
     /// The name in the ClientHello's server_name extension (RFC 6066, section 3), if there was one.
     pub fn server_name(&self) -> Option<&HostName> {
         self.server_name.as_ref()
+    }
+
+    /// The objects in what this end has sent so far, each as soon as its message is whole.
+    pub fn objects<'a>(
+        &'a self,
+        sender: Sender,
+        stream: &'a [u8],
+    ) -> impl Iterator<Item = Object> + 'a {
+        let side = match sender {
+            Sender::Client => &self.client,
+            Sender::Server => &self.server,
+        };
+        objects::of(sender, &side.scanner.scan().messages, stream)
     }
 
     /// The session ticket that the client shows in its hello.
@@ -330,29 +337,15 @@ impl Handshake {
 
 /// What the first message of the client's answer says.
 fn shown(first: &MessageSpan, stream: &[u8]) -> ClientCertificate {
-    if first.msg_type != HandshakeType::CERTIFICATE {
+    let Some(flight) = Flight::of(Sender::Client, std::slice::from_ref(first), stream) else {
         return ClientCertificate::None;
-    }
-    let flight = Flight::with(first, Vec::new());
+    };
     let chain = flight.certificates(stream);
     if chain.is_some_and(|chain| !chain.is_empty()) {
         ClientCertificate::Chain(flight)
     } else {
         ClientCertificate::None
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
-    Client,
-    Server,
-}
-
-/// Whether a server sends the same message again to the next client: a staple (RFC 6066, section 8;
-/// RFC 6961) for days, a request for a certificate, with the authorities that it names, until
-/// somebody configures another.
-fn is_extra(message: HandshakeType) -> bool {
-    message == HandshakeType::CERTIFICATE_STATUS || message == HandshakeType::CERTIFICATE_REQUEST
 }
 
 /// The name and the ticket in a client's first message.

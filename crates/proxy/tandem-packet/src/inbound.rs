@@ -7,7 +7,7 @@
 //! what is not recognised is nobody's business here.
 
 use tandem_delta::Reference;
-use tandem_engine::{Held, Miss, thesis};
+use tandem_engine::{LocalSource, Miss, thesis};
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Template};
@@ -135,7 +135,7 @@ impl Inbound {
                     version: self.version,
                     sender: self.toward.sender(),
                 };
-                let mut source = Held::new(cx.tickets, cx.store, cx.now);
+                let mut source = LocalSource::new(cx.tickets, cx.store, cx.now);
                 let own = packet
                     .timestamps()
                     .and_then(|timestamps| self.clock.restored(timestamps));

@@ -8,9 +8,8 @@ use std::ops::Range;
 use tandem_delta::pieces::{cut, gather};
 use tandem_wire::tls::{CertificateList, MessageSpan};
 
-/// Bytes of the list's length, in front of the certificates in a Certificate message's body (RFC
-/// 5246, section 7.4.2).
-const LIST_LENGTH: usize = 3;
+use super::chain::{self, CHAIN};
+use super::{Sender, Storage, kinds_in};
 
 /// Where the chain of a server's first flight, or of the client's answer to it, lies in its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,14 +20,23 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// A flight with this Certificate message, and what repeats beside it.
-    pub(crate) fn with(certificate: &MessageSpan, extras: Vec<Range<usize>>) -> Self {
-        let body: Vec<_> = certificate.body_pieces().collect();
-        Self {
+    /// The flight of these messages of one sender, which begin with its first: its first chain, and
+    /// what is held beside that. `None` without a Certificate message.
+    pub(crate) fn of(sender: Sender, messages: &[MessageSpan], stream: &[u8]) -> Option<Self> {
+        let is_chain = |span: &&MessageSpan| span.msg_type == CHAIN.message;
+        let certificate = messages.iter().find(is_chain)?;
+        let beside = |span: &MessageSpan| {
+            let kinds = kinds_in(sender, span.msg_type);
+            kinds
+                .filter(|kind| kind.storage == Storage::BesideChain)
+                .find_map(|kind| (kind.find)(span, stream))
+        };
+        let extras = messages.iter().filter_map(beside).flatten();
+        Some(Self {
             certificate: certificate.clone(),
-            list: cut(&body, LIST_LENGTH..certificate.body_len()),
-            extras,
-        }
+            list: chain::list(certificate),
+            extras: extras.collect(),
+        })
     }
 
     /// The ranges of the stream that hold the certificate list, record headers left out.

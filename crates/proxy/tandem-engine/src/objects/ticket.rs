@@ -26,8 +26,36 @@ use tandem_wire::tls::{
     ClientHello, ContentType, ExtensionType, HandshakeType, MessageSpan, client_hello, handshake,
 };
 
+use super::{Kind, Sender, Storage};
+
+/// Bytes of a given ticket's lifetime, and of its length.
+const LIFETIME: usize = 4;
+const LENGTH: usize = 2;
+
 /// Bytes of an extension's type and length.
 const EXTENSION_HEADER: usize = 4;
+
+/// What a server gives.
+pub(super) static GIVEN: Kind = Kind {
+    name: "given ticket",
+    senders: &[Sender::Server],
+    message: HandshakeType::NEW_SESSION_TICKET,
+    storage: Storage::ForItsLifetime,
+    find: |span, stream| GivenTicket::place(&span.body(stream), span),
+};
+
+/// What a client shows.
+pub(super) static SHOWN: Kind = Kind {
+    name: "shown ticket",
+    senders: &[Sender::Client],
+    message: HandshakeType::CLIENT_HELLO,
+    storage: Storage::ForItsLifetime,
+    find: |span, stream| {
+        let body = span.body(stream);
+        let hello = ClientHello::parse(&body).ok()?;
+        Some(ShownTicket::of(&hello, span)?.pieces)
+    },
+};
 
 /// Where the ticket lies that a hello shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,21 +110,25 @@ impl<'s> GivenTicket<'s> {
     /// Out of a NewSessionTicket message; `None` where it is malformed, or the ticket empty: the
     /// server gives none after all.
     pub(crate) fn of(span: &MessageSpan, stream: &'s [u8]) -> Option<Self> {
-        let range = 6..span.body_len();
         let body = span.body(stream);
-        let (lifetime, rest) = body.split_first_chunk()?;
-        let (length, ticket) = rest.split_first_chunk()?;
+        let pieces = Self::place(&body, span)?;
+        let lifetime = u32::from_be_bytes(*body.first_chunk()?);
+        Some(Self {
+            // Section 3.3: zero says nothing.
+            lifetime: (lifetime > 0).then(|| Duration::from_secs(u64::from(lifetime))),
+            bytes: gather(&pieces, stream),
+        })
+    }
+
+    /// Where the ticket lies of a message with this body.
+    fn place(body: &[u8], span: &MessageSpan) -> Option<Vec<Range<usize>>> {
+        let (_, rest) = body.split_first_chunk::<LIFETIME>()?;
+        let (length, ticket) = rest.split_first_chunk::<LENGTH>()?;
         if usize::from(u16::from_be_bytes(*length)) != ticket.len() || ticket.is_empty() {
             return None;
         }
         let pieces: Vec<_> = span.body_pieces().collect();
-        Some(Self {
-            // Section 3.3: zero says nothing.
-            lifetime: Some(u32::from_be_bytes(*lifetime))
-                .filter(|seconds| *seconds > 0)
-                .map(|seconds| Duration::from_secs(u64::from(seconds))),
-            bytes: gather(&cut(&pieces, range), stream),
-        })
+        Some(cut(&pieces, LIFETIME + LENGTH..span.body_len()))
     }
 }
 

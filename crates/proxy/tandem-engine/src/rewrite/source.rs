@@ -33,13 +33,13 @@ impl<S: Store> Source for StoreSource<'_, S> {
 
 /// All that a reference may name here: a ticket, or what the store holds.
 #[derive(Debug)]
-pub struct Held<'a, S> {
+pub struct LocalSource<'a, S> {
     tickets: &'a SessionTickets,
     store: StoreSource<'a, S>,
     now: Instant,
 }
 
-impl<'a, S: Store> Held<'a, S> {
+impl<'a, S: Store> LocalSource<'a, S> {
     /// What `tickets` and `store` hold at `now`.
     pub fn new(tickets: &'a SessionTickets, store: &'a mut S, now: Instant) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl<'a, S: Store> Held<'a, S> {
     }
 }
 
-impl<S: Store> Source for Held<'_, S> {
+impl<S: Store> Source for LocalSource<'_, S> {
     fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
         match self.tickets.find(reference, self.now) {
             Some(ticket) => Some(Arc::clone(ticket)),
