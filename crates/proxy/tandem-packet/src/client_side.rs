@@ -18,8 +18,9 @@ use tandem_store::Store;
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
-use crate::config::{ClientCertificates, Limits, WireFormat};
+use crate::config::{ClientCertificates, Limits};
 use crate::context::{Context, Keep, Share, Toward};
+use crate::format::Format;
 use crate::hello::HelloTimer;
 use crate::inbound::Inbound;
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
@@ -105,14 +106,14 @@ impl ClientSide {
             offer,
             timer,
         };
-        let refusal = match cx.config.wire {
+        let refusal = match cx.config.wire.shows_itself() {
             _ if offer.foreign => GiveUp::ForeignSyn,
-            WireFormat::Mcveety(_) => {
+            false => {
                 owed.settle(Verdict::Accept, cx.out);
                 return Some(asked);
             }
-            WireFormat::Safe if !offer.timestamps => GiveUp::NoTimestamps,
-            WireFormat::Safe => match announced(packet, cx) {
+            true if !offer.timestamps => GiveUp::NoTimestamps,
+            true => match announced(packet, cx) {
                 Some(marked) => {
                     owed.settle(Verdict::Replace(marked), cx.out);
                     return Some(asked);
@@ -189,19 +190,18 @@ impl ClientSide {
             server: packet.seq(),
         };
         timer.syn_ack(packet, cx.now);
-        let (version, verdict) = match cx.config.wire {
-            WireFormat::Mcveety(_) => (cx.spoken.newest(), Verdict::Accept),
-            WireFormat::Safe => {
-                let Some((version, stripped)) = answered(packet, cx.key, id) else {
-                    return cx.give_up(owed, GiveUp::NoAnswer);
-                };
-                // What is said after this would not be understood.
-                if !cx.spoken.includes(version) {
-                    return cx.give_up(owed, GiveUp::NoCommonVersion);
-                }
-                cx.out.event(Event::PeerSeen);
-                (version, Verdict::Replace(stripped))
+        let (version, verdict) = if cx.config.wire.shows_itself() {
+            let Some((version, stripped)) = answered(packet, cx.key, id) else {
+                return cx.give_up(owed, GiveUp::NoAnswer);
+            };
+            // What is said after this would not be understood.
+            if !cx.spoken.includes(version) {
+                return cx.give_up(owed, GiveUp::NoCommonVersion);
             }
+            cx.out.event(Event::PeerSeen);
+            (version, Verdict::Replace(stripped))
+        } else {
+            (cx.spoken.newest(), Verdict::Accept)
         };
         owed.settle(verdict, cx.out);
         let clock = packet.timestamps().map_or(0, |timestamps| timestamps.value);
@@ -331,8 +331,8 @@ impl Agreed {
         }
         self.inbound.near_sent(packet);
         // Before anything else, for what is absorbed says nothing again.
-        let safe = cx.config.wire == WireFormat::Safe;
-        if safe && self.timer.absorbs(packet, cx.now, cx.link) {
+        let may_absorb = cx.config.wire.is_harmless();
+        if may_absorb && self.timer.absorbs(packet, cx.now, cx.link) {
             cx.out.event(Event::RepeatAbsorbed);
             owed.settle(Verdict::Drop, cx.out);
             return Keep::Flow;
@@ -418,9 +418,9 @@ impl Agreed {
 
     /// What to tell the far side, now that the hello is complete with `packet`.
     fn choose_hint<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
-        let hint = match cx.config.wire {
-            WireFormat::Safe => self.name_held(packet, cx),
-            WireFormat::Mcveety(codes) => self.announce(packet, codes, cx),
+        let hint = match cx.config.wire.codes() {
+            None => self.name_held(packet, cx),
+            Some(codes) => self.announce(packet, codes, cx),
         };
         match &hint {
             Hint::On { .. } | Hint::Replaced { .. } => cx.out.event(Event::HintSent),

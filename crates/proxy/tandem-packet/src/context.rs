@@ -11,7 +11,8 @@ use tandem_link::frame::Sender;
 use tandem_link::{Key, Spoken};
 use tandem_wire::{Instant, UnixTime};
 
-use crate::config::{Config, WireFormat};
+use crate::config::Config;
+use crate::format::Format;
 use crate::hello::LinkMemory;
 use crate::output::{Event, GiveUp, Outbox, Owed, Verdict};
 
@@ -72,10 +73,9 @@ pub(crate) struct Context<'a, S> {
 impl<S> Context<'_, S> {
     /// Now, and how long a pure ACK may wait. The thesis's format leaves acknowledgements alone.
     pub(crate) fn ack_time(&self) -> (Instant, Duration) {
-        match self.config.wire {
-            WireFormat::Safe => (self.now, self.config.limits.ack_time),
-            WireFormat::Mcveety(_) => (self.now, Duration::ZERO),
-        }
+        let may_wait = self.config.wire.is_harmless();
+        let patience = may_wait.then_some(self.config.limits.ack_time);
+        (self.now, patience.unwrap_or_default())
     }
 
     /// From here on the flow goes as it is.

@@ -12,8 +12,8 @@ use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Template};
 
-use crate::config::WireFormat;
 use crate::context::{Context, Toward};
+use crate::format::Format;
 use crate::output::{Direction, Event, Owed, Verdict};
 use crate::paws::Clock;
 use crate::reader::{Origin, Reader, Rebuilt};
@@ -127,71 +127,88 @@ impl Inbound {
         watch: &Watch,
         cx: &mut Context<'_, S>,
     ) -> Option<Rewritten> {
-        match cx.config.wire {
-            WireFormat::Safe => {
-                let origin = Origin {
-                    key: cx.key,
-                    flow: self.flow,
-                    version: self.version,
-                    sender: self.toward.sender(),
-                };
-                let mut source = LocalSource::new(cx.tickets, cx.store, cx.now);
-                let own = packet
-                    .timestamps()
-                    .and_then(|timestamps| self.clock.restored(timestamps));
-                if let Some(own) = own {
-                    return Some(Rewritten {
-                        rebuilt: self.reader.segment(packet, origin, &mut source),
-                        options: own.within(packet.options_bytes()),
-                    });
-                }
-                // Somebody on the way takes timestamps off or puts others in, and the endpoint
-                // would take the frame for data.
-                let next = watch.next(self.toward);
-                let Some(rebuilt) = self.reader.unmarked(packet, next, origin, &mut source) else {
-                    if let Some(timestamps) = packet.timestamps() {
-                        self.clock.saw(timestamps.value);
-                    }
-                    return None;
-                };
-                if matches!(rebuilt, Rebuilt::Flight(..)) {
-                    cx.out.event(Event::TimestampsReplaced);
-                }
-                Some(Rewritten {
-                    rebuilt,
-                    options: packet.options_bytes().to_vec(),
-                })
-            }
-            WireFormat::Mcveety(codes) => {
-                // Anchored at its end, it begins after what is still missing; a copy of it begins
-                // where the first one did.
-                let ahead = packet.seq().is_after(watch.next(self.toward));
-                let again = self.expanded == Some(packet.seq());
-                if !(ahead || again) || packet.payload().is_empty() {
-                    return None;
-                }
-                let rebuilt = match thesis::expand(packet.payload(), cx.store, codes) {
-                    thesis::Expanded::Whole(bytes) => {
-                        let bytes = match thesis::answer::take(&bytes, codes) {
-                            Some((bytes, answer)) => {
-                                self.answer = answer;
-                                bytes
-                            }
-                            None => bytes,
-                        };
-                        let end = packet.seq().wrapping_add(packet.payload().len() as u32);
-                        Rebuilt::Flight(end.wrapping_sub(bytes.len() as u32), bytes)
-                    }
-                    thesis::Expanded::Miss(why) => Rebuilt::Miss(why),
-                    thesis::Expanded::Ordinary => return None,
-                };
-                self.expanded = Some(packet.seq());
-                Some(Rewritten {
-                    rebuilt,
-                    options: packet.options_bytes().to_vec(),
-                })
-            }
+        match cx.config.wire.codes() {
+            None => self.read_frame(packet, watch, cx),
+            Some(codes) => self.expand(packet, watch, codes, cx),
         }
+    }
+
+    /// The same of one that may carry a frame.
+    fn read_frame<S: Store>(
+        &mut self,
+        packet: &TcpPacket<'_>,
+        watch: &Watch,
+        cx: &mut Context<'_, S>,
+    ) -> Option<Rewritten> {
+        let origin = Origin {
+            key: cx.key,
+            flow: self.flow,
+            version: self.version,
+            sender: self.toward.sender(),
+        };
+        let mut source = LocalSource::new(cx.tickets, cx.store, cx.now);
+        let own = packet
+            .timestamps()
+            .and_then(|timestamps| self.clock.restored(timestamps));
+        if let Some(own) = own {
+            return Some(Rewritten {
+                rebuilt: self.reader.segment(packet, origin, &mut source),
+                options: own.within(packet.options_bytes()),
+            });
+        }
+        // Somebody on the way takes timestamps off or puts others in, and the endpoint would take
+        // the frame for data.
+        let next = watch.next(self.toward);
+        let Some(rebuilt) = self.reader.unmarked(packet, next, origin, &mut source) else {
+            if let Some(timestamps) = packet.timestamps() {
+                self.clock.saw(timestamps.value);
+            }
+            return None;
+        };
+        if matches!(rebuilt, Rebuilt::Flight(..)) {
+            cx.out.event(Event::TimestampsReplaced);
+        }
+        Some(Rewritten {
+            rebuilt,
+            options: packet.options_bytes().to_vec(),
+        })
+    }
+
+    /// The same of one that may carry the thesis's CompressedCertificate.
+    fn expand<S: Store>(
+        &mut self,
+        packet: &TcpPacket<'_>,
+        watch: &Watch,
+        codes: thesis::Codes,
+        cx: &mut Context<'_, S>,
+    ) -> Option<Rewritten> {
+        // Anchored at its end, it begins after what is still missing; a copy of it begins where the
+        // first one did.
+        let ahead = packet.seq().is_after(watch.next(self.toward));
+        let again = self.expanded == Some(packet.seq());
+        if !(ahead || again) || packet.payload().is_empty() {
+            return None;
+        }
+        let rebuilt = match thesis::expand(packet.payload(), cx.store, codes) {
+            thesis::Expanded::Whole(bytes) => {
+                let bytes = match thesis::answer::take(&bytes, codes) {
+                    Some((bytes, answer)) => {
+                        self.answer = answer;
+                        bytes
+                    }
+                    None => bytes,
+                };
+                let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+                Rebuilt::Flight(end.wrapping_sub(bytes.len() as u32), bytes)
+            }
+            thesis::Expanded::Miss(why) => Rebuilt::Miss(why),
+            thesis::Expanded::Ordinary => return None,
+        };
+        self.expanded = Some(packet.seq());
+        Some(Rewritten {
+            rebuilt,
+            options: packet.options_bytes().to_vec(),
+        })
     }
 
     /// Carries out what became of a rewritten segment.
@@ -245,7 +262,7 @@ impl Inbound {
                 // handshake (the thesis's).
                 owed.settle(Verdict::Drop, cx.out);
                 self.missed = true;
-                if cx.config.wire == WireFormat::Safe {
+                if cx.config.wire.is_harmless() {
                     self.ask_for_originals(watch, cx);
                 }
             }

@@ -15,6 +15,7 @@ mod config;
 mod context;
 mod flow;
 mod forgotten;
+mod format;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hello;

@@ -9,21 +9,22 @@ mod intention;
 mod publication;
 
 use tandem_engine::filter::Holdings;
-use tandem_engine::{Asked, Possession, thesis};
+use tandem_engine::{Asked, Possession};
 use tandem_link::frame::Sender;
 use tandem_link::{FlowId, Version, mark};
 use tandem_store::Store;
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::acks::AckFilter;
-use crate::config::{Limits, WireFormat};
+use crate::config::Limits;
 use crate::context::{Context, Keep, Share, Toward};
+use crate::format::{Format, Ground};
 use crate::inbound::{Inbound, Rewritten};
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::segment::{self, Offer};
 use crate::watch::{Progress, Watch};
-use crate::writer::{Aim, Ground, Terms, Writer};
+use crate::writer::{Aim, Terms, Writer};
 use intention::Answer;
 
 /// A flow at the server-side proxy.
@@ -90,14 +91,14 @@ impl ServerSide {
             clock: packet.timestamps().map_or(0, |timestamps| timestamps.value),
             asked: known.map(|known| Asked { known, at: cx.now }),
         };
-        let refusal = match (cx.config.wire, segment::mark(packet)) {
+        let refusal = match segment::mark(packet) {
             _ if offer.foreign => GiveUp::ForeignSyn,
-            (WireFormat::Mcveety(_), _) => {
+            _ if !cx.config.wire.shows_itself() => {
                 owed.settle(Verdict::Accept, cx.out);
                 return Some(asked(cx.spoken.newest(), None));
             }
-            (WireFormat::Safe, None) => GiveUp::NoAnswer,
-            (WireFormat::Safe, Some((mark, rest))) => {
+            None => GiveUp::NoAnswer,
+            Some((mark, rest)) => {
                 let offered = mark.verify_presence(cx.key, packet.seq());
                 let agreed = offered.map(|offered| cx.spoken.agree(offered));
                 match (agreed, segment::with_options(packet, rest)) {
@@ -207,20 +208,16 @@ impl ServerSide {
             was_considered: false,
             is_stripped: false,
         });
-        match cx.config.wire {
-            WireFormat::Mcveety(_) => {
-                agreed.pace.opening_sent(packet, cx.now);
-                owed.settle(Verdict::Accept, cx.out);
+        if !cx.config.wire.shows_itself() {
+            agreed.pace.opening_sent(packet, cx.now);
+            owed.settle(Verdict::Accept, cx.out);
+        } else if packet.timestamps().is_none() {
+            return cx.give_up(owed, GiveUp::NoTimestamps);
+        } else {
+            if agreed.answer(owed, packet, cx) == Keep::Forget {
+                return Keep::Forget;
             }
-            WireFormat::Safe if packet.timestamps().is_none() => {
-                return cx.give_up(owed, GiveUp::NoTimestamps);
-            }
-            WireFormat::Safe => {
-                if agreed.answer(owed, packet, cx) == Keep::Forget {
-                    return Keep::Forget;
-                }
-                cx.out.event(Event::PeerSeen);
-            }
+            cx.out.event(Event::PeerSeen);
         }
         agreed.inbound.near_opened(packet);
         *self = Self::Agreed(agreed);
@@ -359,7 +356,7 @@ impl Agreed {
             // A hint may come with a hello that has a reference in place of its ticket.
             let inner = stripped
                 .as_deref()
-                .filter(|_| cx.config.wire == WireFormat::Safe && !packet.payload().is_empty())
+                .filter(|_| cx.config.wire.is_harmless() && !packet.payload().is_empty())
                 .and_then(|stripped| TcpPacket::parse(stripped).ok());
             if let Some(inner) = inner
                 && let Some(rewritten) = self.inbound.recognise(&inner, &self.watch, cx)
@@ -381,13 +378,10 @@ impl Agreed {
             }
         }
         self.inbound.passes(packet);
-        let announced = match cx.config.wire {
-            WireFormat::Safe => None,
-            WireFormat::Mcveety(codes) if packet.seq() == self.id.client.wrapping_add(1) => {
-                thesis::strip(packet.payload(), codes)
-            }
-            WireFormat::Mcveety(_) => None,
-        };
+        let is_first = packet.seq() == self.id.client.wrapping_add(1);
+        let announced = is_first
+            .then(|| cx.config.wire.announced(packet.payload()))
+            .flatten();
         let seen = match &announced {
             Some(announced) => {
                 if !self.watch.server_has_spoken() {
@@ -443,18 +437,13 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         if packet.flags().contains(TcpFlags::SYN) {
-            return match cx.config.wire {
-                WireFormat::Mcveety(_) => {
-                    self.pace.opening_sent(packet, cx.now);
-                    owed.settle(Verdict::Accept, cx.out);
-                    Keep::Flow
-                }
-                WireFormat::Safe if self.unheard => {
-                    owed.settle(Verdict::Accept, cx.out);
-                    Keep::Flow
-                }
-                WireFormat::Safe => self.answer(owed, packet, cx),
-            };
+            if !cx.config.wire.shows_itself() {
+                self.pace.opening_sent(packet, cx.now);
+            } else if !self.unheard {
+                return self.answer(owed, packet, cx);
+            }
+            owed.settle(Verdict::Accept, cx.out);
+            return Keep::Flow;
         }
         self.inbound.near_sent(packet);
         if self.writer.has_sent() {

@@ -15,8 +15,8 @@ use tandem_link::FlowId;
 use tandem_store::{ChainId, Site, Store};
 use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};
 
-use crate::config::WireFormat;
 use crate::context::{Context, Toward};
+use crate::format::Format;
 use crate::output::{Event, GiveUp};
 
 /// Most bytes of either direction that are kept until the handshake is over: a server's flight with
@@ -201,13 +201,13 @@ impl Watch {
     /// nothing vouches for its tickets but that a client shows them again. Nobody is told of
     /// them before that.
     pub(crate) fn learn_tickets<S>(&self, cx: &mut Context<'_, S>) {
-        let taken = match (cx.config.wire, self.progress()) {
-            (WireFormat::Safe, Progress::Finished) => None,
-            (WireFormat::Safe, Progress::GiveUp(GiveUp::Handshake(Pass::Resumed))) => {
-                self.handshake.shown_ticket()
-            }
-            (WireFormat::Safe, Progress::Going | Progress::GiveUp(_))
-            | (WireFormat::Mcveety(_), _) => return,
+        if !cx.config.wire.is_harmless() {
+            return;
+        }
+        let taken = match self.progress() {
+            Progress::Finished => None,
+            Progress::GiveUp(GiveUp::Handshake(Pass::Resumed)) => self.handshake.shown_ticket(),
+            Progress::Going | Progress::GiveUp(_) => return,
         };
         let given = self.handshake.given_ticket(self.server.contiguous());
         let taken = taken.map(|taken| (taken.bytes(self.client.contiguous()), None));

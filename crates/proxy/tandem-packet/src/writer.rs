@@ -17,19 +17,17 @@
 mod group;
 
 use tandem_delta::Reference;
-use tandem_engine::thesis;
+use tandem_engine::Believed;
 use tandem_engine::ticket::ShownTicket;
-use tandem_engine::{Believed, Possession, plan_client_flight, plan_flight};
-use tandem_link::{FlowId, Key, Version, frame};
+use tandem_link::{FlowId, Key, Version};
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::config::{Limits, WireFormat};
 use crate::context::Toward;
+use crate::format::{Format, Ground, Outgoing};
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
-use crate::paws;
-use crate::reader::MAX_PIECES;
 use crate::segment::{self, Cut};
 use crate::watch::{Progress, Watch};
 use group::Group;
@@ -75,31 +73,6 @@ pub(crate) struct Aim {
     pub(crate) ground: Ground,
 }
 
-/// What is known of what the far side holds.
-#[derive(Debug)]
-pub(crate) enum Ground {
-    /// The server's flight: what the client-side proxy said.
-    Hinted(Possession),
-    /// The client's, whose chain is still to be seen.
-    Unseen,
-    /// The client's: what of its chain is believed to be held.
-    Believed(Believed),
-    /// The client's hello, in which a ticket has begun.
-    HelloUnseen,
-    /// The client's hello: the ticket that is believed to be held, and its name.
-    Ticket(ShownTicket, Reference),
-}
-
-impl Ground {
-    /// Whether all has passed that is to be written.
-    fn is_whole(&self, watch: &Watch, toward: Toward) -> bool {
-        match self {
-            Self::Hinted(_) | Self::Unseen | Self::Believed(_) => watch.flight(toward).is_some(),
-            Self::HelloUnseen | Self::Ticket(..) => watch.hello_is_complete(),
-        }
-    }
-}
-
 /// A flight on its way in.
 #[derive(Debug)]
 pub(crate) struct Hold {
@@ -127,37 +100,21 @@ impl Hold {
         store: &mut impl Store,
     ) -> Option<(Vec<u8>, usize)> {
         let stream = watch.stream(terms.toward);
-        let flight = || watch.flight(terms.toward);
         let before = self.aim.from.distance_from(watch.start(terms.toward));
         let before = usize::try_from(before).ok()?;
-        let bytes = stream.get(before..)?;
-        let payload = match (terms.wire, &self.aim.ground) {
-            (_, Ground::Unseen | Ground::HelloUnseen) => None,
-            (WireFormat::Safe, ground) => {
-                let plan = match ground {
-                    Ground::Hinted(possession) => plan_flight(stream, flight()?, possession, store),
-                    Ground::Believed(believed) => {
-                        plan_client_flight(stream, before, flight()?, believed)?
-                    }
-                    Ground::Ticket(ticket, name) if before == 0 => ticket.plan_hello(stream, *name),
-                    Ground::Ticket(..) | Ground::Unseen | Ground::HelloUnseen => return None,
-                };
-                let delta = plan.finish(terms.version.encoding())?;
-                let whose = (terms.flow, terms.version, terms.toward.sender());
-                frame::write(terms.key, whose, self.aim.from, &delta, bytes)
-            }
-            (WireFormat::Mcveety(codes), Ground::Hinted(possession)) => {
-                let shorter = thesis::compress(stream, flight()?, possession, codes)?;
-                let answered = thesis::answer::add(&shorter, terms.answer, codes);
-                Some(answered.unwrap_or(shorter)).filter(|payload| payload.len() < bytes.len())
-            }
-            (WireFormat::Mcveety(codes), Ground::Believed(believed)) => {
-                thesis::compress_from(stream, before, flight()?, &believed.possession(), codes)
-            }
-            // The thesis knows no such message.
-            (WireFormat::Mcveety(_), Ground::Ticket(..)) => None,
+        let outgoing = Outgoing {
+            stream,
+            before,
+            bytes: stream.get(before..)?,
+            from: self.aim.from,
+            flight: watch.flight(terms.toward),
+            ground: &self.aim.ground,
+            key: terms.key,
+            whose: (terms.flow, terms.version, terms.toward.sender()),
+            answer: terms.answer,
         };
-        payload.map(|payload| (payload, bytes.len()))
+        let payload = terms.wire.write(outgoing, store)?;
+        Some((payload, outgoing.bytes.len()))
     }
 }
 
@@ -344,7 +301,7 @@ impl Writer {
             Progress::GiveUp(_) | Progress::Finished => self.release(out),
             Progress::Going if over_limit || ends => self.release(out),
             Progress::Going => {
-                let is_whole = hold.aim.ground.is_whole(watch, terms.toward);
+                let is_whole = is_whole(&hold.aim.ground, watch, terms.toward);
                 if is_whole && !watch.has_gap(terms.toward) {
                     self.write(watch, terms, (store, now, out));
                 }
@@ -463,13 +420,7 @@ impl Writer {
                 out.event(Event::RepeatAbsorbed);
                 return owed.settle(Verdict::Drop, out);
             }
-            // The thesis forwards the second copy unaltered (section 2.2.4.1); a flight that is
-            // harmless may be tried twice.
-            let tries = match terms.wire {
-                WireFormat::Safe => 1,
-                WireFormat::Mcveety(_) => 0,
-            };
-            let packets = if group.repeats < tries {
+            let packets = if group.repeats < terms.wire.tries() {
                 rewritten(packet, &group.payload, group.end, terms)
             } else {
                 Vec::new()
@@ -580,18 +531,22 @@ impl Writer {
     }
 }
 
+/// Whether all has passed that is to be written.
+fn is_whole(ground: &Ground, watch: &Watch, toward: Toward) -> bool {
+    match ground {
+        Ground::Hinted(_) | Ground::Unseen | Ground::Believed(_) => watch.flight(toward).is_some(),
+        Ground::HelloUnseen | Ground::Ticket(..) => watch.hello_is_complete(),
+    }
+}
+
 /// The packets that carry `payload` in place of a flight that ends at `end`; empty where it cannot
 /// be carried.
 ///
 /// Anchored at the end: a NAT between the proxies has then seen the last byte that the receiver
 /// will acknowledge.
 fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_>) -> Vec<Vec<u8>> {
-    let options = match (terms.wire, template.timestamps()) {
-        (WireFormat::Safe, Some(timestamps)) => {
-            paws::shifted(timestamps).within(template.options_bytes())
-        }
-        (WireFormat::Safe, None) => return Vec::new(),
-        (WireFormat::Mcveety(_), _) => template.options_bytes().to_vec(),
+    let Some(options) = terms.wire.options(template) else {
+        return Vec::new();
     };
     let headers = template.header_len() - template.options_bytes().len();
     let mss = terms.mss.min(terms.limits.mtu.saturating_sub(headers));
@@ -605,13 +560,8 @@ fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_
             mss,
         },
     );
-    match terms.wire {
-        // More would be refused.
-        WireFormat::Safe if packets.len() > MAX_PIECES => Vec::new(),
-        WireFormat::Safe => packets,
-        // The thesis's messages carry no length of the whole: the reader takes each segment by
-        // itself.
-        WireFormat::Mcveety(_) if packets.len() == 1 => packets,
-        WireFormat::Mcveety(_) => Vec::new(),
+    if packets.len() > terms.wire.max_segments() {
+        return Vec::new();
     }
+    packets
 }

@@ -14,11 +14,12 @@ use tandem_store::{Limits, Store};
 use tandem_wire::TcpPacket;
 
 use super::Agreed;
-use crate::config::{ClientCertificates, WireFormat};
+use crate::config::ClientCertificates;
 use crate::context::{Context, Toward};
+use crate::format::{Format, Ground};
 use crate::output::{Event, Owed};
 use crate::watch::{Progress, Shown};
-use crate::writer::{Aim, Ground, Terms};
+use crate::writer::{Aim, Terms};
 
 impl Agreed {
     /// The client sends something: where that is the answer to a request for a certificate, the
@@ -28,10 +29,8 @@ impl Agreed {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) {
-        let harmless = match cx.config.wire {
-            WireFormat::Safe => !self.is_stripped && cx.may_rewrite,
-            WireFormat::Mcveety(_) => true,
-        };
+        // What was never harmless is no worse for it.
+        let may_write = !cx.config.wire.is_harmless() || !self.is_stripped && cx.may_rewrite;
         let wanted = match cx.config.client_certificates {
             ClientCertificates::None => false,
             ClientCertificates::Persistent => true,
@@ -40,7 +39,7 @@ impl Agreed {
         };
         let from = self.watch.next(Toward::Server);
         if wanted
-            && harmless
+            && may_write
             && !self.inbound.has_missed()
             && !packet.payload().is_empty()
             && !packet.seq().is_before(from)
@@ -86,9 +85,14 @@ impl Agreed {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) -> bool {
-        match (cx.config.wire, cx.config.client_certificates) {
-            (WireFormat::Safe, ClientCertificates::Filter { .. }) => {}
-            (WireFormat::Safe | WireFormat::Mcveety(_), _) => return false,
+        let goes_by_filter = match cx.config.client_certificates {
+            ClientCertificates::Filter { .. } => cx.config.wire.is_harmless(),
+            ClientCertificates::None
+            | ClientCertificates::Persistent
+            | ClientCertificates::Cii { .. } => false,
+        };
+        if !goes_by_filter {
+            return false;
         }
         let said = publication::read(cx.key, self.id, self.version, packet.payload());
         let Some((holdings, filter)) = said else {

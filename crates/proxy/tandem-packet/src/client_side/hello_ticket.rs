@@ -13,8 +13,8 @@ use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
 use super::{Agreed, Hint};
-use crate::config::WireFormat;
 use crate::context::{Context, Toward};
+use crate::format::Format;
 use crate::output::Event;
 
 /// What became of a hello's ticket.
@@ -35,10 +35,7 @@ impl Agreed {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) {
-        let harmless = match cx.config.wire {
-            WireFormat::Safe => !self.is_stripped && cx.may_rewrite,
-            WireFormat::Mcveety(_) => false,
-        };
+        let harmless = cx.config.wire.is_harmless() && !self.is_stripped && cx.may_rewrite;
         if !harmless || !matches!(self.hint, Hint::Pending) || packet.payload().is_empty() {
             return;
         }

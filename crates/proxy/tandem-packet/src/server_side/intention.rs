@@ -12,8 +12,9 @@ use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
 use super::Agreed;
-use crate::config::{ClientCertificates, WireFormat};
+use crate::config::ClientCertificates;
 use crate::context::Context;
+use crate::format::Format;
 use crate::output::{Direction, Event};
 use crate::segment;
 
@@ -63,12 +64,11 @@ impl Agreed {
             return cx.out.event(Event::IntentionNotHeld);
         }
         cx.out.event(Event::IntentionHeld);
-        self.answer = match cx.config.wire {
-            WireFormat::Safe => {
-                let mark = mark::held(cx.key, self.id, self.version, held.0);
-                Answer::Mark(mark, COPIES)
-            }
-            WireFormat::Mcveety(_) => Answer::InHello(intention.among(held)),
+        self.answer = if cx.config.wire.shows_itself() {
+            let mark = mark::held(cx.key, self.id, self.version, held.0);
+            Answer::Mark(mark, COPIES)
+        } else {
+            Answer::InHello(intention.among(held))
         };
     }
 

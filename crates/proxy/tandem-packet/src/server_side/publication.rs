@@ -13,8 +13,9 @@ use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
 use super::Agreed;
-use crate::config::{ClientCertificates, WireFormat};
+use crate::config::ClientCertificates;
 use crate::context::{Context, Toward};
+use crate::format::Format;
 use crate::output::{Direction, Event};
 use crate::paws;
 use crate::segment::{self, Cut};
@@ -33,9 +34,12 @@ impl Agreed {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) -> Option<Vec<u8>> {
-        let rate = match (cx.config.wire, cx.config.client_certificates) {
-            (WireFormat::Safe, ClientCertificates::Filter { rate }) => rate,
-            (WireFormat::Safe | WireFormat::Mcveety(_), _) => return None,
+        let rate = match cx.config.client_certificates {
+            ClientCertificates::Filter { rate } if cx.config.wire.is_harmless() => rate,
+            ClientCertificates::Filter { .. }
+            | ClientCertificates::None
+            | ClientCertificates::Persistent
+            | ClientCertificates::Cii { .. } => return None,
         };
         let asked = self.asked.filter(|_| !self.was_considered)?;
         if self.is_stripped || self.unheard || !self.watch.asks_for_certificate() {

@@ -1,0 +1,137 @@
+//! The formats in which proxies write what crosses the link: one trait, two implementations.
+//!
+//! Is not: when something is written, held, repeated or given up; that is the same in both
+//! (`writer`, `inbound`). Outside these files nobody asks which format it is, only what it does:
+//! a third is a file here, and an arm of [`ask`].
+
+mod mcveety;
+mod safe;
+
+use tandem_delta::Reference;
+use tandem_engine::thesis::{Announcement, Codes};
+use tandem_engine::ticket::ShownTicket;
+use tandem_engine::{Believed, Flight, Possession};
+use tandem_link::frame::Sender;
+use tandem_link::{FlowId, Key, Version};
+use tandem_store::Store;
+use tandem_wire::{Seq, TcpPacket};
+
+use crate::config::WireFormat;
+use mcveety::Mcveety;
+use safe::Safe;
+
+/// What is known of what the far side holds.
+#[derive(Debug)]
+pub(crate) enum Ground {
+    /// The server's flight: what the client-side proxy said.
+    Hinted(Possession),
+    /// The client's, whose chain is still to be seen.
+    Unseen,
+    /// The client's: what of its chain is believed to be held.
+    Believed(Believed),
+    /// The client's hello, in which a ticket has begun.
+    HelloUnseen,
+    /// The client's hello: the ticket that is believed to be held, and its name.
+    Ticket(ShownTicket, Reference),
+}
+
+/// A flight that is to cross in another form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    /// What its sender has sent, from its first byte on.
+    pub(crate) stream: &'a [u8],
+    /// Where in the stream the flight begins.
+    pub(crate) before: usize,
+    /// The flight: the stream from there on.
+    pub(crate) bytes: &'a [u8],
+    /// The sequence number of its first byte.
+    pub(crate) from: Seq,
+    /// Where its chain lies, if it has one.
+    pub(crate) flight: Option<&'a Flight>,
+    pub(crate) ground: &'a Ground,
+    pub(crate) key: &'a Key,
+    /// The flow, the version that is spoken in it, and who sends the flight.
+    pub(crate) whose: (FlowId, Version, Sender),
+    /// The thesis's: what the server's hello is to say of the client's certificates.
+    pub(crate) answer: &'a [Reference],
+}
+
+/// How proxies write what crosses the link, and what that allows.
+pub(crate) trait Format {
+    /// Whether the proxies show themselves to each other in each connection; else the far one is
+    /// taken for granted.
+    fn shows_itself(&self) -> bool;
+
+    /// Whether an endpoint discards what nobody rebuilt. All that goes beyond the thesis rests on
+    /// that: asking for originals, tickets, publications, what is absorbed.
+    fn is_harmless(&self) -> bool;
+
+    /// How often a flight that was written is written again before its originals go.
+    fn tries(&self) -> u8;
+
+    /// In how many segments a flight may be written.
+    fn max_segments(&self) -> usize;
+
+    /// The options of those segments; `None` where the flight cannot be written.
+    fn options(&self, template: &TcpPacket<'_>) -> Option<Vec<u8>>;
+
+    /// What goes in place of a flight; `None` where nothing does.
+    fn write(&self, outgoing: Outgoing<'_>, store: &mut impl Store) -> Option<Vec<u8>>;
+
+    /// What a hello itself says of what the far side holds.
+    fn announced(&self, hello: &[u8]) -> Option<Announcement>;
+
+    /// The numbers of its messages where these stand in the handshake itself; `None` where all is
+    /// said in marks and frames.
+    fn codes(&self) -> Option<Codes>;
+}
+
+/// Asks the format that is configured.
+macro_rules! ask {
+    ($wire:expr, $format:ident => $question:expr) => {
+        match $wire {
+            WireFormat::Safe => {
+                let $format = Safe;
+                $question
+            }
+            WireFormat::Mcveety(codes) => {
+                let $format = Mcveety(*codes);
+                $question
+            }
+        }
+    };
+}
+
+impl Format for WireFormat {
+    fn shows_itself(&self) -> bool {
+        ask!(self, format => format.shows_itself())
+    }
+
+    fn is_harmless(&self) -> bool {
+        ask!(self, format => format.is_harmless())
+    }
+
+    fn tries(&self) -> u8 {
+        ask!(self, format => format.tries())
+    }
+
+    fn max_segments(&self) -> usize {
+        ask!(self, format => format.max_segments())
+    }
+
+    fn options(&self, template: &TcpPacket<'_>) -> Option<Vec<u8>> {
+        ask!(self, format => format.options(template))
+    }
+
+    fn write(&self, outgoing: Outgoing<'_>, store: &mut impl Store) -> Option<Vec<u8>> {
+        ask!(self, format => format.write(outgoing, store))
+    }
+
+    fn announced(&self, hello: &[u8]) -> Option<Announcement> {
+        ask!(self, format => format.announced(hello))
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        ask!(self, format => format.codes())
+    }
+}

@@ -1,0 +1,63 @@
+//! The thesis's format (McVeety 2009): its own messages in the handshake itself.
+//!
+//! Is not: harmless. It assumes that the other proxy is there, and knows nothing of what this
+//! project has added.
+
+use tandem_engine::thesis::{self, Announcement, Codes};
+use tandem_store::Store;
+use tandem_wire::TcpPacket;
+
+use super::{Format, Ground, Outgoing};
+
+#[derive(Clone, Copy)]
+pub(super) struct Mcveety(pub(super) Codes);
+
+impl Format for Mcveety {
+    fn shows_itself(&self) -> bool {
+        false
+    }
+
+    fn is_harmless(&self) -> bool {
+        false
+    }
+
+    /// The second copy goes unaltered (section 2.2.4.1).
+    fn tries(&self) -> u8 {
+        0
+    }
+
+    /// Its messages carry no length of the whole: the reader takes each segment by itself.
+    fn max_segments(&self) -> usize {
+        1
+    }
+
+    fn options(&self, template: &TcpPacket<'_>) -> Option<Vec<u8>> {
+        Some(template.options_bytes().to_vec())
+    }
+
+    fn write(&self, outgoing: Outgoing<'_>, _store: &mut impl Store) -> Option<Vec<u8>> {
+        let (Self(codes), Outgoing { stream, before, .. }) = (*self, outgoing);
+        match outgoing.ground {
+            Ground::Hinted(possession) => {
+                let shorter = thesis::compress(stream, outgoing.flight?, possession, codes)?;
+                let answered = thesis::answer::add(&shorter, outgoing.answer, codes);
+                let length = outgoing.bytes.len();
+                Some(answered.unwrap_or(shorter)).filter(|payload| payload.len() < length)
+            }
+            Ground::Believed(believed) => {
+                let possession = believed.possession();
+                thesis::compress_from(stream, before, outgoing.flight?, &possession, codes)
+            }
+            // The thesis knows no message for a ticket.
+            Ground::Ticket(..) | Ground::Unseen | Ground::HelloUnseen => None,
+        }
+    }
+
+    fn announced(&self, hello: &[u8]) -> Option<Announcement> {
+        thesis::strip(hello, self.0)
+    }
+
+    fn codes(&self) -> Option<Codes> {
+        Some(self.0)
+    }
+}
