@@ -18,15 +18,7 @@ const BANNED_IN_CORES: [(&str, &[&str]); 6] = [
     (
         "sockets",
         &[
-            "socket2",
-            "mio",
-            "nfq",
-            "tiny_http",
-            "hyper",
-            "reqwest",
-            "ureq",
-            "quinn",
-            "tun",
+            "socket2", "mio", "nfq", "hyper", "reqwest", "ureq", "quinn", "tun",
         ],
     ),
     (

@@ -51,6 +51,7 @@ impl Layer {
 
 const WIRE: &str = "tandem-wire";
 const DELTA: &str = "tandem-delta";
+const DAEMON: &str = "tandem-daemon";
 const CHANNEL: &str = "tandem-channel";
 const STORE: &str = "tandem-store";
 const STORE_SQLITE: &str = "tandem-store-sqlite";
@@ -82,6 +83,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[],
     ),
     Layer::new(WIRE, "crates/base/tandem-wire", Kind::Core, &[]),
+    Layer::new(DAEMON, "crates/base/tandem-daemon", Kind::Adapter, &[]),
     Layer::new(CHANNEL, "crates/base/tandem-channel", Kind::Adapter, &[]),
     Layer::new(DELTA, "crates/base/tandem-delta", Kind::Core, &[]),
     Layer::new(NETSIM, "crates/lab/tandem-netsim", Kind::Core, &[WIRE]),
@@ -131,13 +133,13 @@ pub(crate) const LAYERS: &[Layer] = &[
         IO,
         "crates/proxy/tandem-packet-io",
         Kind::Adapter,
-        &[PACKET, LINK, ENGINE, STORE_SQLITE, STORE, WIRE],
+        &[DAEMON, PACKET, LINK, ENGINE, STORE_SQLITE, STORE, WIRE],
     ),
     Layer::new(
         SPLIT_IO,
         "crates/split/tandem-split-io",
         Kind::Adapter,
-        &[BARNRAISING, SPLIT, CHANNEL],
+        &[BARNRAISING, SPLIT, CHANNEL, DAEMON],
     ),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(
@@ -150,7 +152,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         SPLIT_LAB,
         "crates/lab/tandem-split-lab",
         Kind::Adapter,
-        &[TESTBED, REPORT, SPLIT_IO, CHANNEL, STORE, NETSIM],
+        &[TESTBED, REPORT, SPLIT_IO, CHANNEL, DAEMON, STORE, NETSIM],
     ),
     Layer {
         tests_may_use: &[CHANNEL],
@@ -177,13 +179,13 @@ pub(crate) const LAYERS: &[Layer] = &[
         BROKER,
         "crates/split/tandem-broker",
         Kind::Adapter,
-        &[BROKER_DNS, SPLIT_IO, BARNRAISING, CHANNEL, WIRE],
+        &[BROKER_DNS, SPLIT_IO, BARNRAISING, CHANNEL, DAEMON, WIRE],
     ),
     Layer::new(
         SPLIT_DEMO,
         "crates/split/tandem-split-demo",
         Kind::Adapter,
-        &[BROKER, SPLIT_IO, BARNRAISING, CHANNEL],
+        &[BROKER, SPLIT_IO, BARNRAISING, CHANNEL, DAEMON],
     ),
     Layer {
         tests_may_use: &[CHANNEL, TESTBED, NETSIM],
@@ -198,6 +200,7 @@ pub(crate) const LAYERS: &[Layer] = &[
                 DHT,
                 SPLIT_IO,
                 BARNRAISING,
+                DAEMON,
                 IO,
                 ESTIMATE,
                 STORE_SQLITE,

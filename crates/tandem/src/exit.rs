@@ -18,6 +18,8 @@ use std::process::ExitCode;
 use tandem_barnraising::talk::Prospect;
 use tandem_broker::BrokerError;
 use tandem_broker_dns::DnsError;
+use tandem_daemon::DaemonError;
+use tandem_daemon::logging::LoggingError;
 use tandem_estimate::TraceError;
 use tandem_packet_io::IoError;
 use tandem_split_demo::DemoError;
@@ -99,6 +101,18 @@ pub(crate) enum Failure {
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Self {
+        Self::Split(error.into())
+    }
+}
+
+impl From<LoggingError> for Failure {
+    fn from(error: LoggingError) -> Self {
+        Self::Usage(error.to_string())
+    }
 }
 
 impl Failure {

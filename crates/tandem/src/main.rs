@@ -12,7 +12,6 @@
 mod cli;
 mod command;
 mod exit;
-mod logging;
 mod moment;
 mod output;
 

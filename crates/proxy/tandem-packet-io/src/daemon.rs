@@ -12,7 +12,6 @@ mod event_loop;
 mod keeper;
 mod link;
 pub(crate) mod lock;
-mod signals;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -20,7 +19,7 @@ use tandem_link::Key;
 use tandem_packet::{Limits, Proxy};
 use tandem_store_sqlite::SqliteStore;
 
-use crate::admin::AdminPort;
+use crate::admin;
 use crate::config::{Config, MarkChoice, Marks, Mode, role_name};
 use crate::engine::{Engine, PassThrough};
 use crate::error::IoError;
@@ -30,13 +29,14 @@ use crate::metrics::{Board, Counting, Facts};
 use crate::privilege;
 use crate::queue::PacketQueue;
 use crate::rules::RuleSet;
-use crate::service_manager::ServiceManager;
+use tandem_daemon::admin::AdminPort;
+use tandem_daemon::service_manager::ServiceManager;
+use tandem_daemon::signals::Signals;
 
 use event_loop::EventLoop;
 use keeper::RulesKeeper;
 use link::Link;
 use lock::{InstanceLock, StartLock};
-use signals::Signals;
 
 /// Runs the daemon that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything is
 /// taken down and the result is `Ok`.
@@ -136,7 +136,10 @@ fn start<E: Engine>(
     let _instance = InstanceLock::take(config.role, &config.link)?;
     let signals = Signals::catch()?;
     let manager = ServiceManager::of_environment();
-    let admin = config.admin.map(AdminPort::bind).transpose()?;
+    let admin = config
+        .admin
+        .map(|address| AdminPort::bind("admin", address))
+        .transpose()?;
 
     // From here on nobody else chooses marks, until ours show in the rules.
     let starting = StartLock::take()?;
@@ -153,7 +156,9 @@ fn start<E: Engine>(
     let engine = engine(&config, link.mtu)?;
     let board = Board::new(Facts::of(&config));
     let address = admin.as_ref().map(AdminPort::address);
-    let _server = admin.map(|port| port.serve(board.clone())).transpose()?;
+    let _server = admin
+        .map(|port| admin::serve(port, board.clone()))
+        .transpose()?;
     let overdue = config.limits.hold_time;
     let mut event_loop = EventLoop::new(engine, injector, Counting::on(&board), marks, overdue);
 

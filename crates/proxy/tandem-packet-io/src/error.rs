@@ -9,6 +9,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use tandem_daemon::DaemonError;
+
 /// Why a daemon did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum IoError {
@@ -153,6 +155,18 @@ pub enum IoError {
         /// What went wrong.
         reason: String,
     },
+}
+
+impl From<DaemonError> for IoError {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Busy { address, .. } => Self::AdminBusy { address },
+            DaemonError::Listen {
+                address, source, ..
+            } => Self::Admin { address, source },
+            DaemonError::System { what, source } => Self::system(what, source),
+        }
+    }
 }
 
 impl IoError {

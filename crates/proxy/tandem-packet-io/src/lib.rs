@@ -21,6 +21,5 @@ mod inject;
 mod metrics;
 mod privilege;
 mod queue;
-mod service_manager;
 
 pub use error::IoError;

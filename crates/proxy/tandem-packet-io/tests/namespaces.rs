@@ -226,7 +226,10 @@ fn what_prevents_a_start_is_told_in_one_line_and_leaves_nothing() {
         "--inh-caps=-net_admin",
     ];
     let text = refused(&without, "client-side", SETTINGS);
-    assert!(text.contains("missing capabilities: CAP_NET_ADMIN"), "{text}");
+    assert!(
+        text.contains("missing capabilities: CAP_NET_ADMIN"),
+        "{text}"
+    );
 
     let first = Daemon::start(
         &host,

@@ -11,9 +11,11 @@ use std::time::Duration;
 use crate::door::BROKER;
 use tandem_barnraising::{PublicKey, SiteUri};
 use tandem_channel::{Acceptor, Admission, ChannelKey};
-use tandem_split_io::metrics::{self, Number, Page};
+use tandem_daemon::admin::{self, Page};
+use tandem_daemon::listener;
+use tandem_daemon::metrics::Number;
+use tandem_split_io::SplitIoError;
 use tandem_split_io::tls::client::Client;
-use tandem_split_io::{SplitIoError, listener};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -76,7 +78,9 @@ impl Broker {
         let key = channel_key(&config.state)?;
         let client = Client::new(config.site.as_str(), &config.look.roots)?;
         let (database, kept) = Database::open(&config.state.join("broker.sqlite"), &config.site)?;
-        let listener = listener::listen("listen", config.listen).await?;
+        let listener = listener::listen("listen", config.listen)
+            .await
+            .map_err(SplitIoError::from)?;
         let system = |source: std::io::Error| SplitIoError::System {
             what: "the channel",
             source,
@@ -153,12 +157,8 @@ impl Broker {
             }),
             _ => None,
         };
-        Ok(metrics::serve_with(
-            "admin",
-            address,
-            self.numbers(),
-            pages,
-        )?)
+        let shown = admin::show("admin", address, self.numbers(), pages);
+        Ok(shown.map_err(SplitIoError::from)?)
     }
 
     /// Serves for ever.

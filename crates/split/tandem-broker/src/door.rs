@@ -22,7 +22,7 @@ use tandem_barnraising::PublicKey;
 use tandem_barnraising::admission::Rate;
 use tandem_barnraising::talk::{MAX_QUESTION, Question};
 use tandem_channel::{Acceptor, KeyExchange, Protocol, ServerChannel};
-use tandem_split_io::listener;
+use tandem_daemon::listener;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;

@@ -18,7 +18,7 @@ use tandem_barnraising::talk::{Answer, Join, Question, Refusal, Told, Welcome, W
 use tandem_barnraising::uri::Name;
 use tandem_barnraising::{Member, PublicKey, Roster};
 use tandem_channel::ChannelKey;
-use tandem_split_io::metrics::Number;
+use tandem_daemon::metrics::Number;
 use tandem_wire::UnixTime;
 use tokio::sync::watch;
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tandem_barnraising::certificate_policy::{Finding, Subject, Weight};
 use tandem_broker_dns::check::{Options, Report, check};
 use tandem_broker_dns::{Answers, Dns};
-use tandem_split_io::metrics::Number;
+use tandem_daemon::metrics::Number;
 use tandem_wire::UnixTime;
 use tokio::sync::watch;
 use tokio::time::sleep;

@@ -182,7 +182,7 @@ impl Demo {
             parts.spawn(helper.serve());
         }
         parts.spawn(self.mischief.serve());
-        self.view.serve(state);
+        let _view = self.view.serve(state);
         while parts.join_next().await.is_some() {}
         drop(self.broker);
     }

@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use tandem_split_io::metrics::Number;
+use tandem_daemon::metrics::Number;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -5,11 +5,13 @@
 //! stands in front of.
 
 use std::fmt::Write as _;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::Arc;
 
-use tiny_http::{Header, Method, Request, Response, Server};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, StatusCode};
+use tandem_daemon::http::{Request, Response, Server};
 
 use crate::error::DemoError;
 
@@ -18,8 +20,6 @@ const PAGE: &str = include_str!("site.html");
 const FILE: usize = 20_000_000;
 /// Lines of the chart.
 const CONTOURS: u32 = 120;
-/// Requests answered side by side.
-const THREADS: usize = 4;
 
 /// Starts it, until the process ends. Where it is.
 pub(crate) fn start() -> Result<SocketAddr, DemoError> {
@@ -30,59 +30,44 @@ pub(crate) fn start() -> Result<SocketAddr, DemoError> {
     };
     let listener = TcpListener::bind(free).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    let server = Server::from_listener(listener, None)
-        .map_err(|error| failed(io::Error::other(error.to_string())))?;
-    let server = Arc::new(server);
-    let files = Arc::new(Files {
-        chart: chart(),
-        file: file(),
-    });
-    for _ in 0..THREADS {
-        let (server, files) = (Arc::clone(&server), Arc::clone(&files));
-        std::thread::Builder::new()
-            .name("site".to_owned())
-            .spawn(move || {
-                while let Ok(request) = server.recv() {
-                    files.answer(request);
-                }
-            })
-            .map_err(failed)?;
-    }
+    let files = Files {
+        chart: chart().into(),
+        file: file().into(),
+    };
+    Server::start("site", listener, move |request| files.answer(&request))
+        .map_err(failed)?
+        .detach();
     Ok(address)
 }
 
 struct Files {
-    chart: String,
-    file: Vec<u8>,
+    chart: Bytes,
+    file: Bytes,
 }
 
 impl Files {
-    fn answer(&self, request: Request) {
-        let path = request.url().split('?').next().unwrap_or_default();
-        let (code, kind, body): (u16, &str, &[u8]) = match (request.method(), path) {
-            (Method::Get | Method::Head, "/") => (200, "text/html; charset=utf-8", PAGE.as_bytes()),
-            (Method::Get | Method::Head, "/chart.svg") => {
-                (200, "image/svg+xml", self.chart.as_bytes())
-            }
-            (Method::Get | Method::Head, "/file.bin") => {
-                (200, "application/octet-stream", &self.file)
-            }
-            // What the broker looks at.
-            (Method::Get | Method::Head, "/health") => (200, "text/plain", b"well\n"),
-            (Method::Get | Method::Head, _) => (404, "text/plain", b"there is no such page\n"),
-            _ => (405, "text/plain", b"only GET\n"),
+    fn answer(&self, request: &Request) -> Response<Full<Bytes>> {
+        let found = |kind, body: Bytes| (StatusCode::OK, kind, body);
+        let refused = |status, body: &'static str| (status, "text/plain", Bytes::from(body));
+        let (status, kind, body) = match (request.method(), request.uri().path()) {
+            (&Method::GET | &Method::HEAD, path) => match path {
+                "/" => found("text/html; charset=utf-8", Bytes::from(PAGE)),
+                "/chart.svg" => found("image/svg+xml", self.chart.clone()),
+                "/file.bin" => found("application/octet-stream", self.file.clone()),
+                // What the broker looks at.
+                "/health" => found("text/plain", Bytes::from("well\n")),
+                _ => refused(StatusCode::NOT_FOUND, "there is no such page\n"),
+            },
+            _ => refused(StatusCode::METHOD_NOT_ALLOWED, "only GET\n"),
         };
-        let mut response = Response::from_data(body)
-            .with_status_code(code)
-            .with_chunked_threshold(usize::MAX);
+        let mut response = Response::new(Full::from(body));
+        *response.status_mut() = status;
         // A browser that asks again shows what asking again costs.
-        for (name, value) in [("Content-Type", kind), ("Cache-Control", "no-cache")] {
-            if let Ok(header) = Header::from_bytes(name, value) {
-                response.add_header(header);
-            }
+        for (name, value) in [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")] {
+            let value = HeaderValue::from_static(value);
+            response.headers_mut().insert(name, value);
         }
-        // Whoever asked may be gone.
-        let _ = request.respond(response);
+        response
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use tandem_channel::KeyName;
-use tandem_split_io::metrics::Number;
+use tandem_daemon::metrics::Number;
 use tandem_split_io::origin::Served;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;

@@ -2,10 +2,13 @@
 //!
 //! Is not: part of the site. It is plain HTTP and never leaves this machine.
 
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-use tiny_http::{Header, Method, Response, Server};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Method, StatusCode};
+use tandem_daemon::http::{Request, Response, Server};
 
 use crate::error::DemoError;
 use crate::state::State;
@@ -14,7 +17,7 @@ const PAGE: &str = include_str!("view.html");
 
 /// See above.
 pub(crate) struct View {
-    server: Server,
+    listener: TcpListener,
     address: SocketAddr,
 }
 
@@ -24,8 +27,7 @@ impl View {
         let listener = TcpListener::bind(address).map_err(failed)?;
         Ok(Self {
             address: listener.local_addr().map_err(failed)?,
-            server: Server::from_listener(listener, None)
-                .map_err(|error| failed(io::Error::other(error.to_string())))?,
+            listener,
         })
     }
 
@@ -33,30 +35,32 @@ impl View {
         self.address
     }
 
-    /// Answers until the process ends.
-    pub(crate) fn serve(self, state: State) {
-        std::thread::spawn(move || {
-            while let Ok(request) = self.server.recv() {
-                let (code, kind, body) = match (request.method(), request.url()) {
-                    (Method::Get | Method::Head, "/") => {
-                        (200, "text/html; charset=utf-8", PAGE.to_owned())
-                    }
-                    (Method::Get | Method::Head, "/state.json") => {
-                        (200, "application/json", state.json())
-                    }
-                    _ => (
-                        404,
-                        "text/plain",
-                        "there are / and /state.json\n".to_owned(),
-                    ),
-                };
-                let mut response = Response::from_string(body).with_status_code(code);
-                if let Ok(header) = Header::from_bytes("Content-Type", kind) {
-                    response.add_header(header);
-                }
-                // Whoever asked may be gone.
-                let _ = request.respond(response);
-            }
-        });
+    /// Answers until what is returned is dropped; without it the demonstration goes on unseen.
+    pub(crate) fn serve(self, state: State) -> Option<Server> {
+        Server::start("view", self.listener, move |request| {
+            answer(&request, &state)
+        })
+        .ok()
     }
+}
+
+fn answer(request: &Request, state: &State) -> Response<Full<Bytes>> {
+    let (status, kind, body) = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/") => {
+            (StatusCode::OK, "text/html; charset=utf-8", Full::from(PAGE))
+        }
+        (&Method::GET | &Method::HEAD, "/state.json") => {
+            (StatusCode::OK, "application/json", Full::from(state.json()))
+        }
+        _ => (
+            StatusCode::NOT_FOUND,
+            "text/plain",
+            Full::from("there are / and /state.json\n"),
+        ),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tandem_channel::ChannelError;
+use tandem_daemon::DaemonError;
 
 /// Why an origin or a volunteer does not start.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +69,24 @@ pub enum SplitIoError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+impl From<DaemonError> for SplitIoError {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Busy { setting, address } => Self::Busy { setting, address },
+            DaemonError::Listen {
+                setting,
+                address,
+                source,
+            } => Self::Listen {
+                setting,
+                address,
+                source,
+            },
+            DaemonError::System { what, source } => Self::System { what, source },
+        }
+    }
 }
 
 impl From<ChannelError> for SplitIoError {

@@ -47,10 +47,7 @@
 
 pub mod error;
 mod greet;
-pub mod listener;
-pub mod metrics;
 pub mod origin;
-pub mod runtime;
 pub mod tls;
 pub mod volunteer;
 

@@ -37,14 +37,14 @@ use tokio::time::timeout;
 
 use crate::error::SplitIoError;
 use crate::greet::{SPLIT, greet};
-use crate::listener;
-use crate::metrics::Number;
 use crate::tls::server::Site;
 use renewal::Files;
 use served::Watched;
 use session::Session;
 use spool::Spool;
 use tandem_channel::{Acceptor, Admission, ChannelKey, KeyName, ServerChannel};
+use tandem_daemon::listener;
+use tandem_daemon::metrics::Number;
 
 /// Connections at a time. One takes some 100 kB.
 const CONNECTIONS: usize = 4096;

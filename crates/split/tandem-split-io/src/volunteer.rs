@@ -36,8 +36,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::error::SplitIoError;
 use crate::greet::SPLIT;
-use crate::listener;
-use crate::metrics::Number;
 use allowance::Allowance;
 use ask::{Arrivals, Asker};
 use cache::Cache;
@@ -48,6 +46,8 @@ use numbers::Numbers;
 use peers::Peers;
 use ready::Ready;
 use tandem_channel::{Acceptor, Admission, ChannelError, ChannelKey, KeyName, Pin};
+use tandem_daemon::listener;
+use tandem_daemon::metrics::Number;
 
 /// Clients at a time. One takes at most about a megabyte.
 const CLIENTS: usize = 1024;

@@ -6,7 +6,8 @@ use tandem_packet_io::daemon;
 
 use crate::cli::DaemonArgs;
 use crate::exit::Failure;
-use crate::{logging, output};
+use crate::output;
+use tandem_daemon::logging;
 
 pub(crate) fn run(role: Role, arguments: DaemonArgs) -> Result<(), Failure> {
     let DaemonArgs {

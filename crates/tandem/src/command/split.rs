@@ -11,15 +11,17 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tandem_daemon::metrics::Number;
+use tandem_daemon::runtime;
+use tandem_daemon::{admin, logging};
 use tandem_split_demo::Demo;
-use tandem_split_io::metrics::{self, Number};
+use tandem_split_io::SplitIoError;
 use tandem_split_io::origin::{self, Origin};
 use tandem_split_io::volunteer::{self, Nobody, Volunteer};
-use tandem_split_io::{SplitIoError, runtime};
 
 use crate::cli::{OriginArgs, SplitCommand, SplitDemoArgs, SplitLogging, VolunteerArgs};
 use crate::exit::Failure;
-use crate::{logging, output};
+use crate::output;
 
 pub(crate) fn run(command: SplitCommand) -> Result<(), Failure> {
     match command {
@@ -135,13 +137,16 @@ ready",
 }
 
 fn start_logging(said: &SplitLogging) -> Result<(), Failure> {
-    logging::start(said.log.as_deref(), said.log_format.as_deref())
+    Ok(logging::start(
+        said.log.as_deref(),
+        said.log_format.as_deref(),
+    )?)
 }
 
 /// Opens the admin port, and tells scripts that it serves.
 fn announce(admin: Option<SocketAddr>, numbers: Vec<Number>) -> Result<(), Failure> {
     if let Some(address) = admin {
-        let bound = metrics::serve(address, numbers)?;
+        let bound = admin::show("--admin", address, numbers, |_| None)?;
         tracing::info!(address = %bound, "metrics are served");
     }
     say_ready();

@@ -4,12 +4,14 @@
 //! Is not: for anybody but the matrix. It knows ranges, entity tags and HEAD as the jobs ask for
 //! them.
 
-use std::io::Cursor;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpListener};
 
+use http_body_util::Full;
+use hyper::Method;
+use hyper::body::Bytes;
+use hyper::http::response::Builder;
 use sha2::{Digest as _, Sha256};
-use tiny_http::{Header, Method, Request, Response, Server};
+use tandem_daemon::http::{Request, Response, Server};
 
 use tandem_testbed::LabError;
 
@@ -17,12 +19,9 @@ use tandem_testbed::LabError;
 pub(super) const PAGE: &str =
     "<!doctype html><title>Split</title><link rel=icon href=data:,><p>Split</p>\n";
 
-/// Requests that are answered at a time.
-const WORKERS: usize = 8;
-
 /// Listens until it is dropped.
 pub(super) struct Files {
-    server: Arc<Server>,
+    _server: Server,
     pub(super) address: SocketAddr,
 }
 
@@ -62,88 +61,58 @@ pub(super) fn digits(bytes: &[u8]) -> String {
 
 impl Files {
     pub(super) fn start() -> Result<Self, LabError> {
-        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
-            LabError::io("listen for the plain server")(std::io::Error::other(error))
-        };
-        let server = Arc::new(Server::http("127.0.0.1:0").map_err(failed)?);
-        let address = server
-            .server_addr()
-            .to_ip()
-            .ok_or_else(|| failed("it has no address".into()))?;
-        for _ in 0..WORKERS {
-            let server = Arc::clone(&server);
-            std::thread::spawn(move || {
-                while let Ok(request) = server.recv() {
-                    answer(request);
-                }
-            });
-        }
-        Ok(Self { server, address })
+        let failed = || LabError::io("listen for the plain server");
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed())?;
+        let address = listener.local_addr().map_err(failed())?;
+        let server = Server::start("files", listener, |request| answer(&request));
+        Ok(Self {
+            _server: server.map_err(failed())?,
+            address,
+        })
     }
 }
 
-impl Drop for Files {
-    fn drop(&mut self) {
-        for _ in 0..WORKERS {
-            self.server.unblock();
-        }
-    }
-}
-
-fn answer(mut request: Request) {
-    let path = request.url().to_owned();
-    let mut parts = path.split('/').skip(1);
+fn answer(request: &Request) -> Response<Full<Bytes>> {
+    let mut parts = request.uri().path().split('/').skip(1);
     let first = parts.next();
-    let response = match (request.method(), first, parts.next(), parts.next()) {
-        (Method::Post, _, _, _) => {
-            let mut sent = Vec::new();
-            // One that is cut off is answered for what came; nobody reads that.
-            let _ = request.as_reader().read_to_end(&mut sent);
-            whole(200, receipt(&sent).into_bytes())
+    match (request.method(), first, parts.next(), parts.next()) {
+        (&Method::POST, _, _, _) => whole(status(200), receipt(request.body()).into()),
+        (_, Some("page"), None, None) => {
+            whole(status(200).header("Content-Type", "text/html"), PAGE.into())
         }
-        (_, Some("page"), None, None) => with(whole(200, PAGE.into()), "Content-Type", "text/html"),
         (_, Some("file"), Some(len), Some(seed)) => match (len.parse(), seed.parse()) {
-            (Ok(len), Ok(seed)) => file(len, seed, &request),
-            _ => whole(404, b"no such file\n".to_vec()),
+            (Ok(len), Ok(seed)) => file(len, seed, request),
+            _ => whole(status(404), "no such file\n".into()),
         },
-        _ => whole(404, b"not here\n".to_vec()),
-    };
-    // Whoever asked may be gone.
-    let _ = request.respond(response);
+        _ => whole(status(404), "not here\n".into()),
+    }
 }
 
-fn file(len: usize, seed: u64, request: &Request) -> Response<Cursor<Vec<u8>>> {
-    let asked = |name: &'static str| {
-        let field = request.headers().iter().find(|it| it.field.equiv(name));
-        field.map(|it| it.value.to_string())
-    };
+fn file(len: usize, seed: u64, request: &Request) -> Response<Full<Bytes>> {
+    let asked = |name: &str| request.headers().get(name)?.to_str().ok();
     let bytes = body(len, seed);
+    let tag = tag(len, seed);
     let range = asked("Range").and_then(|text| {
         let (from, to) = text.strip_prefix("bytes=")?.split_once('-')?;
         let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
         (from <= to && to < len).then_some((from, to))
     });
-    let answer = if asked("If-None-Match").is_some_and(|it| it == tag(len, seed)) {
-        whole(304, Vec::new())
+    if asked("If-None-Match").is_some_and(|it| it == tag) {
+        whole(status(304).header("ETag", tag), Bytes::new())
     } else if let Some((from, to)) = range {
         let content_range = format!("bytes {from}-{to}/{len}");
-        let answer = whole(206, bytes[from..=to].to_vec());
-        with(answer, "Content-Range", &content_range)
+        let head = status(206).header("Content-Range", content_range);
+        whole(head.header("ETag", tag), bytes[from..=to].to_vec().into())
     } else {
-        whole(200, bytes)
-    };
-    with(answer, "ETag", &tag(len, seed))
-}
-
-fn whole(status: u16, bytes: Vec<u8>) -> Response<Cursor<Vec<u8>>> {
-    Response::from_data(bytes)
-        .with_status_code(status)
-        .with_chunked_threshold(usize::MAX)
-}
-
-fn with<R: std::io::Read>(response: Response<R>, name: &str, value: &str) -> Response<R> {
-    match Header::from_bytes(name, value) {
-        Ok(header) => response.with_header(header),
-        Err(()) => response,
+        whole(status(200).header("ETag", tag), bytes.into())
     }
+}
+
+fn status(code: u16) -> Builder {
+    Response::builder().status(code)
+}
+
+fn whole(head: Builder, body: Bytes) -> Response<Full<Bytes>> {
+    head.body(Full::from(body))
+        .expect("the headers are well-formed: they are written here")
 }

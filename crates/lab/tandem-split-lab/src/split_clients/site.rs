@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use tandem_channel::{ChannelKey, KeyName};
-use tandem_split_io::metrics::Number;
+use tandem_daemon::metrics::Number;
 use tandem_split_io::{origin, volunteer};
 use tokio::runtime::Runtime;
 

@@ -26,8 +26,8 @@ use crate::queue::{
     VerdictWriter,
 };
 
-use super::signals::Signals;
-use crate::service_manager::ServiceManager;
+use tandem_daemon::service_manager::ServiceManager;
+use tandem_daemon::signals::Signals;
 
 /// Between two rounds of what is not urgent: what the store asks for.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);

@@ -3,18 +3,14 @@
 //!
 //! Is not: the store's lock; that is the store's.
 //!
-//! Invariant: a lock ends with its process. They are names of abstract Unix sockets (unix(7)),
-//! which belong to the network namespace as the rules and the queue do, and leave no file behind.
+//! Invariant: a lock belongs to the network namespace, as the rules and the queue do, and ends with
+//! its process.
 
-use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::getsockopt;
-use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::Pid;
+use tandem_daemon::lock::{Lock, holder};
 use tandem_packet::Role;
 
 use crate::config::{LinkName, role_name};
@@ -27,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Held by the one daemon of a role and link.
 #[derive(Debug)]
-pub(super) struct InstanceLock(#[expect(dead_code, reason = "held for its name")] UnixListener);
+pub(super) struct InstanceLock(#[expect(dead_code, reason = "held for its name")] Lock);
 
 impl InstanceLock {
     pub(super) fn take(role: Role, link: &LinkName) -> Result<Self, IoError> {
@@ -57,13 +53,9 @@ pub(crate) struct Running {
 /// # Errors
 /// The list of sockets cannot be read.
 pub(crate) fn running() -> Result<Vec<Running>, IoError> {
-    let sockets = std::fs::read_to_string("/proc/thread-self/net/unix")
+    let names = tandem_daemon::lock::names()
         .map_err(|error| IoError::system("looking for running daemons", error))?;
-    let names: BTreeSet<&str> = sockets
-        .lines()
-        .filter_map(|line| line.split_ascii_whitespace().last()?.strip_prefix('@'))
-        .collect();
-    Ok(names.into_iter().filter_map(Running::by).collect())
+    Ok(names.iter().filter_map(|name| Running::by(name)).collect())
 }
 
 impl Running {
@@ -83,18 +75,9 @@ impl Running {
     }
 }
 
-/// The process that listens on this abstract name (`SO_PEERCRED`, unix(7)).
-fn holder(name: &str) -> Option<Pid> {
-    let address = SocketAddr::from_abstract_name(name).ok()?;
-    let stream = UnixStream::connect_addr(&address).ok()?;
-    let credentials = getsockopt(&stream, PeerCredentials).ok()?;
-    // 0: in another PID namespace, out of reach.
-    (credentials.pid() > 0).then(|| Pid::from_raw(credentials.pid()))
-}
-
 /// Held while marks are chosen and rules set.
 #[derive(Debug)]
-pub(crate) struct StartLock(#[expect(dead_code, reason = "held for its name")] UnixListener);
+pub(crate) struct StartLock(#[expect(dead_code, reason = "held for its name")] Lock);
 
 impl StartLock {
     pub(crate) fn take() -> Result<Self, IoError> {
@@ -114,14 +97,8 @@ impl StartLock {
     }
 }
 
-fn take(name: &str) -> Result<Option<UnixListener>, IoError> {
-    let bound =
-        SocketAddr::from_abstract_name(name).and_then(|address| UnixListener::bind_addr(&address));
-    match bound {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(None),
-        Err(error) => Err(IoError::system("taking a lock", error)),
-    }
+fn take(name: &str) -> Result<Option<Lock>, IoError> {
+    Lock::take(name).map_err(|error| IoError::system("taking a lock", error))
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ use super::cache::{Cache, Thing, list_key, payload_key};
 use super::disk::Key;
 use super::link::Link;
 use super::sharing::Directory;
-use crate::metrics::Number;
 use tandem_channel::ClientChannel;
+use tandem_daemon::metrics::Number;
 
 /// How long a thing may take while nothing else comes either. Then its clients' connections fail,
 /// and those who ask next start anew.

@@ -12,7 +12,7 @@ use tandem_split::{List, ObjectName, Payload, PayloadName};
 use tokio::sync::Semaphore;
 
 use super::disk::{Disk, Key};
-use crate::metrics::Number;
+use tandem_daemon::metrics::Number;
 
 /// Things that may wait to be written to disk.
 const WRITES: usize = 256;

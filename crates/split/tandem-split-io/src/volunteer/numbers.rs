@@ -3,7 +3,7 @@
 //! Is not: who it was that it counted; no name or address is among them.
 
 use super::{cache, peers};
-use crate::metrics::Number;
+use tandem_daemon::metrics::Number;
 
 /// What is counted.
 #[derive(Clone, Debug)]

@@ -21,8 +21,8 @@ use super::cache::Thing;
 use super::disk::Key;
 use super::link::Link;
 use super::sharing::{self, Members};
-use crate::metrics::Number;
 use tandem_channel::{ChannelKey, KeyName, Pin};
+use tandem_daemon::metrics::Number;
 
 /// How long who does not answer is passed over at first.
 const FAULT: Duration = Duration::from_secs(10);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tandem_barnraising::{Member, PublicKey};
-use tandem_split_io::metrics::Number;
+use tandem_daemon::metrics::Number;
 use tandem_split_io::volunteer::{self, Placement, Volunteer};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use tandem_channel::KeyName;
-use tandem_split_io::metrics::Number;
+use tandem_daemon::metrics::Number;
 use tandem_split_io::{origin, volunteer};
 use tokio::runtime::Runtime;
 

@@ -1,11 +1,17 @@
 //! The plain server behind the origin: bodies that can be foretold, and answers that are not
 //! public.
 
-use std::net::SocketAddr;
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::task::{Context, Poll};
 
-use tiny_http::{Header, Response, Server as Http, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::header::HeaderValue;
+use hyper::{HeaderMap, StatusCode};
+use tandem_daemon::http::{self, Request, Response};
 
 /// Runs until the process ends.
 pub(crate) struct Server {
@@ -29,89 +35,106 @@ pub(crate) fn body(len: usize, seed: u64) -> Vec<u8> {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let http = Arc::new(Http::http("127.0.0.1:0").expect("a free port"));
-        let address = http.server_addr().to_ip().expect("an address");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        for _ in 0..4 {
-            let (http, seen) = (Arc::clone(&http), Arc::clone(&seen));
-            thread::spawn(move || {
-                while let Ok(request) = http.recv() {
-                    answer(request, &seen);
-                }
-            });
-        }
+        let heads = Arc::clone(&seen);
+        http::Server::start("server", listener, move |request| answer(&request, &heads))
+            .expect("it starts")
+            .detach();
         Self { address, seen }
     }
 }
 
-fn answer(mut request: tiny_http::Request, seen: &Mutex<Vec<String>>) {
-    let mut head = format!("{} {}\n", request.method(), request.url());
-    for header in request.headers() {
-        head += &format!("{}: {}\n", header.field, header.value);
+/// A body; in chunks if its length is not to be told.
+pub(crate) struct Content {
+    bytes: Full<Bytes>,
+    is_chunked: bool,
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.bytes).poll_frame(cx)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.is_chunked {
+            SizeHint::default()
+        } else {
+            self.bytes.size_hint()
+        }
+    }
+}
+
+fn content(bytes: impl Into<Bytes>) -> Content {
+    Content {
+        bytes: Full::new(bytes.into()),
+        is_chunked: false,
+    }
+}
+
+fn answer(request: &Request, seen: &Mutex<Vec<String>>) -> Response<Content> {
+    let mut head = format!("{} {}\n", request.method(), request.uri());
+    for (field, value) in request.headers() {
+        head += &format!("{field}: {}\n", value.to_str().expect("ASCII"));
     }
     seen.lock().expect("nobody panics here").push(head);
-    let url = request.url().to_owned();
-    let parts: Vec<&str> = url.split('/').skip(1).collect();
-    let header = |name: &str, value: &str| Header::from_bytes(name, value).expect("a header");
+    let parts: Vec<&str> = request.uri().path().split('/').skip(1).collect();
     let number = |index: usize| -> u64 {
         parts
             .get(index)
             .and_then(|text| text.parse().ok())
             .unwrap_or_default()
     };
-    let headers: Vec<(String, String)> = request
-        .headers()
-        .iter()
-        .map(|it| (it.field.to_string().to_lowercase(), it.value.to_string()))
-        .collect();
-    let _ = match parts[0] {
-        "bytes" => request.respond(
-            Response::from_data(body(number(1) as usize, number(2)))
-                .with_chunked_threshold(usize::MAX),
-        ),
-        "file" => request.respond(file(number(1) as usize, number(2), &headers)),
-        "chunked" => {
-            let bytes = body(number(1) as usize, number(2));
-            let reader = std::io::Cursor::new(bytes);
-            request.respond(Response::new(
-                StatusCode(200),
-                Vec::new(),
-                reader,
-                None,
-                None,
-            ))
-        }
-        "cookie" => {
-            request.respond(Response::from_string("x").with_header(header("Set-Cookie", "a=b")))
-        }
-        "private" => request
-            .respond(Response::from_string("x").with_header(header("Cache-Control", "private"))),
-        "echo" => {
-            let mut sent = Vec::new();
-            let _ = request.as_reader().read_to_end(&mut sent);
-            request.respond(Response::from_data(sent))
-        }
-        _ => request.respond(Response::from_string("not here\n").with_status_code(404)),
+    let with = |name: &'static str, value: &'static str| {
+        let mut response = Response::new(content("x"));
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+        response
     };
+    match parts[0] {
+        "bytes" => Response::new(content(body(number(1) as usize, number(2)))),
+        "file" => file(number(1) as usize, number(2), request.headers()),
+        "chunked" => Response::new(Content {
+            is_chunked: true,
+            ..content(body(number(1) as usize, number(2)))
+        }),
+        "cookie" => with("set-cookie", "a=b"),
+        "private" => with("cache-control", "private"),
+        "echo" => Response::new(content(request.body().clone())),
+        _ => {
+            let mut response = Response::new(content("not here\n"));
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    }
 }
 
 /// A file that knows its entity tag, ranges and several ranges at once (RFC 9110, 13.1.2 and 14).
-fn file(len: usize, seed: u64, headers: &[(String, String)]) -> Response<std::io::Cursor<Vec<u8>>> {
+fn file(len: usize, seed: u64, headers: &HeaderMap) -> Response<Content> {
     let whole = body(len, seed);
-    let value = |name: &str| headers.iter().find(|(field, _)| field == name);
+    let asked = |name: &str| headers.get(name)?.to_str().ok();
     let tag = format!("\"{len}-{seed}\"");
-    let header = |name: &str, value: &str| Header::from_bytes(name, value).expect("a header");
-    let of = |status: u16, bytes: Vec<u8>| {
-        Response::from_data(bytes)
-            .with_status_code(status)
-            .with_header(header("ETag", &tag))
-            .with_chunked_threshold(usize::MAX)
+    let of = |status: u16, field: &str, value: &str, bytes: Vec<u8>| {
+        let head = Response::builder().status(status).header("ETag", &tag);
+        let head = if field.is_empty() {
+            head
+        } else {
+            head.header(field, value)
+        };
+        head.body(content(bytes)).expect("well-formed")
     };
-    if value("if-none-match").is_some_and(|(_, asked)| *asked == tag) {
-        return of(304, Vec::new());
+    if asked("if-none-match").is_some_and(|asked| asked == tag) {
+        return of(304, "", "", Vec::new());
     }
-    let ranges: Vec<(usize, usize)> = value("range")
-        .and_then(|(_, asked)| asked.strip_prefix("bytes="))
+    let ranges: Vec<(usize, usize)> = asked("range")
+        .and_then(|asked| asked.strip_prefix("bytes="))
         .map(|asked| {
             let ends = asked.split(',').filter_map(|range| range.split_once('-'));
             ends.filter_map(|(from, to)| Some((from.trim().parse().ok()?, to.parse().ok()?)))
@@ -119,10 +142,10 @@ fn file(len: usize, seed: u64, headers: &[(String, String)]) -> Response<std::io
         })
         .unwrap_or_default();
     match ranges.as_slice() {
-        [] => of(200, whole),
+        [] => of(200, "", "", whole),
         [(from, to)] => {
             let range = format!("bytes {from}-{to}/{len}");
-            of(206, whole[*from..=*to].to_vec()).with_header(header("Content-Range", &range))
+            of(206, "Content-Range", &range, whole[*from..=*to].to_vec())
         }
         several => {
             let mut parts = Vec::new();
@@ -133,7 +156,7 @@ fn file(len: usize, seed: u64, headers: &[(String, String)]) -> Response<std::io
             }
             parts.extend_from_slice(b"\r\n--part--\r\n");
             let kind = "multipart/byteranges; boundary=part";
-            of(206, parts).with_header(header("Content-Type", kind))
+            of(206, "Content-Type", kind, parts)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `tandem split broker`: the file becomes a configuration, and `tandem-broker` serves.
 
 use tandem_broker::{Broker, Config, broker};
-use tandem_split_io::runtime;
+use tandem_daemon::runtime;
 
 use super::{say_ready, start_logging, until_asked};
 use crate::cli::BrokerArgs;

@@ -5,12 +5,13 @@
 use serde::Serialize;
 use tandem_barnraising::certificate_policy::{Finding, Subject, Weight};
 use tandem_broker_dns::check::{self, Options, Report};
-use tandem_split_io::runtime;
+use tandem_daemon::runtime;
 use tandem_split_io::tls::identity;
 
 use crate::cli::SplitCheckArgs;
 use crate::exit::Failure;
-use crate::{logging, output};
+use crate::output;
+use tandem_daemon::logging;
 
 pub(crate) fn run(arguments: &SplitCheckArgs) -> Result<(), Failure> {
     logging::start(

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 
 use tandem_barnraising::SiteUri;
 use tandem_broker::member::{self, Membership};
+use tandem_daemon::runtime;
+use tandem_split_io::SplitIoError;
 use tandem_split_io::volunteer::{self, Volunteer};
-use tandem_split_io::{SplitIoError, runtime};
 
 use super::{announce, sharing};
 use crate::cli::Sharing;

@@ -7,26 +7,29 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::exit::Failure;
-
 /// What is logged where nothing else is asked for. What the DNS library thinks of strangers'
 /// answers is in what we say of them.
 const DEFAULT_FILTER: &str = "info,hickory_net=error,hickory_proto=error";
 
+/// Why logging cannot be set up: which setting is wrong, and what would be right.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LoggingError(pub String);
+
 /// Sets up logging for the rest of the program; `None` stands for the defaults, `info` and `text`.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a filter or format that is none.
-pub(crate) fn start(filter: Option<&str>, format: Option<&str>) -> Result<(), Failure> {
+/// The filter or the format is not one.
+pub fn start(filter: Option<&str>, format: Option<&str>) -> Result<(), LoggingError> {
     let filter = filter.unwrap_or(DEFAULT_FILTER);
     if let Some(part) = filter.split(',').find(|part| !is_directive(part)) {
-        return Err(Failure::Usage(format!(
-            "log: {part:?} is no level; there are error, warn, info, debug, trace and off"
+        return Err(LoggingError(format!(
+            "log: {part:?} is not a level; use error, warn, info, debug, trace or off"
         )));
     }
     let parsed = EnvFilter::builder().parse(filter).map_err(|error| {
-        Failure::Usage(format!(
-            "log: {filter:?} is no filter ({error}); try `info` or `info,tandem_packet=debug`"
+        LoggingError(format!(
+            "log: {filter:?} is not a filter ({error}); use `info` or `info,tandem_packet=debug`"
         ))
     })?;
     let lines = tracing_subscriber::fmt()
@@ -37,12 +40,12 @@ pub(crate) fn start(filter: Option<&str>, format: Option<&str>) -> Result<(), Fa
         "text" => lines.with_target(false).try_init(),
         "json" => lines.json().try_init(),
         other => {
-            return Err(Failure::Usage(format!(
+            return Err(LoggingError(format!(
                 "log-format: {other:?} is neither `text` nor `json`"
             )));
         }
     };
-    started.map_err(|error| Failure::Usage(format!("log: {error}")))
+    started.map_err(|error| LoggingError(format!("log: {error}")))
 }
 
 /// Whether this is a level, or one for a module. The filter itself takes a misspelt level for a

@@ -1,4 +1,4 @@
-//! What the service manager is told: ready, still alive, about to end (sd_notify(3)).
+//! What the service manager is told: ready, still alive, stopping (sd_notify(3)).
 //!
 //! Is not: a library of systemd's; the protocol is a datagram of `NAME=VALUE` lines to the socket
 //! that `$NOTIFY_SOCKET` names.
@@ -14,14 +14,15 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// The way to the service manager that started this process, if one did.
 #[derive(Debug, Default)]
-pub(crate) struct ServiceManager {
+pub struct ServiceManager {
     socket: Option<UnixDatagram>,
     wants_signs: bool,
 }
 
 impl ServiceManager {
-    /// What the environment names.
-    pub(crate) fn of_environment() -> Self {
+    /// The one that the environment names.
+    #[must_use]
+    pub fn of_environment() -> Self {
         let Some(address) = env::var_os("NOTIFY_SOCKET") else {
             return Self::default();
         };
@@ -34,27 +35,27 @@ impl ServiceManager {
                 wants_signs,
             },
             Err(error) => {
-                tracing::warn!("the service manager's socket does not answer: {error}");
+                tracing::warn!("the service manager cannot be reached: {error}");
                 Self::default()
             }
         }
     }
 
-    /// The rules are in force and the queue is read.
-    pub(crate) fn ready(&self, status: &str) {
+    /// The daemon serves; `status` is shown by `systemctl status`.
+    pub fn ready(&self, status: &str) {
         self.tell(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// The event loop goes round. Said too seldom, and the service manager starts the daemon anew
+    /// The daemon still works. If this is said too rarely, the service manager restarts the daemon
     /// (`WatchdogSec=`).
-    pub(crate) fn alive(&self) {
+    pub fn alive(&self) {
         if self.wants_signs {
             self.tell("WATCHDOG=1");
         }
     }
 
-    /// The end has begun.
-    pub(crate) fn stopping(&self) {
+    /// The daemon is stopping.
+    pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 

@@ -10,35 +10,40 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
-use crate::error::IoError;
+use crate::error::DaemonError;
 
 /// Catches SIGTERM, SIGINT and SIGHUP as long as it lives.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub struct Signals {
     reader: UnixStream,
     ids: Vec<SigId>,
 }
 
 impl Signals {
-    pub(super) fn catch() -> Result<Self, IoError> {
-        let failed = |source: std::io::Error| IoError::system("catching signals", source);
-        let (reader, writer) = UnixStream::pair().map_err(failed)?;
-        reader.set_nonblocking(true).map_err(failed)?;
+    /// From now on.
+    ///
+    /// # Errors
+    /// The system allows no handler, or has no descriptors left.
+    pub fn catch() -> Result<Self, DaemonError> {
+        let failed = DaemonError::system("catching signals");
+        let (reader, writer) = UnixStream::pair().map_err(&failed)?;
+        reader.set_nonblocking(true).map_err(&failed)?;
         let mut signals = Self {
             reader,
             ids: Vec::new(),
         };
         for signal in [SIGTERM, SIGINT, SIGHUP] {
-            let writer = writer.try_clone().map_err(failed)?;
+            let writer = writer.try_clone().map_err(&failed)?;
             signals
                 .ids
-                .push(pipe::register(signal, writer).map_err(failed)?);
+                .push(pipe::register(signal, writer).map_err(&failed)?);
         }
         Ok(signals)
     }
 
-    /// Whether any has arrived.
-    pub(super) fn have_arrived(&self) -> bool {
+    /// Whether any has arrived since this was last asked.
+    #[must_use]
+    pub fn have_arrived(&self) -> bool {
         let mut byte = [0];
         matches!((&self.reader).read(&mut byte), Ok(1..))
     }

@@ -1,24 +1,23 @@
-//! What an origin and a volunteer run on: threads, and the signals that end them.
+//! The threads that an asynchronous daemon runs on, and the signals that end it.
 //!
-//! Is not: anything of theirs. The command line needs no runtime of its own by it.
+//! Is not: for daemons with an event loop of their own; see [`crate::signals`].
 
 use std::future::Future;
-use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::error::SplitIoError;
+use crate::error::DaemonError;
 
 /// Runs `work` to its end, on as many threads as there are processors.
 ///
 /// # Errors
 /// The threads cannot be started, or what `work` says.
-pub fn run<E: From<SplitIoError>>(work: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+pub fn run<E: From<DaemonError>>(work: impl Future<Output = Result<(), E>>) -> Result<(), E> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .thread_name("split")
+        .thread_name("worker")
         .build()
-        .map_err(|source| system("threads", source))?;
+        .map_err(DaemonError::system("threads"))?;
     let ended = runtime.block_on(work);
     // What is being written to clients ends with the process.
     runtime.shutdown_background();
@@ -29,11 +28,9 @@ pub fn run<E: From<SplitIoError>>(work: impl Future<Output = Result<(), E>>) -> 
 ///
 /// # Errors
 /// Signals cannot be waited for.
-pub fn asked_to_end() -> Result<impl Future<Output = ()>, SplitIoError> {
-    let mut terminate =
-        signal(SignalKind::terminate()).map_err(|source| system("signals", source))?;
-    let mut interrupt =
-        signal(SignalKind::interrupt()).map_err(|source| system("signals", source))?;
+pub fn asked_to_end() -> Result<impl Future<Output = ()>, DaemonError> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::system("signals"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::system("signals"))?;
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -56,8 +53,4 @@ pub async fn unless<T>(end: impl Future<Output = ()>, work: impl Future<Output =
         () = end => None,
         done = work => Some(done),
     }
-}
-
-fn system(what: &'static str, source: io::Error) -> SplitIoError {
-    SplitIoError::System { what, source }
 }

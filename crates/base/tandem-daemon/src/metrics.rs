@@ -1,0 +1,153 @@
+//! Counters and gauges, and their text for the admin port.
+//!
+//! Is not: a log. No name, address or content is in it.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One number that can be shown.
+#[derive(Clone, Debug)]
+pub struct Number {
+    name: &'static str,
+    help: &'static str,
+    kind: Kind,
+    value: Arc<AtomicU64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+impl Number {
+    /// A number that only grows; `_total` is part of its shown name.
+    #[must_use]
+    pub fn counter(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, help, Kind::Counter)
+    }
+
+    /// A number that goes up and down.
+    #[must_use]
+    pub fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, help, Kind::Gauge)
+    }
+
+    fn new(name: &'static str, help: &'static str, kind: Kind) -> Self {
+        Self {
+            name,
+            help,
+            kind,
+            value: Arc::default(),
+        }
+    }
+
+    /// Its name, as it is shown, without the ending of a counter.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// So many more.
+    pub fn add(&self, by: u64) {
+        self.value.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// This many now.
+    pub fn set(&self, to: u64) {
+        self.value.store(to, Ordering::Relaxed);
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.value.load(Ordering::Relaxed)
+    }
+
+    /// One more until what is returned is dropped.
+    #[must_use]
+    pub fn hold(&self) -> Held {
+        self.add(1);
+        Held(Arc::clone(&self.value))
+    }
+
+    /// The number itself, for whoever adds to it from below.
+    #[must_use]
+    pub fn shared(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.value)
+    }
+}
+
+/// See [`Number::hold`].
+#[derive(Debug)]
+pub struct Held(Arc<AtomicU64>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// All of these numbers in the text format of OpenMetrics 1.0.
+#[must_use]
+pub fn text(numbers: &[Number]) -> String {
+    let mut text = Text::default();
+    for number in numbers {
+        match number.kind {
+            Kind::Counter => text.counter(number.name, number.help, number.value()),
+            Kind::Gauge => text.gauge(number.name, number.help, number.value()),
+        }
+    }
+    text.finish()
+}
+
+/// Metrics in the text format of OpenMetrics 1.0, one after the other.
+#[derive(Debug, Default)]
+pub struct Text(String);
+
+impl Text {
+    /// Adds a counter; `_total` is appended to its name.
+    pub fn counter(&mut self, name: &str, help: &str, value: impl Display) {
+        self.metric(name, help, "counter", "_total", &value);
+    }
+
+    /// Adds a gauge.
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.metric(name, help, "gauge", "", &value);
+    }
+
+    fn metric(&mut self, name: &str, help: &str, kind: &str, ending: &str, value: &dyn Display) {
+        self.0 += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{ending} {value}\n");
+    }
+
+    /// The whole text.
+    #[must_use]
+    pub fn finish(self) -> String {
+        self.0 + "# EOF\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_as_long_as_it_is_held() {
+        let open = Number::gauge("open", "open connections");
+        let held = open.hold();
+        assert_eq!(open.value(), 1);
+        drop(held);
+        assert_eq!(open.value(), 0);
+    }
+
+    #[test]
+    fn the_text_is_that_of_openmetrics() {
+        let sent = Number::counter("sent_bytes", "bytes sent");
+        sent.add(7);
+        assert_eq!(
+            text(&[sent]),
+            "# HELP sent_bytes bytes sent\n# TYPE sent_bytes counter\nsent_bytes_total 7\n# EOF\n"
+        );
+    }
+}
