@@ -38,7 +38,7 @@ pub enum Tunnel {
     IpInIp,
     /// Generic Routing Encapsulation.
     Gre,
-    /// MPLS in IP or in UDP. (Labels on the link itself are no tunnel: see [`link_type`].)
+    /// MPLS in IP or in UDP. (Labels on the link itself are no tunnel.)
     Mpls,
     /// The user plane of mobile networks.
     GtpU,
