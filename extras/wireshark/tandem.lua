@@ -17,6 +17,7 @@ local CHECK_LENGTH = 8
 local REFERENCE_LENGTH = 16
 local MOST_SPAN = 65536
 local MOST_REFERENCES = 64
+local MOST_DICTIONARIES = 8
 -- A rewritten segment's TSval is put back by this much, so that an endpoint discards it (RFC 7323, PAWS).
 local SHIFT = 2 ^ 30
 
@@ -74,6 +75,9 @@ local fields = {
     copy_reference = ProtoField.bytes("tandem.copy.reference", "Of"),
     copy_offset = ProtoField.uint32("tandem.copy.offset", "Offset"),
     copy_length = ProtoField.uint32("tandem.copy.length", "Length"),
+    inflate = ProtoField.bytes("tandem.inflate", "Compressed bytes"),
+    inflate_length = ProtoField.uint32("tandem.inflate.length", "Length"),
+    inflate_dictionary = ProtoField.string("tandem.inflate.dictionary", "Dictionary"),
     possession = ProtoField.bytes("tandem.mcveety.possession", "Held"),
     intention = ProtoField.bytes("tandem.intention", "Will show"),
     entry = ProtoField.uint8("tandem.mcveety.entry", "Entry", base.DEC, ENTRIES),
@@ -221,10 +225,28 @@ local function marks(options, tree)
     return found
 end
 
--- What a delta says, or why it is none. Changes nothing.
-local function parse_delta(range)
-    local delta = { references = {}, instructions = {}, added = 0, copied = 0 }
+-- What the next number names: the bytes of a reference, or the number of what both sides know; and the number's range. Nil and why:
+-- there is none. In the first version a name is the index of a reference; later its lowest bit says which of the two it is.
+local function parse_name(from, version, references)
+    local name, where = from:varint()
+    if not name then
+        return nil, where
+    end
+    if version == 1 then
+        return references[name + 1], references[name + 1] and where or "of a reference that is not there"
+    end
+    if name % 2 == 1 then
+        return math.floor(name / 2), where
+    end
+    local reference = references[name / 2 + 1]
+    return reference, reference and where or "of a reference that is not there"
+end
+
+-- What a delta in a frame of this version says, or why it is none. Changes nothing.
+local function parse_delta(range, version)
+    local delta = { references = {}, instructions = {}, added = 0, copied = 0, inflated = 0 }
     local from = cursor(range)
+    local kinds = version == 1 and 2 or 4
     local count, count_range = from:varint()
     if not count then
         return nil, "The number of references is " .. count_range
@@ -242,48 +264,73 @@ local function parse_delta(range)
         if not head then
             return nil, "The length of an instruction is " .. why
         end
-        local size = math.floor(head / 2)
+        local size, kind = math.floor(head / kinds), head % kinds
+        local step = { size = size }
         if size == 0 then
             return nil, "An instruction of no bytes"
         end
-        if head % 2 == 0 then
-            local bytes = from:take(size)
-            if not bytes then
+        if kind == 0 then
+            step.add = from:take(size)
+            if not step.add then
                 return nil, "Literal bytes are cut"
             end
             delta.added = delta.added + size
-            delta.instructions[#delta.instructions + 1] =
-                { whole = range:range(start, from.at - start), add = bytes, size = size }
-        else
-            local index, index_range = from:varint()
+        elseif kind == 1 then
+            local name, name_why = parse_name(from, version, delta.references)
+            if not name then
+                return nil, "A copy is " .. name_why
+            end
             local offset, offset_range = from:varint()
-            if not index or not offset then
-                return nil, "A copy is " .. (index and offset_range or index_range)
+            if not offset then
+                return nil, "A copy is " .. offset_range
             end
-            if index >= count then
-                return nil, "A copy of a reference that is not there"
-            end
+            step.name, step.offset, step.offset_range = name, offset, offset_range
             delta.copied = delta.copied + size
-            delta.instructions[#delta.instructions + 1] = {
-                whole = range:range(start, from.at - start),
-                reference = delta.references[index + 1],
-                offset = offset,
-                offset_range = offset_range,
-                size = size,
-            }
+        elseif kind == 2 then
+            local dictionaries = from:varint()
+            if not dictionaries or dictionaries > MOST_DICTIONARIES then
+                return nil, "Compressed bytes have no number of dictionaries, or too many"
+            end
+            step.dictionaries = {}
+            for index = 1, dictionaries do
+                local name, name_why = parse_name(from, version, delta.references)
+                if not name then
+                    return nil, "A dictionary is " .. name_why
+                end
+                step.dictionaries[index] = name
+            end
+            local length = from:varint()
+            step.compressed = length and from:take(length)
+            if not step.compressed then
+                return nil, "Compressed bytes are cut"
+            end
+            delta.inflated = delta.inflated + size
+        else
+            return nil, "An instruction of an unknown kind"
         end
-        if delta.added + delta.copied > MOST_SPAN then
+        step.whole = range:range(start, from.at - start)
+        delta.instructions[#delta.instructions + 1] = step
+        if delta.added + delta.copied + delta.inflated > MOST_SPAN then
             return nil, "It rebuilds more than a frame may stand for"
         end
     end
     return delta
 end
 
+-- A name for people.
+local function named(name)
+    if type(name) ~= "number" then
+        return short(name)
+    end
+    return name == 0 and "the built-in dictionary" or "number " .. name
+end
+
 local function show_delta(delta, range, tree)
     local own = tree:add(range, string.format(
-        "Delta: %s, %s literal, %s copied",
+        "Delta: %s, %s literal, %s%s copied",
         plural(#delta.instructions, "instruction"),
         plural(delta.added, "byte"),
+        delta.inflated > 0 and plural(delta.inflated, "byte") .. " compressed, " or "",
         plural(delta.copied, "byte")
     ))
     for _, reference in ipairs(delta.references) do
@@ -294,13 +341,24 @@ local function show_delta(delta, range, tree)
             local line = own:add(step.whole, "Add " .. plural(step.size, "byte"))
             line:add(fields.add_length, step.whole, step.size)
             line:add(fields.add, step.add)
+        elseif step.compressed then
+            local line = own:add(step.whole, string.format(
+                "Inflate %s to %s", plural(step.compressed:len(), "byte"), plural(step.size, "byte")
+            ))
+            line:add(fields.inflate_length, step.whole, step.size)
+            for _, name in ipairs(step.dictionaries) do
+                line:add(fields.inflate_dictionary, step.whole, named(name))
+            end
+            line:add(fields.inflate, step.compressed)
         else
             local line = own:add(step.whole, string.format(
-                "Copy %s from offset %d of %s", plural(step.size, "byte"), step.offset, short(step.reference)
+                "Copy %s from offset %d of %s", plural(step.size, "byte"), step.offset, named(step.name)
             ))
             line:add(fields.copy_length, step.whole, step.size)
             line:add(fields.copy_offset, step.offset_range, step.offset)
-            line:add(fields.copy_reference, step.reference)
+            if type(step.name) ~= "number" then
+                line:add(fields.copy_reference, step.name)
+            end
         end
     end
 end
@@ -329,8 +387,8 @@ local function parse_frame(data, is_agreed)
         return is_agreed and "more" or nil
     end
     local delta_range = from:take(delta_length)
-    local delta, why = parse_delta(delta_range)
-    if delta and delta.added + delta.copied ~= span then
+    local delta, why = parse_delta(delta_range, version)
+    if delta and delta.added + delta.copied + delta.inflated ~= span then
         delta, why = nil, "The delta rebuilds another number of bytes"
     end
     -- Where no mark was seen, only a form that is right in everything says that this is a frame.

@@ -335,6 +335,25 @@ fn frame() -> Vec<u8> {
     frame
 }
 
+/// A frame of the second version: 20 literal bytes, 400 of a reference from its byte 7, 64 of the
+/// number 5, and 436 that are compressed into three against the built-in dictionary and the
+/// reference.
+fn second_frame() -> Vec<u8> {
+    let mut delta = vec![1];
+    delta.extend([0xaa; 16]);
+    // Four times the length, and the kind.
+    delta.push(20 << 2);
+    delta.extend([0x11; 20]);
+    delta.extend([0xc1, 0x0c, 0, 7]);
+    delta.extend([0x81, 0x02, 5 << 1 | 1, 0]);
+    delta.extend([0xd2, 0x0d, 2, 1, 0, 3, 0x77, 0x88, 0x99]);
+    let length = u8::try_from(delta.len()).expect("short");
+    let mut frame = vec![0x21, 0x98, 0x07, length];
+    frame.append(&mut delta);
+    frame.extend([0xcc; 8]);
+    frame
+}
+
 /// A publication as `tandem-link` describes it: one in 256, over two chains, three bytes of filter.
 fn publication() -> Vec<u8> {
     let mut publication = vec![
@@ -408,6 +427,52 @@ fn write(file: &Path, packets: &[(Vec<u8>, usize)]) {
         };
         writer.write_pcapng_block(block).expect("writable");
     }
+}
+
+#[test]
+fn compressed_literals_and_numbers_are_shown_with_their_dictionaries() {
+    let directory = tempfile::tempdir().expect("a place for temporary files");
+    let file = directory.path().join("second.pcapng");
+    let Some(reader) = Reader::new(file.clone()) else {
+        return;
+    };
+    let (syn, ack) = (TcpFlags::SYN, TcpFlags::ACK);
+    let packets = [
+        Way::up(1).packet(0, syn, &mark(1, &[]), &[]),
+        Way::down(1).packet(1_000, ack, &[], &second_frame()),
+    ];
+    write(&file, &packets.map(|packet| (packet, 0)));
+    let frames = reader.fields(
+        "tandem.frame",
+        &[
+            "tandem.version",
+            "tandem.frame.span",
+            "tandem.add",
+            "tandem.copy.length",
+            "tandem.copy.reference",
+            "tandem.inflate.length",
+            "tandem.inflate.dictionary",
+            "tandem.inflate",
+        ],
+    );
+    assert_eq!(frames.len(), 1);
+    let aa = "aa".repeat(16);
+    let dictionaries = format!("the built-in dictionary,{}…", &aa[..16]);
+    let expected = [
+        "2",
+        "920",
+        &"11".repeat(20),
+        "400,64",
+        &aa,
+        "436",
+        &dictionaries,
+        "778899",
+    ];
+    assert_eq!(frames[0][..], expected);
+    assert_eq!(
+        reader.fields("tandem.malformed", &["frame.number"]).len(),
+        0
+    );
 }
 
 #[test]
@@ -593,7 +658,7 @@ fn garbage_raises_no_error_in_the_dissector() {
         return;
     };
     let mut noise = Noise(0x1234_5678_9abc_def1);
-    let good = [frame(), compressed(), hello(), answer()];
+    let good = [frame(), second_frame(), compressed(), hello(), answer()];
     let ack = TcpFlags::ACK;
     // In these connections a mark was seen, so that what looks like a frame is taken for one.
     let mut packets: Vec<(Vec<u8>, usize)> = (0..8)

@@ -54,7 +54,7 @@ impl Spoken {
     /// Those of this crate.
     pub const HERE: Spoken = Spoken {
         oldest: Version::ONE,
-        newest: Version::ONE,
+        newest: Version::TWO,
     };
 
     /// All from one to another; `None` where they stand in the wrong order.

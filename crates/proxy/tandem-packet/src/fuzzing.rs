@@ -507,10 +507,10 @@ impl Bench {
             };
             let key = Key::from_bytes([1; 32]);
             let marks = [
-                mark::hint(&key, flow, Version::ONE, &[[3; 4]]),
-                mark::miss(&key, flow, Version::ONE, Sender::Server),
-                mark::miss(&key, flow, Version::ONE, Sender::Client),
-                mark::held(&key, flow, Version::ONE, 3),
+                mark::hint(&key, flow, Version::TWO, &[[3; 4]]),
+                mark::miss(&key, flow, Version::TWO, Sender::Server),
+                mark::miss(&key, flow, Version::TWO, Sender::Client),
+                mark::held(&key, flow, Version::TWO, 3),
             ];
             let segment = self.client_segment(self.client_sent, &[]);
             let mark = &marks[usize::from(how) % marks.len()];
@@ -610,7 +610,7 @@ impl Bench {
                 let parsed = TcpPacket::parse(&packet).ok();
                 let first = parsed.and_then(|packet| packet.payload().first().copied());
                 // The first byte of a frame; none of TLS's content types is like it.
-                if let Some(first @ 0x10..=0x13) = first {
+                if let Some(first @ 0x20..=0x23) = first {
                     self.frames[usize::from(first & 0x0f)] += 1;
                 }
                 self.last_crossed = Some((to, packet.clone()));
@@ -696,7 +696,7 @@ mod tests {
         while bench.event(&mut input).is_some() {}
         let (_, frame) = bench.last_crossed.clone().expect("something crossed");
         let frame = TcpPacket::parse(&frame).expect("a segment");
-        assert_eq!(frame.payload().first(), Some(&0x11));
+        assert_eq!(frame.payload().first(), Some(&0x21));
         bench.run(&[]);
     }
 
@@ -728,7 +728,7 @@ mod tests {
         while bench.event(&mut input).is_some() {}
         let (_, frame) = bench.last_crossed.clone().expect("something crossed");
         let frame = TcpPacket::parse(&frame).expect("a segment");
-        assert_eq!(frame.payload().first(), Some(&0x12));
+        assert_eq!(frame.payload().first(), Some(&0x22));
         assert!(frame.payload().len() < 31 * 6 - 50);
         bench.run(&[]);
     }

@@ -320,7 +320,7 @@ fn a_publication_for_somebody_else_reaches_no_client() {
         };
         let filter = Filter::of([Reference([1; 16])], 7, Rate::DEFAULT);
         for key in [support::key(), tandem_link::Key::from_bytes([9; 32])] {
-            let written = publication::write(&key, id, Version::ONE, &filter);
+            let written = publication::write(&key, id, Version::TWO, &filter);
             let mut segment = flow.server_repr(1_000 - written.len() as u32, &written);
             // An old timestamp.
             let clock = flow.clocks.expect("it has one").1.wrapping_sub(1 << 30);

@@ -256,11 +256,11 @@ fn forged_marks_do_nothing_but_send_the_flow_its_plain_way() {
         server: Seq(2),
     };
     let forged = [
-        mark::hint(&key, id(&flow), Version::ONE, &[[1; 4]]),
-        mark::miss(&key, id(&flow), Version::ONE, frame::Sender::Server),
-        mark::miss(&support::key(), other, Version::ONE, frame::Sender::Server),
-        mark::answer(&support::key(), id(&flow), Version::ONE),
-        mark::presence(&support::key(), flow.client_isn, Version::ONE),
+        mark::hint(&key, id(&flow), Version::TWO, &[[1; 4]]),
+        mark::miss(&key, id(&flow), Version::TWO, frame::Sender::Server),
+        mark::miss(&support::key(), other, Version::TWO, frame::Sender::Server),
+        mark::answer(&support::key(), id(&flow), Version::TWO),
+        mark::presence(&support::key(), flow.client_isn, Version::TWO),
     ];
     // Before the flight, and while it is under way.
     for mark in forged {
@@ -292,9 +292,9 @@ fn a_forged_answer_makes_nobody_believe_in_a_far_side() {
     let (chain, hello, flight) = speech();
     let flow = Flow::default();
     let forged = [
-        mark::answer(&Key::from_bytes([9; 32]), id(&flow), Version::ONE),
-        mark::presence(&support::key(), flow.server_isn, Version::ONE),
-        mark::hint(&support::key(), id(&flow), Version::ONE, &[[1; 4]]),
+        mark::answer(&Key::from_bytes([9; 32]), id(&flow), Version::TWO),
+        mark::presence(&support::key(), flow.server_isn, Version::TWO),
+        mark::hint(&support::key(), id(&flow), Version::TWO, &[[1; 4]]),
     ];
     for mark in forged {
         let mut pair = Pair::knowing(&chain);
@@ -336,7 +336,7 @@ fn frames_that_nobody_wrote_reach_nobody_and_do_not_end_the_flow() {
     let mut pair = greeted(Pair::knowing(&chain), &mut flow, &hello);
     let held = Reference(tandem_store::Digest::of(&chain[0]).prefix16());
     let delta = |build: &dyn Fn(&mut DeltaWriter)| {
-        let mut writer = DeltaWriter::new(Encoding::One);
+        let mut writer = DeltaWriter::new(Encoding::Two);
         build(&mut writer);
         writer.finish()
     };
@@ -344,7 +344,7 @@ fn frames_that_nobody_wrote_reach_nobody_and_do_not_end_the_flow() {
     let written = |key: &Key, delta: &[u8], bytes: &[u8]| {
         frame::write(
             key,
-            (id(&flow), Version::ONE, frame::Sender::Server),
+            (id(&flow), Version::TWO, frame::Sender::Server),
             start,
             delta,
             bytes,
@@ -374,8 +374,8 @@ fn frames_that_nobody_wrote_reach_nobody_and_do_not_end_the_flow() {
             &chain[0],
         ),
         // Not even a frame.
-        vec![0x11, 0xff, 0xff, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        vec![0x11],
+        vec![0x21, 0xff, 0xff, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        vec![0x21],
         vec![0x21; 100],
         tls::noise(1_400, 1),
         Vec::new(),
