@@ -2,7 +2,7 @@
 //!
 //! Is: 6 kB of DER around values, object identifiers, names of issuers and of CT logs, addresses of
 //! CAs; `tandem-lab/examples/certificate-dictionary.rs` makes it. Is not: certificates; no key,
-//! signature, serial number or site is in it (`docs/adr/0011-compressed-literals.md`).
+//! signature, serial number or site is in it (`docs/adr/0013-compressed-literals.md`).
 //!
 //! Invariant: it never changes. Another dictionary is another [`crate::Encoding`].
 

@@ -1,7 +1,7 @@
 //! Compressed literals: DEFLATE (RFC 1951) against a dictionary that both sides have.
 //!
 //! Is: raw DEFLATE, whose window is filled with the dictionary beforehand. Is not: the choice of
-//! the dictionary. Why DEFLATE: `docs/adr/0011-compressed-literals.md`.
+//! the dictionary. Why DEFLATE: `docs/adr/0013-compressed-literals.md`.
 //!
 //! Invariants: what is decompressed has exactly the declared length, and is written into a buffer
 //! of that length, so a bomb is refused at its first byte too many; all of the input is used; work
