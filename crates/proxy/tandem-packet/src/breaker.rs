@@ -12,6 +12,10 @@
 //!                                +--- the one flow that is tried after the wait works ----+
 //! ```
 //!
+//! Flights that were under way together and are not answered count as one: an outage, or a far side
+//! that is started again, leaves all of them unanswered, and no device is to blame. So two count
+//! only where the second was written after the first was given up.
+//!
 //! Invariants: as long as a path has not shown that it works, or has failed to answer since, at
 //! most [`MAX_AT_RISK`] connections are at risk on it; the table is bounded, and forgets a path
 //! that works before one that is stopped.
@@ -55,8 +59,10 @@ struct State {
     health: Health,
     /// Flights whose fate is open.
     under_way: usize,
-    /// Flights in a row that were neither rebuilt nor missed.
+    /// Flights in a row that were neither rebuilt nor missed, those under way together as one.
     unanswered: usize,
+    /// When the last of these was given up.
+    last_unanswered: Option<Instant>,
     /// The next time for which nothing is rewritten.
     wait: Duration,
     changed: Instant,
@@ -85,7 +91,14 @@ enum Trial {
 pub(crate) struct Breaker {
     role: Role,
     paths: BTreeMap<Path, State>,
-    trials: BTreeMap<FlowKey, Trial>,
+    trials: BTreeMap<FlowKey, Flight>,
+}
+
+/// A flow's flight.
+#[derive(Debug, Clone, Copy)]
+struct Flight {
+    trial: Trial,
+    written: Instant,
 }
 
 impl Breaker {
@@ -122,8 +135,7 @@ impl Breaker {
             Event::FlightWritten { .. } => self.begin(key, now),
             Event::HintSent if self.is_stopped(key) => self.begin(key, now),
             Event::FlightRepeated => {
-                let trial = self.trials.get_mut(&key)?;
-                *trial = Trial::Repeated;
+                self.trials.get_mut(&key)?.trial = Trial::Repeated;
             }
             Event::FlightAcknowledged | Event::MissReceived | Event::FlightRebuilt(_) => {
                 return self.works(key, now);
@@ -181,6 +193,7 @@ impl Breaker {
             health: Health::Untried,
             under_way: 0,
             unanswered: 0,
+            last_unanswered: None,
             wait: FIRST_WAIT,
             changed: now,
         });
@@ -189,10 +202,14 @@ impl Breaker {
     }
 
     fn begin(&mut self, key: FlowKey, now: Instant) {
+        let flight = Flight {
+            trial: Trial::UnderWay,
+            written: now,
+        };
         if self
             .trials
-            .insert(key, Trial::UnderWay)
-            .is_none_or(|old| old == Trial::Unanswered)
+            .insert(key, flight)
+            .is_none_or(|old| old.trial == Trial::Unanswered)
         {
             self.state(key, now).under_way += 1;
         }
@@ -201,7 +218,7 @@ impl Breaker {
     /// The fate of the flow's flight is known, or no longer of interest; hands back what was last
     /// known of it.
     fn settle(&mut self, key: FlowKey) -> Option<Trial> {
-        let trial = self.trials.remove(&key)?;
+        let trial = self.trials.remove(&key)?.trial;
         self.release(key, trial);
         Some(trial)
     }
@@ -230,6 +247,7 @@ impl Breaker {
             Health::Stopped { .. } | Health::Untried | Health::Works => {}
         }
         state.unanswered = 0;
+        state.last_unanswered = None;
         state.wait = FIRST_WAIT;
         match std::mem::replace(&mut state.health, Health::Works) {
             Health::Stopped { .. } => Some(Event::PathResumed),
@@ -238,13 +256,18 @@ impl Breaker {
     }
 
     fn unanswered(&mut self, key: FlowKey, now: Instant) -> Option<Event> {
-        let trial = self.trials.get_mut(&key)?;
-        let old = std::mem::replace(trial, Trial::Unanswered);
+        let flight = self.trials.get_mut(&key)?;
+        let written = flight.written;
+        let old = std::mem::replace(&mut flight.trial, Trial::Unanswered);
         match old {
             Trial::UnderWay | Trial::Repeated => self.release(key, old),
             Trial::Unanswered => return None,
         }
         let state = self.state(key, now);
+        if state.last_unanswered.is_some_and(|last| written < last) {
+            return None;
+        }
+        state.last_unanswered = Some(now);
         state.unanswered += 1;
         let is_tried_again = matches!(state.health, Health::Stopped { .. });
         if is_tried_again || state.unanswered >= MAX_AT_RISK {
@@ -388,6 +411,29 @@ mod tests {
         let stopped = Event::PathStopped(Meddling::Withholds);
         assert_eq!(unanswered(&mut breaker, 4), Some(stopped));
         assert!(!breaker.allows(one(5), at(0)));
+    }
+
+    #[test]
+    fn flights_that_an_outage_leaves_unanswered_together_count_as_one() {
+        let mut breaker = servers();
+        breaker.note(one(0), WRITTEN, at(0));
+        breaker.note(one(0), Event::FlightAcknowledged, at(1));
+        for port in 1..10 {
+            breaker.note(one(port), WRITTEN, at(2));
+        }
+        for port in 1..10 {
+            let given_up = at(10 + u64::from(port));
+            assert_eq!(
+                breaker.note(one(port), Event::OriginalsSent(9), given_up),
+                None
+            );
+        }
+        assert!(breaker.allows(one(10), at(20)), "one is tried");
+        breaker.note(one(10), WRITTEN, at(20));
+        assert!(!breaker.allows(one(11), at(20)), "and no other beside it");
+        let stopped = Event::PathStopped(Meddling::Withholds);
+        let event = breaker.note(one(10), Event::OriginalsSent(9), at(21));
+        assert_eq!(event, Some(stopped));
     }
 
     #[test]
