@@ -11,6 +11,7 @@
 
 pub mod admin;
 mod database;
+mod disk;
 mod error;
 mod files;
 mod open;

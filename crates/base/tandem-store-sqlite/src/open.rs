@@ -14,9 +14,9 @@ use tandem_store::Limits;
 use tandem_store::backing::Catalogue;
 
 use crate::database::{self, Fault, Opened};
+use crate::disk::{Disk, Scrub};
 use crate::error::StoreError;
 use crate::schema::{self, Schema};
-use crate::store::{Disk, Scrub};
 use crate::warning::Warning;
 use crate::writer::Writer;
 use crate::{files, rows};

@@ -16,20 +16,20 @@ mod tests;
 
 use core::time::Duration;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::Connection;
-use tandem_store::backing::{Catalogue, Changes, Contents, Key};
+use tandem_store::backing::{Catalogue, Contents, Key};
 use tandem_store::{
     Digest, Health, Keeping, Kind, Limits, Object, ObjectId, Purge, Purged, Site, Store,
 };
 use tandem_wire::clock::UnixTime;
 
 use crate::database::Fault;
+use crate::disk::{Disk, Scrub, Trouble};
 use crate::error::StoreError;
 use crate::warning::Warning;
-use crate::writer::{Job, Writer};
+use crate::writer::Job;
 use crate::{files, open, rows};
 
 /// Seconds that what only says "seen again" may wait to be written: a handshake with a known site
@@ -60,38 +60,6 @@ pub struct SqliteStore {
     refreshed_at: Option<UnixTime>,
     disk_reads: u64,
     disk_errors: u64,
-}
-
-/// Everything that is there only while the disk is of use. Fields are dropped in order: the lock
-/// goes last.
-#[derive(Debug)]
-pub(crate) struct Disk {
-    pub(crate) path: PathBuf,
-    pub(crate) reader: Connection,
-    pub(crate) writer: Writer,
-    /// What the writer is writing.
-    pub(crate) in_flight: Option<Changes>,
-    pub(crate) scrub: Scrub,
-    pub(crate) trouble: Option<Trouble>,
-    pub(crate) _lock: files::Lock,
-}
-
-/// Whether what was deleted must leave no trace in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scrub {
-    Done,
-    /// When everything else is written.
-    Due,
-    UnderWay,
-}
-
-/// A disk that refuses writes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Trouble {
-    /// Calls to let pass after the next refusal.
-    pause: u32,
-    /// Calls still to let pass.
-    left: u32,
 }
 
 impl SqliteStore {
