@@ -236,7 +236,7 @@ pub(crate) fn certificate(fill: u8, sizes: &[usize]) -> Vec<u8> {
 }
 
 /// Bytes in which nothing repeats, as in keys and signatures.
-fn noise(seed: [u8; 2], size: usize) -> Vec<u8> {
+pub(crate) fn noise(seed: [u8; 2], size: usize) -> Vec<u8> {
     let mut state = u32::from(u16::from_be_bytes(seed)) + 1;
     let next = || {
         // Numerical Recipes' generator; its low bits are poor.
