@@ -47,7 +47,6 @@ const CASTS_NOT_YET: &[&str] = &[
     "tandem-engine",
     "tandem-estimate",
     "tandem-netsim",
-    "tandem-packet",
     "tandem-split",
     "tandem-trace",
     "tandem-wire",

@@ -143,6 +143,12 @@ impl<'a> TcpPacket<'a> {
         self.ip.hop_limit(self.bytes)
     }
 
+    /// The sequence number behind the payload.
+    #[must_use]
+    pub fn end(&self) -> Seq {
+        self.seq().after(self.payload().len())
+    }
+
     /// Sequence numbers that the segment takes: payload, one for SYN, one for FIN (SEG.LEN of RFC
     /// 9293, section 3.4).
     #[must_use]

@@ -19,6 +19,26 @@ impl Seq {
         Self(self.0.wrapping_sub(count))
     }
 
+    /// The number behind `len` bytes that begin here.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "sequence numbers are modulo 2^32"
+    )]
+    pub const fn after(self, len: usize) -> Self {
+        self.wrapping_add(len as u32)
+    }
+
+    /// The number of the first of `len` bytes that end before this one.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "sequence numbers are modulo 2^32"
+    )]
+    pub const fn before(self, len: usize) -> Self {
+        self.wrapping_sub(len as u32)
+    }
+
     /// `self - earlier` in bytes: negative where `self` is in fact before `earlier`. Right as long
     /// as the two are less than 2^31 apart, which RFC 9293 guarantees for numbers of one
     /// window.
@@ -54,5 +74,6 @@ mod tests {
         assert!(first.is_after(last) && last.is_before(first));
         assert!(!first.is_after(first) && !first.is_before(first));
         assert_eq!(first.wrapping_sub(1), last);
+        assert_eq!((last.after(2), last.after(2).before(2)), (Seq(1), last));
     }
 }

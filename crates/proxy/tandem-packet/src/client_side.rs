@@ -391,7 +391,7 @@ impl Agreed {
             self.hint = self.choose_hint(packet, cx);
             self.timer.hello(packet, cx.now);
         }
-        let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+        let end = packet.end();
         match &mut self.hint {
             Hint::On {
                 end: hinted,
@@ -444,7 +444,7 @@ impl Agreed {
         }
         let held: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
         Hint::On {
-            end: packet.seq().wrapping_add(packet.payload().len() as u32),
+            end: packet.end(),
             mark: mark::hint(cx.key, self.id, self.version, &held),
             copies: HINTED_COPIES,
         }

@@ -37,7 +37,7 @@ const NAME: &str = "a.example";
 const FLOWS: usize = 3;
 const MEMORY: usize = 40_000;
 /// Most events of one input.
-const MOST_EVENTS: usize = 300;
+const MAX_EVENTS: usize = 300;
 
 /// The safe format, any sequence of events.
 pub fn packet_sequence_safe(data: &[u8]) {
@@ -76,14 +76,14 @@ struct Bench {
     now: Instant,
     client_isn: Seq,
     server_isn: Seq,
-    client_acked: u32,
-    server_acked: u32,
+    client_acked: usize,
+    server_acked: usize,
     client_clock: u32,
     server_clock: u32,
     client_bytes: Vec<u8>,
     server_bytes: Vec<u8>,
-    client_sent: u32,
-    server_sent: u32,
+    client_sent: usize,
+    server_sent: usize,
     /// Packets on their way over the link, and where to.
     crossing: VecDeque<(Which, Vec<u8>)>,
     last_crossed: Option<(Which, Vec<u8>)>,
@@ -173,14 +173,14 @@ fn client_bytes(speech: Speech) -> Vec<u8> {
     let mut hello = vec![3, 3];
     hello.extend([5; 32]);
     hello.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
-    let length = NAME.len() as u16;
+    let length = short(NAME.len());
     // What a mutual hello has more makes its length one that a single event can send.
     let more = match speech {
         Speech::OneWay => Vec::new(),
         Speech::Mutual => vec![0, 21, 0, 4, 0, 0, 0, 0],
-        Speech::Returning => [&[0, 35, 0, TICKET.len() as u8][..], &TICKET].concat(),
+        Speech::Returning => [&[0, 35][..], &short(TICKET.len()).to_be_bytes(), &TICKET].concat(),
     };
-    hello.extend((length + 9 + more.len() as u16).to_be_bytes());
+    hello.extend((length + 9 + short(more.len())).to_be_bytes());
     hello.extend([0, 0]);
     hello.extend((length + 5).to_be_bytes());
     hello.extend((length + 3).to_be_bytes());
@@ -204,12 +204,23 @@ fn client_bytes(speech: Speech) -> Vec<u8> {
     out
 }
 
+/// A length of something short.
+fn short(length: usize) -> u16 {
+    u16::try_from(length).expect("a short one")
+}
+
+/// The multiples of `step`, each told from another certificate's by `which`.
+fn noise(length: usize, step: u8, which: u8) -> Vec<u8> {
+    let multiples = std::iter::successors(Some(0u8), |last| Some(last.wrapping_add(step)));
+    multiples.map(|at| at ^ which).take(length).collect()
+}
+
 fn chain() -> [Vec<u8>; 2] {
-    [0u8, 1].map(|which| (0..900u32).map(|at| (at * 31) as u8 ^ which).collect())
+    [0, 1].map(|which| noise(900, 31, which))
 }
 
 fn client_chain() -> [Vec<u8>; 2] {
-    [2u8, 3].map(|which| (0..700u32).map(|at| (at * 29) as u8 ^ which).collect())
+    [2, 3].map(|which| noise(700, 29, which))
 }
 
 fn list(chain: &[Vec<u8>]) -> Vec<u8> {
@@ -315,7 +326,7 @@ impl Bench {
 
     fn run(mut self, data: &[u8]) {
         let mut input = Input(data);
-        for _ in 0..MOST_EVENTS {
+        for _ in 0..MAX_EVENTS {
             if self.event(&mut input).is_none() {
                 break;
             }
@@ -356,43 +367,43 @@ impl Bench {
                 self.enter(Which::Server, Direction::ToLink, syn.build());
             }
             2 => {
-                self.client_acked = input.number()? as u32;
+                self.client_acked = input.number()?;
                 let ack = self.client_segment(self.client_sent, &[]);
                 self.enter(Which::Client, Direction::ToLink, ack.build());
             }
             3 => {
-                self.server_acked = u32::from(input.byte()?);
+                self.server_acked = usize::from(input.byte()?);
                 let ack = self.server_segment(self.server_sent, &[]);
                 self.enter(Which::Server, Direction::ToLink, ack.build());
             }
             4 => {
                 let size = usize::from(input.byte()?) * 6;
-                let at = self.client_sent as usize;
+                let at = self.client_sent;
                 let piece = slice(&self.client_bytes, at, size);
-                self.client_sent += piece.len() as u32;
-                let segment = self.client_segment(at as u32, &piece);
+                self.client_sent += piece.len();
+                let segment = self.client_segment(at, &piece);
                 self.enter(Which::Client, Direction::ToLink, segment.build());
             }
             5 => {
                 let size = usize::from(input.byte()?) * 6;
-                let at = self.server_sent as usize;
+                let at = self.server_sent;
                 let piece = slice(&self.server_bytes, at, size);
-                self.server_sent += piece.len() as u32;
-                let segment = self.server_segment(at as u32, &piece);
+                self.server_sent += piece.len();
+                let segment = self.server_segment(at, &piece);
                 self.enter(Which::Server, Direction::ToLink, segment.build());
             }
             6 => {
                 let most = self.client_bytes.len().max(400);
                 let (at, size) = (input.number()? % most, input.number()? % 1_449);
                 let piece = slice(&self.client_bytes, at, size);
-                let segment = self.client_segment(at as u32, &piece);
+                let segment = self.client_segment(at, &piece);
                 self.enter(Which::Client, Direction::ToLink, segment.build());
             }
             7 => {
                 let most = self.server_bytes.len().max(2_200);
                 let (at, size) = (input.number()? % most, input.number()? % 1_449);
                 let piece = slice(&self.server_bytes, at, size);
-                let segment = self.server_segment(at as u32, &piece);
+                let segment = self.server_segment(at, &piece);
                 self.enter(Which::Server, Direction::ToLink, segment.build());
             }
             8 => self.pass_time(Duration::from_millis(u64::from(input.byte()?) * 20)),
@@ -526,12 +537,12 @@ impl Bench {
         self.enter(to, Direction::FromLink, packet);
     }
 
-    fn client_segment(&self, offset: u32, payload: &[u8]) -> SegmentRepr {
+    fn client_segment(&self, offset: usize, payload: &[u8]) -> SegmentRepr {
         SegmentRepr {
             source: SocketAddr::from(([10, 0, 0, 1], 40_000)),
             destination: SocketAddr::from(([10, 0, 0, 2], 443)),
-            seq: self.client_isn.wrapping_add(1 + offset),
-            ack: self.server_isn.wrapping_add(1 + self.client_acked),
+            seq: self.client_isn.after(1 + offset),
+            ack: self.server_isn.after(1 + self.client_acked),
             flags: TcpFlags::ACK,
             window: 65_535,
             options: stamps(self.client_clock, self.server_clock),
@@ -540,13 +551,13 @@ impl Bench {
         }
     }
 
-    fn server_segment(&self, offset: u32, payload: &[u8]) -> SegmentRepr {
+    fn server_segment(&self, offset: usize, payload: &[u8]) -> SegmentRepr {
         let back = self.client_segment(0, &[]);
         SegmentRepr {
             source: back.destination,
             destination: back.source,
-            seq: self.server_isn.wrapping_add(1 + offset),
-            ack: self.client_isn.wrapping_add(1 + self.server_acked),
+            seq: self.server_isn.after(1 + offset),
+            ack: self.client_isn.after(1 + self.server_acked),
             options: stamps(self.server_clock, self.client_clock),
             payload: payload.to_vec(),
             ..back

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tandem_wire::{Instant, Seq, TcpPacket};
 
-use crate::pace::Pace;
+use crate::pace::{MAX_WAIT, Pace, nanos_per_byte};
 
 /// How many hellos are remembered: enough that one that met other traffic does not set the wait,
 /// few enough that a link that has become slower is known after as many.
@@ -81,7 +81,7 @@ impl HelloTimer {
     pub(crate) fn hello(&mut self, packet: &TcpPacket<'_>, now: Instant) {
         self.sent = Some(Sent {
             at: now,
-            end: packet.seq().wrapping_add(packet.payload().len() as u32),
+            end: packet.end(),
             bytes: packet.bytes().len(),
             stamp: packet.timestamps().map(|timestamps| timestamps.value),
             absorbed: false,
@@ -108,7 +108,7 @@ impl HelloTimer {
         now: Instant,
         link: &LinkMemory,
     ) -> bool {
-        let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+        let end = packet.end();
         let Some(sent) = &mut self.sent else {
             return false;
         };
@@ -116,8 +116,8 @@ impl HelloTimer {
             return false;
         }
         let beyond = link.nanos_per_byte().saturating_mul(sent.bytes as u64);
-        let wait = self.pace.round_trip().unwrap_or_default()
-            + Duration::from_nanos(beyond).min(crate::pace::MOST);
+        let wait =
+            self.pace.round_trip().unwrap_or_default() + Duration::from_nanos(beyond).min(MAX_WAIT);
         let early = now.saturating_since(sent.at) < wait;
         early && !std::mem::replace(&mut sent.absorbed, early)
     }
@@ -131,7 +131,7 @@ impl HelloTimer {
         let echo = packet.timestamps().map(|timestamps| timestamps.echo);
         if let Some(round_trip) = self.pace.round_trip().filter(|_| echo == sent.stamp) {
             let beyond = now.saturating_since(sent.at).saturating_sub(round_trip);
-            link.learn(beyond.as_nanos() as u64 / sent.bytes as u64);
+            link.learn(nanos_per_byte(beyond, sent.bytes));
         }
     }
 }

@@ -198,8 +198,8 @@ impl Inbound {
                     }
                     None => bytes,
                 };
-                let end = packet.seq().wrapping_add(packet.payload().len() as u32);
-                Rebuilt::Flight(end.wrapping_sub(bytes.len() as u32), bytes)
+                let end = packet.end();
+                Rebuilt::Flight(end.before(bytes.len()), bytes)
             }
             thesis::Expanded::Miss(why) => Rebuilt::Miss(why),
             thesis::Expanded::Ordinary => return None,

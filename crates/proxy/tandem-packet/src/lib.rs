@@ -7,6 +7,7 @@
 //! Invariants: every [`Ticket`] handed in receives exactly one [`Verdict`]; the sequence space of
 //! the endpoints never changes; in doubt, a packet is accepted as it is.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 mod acks;
 mod breaker;

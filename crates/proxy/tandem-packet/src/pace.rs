@@ -15,7 +15,7 @@ use tandem_wire::{Instant, TcpPacket};
 /// Longest time that is waited for an answer, whatever was measured: a retransmission after it
 /// always counts. On 2,400 bit/s a frame of 2,500 bytes has its answer by then; another
 /// connection's traffic can make a gap look like a slower link still.
-pub(crate) const MOST: Duration = Duration::from_secs(10);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// What a tick of the client's timestamp clock is taken for: the shortest that RFC 7323 (section
 /// 5.4) allows, and Linux's.
@@ -71,7 +71,7 @@ impl Pace {
             if let (Some(then), Some(value)) = (then, value) {
                 let own = TICK.saturating_mul(value.wrapping_sub(then));
                 let gap = now.saturating_since(acknowledged).saturating_sub(own);
-                self.nanos_per_byte = gap.as_nanos() as u64 / packet.bytes().len() as u64;
+                self.nanos_per_byte = nanos_per_byte(gap, packet.bytes().len());
             }
         }
     }
@@ -86,7 +86,7 @@ impl Pace {
 
     /// The round trip of small segments.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
-        self.round_trip.map(|round_trip| round_trip.min(MOST))
+        self.round_trip.map(|round_trip| round_trip.min(MAX_WAIT))
     }
 
     /// The time by which an answer to `bytes` sent over the link should be back.
@@ -96,9 +96,14 @@ impl Pace {
     pub(crate) fn answer_to(&self, bytes: usize) -> Duration {
         let crossing = Duration::from_nanos(self.nanos_per_byte.saturating_mul(bytes as u64));
         self.round_trip.map_or(Duration::ZERO, |round_trip| {
-            (round_trip.saturating_add(crossing).min(MOST) * 5 / 4).min(MOST)
+            (round_trip.saturating_add(crossing).min(MAX_WAIT) * 5 / 4).min(MAX_WAIT)
         })
     }
+}
+
+/// What each of so many bytes took.
+pub(crate) fn nanos_per_byte(time: Duration, bytes: usize) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / bytes.max(1) as u64
 }
 
 #[cfg(test)]
@@ -174,6 +179,6 @@ mod tests {
     #[test]
     fn without_a_measurement_nothing_is_waited_for_and_never_long() {
         assert_eq!(Pace::default().answer_to(10_000), Duration::ZERO);
-        assert_eq!(pace(200_000, 0).answer_to(60_000), MOST);
+        assert_eq!(pace(200_000, 0).answer_to(60_000), MAX_WAIT);
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn shifted(timestamps: Timestamps) -> Timestamps {
 ///
 /// A value further ahead is damage or malice. Believed, it would make ordinary segments look
 /// shifted.
-const MOST_AHEAD: u32 = 1 << 29;
+const MAX_AHEAD: u32 = 1 << 29;
 
 /// The timestamp clock of an endpoint beyond the link, as its segments show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Clock {
 
     /// An ordinary segment has shown this value.
     pub(crate) fn saw(&mut self, value: u32) {
-        let plausible = value.wrapping_sub(self.first) < MOST_AHEAD;
+        let plausible = value.wrapping_sub(self.first) < MAX_AHEAD;
         if plausible && value.wrapping_sub(self.first) > self.newest.wrapping_sub(self.first) {
             self.newest = value;
         }
@@ -73,7 +73,7 @@ impl Clock {
 /// Whether a segment with timestamp `value` is discarded by a receiver that has seen `newest` (RFC
 /// 7323, section 5.3, R1).
 pub(crate) fn is_older(value: u32, newest: u32) -> bool {
-    (value.wrapping_sub(newest) as i32) < 0
+    value.wrapping_sub(newest).cast_signed() < 0
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
                 assert_eq!(clock.restored(stamps(ordinary)), None, "after bit {bit}");
             }
             // Beyond the bound it is not believed at all: what is shifted is still known.
-            if 1 << bit >= MOST_AHEAD {
+            if 1 << bit >= MAX_AHEAD {
                 let later = stamps(300_000);
                 assert_eq!(
                     clock.restored(shifted(later)),
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_clock_is_followed_as_far_as_a_handshake_can_take() {
         let mut clock = Clock::new(7);
-        let furthest = 7 + MOST_AHEAD - 1;
+        let furthest = 7 + MAX_AHEAD - 1;
         clock.saw(furthest);
         let later = stamps(furthest + TOLERANCE);
         assert_eq!(clock.restored(shifted(later)), Some(later));

@@ -148,8 +148,8 @@ impl Reader {
         let continues = |begun: &Begun| !at.is_before(begun.at) && at.is_before(begun.end);
         if !self.begun.as_ref().is_some_and(continues) {
             let extent = Frame::extent(payload, origin.version, origin.sender)?;
-            let end = at.wrapping_add(extent.length as u32);
-            if end.wrapping_sub(extent.span as u32) != next {
+            let end = at.after(extent.length);
+            if end.before(extent.span) != next {
                 return None;
             }
             self.begun = Some(Begun { next, at, end });
@@ -176,9 +176,7 @@ impl Reader {
 
 fn rebuild(frame: &Frame<'_>, at: Seq, origin: Origin<'_>, source: &mut impl Source) -> Rebuilt {
     // Anchored at the end: the frame's last byte has the sequence number of the flight's last.
-    let start = at
-        .wrapping_add(frame.length as u32)
-        .wrapping_sub(frame.span as u32);
+    let start = at.after(frame.length).before(frame.span);
     let bytes = Delta::parse(origin.version.encoding(), frame.delta, frame.span)
         .and_then(|delta| delta.apply(source));
     match bytes {

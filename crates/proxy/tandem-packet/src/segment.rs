@@ -16,7 +16,7 @@ const MIN_MSS: usize = 88;
 /// Fewest bytes of payload that a segment among several is made for: what the smallest receiver
 /// takes beside all options there may be. IP options or extension headers may leave less, and each
 /// segment repeats those.
-const LEAST_SIZE: usize = MIN_MSS - MAX_OPTIONS_LEN;
+const MIN_SIZE: usize = MIN_MSS - MAX_OPTIONS_LEN;
 
 /// The packet with `mark` before its own options; `None` where option area or packet would be too
 /// long.
@@ -119,7 +119,7 @@ impl Cut<'_> {
 /// so little room that the payload becomes dust.
 pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec<Vec<u8>> {
     let size = how.size();
-    if size < LEAST_SIZE && size < payload.len() {
+    if size < MIN_SIZE && size < payload.len() {
         return Vec::new();
     }
     let flags = template
@@ -132,7 +132,7 @@ pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec
         .enumerate()
         .map(|(index, chunk)| {
             let edit = Edit {
-                seq: Some(how.start.wrapping_add((index * size) as u32)),
+                seq: Some(how.start.after(index * size)),
                 flags: Some(if index == last {
                     flags.with(TcpFlags::PSH)
                 } else {
@@ -140,7 +140,7 @@ pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec
                 }),
                 options: Some(how.options),
                 payload: Some(chunk),
-                identification_ahead: index as u16,
+                identification_ahead: u16::try_from(index).ok()?,
                 ..Edit::default()
             };
             template.rebuilt(&edit).ok()

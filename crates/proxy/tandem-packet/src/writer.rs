@@ -285,7 +285,7 @@ impl Writer {
         };
         let ends = packet.flags().contains(TcpFlags::FIN);
         // What has passed before the flight and comes again.
-        let end = packet.seq().wrapping_add(packet.payload().len() as u32);
+        let end = packet.end();
         if !ends && !end.is_after(hold.aim.from) && matches!(progress, Progress::Going) {
             return owed.settle(Verdict::Accept, out);
         }
@@ -402,7 +402,7 @@ impl Writer {
             return owed.settle(Verdict::Accept, out);
         };
         let first = packet.seq();
-        let last = first.wrapping_add(packet.payload().len() as u32);
+        let last = packet.end();
         // New data, or a keep-alive of the byte before the flight (RFC 9293, section 3.8.4).
         if !first.is_before(group.end) || !last.is_after(group.start) {
             return owed.settle(Verdict::Accept, out);
@@ -550,7 +550,7 @@ fn rewritten(template: &TcpPacket<'_>, payload: &[u8], end: Seq, terms: Terms<'_
     };
     let headers = template.header_len() - template.options_bytes().len();
     let mss = terms.mss.min(terms.limits.mtu.saturating_sub(headers));
-    let start = end.wrapping_sub(payload.len() as u32);
+    let start = end.before(payload.len());
     let packets = segment::cut(
         template,
         payload,

@@ -75,7 +75,7 @@ fn a_chain_that_both_proxies_remember_does_not_cross_again() {
         Layout::Packed(700),
     ] {
         let (outcome, world) = run(scenario(WireFormat::Safe, conversation_in(layout), &BOTH));
-        assert!(outcome.spared >= LEAST - 30, "{layout:?}: {outcome:?}");
+        assert!(outcome.spared >= MIN_SPARED - 30, "{layout:?}: {outcome:?}");
         assert_eq!(outcome.repeats, 0);
         assert_eq!(counted(&world, "flights_written"), [1, 1]);
         assert_eq!(counted(&world, "flights_rebuilt_bytes"), [1, 1]);
@@ -107,7 +107,7 @@ fn the_first_handshake_of_a_client_teaches_both_and_the_second_is_spared_the_cha
         })
         .expect("it completes");
     assert_eq!(world.servers()[1].received(), conversation().from_client);
-    assert!(2 * all - tls_bytes(&world).0 >= LEAST as u64);
+    assert!(2 * all - tls_bytes(&world).0 >= MIN_SPARED as u64);
     assert_eq!(counted(&world, "flights_written"), [1, 2]);
 }
 
@@ -262,7 +262,7 @@ fn it_passes_a_nat_and_a_firewall_that_drops_what_connection_tracking_calls_inva
             scenario.after_link = Some(nat);
         }
         let (outcome, world) = run(scenario);
-        assert!(outcome.spared >= LEAST, "{outcome:?}");
+        assert!(outcome.spared >= MIN_SPARED, "{outcome:?}");
         assert_eq!(outcome.repeats, 0);
         assert_eq!(counted(&world, "flights_rebuilt_bytes"), [1, 1]);
     }
@@ -401,7 +401,7 @@ fn the_thesis_s_message_carries_a_clients_certificate_too() {
 #[test]
 fn a_client_that_names_its_chain_is_spared_it_where_the_servers_side_holds_it() {
     // One reference for each certificate: what is held of a chain need not be held as a chain.
-    let least = LEAST - 17 - 10;
+    let least = MIN_SPARED - 17 - 10;
     let (outcome, world) = run(by_intention(WireFormat::Safe));
     assert!(outcome.spared >= least, "{outcome:?}");
     assert_eq!(outcome.repeats, 0);
@@ -440,7 +440,7 @@ fn a_chain_that_is_named_and_not_held_goes_as_it_is_and_is_held_the_next_time() 
             *proxy.proxy.store_mut() = store;
         }
         let (outcome, _) = run(second);
-        assert!(outcome.spared >= LEAST - 17 - 10 - 36, "{outcome:?}");
+        assert!(outcome.spared >= MIN_SPARED - 17 - 10 - 36, "{outcome:?}");
     }
 }
 

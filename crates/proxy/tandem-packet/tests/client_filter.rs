@@ -55,7 +55,7 @@ fn client_bytes(clients: impl IntoIterator<Item = u64>) -> u64 {
 #[test]
 fn a_client_that_the_clients_side_never_saw_is_spared_its_chain_in_its_first_handshake() {
     let (outcome, world) = run(knowing(0..1, 0));
-    assert!(outcome.spared >= LEAST, "{outcome:?}");
+    assert!(outcome.spared >= MIN_SPARED, "{outcome:?}");
     assert_eq!(outcome.repeats, 0);
     assert_eq!(counted(&world, "filters_published_bytes"), [0, 1]);
     assert_eq!(counted(&world, "filters_received"), [1, 0]);
@@ -91,12 +91,12 @@ fn what_both_learn_from_the_same_handshake_is_not_published() {
     for number in 1..4 {
         let before = tls_bytes(&world).0;
         world = another(world, number, &conversation_of(0));
-        assert!(client_bytes([0]) - (tls_bytes(&world).0 - before) >= LEAST as u64);
+        assert!(client_bytes([0]) - (tls_bytes(&world).0 - before) >= MIN_SPARED as u64);
     }
     world = another(world, 4, &conversation_of(1));
     let before = tls_bytes(&world).0;
     world = another(world, 5, &conversation_of(1));
-    assert!(client_bytes([1]) - (tls_bytes(&world).0 - before) >= LEAST as u64);
+    assert!(client_bytes([1]) - (tls_bytes(&world).0 - before) >= MIN_SPARED as u64);
     assert_eq!(counted(&world, "client_chains_learned"), [6, 6]);
     assert_eq!(counted(&world, "filters_published_bytes"), [0, 0]);
     assert_eq!(counted(&world, "misses_sent"), [0, 0]);
@@ -131,7 +131,10 @@ fn a_thousand_chains_are_published_behind_the_flight_in_one_segment() {
         let before = tls_bytes(&world).0;
         world = another(world, number, &conversation_of(client));
         let crossed = tls_bytes(&world).0 - before;
-        assert!(client_bytes([client]) - crossed >= LEAST as u64, "{client}");
+        assert!(
+            client_bytes([client]) - crossed >= MIN_SPARED as u64,
+            "{client}"
+        );
     }
     assert_eq!(counted(&world, "filters_published_bytes"), [0, 1]);
     assert_eq!(counted(&world, "misses_sent"), [0, 0]);
@@ -167,7 +170,7 @@ fn one_that_passes_for_held_costs_a_round_trip_and_no_timer_and_is_held_from_the
         assert_eq!(counted(&world, "originals_sent_bytes"), [missed, 0]);
         let before = tls_bytes(&world).0;
         world = another(world, 1, &conversation_of(client));
-        assert!(client_bytes([client]) - (tls_bytes(&world).0 - before) >= LEAST as u64);
+        assert!(client_bytes([client]) - (tls_bytes(&world).0 - before) >= MIN_SPARED as u64);
         assert_eq!(counted(&world, "misses_sent"), [0, missed], "once, no more");
         assert_eq!(counted(&world, "filters_published_bytes"), [0, 1]);
         outcome.took
@@ -199,7 +202,7 @@ fn a_servers_side_that_has_lost_its_store_says_so_before_anything_is_referred_to
     // And is learned again.
     let before = tls_bytes(&world).0;
     world = another(world, 2, &conversation_of(2));
-    assert!(client_bytes([2]) - (tls_bytes(&world).0 - before) >= LEAST as u64);
+    assert!(client_bytes([2]) - (tls_bytes(&world).0 - before) >= MIN_SPARED as u64);
     assert_eq!(
         counted(&world, "filters_published_bytes"),
         [0, 1],
@@ -238,7 +241,7 @@ fn a_servers_side_that_starts_again_with_its_store_has_nothing_to_say() {
     for (number, client) in [(2, 1), (3, 9)] {
         let before = tls_bytes(&world).0;
         world = another(world, number, &conversation_of(client));
-        assert!(client_bytes([client]) - (tls_bytes(&world).0 - before) >= LEAST as u64);
+        assert!(client_bytes([client]) - (tls_bytes(&world).0 - before) >= MIN_SPARED as u64);
     }
     assert_eq!(counted(&world, "filters_published_bytes"), [0, 0]);
 }
@@ -255,7 +258,7 @@ fn a_clients_side_that_starts_again_is_told_again() {
     );
     let before = tls_bytes(&world).0;
     world = another(world, 1, &conversation_of(2));
-    assert!(client_bytes([2]) - (tls_bytes(&world).0 - before) >= LEAST as u64);
+    assert!(client_bytes([2]) - (tls_bytes(&world).0 - before) >= MIN_SPARED as u64);
     assert_eq!(counted(&world, "filters_published_bytes"), [0, 2]);
 }
 
@@ -274,7 +277,7 @@ fn a_publication_that_is_lost_is_made_again_for_the_next_connection() {
     assert_eq!((outcome.spared, outcome.repeats), (0, 0));
     let before = tls_bytes(&world).0;
     world = another(world, 1, &conversation_of(2));
-    assert!(client_bytes([2]) - (tls_bytes(&world).0 - before) >= LEAST as u64);
+    assert!(client_bytes([2]) - (tls_bytes(&world).0 - before) >= MIN_SPARED as u64);
     assert_eq!(counted(&world, "filters_received"), [1, 0]);
 }
 
@@ -294,7 +297,7 @@ fn a_proxy_that_does_not_go_by_filters_gets_none_and_the_others_way_works_as_far
         let (outcome, mut world) = run(scenario);
         assert_eq!((outcome.spared, outcome.repeats), (0, 0));
         world = another(world, 1, &conversation_of(0));
-        assert!(2 * client_bytes([0]) - tls_bytes(&world).0 >= LEAST as u64);
+        assert!(2 * client_bytes([0]) - tls_bytes(&world).0 >= MIN_SPARED as u64);
         assert_eq!(counted(&world, "filters_published_bytes"), [0, 0]);
         assert_eq!(counted(&world, "filters_held_back"), [0, 0]);
         assert_eq!(counted(&world, "marks_refused"), [0, 0]);

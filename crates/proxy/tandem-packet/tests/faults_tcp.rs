@@ -88,7 +88,7 @@ fn a_flight_crosses_as_a_frame_and_arrives_as_it_was_sent() {
     assert_eq!(pair.crossed.len(), before + 1);
     let (_, frame) = &pair.crossed[before];
     let frame = TcpPacket::parse(frame).expect("a segment");
-    let last = frame.seq().wrapping_add(frame.payload().len() as u32);
+    let last = frame.end();
     assert_eq!(last, flow.server_isn.wrapping_add(1 + flight.len() as u32));
     assert!(frame.payload().len() < 500);
 }

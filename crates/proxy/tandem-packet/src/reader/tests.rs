@@ -96,11 +96,7 @@ fn a_frame_is_put_together_from_segments_in_any_order_and_again() {
         for (index, piece) in order.into_iter().enumerate() {
             let start = piece * 1_000;
             let end = (start + 1_000).min(frame.len());
-            let outcome = take(
-                &mut reader,
-                at.wrapping_add(start as u32),
-                &frame[start..end],
-            );
+            let outcome = take(&mut reader, at.after(start), &frame[start..end]);
             let expected = if index == 2 {
                 &whole
             } else {
@@ -230,7 +226,7 @@ fn a_piece_that_looks_like_a_frame_is_still_a_piece() {
     let begin = begin(&bytes, &frame);
     let mut reader = Reader::default();
     assert_eq!(take(&mut reader, begin, &frame[..at]), Rebuilt::Incomplete);
-    let rest = begin.wrapping_add(at as u32);
+    let rest = begin.after(at);
     let rebuilt = take(&mut reader, rest, &frame[at..]);
     assert_eq!(rebuilt, Rebuilt::Flight(FLOW.server.wrapping_add(1), bytes));
 }
@@ -256,7 +252,7 @@ fn without_its_timestamp_a_frame_is_told_by_its_check_or_by_its_place() {
     let whole = Some(Rebuilt::Flight(start, bytes));
     let mut reader = Reader::default();
     // Whole, at first and as a late copy.
-    for next in [start, at.wrapping_add(frame.len() as u32)] {
+    for next in [start, at.after(frame.len())] {
         assert_eq!(take_unmarked(&mut reader, next, at, &frame), whole);
     }
     // In pieces.

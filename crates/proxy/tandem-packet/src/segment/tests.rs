@@ -134,7 +134,7 @@ fn a_packet_longer_than_the_link_allows_is_cut_and_says_the_same() {
         let piece = parse(piece);
         assert!(piece.bytes().len() <= 1_500 && piece.checksums_valid());
         assert_eq!(piece.seq(), seq);
-        seq = seq.wrapping_add(piece.payload().len() as u32);
+        seq = seq.after(piece.payload().len());
         together.extend_from_slice(piece.payload());
     }
     assert_eq!(together, payload);
@@ -182,7 +182,7 @@ proptest! {
         for (index, piece) in pieces.iter().enumerate() {
             let piece = parse(piece);
             prop_assert!(piece.payload().len() <= mss.saturating_sub(options.len()).max(1));
-            prop_assert_eq!(piece.seq(), Seq(start).wrapping_add(together.len() as u32));
+            prop_assert_eq!(piece.seq(), Seq(start).after(together.len()));
             prop_assert_eq!(piece.flags().contains(TcpFlags::PSH), index + 1 == pieces.len());
             together.extend_from_slice(piece.payload());
         }

@@ -69,7 +69,7 @@ impl Agreed {
             Decision::Publish(filter) => filter,
         };
         let payload = publication::write(cx.key, self.id, self.version, &filter);
-        let start = end.wrapping_sub(payload.len() as u32);
+        let start = end.before(payload.len());
         let how = Cut {
             start,
             options: &options,

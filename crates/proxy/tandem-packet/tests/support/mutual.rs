@@ -99,7 +99,7 @@ pub fn counted(world: &World, event: &str) -> [usize; 2] {
 }
 
 /// What one reference in place of the chain spares at least, frame and all.
-pub const LEAST: i64 = 871 + 905 + 6 - 17 - 30;
+pub const MIN_SPARED: i64 = 871 + 905 + 6 - 17 - 30;
 
 /// The same with proxies that were told this.
 pub fn told(mut scenario: Scenario, wire: WireFormat, how: ClientCertificates) -> Scenario {
