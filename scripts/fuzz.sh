@@ -20,7 +20,9 @@ if [ ${#targets[@]} -eq 0 ]; then
 fi
 
 echo "fuzz: building ${#targets[@]} targets (the first time some ten minutes), then $seconds s for each" >&2
-cargo +nightly fuzz build --debug-assertions --sanitizer address >&2
+# The programs are looked for where cargo-fuzz leaves them by itself.
+unset CARGO_TARGET_DIR
+for target in "${targets[@]}"; do cargo +nightly fuzz build --debug-assertions --sanitizer address "$target" >&2; done
 
 # Inputs are replayed by the tests and read by people: as long as fuzz/replay.rs takes.
 limits=(-max_len=2048 -timeout=20 -rss_limit_mb=2048)
@@ -30,8 +32,6 @@ for target in "${targets[@]}"; do
     new=fuzz/artifacts/$target.new
     log=fuzz/artifacts/$target.log
     mkdir -p "$new"
-    # SQLite is linked twice where a store is, which is no error of ours.
-    export ASAN_OPTIONS=detect_odr_violation=0
     status=0
     nice -n 19 "$program" "$new" "fuzz/corpus/$target" "${limits[@]}" -max_total_time="$seconds" \
         -print_final_stats=1 -artifact_prefix="fuzz/artifacts/$target-" >"$log" 2>&1 || status=$?

@@ -2,9 +2,10 @@
 //!
 //! A crate's `fuzzing` module lists its checks in `CHECKS`, by the name of the target. The target
 //! is `fuzz/fuzz_targets/NAME.rs`, a `[[bin]]` of that name in `fuzz/Cargo.toml`, and inputs in
-//! `fuzz/corpus/NAME/`.
+//! `fuzz/corpus/NAME/`. The targets are a workspace of their own, whose `Cargo.lock` no other build
+//! keeps up to date: what it says of our crates is held against their `Cargo.toml`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -15,11 +16,62 @@ use crate::tree::{SourceFile, Tree};
 const MANIFEST: &str = "fuzz/Cargo.toml";
 const TARGETS: &str = "fuzz/fuzz_targets/";
 const CORPUS: &str = "fuzz/corpus";
+const LOCK: &str = "fuzz/Cargo.lock";
 
 /// What is listed without a target or inputs, and targets that nothing lists.
 pub(crate) fn check(tree: &Tree) -> Result<Vec<Finding>, String> {
     let corpora = corpora(&tree.root.join(CORPUS))?;
-    Ok(judge(tree, &corpora))
+    let mut findings = judge(tree, &corpora);
+    let lock = tree.root.join(LOCK);
+    if lock.exists() {
+        let text = fs::read_to_string(&lock);
+        let text = text.map_err(|error| format!("{}: {error}", lock.display()))?;
+        findings.extend(stale(tree, &text));
+    }
+    Ok(findings)
+}
+
+/// Our crates of which the lock says other dependencies than their `Cargo.toml`.
+fn stale(tree: &Tree, lock: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in lock.split("[[package]]").skip(1) {
+        let quoted = |line: &str| line.split('"').nth(1).map(str::to_owned);
+        let Some(name) = package
+            .lines()
+            .find(|line| line.starts_with("name ="))
+            .and_then(quoted)
+        else {
+            continue;
+        };
+        let manifest = tree.files.iter().find(|file| {
+            file.path.starts_with("crates/") && file.path.ends_with(&format!("/{name}/Cargo.toml"))
+        });
+        let Some(manifest) = manifest else { continue };
+        // "name", or "name version" where there are two of that name.
+        let locked: BTreeSet<&str> = package
+            .lines()
+            .filter_map(|line| line.strip_prefix(" \""))
+            .filter_map(|line| line.split([' ', '"']).next())
+            .collect();
+        let named: BTreeSet<&str> = manifest
+            .text
+            .lines()
+            .skip_while(|line| *line != "[dependencies]")
+            .skip(1)
+            .take_while(|line| !line.starts_with('['))
+            .filter(|line| !line.contains("optional = true"))
+            .filter_map(|line| line.split_once(['.', ' ', '=']))
+            .map(|(name, _)| name)
+            .filter(|name| !name.is_empty() && !name.starts_with('#'))
+            .collect();
+        if locked != named {
+            let message = format!(
+                "says other dependencies of {name} than its Cargo.toml: run cargo metadata in fuzz/"
+            );
+            findings.push(Finding::on(LOCK, message));
+        }
+    }
+    findings
 }
 
 /// The folders of the corpus and how many inputs each has. None where there is no corpus at all.
@@ -145,6 +197,24 @@ mod tests {
             ["record has no target fuzz/fuzz_targets/record.rs"]
         );
         assert_eq!(found(&complete[..1], &[]).len(), 6);
+    }
+
+    #[test]
+    fn a_lock_that_is_behind_is_found() {
+        let manifest = "[package]\nname = \"a\"\n[dependencies]\nb.workspace = true\n\
+            c = { workspace = true }\n# Not here: d.\nd = { workspace = true, optional = true }\n\
+            \n[dev-dependencies]\ne.workspace = true\n";
+        let tree = Tree::fixture(&[("crates/base/a/Cargo.toml", manifest)]);
+        let lock = |dependencies: &str| {
+            format!(
+                "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"0.1.0\"\n\
+                 dependencies = [\n{dependencies}]\n\n[[package]]\nname = \"b\"\n"
+            )
+        };
+        let count = |dependencies| stale(&tree, &lock(dependencies)).len();
+        assert_eq!(count(" \"b\",\n \"c 1.0.0\",\n"), 0);
+        assert_eq!(count(" \"b\",\n"), 1);
+        assert_eq!(count(" \"b\",\n \"c\",\n \"rusqlite\",\n"), 1);
     }
 
     #[test]
