@@ -367,6 +367,50 @@ mod tests {
     }
 
     #[test]
+    fn the_bounds_themselves_are_allowed() {
+        for (references, is_good) in [(MAX_REFERENCES, true), (MAX_REFERENCES + 1, false)] {
+            let mut writer = DeltaWriter::new(Encoding::One);
+            for number in 0..references {
+                let mut name = Reference([0; 16]);
+                name.0[0] = u8::try_from(number).expect("few");
+                writer.copy(name, 0, 1);
+            }
+            let delta = writer.finish();
+            let parsed = Delta::parse(Encoding::One, &delta, references);
+            assert_eq!(parsed.is_ok(), is_good, "{references}");
+            assert!(Delta::parse(Encoding::One, &delta, references - 1).is_err());
+        }
+    }
+
+    #[test]
+    fn an_instruction_for_no_bytes_is_refused() {
+        for encoding in [Encoding::One, Encoding::Two] {
+            let refused = Delta::parse(encoding, &[0, 0], 100);
+            assert_eq!(refused, Err(DeltaError::Malformed));
+        }
+    }
+
+    #[test]
+    fn in_both_encodings_a_copy_is_of_the_reference_it_names() {
+        for encoding in [Encoding::One, Encoding::Two] {
+            let mut writer = DeltaWriter::new(encoding);
+            writer.copy(Reference([2; 16]), 0, 4);
+            writer.copy(Reference([1; 16]), 65, 3);
+            let encoded = writer.finish();
+            let delta = Delta::parse(encoding, &encoded, 100).expect("our own encoding");
+            assert_eq!(delta.apply(&mut table()).expect("held"), b"certABC");
+        }
+    }
+
+    #[test]
+    fn a_source_without_a_session_has_no_numbers() {
+        let delta = compressed(&[Name::Number(1)], 50, &[1, 2]);
+        let delta = Delta::parse(Encoding::Two, &delta, 100).expect("well formed");
+        let missed = delta.apply(&mut table());
+        assert_eq!(missed, Err(DeltaError::Miss(Name::Number(1))));
+    }
+
+    #[test]
     fn what_a_reference_names_is_fetched_once_however_copies_alternate() {
         struct Counting(usize);
         impl Source for Counting {

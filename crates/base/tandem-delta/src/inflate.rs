@@ -88,6 +88,15 @@ mod tests {
     fn noise_is_not_made_longer() {
         assert_eq!(deflate(&[], &noise(400, 1)), None);
         assert_eq!(deflate(b"dictionary", b""), None);
+        // Each length comes out shorter, just as long and longer, by the share of zeros.
+        for (noisy, zeros) in (0..40).flat_map(|noisy| (0..12).map(move |zeros| (noisy, zeros))) {
+            let bytes = [noise(noisy, 1), vec![0; zeros]].concat();
+            let short = deflate(&[], &bytes);
+            assert!(
+                short.is_none_or(|short| short.len() < bytes.len()),
+                "{noisy} {zeros}"
+            );
+        }
     }
 
     #[test]

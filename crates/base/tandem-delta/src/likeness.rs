@@ -199,6 +199,40 @@ mod tests {
     }
 
     #[test]
+    fn after_a_difference_the_same_source_goes_on() {
+        let (start, middle, end) = (noise(60, 1), noise(40, 2), noise(50, 3));
+        let old = [&noise(30, 4)[..], &start, &noise(5, 5), &middle, &end].concat();
+        let new = [&noise(10, 6)[..], &start, &noise(5, 7), &middle, &end].concat();
+        // The first source has the middle alone: shorter than what goes on in the second.
+        let runs = Likeness::to(&[&middle, &old]).runs(&new);
+        let [.., last] = runs.as_slice() else {
+            panic!("nothing alike")
+        };
+        check(&runs, &new, &[&middle, &old]);
+        assert_eq!((last.source, last.at, last.length), (1, 75, 90));
+        assert_eq!(runs.len(), 2);
+    }
+
+    #[test]
+    fn a_shorter_run_elsewhere_hides_no_longer_one() {
+        let target = noise(MIN_RUN, 1);
+        let cut = [&target[..MIN_RUN - 1], &[!target[MIN_RUN - 1]]].concat();
+        let runs = Likeness::to(&[&cut, &target]).runs(&target);
+        check(&runs, &target, &[&cut, &target]);
+        assert_eq!(runs.len(), 1);
+    }
+
+    #[test]
+    fn the_first_byte_of_a_later_source_is_found() {
+        let target = noise(50, 1);
+        let runs = Likeness::to(&[&target[1..], &target]).runs(&target);
+        let [run] = runs.as_slice() else {
+            panic!("{runs:?}")
+        };
+        assert_eq!((run.source, run.at, run.length), (1, 0, 50));
+    }
+
+    #[test]
     fn nothing_is_like_nothing() {
         assert_eq!(Likeness::to(&[]).runs(&noise(100, 1)), []);
         assert_eq!(Likeness::to(&[b""]).runs(&noise(100, 1)), []);

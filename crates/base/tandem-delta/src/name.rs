@@ -43,3 +43,16 @@ impl From<Reference> for Name {
         Self::Digest(reference)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_shown_in_full() {
+        let mut reference = Reference([0xab; 16]);
+        reference.0[0] = 1;
+        let shown = format!("{reference:?}");
+        assert_eq!(shown, "01ababababababababababababababab");
+    }
+}

@@ -38,6 +38,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pieces_are_put_together_in_order() {
+        let stream = b"0123456789";
+        assert_eq!(*gather(&[], stream), *b"");
+        assert_eq!(*gather(&[2..5], stream), *b"234");
+        assert_eq!(*gather(&[0..2, 4..4, 7..9], stream), *b"0178");
+    }
+
+    #[test]
     fn pieces_of_a_list_are_cut_where_they_are_asked_for() {
         let pieces = [5..10, 20..25, 30..31];
         assert_eq!(cut(&pieces, 0..11), pieces);

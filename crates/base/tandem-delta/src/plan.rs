@@ -275,7 +275,7 @@ impl Copies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delta::{Delta, Source};
+    use crate::delta::{Delta, Instruction, Source};
     use crate::samples::noise;
     use proptest::prelude::*;
 
@@ -334,6 +334,83 @@ mod tests {
                 assert_eq!(rebuilt(Encoding::One, &delta, &[&source]), target);
             }
         }
+    }
+
+    #[test]
+    fn an_empty_piece_is_nothing_that_the_reader_has() {
+        let target = noise(100, 1);
+        let mut plan = Planner::new(&target);
+        plan.copy(NAMES[0], 0, once(50..50));
+        assert_eq!(plan.finish(Encoding::One), None);
+    }
+
+    #[test]
+    fn what_is_alike_behind_a_copy_is_found_there() {
+        let (held, source) = (noise(40, 1), noise(200, 2));
+        let target = [&held[..], &noise(10, 3), &source[50..150], b"end"].concat();
+        let mut plan = Planner::new(&target);
+        plan.copy(NAMES[0], 0, once(0..40));
+        plan.search([(NAMES[1], source.clone().into())]);
+        let delta = plan.finish(Encoding::One).expect("something is held");
+        assert!(delta.len() < 70, "{}", delta.len());
+        assert_eq!(rebuilt(Encoding::One, &delta, &[&held, &source]), target);
+    }
+
+    #[test]
+    fn a_source_that_is_named_anyway_costs_no_second_name() {
+        let source = noise(200, 1);
+        let target = [&source[..40], &noise(30, 2), &source[100..120], b"end"].concat();
+        for (name, copies) in [(NAMES[0], 2), (NAMES[1], 1)] {
+            let mut plan = Planner::new(&target);
+            plan.copy(NAMES[0], 0, once(0..40));
+            plan.search([(name, source.clone().into())]);
+            let delta = plan.finish(Encoding::One).expect("something is held");
+            let delta = Delta::parse(Encoding::One, &delta, 1 << 16).expect("our own encoding");
+            let is_copy =
+                |instruction: &&Instruction| matches!(instruction, Instruction::Copy { .. });
+            assert_eq!(delta.instructions().iter().filter(is_copy).count(), copies);
+        }
+    }
+
+    #[test]
+    fn only_what_is_alike_becomes_a_dictionary_and_not_too_many() {
+        let names: Vec<Reference> = (0..9).map(|number| Reference([number; 16])).collect();
+        let sources: Vec<Vec<u8>> = (0..9).map(|number| noise(200, 10 * number + 7)).collect();
+        // Like the sources from the second on, but for a byte here and there.
+        let mut target = sources[1..].concat();
+        for at in (0..target.len()).step_by(13) {
+            target[at] ^= 1;
+        }
+        let mut plan = Planner::new(&target);
+        plan.search(
+            names
+                .iter()
+                .zip(&sources)
+                .map(|(name, source)| (*name, source.clone().into())),
+        );
+        plan.compress(0..target.len());
+        let delta = plan.finish(Encoding::Two).expect("something is alike");
+        let delta = Delta::parse(Encoding::Two, &delta, 1 << 16).expect("our own encoding");
+        let [Instruction::Inflate { dictionaries, .. }] = delta.instructions() else {
+            panic!("{:?}", delta.instructions())
+        };
+        assert_eq!(dictionaries.len(), MAX_INFLATED);
+        assert!(!dictionaries.contains(&names[0].into()));
+    }
+
+    #[test]
+    fn compression_that_saves_less_than_it_costs_is_not_used() {
+        let mut used = 0;
+        for zeros in 0..60 {
+            let target = [noise(100, 1), vec![0; zeros]].concat();
+            let mut plan = Planner::new(&target);
+            plan.compress(0..target.len());
+            if let Some(delta) = plan.finish(Encoding::Two) {
+                assert!(delta.len() < target.len(), "{zeros}");
+                used += 1;
+            }
+        }
+        assert!((1..60).contains(&used), "{used}");
     }
 
     #[test]
