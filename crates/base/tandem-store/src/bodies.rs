@@ -182,6 +182,13 @@ mod tests {
                 .map(|(digest, _)| bodies.peek(digest).is_some()),
             [true, false, true, true]
         );
+        // From here on in the order of use: 2, then 0, which was used after it.
+        let (digest, bytes) = body(4);
+        bodies.add_loose(digest, bytes);
+        let held = all
+            .each_ref()
+            .map(|(digest, _)| bodies.peek(digest).is_some());
+        assert_eq!(held, [true, false, false, true]);
     }
 
     #[test]
@@ -192,11 +199,11 @@ mod tests {
             bodies.pin(*digest, Arc::clone(bytes));
         }
         assert_eq!(bodies.pinned_bytes(), 30);
-        for (digest, _) in &all {
+        for ((digest, _), left) in all.iter().zip([20, 10, 0]) {
             assert!(bodies.find(digest).is_some());
             bodies.unpin(digest);
+            assert_eq!(bodies.pinned_bytes(), left);
         }
-        assert_eq!(bodies.pinned_bytes(), 0);
         assert_eq!(
             all.each_ref()
                 .map(|(digest, _)| bodies.peek(digest).is_some()),
@@ -206,6 +213,17 @@ mod tests {
         assert_eq!(bodies.pinned_bytes(), 10);
         bodies.remove(&all[2].0);
         assert_eq!(bodies.pinned_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_removed_leaves_its_room() {
+        let mut bodies = Bodies::new(30);
+        for (digest, bytes) in [0, 1].map(body) {
+            bodies.add_loose(digest, bytes);
+        }
+        assert!(bodies.has_room(10) && !bodies.has_room(11));
+        bodies.remove(&body(0).0);
+        assert!(bodies.has_room(20) && !bodies.has_room(21));
     }
 
     #[test]

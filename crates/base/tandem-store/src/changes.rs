@@ -42,3 +42,60 @@ impl Changes {
         self.dropped.append(&mut other.dropped);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::ObjectId;
+    use crate::kind::Kind;
+
+    fn each() -> [Changes; 4] {
+        let digest = Digest::of(b"part");
+        let id = ObjectId::from_digest(digest);
+        let key = Key {
+            id,
+            kind: Kind::Staple,
+        };
+        let none = Changes::default;
+        [
+            Changes {
+                parts: [digest].into(),
+                ..none()
+            },
+            Changes {
+                objects: [key].into(),
+                ..none()
+            },
+            Changes {
+                expectations: [(Site::Any, key)].into(),
+                ..none()
+            },
+            Changes {
+                dropped: vec![digest],
+                ..none()
+            },
+        ]
+    }
+
+    #[test]
+    fn anything_to_write_is_no_emptiness_and_parts_are_news() {
+        assert!(Changes::default().is_empty() && !Changes::default().has_news());
+        let each = each();
+        assert_eq!(
+            each.each_ref().map(Changes::is_empty),
+            [false, false, false, true]
+        );
+        assert_eq!(
+            each.each_ref().map(Changes::has_news),
+            [true, false, false, true]
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_added_to_what_came_since() {
+        let mut all = Changes::default();
+        each().into_iter().for_each(|changes| all.merge(changes));
+        let counts = (all.parts.len(), all.objects.len(), all.expectations.len());
+        assert_eq!((counts, all.dropped.len()), ((1, 1, 1), 1));
+    }
+}

@@ -214,6 +214,19 @@ mod tests {
     }
 
     #[test]
+    fn digests_and_names_of_objects_are_shown_and_read_alike() {
+        let id: ObjectId = ABC.parse().expect("64 digits");
+        assert_eq!(*id.digest(), Digest::of(b"abc"));
+        assert_eq!(id.as_bytes(), id.digest().as_bytes());
+        let shown = [
+            id.to_string(),
+            format!("{id:?}"),
+            format!("{:?}", id.digest()),
+        ];
+        assert_eq!(shown, [ABC; 3]);
+    }
+
+    #[test]
     fn what_is_not_64_hexadecimal_digits_is_refused() {
         for text in [
             "",

@@ -106,3 +106,24 @@ impl Store for MemoryStore {
         self.contents.health()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody writes changes down here, and bytes of what is gone are of no use.
+    #[test]
+    fn neither_changes_nor_bytes_of_what_is_gone_pile_up() {
+        let mut store = MemoryStore::default();
+        let now = UnixTime(1_749_988_800);
+        let kept = store.learn(Kind::Staple, Some(&Site::Any), &[b"kept"], now);
+        store.learn(Kind::Staple, None, &[b"gone"], UnixTime(0));
+        assert!(store.contents.catalogue.changes_mut().is_empty());
+        assert_eq!(store.contents.bodies.pinned_bytes(), 8);
+        store.purge(&Purge::NotSeenSince(now));
+        assert_eq!(store.contents.bodies.pinned_bytes(), 4);
+        assert!(store.contents.bodies.peek(kept.digest()).is_some());
+        let changes = store.contents.catalogue.changes_mut();
+        assert!(changes.is_empty() && changes.dropped.is_empty());
+    }
+}

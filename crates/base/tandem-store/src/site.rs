@@ -213,6 +213,11 @@ mod tests {
         }
         assert!("192.0.2.1".parse::<Site>().is_err());
         assert!("www.example.com:443".parse::<Site>().is_err());
+        let name = HostName::new("WWW.example.com").expect("a name");
+        assert_eq!(
+            format!("{name} {name:?}"),
+            "www.example.com www.example.com"
+        );
     }
 
     #[test]

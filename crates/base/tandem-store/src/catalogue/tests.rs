@@ -94,6 +94,8 @@ fn what_is_removed_leaves_nothing_behind() {
     catalogue.remove_where(|key, _| key.kind == Kind::Chain);
     assert_eq!(catalogue.parts.len(), 2);
     catalogue.remove_parts(&[shared].into());
+    let left: Vec<_> = catalogue.parts.keys().collect();
+    assert_eq!(left, [&digest(99, 99)]);
     catalogue.remove_where(|_, _| true);
     let Catalogue {
         parts,
@@ -113,6 +115,38 @@ fn what_is_removed_leaves_nothing_behind() {
             .count(),
         0
     );
+}
+
+#[test]
+fn bytes_are_what_is_held_and_so_much_for_each_entry() {
+    let mut catalogue = Catalogue::new(Limits::default());
+    let id = key(digest(1, 0));
+    let facts = LeafFacts {
+        names: vec![crate::site::Pattern::new("www.example").expect("a name")],
+        not_after: None,
+    };
+    let parts = vec![digest(1, 1), digest(1, 2)];
+    catalogue.add(id, &[10, 20], ObjectEntry::new(parts, facts, NOW));
+    // An object, its two parts, a link to each, a name of eleven letters.
+    let object = 6 * ENTRY_COST + 10 + 20 + 11;
+    assert_eq!(catalogue.bytes(), object);
+    catalogue.observe(&"n.example".parse().expect("a site"), &id, NOW);
+    assert_eq!(catalogue.bytes(), object + ENTRY_COST + 9);
+    let address = "192.0.2.1:443".parse().expect("an address");
+    catalogue.observe(&Site::Address(address), &id, NOW);
+    assert_eq!(catalogue.bytes(), object + 2 * ENTRY_COST + 9);
+    catalogue.limit_bytes(object);
+    assert_eq!((catalogue.bytes(), catalogue.evicted()), (0, 1));
+}
+
+#[test]
+fn a_limit_on_bytes_is_only_ever_lowered() {
+    let mut catalogue = Catalogue::new(Limits::default());
+    let limit = catalogue.limits().bytes;
+    catalogue.limit_bytes(limit + 1);
+    assert_eq!(catalogue.limits().bytes, limit);
+    catalogue.limit_bytes(7);
+    assert_eq!(catalogue.limits().bytes, 7);
 }
 
 #[test]
