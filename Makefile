@@ -88,9 +88,9 @@ splitting: programs
 	$(LAB) split --out docs/results
 	$(LAB) report docs/results
 
-## interop: every TLS client against every server through the proxies, into docs/results/interop.md (root; some minutes)
+## interop: every TLS client, browsers too, against every server through the proxies, into docs/results/interop.md (root; ten minutes)
 interop: programs
-	@$(ENSURE) lab interop
+	@$(ENSURE) lab interop browsers
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
 	$(LAB) interop --out docs/results
 

@@ -28,9 +28,9 @@ INTEROP_TOOLS=(
     apache2:apache2-bin haproxy:haproxy stunnel4:stunnel4 gnutls-serv:gnutls-bin tstclnt:libnss3-tools certutil:libnss3-tools
     wget:wget python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
 )
-# What visits a split site, besides: browsers.
+# What visits a site: browsers, and the other clients of the matrix of split sites.
 BROWSER_TOOLS=(
-    chromium:chromium firefox-esr:firefox-esr certutil:libnss3-tools gnutls-cli:gnutls-bin curl:curl openssl:openssl
+    chromium:chromium firefox-esr:firefox-esr setpriv:util-linux certutil:libnss3-tools gnutls-cli:gnutls-bin curl:curl openssl:openssl
     python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
 )
 # What reads what the package brings: manual pages, units; and what shows which system calls a daemon makes.

@@ -18,7 +18,8 @@ import javax.net.ssl.TrustManagerFactory;
 
 /**
  * A TLS client on Java's JSSE. Asks for /trial over HTTP/1.0. Arguments as those of client.go:
- * ADDRESS PORT VERSION ROOT.pem, or load ADDRESS PORTS VERSIONS ROOT.pem PARALLEL EXPECTED.
+ * ADDRESS PORT VERSION ROOT.pem, or load ADDRESS PORTS VERSIONS ROOT.pem PARALLEL EXPECTED; it never returns with a session
+ * and shows no certificate.
  */
 public class Client {
     static final String NAME = "www.tandem.example";
@@ -87,7 +88,7 @@ public class Client {
                 }
                 long milliseconds = (System.nanoTime() - begin) / 1_000_000;
                 synchronized (System.out) {
-                    System.out.println(verdict + " " + port + " " + version + " " + milliseconds + " " + why);
+                    System.out.println(verdict + " " + port + " " + version + " " + milliseconds + " full " + why);
                     System.out.flush();
                 }
             }

@@ -1,7 +1,10 @@
 // A TLS client on Go's crypto/tls. Asks for /trial over HTTP/1.0.
 //
 //	client ADDRESS:PORT VERSION ROOT.pem                            prints the answer
-//	client load ADDRESS PORTS VERSIONS ROOT.pem PARALLEL EXPECTED   asks until standard input ends; a line for each answer
+//	client load ADDRESS PORTS VERSIONS ROOT.pem PARALLEL EXPECTED CERT.pem KEY.pem
+//
+// The latter asks until standard input ends, with a line for each answer: VERDICT PORT VERSION MILLISECONDS full|resumed WORDS. Behind a
+// port, "r" has it return with its session, "c" show its certificate.
 package main
 
 import (
@@ -21,6 +24,9 @@ import (
 
 const limit = 60 * time.Second
 
+// Connections that a session is used for.
+const visits = 5
+
 var versions = map[string]uint16{
 	"1.0": tls.VersionTLS10, "1.1": tls.VersionTLS11, "1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13,
 }
@@ -32,27 +38,38 @@ func check(err error) {
 	}
 }
 
-func ask(address string, version string, roots *x509.CertPool) ([]byte, error) {
-	end := time.Now().Add(limit)
-	dialer := net.Dialer{Deadline: end}
-	config := tls.Config{
+func settings(version string, roots *x509.CertPool) *tls.Config {
+	return &tls.Config{
 		RootCAs: roots, ServerName: "www.tandem.example",
 		MinVersion: versions[version], MaxVersion: versions[version],
 	}
-	connection, err := tls.DialWithDialer(&dialer, "tcp", address, &config)
+}
+
+// The answer, and whether a session was resumed.
+func ask(address string, config *tls.Config) ([]byte, bool, error) {
+	end := time.Now().Add(limit)
+	dialer := net.Dialer{Deadline: end}
+	connection, err := tls.DialWithDialer(&dialer, "tcp", address, config)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer connection.Close()
 	connection.SetDeadline(end)
 	_, err = io.WriteString(connection, "GET /trial HTTP/1.0\r\nHost: www.tandem.example\r\n\r\n")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return io.ReadAll(connection)
+	answer, err := io.ReadAll(connection)
+	return answer, connection.ConnectionState().DidResume, err
 }
 
-func load(address string, ports, versions []string, roots *x509.CertPool, parallel int, expected []byte) {
+// A session for some connections to one port in one version.
+type visitor struct {
+	config *tls.Config
+	left   int
+}
+
+func load(address string, ports, versions []string, roots *x509.CertPool, parallel int, expected []byte, shown tls.Certificate) {
 	var over atomic.Bool
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -61,12 +78,33 @@ func load(address string, ports, versions []string, roots *x509.CertPool, parall
 		workers.Add(1)
 		go func() {
 			defer workers.Done()
+			visitors := map[string]visitor{}
 			for !over.Load() {
-				number := int(next.Add(1))
-				port := ports[number%len(ports)]
-				version := versions[number/len(ports)%len(versions)]
+				turn := int(next.Add(1))
+				port := ports[turn%len(ports)]
+				version := versions[turn/len(ports)%len(versions)]
 				begin := time.Now()
-				answer, err := ask(net.JoinHostPort(address, port), version, roots)
+				visitor := visitors[port+version]
+				how := "resumed"
+				if visitor.left == 0 {
+					how = "full"
+					visitor.left = 1
+					visitor.config = settings(version, roots)
+					if strings.Contains(port, "c") {
+						visitor.config.Certificates = []tls.Certificate{shown}
+					}
+					if strings.Contains(port, "r") {
+						visitor.left = visits
+						visitor.config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+					}
+				}
+				visitor.left--
+				visitors[port+version] = visitor
+				number := strings.TrimRight(port, "rc")
+				answer, resumed, err := ask(net.JoinHostPort(address, number), visitor.config)
+				if err == nil && !resumed {
+					how = "full"
+				}
 				verdict, why := "ok", ""
 				_, body, _ := bytes.Cut(answer, []byte("\r\n\r\n"))
 				if err != nil {
@@ -75,7 +113,7 @@ func load(address string, ports, versions []string, roots *x509.CertPool, parall
 					verdict, why = "differs", fmt.Sprintf("%d bytes", len(body))
 				}
 				output.Lock()
-				fmt.Println(verdict, port, version, time.Since(begin).Milliseconds(), why)
+				fmt.Println(verdict, number, version, time.Since(begin).Milliseconds(), how, why)
 				output.Unlock()
 			}
 		}()
@@ -96,7 +134,7 @@ func trust(file string) *x509.CertPool {
 func main() {
 	words := os.Args[1:]
 	if words[0] != "load" {
-		answer, err := ask(words[0], words[1], trust(words[2]))
+		answer, _, err := ask(words[0], settings(words[1], trust(words[2])))
 		os.Stdout.Write(answer)
 		check(err)
 		return
@@ -105,5 +143,7 @@ func main() {
 	check(err)
 	expected, err := os.ReadFile(words[6])
 	check(err)
-	load(words[1], strings.Split(words[2], ","), strings.Split(words[3], ","), trust(words[4]), parallel, expected)
+	shown, err := tls.LoadX509KeyPair(words[7], words[8])
+	check(err)
+	load(words[1], strings.Split(words[2], ","), strings.Split(words[3], ","), trust(words[4]), parallel, expected, shown)
 }

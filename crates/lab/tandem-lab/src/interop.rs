@@ -233,7 +233,7 @@ impl Plan {
                 interrupt::check()?;
                 let untried =
                     |verdict, why: &str| Ok(Cell::untried(*client, server, *version, verdict, why));
-                let cell = match (&benches, installed, client.cannot(*version)) {
+                let cell = match (&benches, installed, client.cannot(server, *version)) {
                     (None, _, _) => untried(Verdict::NotInstalled, "the server is not installed"),
                     (_, None, _) => untried(Verdict::NotInstalled, "the client is not installed"),
                     (_, _, Some(why)) => untried(Verdict::Cannot, why),

@@ -6,15 +6,18 @@
 //!   second half   loss, duplication, reordering; the proxies run through, and are watched for growth
 //! ```
 //!
+//! Some clients return with sessions, by identifier and by ticket, and some show certificates of
+//! their own.
+//!
 //! No connection may fail: plain TCP repeats what such a link loses, and a proxy that dies costs a
 //! retransmission. The seed settles the faults and the link's chance; which connection they hit is
 //! up to the machine.
 
 mod load;
 mod pair;
+mod sites;
 mod tally;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -27,7 +30,7 @@ use tandem_netsim::link::{
 };
 use tandem_netsim::{BitRate, Probability};
 
-use crate::interop::servers::{Server, Site};
+use crate::interop::servers::Site;
 use crate::interop::tools::Tools;
 use tandem_report::RunInfo;
 use tandem_testbed::LabError;
@@ -37,22 +40,14 @@ use tandem_testbed::emulator::Emulator;
 use tandem_testbed::endpoints::Version;
 use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
+use tandem_testbed::pki::{self, Chain, ChainSpec, KeyKind};
 use tandem_testbed::server::Server as RunningServer;
 use tandem_testbed::topology::{Host, Topology};
 
 use load::{Load, Report};
 use pair::{Counted, Pair, Side, Size, StoreFate};
+use sites::{Asked, Row, SITES};
 use tally::{Faults, Harm, Summary, Tally};
-
-/// Servers that take many connections at a time, with their ports. The first is the one of a quick
-/// run.
-const SERVERS: [(Server, u16); 5] = [
-    (Server::Nginx, 443),
-    (Server::Haproxy, 444),
-    (Server::Apache, 445),
-    (Server::Go, 446),
-    (Server::Java, 447),
-];
 
 /// The link: fast, so that the processor is what limits the handshakes.
 const BITS_PER_SECOND: u64 = 100_000_000;
@@ -126,7 +121,17 @@ pub fn soak(options: &SoakOptions) -> Result<SoakSummary, LabError> {
     fs::create_dir_all(&options.out)
         .map_err(LabError::io(format!("make {}", options.out.display())))?;
     let tools = Tools::prepare(&lease.directory(), &options.exe)?;
-    let summary = Run::build(options, &tools, &console)?.finish()?;
+    let shown = pki::issue_client(
+        &lease.directory(),
+        "client",
+        &ChainSpec {
+            key: KeyKind::Rsa2048,
+            length: 2,
+            leaf_bytes: None,
+            issuer_bytes: None,
+        },
+    )?;
+    let summary = Run::build(options, &tools, &shown, &console)?.finish()?;
     write(&summary, options)
 }
 
@@ -135,7 +140,7 @@ struct Run<'a> {
     load: Load,
     pair: Pair,
     _servers: Vec<RunningServer>,
-    names: BTreeMap<u16, &'static str>,
+    sites: Vec<Row>,
     emulator: Emulator,
     reports: Receiver<Report>,
     options: &'a SoakOptions,
@@ -151,17 +156,19 @@ impl<'a> Run<'a> {
     fn build(
         options: &'a SoakOptions,
         tools: &Tools,
+        shown: &Chain,
         console: &'a Console,
     ) -> Result<Self, LabError> {
         let config = link()?;
         let (topology, ends) = Topology::build(config.up.mtu)?;
         let emulator = Emulator::start(ends, config, options.seed, None)?;
-        let (mut servers, mut names) = (Vec::new(), BTreeMap::new());
-        let kinds = match options.effort {
-            Effort::Full => &SERVERS[..],
-            Effort::Quick => &SERVERS[..1],
+        let (mut servers, mut sites) = (Vec::new(), Vec::new());
+        let wanted = |row: &Row| match options.effort {
+            Effort::Full => true,
+            Effort::Quick => row.server == SITES[0].server,
         };
-        for (server, port) in kinds.iter().copied() {
+        for row in SITES.into_iter().filter(wanted) {
+            let (server, port) = (row.server, row.port);
             if !server.is_installed() {
                 console.say(&format!("without {}: it is not installed", server.name()));
                 continue;
@@ -173,32 +180,41 @@ impl<'a> Run<'a> {
                 port,
                 low: Version::Tls10,
                 high: Version::Tls13,
+                sessions: row.sessions,
+                clients: match row.asked {
+                    Asked::Nothing => None,
+                    Asked::Certificate => Some(&shown.root),
+                },
             };
             let namespace = topology.host(Host::Server);
             servers.push(server.start(namespace, tools, &directory, site)?);
-            names.insert(port, server.name());
+            sites.push(row);
         }
-        let ports: Vec<u16> = names.keys().copied().collect();
-        let words: Vec<String> = ports.iter().map(u16::to_string).collect();
+        let words: Vec<String> = sites.iter().map(|site| site.port.to_string()).collect();
         let pair = Pair::start(&options.exe, &topology, &words.join(","))?;
         let (sender, reports) = mpsc::channel();
         let load = Load::start(
             topology.host(Host::Client),
             tools,
-            &ports,
+            shown,
+            &sites,
             options.effort,
             &sender,
         )?;
+        let names: Vec<String> = sites
+            .iter()
+            .map(|site| format!("{} {}", site.server.name(), site.word()))
+            .collect();
         console.say(&format!(
-            "{} against {}",
+            "{} against {} (r: clients return with sessions; c: they show certificates)",
             load.names.join(", "),
-            names.values().copied().collect::<Vec<_>>().join(", ")
+            names.join(", ")
         ));
         Ok(Self {
             load,
             pair,
             _servers: servers,
-            names,
+            sites,
             emulator,
             reports,
             options,
@@ -222,7 +238,7 @@ impl<'a> Run<'a> {
         let between = tally.handshakes() - early_at;
         self.load.end();
         while let Ok(report) = self.reports.try_recv() {
-            tally.add(report);
+            tally.add(report, &self.sites);
         }
         let seconds = begun.elapsed().as_secs_f64();
         let counted = self.pair.counted(&self.topology);
@@ -232,7 +248,11 @@ impl<'a> Run<'a> {
             wanted,
             seed: self.options.seed,
             seconds,
-            servers: self.names,
+            servers: self
+                .sites
+                .iter()
+                .map(|site| (site.port, site.server.name()))
+                .collect(),
             tally,
             counted,
             faults,
@@ -309,7 +329,7 @@ impl<'a> Run<'a> {
             match self.reports.recv_timeout(Duration::from_millis(50)) {
                 Ok(report) => {
                     self.heard = Instant::now();
-                    tally.add(report);
+                    tally.add(report, &self.sites);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
@@ -370,8 +390,10 @@ fn harm(emulator: &Emulator) -> Harm {
 fn in_words(tally: &Tally, wanted: u64, rate: f64, counted: Counted) -> String {
     let left = wanted.saturating_sub(tally.handshakes()) as f64 / rate.max(0.1);
     format!(
-        "{} of {wanted} handshakes, {rate:.0}/s, {} failed, {} differ, {} flights rewritten, {} misses; about {} to go",
+        "{} of {wanted} handshakes, {rate:.0}/s, {} resumed, {} mutual, {} failed, {} differ, {} flights rewritten, {} misses; about {} to go",
         tally.handshakes(),
+        tally.resumed(),
+        tally.mutual(),
         tally.failed,
         tally.differing,
         counted.flights_written,

@@ -39,5 +39,16 @@ fn handshakes_survive_a_harmful_link_and_proxies_that_are_killed() -> Result<(),
         "{line}"
     );
     assert!(line["harm"]["lost"].as_u64() > Some(0), "{line}");
+    // Each kind of handshake takes part, and its own part of the proxies.
+    for kind in ["full", "identifier", "ticket", "mutual", "mutual-ticket"] {
+        let well = line["tally"]["by_kind"][kind]["well"].as_u64();
+        assert!(well > Some(0), "no {kind}: {line}");
+    }
+    for counted in ["client_flights_written", "tickets_referred"] {
+        assert!(
+            line["counted"][counted].as_u64() > Some(0),
+            "{counted}: {line}"
+        );
+    }
     Ok(())
 }

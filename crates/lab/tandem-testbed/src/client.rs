@@ -212,7 +212,7 @@ pub fn run_program(
     request: Option<&str>,
     log: &Path,
     limit: Duration,
-    is_good: impl Fn(&[u8], ExitStatus) -> bool,
+    is_good: impl FnOnce(&[u8], ExitStatus) -> bool,
 ) -> Result<Outcome, LabError> {
     let errors = File::create(log).map_err(LabError::io("write the client's log"))?;
     command

@@ -8,6 +8,7 @@
 //! however it ends; nothing outside its own namespaces is changed.
 
 pub mod accounts;
+pub mod browser;
 pub mod capture;
 pub mod circumstances;
 pub mod client;

@@ -17,7 +17,7 @@ use tandem_testbed::LabError;
 use tandem_testbed::capture::Capture;
 use tandem_testbed::client::{self, Outcome};
 use tandem_testbed::emulator::Emulator;
-use tandem_testbed::endpoints::Version;
+use tandem_testbed::endpoints::{Sessions, Version};
 use tandem_testbed::interrupt;
 use tandem_testbed::proxies::{Admin, Mode, Proxies, Strategy};
 use tandem_testbed::server::{PORT, Server as RunningServer};
@@ -51,6 +51,8 @@ pub(crate) struct Sample {
     pub(crate) error: Option<String>,
     /// The version that the server chose, as `1.2`.
     pub(crate) version: Option<String>,
+    /// What a browser says of the connection's security, where it calls it secure.
+    pub(crate) security: Option<String>,
     /// TCP payload of the handshake on the link, both ways, with the proxies' own options.
     pub(crate) tls_bytes: u64,
     /// Flights that left the server-side proxy as deltas.
@@ -126,6 +128,8 @@ impl Bench {
             port: PORT,
             low: version,
             high: version,
+            sessions: Sessions::None,
+            clients: None,
         };
         let namespace = self.topology.host(Host::Server);
         self.server = Some(server.start(namespace, tools, &directory, site)?);
@@ -172,20 +176,27 @@ impl Bench {
         let before = self.counters()?;
         let address = SocketAddr::new(server_address(Family::V4), PORT);
         let page = tools::body();
+        let mut security = None;
         let outcome = client::run_program(
             self.topology.host(Host::Client),
             &mut client.command(tools, address, version),
             client.request().as_deref(),
             &self.topology.directory().join("client.log"),
             LIMIT,
-            |output, status| client.is_good(output, status, &page),
+            |output, status| {
+                security = client.security(output);
+                client.is_good(output, status, &page)
+            },
         )?;
         interrupt::wait_until(LIMIT, Duration::from_millis(10), || {
             let activity = self.emulator.activity();
             !activity.busy && activity.quiet_for >= QUIET
         })?;
         let after = self.counters()?;
-        let mut sample = self.sample(&outcome);
+        let mut sample = Sample {
+            security,
+            ..self.sample(&outcome)
+        };
         for (field, index) in [
             (&mut sample.flights_written, 0),
             (&mut sample.rebuilt_bytes, 1),

@@ -4,16 +4,22 @@
 use std::net::SocketAddr;
 use std::process::{Command, ExitStatus};
 
+use tandem_store::Digest;
 use tandem_testbed::LabError;
+use tandem_testbed::browser::{Browser, SECURE};
 use tandem_testbed::client;
 use tandem_testbed::endpoints::Version;
 use tandem_testbed::installed;
 use tandem_testbed::pki::SERVER_NAME;
 use tandem_testbed::server::PATH;
 
+use super::servers::Server;
 use super::tools::{self, Tools};
 use super::version::gnutls_priority;
 use tandem_testbed::installed::Question;
+
+/// Seconds that a browser may take for a page; the script that drives it adds some to start.
+const PAGE_SECONDS: u32 = 20;
 
 /// A client program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,10 +34,11 @@ pub(crate) enum Client {
     Python,
     Node,
     Rustls,
+    Browser(Browser),
 }
 
 impl Client {
-    pub(crate) const ALL: [Client; 10] = [
+    pub(crate) const ALL: [Client; 12] = [
         Client::Openssl,
         Client::Curl,
         Client::Wget,
@@ -42,6 +49,8 @@ impl Client {
         Client::Python,
         Client::Node,
         Client::Rustls,
+        Client::Browser(Browser::Chromium),
+        Client::Browser(Browser::Firefox),
     ];
 
     /// What tables call it.
@@ -57,6 +66,7 @@ impl Client {
             Client::Python => "Python ssl",
             Client::Node => "Node tls",
             Client::Rustls => "rustls",
+            Client::Browser(browser) => browser.name(),
         }
     }
 
@@ -73,6 +83,7 @@ impl Client {
             Client::Python => &["python3"],
             Client::Node => &["node"],
             Client::Rustls => &[],
+            Client::Browser(browser) => browser.needs(),
         }
     }
 
@@ -88,7 +99,8 @@ impl Client {
             | Client::Go
             | Client::Java
             | Client::Python
-            | Client::Node => self
+            | Client::Node
+            | Client::Browser(_) => self
                 .needs()
                 .iter()
                 .all(|program| installed::find(program).is_some()),
@@ -109,16 +121,23 @@ impl Client {
             Client::Python => Question::new("python3", &["--version"]),
             Client::Node => Question::new("node", &["--version"]),
             Client::Rustls => Question::new(tools.rustls().unwrap_or("".as_ref()), &["--version"]),
+            Client::Browser(browser) => browser.question(),
         }
     }
 
-    /// Why it cannot speak a version, where that is known.
-    pub(crate) fn cannot(self, version: Version) -> Option<&'static str> {
+    /// Why it cannot get the page of a server in a version, where that is known.
+    pub(crate) fn cannot(self, server: Server, version: Version) -> Option<&'static str> {
+        if matches!((self, server), (Client::Browser(_), Server::Gnutls)) {
+            return Some("gnutls-serv says octet-stream, which browsers save and do not show");
+        }
         match (self, version) {
             (Client::Rustls, Version::Tls10 | Version::Tls11) => {
                 Some("rustls speaks TLS 1.2 and 1.3 only")
             }
-            (Client::Rustls, Version::Tls12 | Version::Tls13) => None,
+            (Client::Browser(_), Version::Tls10 | Version::Tls11) => {
+                Some("today's browsers speak TLS 1.2 and 1.3 only")
+            }
+            (Client::Rustls | Client::Browser(_), Version::Tls12 | Version::Tls13) => None,
             (
                 Client::Openssl
                 | Client::Curl
@@ -149,7 +168,8 @@ impl Client {
             | Client::Gnutls
             | Client::Python
             | Client::Node
-            | Client::Rustls => Ok(()),
+            | Client::Rustls
+            | Client::Browser(_) => Ok(()),
         }
     }
 
@@ -165,14 +185,44 @@ impl Client {
             | Client::Java
             | Client::Python
             | Client::Node
-            | Client::Rustls => None,
+            | Client::Rustls
+            | Client::Browser(_) => None,
         }
     }
 
     /// Whether it got the whole page. The status of those that take the request from standard input
-    /// also tells how the server closed.
+    /// also tells how the server closed. A browser must also call the connection secure, and tells
+    /// the page's digest.
     pub(crate) fn is_good(self, output: &[u8], status: ExitStatus, page: &str) -> bool {
-        client::contains(output, page) && (status.success() || self.request().is_some())
+        match self {
+            Client::Browser(_) => {
+                let digest = Digest::of(page.as_bytes()).to_string();
+                let answer = format!("\nanswer 200 {} {digest}", page.len());
+                self.security(output).is_some() && client::contains(output, &answer)
+            }
+            Client::Openssl
+            | Client::Gnutls
+            | Client::Nss
+            | Client::Curl
+            | Client::Wget
+            | Client::Go
+            | Client::Java
+            | Client::Python
+            | Client::Node
+            | Client::Rustls => {
+                client::contains(output, page) && (status.success() || self.request().is_some())
+            }
+        }
+    }
+
+    /// What a browser says of the connection's security, where it calls it secure.
+    pub(crate) fn security(self, output: &[u8]) -> Option<String> {
+        let Client::Browser(_) = self else {
+            return None;
+        };
+        let text = String::from_utf8_lossy(output);
+        let words = text.lines().find_map(|line| line.strip_prefix(SECURE))?;
+        Some(words.trim().to_owned())
     }
 
     /// How it is called to fetch the page in one version.
@@ -202,6 +252,7 @@ impl Client {
                 let program = tools.rustls().unwrap_or("rustls-client".as_ref());
                 own(Command::new(program), tools, server, version)
             }
+            Client::Browser(browser) => visit(browser, tools, server),
         };
         if version.is_legacy() {
             command.env("OPENSSL_CONF", tools.path("openssl.cnf"));
@@ -225,6 +276,16 @@ fn own(mut program: Command, tools: &Tools, server: SocketAddr, version: Version
         .arg(version.name())
         .arg(&tools.chain.root);
     program
+}
+
+/// A browser has no option for one version; each server speaks one.
+fn visit(browser: Browser, tools: &Tools, server: SocketAddr) -> Command {
+    let mut command = browser.command(&tools.path("browser.py"), &tools.path(""), server.ip());
+    command
+        .args([&server.port().to_string(), SERVER_NAME])
+        .arg(&tools.chain.root)
+        .args([&PAGE_SECONDS.to_string(), "open", PATH]);
+    command
 }
 
 fn s_client(tools: &Tools, server: SocketAddr, version: Version) -> Command {

@@ -1,11 +1,12 @@
 //! The server programs of the interoperability runs: how each is set up and called. All serve one
-//! page, over HTTP/1.0, and issue no tickets that a client here would use.
+//! page, over HTTP/1.0. Only nginx and HAProxy keep sessions and ask for certificates, where a site
+//! says so.
 
 use std::path::Path;
 use std::process::Command;
 
 use tandem_testbed::LabError;
-use tandem_testbed::endpoints::Version;
+use tandem_testbed::endpoints::{Sessions, Version};
 use tandem_testbed::installed;
 use tandem_testbed::netns::Namespace;
 use tandem_testbed::server::Server as Running;
@@ -32,10 +33,13 @@ pub(crate) enum Server {
 
 /// Where and with which versions a server listens.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Site {
+pub(crate) struct Site<'a> {
     pub(crate) port: u16,
     pub(crate) low: Version,
     pub(crate) high: Version,
+    pub(crate) sessions: Sessions,
+    /// The authority of the certificates that clients must show.
+    pub(crate) clients: Option<&'a Path>,
 }
 
 impl Server {
@@ -126,7 +130,7 @@ impl Server {
         namespace: &Namespace,
         tools: &Tools,
         directory: &Path,
-        site: Site,
+        site: Site<'_>,
     ) -> Result<Running, LabError> {
         let write = |name: &str, text: String| {
             let path = directory.join(name);
@@ -183,7 +187,7 @@ impl Server {
 }
 
 /// A cipher list for OpenSSL's servers: `@SECLEVEL=0` is what TLS 1.0 and 1.1 need.
-fn ciphers(site: Site) -> &'static str {
+fn ciphers(site: Site<'_>) -> &'static str {
     if site.low.is_legacy() {
         "DEFAULT:@SECLEVEL=0"
     } else {
@@ -192,21 +196,30 @@ fn ciphers(site: Site) -> &'static str {
 }
 
 /// Names of the site's versions, a space between.
-fn protocols(site: Site) -> String {
+fn protocols(site: Site<'_>) -> String {
     let names: Vec<&str> = span(site.low, site.high).map(openssl_name).collect();
     names.join(" ")
 }
 
 /// The arguments that the lab's own server programs take.
-fn own(mut program: Command, tools: &Tools, site: Site) -> Command {
+fn own(mut program: Command, tools: &Tools, site: Site<'_>) -> Command {
     program
         .args([&site.port.to_string(), site.low.name(), site.high.name()])
         .args([&tools.chain.full, &tools.chain.key, &tools.page()]);
     program
 }
 
-fn nginx(tools: &Tools, directory: &Path, site: Site) -> String {
+fn nginx(tools: &Tools, directory: &Path, site: Site<'_>) -> String {
     let dir = directory.display();
+    let sessions = match site.sessions {
+        Sessions::None => "ssl_session_cache none; ssl_session_tickets off;",
+        Sessions::Tickets => "ssl_session_cache none; ssl_session_tickets on;",
+        Sessions::Identifiers => "ssl_session_cache shared:lab:10m; ssl_session_tickets off;",
+    };
+    let asking = site.clients.map_or_else(String::new, |root| {
+        let root = root.display();
+        format!("ssl_client_certificate {root}; ssl_verify_client on; ssl_verify_depth 5;")
+    });
     format!(
         "daemon off;\n\
          user root;\n\
@@ -225,8 +238,8 @@ fn nginx(tools: &Tools, directory: &Path, site: Site) -> String {
              ssl_certificate_key {key};\n\
              ssl_protocols {protocols};\n\
              ssl_ciphers {ciphers};\n\
-             ssl_session_cache none;\n\
-             ssl_session_tickets off;\n\
+             {sessions}\n\
+             {asking}\n\
              location / {{ root {www}; }}\n\
            }}\n\
          }}\n",
@@ -239,7 +252,7 @@ fn nginx(tools: &Tools, directory: &Path, site: Site) -> String {
     )
 }
 
-fn apache(tools: &Tools, directory: &Path, site: Site) -> String {
+fn apache(tools: &Tools, directory: &Path, site: Site<'_>) -> String {
     let dir = directory.display();
     format!(
         "ServerName localhost\n\
@@ -272,19 +285,27 @@ fn apache(tools: &Tools, directory: &Path, site: Site) -> String {
     )
 }
 
-fn haproxy(tools: &Tools, site: Site) -> String {
+fn haproxy(tools: &Tools, site: Site<'_>) -> String {
+    let (cache, tickets) = match site.sessions {
+        Sessions::None => (0, "no-tls-tickets"),
+        Sessions::Tickets => (0, ""),
+        Sessions::Identifiers => (20_000, "no-tls-tickets"),
+    };
+    let asking = site.clients.map_or_else(String::new, |root| {
+        format!("ca-file {} verify required", root.display())
+    });
     // HAProxy has a zero where others have none.
     let name = |version: Version| format!("TLSv{}", version.name());
     format!(
         "global\n\
-         \ttune.ssl.cachesize 0\n\
+         \ttune.ssl.cachesize {cache}\n\
          defaults\n\
          \tmode http\n\
          \ttimeout client 60s\n\
          \ttimeout connect 60s\n\
          \ttimeout server 60s\n\
          frontend all\n\
-         \tbind :{port} ssl crt {pem} ssl-min-ver {low} ssl-max-ver {high} ciphers {ciphers} no-tls-tickets\n\
+         \tbind :{port} ssl crt {pem} ssl-min-ver {low} ssl-max-ver {high} ciphers {ciphers} {tickets} {asking}\n\
          \thttp-request return status 200 content-type text/plain file {page}\n",
         port = site.port,
         pem = tools.path("chain-and-key.pem").display(),
@@ -295,7 +316,7 @@ fn haproxy(tools: &Tools, site: Site) -> String {
     )
 }
 
-fn stunnel(tools: &Tools, site: Site) -> String {
+fn stunnel(tools: &Tools, site: Site<'_>) -> String {
     format!(
         "foreground = yes\n\
          pid =\n\
@@ -328,7 +349,7 @@ fn stunnel(tools: &Tools, site: Site) -> String {
     )
 }
 
-fn s_server(tools: &Tools, site: Site) -> Command {
+fn s_server(tools: &Tools, site: Site<'_>) -> Command {
     let mut command = Command::new("openssl");
     command
         .current_dir(tools.www())
@@ -345,7 +366,7 @@ fn s_server(tools: &Tools, site: Site) -> Command {
     command
 }
 
-fn gnutls_serv(tools: &Tools, site: Site) -> Command {
+fn gnutls_serv(tools: &Tools, site: Site<'_>) -> Command {
     let mut command = Command::new("gnutls-serv");
     command
         .args(["--quiet", "--noticket", "--http", "--port"])

@@ -19,7 +19,7 @@ Made by `make interop` (`tandem lab interop`): every client against every server
 through two proxies in packet mode (`--wire safe`). For each server and version the proxies start with empty stores; the first
 connection teaches them, later ones are to be rewritten. A chain of three certificates (RSA, 2,048 bits) and a page of 4 kB. Clients
 verify chain and name, and have to get the whole page; what each end sent and what the other received is captured in both hosts and
-compared byte by byte.
+compared byte by byte. A browser runs without a window, loads the page, and has to call the connection secure itself.
 
 - `3500 → 800`: works, **every byte identical at both ends, and the server's flight was rewritten** and rebuilt. The numbers are
   TLS bytes of the handshake on the link, both ways, without proxies and through warm ones with their own options; what endpoints
@@ -38,11 +38,12 @@ compared byte by byte.
         text += &table(version, cells, clients, servers);
     }
     text += &reasons(cells);
-    text += "\n## Programs\n\n| | program | version |\n|---|---|---|\n";
+    text += "\n## Programs\n\n| | program | version | what it says through the proxies |\n|---|---|---|---|\n";
     for (kind, programs) in [("client", clients), ("server", servers)] {
         for (name, found) in programs {
             let found = found.as_deref().unwrap_or("not installed");
-            let _ = writeln!(text, "| {kind} | {name} | {found} |");
+            let security = security(cells, name);
+            let _ = writeln!(text, "| {kind} | {name} | {found} | {security} |");
         }
     }
     text
@@ -61,6 +62,18 @@ fn tally(cells: &[Cell]) -> String {
         count(Verdict::Cannot),
         count(Verdict::NotInstalled),
     )
+}
+
+/// A browser's own words about the security of its connections through warm proxies, each once.
+fn security(cells: &[Cell], client: &str) -> String {
+    let mut all: Vec<&str> = cells
+        .iter()
+        .filter(|cell| cell.client == client)
+        .filter_map(|cell| cell.warm.as_ref()?.security.as_deref())
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all.join("; ")
 }
 
 fn table(version: Version, cells: &[Cell], clients: &[Installed], servers: &[Installed]) -> String {
@@ -119,13 +132,14 @@ fn reasons(cells: &[Cell]) -> String {
             | Verdict::Fails
             | Verdict::Differs => cell.why.as_deref().unwrap_or("no reason given"),
         };
-        let which = format!(
-            "{} with {}, {}",
-            cell.client,
-            cell.server,
-            cell.version.name()
-        );
+        let version = cell.version.name();
+        let which = match cell.plain {
+            Some(_) => format!("{} with {}, {version}", cell.client, cell.server),
+            // Known without a trial, of a version or of a kind of server.
+            None => format!("{}, {version}", cell.client),
+        };
         match groups.iter_mut().find(|(reason, _)| reason == known) {
+            Some((_, group)) if group.contains(&which) => {}
             Some((_, group)) => group.push(which),
             None => groups.push((known.to_owned(), vec![which])),
         }
@@ -154,6 +168,7 @@ mod tests {
                 ok: true,
                 identical: true,
                 tls_bytes,
+                security: Some("secure TLS 1.2".to_owned()),
                 ..Sample::default()
             })
         };
@@ -168,7 +183,10 @@ mod tests {
             },
             of(Version::Tls13, Verdict::Untouched, ""),
             of(Version::Tls10, Verdict::Cannot, "too old"),
-            of(Version::Tls11, Verdict::Differs, "byte 3 differs"),
+            Cell {
+                plain: sample(3500),
+                ..of(Version::Tls11, Verdict::Differs, "byte 3 differs")
+            },
         ];
         let page = page(
             &cells,
@@ -182,10 +200,10 @@ mod tests {
             "| curl | untouched |",
             "| curl | cannot |",
             "| curl | **BYTES DIFFER** |",
-            "- `too old`: curl with nginx, 1.0",
+            "- `too old`: curl, 1.0",
             "- `byte 3 differs`: curl with nginx, 1.1",
-            "| client | curl | 8.1 |",
-            "| server | nginx | not installed |",
+            "| client | curl | 8.1 | secure TLS 1.2 |",
+            "| server | nginx | not installed |  |",
         ] {
             assert!(page.contains(line), "{line}\n{page}");
         }

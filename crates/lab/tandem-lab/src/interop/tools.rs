@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tandem_testbed::LabError;
+use tandem_testbed::browser;
 use tandem_testbed::command;
 use tandem_testbed::pki::{self, Chain, ChainSpec, KeyKind, SERVER_NAME};
 use tandem_testbed::server::PATH;
@@ -32,13 +33,14 @@ CipherString = DEFAULT@SECLEVEL=0
 const BODY_BYTES: usize = 4096;
 
 /// What is compiled: a program's source as it is in this repository, and its name.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("client.go", include_str!("../../programs/client.go")),
     ("server.go", include_str!("../../programs/server.go")),
     ("Client.java", include_str!("../../programs/Client.java")),
     ("Server.java", include_str!("../../programs/Server.java")),
     ("client.py", include_str!("../../programs/client.py")),
     ("client.js", include_str!("../../programs/client.js")),
+    ("browser.py", browser::SCRIPT),
 ];
 
 /// Everything that is ready to be used.

@@ -14,6 +14,7 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::sites::{Handshake, Row};
 use crate::interop::clients::Client;
 use crate::interop::tools::{self, Tools};
 use crate::interop::version::VERSIONS;
@@ -22,6 +23,7 @@ use tandem_testbed::client::{self, Outcome};
 use tandem_testbed::effort::Effort;
 use tandem_testbed::endpoints::Version;
 use tandem_testbed::netns::Namespace;
+use tandem_testbed::pki::Chain;
 use tandem_testbed::topology::{Family, server_address};
 
 /// Longest that a connection may take. Plain TCP on a link that loses a few packets in a hundred
@@ -29,13 +31,30 @@ use tandem_testbed::topology::{Family, server_address};
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Clients that keep many connections going in one process: which, their versions, connections at
-/// once.
-const HEAVY: [(Client, &str, u32); 4] = [
-    (Client::Go, "1.2,1.0,1.1,1.3", 10),
-    (Client::Python, "1.2,1.1,1.0,1.3", 6),
-    (Client::Java, "1.2,1.0,1.3,1.1", 4),
-    (Client::Rustls, "1.2,1.3", 6),
+/// once, and whether they visit the sites too that keep sessions or ask for certificates.
+const HEAVY: [(Client, &str, u32, Visits); 4] = [
+    (Client::Go, "1.2,1.0,1.1,1.3", 10, Visits::All),
+    (Client::Python, "1.2,1.1,1.0,1.3", 6, Visits::All),
+    (Client::Java, "1.2,1.0,1.3,1.1", 4, Visits::Plain),
+    (Client::Rustls, "1.2,1.3", 6, Visits::All),
 ];
+
+/// Which sites a client visits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visits {
+    All,
+    /// Those that want nothing of it but a full handshake.
+    Plain,
+}
+
+impl Visits {
+    fn includes(self, site: &Row) -> bool {
+        match self {
+            Visits::All => true,
+            Visits::Plain => site.is_plain(),
+        }
+    }
+}
 
 /// Of both, those of a quick run: nothing is to be compiled for them.
 const QUICK: [Client; 4] = [
@@ -74,14 +93,15 @@ pub(crate) struct Report {
     pub(crate) port: u16,
     pub(crate) version: String,
     pub(crate) milliseconds: u64,
+    pub(crate) handshake: Handshake,
     /// In the client's words, where it did not go well.
     pub(crate) why: String,
 }
 
 impl Report {
-    /// `VERDICT PORT VERSION MILLISECONDS WORDS`, as the lab's own clients say it.
+    /// `VERDICT PORT VERSION MILLISECONDS full|resumed WORDS`, as the lab's own clients say it.
     fn read(client: &'static str, line: &str) -> Option<Self> {
-        let mut words = line.splitn(5, ' ');
+        let mut words = line.splitn(6, ' ');
         let fared = match words.next()? {
             "ok" => Fared::Well,
             "failed" => Fared::Failed,
@@ -94,6 +114,11 @@ impl Report {
             port: words.next()?.parse().ok()?,
             version: words.next()?.to_owned(),
             milliseconds: words.next()?.parse().ok()?,
+            handshake: match words.next()? {
+                "full" => Handshake::Full,
+                "resumed" => Handshake::Resumed,
+                _ => return None,
+            },
             why: words.next().unwrap_or_default().to_owned(),
         })
     }
@@ -124,7 +149,8 @@ impl Load {
     pub(crate) fn start(
         namespace: &Namespace,
         tools: &Tools,
-        ports: &[u16],
+        shown: &Chain,
+        sites: &[Row],
         effort: Effort,
         reports: &Sender<Report>,
     ) -> Result<Self, LabError> {
@@ -141,13 +167,15 @@ impl Load {
             over: Arc::default(),
             names: Vec::new(),
         };
-        for (client, versions, parallel) in HEAVY {
+        for (client, versions, parallel, visits) in HEAVY {
             if takes_part(client) {
                 client.prepare(tools)?;
+                let sites = sites.iter().filter(|site| visits.includes(site));
                 let words = Words {
-                    ports,
+                    ports: sites.map(Row::word).collect::<Vec<_>>().join(","),
                     versions,
                     parallel,
+                    shown,
                 };
                 load.heavy
                     .push(start(client, namespace, tools, &words, reports.clone())?);
@@ -163,7 +191,9 @@ impl Load {
             load.names.push(client.name());
         }
         let (namespace, tools, over) = (namespace.clone(), tools.clone(), Arc::clone(&load.over));
-        let (ports, reports) = (ports.to_vec(), reports.clone());
+        let plain = sites.iter().filter(|site| site.is_plain());
+        let ports: Vec<u16> = plain.map(|site| site.port).collect();
+        let reports = reports.clone();
         let log = tools.path("light-client.log");
         load.light = Some(std::thread::spawn(move || {
             let all = VERSIONS.into_iter().flat_map(|version| {
@@ -233,9 +263,10 @@ impl Drop for Load {
 
 /// What a heavy client is told.
 struct Words<'a> {
-    ports: &'a [u16],
+    ports: String,
     versions: &'a str,
     parallel: u32,
+    shown: &'a Chain,
 }
 
 fn start(
@@ -245,15 +276,15 @@ fn start(
     words: &Words<'_>,
     reports: Sender<Report>,
 ) -> Result<Heavy, LabError> {
-    let ports: Vec<String> = words.ports.iter().map(u16::to_string).collect();
     let mut command = client.loader(tools);
     command
         .arg("load")
         .arg(server_address(Family::V4).to_string())
-        .args([&ports.join(","), words.versions])
+        .args([words.ports.as_str(), words.versions])
         .arg(&tools.chain.root)
         .arg(words.parallel.to_string())
         .arg(tools.page())
+        .args([&words.shown.full, &words.shown.key])
         .env("OPENSSL_CONF", tools.path("openssl.cnf"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -310,6 +341,7 @@ fn once(
         port,
         version: version.name().to_owned(),
         milliseconds: u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
+        handshake: Handshake::Full,
         why,
     })
 }
@@ -333,7 +365,8 @@ impl Client {
             | Client::Wget
             | Client::Gnutls
             | Client::Nss
-            | Client::Node => Command::new("false"),
+            | Client::Node
+            | Client::Browser(_) => Command::new("false"),
         }
     }
 }
@@ -344,7 +377,7 @@ mod tests {
 
     #[test]
     fn what_clients_say_is_read_and_nothing_else() {
-        let report = Report::read("Go", "failed 443 1.2 61000 dial tcp: i/o timeout");
+        let report = Report::read("Go", "failed 443 1.2 61000 resumed dial tcp: i/o timeout");
         assert_eq!(
             report,
             Some(Report {
@@ -353,14 +386,19 @@ mod tests {
                 port: 443,
                 version: "1.2".to_owned(),
                 milliseconds: 61_000,
+                handshake: Handshake::Resumed,
                 why: "dial tcp: i/o timeout".to_owned(),
             })
         );
         let fared = |line| Report::read("Go", line).map(|report| report.fared);
-        assert_eq!(fared("ok 443 1.0 3 "), Some(Fared::Well));
-        assert_eq!(fared("ok 443 1.0 3"), Some(Fared::Well));
-        assert_eq!(fared("differs 443 1.0 3 12 bytes"), Some(Fared::Differs));
-        assert_eq!(fared("ok 443 1.0"), None);
+        assert_eq!(fared("ok 443 1.0 3 full "), Some(Fared::Well));
+        assert_eq!(fared("ok 443 1.0 3 full"), Some(Fared::Well));
+        assert_eq!(
+            fared("differs 443 1.0 3 full 12 bytes"),
+            Some(Fared::Differs)
+        );
+        assert_eq!(fared("ok 443 1.0 3 half"), None);
+        assert_eq!(fared("ok 443 1.0 3"), None);
         assert_eq!(fared("panic: something"), None);
     }
 }

@@ -40,6 +40,10 @@ pub(crate) enum StoreFate {
 pub(crate) struct Counted {
     /// Flights that left the server side as deltas.
     pub(crate) flights_written: u64,
+    /// Of the clients' own, that left the client side as deltas.
+    pub(crate) client_flights_written: u64,
+    /// Session tickets that crossed as references.
+    pub(crate) tickets_referred: u64,
     /// Bytes of flights that the client side rebuilt.
     pub(crate) rebuilt_bytes: u64,
     /// Deltas that the client side could not follow and said so.
@@ -48,7 +52,7 @@ pub(crate) struct Counted {
     pub(crate) originals_bytes: u64,
     /// Chains that were learned, both sides.
     pub(crate) chains_learned: u64,
-    /// Tickets of packets that were overdue: a bug of the daemon's.
+    /// Packets whose verdict was overdue: a bug of the daemon's.
     pub(crate) tickets_overdue: u64,
 }
 
@@ -221,6 +225,8 @@ impl Pair {
         };
         match seat.side {
             Side::Client => {
+                counted.client_flights_written = of("packet_flights_written");
+                counted.tickets_referred = of("packet_session_tickets_referred");
                 counted.rebuilt_bytes = of("packet_flights_rebuilt_bytes");
                 counted.misses = of("packet_misses_sent");
             }
@@ -247,6 +253,8 @@ impl Counted {
     fn plus(self, other: Self) -> Self {
         Self {
             flights_written: self.flights_written + other.flights_written,
+            client_flights_written: self.client_flights_written + other.client_flights_written,
+            tickets_referred: self.tickets_referred + other.tickets_referred,
             rebuilt_bytes: self.rebuilt_bytes + other.rebuilt_bytes,
             misses: self.misses + other.misses,
             originals_bytes: self.originals_bytes + other.originals_bytes,

@@ -7,9 +7,21 @@ use serde::Serialize;
 
 use super::load::{Fared, Report};
 use super::pair::{Counted, Size};
+use super::sites::{Kind, Row};
 
 /// Failures that are kept word for word.
 const MAX_FAILURES: usize = 200;
+
+/// Connections of one kind, as their clients fared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Fares {
+    /// The client got the whole page.
+    pub(crate) well: u64,
+    /// It got another page.
+    pub(crate) differing: u64,
+    /// It did not get it.
+    pub(crate) failed: u64,
+}
 
 /// Connections, as their clients fared.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -20,6 +32,8 @@ pub(crate) struct Tally {
     pub(crate) differing: u64,
     /// Connections whose client did not get it.
     pub(crate) failed: u64,
+    /// All of them, by what the handshake was.
+    pub(crate) by_kind: BTreeMap<Kind, Fares>,
     /// Connections that went well, by client.
     pub(crate) by_client: BTreeMap<&'static str, u64>,
     /// Connections that went well, by version.
@@ -36,10 +50,16 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn add(&mut self, report: Report) {
+    pub(crate) fn add(&mut self, report: Report, sites: &[Row]) {
+        let site = sites.iter().find(|site| site.port == report.port);
+        let kind = site.map_or(Kind::Full, |site| {
+            site.kind(&report.version, report.handshake)
+        });
+        let fares = self.by_kind.entry(kind).or_default();
         match report.fared {
             Fared::Well => {
                 self.well += 1;
+                fares.well += 1;
                 *self.by_client.entry(report.client).or_default() += 1;
                 *self.by_version.entry(report.version).or_default() += 1;
                 *self.by_port.entry(report.port).or_default() += 1;
@@ -48,14 +68,21 @@ impl Tally {
                 self.longest_ms = self.longest_ms.max(report.milliseconds);
                 return;
             }
-            Fared::Failed => self.failed += 1,
-            Fared::Differs => self.differing += 1,
+            Fared::Failed => {
+                self.failed += 1;
+                fares.failed += 1;
+            }
+            Fared::Differs => {
+                self.differing += 1;
+                fares.differing += 1;
+            }
         }
         if self.failures.len() < MAX_FAILURES {
             self.failures.push(format!(
-                "{:?} after {} ms: {} with port {}, TLS {}: {}",
+                "{:?} after {} ms ({}): {} with port {}, TLS {}: {}",
                 report.fared,
                 report.milliseconds,
+                kind.name(),
                 report.client,
                 report.port,
                 report.version,
@@ -67,6 +94,21 @@ impl Tally {
     /// All connections.
     pub(crate) fn handshakes(&self) -> u64 {
         self.well + self.differing + self.failed
+    }
+
+    /// Connections that went well and were resumed.
+    pub(crate) fn resumed(&self) -> u64 {
+        self.well_of(&[Kind::Identifier, Kind::Ticket, Kind::MutualTicket])
+    }
+
+    /// Connections that went well, with client certificates that crossed.
+    pub(crate) fn mutual(&self) -> u64 {
+        self.well_of(&[Kind::Mutual])
+    }
+
+    fn well_of(&self, kinds: &[Kind]) -> u64 {
+        let fares = kinds.iter().filter_map(|kind| self.by_kind.get(kind));
+        fares.map(|fares| fares.well).sum()
     }
 }
 
@@ -146,7 +188,8 @@ impl Summary {
              Made by `tandem lab soak --handshakes {wanted} --seed {seed}`: mixed clients against mixed servers, TLS 1.0 to 1.3, many connections\n\
              at once, through two proxies (packet mode, `--wire safe`) over a link that loses, duplicates and reorders. In the first half the\n\
              proxies are killed (SIGKILL) and restarted at random moments, some with their stores wiped; in the second half they run through.\n\
-             Every handshake is a full one, every client verifies chain and name, and compares the page of 4 kB byte by byte.\n\n\
+             Every client verifies chain and name, and compares the page of 4 kB byte by byte. At some sites clients return with a\n\
+             session, by identifier or by ticket, for four connections after a full one; at some they show two certificates of their own.\n\n\
              | what | |\n|---|---|\n\
              | handshakes | {} |\n\
              | pages that differ | {} |\n\
@@ -162,7 +205,8 @@ impl Summary {
             let _ = writeln!(text, "| {what} | {value} |");
         };
         let named = |(port, count): (&u16, &u64)| {
-            format!("{} {count}", servers.get(port).copied().unwrap_or("?"))
+            let name = servers.get(port).copied().unwrap_or("?");
+            format!("{name} ({port}) {count}")
         };
         row(
             &mut text,
@@ -191,11 +235,21 @@ impl Summary {
         );
         row(
             &mut text,
-            "flights rewritten",
+            "servers' flights rewritten",
             format!(
                 "{} ({} bytes of flights rebuilt)",
                 counted.flights_written, counted.rebuilt_bytes
             ),
+        );
+        row(
+            &mut text,
+            "clients' flights rewritten",
+            counted.client_flights_written.to_string(),
+        );
+        row(
+            &mut text,
+            "session tickets that crossed as references",
+            counted.tickets_referred.to_string(),
         );
         row(
             &mut text,
@@ -231,7 +285,22 @@ impl Summary {
         let _ = write!(
             text,
             "\nWhat the daemons counted between the last look at them and a SIGKILL is not in the figures.\n\n\
-             ## Growth\n\n\
+             ## Kinds of handshake\n\n\
+             As the clients tell them; one that failed counts as what the client had asked for.\n\n\
+             | handshake | well | failed | another page |\n|---|---|---|---|\n"
+        );
+        for kind in Kind::ALL {
+            let fares = tally.by_kind.get(&kind).copied().unwrap_or_default();
+            let (well, failed, differing) = (fares.well, fares.failed, fares.differing);
+            let _ = writeln!(
+                text,
+                "| {} | {well} | {failed} | {differing} |",
+                kind.name()
+            );
+        }
+        let _ = write!(
+            text,
+            "\n## Growth\n\n\
              Over {between} handshakes of the second half, with some tens of connections at a time.\n\n\
              | | client side, early | late | server side, early | late |\n|---|---|---|---|---|\n"
         );
@@ -270,12 +339,14 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sites::{Handshake, SITES};
     use super::*;
 
     fn report(fared: Fared, milliseconds: u64) -> Report {
         Report {
             client: "Go crypto/tls",
             fared,
+            handshake: Handshake::Full,
             port: 443,
             version: "1.2".to_owned(),
             milliseconds,
@@ -286,13 +357,22 @@ mod tests {
     #[test]
     fn connections_are_counted_and_those_that_failed_are_told() {
         let mut tally = Tally::default();
-        tally.add(report(Fared::Well, 30));
-        tally.add(report(Fared::Well, 700));
-        tally.add(report(Fared::Failed, 60_000));
-        tally.add(report(Fared::Differs, 20));
-        assert_eq!(tally.handshakes(), 4);
+        tally.add(report(Fared::Well, 30), &SITES);
+        tally.add(report(Fared::Well, 700), &SITES);
+        tally.add(report(Fared::Failed, 60_000), &SITES);
+        tally.add(report(Fared::Differs, 20), &SITES);
+        let returned = Report {
+            port: 451,
+            handshake: Handshake::Resumed,
+            ..report(Fared::Well, 30)
+        };
+        tally.add(returned, &SITES);
+        assert_eq!(
+            (tally.handshakes(), tally.resumed(), tally.mutual()),
+            (5, 1, 0)
+        );
         assert_eq!(tally.longest_ms, 700);
-        assert_eq!(tally.durations, BTreeMap::from([(32, 1), (1024, 1)]));
+        assert_eq!(tally.durations, BTreeMap::from([(32, 2), (1024, 1)]));
         let summary = Summary {
             wanted: 4,
             seed: 1,
@@ -309,12 +389,14 @@ mod tests {
         };
         let page = summary.page();
         for line in [
-            "| handshakes | 4 |",
+            "| handshakes | 5 |",
+            "| full | 2 | 1 | 1 |",
+            "| resumed by ticket, of a client that had shown a certificate | 1 | 0 | 0 |",
             "| pages that differ | 1 |",
             "| failed | 1 |",
             "| time | 2 s, 2 handshakes/s |",
-            "| by server | nginx 2 |",
-            "- `Failed after 60000 ms: Go crypto/tls with port 443, TLS 1.2: because`",
+            "| by server | nginx (443) 2, ? (451) 1 |",
+            "- `Failed after 60000 ms (full): Go crypto/tls with port 443, TLS 1.2: because`",
         ] {
             assert!(page.contains(line), "{line}\n{page}");
         }

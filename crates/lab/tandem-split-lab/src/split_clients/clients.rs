@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tandem_testbed::LabError;
+use tandem_testbed::browser::{Browser, SECURE};
 use tandem_testbed::command;
 use tandem_testbed::installed::Question;
 use tandem_testbed::installed::find;
@@ -20,8 +21,7 @@ use super::task::{Answer, Outcome, Task, Tools};
 /// A client program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Client {
-    Chromium,
-    Firefox,
+    Browser(Browser),
     Curl,
     Openssl,
     Gnutls,
@@ -33,8 +33,8 @@ pub(super) enum Client {
 
 impl Client {
     pub(super) const ALL: [Self; 9] = [
-        Self::Chromium,
-        Self::Firefox,
+        Self::Browser(Browser::Chromium),
+        Self::Browser(Browser::Firefox),
         Self::Curl,
         Self::Openssl,
         Self::Gnutls,
@@ -49,8 +49,7 @@ impl Client {
     /// What tables call it.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Chromium => "Chromium",
-            Self::Firefox => "Firefox ESR",
+            Self::Browser(browser) => browser.name(),
             Self::Curl => "curl",
             Self::Openssl => "OpenSSL s_client",
             Self::Gnutls => "GnuTLS gnutls-cli",
@@ -64,8 +63,7 @@ impl Client {
     /// What must be installed; of the first, the version is asked.
     pub(super) fn needs(self) -> &'static [&'static str] {
         match self {
-            Self::Chromium => &["chromium", "certutil", "python3", "bash"],
-            Self::Firefox => &["firefox-esr", "certutil", "python3"],
+            Self::Browser(browser) => browser.needs(),
             Self::Curl => &["curl"],
             Self::Openssl => &["openssl"],
             Self::Gnutls => &["gnutls-cli"],
@@ -83,8 +81,7 @@ impl Client {
         }
         let words: &'static [&'static str] = match self {
             Self::Openssl | Self::Go => &["version"],
-            Self::Chromium
-            | Self::Firefox
+            Self::Browser(_)
             | Self::Curl
             | Self::Gnutls
             | Self::Java
@@ -101,7 +98,7 @@ impl Client {
             // Its first connection is a handshake alone.
             (Self::Gnutls, Job::Resume) => 1,
             // So many side by side that some are on connections that come after the first.
-            (Self::Chromium | Self::Firefox, Job::Resume) => 4,
+            (Self::Browser(_), Job::Resume) => 4,
             (_, _) => job.times(),
         }
     }
@@ -113,8 +110,7 @@ impl Client {
             Self::Gnutls => false,
             // It closes the connection, and no alert arrives.
             Self::Java => false,
-            Self::Chromium
-            | Self::Firefox
+            Self::Browser(_)
             | Self::Curl
             | Self::Openssl
             | Self::Go
@@ -127,20 +123,16 @@ impl Client {
     pub(super) fn start_up(self) -> Duration {
         match self {
             Self::Openssl | Self::Gnutls => Duration::from_secs(2),
-            Self::Chromium
-            | Self::Firefox
-            | Self::Curl
-            | Self::Go
-            | Self::Java
-            | Self::Python
-            | Self::Node => Duration::ZERO,
+            Self::Browser(_) | Self::Curl | Self::Go | Self::Java | Self::Python | Self::Node => {
+                Duration::ZERO
+            }
         }
     }
 
     /// Why it cannot do a job, where that is known.
     pub(super) fn cannot(self, job: Job) -> Option<&'static str> {
         match (self, job) {
-            (Self::Chromium | Self::Firefox, Job::Chunked) => {
+            (Self::Browser(_), Job::Chunked) => {
                 Some("no browser sends a request in chunks over HTTP/1.1")
             }
             (_, _) => None,
@@ -166,8 +158,7 @@ impl Client {
                 javac.arg("Client.java");
                 javac
             }
-            Self::Chromium
-            | Self::Firefox
+            Self::Browser(_)
             | Self::Curl
             | Self::Openssl
             | Self::Gnutls
@@ -199,14 +190,10 @@ impl Client {
             }
             Self::Python => own(script("python3", "client.py", tools), task, tools),
             Self::Node => own(script("node", "client.js", tools), task, tools),
-            Self::Chromium | Self::Firefox => {
-                let (kind, binary) = match self {
-                    Self::Chromium => ("chromium", "chromium"),
-                    _ => ("firefox", "firefox-esr"),
-                };
-                let mut browser = script("python3", "browser.py", tools);
-                browser.args([kind, binary]).arg(folder.path());
-                own(browser, task, tools)
+            Self::Browser(browser) => {
+                let script = tools.folder.join("browser.py");
+                let program = browser.command(&script, folder.path(), task.at.ip());
+                own(program, task, tools)
             }
         }
     }
@@ -234,11 +221,11 @@ fn own(mut program: Command, task: &Task, tools: &Tools) -> Result<Outcome, LabE
 fn read(lines: &str, words: &str) -> Outcome {
     let mut outcome = Outcome::default();
     for line in lines.lines() {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        if word == "secure" {
-            outcome.security = Some(rest.to_owned());
+        if let Some(security) = line.strip_prefix(SECURE) {
+            outcome.security = Some(security.to_owned());
             continue;
         }
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let parts: Vec<&str> = rest.splitn(4, ' ').collect();
         let answer = match (word, parts.as_slice()) {
             ("answer" | "cut", [status, len, sha256, ..]) => status

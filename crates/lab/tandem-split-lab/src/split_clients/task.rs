@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tandem_testbed::LabError;
+use tandem_testbed::browser;
 
 use super::job::Job;
 
@@ -18,10 +19,7 @@ const SOURCES: [(&str, &str); 5] = [
     ),
     ("client.py", include_str!("../../programs/split/client.py")),
     ("client.js", include_str!("../../programs/split/client.js")),
-    (
-        "browser.py",
-        include_str!("../../programs/split/browser.py"),
-    ),
+    ("browser.py", browser::SCRIPT),
 ];
 
 /// One request, or some alike.

@@ -139,9 +139,10 @@ pub(crate) struct ReportArgs {
 
 /// Try every client program against every server program, plain and through two proxies
 ///
-/// OpenSSL, curl, wget, GnuTLS, NSS, Go, Java, Python, Node and rustls against nginx, Apache,
-/// HAProxy, stunnel, OpenSSL, GnuTLS, Go and Java, in TLS 1.0 to 1.3. Writes a table and JSON
-/// lines. A program that is not installed is left out; `make interop` installs all. Needs root.
+/// OpenSSL, curl, wget, GnuTLS, NSS, Go, Java, Python, Node, rustls, Chromium and Firefox against
+/// nginx, Apache, HAProxy, stunnel, OpenSSL, GnuTLS, Go and Java, in TLS 1.0 to 1.3. Writes a table
+/// and JSON lines. A program that is not installed is left out; `make interop` installs all. Needs
+/// root.
 #[derive(Debug, Args)]
 pub(crate) struct InteropArgs {
     /// A handful of combinations, in some seconds
@@ -218,10 +219,11 @@ pub(crate) struct SplitArgs {
 
 /// Make very many handshakes through two proxies while everything is harmed
 ///
-/// Mixed clients and servers, many connections at once, TLS 1.0 to 1.3; the link loses, duplicates
-/// and reorders packets; in the first half the proxies are killed and restarted at random moments,
-/// some with their stores wiped. Counts what fails and what differs, and how the proxies grow.
-/// Takes the programs of `make interop` that are installed. Needs root.
+/// Mixed clients and servers, many connections at once, TLS 1.0 to 1.3, some of them resumed, some
+/// with client certificates; the link loses, duplicates and reorders packets; in the first half the
+/// proxies are killed and restarted at random moments, some with their stores wiped. Counts what
+/// fails and what differs, and how the proxies grow. Takes the programs of `make interop` that are
+/// installed. Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct SoakArgs {
     /// Handshakes in all [default: 100000, with --quick 300]

@@ -1,24 +1,44 @@
-"""Chromium or Firefox, without a window, that does one job at a split site by its page's own script.
+"""Chromium or Firefox, without a window, that visits a site and does one job there.
 
-    browser.py chromium|firefox BINARY DIRECTORY PORT NAME ROOT.pem SECONDS JOB PATH [ARGUMENT]
+    browser.py chromium|firefox BINARY DIRECTORY ADDRESS PORT NAME ROOT.pem SECONDS JOB PATH [ARGUMENT]
 
-Arguments and output as those of client.go; before them "secure" and what the browser itself says of the connection's security, or "failed" and what
-it says of the page. DIRECTORY is empty: the browser's profile, in which ROOT.pem is trusted. Speaks the DevTools protocol over pipes
-with Chromium, Marionette with Firefox; needs certutil (NSS).
+Takes NAME for ADDRESS. With the job "open" it opens PATH and tells what the document holds. With any other it opens /page, whose
+own script then does the job at PATH. It prints
+
+    secure WORDS                            what the browser itself says of the connection's security
+    answer STATUS BYTES SHA256              a whole answer
+    cut STATUS BYTES SHA256 WORDS           a part of one
+    failed WORDS
+
+The browser's profile, in which ROOT.pem is trusted, is a new folder in DIRECTORY; it goes when the job is done, and so does
+each process of the browser. Speaks the DevTools protocol over pipes with Chromium, Marionette with Firefox; needs certutil (NSS)
+and setpriv.
 """
 
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+
+# Seconds beyond the job's own that a browser may take to start, to open a page and to end.
+START_UP = 60
+# Ends the browser with this script, however that ends.
+ENDS_WITH_ITS_PARENT = ["setpriv", "--pdeathsig", "KILL"]
 
 # What the page does. It gets (job, path, argument, milliseconds) and gives lines.
 SCRIPT = """
 async (job, path, argument, limit) => {
   const lines = [];
+  const tell = async (word, status, got, why) => {
+    const sum = new Uint8Array(await crypto.subtle.digest('SHA-256', got));
+    const digits = Array.from(sum, (byte) => byte.toString(16).padStart(2, '0')).join('');
+    lines.push([word, status, got.length, digits, why].join(' '));
+  };
   const ask = async () => {
     const options = {cache: 'no-store', headers: {}, signal: AbortSignal.timeout(limit)};
     if (job === 'head') options.method = 'HEAD';
@@ -46,12 +66,14 @@ async (job, path, argument, limit) => {
       }
     }
     const got = new Uint8Array(await new Blob(parts).arrayBuffer());
-    const sum = new Uint8Array(await crypto.subtle.digest('SHA-256', got));
-    const digits = Array.from(sum, (byte) => byte.toString(16).padStart(2, '0')).join('');
-    lines.push([why ? 'cut' : 'answer', answer.status, got.length, digits, why].join(' '));
+    await tell(why ? 'cut' : 'answer', answer.status, got, why);
     return !why;
   };
-  if (job === 'twice') {
+  if (job === 'open') {
+    if (document.readyState !== 'complete') await new Promise((done) => addEventListener('load', done));
+    const [navigation] = performance.getEntriesByType('navigation');
+    await tell('answer', navigation.responseStatus, new TextEncoder().encode(document.body.textContent), '');
+  } else if (job === 'twice') {
     // Side by side, so that the browser opens more connections.
     await Promise.all([ask(), ask(), ask(), ask()]);
   } else if (job === 'keep') {
@@ -76,26 +98,31 @@ def trust(directory, root):
 
 
 class Chromium:
-    def __init__(self, binary, directory, name, root):
+    def __init__(self, binary, directory, address, name, root):
         trust(directory / ".pki/nssdb", root)
+        # No connections for pages that might be opened next.
+        preferences = directory / "profile/Default/Preferences"
+        preferences.parent.mkdir(parents=True)
+        preferences.write_text(json.dumps({"net": {"network_prediction_options": 2}}))
         to_browser, self.to = os.pipe()
         self.of, of_browser = os.pipe()
         # The browser reads descriptor 3 and writes 4; neither may be in the way of the other.
         script = f'exec 3<&{to_browser} 4>&{of_browser} && exec "$@"'
         self.process = subprocess.Popen(
-            ["bash", "-c", script, "chromium", binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
+            [*ENDS_WITH_ITS_PARENT, "bash", "-c", script, "chromium", binary, "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
              "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--no-proxy-server",
-             f"--user-data-dir={directory / 'profile'}", f"--host-resolver-rules=MAP {name} 127.0.0.1", "about:blank"],
+             f"--user-data-dir={directory / 'profile'}", f"--host-resolver-rules=MAP {name} {address}", "about:blank"],
             env={**os.environ, "HOME": str(directory)}, pass_fds=(to_browser, of_browser),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
         os.close(to_browser)
         os.close(of_browser)
         self.buffer, self.number, self.state, self.session = b"", 0, None, None
         page = next(target for target in self.ask("Target.getTargets")["targetInfos"] if target["type"] == "page")
         self.session = self.ask("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Security", "Runtime"):
+        for domain in ("Page", "Security", "Runtime", "Network"):
             self.ask(f"{domain}.enable")
+        self.ask("Network.setBlockedURLs", urls=["*/favicon.ico"])
 
     def message(self):
         while b"\0" not in self.buffer:
@@ -139,19 +166,21 @@ class Chromium:
 
 
 class Firefox:
-    def __init__(self, binary, directory, name, root):
+    def __init__(self, binary, directory, address, name, root):
         trust(directory / "profile", root)
         preferences = {
-            "network.dns.localDomains": name, "marionette.port": 0, "network.proxy.type": 0, "network.captive-portal-service.enabled": False,
+            "marionette.port": 0, "network.proxy.type": 0, "network.captive-portal-service.enabled": False,
             "network.connectivity-service.enabled": False, "app.update.enabled": False, "datareporting.policy.dataSubmissionEnabled": False,
             "browser.safebrowsing.downloads.remote.enabled": False, "extensions.update.enabled": False,
+            # Connections for the page alone: none for an icon, none in advance.
+            "browser.chrome.site_icons": False, "network.http.speculative-parallel-limit": 0,
         }
         lines = [f"user_pref({json.dumps(key)}, {json.dumps(value)});\n" for key, value in preferences.items()]
         (directory / "profile/user.js").write_text("".join(lines))
         self.process = subprocess.Popen(
-            [binary, "--headless", "--no-remote", "--marionette", "--remote-allow-system-access", "--profile", str(directory / "profile")],
+            [*ENDS_WITH_ITS_PARENT, binary, "--headless", "--no-remote", "--marionette", "--remote-allow-system-access", "--profile", str(directory / "profile")],
             env={**os.environ, "HOME": str(directory), "MOZ_CRASHREPORTER_DISABLE": "1"},
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
         port = directory / "profile/MarionetteActivePort"
         while not (port.exists() and port.read_text()):
@@ -163,6 +192,12 @@ class Firefox:
         self.message()
         self.ask("WebDriver:NewSession", capabilities={"alwaysMatch": {"acceptInsecureCerts": False}})
         self.ask("WebDriver:SetTimeouts", script=600000)
+        # This name alone: the browser asks for names of its maker, too, and those must lead nowhere.
+        script = """
+            const override = Cc['@mozilla.org/network/native-dns-override;1'].getService(Ci.nsINativeDNSResolverOverride);
+            override.addIPOverride(...arguments);
+        """
+        self.in_chrome(script, name, address)
 
     def message(self):
         digits = b""
@@ -181,16 +216,20 @@ class Firefox:
             raise OSError(f"{error['error']}: {error['message']}")
         return result
 
+    def in_chrome(self, script, *arguments):
+        self.ask("Marionette:SetContext", value="chrome")
+        value = self.ask("WebDriver:ExecuteScript", script=script, args=arguments)["value"]
+        self.ask("Marionette:SetContext", value="content")
+        return value
+
     def open(self, url):
         self.ask("WebDriver:Navigate", url=url)
-        self.ask("Marionette:SetContext", value="chrome")
         script = """
             const ui = gBrowser.securityUI;
             const isSecure = (ui.state & Ci.nsIWebProgressListener.STATE_IS_SECURE) !== 0;
             return [isSecure ? 'secure' : 'not secure', 'TLS 1.' + (ui.secInfo.protocolVersion - 1), ui.secInfo.cipherName].join(' ');
         """
-        state = self.ask("WebDriver:ExecuteScript", script=script, args=[])["value"]
-        self.ask("Marionette:SetContext", value="content")
+        state = self.in_chrome(script)
         if not state.startswith("secure"):
             raise OSError(state)
         return state
@@ -200,20 +239,36 @@ class Firefox:
         return self.ask("WebDriver:ExecuteAsyncScript", script=script, args=[])["value"]
 
 
-def main(kind, binary, directory, port, name, root, seconds, job, path, argument=""):
-    browser = None
+def end(browser):
     try:
-        browser = {"chromium": Chromium, "firefox": Firefox}[kind](binary, pathlib.Path(directory), name, root)
-        print("secure", browser.open(f"https://{name}:{port}/page"), flush=True)
-        for line in browser.run([job, path, argument, int(seconds) * 1000]):
-            print(line.replace("\n", " "), flush=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        print("failed", str(error).replace("\n", " "), flush=True)
-    finally:
-        # What the browser has started besides ends with this program's process group.
-        if browser:
-            browser.process.kill()
-            browser.process.wait()
+        os.killpg(browser.process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    browser.process.wait()
+
+
+def out_of_time(_signal, _frame):
+    raise OSError("no end in time")
+
+
+def main(kind, binary, directory, address, port, name, root, seconds, job, path, argument=""):
+    browser = None
+    signal.signal(signal.SIGALRM, out_of_time)
+    signal.alarm(int(seconds) + START_UP)
+    with tempfile.TemporaryDirectory(dir=directory, ignore_cleanup_errors=True) as folder:
+        try:
+            browser = {"chromium": Chromium, "firefox": Firefox}[kind](binary, pathlib.Path(folder), address, name, root)
+            first = path if job == "open" else "/page"
+            print("secure", browser.open(f"https://{name}:{port}{first}"), flush=True)
+            for line in browser.run([job, path, argument, int(seconds) * 1000]):
+                print(line.replace("\n", " "), flush=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            words = "failed " + str(error).replace("\n", " ")
+            print(words, flush=True)
+            print(words, file=sys.stderr)
+        finally:
+            if browser:
+                end(browser)
 
 
 main(*sys.argv[1:])
