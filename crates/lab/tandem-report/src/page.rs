@@ -127,7 +127,8 @@ impl Page {
             escaped(&headline.sentence),
             escaped(&headline.details)
         ));
-        self.raw("<dl>");
+        // Closed, so that what was found comes before how and where.
+        self.raw("<details class=\"runs\"><summary>Runs, machine and links</summary>\n<dl>");
         let mut machines: Vec<String> = Vec::new();
         for run in runs {
             let date = when(run.info.as_ref());
@@ -166,7 +167,7 @@ impl Page {
                 self.definition(&link.name, &link.description, &format!("({})", link.source));
             }
         }
-        self.raw("</dl>\n</header>");
+        self.raw("</dl>\n</details>\n</header>");
         let totals = Totals::of(input);
         let words = escaped(&totals.in_words());
         if totals.are_good() {

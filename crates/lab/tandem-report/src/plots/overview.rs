@@ -54,7 +54,7 @@ pub(crate) fn overview(cases: &[Case]) -> Option<Figure> {
         return None;
     }
     let entries = legend::marks(&arms);
-    let top = legend::height(&entries, FULL) + 34.0;
+    let top = legend::height(&entries, FULL) + 52.0;
     let panels = panels(&shown, &arms);
     let headings = headings(&shown);
     let bottom = top
@@ -102,7 +102,7 @@ pub(crate) fn overview(cases: &[Case]) -> Option<Figure> {
     Some(Figure {
         name: "overview".to_owned(),
         title: "Every link and every pair of endpoints".to_owned(),
-        caption: caption(cases.len(), shown.len()),
+        caption: caption(cases, shown.len()),
         svg: svg.finish("Seconds to the first byte, and time and bytes as a share of plain, of every case and arm"),
     })
 }
@@ -178,11 +178,14 @@ fn frame(svg: &mut Svg, panel: &Panel, top: f64, bottom: f64) {
     } else {
         panel.title.to_owned()
     };
-    svg.text((panel.left, top - 10.0), Anchor::Start, STRONG, &title);
+    svg.text((panel.left, top - 28.0), Anchor::Start, STRONG, &title);
     for tick in panel.scale.ticks(5) {
         let x = panel.scale.at(tick);
         svg.line((x, top), (x, bottom), GRID, 1.0);
-        svg.text((x, bottom + 16.0), Anchor::Middle, SMALL, &tick_label(tick));
+        // Above too: with many cases the lower ones are screens away.
+        for y in [top - 8.0, bottom + 16.0] {
+            svg.text((x, y), Anchor::Middle, SMALL, &tick_label(tick));
+        }
     }
     match panel.kind {
         Content::Spread(_) => {}
@@ -235,10 +238,15 @@ fn point(svg: &mut Svg, panel: &Panel, case: &Case, arm: Arm, y: f64) {
     }
 }
 
-fn caption(all: usize, shown: usize) -> String {
+fn caption(cases: &[Case], shown: usize) -> String {
     let mut caption = "Marks are medians, lines go from quartile to quartile where they are wider than the mark. TLS 1.3 hides the first byte: no \
                        time there."
         .to_owned();
+    let peers = cases.iter().filter(|case| case.has_peers()).count();
+    let all = cases.len() - peers;
+    if peers > 0 {
+        caption.push_str(" What Tandem is compared with has tables of its own.");
+    }
     if shown < all {
         caption.push_str(&format!(
             " The first {shown} of {all} cases; the table has all."
