@@ -66,7 +66,7 @@ impl Sum {
         let mut sum = self.0;
         sum = (sum & 0xffff_ffff) + (sum >> 32);
         sum = (sum & 0xffff_ffff) + (sum >> 32);
-        sum = (sum & 0xffff) + (sum >> 16);
+        // Twice 0xffff at most after the first of these, so the second leaves no carry.
         sum = (sum & 0xffff) + (sum >> 16);
         sum = (sum & 0xffff) + (sum >> 16);
         let [a, b, ..] = sum.to_le_bytes();
@@ -85,6 +85,37 @@ mod tests {
     fn rfc_1071_example() {
         let sum = Sum::default().add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
         assert_eq!(sum.checksum(), !0xddf2);
+    }
+
+    /// RFC 8200, section 8.1: addresses, length in 32 bits, three zeros, next header.
+    #[test]
+    fn the_pseudo_header_of_ipv6_is_that_of_the_specification() {
+        let (source, destination) = ([0x20; 16], [0xab; 16]);
+        let plain = [
+            &source[..],
+            &destination,
+            &[0, 0, 0x12, 0x34],
+            &[0, 0, 0, 6],
+        ]
+        .concat();
+        let sum = Sum::pseudo_v6(source.into(), destination.into(), 0x1234);
+        assert_eq!(sum.checksum(), slow(&plain));
+    }
+
+    #[test]
+    fn the_largest_sums_fold_without_a_carry_left() {
+        for sum in [
+            0xffff_ffff,
+            0x1_ffff_fffe,
+            0xffff_ffff_ffff,
+            0xffff_0000_ffff,
+        ] {
+            // A one's complement sum of anything but zeros is the number modulo 0xffff, never 0.
+            let rest = u16::try_from(sum % 0xffff).expect("16 bits");
+            let expected = if rest == 0 { 0xffff } else { rest };
+            let folded = Sum(sum).folded();
+            assert_eq!(folded.to_be(), expected, "{sum:x}");
+        }
     }
 
     fn slow(bytes: &[u8]) -> u16 {

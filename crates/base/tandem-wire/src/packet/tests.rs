@@ -67,7 +67,13 @@ fn fields_of_both_versions() {
         assert_eq!(packet.header_len(), header_len);
         assert_eq!(packet.hop_limit(), 61);
         assert_eq!(packet.sequence_len(), 5);
+        assert_eq!(packet.end(), Seq(3));
         assert!(packet.checksums_valid());
+        let mut urgent = bytes.clone();
+        let at = header_len - packet.options_bytes().len() - 2;
+        urgent[at..at + 2].copy_from_slice(&[0x12, 0x34]);
+        let packet = TcpPacket::parse(&urgent).expect("a segment");
+        assert_eq!(packet.urgent_pointer(), 0x1234);
     }
     let bytes = v4(b"");
     assert_eq!(
@@ -315,6 +321,93 @@ fn an_edit_changes_what_it_names_and_nothing_else() {
         };
         assert_eq!(after.rebuilt(&back).expect("fits"), bytes);
     }
+}
+
+#[test]
+fn each_field_can_be_edited_alone() {
+    let bytes = v4(b"hello");
+    let packet = TcpPacket::parse(&bytes).expect("a segment");
+    let none = Edit::default();
+    let edits = [
+        Edit {
+            seq: Some(Seq(9)),
+            ..none
+        },
+        Edit {
+            ack: Some(Seq(9)),
+            ..none
+        },
+        Edit {
+            flags: Some(TcpFlags::RST),
+            ..none
+        },
+        Edit {
+            window: Some(9),
+            ..none
+        },
+        Edit {
+            options: Some(&[1; 40]),
+            ..none
+        },
+        Edit {
+            payload: Some(b"other"),
+            ..none
+        },
+    ];
+    assert_eq!(packet.rebuilt(&none).expect("fits"), bytes);
+    for edit in &edits {
+        let out = packet.rebuilt(edit).expect("fits");
+        let after = TcpPacket::parse(&out).expect("a segment");
+        assert!(after.checksums_valid());
+        assert_eq!(after.seq(), edit.seq.unwrap_or(packet.seq()));
+        assert_eq!(after.ack(), edit.ack.unwrap_or(packet.ack()));
+        assert_eq!(after.flags(), edit.flags.unwrap_or(packet.flags()));
+        assert_eq!(after.window(), edit.window.unwrap_or(packet.window()));
+        assert_eq!(
+            after.options_bytes(),
+            edit.options.unwrap_or(packet.options_bytes())
+        );
+        assert_eq!(after.payload(), edit.payload.unwrap_or(packet.payload()));
+    }
+}
+
+/// RFC 6864, section 4.1: only what may be fragmented needs an identification of its own.
+#[test]
+fn identifications_count_where_a_packet_may_be_fragmented() {
+    let whole = v4(b"hello");
+    let mut loose = whole.clone();
+    // No DF, and the reserved bit beside it; identification 0xffff.
+    loose[4..7].copy_from_slice(&[0xff, 0xff, 0x80]);
+    ip_finish(&mut loose, 20);
+    for (bytes, expected) in [(whole, [0, 0]), (loose, [0, 1])] {
+        let packet = TcpPacket::parse(&bytes).expect("a segment");
+        let edit = Edit {
+            identification_ahead: 2,
+            ..Edit::default()
+        };
+        let out = packet.rebuilt(&edit).expect("fits");
+        assert_eq!(out[4..6], expected);
+        let after = TcpPacket::parse(&out).expect("a segment");
+        assert!(after.checksums_valid());
+    }
+    let bytes = v6(b"hello");
+    let packet = TcpPacket::parse(&bytes).expect("a segment");
+    let edit = Edit {
+        identification_ahead: 2,
+        ..Edit::default()
+    };
+    assert_eq!(packet.rebuilt(&edit).expect("fits"), bytes);
+}
+
+#[test]
+fn an_ip_option_of_two_bytes_is_whole_and_one_of_one_is_not() {
+    let short = with_v4_options(&v4(b"x"), &[7, 2, 1, 0]);
+    assert!(TcpPacket::parse(&short).is_ok());
+    let shorter = with_v4_options(&v4(b"x"), &[7, 1, 1, 0]);
+    assert_eq!(
+        TcpPacket::parse(&shorter).err(),
+        Some(PacketError::BadHeader)
+    );
 }
 
 #[test]

@@ -52,6 +52,18 @@ fn consuming_makes_room_and_forgets() {
 }
 
 #[test]
+fn what_is_consumed_leaves_the_buffer_however_little_at_a_time() {
+    let mut stream = Assembler::new(Seq(0), 1_000);
+    stream.insert(Seq(0), &[7; 100]);
+    for _ in 0..1_000 {
+        assert_eq!(stream.insert(stream.next_seq(), &[7; 30]), Inserted::New);
+        stream.consume(30);
+        assert_eq!(stream.held(), 100);
+        assert!(stream.buffer.len() <= 300, "{}", stream.buffer.len());
+    }
+}
+
+#[test]
 fn bytes_outside_the_limit_are_refused() {
     let mut stream = Assembler::new(Seq(1000), 50);
     assert_eq!(stream.insert(Seq(1049), b"x"), Inserted::New);

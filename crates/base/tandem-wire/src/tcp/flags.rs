@@ -96,6 +96,7 @@ mod tests {
         let flags = TcpFlags::SYN.with(TcpFlags::ACK);
         assert!(flags.contains(TcpFlags::SYN) && flags.contains(TcpFlags::SYN.with(TcpFlags::ACK)));
         assert!(!TcpFlags::SYN.contains(flags) && TcpFlags::SYN.intersects(flags));
+        assert!(!flags.intersects(TcpFlags::RST.with(TcpFlags::FIN)));
         assert_eq!(flags.without(TcpFlags::SYN), TcpFlags::ACK);
         assert_eq!(
             format!("{:?}", flags.with(TcpFlags(0x800))),

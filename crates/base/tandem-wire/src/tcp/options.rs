@@ -309,6 +309,37 @@ mod tests {
     }
 
     #[test]
+    fn blocks_that_are_not_whole_are_no_sack() {
+        for area in [
+            &[5, 2][..],
+            &[5, 6, 1, 2, 3, 4],
+            &[5, 11, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+        ] {
+            let options: Vec<_> = TcpOptions::parse(area).expect("well formed").collect();
+            let data = &area[2..];
+            assert_eq!(options, [TcpOption::Other { kind: 5, data }]);
+        }
+    }
+
+    #[test]
+    fn timestamps_are_written_alone_or_where_others_were() {
+        let new = Timestamps {
+            value: 0x0102_0304,
+            echo: 0x0506_0708,
+        };
+        let alone = new.alone();
+        assert_eq!(alone, [1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
+        let mut options = TcpOptions::parse(&alone).expect("well formed");
+        assert_eq!(options.timestamps(), Some(new));
+        options.next();
+        assert_eq!(options.as_bytes(), alone);
+        let area = [3, 3, 7, 8, 10, 0, 0, 0, 0, 0, 0, 0, 9, 1, 1, 1];
+        let within = new.within(&area);
+        assert_eq!(within, [3, 3, 7, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1]);
+        assert_eq!(new.within(&[3, 3, 7, 1]), [3, 3, 7, 1]);
+    }
+
+    #[test]
     fn lengths_that_do_not_add_up_are_refused() {
         for area in [&[2][..], &[2, 0], &[2, 1], &[8, 10, 0], &[1, 1, 77, 3]] {
             assert_eq!(

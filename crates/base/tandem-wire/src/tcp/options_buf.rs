@@ -199,6 +199,23 @@ mod tests {
     }
 
     #[test]
+    fn options_are_pushed_one_behind_the_other() {
+        let mut buf = OptionsBuf::new();
+        assert!(buf.is_empty());
+        buf.push_maximum_segment_size(1460).expect("room");
+        buf.push_timestamps(Timestamps { value: 1, echo: 2 })
+            .expect("room");
+        assert!(!buf.is_empty());
+        assert_eq!(
+            buf.as_slice(),
+            [2, 4, 5, 0xb4, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1]
+        );
+        buf.push_raw(&[1; 24]).expect("room");
+        assert_eq!(buf.push_maximum_segment_size(1460), Err(NoRoom));
+        assert_eq!(buf.push_timestamps(Timestamps::default()), Err(NoRoom));
+    }
+
+    #[test]
     fn timestamps_are_set_in_place() {
         let mut buf = OptionsBuf::from_bytes(&USUAL).expect("well formed");
         let old = buf.set_timestamps(Timestamps { value: 7, echo: 8 });

@@ -31,3 +31,16 @@ pub(super) fn vec24(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), TlsError> {
     out.extend_from_slice(bytes);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_bytes_hold_what_is_below_two_to_the_24th() {
+        let mut out = Vec::new();
+        u24(&mut out, (1 << 24) - 1).expect("it fits");
+        assert_eq!(u24(&mut out, 1 << 24), Err(TlsError::FieldTooLong));
+        assert_eq!(out, [0xff; 3]);
+    }
+}

@@ -66,6 +66,31 @@ fn fields() {
 }
 
 #[test]
+fn the_length_of_an_extension_is_known_before_its_body() {
+    let body = written(&repr());
+    let length = |front: &[u8], number| extension_len_in_front(front, ExtensionType(number));
+    assert_eq!(length(&body, ExtensionType::SUPPORTED_VERSIONS.0), Some(7));
+    assert_eq!(length(&body, 0x0099), Some(0));
+    assert_eq!(length(&body, 0x0098), None);
+    // All but the last extension's header is enough for the one before it.
+    assert_eq!(
+        length(
+            &body[..body.len() - 4 - 7],
+            ExtensionType::SUPPORTED_VERSIONS.0
+        ),
+        Some(7)
+    );
+    assert_eq!(
+        length(
+            &body[..body.len() - 4 - 8],
+            ExtensionType::SUPPORTED_VERSIONS.0
+        ),
+        None
+    );
+    assert_eq!(length(&body[..body.len() - 1], 0x0099), None);
+}
+
+#[test]
 fn no_block_and_an_empty_block_stay_what_they_are() {
     let mut without = repr();
     without.extensions = None;

@@ -47,6 +47,10 @@ fn fields_of_tls_1_2() {
         assert_eq!(hello.selected_version(), version);
         assert!(!hello.is_tls13_or_later());
     }
+    let body = written(&repr(Some(vec![(ExtensionType::SERVER_NAME, vec![7])])));
+    let hello = ServerHello::parse(&body).expect("well formed");
+    let extensions = hello.extensions().expect("a block");
+    assert_eq!(extensions.find(ExtensionType::SERVER_NAME), Some(&[7][..]));
 }
 
 /// RFC 8446, section 4.2.1: "a server which negotiates TLS 1.3 MUST respond by sending a
