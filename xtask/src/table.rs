@@ -160,7 +160,9 @@ pub(crate) const LAYERS: &[Layer] = &[
             LAB,
             "crates/lab/tandem-lab",
             Kind::Adapter,
-            &[SPLIT_LAB, TESTBED, REPORT, IO, NETSIM, PACKET, STORE, WIRE],
+            &[
+                SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE, WIRE,
+            ],
         )
     },
     Layer::new(

@@ -1,15 +1,5 @@
-//! What can go wrong, and the exit code of each: the one place where the two meet.
-//!
-//! | code | means |
-//! |---|---|
-//! | 0 | done; a daemon was asked to stop and has cleaned up |
-//! | 1 | failed at run time: the network, the disk, a peer, ourselves |
-//! | 2 | usage or configuration: the command line, the settings file or a file that they name is wrong |
-//! | 3 | a privilege or a feature of the kernel is missing |
-//! | 4 | something that is needed is in use: queue, port, store, lock |
-//! | 5 | the input is damaged: capture, export, store |
-//!
-//! Scripts rely on the codes (`docs/exit-codes.md`); a table test pins them.
+//! What can go wrong, and the exit code of each: the one place where the two meet. What the codes
+//! mean: [`tandem_daemon::exit`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,24 +9,13 @@ use tandem_barnraising::talk::Prospect;
 use tandem_broker::BrokerError;
 use tandem_broker_dns::DnsError;
 use tandem_daemon::DaemonError;
+use tandem_daemon::exit::Exit;
 use tandem_daemon::logging::LoggingError;
 use tandem_estimate::TraceError;
 use tandem_packet_io::IoError;
 use tandem_split_demo::DemoError;
 use tandem_split_io::SplitIoError;
 use tandem_store_sqlite::{StoreError, Warning};
-
-/// How a run of the program ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Exit {
-    Done = 0,
-    RunTime = 1,
-    Usage = 2,
-    Privilege = 3,
-    Busy = 4,
-    Damaged = 5,
-}
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -62,9 +41,9 @@ pub(crate) enum Failure {
     /// A capture.
     #[error("{}: {source}", path.display())]
     Capture { path: PathBuf, source: TraceError },
-    /// A capture was read in part; its figures are out already.
+    /// A capture or a store was read in part; what could be read is out already.
     #[error("{}: read in part only: {damage}", path.display())]
-    DamagedCapture { path: PathBuf, damage: String },
+    ReadInPart { path: PathBuf, damage: String },
     /// The lab is not installed.
     #[error(
         "the lab is a program of its own, tandem-lab, and is neither in {} nor on the PATH; \
@@ -129,15 +108,15 @@ impl Failure {
 fn exit_of(failure: &Failure) -> Exit {
     match failure {
         Failure::Usage(_) | Failure::Shown => Exit::Usage,
-        Failure::File { source, .. } => exit_of_file(source),
+        Failure::File { source, .. } => Exit::of_file(source),
         Failure::Random(_) => Exit::RunTime,
-        Failure::Output(source) => exit_of_output(source),
+        Failure::Output(source) => Exit::of_output(source),
         Failure::Proxy(error) => match error {
             IoError::Setting { .. }
             | IoError::ConfigSyntax { .. }
             | IoError::NoSuchInterface { .. } => Exit::Usage,
             IoError::ConfigFile { source, .. } | IoError::KeyFile { source, .. } => {
-                exit_of_file(source)
+                Exit::of_file(source)
             }
             IoError::MissingCapability { .. }
             | IoError::MissingTool { .. }
@@ -162,18 +141,18 @@ fn exit_of(failure: &Failure) -> Exit {
             StoreError::Forbidden { .. } => Exit::Privilege,
             StoreError::InUse { .. } => Exit::Busy,
             StoreError::Unusable(warning) => exit_of_store(warning),
-            StoreError::Output(source) => exit_of_output(source),
+            StoreError::Output(source) => Exit::of_output(source),
             StoreError::Unreadable { .. } | StoreError::NotWritten { .. } => Exit::RunTime,
         },
         Failure::Capture { source, .. } => match source {
             TraceError::Empty | TraceError::NotACapture { .. } | TraceError::OtherFormat { .. } => {
                 Exit::Damaged
             }
-            TraceError::Read(source) => exit_of_file(source),
+            TraceError::Read(source) => Exit::of_file(source),
         },
-        Failure::DamagedCapture { .. } => Exit::Damaged,
+        Failure::ReadInPart { .. } => Exit::Damaged,
         Failure::NoLab { .. } => Exit::Privilege,
-        Failure::Start { source, .. } => exit_of_file(source),
+        Failure::Start { source, .. } => Exit::of_file(source),
         Failure::Demo(error) => match error {
             DemoError::Part(error) => exit_of_split(error),
             DemoError::Broker(error) => exit_of_broker(error),
@@ -198,7 +177,7 @@ fn exit_of(failure: &Failure) -> Exit {
 fn exit_of_dns(error: &DnsError) -> Exit {
     match error {
         DnsError::Setting { .. } | DnsError::Content { .. } => Exit::Usage,
-        DnsError::File { source, .. } => exit_of_file(source),
+        DnsError::File { source, .. } => Exit::of_file(source),
         DnsError::Listen { source, .. } => match source.kind() {
             io::ErrorKind::AddrNotAvailable => Exit::Usage,
             io::ErrorKind::PermissionDenied => Exit::Privilege,
@@ -212,7 +191,7 @@ fn exit_of_dns(error: &DnsError) -> Exit {
 /// A broker that does not start, or that does not take a volunteer.
 fn exit_of_broker(error: &BrokerError) -> Exit {
     match error {
-        BrokerError::ConfigFile { source, .. } => exit_of_file(source),
+        BrokerError::ConfigFile { source, .. } => Exit::of_file(source),
         BrokerError::ConfigSyntax { .. }
         | BrokerError::Setting { .. }
         | BrokerError::Foreign { .. }
@@ -232,7 +211,7 @@ fn exit_of_broker(error: &BrokerError) -> Exit {
 fn exit_of_split(error: &SplitIoError) -> Exit {
     match error {
         SplitIoError::Content { .. } | SplitIoError::Setting { .. } => Exit::Usage,
-        SplitIoError::File { source, .. } => exit_of_file(source),
+        SplitIoError::File { source, .. } => Exit::of_file(source),
         SplitIoError::Busy { .. } | SplitIoError::CacheBusy { .. } => Exit::Busy,
         SplitIoError::Listen { source, .. } => match source.kind() {
             io::ErrorKind::AddrNotAvailable => Exit::Usage,
@@ -260,27 +239,6 @@ fn exit_of_store(warning: &Warning) -> Exit {
     }
 }
 
-/// A reader that goes away has what it wanted.
-fn exit_of_output(error: &io::Error) -> Exit {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => Exit::Done,
-        _ => Exit::RunTime,
-    }
-}
-
-/// A file that was named wrongly is a matter of usage, one that may not be touched of privilege.
-fn exit_of_file(error: &io::Error) -> Exit {
-    match error.kind() {
-        io::ErrorKind::NotFound
-        | io::ErrorKind::AlreadyExists
-        | io::ErrorKind::IsADirectory
-        | io::ErrorKind::NotADirectory => Exit::Usage,
-        io::ErrorKind::PermissionDenied => Exit::Privilege,
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Exit::Damaged,
-        _ => Exit::RunTime,
-    }
-}
-
 /// Says on standard error what went wrong, in one line, and ends with its code.
 pub(crate) fn report(outcome: Result<ExitCode, Failure>) -> ExitCode {
     let failure = match outcome {
@@ -288,15 +246,10 @@ pub(crate) fn report(outcome: Result<ExitCode, Failure>) -> ExitCode {
         Err(failure) => failure,
     };
     let exit = exit_of(&failure);
-    if exit != Exit::Done && !matches!(failure, Failure::Shown) {
-        eprintln!("tandem: {}", one_line(&failure.to_string()));
+    match failure {
+        Failure::Shown => exit.into(),
+        failure => exit.report("tandem", &failure),
     }
-    ExitCode::from(exit as u8)
-}
-
-/// A message in one line, whatever a library put into it.
-fn one_line(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -325,25 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn the_codes_are_those_that_are_documented() {
-        let page = include_str!("../../../docs/exit-codes.md");
-        let rows: Vec<(u8, &str)> = page
-            .lines()
-            .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "))
-            .filter_map(|(code, rest)| Some((code.parse().ok()?, rest.split(" | ").next()?)))
-            .collect();
-        let codes = [
-            (Exit::Done, "done"),
-            (Exit::RunTime, "failed at run time"),
-            (Exit::Usage, "usage or configuration"),
-            (Exit::Privilege, "missing privilege or kernel feature"),
-            (Exit::Busy, "in use"),
-            (Exit::Damaged, "damaged input"),
-        ];
-        assert_eq!(rows, codes.map(|(exit, means)| (exit as u8, means)));
-    }
-
-    #[test]
     fn failures_of_the_program_itself_have_these_codes() {
         let file = |kind| Failure::file(&path(), io_error(kind));
         let table = [
@@ -359,17 +293,13 @@ mod tests {
                 Exit::Privilege,
             ),
             (
-                Failure::DamagedCapture {
+                Failure::ReadInPart {
                     path: path(),
                     damage: text(),
                 },
                 Exit::Damaged,
             ),
             (file(io::ErrorKind::NotFound), Exit::Usage),
-            (file(io::ErrorKind::AlreadyExists), Exit::Usage),
-            (file(io::ErrorKind::IsADirectory), Exit::Usage),
-            (file(io::ErrorKind::PermissionDenied), Exit::Privilege),
-            (file(io::ErrorKind::UnexpectedEof), Exit::Damaged),
             (file(io::ErrorKind::StorageFull), Exit::RunTime),
             (
                 Failure::Output(io_error(io::ErrorKind::BrokenPipe)),
@@ -757,10 +687,5 @@ mod tests {
         assert_eq!(exit_of(&Failure::Broker(beneath)), Exit::Busy);
         let refused = Failure::Certificate { name: text() };
         assert_eq!(exit_of(&refused), Exit::RunTime);
-    }
-
-    #[test]
-    fn a_message_is_one_line() {
-        assert_eq!(one_line("two\n  lines "), "two lines");
     }
 }

@@ -1,5 +1,5 @@
 //! tandem-daemon: what every daemon needs: an admin port with metrics, locks, signals, the service
-//! manager, a runtime and logging.
+//! manager, a runtime, logging and exit codes.
 //!
 //! Is not: anything that one daemon alone does, nor a protocol.
 //!
@@ -10,6 +10,7 @@
 
 pub mod admin;
 pub mod error;
+pub mod exit;
 pub mod http;
 pub mod listener;
 pub mod lock;

@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &EstimateArgs) -> Result<(), Failure> {
         .iter()
         .find(|damage| damage.class() == DamageClass::File)
     {
-        Some(damage) => Err(Failure::DamagedCapture {
+        Some(damage) => Err(Failure::ReadInPart {
             path: path.clone(),
             damage: damage.to_string(),
         }),

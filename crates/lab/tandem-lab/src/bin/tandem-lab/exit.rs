@@ -1,23 +1,12 @@
-//! What can go wrong, and the exit code of each, as `docs/exit-codes.md` has them for every command
-//! of `tandem`.
+//! What can go wrong in the lab, and the exit code of each. What the codes mean:
+//! [`tandem_daemon::exit`].
 
 use std::io;
 use std::process::ExitCode;
 
+use tandem_daemon::exit::Exit;
 use tandem_report::ReportError;
 use tandem_testbed::LabError;
-
-/// How a run of the program ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Exit {
-    Done = 0,
-    RunTime = 1,
-    Usage = 2,
-    Privilege = 3,
-    Busy = 4,
-    Damaged = 5,
-}
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -40,11 +29,7 @@ pub(crate) enum Failure {
 fn exit_of(failure: &Failure) -> Exit {
     match failure {
         Failure::Usage(_) | Failure::Shown => Exit::Usage,
-        Failure::Output(source) => match source.kind() {
-            // A reader that goes away has what it wanted.
-            io::ErrorKind::BrokenPipe => Exit::Done,
-            _ => Exit::RunTime,
-        },
+        Failure::Output(source) => Exit::of_output(source),
         Failure::Lab(error) => match error {
             LabError::NotRoot
             | LabError::Kernel { .. }
@@ -53,7 +38,7 @@ fn exit_of(failure: &Failure) -> Exit {
             LabError::Usage { .. } => Exit::Usage,
             LabError::Report(error) => exit_of_report(error),
             LabError::Busy { .. } => Exit::Busy,
-            LabError::Io { source, .. } => exit_of_file(source),
+            LabError::Io { source, .. } => Exit::of_file(source),
             LabError::Command { .. }
             | LabError::BytesDiffer { .. }
             | LabError::TrialsFailed { .. }
@@ -67,20 +52,7 @@ fn exit_of_report(error: &ReportError) -> Exit {
     match error {
         ReportError::NoResults { .. } => Exit::Usage,
         ReportError::DamagedResults { .. } => Exit::Damaged,
-        ReportError::Io { source, .. } => exit_of_file(source),
-    }
-}
-
-/// A file that was named wrongly is a matter of usage, one that may not be touched of privilege.
-fn exit_of_file(error: &io::Error) -> Exit {
-    match error.kind() {
-        io::ErrorKind::NotFound
-        | io::ErrorKind::AlreadyExists
-        | io::ErrorKind::IsADirectory
-        | io::ErrorKind::NotADirectory => Exit::Usage,
-        io::ErrorKind::PermissionDenied => Exit::Privilege,
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => Exit::Damaged,
-        _ => Exit::RunTime,
+        ReportError::Io { source, .. } => Exit::of_file(source),
     }
 }
 
@@ -91,15 +63,10 @@ pub(crate) fn report(outcome: Result<ExitCode, Failure>) -> ExitCode {
         Err(failure) => failure,
     };
     let exit = exit_of(&failure);
-    if exit != Exit::Done && !matches!(failure, Failure::Shown) {
-        eprintln!("tandem lab: {}", one_line(&failure.to_string()));
+    match failure {
+        Failure::Shown => exit.into(),
+        failure => exit.report("tandem lab", &failure),
     }
-    ExitCode::from(exit as u8)
-}
-
-/// A message in one line, whatever a library put into it.
-fn one_line(message: &str) -> String {
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -213,22 +180,6 @@ mod tests {
         ];
         for (error, expected) in table {
             assert_eq!(exit_of(&Failure::Lab(error)), expected);
-        }
-    }
-
-    #[test]
-    fn the_codes_are_those_that_are_documented() {
-        let page = include_str!("../../../../../../docs/exit-codes.md");
-        for (exit, means) in [
-            (Exit::Done, "done"),
-            (Exit::RunTime, "failed at run time"),
-            (Exit::Usage, "usage or configuration"),
-            (Exit::Privilege, "missing privilege or kernel feature"),
-            (Exit::Busy, "in use"),
-            (Exit::Damaged, "damaged input"),
-        ] {
-            let row = format!("| {} | {means} |", exit as u8);
-            assert!(page.contains(&row), "{row}");
         }
     }
 }

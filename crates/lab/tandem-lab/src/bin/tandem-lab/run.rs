@@ -1,6 +1,6 @@
 //! Each command: arguments become options, and the library does the work and prints.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use tandem_lab::{
@@ -21,12 +21,8 @@ use crate::exit::Failure;
 const DEFAULT_LINK: &str = "iridium";
 
 pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
-    tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::WARN)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    tandem_daemon::logging::start(Some("warn"), None)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     let done = |()| ExitCode::SUCCESS;
     match command {
         LabCommand::Demo(arguments) => demo(arguments).map(done),
