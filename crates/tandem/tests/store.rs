@@ -144,6 +144,57 @@ fn a_damaged_import_changes_nothing() {
 }
 
 #[test]
+fn what_is_damaged_in_a_store_is_counted_and_the_rest_is_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (lines, store) = (path("lines"), path("store"));
+    let sound = "{\"site\":\"a.example\",\"chain\":[\"c291bmQgYnl0ZXM=\"]}\n";
+    let damaged = "{\"site\":\"b.example\",\"chain\":[\"dGhlc2UgYXJlIGx1Y2tsZXNz\"]}\n";
+    fs::write(&lines, format!("{sound}{damaged}")).unwrap();
+    let command = |arguments: &[&str]| {
+        let mut all = vec!["store", arguments[0], "--store", &store];
+        all.extend(&arguments[1..]);
+        run(&mut tandem(&all))
+    };
+    assert!(
+        command(&["import", &lines])
+            .succeeded()
+            .contains("2 chains")
+    );
+    let database = format!("{store}/store.sqlite");
+    let mut bytes = fs::read(&database).unwrap();
+    let lost = b"these are luckless";
+    let at = bytes
+        .windows(lost.len())
+        .position(|bytes| bytes == lost)
+        .unwrap();
+    bytes[at] ^= 1;
+    fs::write(&database, bytes).unwrap();
+
+    let out = command(&["export"]);
+    assert_eq!(out.stdout.lines().count(), 1, "{out:?}");
+    assert!(out.stdout.contains("a.example"), "{out:?}");
+    assert_eq!(out.code, Some(5), "{out:?}");
+    assert!(out.stderr.contains("1 objects were left out"), "{out:?}");
+    let out = command(&["export", &path("file")]);
+    assert!(out.stdout.contains("1 chains"), "{out:?}");
+    assert_eq!(out.code, Some(5), "{out:?}");
+    assert!(out.stderr.contains("1 objects were left out"), "{out:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(command(&["ls", "--json"]).succeeded()).unwrap();
+    let chains = json["chains"].as_array().unwrap();
+    let lost = chains
+        .iter()
+        .find(|chain| chain["sites"][0] == "b.example")
+        .unwrap();
+    let shown = command(&["show", "--json", lost["id"].as_str().unwrap()]);
+    let json: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(json["damaged"], 1);
+    assert_eq!(shown.code, Some(5), "{shown:?}");
+    assert!(shown.stderr.contains("1 parts are not shown"), "{shown:?}");
+}
+
+#[test]
 fn a_damaged_store_is_damaged_input() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -22,7 +22,7 @@ use tandem_store::{
 use tandem_wire::clock::UnixTime;
 
 pub use details::CertificateDetails;
-pub use export::{Format, export};
+pub use export::{Exported, Format, export};
 pub use import::{Import, Imported, Several, import};
 
 use crate::error::StoreError;
@@ -96,6 +96,8 @@ pub struct Shown {
     pub chain: Option<ChainRow>,
     /// Its certificates, leaf first, or the only one.
     pub certificates: Vec<CertificateDetails>,
+    /// Parts that are not among them because their bytes are damaged or missing.
+    pub damaged: usize,
 }
 
 /// Says what the store in `directory` holds.
@@ -165,7 +167,7 @@ pub fn show(directory: &Path, prefix: &str) -> Result<Shown, StoreError> {
         Some((key, object)) => (has_certificates(key.kind.row()), object.parts.as_slice()),
         None => (true, core::slice::from_ref(name)),
     };
-    let details = parts.iter().filter_map(|digest| {
+    let read = parts.iter().filter_map(|digest| {
         let bytes = open::read_part(&connection, digest)?;
         Some(if is_certificate {
             CertificateDetails::of(*digest, &bytes)
@@ -173,9 +175,11 @@ pub fn show(directory: &Path, prefix: &str) -> Result<Shown, StoreError> {
             CertificateDetails::of_messages(*digest, &bytes)
         })
     });
+    let certificates: Vec<_> = read.collect();
     Ok(Shown {
         chain: object.map(|(key, object)| ChainRow::new(*key, object, &catalogue)),
-        certificates: details.collect(),
+        damaged: parts.len() - certificates.len(),
+        certificates,
     })
 }
 

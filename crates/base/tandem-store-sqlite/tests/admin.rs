@@ -14,7 +14,7 @@ use certificate::Certificate;
 use disk::open;
 use stores::{NOW, days, learn, learn_part, site};
 use tandem_store::{ChainId, Digest, Kind, Limits, MemoryStore, Purge, Purged, Site, Store};
-use tandem_store_sqlite::admin::{self, Format, Import, Imported, Several};
+use tandem_store_sqlite::admin::{self, Exported, Format, Import, Imported, Several};
 use tandem_store_sqlite::{Place, StoreError};
 use tempfile::TempDir;
 
@@ -498,7 +498,10 @@ fn json_lines_and_pem_come_out_as_they_went_in() {
     let mut lines = Vec::new();
     assert_eq!(
         admin::export(&desk.store(), Format::JsonLines, &mut lines).expect("a store"),
-        3
+        Exported {
+            written: 3,
+            damaged: 0
+        }
     );
     let base64 = |der: &[u8]| data_encoding::BASE64.encode(der);
     let expected = [

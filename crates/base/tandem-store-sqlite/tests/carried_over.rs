@@ -1,6 +1,7 @@
 //! A store that an earlier version of this program wrote is read whole: `fixtures/schema-2.sqlite`
 //! holds one of each thing that schema 2 knew, put there by [`fill`], a sync and an import of
-//! [`single`], with the code of that time.
+//! [`single`], with the code of that time. `fixtures/schema-2.jsonl` is that store as that version
+//! exports it: all in chains, with `extras:` or `issuers:` before the site.
 
 #[path = "../../tandem-store/tests/support/certificate.rs"]
 mod certificate;
@@ -8,17 +9,21 @@ mod certificate;
 mod stores;
 
 use std::fs;
+use std::path::PathBuf;
 
 use certificate::Certificate;
 use stores::{NOW, days, site};
 use tandem_store::{Digest, KINDS, Keeping, Kind, Limits, MemoryStore, Site, Store};
+use tandem_store_sqlite::admin::{self, Import};
 use tandem_store_sqlite::{SqliteStore, Warning};
+use tandem_wire::clock::UnixTime;
 use tempfile::TempDir;
 
 const FIXTURE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/fixtures/schema-2.sqlite"
 );
+const EXPORT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/schema-2.jsonl");
 /// What a site sent in clear beside its chain: a staple, in shape.
 const STAPLE: &[u8] = b"\x16\x00\x00\x0cstaple staple";
 /// The same from a site without a name: a request for a certificate, in shape.
@@ -48,9 +53,14 @@ fn addressed(text: &str) -> Site {
 
 /// Everything in the fixture but the single certificate, in the order in which it was learned.
 fn fill(store: &mut dyn Store) {
+    fill_on(store, days);
+}
+
+/// The same, each thing at the time that `at` gives for its day.
+fn fill_on(store: &mut dyn Store, at: fn(i64) -> UnixTime) {
     let mut learn = |kind, site: Option<&Site>, parts: &[Vec<u8>], day| {
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        store.learn(kind, site, &parts, days(day));
+        store.learn(kind, site, &parts, at(day));
     };
     let first = chain(1, &["www.one.example", "*.one.example"]);
     let second = chain(2, &["www.one.example"]);
@@ -105,11 +115,42 @@ fn a_store_of_schema_2_answers_as_if_all_had_been_learned_now() {
     assert_as_filled(&mut store);
 }
 
+#[test]
+fn an_export_of_schema_2_is_imported_as_if_all_had_been_learned_at_once() {
+    let home = TempDir::new().expect("a directory");
+    let path = home.path().join("store");
+    let files = [PathBuf::from(EXPORT)];
+    let limits = Limits::default();
+    let (imported, warnings) =
+        admin::import(&path, &limits, &files, &Import::default(), NOW).expect("an export");
+    assert_eq!(warnings, []);
+    let counts = (imported.chains, imported.certificates, imported.refused);
+    assert_eq!(counts, (8, 1, 0));
+    let (mut store, warnings) = SqliteStore::open(&path, limits).expect("a directory");
+    assert_eq!(warnings, []);
+    let mut fresh = MemoryStore::default();
+    fill_on(&mut fresh, |_| NOW);
+    assert_same(&mut store, &mut fresh, Order::Any);
+}
+
 /// The store answers as one that has just learned what is in the fixture.
 fn assert_as_filled(store: &mut SqliteStore) {
-    assert_eq!(store.health().keeping, Keeping::Disk);
     let mut fresh = MemoryStore::default();
     fill(&mut fresh);
+    assert_same(store, &mut fresh, Order::Same);
+}
+
+/// Whether a site's objects are expected in the same order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Same,
+    /// An export has each object once, where it was last seen, whichever site showed it then.
+    Any,
+}
+
+/// The store answers as `fresh`, and holds the single certificate besides.
+fn assert_same(store: &mut SqliteStore, fresh: &mut MemoryStore, order: Order) {
+    assert_eq!(store.health().keeping, Keeping::Disk);
     let sites = [
         named(),
         addressed("192.0.2.1:443"),
@@ -122,8 +163,12 @@ fn assert_as_filled(store: &mut SqliteStore) {
         .flat_map(|site| KINDS.iter().map(move |row| (site, row)))
     {
         for now in [NOW, days(10), days(32), days(60)] {
-            let expected = fresh.expected(row.kind, site, now, 9);
-            let held = store.expected(row.kind, site, now, 9);
+            let mut expected = fresh.expected(row.kind, site, now, 9);
+            let mut held = store.expected(row.kind, site, now, 9);
+            if order == Order::Any {
+                expected.sort();
+                held.sort();
+            }
             assert_eq!(held, expected, "{} of {site} {now:?}", row.name);
             for id in expected {
                 let object = fresh.object(row.kind, &id).expect("learned");

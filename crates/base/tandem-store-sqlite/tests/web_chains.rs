@@ -169,11 +169,11 @@ fn what_is_exported_and_imported_is_the_same_store() {
     );
     let lines = home.path().join("exported.jsonl");
     let mut exported = Vec::new();
-    let count = admin::export(&first, Format::JsonLines, &mut exported).expect("a store");
+    let counts = admin::export(&first, Format::JsonLines, &mut exported).expect("a store");
     std::fs::write(&lines, exported).expect("writable");
     admin::import(&second, &limits, &[lines], &how, NOW).expect("our own file");
     let [first, second] = [first, second].map(|path| admin::list(&path).expect("a store"));
-    assert_eq!(count, first.chains.len());
+    assert_eq!(counts.written, first.chains.len());
     let known = |listing: &admin::Listing| {
         let rows = listing.chains.iter();
         let mut rows: Vec<_> = rows

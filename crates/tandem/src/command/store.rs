@@ -129,18 +129,17 @@ fn names_of(chain: &ChainRow) -> String {
 }
 
 fn show(arguments: &StoreShowArgs) -> Result<(), Failure> {
-    let shown = admin::show(&arguments.store.directory, &arguments.prefix)?;
+    let directory = &arguments.store.directory;
+    let shown = admin::show(directory, &arguments.prefix)?;
     if arguments.json {
-        return output::print_json(&shown);
+        output::print_json(&shown)?;
+    } else if arguments.pem {
+        let pems = shown.certificates.iter().map(|part| part.pem.as_str());
+        output::print(&pems.collect::<String>())?;
+    } else {
+        output::print(&shown_text(&shown))?;
     }
-    if arguments.pem {
-        let pems = shown
-            .certificates
-            .iter()
-            .map(|certificate| certificate.pem.as_str());
-        return output::print(&pems.collect::<String>());
-    }
-    output::print(&shown_text(&shown))
+    complete(directory, shown.damaged, "parts are not shown")
 }
 
 fn shown_text(shown: &Shown) -> String {
@@ -222,21 +221,36 @@ fn export(arguments: &StoreExportArgs) -> Result<(), Failure> {
         ExportFormat::Pem => Format::Pem,
     };
     let directory = &arguments.store.directory;
-    match &arguments.file {
+    let exported = match &arguments.file {
         None => {
             let mut out = io::BufWriter::new(io::stdout().lock());
-            admin::export(directory, format, &mut out)?;
-            out.flush().map_err(Failure::Output)
+            let exported = admin::export(directory, format, &mut out)?;
+            out.flush().map_err(Failure::Output)?;
+            exported
         }
         Some(path) => {
             let mut file = io::BufWriter::new(new_file(path)?);
-            let count = admin::export(directory, format, &mut file)?;
+            let exported = admin::export(directory, format, &mut file)?;
             file.flush().map_err(|source| Failure::file(path, source))?;
             output::print(&format!(
-                "written to {}: {count} chains and single certificates",
-                path.display()
-            ))
+                "written to {}: {} chains and single certificates",
+                path.display(),
+                exported.written
+            ))?;
+            exported
         }
+    };
+    complete(directory, exported.damaged, "objects were left out")
+}
+
+/// What could be read has been printed; damage is a failure all the same.
+fn complete(store: &Path, damaged: usize, lacking: &str) -> Result<(), Failure> {
+    match damaged {
+        0 => Ok(()),
+        damaged => Err(Failure::ReadInPart {
+            path: store.to_owned(),
+            damage: format!("{damaged} {lacking}, because their bytes are damaged"),
+        }),
     }
 }
 

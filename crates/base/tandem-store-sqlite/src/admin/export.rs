@@ -50,9 +50,18 @@ struct CertificateLine {
     certificate: String,
 }
 
-/// Writes all that the store in `directory` holds to `output`, and says how many objects that were.
-/// They come in the order in which they were seen, so that a store that takes them in again orders
-/// them alike.
+/// How many objects an export holds, and how many it lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    /// Objects that were written.
+    pub written: usize,
+    /// Objects that were left out because a part of them is damaged or missing.
+    pub damaged: usize,
+}
+
+/// Writes all that the store in `directory` holds to `output`, and counts the objects. They come in
+/// the order in which they were seen, so that a store that takes them in again orders them alike.
+/// An object with a damaged part is left out.
 ///
 /// # Errors
 /// As for [`list`](super::list), and [`StoreError::Output`].
@@ -60,12 +69,12 @@ pub fn export(
     directory: &Path,
     format: Format,
     output: &mut dyn Write,
-) -> Result<usize, StoreError> {
+) -> Result<Exported, StoreError> {
     let (connection, catalogue) = open::look_into(directory, &Limits::none())?;
     let mut objects: Vec<_> = catalogue.objects().iter().collect();
     objects.sort_by_key(|(key, object)| (key.kind == Kind::Certificate, object.seen));
-    let mut count = 0;
-    let mut written = BTreeSet::new();
+    let mut exported = Exported::default();
+    let mut certificates = BTreeSet::new();
     for (key, object) in objects {
         if format == Format::Pem && !has_certificates(key.kind.row()) {
             continue;
@@ -73,15 +82,16 @@ pub fn export(
         let parts = object.parts.iter();
         let parts = parts.map(|digest| open::read_part(&connection, digest));
         let Some(parts) = parts.collect::<Option<Vec<_>>>() else {
+            exported.damaged += 1;
             continue;
         };
-        count += 1;
+        exported.written += 1;
         match format {
-            Format::Pem => write_pem(output, key, object, &parts, &mut written)?,
+            Format::Pem => write_pem(output, key, object, &parts, &mut certificates)?,
             Format::JsonLines => write_lines(output, key, object, &parts)?,
         }
     }
-    Ok(count)
+    Ok(exported)
 }
 
 /// Writes the certificates that were not `written` before.
