@@ -15,14 +15,10 @@ mod table;
 pub(crate) mod tools;
 pub(crate) mod version;
 
-use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use tandem_report::RunInfo;
 use tandem_testbed::LabError;
 use tandem_testbed::console::{Console, human_duration};
 use tandem_testbed::effort::Effort;
@@ -30,6 +26,7 @@ use tandem_testbed::endpoints::Version;
 use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
 use tandem_testbed::links::LinkSpec;
+use tandem_testbed::matrix::{self, Installed};
 
 use bench::{Bench, Between};
 use cell::{Cell, Store, Verdict};
@@ -45,10 +42,6 @@ const LINK: &str = "tcdl-10";
 const QUICK_CLIENTS: [Client; 3] = [Client::Openssl, Client::Curl, Client::Gnutls];
 const QUICK_SERVERS: [Server; 2] = [Server::Nginx, Server::Openssl];
 const QUICK_VERSIONS: [Version; 2] = [Version::Tls12, Version::Tls13];
-
-/// Servers that are tried at a time. Clients and servers of a pair take turns, so that two pairs
-/// keep two processors busy.
-const SIDE_BY_SIDE: usize = 2;
 
 /// What to try.
 #[derive(Debug, Clone)]
@@ -170,33 +163,9 @@ impl Plan {
         exe: &Path,
         console: &Console,
     ) -> Result<Vec<Cell>, LabError> {
-        let queue: Mutex<VecDeque<_>> = Mutex::new(self.servers.iter().enumerate().collect());
-        let results: Mutex<Vec<(usize, Vec<Cell>)>> = Mutex::default();
-        let failure: Mutex<Option<LabError>> = Mutex::default();
-        let next = || lock(&queue).pop_front();
-        std::thread::scope(|scope| {
-            for _ in 0..SIDE_BY_SIDE {
-                scope.spawn(|| {
-                    while let Some((index, (server, found))) = next() {
-                        match self.server(*server, found.as_deref(), tools, exe, console) {
-                            Ok(cells) => lock(&results).push((index, cells)),
-                            Err(error) => {
-                                // The first error is the reason, those of the others are its
-                                // consequences.
-                                lock(&failure).get_or_insert(error);
-                                lock(&queue).clear();
-                            }
-                        }
-                    }
-                });
-            }
-        });
-        if let Some(error) = lock(&failure).take() {
-            return Err(error);
-        }
-        let mut results = std::mem::take(&mut *lock(&results));
-        results.sort_by_key(|(index, _)| *index);
-        Ok(results.into_iter().flat_map(|(_, cells)| cells).collect())
+        matrix::work_off(&self.servers, |(server, found)| {
+            self.server(*server, found.as_deref(), tools, exe, console)
+        })
     }
 
     /// All clients against one server, version by version.
@@ -253,10 +222,6 @@ impl Plan {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A cell as progress shows it.
 fn in_words(cell: &Cell) -> String {
     let why = match (&cell.why, &cell.warm) {
@@ -273,38 +238,23 @@ fn in_words(cell: &Cell) -> String {
 }
 
 fn write(cells: &[Cell], plan: &Plan, out: &Path) -> Result<InteropSummary, LabError> {
-    let lines = out.join("interop.jsonl");
-    let page = out.join("interop.md");
-    let failed = || LabError::io(format!("write {}", lines.display()));
-    let mut file = BufWriter::new(File::create(&lines).map_err(failed())?);
-    for cell in cells {
-        let text = serde_json::to_string(cell).map_err(|error| failed()(error.into()))?;
-        writeln!(file, "{text}").map_err(failed())?;
-    }
-    file.flush().map_err(failed())?;
-    let clients: Vec<table::Installed> = plan
+    let clients: Vec<Installed> = plan
         .clients
         .iter()
         .map(|(client, found)| (client.name(), found.clone()))
         .collect();
-    let servers: Vec<table::Installed> = plan
+    let servers: Vec<Installed> = plan
         .servers
         .iter()
         .map(|(server, found)| (server.name(), found.clone()))
         .collect();
-    fs::write(&page, table::page(cells, &clients, &servers))
-        .map_err(LabError::io(format!("write {}", page.display())))?;
-    let mut info = RunInfo::here();
-    for (name, found) in clients.iter().chain(&servers) {
-        if let Some(found) = found {
-            info = info.with_program(*name, found);
-        }
-    }
-    info.write_beside(&lines)?;
+    let page = table::page(cells, &clients, &servers);
+    let programs = clients.iter().chain(&servers);
+    let written = matrix::write(out, "interop", cells, &page, programs)?;
     let count = |verdict| cells.iter().filter(|cell| cell.verdict == verdict).count();
     Ok(InteropSummary {
-        page,
-        lines,
+        page: written.page,
+        lines: written.lines,
         rewritten: count(Verdict::Rewritten),
         untouched: count(Verdict::Untouched),
     })

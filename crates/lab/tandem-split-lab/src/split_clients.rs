@@ -19,27 +19,21 @@ mod swap;
 mod table;
 mod task;
 
-use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use tandem_report::RunInfo;
 use tandem_testbed::LabError;
 use tandem_testbed::console::{Console, human_duration};
 use tandem_testbed::effort::Effort;
 use tandem_testbed::interrupt;
+use tandem_testbed::matrix::{self, Installed};
 
 use cell::{Cell, Trick, Verdict};
 use clients::Client;
 use job::Job;
 use site::{HOST, OTHER_HOST, Pki, Site};
 use task::Tools;
-
-/// Clients that are tried at a time, each at a site of its own.
-const SIDE_BY_SIDE: usize = 2;
 
 /// What to try.
 #[derive(Debug, Clone)]
@@ -112,38 +106,16 @@ pub fn split_clients(options: &SplitClientsOptions) -> Result<SplitClientsSummar
     Ok(summary)
 }
 
-/// All cells, in the order of clients.
+/// All cells, in the order of clients, each of which has a site of its own.
 fn work_off(
     clients: &[(Client, Option<String>)],
     pki: &Pki,
     tools: &Tools,
     console: &Console,
 ) -> Result<Vec<Cell>, LabError> {
-    let queue: Mutex<VecDeque<_>> = Mutex::new(clients.iter().enumerate().collect());
-    let results: Mutex<Vec<(usize, Vec<Cell>)>> = Mutex::default();
-    let failure: Mutex<Option<LabError>> = Mutex::default();
-    let next = || lock(&queue).pop_front();
-    std::thread::scope(|scope| {
-        for _ in 0..SIDE_BY_SIDE {
-            scope.spawn(|| {
-                while let Some((index, (client, found))) = next() {
-                    match row(*client, found.as_deref(), pki, tools, console) {
-                        Ok(cells) => lock(&results).push((index, cells)),
-                        Err(error) => {
-                            lock(&failure).get_or_insert(error);
-                            lock(&queue).clear();
-                        }
-                    }
-                }
-            });
-        }
-    });
-    if let Some(error) = lock(&failure).take() {
-        return Err(error);
-    }
-    let mut results = std::mem::take(&mut *lock(&results));
-    results.sort_by_key(|(index, _)| *index);
-    Ok(results.into_iter().flat_map(|(_, cells)| cells).collect())
+    matrix::work_off(clients, |(client, found)| {
+        row(*client, found.as_deref(), pki, tools, console)
+    })
 }
 
 /// All that one client does.
@@ -193,41 +165,21 @@ fn row(
     Ok(cells)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn write(
     cells: &[Cell],
     clients: &[(Client, Option<String>)],
     out: &Path,
 ) -> Result<SplitClientsSummary, LabError> {
-    let lines = out.join("split-clients.jsonl");
-    let page = out.join("split-clients.md");
-    let failed = || LabError::io(format!("write {}", lines.display()));
-    let mut file = BufWriter::new(File::create(&lines).map_err(failed())?);
-    for cell in cells {
-        let text = serde_json::to_string(cell).map_err(|error| failed()(error.into()))?;
-        writeln!(file, "{text}").map_err(failed())?;
-    }
-    file.flush().map_err(failed())?;
-    let names: Vec<table::Installed> = clients
+    let names: Vec<Installed> = clients
         .iter()
         .map(|(client, found)| (client.name(), found.clone()))
         .collect();
-    fs::write(&page, table::page(cells, &names))
-        .map_err(LabError::io(format!("write {}", page.display())))?;
-    let mut info = RunInfo::here();
-    for (name, found) in &names {
-        if let Some(found) = found {
-            info = info.with_program(*name, found);
-        }
-    }
-    info.write_beside(&lines)?;
+    let page = table::page(cells, &names);
+    let written = matrix::write(out, "split-clients", cells, &page, &names)?;
     let count = |verdict| cells.iter().filter(|cell| cell.verdict == verdict).count();
     Ok(SplitClientsSummary {
-        page,
-        lines,
+        page: written.page,
+        lines: written.lines,
         work: count(Verdict::Works),
         refused: count(Verdict::Refused),
         not_installed: count(Verdict::NotInstalled),

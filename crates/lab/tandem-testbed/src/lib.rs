@@ -24,6 +24,7 @@ pub mod installed;
 pub mod interrupt;
 pub mod lease;
 pub mod links;
+pub mod matrix;
 pub mod moment;
 pub mod netns;
 mod pcapng;

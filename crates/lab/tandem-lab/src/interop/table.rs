@@ -3,12 +3,10 @@
 use std::fmt::Write as _;
 
 use tandem_testbed::endpoints::Version;
+use tandem_testbed::matrix::{self, Installed};
 
 use super::cell::{Cell, Verdict};
 use super::version::VERSIONS;
-
-/// A program and the version that took part; `None`: not installed.
-pub(crate) type Installed = (&'static str, Option<String>);
 
 /// The whole page.
 pub(crate) fn page(cells: &[Cell], clients: &[Installed], servers: &[Installed]) -> String {
@@ -78,27 +76,13 @@ fn security(cells: &[Cell], client: &str) -> String {
 
 fn table(version: Version, cells: &[Cell], clients: &[Installed], servers: &[Installed]) -> String {
     let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
-    let mut text = format!(
-        "\n## TLS {}\n\n| client \\ server | {} |\n|---|{}\n",
-        version.name(),
-        names.join(" | "),
-        "---|".repeat(names.len())
-    );
-    for (client, _) in clients {
-        let row: Vec<String> = names
-            .iter()
-            .map(|server| {
-                cells
-                    .iter()
-                    .find(|cell| {
-                        cell.version == version && cell.client == *client && cell.server == *server
-                    })
-                    .map_or_else(String::new, in_short)
-            })
-            .collect();
-        let _ = writeln!(text, "| {client} | {} |", row.join(" | "));
-    }
-    text
+    let rows = matrix::table("client \\ server", clients, &names, |client, server| {
+        let of = |cell: &&Cell| {
+            cell.version == version && cell.client == client && cell.server == server
+        };
+        cells.iter().find(of).map(in_short)
+    });
+    format!("\n## TLS {}\n\n{rows}", version.name())
 }
 
 fn in_short(cell: &Cell) -> String {

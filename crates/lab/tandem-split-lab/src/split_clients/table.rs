@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
+use tandem_testbed::matrix::{self, Installed};
+
 use super::cell::{Cell, Counted, Trick, Verdict};
 use super::job::Job;
-
-/// A program and the version that took part; `None`: not installed.
-pub(super) type Installed = (&'static str, Option<String>);
 
 /// The whole page.
 pub(super) fn page(cells: &[Cell], clients: &[Installed]) -> String {
@@ -28,7 +27,11 @@ requests on one connection. For the browsers, *page* means that the browser itse
 
 ";
     let jobs: Vec<&str> = Job::ALL.iter().map(|job| job.name()).collect();
-    text += &table(cells, clients, "honest", &jobs);
+    text += &table(clients, &jobs, |client, job| {
+        let of =
+            |cell: &&Cell| cell.volunteer == "honest" && cell.client == client && cell.job == job;
+        cells.iter().find(of)
+    });
     text += "
 ## A volunteer that is not
 
@@ -42,7 +45,10 @@ away without a word, as everyday clients do too; `unseen`, it looked like a conn
 
 ";
     let tricks: Vec<&str> = Trick::ALL.iter().map(|trick| trick.name()).collect();
-    text += &tricks_table(cells, clients, &tricks);
+    text += &table(clients, &tricks, |client, trick| {
+        let of = |cell: &&Cell| cell.volunteer == trick && cell.client == client;
+        cells.iter().find(of)
+    });
     text += &reasons(cells);
     text += "\n## Programs\n\n| program | version | the browser's own words |\n|---|---|---|\n";
     for (name, found) in clients {
@@ -69,40 +75,15 @@ fn tally(cells: &[Cell]) -> String {
     )
 }
 
-fn table(cells: &[Cell], clients: &[Installed], volunteer: &str, jobs: &[&str]) -> String {
-    rows(clients, jobs, |client, job| {
-        cells
-            .iter()
-            .find(|cell| cell.client == client && cell.volunteer == volunteer && cell.job == job)
-    })
-}
-
-fn tricks_table(cells: &[Cell], clients: &[Installed], tricks: &[&str]) -> String {
-    rows(clients, tricks, |client, trick| {
-        cells
-            .iter()
-            .find(|cell| cell.client == client && cell.volunteer == trick)
-    })
-}
-
-fn rows<'a>(
+/// What `find` says of each client and column.
+fn table<'a>(
     clients: &[Installed],
     columns: &[&str],
     find: impl Fn(&str, &str) -> Option<&'a Cell>,
 ) -> String {
-    let mut text = format!(
-        "| client | {} |\n|---|{}\n",
-        columns.join(" | "),
-        "---|".repeat(columns.len())
-    );
-    for (client, _) in clients {
-        let row: Vec<String> = columns
-            .iter()
-            .map(|column| find(client, column).map_or_else(String::new, in_short))
-            .collect();
-        let _ = writeln!(text, "| {client} | {} |", row.join(" | "));
-    }
-    text
+    matrix::table("client", clients, columns, |client, column| {
+        find(client, column).map(in_short)
+    })
 }
 
 fn in_short(cell: &Cell) -> String {
