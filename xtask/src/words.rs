@@ -9,9 +9,11 @@ use crate::rust_text::code_only;
 use crate::tree::{SourceFile, Tree};
 
 /// First parts of names of constants, and what to write.
-const NAMES: [(&str, &str); 5] = [
+const NAMES: [(&str, &str); 7] = [
     ("MOST", "MAX"),
     ("LONGEST", "MAX"),
+    ("LARGEST", "MAX"),
+    ("SMALLEST", "MIN"),
     ("LEAST", "MIN"),
     ("SHORTEST", "MIN"),
     ("FEWEST", "MIN"),

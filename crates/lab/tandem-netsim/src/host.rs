@@ -48,7 +48,7 @@ const DEFAULT_MSS_V4: u16 = 536;
 /// See [`DEFAULT_MSS_V4`].
 const DEFAULT_MSS_V6: u16 = 1_220;
 /// Keeps the longest segment with its headers within an IP packet of 65,535 bytes.
-const LARGEST_SEGMENT: usize = 65_000;
+const MAX_SEGMENT: usize = 65_000;
 /// NOP, NOP and the timestamps option (RFC 7323, appendix A).
 const TIMESTAMPS_LEN: usize = 12;
 /// A larger shift is read as 14 (RFC 7323, section 2.3).
@@ -459,7 +459,7 @@ impl Host {
             self.peer_scale = peer;
             self.scale_agreed = true;
         }
-        let largest = usize::from(mss.min(self.config.mss)).min(LARGEST_SEGMENT);
+        let largest = usize::from(mss.min(self.config.mss)).min(MAX_SEGMENT);
         self.tx
             .set_mss(largest.saturating_sub(self.option_len()).max(1));
         if self.phase == Phase::SynSent {

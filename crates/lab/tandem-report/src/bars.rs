@@ -42,7 +42,7 @@ struct Bar {
     link: Option<&'static str>,
     endpoints: &'static [&'static str],
     source: Source,
-    aim: Option<f64>,
+    target: Option<f64>,
     thesis: Option<&'static str>,
 }
 
@@ -59,7 +59,7 @@ const BARS: [Bar; 12] = [
             measure: Measure::TlsBytes,
             bar: 52.0,
         },
-        aim: Some(45.0),
+        target: Some(45.0),
         thesis: Some("50 %"),
     },
     Bar {
@@ -72,7 +72,7 @@ const BARS: [Bar; 12] = [
             measure: Measure::TlsBytes,
             bar: 33.0,
         },
-        aim: Some(25.0),
+        target: Some(25.0),
         thesis: None,
     },
     Bar {
@@ -85,7 +85,7 @@ const BARS: [Bar; 12] = [
             measure: Measure::TlsBytes,
             bar: 36.0,
         },
-        aim: Some(28.0),
+        target: Some(28.0),
         thesis: None,
     },
     Bar {
@@ -98,7 +98,7 @@ const BARS: [Bar; 12] = [
             measure: Measure::FirstByte,
             bar: 72.0,
         },
-        aim: Some(65.0),
+        target: Some(65.0),
         thesis: Some("70 %"),
     },
     Bar {
@@ -111,7 +111,7 @@ const BARS: [Bar; 12] = [
             measure: Measure::FirstByte,
             bar: 50.0,
         },
-        aim: Some(45.0),
+        target: Some(45.0),
         thesis: None,
     },
     Bar {
@@ -124,7 +124,7 @@ const BARS: [Bar; 12] = [
             milliseconds: 2.0,
             share: 0.05,
         },
-        aim: Some(1.0),
+        target: Some(1.0),
         thesis: Some("440 ms"),
     },
     Bar {
@@ -134,7 +134,7 @@ const BARS: [Bar; 12] = [
         link: Some("tcdl-10"),
         endpoints: NAMED,
         source: Source::Processor { bar: 1.0 },
-        aim: Some(0.2),
+        target: Some(0.2),
         thesis: Some("200 ms"),
     },
     Bar {
@@ -150,7 +150,7 @@ const BARS: [Bar; 12] = [
             bound: Bound::AtLeast,
             bar: 10_000.0,
         },
-        aim: Some(50_000.0),
+        target: Some(50_000.0),
         thesis: None,
     },
     Bar {
@@ -166,7 +166,7 @@ const BARS: [Bar; 12] = [
             bound: Bound::AtMost,
             bar: 64.0,
         },
-        aim: None,
+        target: None,
         thesis: None,
     },
     Bar {
@@ -182,7 +182,7 @@ const BARS: [Bar; 12] = [
             bound: Bound::AtMost,
             bar: 2.0,
         },
-        aim: None,
+        target: None,
         thesis: None,
     },
     Bar {
@@ -198,7 +198,7 @@ const BARS: [Bar; 12] = [
             bound: Bound::AtLeast,
             bar: 90.0,
         },
-        aim: Some(98.0),
+        target: Some(98.0),
         thesis: None,
     },
     Bar {
@@ -214,7 +214,7 @@ const BARS: [Bar; 12] = [
             bound: Bound::AtLeast,
             bar: 90.0,
         },
-        aim: Some(98.0),
+        target: Some(98.0),
         thesis: None,
     },
 ];
@@ -241,12 +241,12 @@ impl Bar {
             unit: Unit::Milliseconds,
             bound: Bound::AtMost,
             bar: 0.0,
-            aim: self.aim,
+            target: self.target,
             thesis: self.thesis,
             measured: None,
             outcome: Outcome::NotMeasured,
             missed_by: None,
-            aim_reached: None,
+            target_reached: None,
             trials: None,
             note: String::new(),
         };
@@ -440,11 +440,11 @@ mod tests {
             (Outcome::Reached, Some(72.0), None)
         );
         assert_eq!(
-            (at.aim_reached, at.verdict().as_str()),
+            (at.target_reached, at.verdict().as_str()),
             (Some(false), "reached")
         );
-        let aim = result(pair("iridium", "one", 100.0, 65.0), "time-iridium-one");
-        assert_eq!(aim.verdict(), "reached, aim too");
+        let target = result(pair("iridium", "one", 100.0, 65.0), "time-iridium-one");
+        assert_eq!(target.verdict(), "reached, target too");
         let beyond = result(pair("iridium", "three", 100.0, 53.5), "time-iridium-three");
         assert_eq!(
             (beyond.outcome, beyond.missed_by),
@@ -560,7 +560,7 @@ mod tests {
         assert!(
             results
                 .iter()
-                .any(|result| result.aim_reached == Some(true))
+                .any(|result| result.target_reached == Some(true))
         );
     }
 

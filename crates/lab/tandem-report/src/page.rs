@@ -199,13 +199,13 @@ impl Page {
             others => format!(", {others} not measured here and left out"),
         };
         self.raw(&format!(
-            "<p>{} reached, {} missed{not_measured}. {words}Solid line: the bar; dashed: the aim.</p>",
+            "<p>{} reached, {} missed{not_measured}. {words}Solid line: the bar; dashed: the target.</p>",
             count(Outcome::Reached),
             count(Outcome::Missed),
         ));
         self.raw(
             "<div class=\"scroll\"><table class=\"bars\">\n<thead><tr><th>What</th><th class=\"words\">Case</th><th></th><th class=\"n\">Measured</th><th class=\"n\">Bar</th>\
-             <th class=\"n\">Aim</th><th class=\"n\">Thesis</th><th>Verdict</th></tr></thead>\n<tbody>",
+             <th class=\"n\">Target</th><th class=\"n\">Thesis</th><th>Verdict</th></tr></thead>\n<tbody>",
         );
         for bar in bars {
             let class = match bar.outcome {
@@ -225,7 +225,7 @@ impl Page {
                 plots::bullet(bar).unwrap_or_default(),
                 figure(bar.measured),
                 escaped(&bar.bar_in_words()),
-                figure(bar.aim),
+                figure(bar.target),
                 escaped(bar.thesis.unwrap_or(ABSENT)),
                 escaped(&bar.verdict()),
             ));

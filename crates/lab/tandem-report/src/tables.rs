@@ -57,7 +57,7 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
     line(&mut out, "\n## Bars\n");
     line(
         &mut out,
-        "| what | case | measured | bar | aim | thesis | verdict | worst case |\n|---|---|--:|--:|--:|--:|---|---|",
+        "| what | case | measured | bar | target | thesis | verdict | worst case |\n|---|---|--:|--:|--:|--:|---|---|",
     );
     for bar in bars {
         let figure = |figure: Option<f64>| {
@@ -70,7 +70,7 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
                 bar.case,
                 &figure(bar.measured),
                 &bar.bar_in_words(),
-                &figure(bar.aim),
+                &figure(bar.target),
                 bar.thesis.unwrap_or(ABSENT),
                 &bar.verdict(),
                 &bar.note,

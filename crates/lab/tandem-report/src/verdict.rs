@@ -20,7 +20,7 @@ pub struct BarResult {
     /// What must hold.
     pub bar: f64,
     /// Where it should end.
-    pub aim: Option<f64>,
+    pub target: Option<f64>,
     /// What the thesis has, in words.
     pub thesis: Option<&'static str>,
     /// The worst case's figure.
@@ -29,8 +29,8 @@ pub struct BarResult {
     pub outcome: Outcome,
     /// By how much it does not; `None` where it does.
     pub missed_by: Option<f64>,
-    /// Whether the aim holds, too.
-    pub aim_reached: Option<bool>,
+    /// Whether the target holds, too.
+    pub target_reached: Option<bool>,
     /// Sound trials of the arm that has fewer; `None` for benches.
     pub trials: Option<usize>,
     /// Which case is the worst, of how many, and what else a reader must know.
@@ -110,9 +110,9 @@ impl BarResult {
                 Outcome::Reached
             },
             missed_by: missed.then_some(excess),
-            aim_reached: self
-                .aim
-                .map(|aim| !missed && self.bound.excess(figure, aim) <= 0.0),
+            target_reached: self
+                .target
+                .map(|target| !missed && self.bound.excess(figure, target) <= 0.0),
             ..self
         }
     }
@@ -138,14 +138,14 @@ impl BarResult {
         format!("{}{SPACE}{}", self.bound.sign(), self.in_words(self.bar))
     }
 
-    /// "reached", "reached, aim too", "missed by 3.1 points", "not measured".
+    /// "reached", "reached, target too", "missed by 3.1 points", "not measured".
     pub(crate) fn verdict(&self) -> String {
-        let aim = match self.aim_reached {
-            Some(true) => ", aim too",
+        let target = match self.target_reached {
+            Some(true) => ", target too",
             Some(false) | None => "",
         };
         match (self.outcome, self.missed_by) {
-            (Outcome::Reached, _) => format!("reached{aim}"),
+            (Outcome::Reached, _) => format!("reached{target}"),
             (Outcome::Missed, missed_by) => self.distance(missed_by.unwrap_or_default()),
             (Outcome::NotMeasured, _) => "not measured".to_owned(),
         }

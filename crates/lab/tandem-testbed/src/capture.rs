@@ -26,7 +26,7 @@ use crate::moment::Moment;
 use crate::netns::Namespace;
 
 /// The largest packet that segmentation offload makes.
-const LARGEST_PACKET: usize = 65_536;
+const MAX_PACKET: usize = 65_536;
 
 /// Room for packets that come while the thread does not run. Some thousand packets of a handshake's
 /// size.
@@ -120,7 +120,7 @@ fn open() -> Result<OwnedFd, LabError> {
 }
 
 fn read_all(socket: &OwnedFd, stop: &EventFd, seen: &Mutex<Vec<Seen>>) {
-    let mut buffer = vec![0; LARGEST_PACKET];
+    let mut buffer = vec![0; MAX_PACKET];
     loop {
         let mut descriptors = [
             PollFd::new(socket.as_fd(), PollFlags::POLLIN),

@@ -35,7 +35,7 @@ use crate::pcapng::LinkCapture;
 use crate::topology::{LinkEnds, Place};
 
 /// The largest packet that a read returns: an IP packet's own limit.
-const LARGEST_PACKET: usize = 65_535;
+const MAX_PACKET: usize = 65_535;
 
 /// Packets read from one device before the other has its turn.
 const READS_IN_A_ROW: usize = 64;
@@ -309,7 +309,7 @@ fn run(shared: &Shared, ends: &LinkEnds, stop: &EventFd) -> Result<(), LabError>
     // The default slack of 50 microseconds would be a tenth of a packet's time on the faster links.
     // A refusal costs precision only.
     let _ = nix::sys::prctl::set_timerslack(1);
-    let mut buffer = vec![0; LARGEST_PACKET];
+    let mut buffer = vec![0; MAX_PACKET];
     loop {
         let due = shared.lock().link.poll_timeout().map(|(at, _)| at);
         let wait = due.map(|at| TimeSpec::from(at.saturating_since(shared.now())));

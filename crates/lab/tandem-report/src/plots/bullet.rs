@@ -1,5 +1,5 @@
 //! A bar of the figures to reach, in a line: what is allowed, what was measured, and marks where
-//! bar and aim lie.
+//! bar and target lie.
 
 use super::super::scale::Scale;
 use super::super::svg::{FAINT, INK, Svg};
@@ -14,7 +14,7 @@ const ALLOWED: &str = "#e8eef3";
 /// The drawing; `None` where nothing was measured.
 pub(crate) fn bullet(result: &BarResult) -> Option<String> {
     let (measured, bar) = (result.measured?, result.bar);
-    let largest = measured.max(bar).max(result.aim.unwrap_or(0.0)) * 1.15;
+    let largest = measured.max(bar).max(result.target.unwrap_or(0.0)) * 1.15;
     let scale = Scale::exact(largest, (1.0, WIDTH - 1.0));
     let middle = HEIGHT / 2.0;
     let mut svg = Svg::new(&format!("bar-{}", result.id), WIDTH, HEIGHT);
@@ -32,8 +32,8 @@ pub(crate) fn bullet(result: &BarResult) -> Option<String> {
         // Hatched, so that it shows without colour, too.
         Outcome::Missed => svg.hatched((1.0, middle - 3.0), size, colour),
     }
-    if let Some(aim) = result.aim {
-        let x = scale.at(aim);
+    if let Some(target) = result.target {
+        let x = scale.at(target);
         svg.dashed((x, 1.0), (x, HEIGHT - 1.0), FAINT, 1.0);
     }
     let x = scale.at(bar);

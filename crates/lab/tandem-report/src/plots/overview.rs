@@ -19,7 +19,7 @@ const LANE: f64 = 9.0;
 const HEADING: f64 = 24.0;
 
 /// Ratios beyond this are drawn at the edge, with their figure.
-const LARGEST_RATIO: f64 = 2.0;
+const MAX_RATIO: f64 = 2.0;
 
 /// One of the three columns.
 struct Panel {
@@ -140,7 +140,7 @@ fn panels(shown: &[&Case], arms: &[Arm]) -> [Panel; 3] {
         let largest = all(&|case, arm| case.ratio(arm, measure))
             .into_iter()
             .fold(1.0, f64::max);
-        Scale::linear(largest.min(LARGEST_RATIO) * 100.0, 5, pixels)
+        Scale::linear(largest.min(MAX_RATIO) * 100.0, 5, pixels)
     };
     let pixels = |index: f64| (left(index), left(index) + width);
     let panel = |index: f64, title, scale, kind| Panel {
@@ -225,7 +225,7 @@ fn point(svg: &mut Svg, panel: &Panel, case: &Case, arm: Arm, y: f64) {
             if let Some(ratio) = case.ratio(arm, measure) {
                 let x = panel.scale.at(ratio * 100.0);
                 svg.mark((x, y), look.shape, look.colour);
-                if ratio > LARGEST_RATIO {
+                if ratio > MAX_RATIO {
                     svg.text(
                         (x - 8.0, y + 4.0),
                         Anchor::End,

@@ -24,18 +24,18 @@ pub(crate) fn check(rows: &[Row]) -> Vec<BarResult> {
         unit,
         bound,
         bar,
-        aim: None,
+        target: None,
         thesis: None,
         measured: None,
         outcome: Outcome::NotMeasured,
         missed_by: None,
-        aim_reached: None,
+        target_reached: None,
         trials: None,
         note: "no sound trials".to_owned(),
     };
     let (most, least) = (Bound::AtMost, Bound::AtLeast);
     let warm = BarResult {
-        aim: Some(99.7),
+        target: Some(99.7),
         thesis: Some("99.5 %"),
         ..open(
             "split-warm",
@@ -212,7 +212,7 @@ mod tests {
         let (saved, words) = verdict(&rows(5_000), "split-warm");
         assert!((saved.unwrap() - 99.5).abs() < 1e-9);
         assert_eq!(words, "reached");
-        assert_eq!(verdict(&rows(2_900), "split-warm").1, "reached, aim too");
+        assert_eq!(verdict(&rows(2_900), "split-warm").1, "reached, target too");
         assert_eq!(
             verdict(&rows(7_000), "split-warm").1,
             "missed by 0.20\u{a0}points"
