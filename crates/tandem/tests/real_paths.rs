@@ -170,9 +170,10 @@ fn a_flight_that_nobody_rebuilds_is_made_good_through_nat_and_strict_firewalls()
     fetch.curl(&net.client).is(&file);
     pair.wait_learned(1);
     net.change_link(fast(300));
+    let written = pair.b.counter("packet_flights_written");
     std::thread::scope(|scope| {
         let connection = scope.spawn(|| fetch.curl(&net.client));
-        pair.b.wait_for("packet_flights_written", 1);
+        pair.b.wait_for("packet_flights_written", written + 1);
         pair.a.end(Signal::SIGKILL);
         connection.join().expect("it does not panic").is(&file);
     });

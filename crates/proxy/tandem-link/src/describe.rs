@@ -101,6 +101,7 @@ fn flight(frame: &Frame<'_>, version: Version, whose: &str) -> String {
 
 fn things(count: usize) -> String {
     match count {
+        0 => "nothing is".to_owned(),
         1 => "1 thing is".to_owned(),
         count => format!("{count} things are"),
     }

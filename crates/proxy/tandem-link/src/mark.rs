@@ -13,11 +13,12 @@
 //! +------+------+------+------+---------+------------+---------------+
 //! ```
 //!
-//! The body is empty but for hints, four bytes for each thing that is held; for the answer to a
-//! CII, four bytes of bits; and for the presence of a proxy that goes by what the other publishes
-//! ([`crate::publication`]): four bytes, the holdings that it knows. With an empty body the option
-//! is 12 bytes, with a hint of one 16, with one of four 28: all multiples of four, and 28 is what
-//! timestamps leave of the 40 bytes that TCP has for options.
+//! The body is empty but for hints, four bytes for each thing that is held (from version 2 on a
+//! hint may name nothing: flights can then be compressed for whoever holds nothing, too); for the
+//! answer to a CII, four bytes of bits; and for the presence of a proxy that goes by what the other
+//! publishes ([`crate::publication`]): four bytes, the holdings that it knows. With an empty body
+//! the option is 12 bytes, with a hint of one 16, with one of four 28: all multiples of four, and
+//! 28 is what timestamps leave of the 40 bytes that TCP has for options.
 //!
 //! The presence names the newest version that the client-side proxy speaks, the answer the one that
 //! both go on with ([`crate::version`]); every later mark and frame of the connection is of that
@@ -126,7 +127,7 @@ impl<'a> Mark<'a> {
             // Whatever a later version says here.
             PRESENCE => MarkKind::Presence,
             ANSWER => MarkKind::Answer,
-            HINT if is_hint_list(body) => MarkKind::Hint,
+            HINT if is_hint_list(body, version) => MarkKind::Hint,
             MISS if body.is_empty() => MarkKind::Miss(Sender::Server),
             CLIENT_MISS if body.is_empty() => MarkKind::Miss(Sender::Client),
             HELD if body.len() == size_of::<u32>() => MarkKind::Held,
@@ -258,9 +259,10 @@ fn head(version: Version, kind: MarkKind) -> u8 {
     version.number() << 4 | kind.number()
 }
 
-fn is_hint_list(body: &[u8]) -> bool {
+fn is_hint_list(body: &[u8], version: Version) -> bool {
     let (held, rest) = body.as_chunks::<{ size_of::<HintId>() }>();
-    rest.is_empty() && (1..=MAX_HINTS).contains(&held.len())
+    let fewest = usize::from(!version.can_hint_nothing());
+    rest.is_empty() && (fewest..=MAX_HINTS).contains(&held.len())
 }
 
 #[cfg(test)]
@@ -301,6 +303,17 @@ mod tests {
         assert_eq!(hint(&key(), FLOW, ONE, &[[1; 4]]).len(), 16);
         let five = [[1; 4], [2; 4], [3; 4], [4; 4], [5; 4]];
         assert_eq!(hint(&key(), FLOW, ONE, &five).len(), 28);
+    }
+
+    #[test]
+    fn a_hint_of_nothing_is_one_from_version_two_on() {
+        for (version, is_one) in [(ONE, false), (two(), true)] {
+            let option = hint(&key(), FLOW, version, &[]);
+            assert_eq!(option.len(), 12);
+            let mark = Mark::parse(data(&option));
+            let held = mark.and_then(|mark| mark.verify_hint(&key(), FLOW, version));
+            assert_eq!(held, is_one.then_some(&[][..]));
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Version {
         (1..=15).contains(&number).then_some(Self(number))
     }
 
-    /// Literals may be compressed: [`Encoding::Two`].
+    /// Literals may be compressed: [`Encoding::Two`]. So a hint may name nothing.
     pub const TWO: Version = Version(2);
 
     /// The form of the deltas in its frames: the newest that both proxies know.
@@ -35,6 +35,11 @@ impl Version {
             0 | 1 => Encoding::One,
             _ => Encoding::Two,
         }
+    }
+
+    /// Whether a hint may name nothing that is held. It says that somebody is there to rebuild.
+    pub fn can_hint_nothing(self) -> bool {
+        self.encoding().can_inflate()
     }
 
     /// Its number.

@@ -435,7 +435,9 @@ impl Agreed {
             Hints::OfSite(_) => {}
             Hints::Issuers(_) => cx.out.event(Event::NothingHeld),
         }
-        if hints.ids().is_empty() {
+        // Nothing held: that somebody is there to rebuild is worth saying where flights can be
+        // compressed.
+        if hints.ids().is_empty() && !self.version.can_hint_nothing() {
             return Hint::Nothing;
         }
         if !cx.may_rewrite {

@@ -144,20 +144,28 @@ fn unknown() -> Vec<Vec<u8>> {
 #[test]
 fn what_is_not_held_is_compressed_for_a_proxy_that_can_undo_it_and_for_no_other() {
     let known = tls::chain(&[926, 900, 910]);
-    let crossed = [(1, 1), (1, 2)].map(|client| {
-        let conversation = tls::Conversation::with_chain(&unknown());
-        let mut scenario = scenario(client, (1, 2));
-        let store = store_with(&known);
-        scenario.conversation = conversation.clone();
-        let mut world = scenario.holding(store).world();
-        complete(&mut world, &conversation).expect("it completes");
-        clean(&world);
-        assert_eq!(repeats(&world), 0);
-        let rebuilt = proxy(&world, CLIENT_SIDE).count("flights_rebuilt_bytes");
-        (rebuilt, tls_bytes(&world).1)
-    });
-    let whole = tls::Conversation::with_chain(&unknown()).from_server.len() as u64;
-    assert_eq!(crossed[0], (0, whole));
-    assert_eq!(crossed[1].0, 1);
-    assert!(crossed[1].1 + 900 < whole, "{crossed:?} of {whole}");
+    // Issuers of other sites are held, or nothing at all: the first flight of a new proxy.
+    for holds_issuers in [true, false] {
+        let crossed = [(1, 1), (1, 2)].map(|client| {
+            let conversation = tls::Conversation::with_chain(&unknown());
+            let mut scenario = scenario(client, (1, 2));
+            scenario.conversation = conversation.clone();
+            let store = if holds_issuers {
+                store_with(&known)
+            } else {
+                MemoryStore::default()
+            };
+            let mut world = scenario.holding(store).world();
+            complete(&mut world, &conversation).expect("it completes");
+            clean(&world);
+            assert_eq!(repeats(&world), 0);
+            assert_eq!(proxy(&world, SERVER_SIDE).count("marks_refused"), 0);
+            let rebuilt = proxy(&world, CLIENT_SIDE).count("flights_rebuilt_bytes");
+            (rebuilt, tls_bytes(&world).1)
+        });
+        let whole = tls::Conversation::with_chain(&unknown()).from_server.len() as u64;
+        assert_eq!(crossed[0], (0, whole));
+        assert_eq!(crossed[1].0, 1);
+        assert!(crossed[1].1 + 900 < whole, "{crossed:?} of {whole}");
+    }
 }

@@ -64,6 +64,20 @@ impl Pki {
         self.0.join(format!("{}-chain.pem", key.name()))
     }
 
+    /// The same in DER.
+    pub(crate) fn certificates(&self, key: KeyType) -> Vec<Vec<u8>> {
+        let text = fs::read_to_string(self.chain(key)).expect("it was made");
+        let blocks = text.split("-----BEGIN CERTIFICATE-----").skip(1);
+        blocks
+            .filter_map(|block| block.split("-----END").next())
+            .map(|base64| {
+                let base64: String = base64.split_whitespace().collect();
+                let der = data_encoding::BASE64.decode(base64.as_bytes());
+                der.expect("Base64")
+            })
+            .collect()
+    }
+
     /// The leaf alone.
     pub(crate) fn leaf(&self, key: KeyType) -> PathBuf {
         self.0.join(format!("{}.pem", key.name()))
