@@ -246,7 +246,6 @@ end
 local function parse_delta(range, version)
     local delta = { references = {}, instructions = {}, added = 0, copied = 0, inflated = 0 }
     local from = cursor(range)
-    local kinds = version == 1 and 2 or 4
     local count, count_range = from:varint()
     if not count then
         return nil, "The number of references is " .. count_range
@@ -264,7 +263,14 @@ local function parse_delta(range, version)
         if not head then
             return nil, "The length of an instruction is " .. why
         end
-        local size, kind = math.floor(head / kinds), head % kinds
+        local size, kind = math.floor(head / 2), head % 2
+        if head == 0 and version > 1 then
+            kind = 2
+            size, why = from:varint()
+            if not size then
+                return nil, "The length of compressed bytes is " .. why
+            end
+        end
         local step = { size = size }
         if size == 0 then
             return nil, "An instruction of no bytes"
@@ -286,7 +292,7 @@ local function parse_delta(range, version)
             end
             step.name, step.offset, step.offset_range = name, offset, offset_range
             delta.copied = delta.copied + size
-        elseif kind == 2 then
+        else
             local dictionaries = from:varint()
             if not dictionaries or dictionaries > MOST_DICTIONARIES then
                 return nil, "Compressed bytes have no number of dictionaries, or too many"
@@ -305,8 +311,6 @@ local function parse_delta(range, version)
                 return nil, "Compressed bytes are cut"
             end
             delta.inflated = delta.inflated + size
-        else
-            return nil, "An instruction of an unknown kind"
         end
         step.whole = range:range(start, from.at - start)
         delta.instructions[#delta.instructions + 1] = step
@@ -322,7 +326,7 @@ local function named(name)
     if type(name) ~= "number" then
         return short(name)
     end
-    return name == 0 and "the built-in dictionary" or "number " .. name
+    return "number " .. name
 end
 
 local function show_delta(delta, range, tree)

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use crate::dictionary;
-use crate::encoding::{Encoding, Kind, Written};
+use crate::encoding::{Encoding, Head, Written};
 use crate::inflate;
 use crate::name::{Name, Reference};
 use crate::varint;
@@ -37,8 +37,8 @@ pub trait Source {
     /// The bytes that `reference` names, if they are held.
     fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>>;
 
-    /// The bytes that both sides of this session gave the number; the built-in dictionary's is
-    /// never asked for. Unless a carrier shares a session's state: none.
+    /// The bytes that both sides of this session gave the number. Unless a carrier shares a
+    /// session's state: none.
     fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
         let _ = number;
         None
@@ -81,7 +81,7 @@ pub enum Instruction<'a> {
     },
     /// Compressed literal bytes (DEFLATE, RFC 1951).
     Inflate {
-        /// What the window holds beforehand, one behind the other.
+        /// What the window holds beforehand behind the built-in dictionary, one behind the other.
         dictionaries: Vec<Name>,
         /// How many bytes it becomes: that many, or the delta is malformed.
         length: usize,
@@ -119,25 +119,29 @@ impl<'a> Delta<'a> {
         };
         let (mut instructions, mut length, mut inflated) = (Vec::new(), 0usize, 0);
         while !input.0.is_empty() {
-            let (kind, size) = encoding
+            let head = encoding
                 .parse_head(input.varint()?)
-                .filter(|(_, size)| *size > 0)
                 .ok_or(DeltaError::Malformed)?;
+            let size = match head {
+                Head::Add(size) | Head::Copy(size) => size,
+                Head::Inflate => input.number()?,
+            };
             length = length.saturating_add(size);
             if length > limit {
                 return Err(DeltaError::TooLong { limit });
             }
-            instructions.push(match kind {
-                Kind::Add => Instruction::Add(input.take(size)?),
-                Kind::Copy => Instruction::Copy {
+            instructions.push(match head {
+                Head::Add(_) => Instruction::Add(input.take(size)?),
+                Head::Copy(_) => Instruction::Copy {
                     name: name(&mut input)?,
                     offset: input.number()?,
                     length: size,
                 },
-                Kind::Inflate => {
+                Head::Inflate => {
                     inflated += 1;
                     let count = input.number()?;
-                    if inflated.max(count) > MAX_INFLATED || size > MAX_INFLATED_LEN {
+                    let is_bounded = (1..=MAX_INFLATED_LEN).contains(&size);
+                    if inflated.max(count) > MAX_INFLATED || !is_bounded {
                         return Err(DeltaError::Malformed);
                     }
                     let dictionaries = (0..count).map(|_| name(&mut input));
@@ -198,7 +202,7 @@ impl<'a> Delta<'a> {
                     length,
                     compressed,
                 } => {
-                    let mut window = Vec::new();
+                    let mut window = dictionary::BUILT_IN.to_vec();
                     for name in dictionaries {
                         window.extend_from_slice(inflate::tail(&objects.resolve(*name)?));
                     }
@@ -248,7 +252,6 @@ impl<S: Source> Objects<'_, S> {
             return Ok(Arc::clone(object));
         }
         let object = match name {
-            Name::BUILT_IN => Some(Arc::from(dictionary::BUILT_IN)),
             Name::Digest(reference) => self.source.resolve(&reference),
             Name::Number(number) => self.source.numbered(number),
         };
@@ -494,7 +497,7 @@ mod tests {
         writer.add(b"front");
         writer.copy(Reference([2; 16]), 300, 20_000);
         writer.copy(Name::Number(5), 127, 64);
-        writer.inflate(&[Name::BUILT_IN, Reference([3; 16]).into()], 70, b"short");
+        writer.inflate(&[Reference([3; 16]).into()], 70, b"short");
         writer.add(b"end");
         assert_eq!(
             data_encoding::HEXLOWER.encode(&writer.finish()),
@@ -502,21 +505,21 @@ mod tests {
                 "02",
                 "02020202020202020202020202020202",
                 "03030303030303030303030303030303",
-                "14",
+                "0a",
                 "66726f6e74",
-                "81f104",
+                "c1b802",
                 "00",
                 "ac02",
-                "8102",
+                "8101",
                 "0b",
                 "7f",
-                "9a02",
-                "02",
+                "00",
+                "46",
                 "01",
                 "02",
                 "05",
                 "73686f7274",
-                "0c",
+                "06",
                 "656e64",
             )
         );
@@ -549,14 +552,14 @@ mod tests {
     #[test]
     fn dictionaries_may_be_numbers_and_are_put_one_behind_the_other() {
         let bytes = [&noise(500, 1)[400..], &dictionary::BUILT_IN[..100]].concat();
-        let window = [&noise(500, 1), dictionary::BUILT_IN].concat();
+        let window = [dictionary::BUILT_IN, &noise(500, 1), &noise(500, 1)].concat();
         let short = inflate::deflate(&window, &bytes).expect("shorter");
-        let names = [Name::Number(1), Name::BUILT_IN];
+        let names = [Name::Number(1), Name::Number(1)];
         assert_eq!(followed(&compressed(&names, 200, &short)), Ok(bytes));
-        let other = [Name::Number(2), Name::BUILT_IN];
+        let other = [Name::Number(1), Name::Number(2)];
         let missed = followed(&compressed(&other, 200, &short));
-        assert_eq!(missed, Err(DeltaError::Miss(Name::Number(2))));
-        let lacking = [Name::BUILT_IN, Name::Digest(Reference([1; 16]))];
+        assert_eq!(missed, Err(DeltaError::Miss(other[1])));
+        let lacking = [Name::Number(1), Name::Digest(Reference([1; 16]))];
         let missed = followed(&compressed(&lacking, 200, &short));
         assert_eq!(missed, Err(DeltaError::Miss(lacking[1])));
     }
@@ -589,7 +592,7 @@ mod tests {
         ] {
             let mut writer = DeltaWriter::new(Encoding::Two);
             for _ in 0..literals {
-                writer.inflate(&vec![Name::BUILT_IN; dictionaries], 50, &short);
+                writer.inflate(&vec![Name::Number(1); dictionaries], 50, &short);
             }
             let delta = writer.finish();
             let parsed = Delta::parse(Encoding::Two, &delta, 1 << 16);
@@ -599,8 +602,12 @@ mod tests {
 
     #[test]
     fn neither_encoding_reads_what_it_does_not_have() {
-        // A head of the fourth kind; a compressed literal where there are none.
-        assert_eq!(followed(&[0, 1 << 2 | 3, 0, 0]), Err(DeltaError::Malformed));
+        // A copy of nothing, a compressed literal of nothing or where there are none.
+        assert_eq!(followed(&[0, 1, 0, 0]), Err(DeltaError::Malformed));
+        assert_eq!(
+            followed(&compressed(&[], 0, &[3, 0])),
+            Err(DeltaError::Malformed)
+        );
         let of_two = compressed(&[], 50, &[1, 2]);
         let refused = Delta::parse(Encoding::One, &of_two, 1 << 16);
         assert_eq!(refused, Err(DeltaError::Malformed));

@@ -6,5 +6,5 @@
 //!
 //! Invariant: it never changes. Another dictionary is another [`crate::Encoding`].
 
-/// [`crate::Name::BUILT_IN`] of [`crate::Encoding::Two`].
+/// The dictionary of [`crate::Encoding::Two`].
 pub(crate) const BUILT_IN: &[u8] = include_bytes!("../dictionary/two.bin");

@@ -12,13 +12,17 @@
 //!             | copy    : (length << 1 | 1)(varint) index(varint) offset(varint)
 //!
 //! Two:
-//! instruction = add     : (length << 2 | 0)(varint) bytes{length}
-//!             | copy    : (length << 2 | 1)(varint) name(varint) offset(varint)
-//!             | inflate : (length << 2 | 2)(varint) count(varint) name(varint){count}
+//! instruction = add     : (length << 1 | 0)(varint) bytes{length}
+//!             | copy    : (length << 1 | 1)(varint) name(varint) offset(varint)
+//!             | inflate : 0 length(varint) count(varint) name(varint){count}
 //!                         size(varint) bytes{size}
 //! name        = index << 1 | 0 : a reference of this delta
-//!             | number << 1 | 1 : a number that both sides know; 0 is the built-in dictionary
+//!             | number << 1 | 1 : a number that both sides know
 //! ```
+//!
+//! A compressed literal has the built-in dictionary first, and then what its names mean. Its head
+//! is that of a literal without bytes, which nobody writes, so that what is held costs the same in
+//! both forms.
 //!
 //! Invariant: the bytes of a form do not change; whatever is new is a new form.
 
@@ -33,12 +37,26 @@ pub enum Encoding {
     Two,
 }
 
-/// The kind of an instruction, as its head says it.
+/// What an instruction begins with: its kind and, but for a compressed literal, its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Add = 0,
-    Copy = 1,
-    Inflate = 2,
+pub(crate) enum Head {
+    Add(usize),
+    Copy(usize),
+    Inflate,
+}
+
+/// Most bytes of a literal or a copy: what a number of 32 bits holds beside the kind.
+pub(crate) const MAX_LENGTH: usize = (u32::MAX >> 1) as usize;
+
+impl Head {
+    /// The head as a number.
+    pub(crate) fn number(self) -> usize {
+        match self {
+            Self::Add(length) => length << 1,
+            Self::Copy(length) => length << 1 | 1,
+            Self::Inflate => 0,
+        }
+    }
 }
 
 impl Encoding {
@@ -50,34 +68,15 @@ impl Encoding {
         }
     }
 
-    /// Bits of a head that say the kind.
-    fn kind_bits(self) -> u32 {
-        match self {
-            Self::One => 1,
-            Self::Two => 2,
+    /// The head in a number; `None` for one that this form does not have.
+    pub(crate) fn parse_head(self, number: u32) -> Option<Head> {
+        let length = (number >> 1) as usize;
+        match (number & 1, length) {
+            (0, 0) => self.can_inflate().then_some(Head::Inflate),
+            (_, 0) => None,
+            (0, _) => Some(Head::Add(length)),
+            (_, _) => Some(Head::Copy(length)),
         }
-    }
-
-    /// Most bytes of one instruction: what a number of 32 bits holds beside the kind.
-    pub(crate) fn max_length(self) -> usize {
-        (u32::MAX >> self.kind_bits()) as usize
-    }
-
-    /// The head of an instruction of at most [`Self::max_length`] bytes.
-    pub(crate) fn head(self, kind: Kind, length: usize) -> usize {
-        debug_assert!(length <= self.max_length());
-        length << self.kind_bits() | kind as usize
-    }
-
-    /// Kind and length out of a head; `None` for a kind that this form does not have.
-    pub(crate) fn parse_head(self, head: u32) -> Option<(Kind, usize)> {
-        let kind = match head & ((1 << self.kind_bits()) - 1) {
-            0 => Kind::Add,
-            1 => Kind::Copy,
-            2 => Kind::Inflate,
-            _ => return None,
-        };
-        Some((kind, (head >> self.kind_bits()) as usize))
     }
 
     /// How a name is written: a digest by its index among the delta's references. `None` for a

@@ -28,14 +28,9 @@ impl fmt::Debug for Reference {
 pub enum Name {
     /// Bytes by their digest.
     Digest(Reference),
-    /// Bytes that both sides gave this number: the encoding itself ([`Name::BUILT_IN`]), or the
-    /// session of which the delta is a part. One byte where a digest takes sixteen.
+    /// Bytes that both sides gave this number, in the session of which the delta is a part. One
+    /// byte where a digest takes sixteen.
     Number(u32),
-}
-
-impl Name {
-    /// The dictionary that belongs to the encoding.
-    pub const BUILT_IN: Name = Name::Number(0);
 }
 
 impl From<Reference> for Name {

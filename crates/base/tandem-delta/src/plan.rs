@@ -28,9 +28,9 @@ use crate::writer::DeltaWriter;
 /// of the literal after it.
 const RUN_COST: usize = 7;
 
-/// What a compressed literal costs beside its bytes: head, number of dictionaries and the built-in
-/// one, size, and the head of the literal after it.
-const INFLATE_COST: usize = 2 + 1 + 1 + 2 + 2;
+/// What a compressed literal costs beside its bytes: head, length, number of dictionaries, size,
+/// and the head of the literal after it.
+const INFLATE_COST: usize = 1 + 2 + 1 + 2 + 2;
 
 /// Shortest literal that is worth the work of compressing it.
 const MIN_COMPRESSED: usize = 64;
@@ -159,7 +159,7 @@ impl<'t> Planner<'t> {
             .chain(self.sources.iter().map(|(_, source)| &**source))
             .collect();
         let runs = self.runs(&sources);
-        let (mut names, mut window) = (vec![Name::BUILT_IN], dictionary::BUILT_IN.to_vec());
+        let (mut names, mut window) = (Vec::new(), dictionary::BUILT_IN.to_vec());
         for (index, (name, source)) in (1..).zip(&self.sources) {
             if names.len() < MAX_INFLATED && self.is_worth(*name, index, &runs) {
                 names.push(Name::Digest(*name));
@@ -307,6 +307,20 @@ mod tests {
         let delta = plan.finish(Encoding::One).expect("something is held");
         assert!(delta.len() < 60);
         assert_eq!(rebuilt(Encoding::One, &delta, &[&held]), target);
+    }
+
+    #[test]
+    fn what_is_held_costs_the_same_in_both_encodings() {
+        // Lengths at which a head that had a bit more for the kind would be a byte longer.
+        let held = noise(5_000, 1);
+        let target = [&noise(40, 2)[..], &held, &noise(40, 3)].concat();
+        let deltas = [Encoding::One, Encoding::Two].map(|encoding| {
+            let mut plan = Planner::new(&target);
+            plan.copy(NAMES[0], 0, once(40..5_040));
+            plan.finish(encoding).expect("something is held")
+        });
+        assert_eq!(deltas[0].len(), 1 + 16 + (1 + 40) + (2 + 1 + 1) + (1 + 40));
+        assert_eq!(deltas[0], deltas[1]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Is not: the choice of instructions; that is [`crate::Planner`]'s. Invariant: what is written is
 //! read back as it was meant, by a reader of the same [`Encoding`].
 
-use crate::encoding::{Encoding, Kind};
+use crate::encoding::{Encoding, Head, MAX_LENGTH};
 use crate::name::{Name, Reference};
 use crate::varint;
 
@@ -41,8 +41,8 @@ impl DeltaWriter {
         self.flush();
         let name = self.name(name.into());
         while length > 0 {
-            let part = length.min(self.encoding.max_length());
-            self.head(Kind::Copy, part);
+            let part = length.min(MAX_LENGTH);
+            self.number(Head::Copy(part).number());
             self.number(name);
             self.number(offset);
             offset = offset.saturating_add(part);
@@ -50,7 +50,7 @@ impl DeltaWriter {
         }
     }
 
-    /// `length` bytes, compressed against these dictionaries, one behind the other.
+    /// `length` bytes, compressed against the built-in dictionary and these, one behind the other.
     ///
     /// # Panics
     /// Where the encoding has no such instruction.
@@ -62,7 +62,8 @@ impl DeltaWriter {
         );
         self.flush();
         let names: Vec<usize> = dictionaries.iter().map(|name| self.name(*name)).collect();
-        self.head(Kind::Inflate, length);
+        self.number(Head::Inflate.number());
+        self.number(length);
         self.number(names.len());
         for name in names {
             self.number(name);
@@ -87,14 +88,10 @@ impl DeltaWriter {
 
     fn flush(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        for part in pending.chunks(self.encoding.max_length()) {
-            self.head(Kind::Add, part.len());
+        for part in pending.chunks(MAX_LENGTH) {
+            self.number(Head::Add(part.len()).number());
             self.instructions.extend_from_slice(part);
         }
-    }
-
-    fn head(&mut self, kind: Kind, length: usize) {
-        self.number(self.encoding.head(kind, length));
     }
 
     /// A name as it is written; a reference is listed the first time.

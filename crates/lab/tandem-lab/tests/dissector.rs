@@ -336,17 +336,16 @@ fn frame() -> Vec<u8> {
 }
 
 /// A frame of the second version: 20 literal bytes, 400 of a reference from its byte 7, 64 of the
-/// number 5, and 436 that are compressed into three against the built-in dictionary and the
-/// reference.
+/// number 5, and 436 that are compressed into three against the number 6 and the reference.
 fn second_frame() -> Vec<u8> {
     let mut delta = vec![1];
     delta.extend([0xaa; 16]);
-    // Four times the length, and the kind.
-    delta.push(20 << 2);
+    // Twice the length, and the kind.
+    delta.push(20 << 1);
     delta.extend([0x11; 20]);
-    delta.extend([0xc1, 0x0c, 0, 7]);
-    delta.extend([0x81, 0x02, 5 << 1 | 1, 0]);
-    delta.extend([0xd2, 0x0d, 2, 1, 0, 3, 0x77, 0x88, 0x99]);
+    delta.extend([0xa1, 0x06, 0, 7]);
+    delta.extend([0x81, 0x01, 5 << 1 | 1, 0]);
+    delta.extend([0, 0xb4, 0x03, 2, 6 << 1 | 1, 0, 3, 0x77, 0x88, 0x99]);
     let length = u8::try_from(delta.len()).expect("short");
     let mut frame = vec![0x21, 0x98, 0x07, length];
     frame.append(&mut delta);
@@ -457,7 +456,7 @@ fn compressed_literals_and_numbers_are_shown_with_their_dictionaries() {
     );
     assert_eq!(frames.len(), 1);
     let aa = "aa".repeat(16);
-    let dictionaries = format!("the built-in dictionary,{}…", &aa[..16]);
+    let dictionaries = format!("number 6,{}…", &aa[..16]);
     let expected = [
         "2",
         "920",

@@ -86,7 +86,7 @@ impl Pair {
         let version = Spoken::HERE.newest();
         let mut options = mark::presence(&self.key, FLOW.client, version).len()
             + mark::answer(&self.key, FLOW, version).len();
-        if !hints.is_empty() {
+        if !handshake.old_hello {
             options += mark::hint(&self.key, FLOW, version, hints).len();
         }
         let store = taught.unwrap_or(&mut self.store);

@@ -12,10 +12,11 @@ use tandem_estimate::{Damage, REWRITTEN_CHAIN_BYTES, Report};
 const SIZES: [usize; 3] = [900, 800, 700];
 const DER: u64 = 2400;
 /// What the engine, the delta and the frame cost for a flight of which one part is a copy.
-const COST: u64 = 38;
+const COST: u64 = 37;
 const SAVED: u64 = DER + 9 - COST;
-/// The same where the leaf is another one.
-const ISSUERS_SAVED: u64 = 800 + 700 + 6 - COST;
+/// The same where the leaf is another one, with which the literal before the copy is so long that
+/// its head takes another byte.
+const ISSUERS_SAVED: u64 = 800 + 700 + 6 - COST - 1;
 
 fn clean(packets: &[Vec<u8>]) -> Report {
     let outcome = capture_of(packets);
@@ -169,13 +170,13 @@ fn the_proxies_own_options_are_told_for_each_connection_that_carries_them() {
         talk.client(&record(23, &[9; 69]));
         talk.packets
     };
-    // 12 bytes on the SYN and 12 on the SYN/ACK; nothing is held, so there is no hint.
+    // 12 bytes on the SYN, 12 on the SYN/ACK, and a hint of nothing.
     let report = clean(&tls13(1));
     assert_eq!(
         (report.options_cold_bytes, report.options_warm_bytes),
-        (24, 24)
+        (36, 36)
     );
-    assert_eq!(report.net_saved_warm_bytes, -24);
+    assert_eq!(report.net_saved_warm_bytes, -36);
 
     let full = Full::new(Some("a.example"), 1, &SIZES);
     let mut mail = Talk::open(4);
@@ -189,9 +190,9 @@ fn the_proxies_own_options_are_told_for_each_connection_that_carries_them() {
     ];
     let report = clean(&packets.concat());
     // A hint of one name is 16 bytes; TLS 1.3 is hinted the issuers that the others have shown.
-    assert_eq!(report.options_cold_bytes, 24 + (24 + 16) + (24 + 16));
+    assert_eq!(report.options_cold_bytes, (24 + 12) + 2 * (24 + 16));
     assert_eq!(report.options_warm_bytes, 3 * (24 + 16));
-    assert_eq!(report.net_saved_cold_bytes, SAVED as i64 - 104);
+    assert_eq!(report.net_saved_cold_bytes, SAVED as i64 - 116);
     assert_eq!(report.net_saved_warm_bytes, 2 * SAVED as i64 - 120);
 }
 
