@@ -429,6 +429,36 @@ fn tls_1_3_and_clear_text_stay_as_they_are_and_no_server_s_flight_of_a_resumed_s
 }
 
 #[test]
+fn a_server_of_tls_1_3_is_offered_nothing_after_three_connections_of_a_client() {
+    if !can_run() {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let file = served(&net);
+    let _server = Server::nginx(&net, &net.server, &Site::default());
+    let pair = Pair::start(&net, &PairSpec::new(&net));
+    let fetch = Fetch::new(net.server_address(Family::V4), FILE);
+    let opaque = fetch.clone().version(TlsVersion::Tls13);
+    for made in 1..=3 {
+        opaque.curl(&net.client).is(&file);
+        pair.a.wait_for("packet_flows_given_up_tls13", made);
+    }
+    assert_eq!(pair.a.gauge("servers_without_gain"), 1);
+    for made in 1..=3 {
+        opaque.curl(&net.client).is(&file);
+        pair.a
+            .wait_for("packet_flows_given_up_nothing_to_gain", made);
+        // No option of ours crossed.
+        pair.b.wait_for("packet_flows_given_up_no_answer", made);
+    }
+    assert_eq!(pair.a.counter("packet_flows_with_peer"), 3);
+    assert_eq!(pair.b.counter("packet_flows_with_peer"), 3);
+    // Another client's account is its own.
+    pair.rewrites(&file, || fetch.curl(&net.a));
+    pair.end(&net);
+}
+
+#[test]
 fn a_client_with_tiny_segments_gets_rebuilt_flights_in_its_size() {
     if !can_run() {
         return;

@@ -293,6 +293,7 @@ impl Breaker {
                 | GiveUp::ForeignSyn
                 | GiveUp::NoAnswer
                 | GiveUp::NoCommonVersion
+                | GiveUp::NothingToGain
                 | GiveUp::TooLong
                 | GiveUp::Urgent
                 | GiveUp::Failsafe

@@ -19,6 +19,7 @@ mod forgotten;
 mod format;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod gain;
 mod hello;
 mod inbound;
 mod output;

@@ -72,6 +72,8 @@ pub enum GiveUp {
     NoAnswer,
     /// The proxies of the two sides speak no common version.
     NoCommonVersion,
+    /// Nothing was gained with this server of late ([`crate::gain`]).
+    NothingToGain,
     /// The handshake holds nothing for packet mode.
     Handshake(Pass),
     /// Overlapping segments with different bytes.
@@ -213,6 +215,7 @@ impl Event {
             GiveUp::ForeignSyn,
             GiveUp::NoAnswer,
             GiveUp::NoCommonVersion,
+            GiveUp::NothingToGain,
             GiveUp::Conflict,
             GiveUp::TooLong,
             GiveUp::Urgent,
@@ -278,6 +281,7 @@ impl Event {
                 GiveUp::ForeignSyn => "flows_given_up_foreign_syn",
                 GiveUp::NoAnswer => "flows_given_up_no_answer",
                 GiveUp::NoCommonVersion => "flows_given_up_no_common_version",
+                GiveUp::NothingToGain => "flows_given_up_nothing_to_gain",
                 GiveUp::Handshake(pass) => match pass {
                     Pass::NotTls => "flows_given_up_not_tls",
                     Pass::Tls13 => "flows_given_up_tls13",

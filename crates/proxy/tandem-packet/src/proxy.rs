@@ -17,6 +17,8 @@ use crate::config::{Config, Role, WireFormat};
 use crate::context::{Context, Keep, Share, Toward};
 use crate::flow::{Flow, Side};
 use crate::forgotten::ForgottenSyns;
+use crate::format::Format;
+use crate::gain::{Gains, Outcome};
 use crate::hello::LinkMemory;
 use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
 use crate::server_side::ServerSide;
@@ -44,6 +46,7 @@ pub struct Proxy<S> {
     publisher: Publisher,
     tickets: SessionTickets,
     breaker: Breaker,
+    gains: Gains,
 }
 
 /// Sizes of what the engine keeps right now.
@@ -68,6 +71,7 @@ impl<S: Store> Proxy<S> {
         Self {
             tickets: SessionTickets::new(config.role),
             breaker: Breaker::new(config.role),
+            gains: Gains::default(),
             config,
             key,
             spoken: Spoken::HERE,
@@ -176,6 +180,16 @@ impl<S: Store> Proxy<S> {
                     owed.settle(Verdict::Leave, cx.out);
                     None
                 }
+                Role::ClientSide
+                    if cx.config.wire.shows_itself()
+                        && !self
+                            .gains
+                            .is_worth_an_offer(key.client.ip(), key.server, now) =>
+                {
+                    cx.out.event(Event::GivenUp(GiveUp::NothingToGain));
+                    owed.settle(Verdict::Leave, cx.out);
+                    None
+                }
                 Role::ClientSide => ClientSide::open(owed, packet, &mut cx).map(Side::Client),
                 Role::ServerSide => ServerSide::open(owed, packet, &mut cx).map(Side::Server),
             };
@@ -209,17 +223,21 @@ impl<S: Store> Proxy<S> {
         }
     }
 
-    /// Tells the breaker what has just happened in a flow.
+    /// Tells breaker and gains what has just happened in a flow.
     fn watch_flights(&mut self, key: FlowKey, before: usize, now: Instant) {
         match self.config.wire {
             WireFormat::Safe => {}
             // What is not harmless is not made safer by giving it up later.
             WireFormat::Mcveety(_) => return,
         }
-        let events = self.out.events_from(before);
-        let news: Vec<Event> = events
-            .filter_map(|event| self.breaker.note(key, event, now))
-            .collect();
+        let mut news = Vec::new();
+        for event in self.out.events_from(before) {
+            news.extend(self.breaker.note(key, event, now));
+            // Only the clients' side makes offers.
+            if let (Role::ClientSide, Some(outcome)) = (self.config.role, Outcome::of(event)) {
+                self.gains.note(key.client.ip(), key.server, outcome, now);
+            }
+        }
         news.into_iter().for_each(|news| self.out.event(news));
     }
 
@@ -294,6 +312,12 @@ impl<S: Store> Proxy<S> {
     /// On how many paths nothing is rewritten, because a device there does not let it work.
     pub fn stopped_paths(&self) -> usize {
         self.breaker.stopped()
+    }
+
+    /// With how many servers, by client, nothing was gained of late, so that none of our options
+    /// goes to them.
+    pub fn servers_without_gain(&self) -> usize {
+        self.gains.without()
     }
 
     /// What is kept right now.

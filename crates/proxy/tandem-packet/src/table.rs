@@ -65,6 +65,10 @@ impl<F> FlowTable<F> {
         gone
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = &F> {
+        self.flows.values().map(|(_, flow)| flow)
+    }
+
     pub(crate) fn remove(&mut self, key: &FlowKey) -> Option<F> {
         let (age, flow) = self.flows.remove(key)?;
         self.ages.remove(&age);
