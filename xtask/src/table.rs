@@ -121,7 +121,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         ESTIMATE,
         "crates/proxy/tandem-estimate",
         Kind::Core,
-        &[ENGINE, LINK, STORE, TRACE, WIRE],
+        &[ENGINE, LINK, PACKET, STORE, TRACE, WIRE],
     ),
     Layer::new(
         BARNRAISING,

@@ -20,7 +20,7 @@ use tandem_wire::{Assembler, Inserted, Seq, TcpFlags};
 use crate::opening::{Dialogue, Found, Role, Search, shaped_as_hello};
 use crate::rows::Books;
 use crate::segment::Segment;
-use crate::session::{Record, Session, Stop};
+use crate::session::{Circumstances, Record, Session, Stop};
 use crate::tunnel::Tunnel;
 
 /// Segments looked at for a hello in a direction whose beginning is not in the capture. Such a
@@ -72,6 +72,8 @@ pub(crate) struct Connection {
     conflict: bool,
     /// A SYN was seen.
     began: bool,
+    /// A SYN, a SYN/ACK or a segment with data has no timestamps.
+    lacks_timestamps: bool,
     /// The tunnel that its segments came out of.
     tunnel: Option<Tunnel>,
     /// When the last of them was captured.
@@ -160,6 +162,7 @@ impl Connection {
             closing: false,
             conflict: false,
             began: false,
+            lacks_timestamps: false,
             tunnel: None,
             unix_micros: None,
         }
@@ -246,13 +249,19 @@ impl Connection {
         } else if self.lower.gap || self.higher.gap {
             books.losses.gaps += 1;
         }
-        books.enter(&session.finish(self.tunnel, self.unix_micros));
+        books.enter(&session.finish(Circumstances {
+            tunnel: self.tunnel,
+            lacks_timestamps: self.lacks_timestamps,
+            unix_micros: self.unix_micros,
+        }));
         Verdict::Seen
     }
 
     fn learn_starts(&mut self, end: End, segment: &Segment<'_>) {
         self.tunnel = self.tunnel.or(segment.tunnel);
         self.unix_micros = segment.unix_micros.or(self.unix_micros);
+        let counts = segment.flags.contains(TcpFlags::SYN) || segment.payload_len > 0;
+        self.lacks_timestamps |= counts && !segment.may_have_timestamps;
         if segment.flags.contains(TcpFlags::SYN) {
             self.began = true;
             let direction = self.direction_mut(end);
@@ -440,9 +449,9 @@ impl Connection {
             (Stage::Searching(search), _) => Some(search.protocol()),
             (Stage::Records(_) | Stage::Closed, _) => Some(Dialogue::Other),
         };
-        let server = server.sender;
+        let (client, server) = (client.sender, server.sender);
         if self.session.is_none() {
-            self.session = Some(Session::new(server, dialogue));
+            self.session = Some(Session::new(client, server, dialogue));
         }
         self.direction_mut(end).stage = Stage::Records(role);
     }

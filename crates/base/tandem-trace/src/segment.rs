@@ -31,6 +31,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) packet_len: usize,
     /// The tunnel that it came out of.
     pub(crate) tunnel: Option<Tunnel>,
+    /// It has TCP timestamps (RFC 7323), or its options were not all captured.
+    pub(crate) may_have_timestamps: bool,
     /// When it was captured, microseconds since 1970.
     pub(crate) unix_micros: Option<u64>,
 }
@@ -109,6 +111,7 @@ fn segment<'a>(packet: &TcpPacket<'a>, captured: usize) -> Result<Segment<'a>, P
         payload_len: payload.len(),
         packet_len: packet.bytes().len(),
         tunnel: None,
+        may_have_timestamps: captured < packet.header_len() || packet.timestamps().is_some(),
         unix_micros: None,
     })
 }

@@ -117,6 +117,8 @@ pub enum Ending {
 /// A row: all that was found of one handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handshake {
+    /// The client's address and port.
+    pub client: SocketAddr,
     /// The server's address and port.
     pub server: SocketAddr,
     /// The name in the client's hello, as it stands there.
@@ -125,6 +127,8 @@ pub struct Handshake {
     pub version: Option<ProtocolVersion>,
     /// The outermost tunnel that it was found in.
     pub tunnel: Option<Tunnel>,
+    /// Its connection has no TCP timestamps (RFC 7323), as far as the capture shows.
+    pub lacks_timestamps: bool,
     /// When its last packet was captured, microseconds since 1970.
     pub unix_micros: Option<u64>,
     /// The server's records from the first to the one that ends its first flight, as they came,
@@ -159,9 +163,18 @@ pub struct Handshake {
     pub server_flight: Flight,
 }
 
+/// What the connection knows of a handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Circumstances {
+    pub(crate) tunnel: Option<Tunnel>,
+    pub(crate) lacks_timestamps: bool,
+    pub(crate) unix_micros: Option<u64>,
+}
+
 /// A handshake that is going on.
 #[derive(Debug)]
 pub(crate) struct Session {
+    client_address: SocketAddr,
     server_address: SocketAddr,
     server_name: Option<String>,
     dialogue: Option<Dialogue>,
@@ -215,9 +228,10 @@ impl Side {
 }
 
 impl Session {
-    /// A handshake with this server, of which nothing was read yet.
-    pub(crate) fn new(server: SocketAddr, dialogue: Option<Dialogue>) -> Self {
+    /// A handshake between these two, of which nothing was read yet.
+    pub(crate) fn new(client: SocketAddr, server: SocketAddr, dialogue: Option<Dialogue>) -> Self {
         Self {
+            client_address: client,
             server_address: server,
             server_name: None,
             dialogue,
@@ -486,7 +500,7 @@ impl Session {
     }
 
     /// All that was found, and the end of it.
-    pub(crate) fn finish(mut self, tunnel: Option<Tunnel>, unix_micros: Option<u64>) -> Handshake {
+    pub(crate) fn finish(mut self, circumstances: Circumstances) -> Handshake {
         for side in [&self.client, &self.server] {
             if side.held() > 0 {
                 self.tally.file(Part::Incomplete, side.held());
@@ -506,9 +520,11 @@ impl Session {
             },
             is_opaque: opaque,
             is_one_sided: !(self.client.seen && self.server.seen),
+            client: self.client_address,
             server: self.server_address,
-            tunnel,
-            unix_micros,
+            tunnel: circumstances.tunnel,
+            lacks_timestamps: circumstances.lacks_timestamps,
+            unix_micros: circumstances.unix_micros,
             clear_flight: self.clear_flight.whole(),
             server_name: self.server_name,
             version: self.server_facts.version,

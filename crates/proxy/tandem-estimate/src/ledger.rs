@@ -227,6 +227,9 @@ impl Ledger {
         if handshake.old_hello {
             reasons.push(&mut out.old_hello);
         }
+        if handshake.lacks_timestamps {
+            reasons.push(&mut out.no_timestamps);
+        }
         if handshake
             .chain
             .as_ref()

@@ -10,10 +10,11 @@ use tandem_link::frame::{self, Sender};
 use tandem_link::mark::{self, HintId, MAX_HINTS};
 use tandem_link::version::Spoken;
 use tandem_link::{FlowId, Key};
+use tandem_packet::gain::{Gains, Outcome};
 use tandem_store::{Kind, Limits, MemoryStore, Site, Store};
 use tandem_trace::{Ending, Handshake, Stop};
 use tandem_wire::tls::CertificateList;
-use tandem_wire::{Seq, UnixTime};
+use tandem_wire::{Instant, Seq, UnixTime};
 
 /// A server's first window: ten segments of 1,460 bytes (RFC 6928, section 2). A flight that ends
 /// beyond it cannot be held back until it is whole, since the server waits for acknowledgements
@@ -41,6 +42,9 @@ pub(crate) struct Pair {
     key: Key,
     /// Both have seen the same handshakes, so one store stands for both.
     store: MemoryStore,
+    /// What was gained with this store, and what would have been with one that held everything.
+    cold: Gains,
+    warm: Gains,
 }
 
 impl Pair {
@@ -49,6 +53,8 @@ impl Pair {
         Self {
             key: Key::from_bytes([0; Key::LEN]),
             store: MemoryStore::new(Limits::default()),
+            cold: Gains::default(),
+            warm: Gains::default(),
         }
     }
 
@@ -56,9 +62,32 @@ impl Pair {
     /// of it. It is learned then.
     pub(crate) fn carry(&mut self, handshake: &Handshake, site: &Site) -> (Crossing, Crossing) {
         // The proxies' ports are those on which TLS comes first.
-        if handshake.dialogue.is_some() {
+        if handshake.dialogue.is_some() || handshake.lacks_timestamps {
             return Default::default();
         }
+        let is_cold_offered = is_offered(&mut self.cold, handshake);
+        let is_warm_offered = is_offered(&mut self.warm, handshake) || is_cold_offered;
+        let (mut cold, mut warm) = self.offered(handshake, site, is_cold_offered);
+        if is_cold_offered {
+            note(&mut self.cold, handshake, cold);
+        } else {
+            cold = Crossing::default();
+        }
+        if is_warm_offered {
+            note(&mut self.warm, handshake, warm);
+        } else {
+            warm = Crossing::default();
+        }
+        (cold, warm)
+    }
+
+    /// The same where the proxies show themselves to each other. Only then the store learns.
+    fn offered(
+        &mut self,
+        handshake: &Handshake,
+        site: &Site,
+        is_learned: bool,
+    ) -> (Crossing, Crossing) {
         let now = UnixTime(handshake.unix_micros.unwrap_or(0) / 1_000_000);
         let flight = flight(handshake);
         let hints = hints(handshake, &mut self.store, site, now);
@@ -69,7 +98,7 @@ impl Pair {
         }
         let hints = self::hints(handshake, &mut taught, site, now);
         let warm = self.cross(handshake, flight.as_ref(), &hints, Some(&mut taught));
-        if !matches!(handshake.ending, Ending::Stopped(Stop::Alert | Stop::NoTls)) {
+        if is_learned && !matches!(handshake.ending, Ending::Stopped(Stop::Alert | Stop::NoTls)) {
             learn(&mut self.store, handshake, site, now);
         }
         let saved = warm.saved.max(cold.saved);
@@ -103,6 +132,30 @@ impl Pair {
             options: options as u64,
         }
     }
+}
+
+/// When the client-side proxy sees the handshake.
+fn at(handshake: &Handshake) -> Instant {
+    Instant::from_micros(handshake.unix_micros.unwrap_or(0))
+}
+
+/// Whether the proxies show themselves in this connection.
+fn is_offered(gains: &mut Gains, handshake: &Handshake) -> bool {
+    gains.is_worth_an_offer(handshake.client.ip(), handshake.server, at(handshake))
+}
+
+/// What the client-side proxy makes of it.
+fn note(gains: &mut Gains, handshake: &Handshake, crossing: Crossing) {
+    let is_no_tls = matches!(handshake.ending, Ending::Stopped(Stop::NoTls));
+    let outcome = if crossing.saved > 0 {
+        Outcome::Gain
+    } else if handshake.is_opaque || is_no_tls {
+        Outcome::NoGain
+    } else {
+        return;
+    };
+    let client = handshake.client.ip();
+    gains.note(client, handshake.server, outcome, at(handshake));
 }
 
 /// What a hint names to this site. A hello in the old format gets none: it is not understood.

@@ -252,7 +252,8 @@ impl Page {
         }
         self.paragraph(
             "By the proxies' own engine and formats, in bytes of TLS records less the proxies' own TCP options (24 \
-             bytes on each connection, and the hint beside the hello). Servers' flights only.",
+             bytes on a connection and a hint beside the hello; none where nothing was gained of late). Servers' \
+             flights only.",
             2,
         );
     }
@@ -311,6 +312,10 @@ impl Page {
                 &out.after_plaintext,
             ),
             ("client's hello in SSL 2.0's format", &out.old_hello),
+            (
+                "no TCP timestamps (clients on Windows, by default)",
+                &out.no_timestamps,
+            ),
             (
                 "chain longer than the server's first window",
                 &out.large_flight,

@@ -105,6 +105,9 @@ pub struct OutOfReach {
     pub after_plaintext_by_protocol: BTreeMap<String, u64>,
     /// The client's hello has SSL 2.0's format.
     pub old_hello: Unreached,
+    /// The connection has no TCP timestamps, without which nothing is harmless: clients on Windows,
+    /// mostly.
+    pub no_timestamps: Unreached,
     /// The chain ends beyond the server's first window, so holding it back would stall the server.
     pub large_flight: Unreached,
     /// Connections that are SSL 2.0 throughout. Not among `handshakes`.

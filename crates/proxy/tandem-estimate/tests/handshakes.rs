@@ -579,6 +579,51 @@ fn a_chain_beyond_the_first_window_is_out_of_reach() {
     assert_eq!(report.out_of_reach.large_flight.certificate_bytes, 16_000);
 }
 
+#[test]
+fn a_connection_without_timestamps_is_out_of_reach_whichever_end_leaves_them_off() {
+    let full = Full::new(None, 1, &[1_000, 800]);
+    let with = clean(&full.talk(Talk::open(1)).packets);
+    assert!(with.saved_warm_bytes > 0 && with.options_warm_bytes > 0);
+    assert_eq!(with.out_of_reach.no_timestamps.handshakes, 0);
+    let mut without = Talk::new(1);
+    without.timestamps = false;
+    without.shake_hands();
+    // The client offers them, and the server does not take them up.
+    let mut refused = Talk::new(2);
+    refused.shake_hands();
+    refused.timestamps = false;
+    for talk in [without, refused] {
+        let report = clean(&full.talk(talk).packets);
+        assert_eq!(report.out_of_reach.no_timestamps.handshakes, 1);
+        assert_eq!(report.out_of_reach.no_timestamps.certificate_bytes, 1_800);
+        assert_eq!((report.saved_cold_bytes, report.saved_warm_bytes), (0, 0));
+        assert_eq!(
+            (report.options_cold_bytes, report.options_warm_bytes),
+            (0, 0)
+        );
+    }
+}
+
+#[test]
+fn a_server_that_gains_nothing_is_offered_nothing_after_three_connections() {
+    let visits = |count: u16| {
+        let packets: Vec<_> = (1..=count)
+            .flat_map(|port| {
+                let mut talk = tls13_from(port, &[], &[SELECTED_13], &[2000, 69], &[69]);
+                talk.close();
+                talk.packets
+            })
+            .collect();
+        let report = clean(&packets);
+        assert_eq!(report.handshakes, u64::from(count));
+        (report.options_cold_bytes, report.options_warm_bytes)
+    };
+    let three = visits(3);
+    // SYN, SYN/ACK, and the hint of nothing.
+    assert_eq!(three, (3 * 36, 3 * 36));
+    assert_eq!(visits(9), three);
+}
+
 /// A TLS 1.3 handshake: the server's flight of these record sizes, the client's of those.
 fn tls13(
     hello_extensions: &[(u16, &[u8])],
@@ -586,7 +631,18 @@ fn tls13(
     server: &[usize],
     client: &[usize],
 ) -> Talk {
-    let mut talk = Talk::open(1);
+    tls13_from(1, hello_extensions, server_extensions, server, client)
+}
+
+/// The same from this port.
+fn tls13_from(
+    port: u16,
+    hello_extensions: &[(u16, &[u8])],
+    server_extensions: &[(u16, &[u8])],
+    server: &[usize],
+    client: &[usize],
+) -> Talk {
+    let mut talk = Talk::open(port);
     talk.client(&record(
         22,
         &client_hello(Some("a.example"), hello_extensions),

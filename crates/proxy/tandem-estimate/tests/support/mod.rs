@@ -78,6 +78,8 @@ pub(crate) struct Talk {
     pub(crate) server_next: Seq,
     /// Bytes of payload in one segment.
     pub(crate) segment: usize,
+    /// Whether the next packets have TCP timestamps.
+    pub(crate) timestamps: bool,
     pub(crate) packets: Vec<Vec<u8>>,
 }
 
@@ -94,6 +96,7 @@ impl Talk {
             client_next: Seq(u32::MAX - 100),
             server_next: Seq(5000),
             segment: 1460,
+            timestamps: true,
             packets: Vec::new(),
         }
     }
@@ -152,7 +155,11 @@ impl Talk {
             },
             flags,
             window: 65_535,
-            options: Vec::new(),
+            options: if self.timestamps {
+                vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 9]
+            } else {
+                Vec::new()
+            },
             payload: payload.to_vec(),
             hop_limit: 64,
         };
