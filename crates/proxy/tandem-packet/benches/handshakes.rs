@@ -11,6 +11,8 @@
 //! - `stage_*`: microseconds of a handshake, both roles together, that parts of `path` take by
 //!   themselves: reading packets, following TLS, writing the delta and its frame, rebuilding and
 //!   checking. What the store takes is measured beside the store.
+//!   With a part's name and a number it does that part so many times and prints nothing, for a
+//!   profiler that counts instructions.
 //! - `memory`: bytes that the process grows by for a flow in the middle of its handshake, and for
 //!   one that is over.
 #![allow(
@@ -49,24 +51,64 @@ use tandem_wire::{
 const TODAY: UnixTime = UnixTime(1_790_000_000);
 const MSS: usize = 1_448;
 
+const FLOW: FlowId = FlowId {
+    client: Seq(1),
+    server: Seq(2),
+};
+
+fn key() -> Key {
+    Key::from_bytes([1; 32])
+}
+
 /// How long each figure is measured.
 const MEASURE: Duration = Duration::from_secs(2);
 
 fn main() {
     let conversation = tls::Conversation::with_chain(&tls::chain(&[926, 900, 910]));
-    report(
-        "engine",
-        per_second(|| engine(&conversation)),
-        "handshakes/s",
-    );
-    report("path", per_second(|| path(&conversation)), "handshakes/s");
-    for (name, micros) in stages(&conversation) {
-        report(name, micros, "µs/handshake");
+    let mut arguments = std::env::args().skip(1).filter(|it| it != "--bench");
+    if let (Some(name), Some(count)) = (arguments.next(), arguments.next()) {
+        let (_, part, _) = PARTS.iter().find(|part| part.0 == name).expect("a part");
+        let count: u32 = count.parse().expect("a number");
+        let mut one = part(&conversation);
+        (0..count).for_each(|_| one());
+        return;
+    }
+    for (name, part, unit) in PARTS {
+        let micros = micros(|| part(&conversation));
+        match unit {
+            Unit::PerSecond => report(name, 1e6 / micros, "handshakes/s"),
+            Unit::Micros => report(name, micros, "µs/handshake"),
+        }
     }
     let [handshaking, finished] = memory(&conversation);
     report("memory_handshaking_flow", handshaking, "bytes");
     report("memory_finished_flow", finished, "bytes");
 }
+
+/// A part of the work, ready to be done again and again.
+type Part = fn(&tls::Conversation) -> Box<dyn FnMut()>;
+
+/// What a part is reported in.
+enum Unit {
+    PerSecond,
+    Micros,
+}
+
+const PARTS: [(&str, Part, Unit); 6] = [
+    ("engine", |it| Box::new(engine(it)), Unit::PerSecond),
+    ("path", |it| Box::new(path(it)), Unit::PerSecond),
+    ("stage_packets", |it| Box::new(reading(it)), Unit::Micros),
+    ("stage_tls", |it| Box::new(following(it)), Unit::Micros),
+    (
+        "stage_delta",
+        |it| {
+            let mut write = writing(it);
+            Box::new(move || drop(black_box(write())))
+        },
+        Unit::Micros,
+    ),
+    ("stage_rebuild", |it| Box::new(rebuilding(it)), Unit::Micros),
+];
 
 fn report(name: &str, value: f64, unit: &str) {
     println!("{name:<24} {value:>12.1} {unit}");
@@ -76,22 +118,13 @@ fn report(name: &str, value: f64, unit: &str) {
     );
 }
 
-/// Runs batches until the time is up; the best batch counts, so that a busy machine does not.
-fn per_second<F: FnMut()>(mut batch: impl FnMut() -> F) -> f64 {
-    let started = Clock::now();
-    let mut best = 0f64;
-    while started.elapsed() < MEASURE {
-        best = best.max(1e6 / micros_of_batch(&mut batch()));
-    }
-    best
-}
-
-/// Microseconds of a part of a handshake; the best batch likewise.
-fn micros(mut one: impl FnMut()) -> f64 {
+/// Microseconds of a part. Runs batches, each from the beginning, until the time is up; the best
+/// batch counts, so that a busy machine does not.
+fn micros<F: FnMut()>(mut batch: impl FnMut() -> F) -> f64 {
     let started = Clock::now();
     let mut best = f64::INFINITY;
-    while started.elapsed() < MEASURE / 2 {
-        best = best.min(micros_of_batch(&mut one));
+    while started.elapsed() < MEASURE {
+        best = best.min(micros_of_batch(&mut batch()));
     }
     best
 }
@@ -118,11 +151,6 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
         [0, 1, 2, 3].map(|turn| conversation.turns[turn].1.clone());
     let mut client_side = warm_store(conversation);
     let mut server_side = MemoryStore::default();
-    let key = Key::from_bytes([1; 32]);
-    let flow = FlowId {
-        client: Seq(1),
-        server: Seq(2),
-    };
     move || {
         let mut here = Handshake::new();
         here.client_sent(&hello);
@@ -141,8 +169,8 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
             .finish(Encoding::One)
             .expect("held");
         let frame = frame::write(
-            &key,
-            (flow, Version::ONE, frame::Sender::Server),
+            &key(),
+            (FLOW, Version::ONE, frame::Sender::Server),
             Seq(3),
             &delta,
             &flight,
@@ -156,7 +184,10 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
         let rebuilt = delta
             .apply(&mut StoreSource::new(&mut client_side))
             .expect("held");
-        assert!(frame.verify(&key, flow, Seq(3), &rebuilt), "the same bytes");
+        assert!(
+            frame.verify(&key(), FLOW, Seq(3), &rebuilt),
+            "the same bytes"
+        );
         here.server_sent(&rebuilt);
         for side in [&mut here, &mut there] {
             side.client_sent(&[&hello[..], &key_exchange].concat());
@@ -165,24 +196,28 @@ fn engine(conversation: &tls::Conversation) -> impl FnMut() + use<> {
     }
 }
 
-/// The parts of a handshake's path, each by itself; microseconds.
-fn stages(conversation: &tls::Conversation) -> [(&'static str, f64); 4] {
-    let [hello, flight, key_exchange, finished] =
-        [0, 1, 2, 3].map(|turn| conversation.turns[turn].1.clone());
+/// Reading the packets and checking their sums.
+fn reading(conversation: &tls::Conversation) -> impl FnMut() + use<> {
     let packets: Vec<Vec<u8>> = Packets::of(conversation, 40_000, 4)
         .turns
         .into_iter()
         .flat_map(|(_, packets)| packets)
         .collect();
-    let reading = micros(|| {
+    move || {
         for packet in packets.iter().chain(&packets) {
             let parsed = TcpPacket::parse(packet).expect("our own packet");
             assert!(black_box(parsed).checksums_valid());
         }
-    });
+    }
+}
+
+/// Following TLS.
+fn following(conversation: &tls::Conversation) -> impl FnMut() + use<> {
+    let [hello, flight, key_exchange, finished] =
+        [0, 1, 2, 3].map(|turn| conversation.turns[turn].1.clone());
     let up = [&hello[..], &key_exchange].concat();
     let down = [&flight[..], &finished].concat();
-    let following = micros(|| {
+    move || {
         for _ in [Role::ClientSide, Role::ServerSide] {
             let mut side = Handshake::new();
             side.client_sent(&hello);
@@ -191,13 +226,12 @@ fn stages(conversation: &tls::Conversation) -> [(&'static str, f64); 4] {
             side.server_sent(&down);
             black_box(side.flight());
         }
-    });
+    }
+}
 
-    let key = Key::from_bytes([1; 32]);
-    let flow = FlowId {
-        client: Seq(1),
-        server: Seq(2),
-    };
+/// Writing the delta and its frame.
+fn writing(conversation: &tls::Conversation) -> impl FnMut() -> Vec<u8> + use<> {
+    let [hello, flight] = [0, 1].map(|turn| conversation.turns[turn].1.clone());
     let mut there = Handshake::new();
     there.client_sent(&hello);
     there.server_sent(&flight);
@@ -209,34 +243,35 @@ fn stages(conversation: &tls::Conversation) -> [(&'static str, f64); 4] {
         .collect();
     let possession = Possession::from_hints(&hints);
     let mut server_side = MemoryStore::default();
-    let mut write = || {
+    move || {
         let found = there.flight().expect("the flight is whole");
         let delta = plan_flight(&flight, found, &possession, &mut server_side)
             .finish(Encoding::One)
             .expect("held");
-        let sender = (flow, Version::ONE, frame::Sender::Server);
-        frame::write(&key, sender, Seq(3), &delta, &flight).expect("smaller")
-    };
-    let written = write();
-    let writing = micros(|| drop(black_box(write())));
+        let sender = (FLOW, Version::ONE, frame::Sender::Server);
+        frame::write(&key(), sender, Seq(3), &delta, &flight).expect("smaller")
+    }
+}
+
+/// Reading the frame, rebuilding and checking.
+fn rebuilding(conversation: &tls::Conversation) -> impl FnMut() + use<> {
+    let written = writing(conversation)();
+    let mut client_side = warm_store(conversation);
     let mut held = Held::default();
-    let rebuild = |source: &mut dyn FnMut(&Reference) -> Option<Arc<[u8]>>| {
+    let rebuild = move |source: &mut dyn FnMut(&Reference) -> Option<Arc<[u8]>>| {
         let parsed = Frame::parse(&written, Version::ONE, frame::Sender::Server);
         let Parsed::Whole(frame) = parsed else {
             panic!("our own frame")
         };
         let delta = Delta::parse(Encoding::One, frame.delta, frame.span).expect("our own delta");
         let rebuilt = delta.apply(&mut Asked(source)).expect("held");
-        assert!(frame.verify(&key, flow, Seq(3), &rebuilt), "the same bytes");
+        assert!(
+            frame.verify(&key(), FLOW, Seq(3), &rebuilt),
+            "the same bytes"
+        );
     };
     rebuild(&mut |reference| held.fetch(reference, &mut client_side));
-    let rebuilding = micros(|| rebuild(&mut |reference| held.known(reference)));
-    [
-        ("stage_packets", reading),
-        ("stage_tls", following),
-        ("stage_delta", writing),
-        ("stage_rebuild", rebuilding),
-    ]
+    move || rebuild(&mut |reference| held.known(reference))
 }
 
 /// What the store said once, so that asking it is not measured with what is done with the answer.
