@@ -428,6 +428,10 @@ impl Store for SqliteStore {
         Some((digest, self.part(&digest)?))
     }
 
+    fn holds(&self, kind: Kind, id: &ObjectId) -> bool {
+        self.memory.catalogue.holds(&Key { id: *id, kind })
+    }
+
     fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
         let object = self.memory.object(Key { id: *id, kind });
         self.settle();

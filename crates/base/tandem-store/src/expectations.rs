@@ -27,7 +27,8 @@ pub struct Expectation {
 #[derive(Debug)]
 pub(crate) struct Expectations {
     objects_per_site: usize,
-    of: BTreeMap<(Kind, Site), Vec<Expectation>>,
+    /// By kind, then by site: a site is looked up without a copy of it.
+    of: BTreeMap<Kind, BTreeMap<Site, Vec<Expectation>>>,
 }
 
 impl Expectations {
@@ -41,9 +42,8 @@ impl Expectations {
 
     /// What is expected, in no order.
     pub(crate) fn of(&self, kind: Kind, site: &Site) -> &[Expectation] {
-        self.of
-            .get(&(kind, site.clone()))
-            .map_or(&[][..], Vec::as_slice)
+        let of_site = self.of.get(&kind).and_then(|sites| sites.get(site));
+        of_site.map_or(&[][..], Vec::as_slice)
     }
 
     /// One of them.
@@ -54,7 +54,11 @@ impl Expectations {
 
     /// Adds one, or renews it. `true` if it is new.
     pub(crate) fn place(&mut self, kind: Kind, site: &Site, expectation: Expectation) -> bool {
-        let of_site = self.of.entry((kind, site.clone())).or_default();
+        let sites = self.of.entry(kind).or_default();
+        let Some(of_site) = sites.get_mut(site) else {
+            sites.insert(site.clone(), vec![expectation]);
+            return true;
+        };
         let mut known = of_site.iter_mut();
         if let Some(known) = known.find(|known| known.object == expectation.object) {
             *known = expectation;
@@ -73,11 +77,13 @@ impl Expectations {
 
     /// Takes one away.
     pub(crate) fn remove(&mut self, kind: Kind, site: &Site, object: &ObjectId) {
-        let key = (kind, site.clone());
-        if let Some(of_site) = self.of.get_mut(&key) {
+        let Some(sites) = self.of.get_mut(&kind) else {
+            return;
+        };
+        if let Some(of_site) = sites.get_mut(site) {
             of_site.retain(|expectation| expectation.object != *object);
             if of_site.is_empty() {
-                self.of.remove(&key);
+                sites.remove(site);
             }
         }
     }
@@ -85,6 +91,6 @@ impl Expectations {
     /// Whether there are none.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.of.values().all(BTreeMap::is_empty)
     }
 }

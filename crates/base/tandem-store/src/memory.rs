@@ -71,6 +71,10 @@ impl Store for MemoryStore {
         Some((digest, self.part(&digest)?))
     }
 
+    fn holds(&self, kind: Kind, id: &ObjectId) -> bool {
+        self.contents.catalogue.holds(&Key { id: *id, kind })
+    }
+
     fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
         let object = self.contents.object(Key { id: *id, kind });
         self.forget_changes();

@@ -25,13 +25,16 @@ pub struct Object {
 
 /// Content-addressed objects, and an index of which to expect from whom.
 ///
-/// Looking something up by name or prefix counts as use, hence `&mut self`.
+/// Taking something out by name or prefix counts as use, hence `&mut self`.
 pub trait Store {
     /// The bytes of a part: of a certificate, its DER.
     fn part(&mut self, digest: &Digest) -> Option<Arc<[u8]>>;
 
     /// The one part whose digest starts with `prefix`; `None` if there is none, or more than one.
     fn part_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)>;
+
+    /// Whether an object is held. Asking is no use of it.
+    fn holds(&self, kind: Kind, id: &ObjectId) -> bool;
 
     /// An object by its kind and whole name.
     fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object>;
@@ -126,6 +129,10 @@ impl<S: Store + ?Sized> Store for &mut S {
         (**self).part_by_prefix(prefix)
     }
 
+    fn holds(&self, kind: Kind, id: &ObjectId) -> bool {
+        (**self).holds(kind, id)
+    }
+
     fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
         (**self).object(kind, id)
     }
@@ -164,6 +171,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn part_by_prefix(&mut self, prefix: &[u8; 16]) -> Option<(Digest, Arc<[u8]>)> {
         (**self).part_by_prefix(prefix)
+    }
+
+    fn holds(&self, kind: Kind, id: &ObjectId) -> bool {
+        (**self).holds(kind, id)
     }
 
     fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {

@@ -84,3 +84,25 @@ fn an_object_that_is_one_whole_has_one_part() {
     assert_eq!(store.object(Kind::Staple, &id), None);
     assert_eq!(store.health().bytes, 0);
 }
+
+#[test]
+fn asking_whether_an_object_is_held_is_no_use_of_it() {
+    let www = site("www.example");
+    let learned = |store: &mut MemoryStore, byte: u8| {
+        learn_part(store, Kind::Dictionary, &www, &[byte; 1_000], NOW)
+    };
+    let mut roomy = MemoryStore::default();
+    learned(&mut roomy, 1);
+    let room = Limits {
+        bytes: roomy.health().bytes * 5 / 2,
+        ..Limits::default()
+    };
+    let mut store = MemoryStore::new(room);
+    let ids = [1, 2].map(|byte| learned(&mut store, byte));
+    assert!(ids.iter().all(|id| store.holds(Kind::Dictionary, id)));
+    assert!(!store.holds(Kind::Template, &ids[0]), "of another kind");
+    assert!(store.holds(Kind::Dictionary, &ids[0]));
+    learned(&mut store, 3);
+    let held = ids.map(|id| store.holds(Kind::Dictionary, &id));
+    assert_eq!(held, [false, true], "the one used longest ago goes");
+}

@@ -42,6 +42,7 @@ pub(crate) struct IpLayout {
 }
 
 impl IpLayout {
+    #[inline]
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, PacketError> {
         let first = bytes.first().ok_or(PacketError::Truncated)?;
         match first >> 4 {
@@ -51,6 +52,7 @@ impl IpLayout {
         }
     }
 
+    #[inline]
     pub(crate) fn source(&self, bytes: &[u8]) -> IpAddr {
         match self.version {
             IpVersion::V4 => v4_at(bytes, 12).into(),
@@ -58,6 +60,7 @@ impl IpLayout {
         }
     }
 
+    #[inline]
     pub(crate) fn destination(&self, bytes: &[u8]) -> IpAddr {
         match self.version {
             IpVersion::V4 => v4_at(bytes, 16).into(),

@@ -61,36 +61,42 @@ impl<'a> TcpPacket<'a> {
 
     /// Sender's address and port.
     #[must_use]
+    #[inline]
     pub fn source(&self) -> SocketAddr {
         SocketAddr::new(self.ip.source(self.bytes), self.tcp_u16(0))
     }
 
     /// Receiver's address and port.
     #[must_use]
+    #[inline]
     pub fn destination(&self) -> SocketAddr {
         SocketAddr::new(self.ip.destination(self.bytes), self.tcp_u16(2))
     }
 
     /// Sequence number of the first payload byte, or of the SYN.
     #[must_use]
+    #[inline]
     pub fn seq(&self) -> Seq {
         Seq(self.tcp_u32(4))
     }
 
     /// Acknowledgement number; means something only with [`TcpFlags::ACK`].
     #[must_use]
+    #[inline]
     pub fn ack(&self) -> Seq {
         Seq(self.tcp_u32(8))
     }
 
     /// Flags, reserved bits included.
     #[must_use]
+    #[inline]
     pub fn flags(&self) -> TcpFlags {
         TcpFlags(self.tcp_u16(12) & TcpFlags::ALL.0)
     }
 
     /// The window field, unscaled.
     #[must_use]
+    #[inline]
     pub fn window(&self) -> u16 {
         self.tcp_u16(14)
     }
@@ -103,42 +109,49 @@ impl<'a> TcpPacket<'a> {
 
     /// The options.
     #[must_use]
+    #[inline]
     pub fn options(&self) -> TcpOptions<'a> {
         TcpOptions::validated(self.options_bytes())
     }
 
     /// The options area with its padding.
     #[must_use]
+    #[inline]
     pub fn options_bytes(&self) -> &'a [u8] {
         &self.bytes[self.ip.header_len + tcp::HEADER_LEN..self.header_len()]
     }
 
     /// The timestamps option.
     #[must_use]
+    #[inline]
     pub fn timestamps(&self) -> Option<Timestamps> {
         self.options().timestamps()
     }
 
     /// The payload.
     #[must_use]
+    #[inline]
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[self.header_len()..]
     }
 
     /// The packet: exactly as many bytes as its IP header says.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Bytes before the payload: IP and TCP headers with options and extension headers.
     #[must_use]
+    #[inline]
     pub fn header_len(&self) -> usize {
         self.ip.header_len + self.tcp_header_len
     }
 
     /// Time to live (IPv4) or hop limit (IPv6).
     #[must_use]
+    #[inline]
     pub fn hop_limit(&self) -> u8 {
         self.ip.hop_limit(self.bytes)
     }
@@ -152,10 +165,11 @@ impl<'a> TcpPacket<'a> {
     /// Sequence numbers that the segment takes: payload, one for SYN, one for FIN (SEG.LEN of RFC
     /// 9293, section 3.4).
     #[must_use]
+    #[inline]
     pub fn sequence_len(&self) -> u32 {
         let flags = self.flags();
         // A payload has at most 65,535 bytes.
-        self.payload().len() as u32
+        u32::try_from(self.payload().len()).unwrap_or(u32::MAX)
             + u32::from(flags.contains(TcpFlags::SYN))
             + u32::from(flags.contains(TcpFlags::FIN))
     }
@@ -171,17 +185,20 @@ impl<'a> TcpPacket<'a> {
     fn tcp_checksum_valid(&self) -> bool {
         let segment = &self.bytes[self.ip.header_len..];
         // A segment is at most 65,535 bytes long: both IP versions count it in 16 bits.
+        let length = u16::try_from(segment.len()).unwrap_or(u16::MAX);
         self.ip
-            .pseudo_sum(self.bytes, segment.len() as u16)
+            .pseudo_sum(self.bytes, length)
             .add(segment)
             .is_valid()
     }
 
+    #[inline]
     fn tcp_u16(&self, at: usize) -> u16 {
         let at = self.ip.header_len + at;
         u16::from_be_bytes([self.bytes[at], self.bytes[at + 1]])
     }
 
+    #[inline]
     fn tcp_u32(&self, at: usize) -> u32 {
         let at = self.ip.header_len + at;
         u32::from_be_bytes([

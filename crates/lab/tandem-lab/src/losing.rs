@@ -71,6 +71,10 @@ impl Store for NamesOnly {
         None
     }
 
+    fn holds(&self, kind: Kind, id: &ObjectId) -> bool {
+        self.0.holds(kind, id)
+    }
+
     fn object(&mut self, kind: Kind, id: &ObjectId) -> Option<Object> {
         self.0.object(kind, id)
     }

@@ -140,10 +140,9 @@ impl Handshake {
             HandshakeType::SERVER_HELLO_DONE if self.flight.is_none() => {
                 let flight = Flight::of(Sender::Server, &messages[..index], stream)
                     .ok_or(Pass::NoCertificate)?;
-                flight
-                    .certificates(stream)
-                    .filter(|chain| !chain.is_empty())
-                    .ok_or(Pass::Malformed)?;
+                if !flight.has_certificates(stream) {
+                    return Err(Pass::Malformed);
+                }
                 self.flight = Some(flight);
             }
             _ => {}
@@ -313,7 +312,7 @@ impl Handshake {
         if let Some(extras) = flight.extras(server_stream).filter(|_| is_expected) {
             store.learn(Kind::Messages, Some(site), &[&extras], now);
         }
-        store.object(Kind::Chain, &id).is_some()
+        store.holds(Kind::Chain, &id)
     }
 
     /// Puts the client's chain into the store, and names it. `None`, and nothing stored, before
@@ -331,7 +330,7 @@ impl Handshake {
         };
         let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
         let id = store.learn(Kind::Chain, None, &chain, now);
-        store.object(Kind::Chain, &id).map(|chain| chain.id)
+        store.holds(Kind::Chain, &id).then_some(id)
     }
 }
 
@@ -340,8 +339,7 @@ fn shown(first: &MessageSpan, stream: &[u8]) -> ClientCertificate {
     let Some(flight) = Flight::of(Sender::Client, std::slice::from_ref(first), stream) else {
         return ClientCertificate::None;
     };
-    let chain = flight.certificates(stream);
-    if chain.is_some_and(|chain| !chain.is_empty()) {
+    if flight.has_certificates(stream) {
         ClientCertificate::Chain(flight)
     } else {
         ClientCertificate::None

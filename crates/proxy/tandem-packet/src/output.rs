@@ -438,7 +438,7 @@ impl Outbox {
 
     /// The events among the outputs from this place on.
     pub(crate) fn events_from(&self, place: usize) -> impl Iterator<Item = Event> {
-        self.0.iter().skip(place).filter_map(|output| match output {
+        self.0.range(place..).filter_map(|output| match output {
             Output::Event(event) => Some(*event),
             Output::Verdict(..) | Output::Inject(..) => None,
         })

@@ -91,13 +91,15 @@ impl<'a> TcpOptions<'a> {
     /// [`PacketError::BadOptions`] where a length is below 2 or reaches past the end.
     pub fn parse(area: &'a [u8]) -> Result<Self, PacketError> {
         let mut rest = area;
-        while !rest.is_empty() {
-            let Some((option, after)) = split_first(rest) else {
-                return Err(PacketError::BadOptions);
-            };
-            rest = match option {
-                TcpOption::EndOfList => &[],
-                _ => after,
+        while let [kind, after @ ..] = rest {
+            rest = match *kind {
+                kind::END_OF_LIST => break,
+                kind::NOP => after,
+                _ => {
+                    let len = after.first().copied().filter(|len| *len >= 2);
+                    len.and_then(|len| rest.get(usize::from(len)..))
+                        .ok_or(PacketError::BadOptions)?
+                }
             };
         }
         Ok(Self { area, rest: area })
@@ -127,13 +129,15 @@ impl<'a> TcpOptions<'a> {
 
     /// The first timestamps option.
     #[must_use]
+    #[inline]
     pub fn timestamps(&self) -> Option<Timestamps> {
         // The layout that nearly every segment of a connection with timestamps has (RFC 7323,
         // appendix A).
-        if let [1, 1, 8, 10, ..] = self.area
-            && let Some((TcpOption::Timestamps(timestamps), _)) = split_first(&self.area[2..])
-        {
-            return Some(timestamps);
+        if let &[1, 1, 8, 10, a, b, c, d, e, f, g, h, ..] = self.area {
+            return Some(Timestamps {
+                value: u32::from_be_bytes([a, b, c, d]),
+                echo: u32::from_be_bytes([e, f, g, h]),
+            });
         }
         Self::validated(self.area).find_map(|option| match option {
             TcpOption::Timestamps(timestamps) => Some(timestamps),
@@ -196,6 +200,7 @@ pub fn sack_ends(blocks: &[u8]) -> impl Iterator<Item = Seq> + '_ {
 impl<'a> Iterator for TcpOptions<'a> {
     type Item = TcpOption<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<TcpOption<'a>> {
         let (option, after) = split_first(self.rest)?;
         self.rest = match option {
@@ -209,6 +214,7 @@ impl<'a> Iterator for TcpOptions<'a> {
 impl std::iter::FusedIterator for TcpOptions<'_> {}
 
 /// The first option and what follows it; `None` at the end and where the length is wrong.
+#[inline]
 pub(super) fn split_first(area: &[u8]) -> Option<(TcpOption<'_>, &[u8])> {
     let (&kind, rest) = area.split_first()?;
     match kind {

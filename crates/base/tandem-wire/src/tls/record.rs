@@ -103,6 +103,7 @@ impl RecordHeader {
 /// # Errors
 /// Where this is no TLS record, as early as that is certain: [`TlsError::BadContentType`],
 /// [`TlsError::BadRecordVersion`], [`TlsError::RecordTooLong`], or [`TlsError::SslV2Hello`].
+#[inline]
 pub fn parse_header(bytes: &[u8]) -> Result<Option<RecordHeader>, TlsError> {
     let &[content_type, ref rest @ ..] = bytes else {
         return Ok(None);
@@ -241,7 +242,7 @@ pub fn write_records(
         let header = RecordHeader {
             content_type,
             version,
-            length: fragment.len() as u16,
+            length: u16::try_from(fragment.len()).unwrap_or(u16::MAX),
         };
         out.extend_from_slice(&header.to_bytes());
         out.extend_from_slice(fragment);

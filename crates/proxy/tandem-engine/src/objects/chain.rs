@@ -21,6 +21,8 @@ pub(super) static CHAIN: Kind = Kind {
 
 /// Where the contents of the certificate list lie.
 pub(super) fn list(certificate: &MessageSpan) -> Vec<Range<usize>> {
-    let body: Vec<_> = certificate.body_pieces().collect();
-    cut(&body, LIST_LENGTH..certificate.body_len())
+    cut(
+        certificate.body_pieces(),
+        LIST_LENGTH..certificate.body_len(),
+    )
 }

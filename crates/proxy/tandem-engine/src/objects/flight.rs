@@ -57,12 +57,18 @@ impl Flight {
 
     /// The ranges of the stream that hold this range of the certificate list.
     pub(crate) fn within_list(&self, range: Range<usize>) -> Vec<Range<usize>> {
-        cut(&self.list, range)
+        cut(self.list.iter().cloned(), range)
     }
 
     /// The contents of the certificate list: each certificate's length and DER.
     pub(crate) fn list<'s>(&self, stream: &'s [u8]) -> Cow<'s, [u8]> {
         gather(&self.list, stream)
+    }
+
+    /// Whether the list is well-formed, and there is a certificate in it.
+    pub(crate) fn has_certificates(&self, stream: &[u8]) -> bool {
+        let body = self.certificate.body(stream);
+        CertificateList::parse(&body).is_ok_and(|list| list.iter().next().is_some())
     }
 
     /// The certificates, DER, leaf first; `None` where the list is not well-formed.

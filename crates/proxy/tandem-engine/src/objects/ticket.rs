@@ -86,10 +86,9 @@ impl ShownTicket {
         if found.next().is_some() {
             return None;
         }
-        let body: Vec<_> = span.body_pieces().collect();
         let Range { start, end } = extension.range();
         Some(Self {
-            pieces: cut(&body, start + EXTENSION_HEADER..end),
+            pieces: cut(span.body_pieces(), start + EXTENSION_HEADER..end),
         })
     }
 
@@ -127,8 +126,7 @@ impl<'s> GivenTicket<'s> {
         if usize::from(u16::from_be_bytes(*length)) != ticket.len() || ticket.is_empty() {
             return None;
         }
-        let pieces: Vec<_> = span.body_pieces().collect();
-        Some(cut(&pieces, LIFETIME + LENGTH..span.body_len()))
+        Some(cut(span.body_pieces(), LIFETIME + LENGTH..span.body_len()))
     }
 }
 

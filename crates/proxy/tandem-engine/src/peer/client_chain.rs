@@ -64,7 +64,7 @@ impl ClientChain {
     /// What the other side learned when this side did (section 2.4.1.2): `store` is this side's
     /// own.
     pub fn remembered(&self, store: &mut impl Store) -> Believed {
-        let whole = store.object(Kind::Chain, &self.id).is_some();
+        let whole = store.holds(Kind::Chain, &self.id);
         let held = |digest: &&Digest| whole || store.part(digest).is_some();
         Believed {
             whole: whole.then(|| Reference(self.id.prefix16())),

@@ -77,11 +77,17 @@ impl MessageReader {
     ///
     /// # Errors
     /// [`MessageTooLong`] as soon as a header says so; then there is nothing more to read.
+    #[inline]
     pub fn read(&mut self, fragment: &[u8]) -> Result<Option<Piece>, MessageTooLong> {
         if fragment.is_empty() {
             return Ok(None);
         }
         let mut len = 0;
+        if let (0, Some(header)) = (self.present, fragment.first_chunk()) {
+            self.header = *header;
+            self.present = HEADER_LEN;
+            len = HEADER_LEN;
+        }
         while self.present < HEADER_LEN {
             let Some(&byte) = fragment.get(len) else {
                 return Ok(Some(Piece { len, ends: None }));

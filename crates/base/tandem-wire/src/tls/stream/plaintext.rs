@@ -67,6 +67,7 @@ impl Plaintext {
     }
 
     /// What the next record of this direction holds, which says that it is of this type.
+    #[inline]
     pub fn take(&mut self, content_type: ContentType, fragment: &[u8]) -> Content {
         match content_type {
             ContentType::ChangeCipherSpec if self.ignores_change && fragment == [1] => {

@@ -44,6 +44,7 @@ impl RecordReader {
     ///
     /// # Errors
     /// Those of [`parse_header`]: what stands there is no record.
+    #[inline]
     pub fn peek<'a>(&self, stream: &'a [u8]) -> Result<Framed<'a>, TlsError> {
         let rest = stream.get(self.offset..).unwrap_or_default();
         let Some(header) = parse_header(rest)? else {

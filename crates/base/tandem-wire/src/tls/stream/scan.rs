@@ -253,15 +253,24 @@ impl HandshakeScanner {
     fn take_fragment(&mut self, stream: &[u8], record: &Record<'_>) -> Result<(), ScanEnd> {
         let Range { mut start, end } = record.fragment_range();
         while let Some(piece) = self.messages.read(&stream[start..end])? {
-            self.pieces.push(start..start + piece.len);
-            start += piece.len;
-            let Some(header) = piece.ends else { continue };
+            let range = start..start + piece.len;
+            start = range.end;
+            let Some(header) = piece.ends else {
+                self.pieces.push(range);
+                continue;
+            };
             if self.scan.messages.len() == MAX_MESSAGES {
                 return Err(ScanEnd::Limit);
             }
+            let pieces = if self.pieces.is_empty() {
+                vec![range]
+            } else {
+                self.pieces.push(range);
+                std::mem::take(&mut self.pieces)
+            };
             let message = MessageSpan {
                 msg_type: header.msg_type,
-                pieces: std::mem::take(&mut self.pieces),
+                pieces,
                 body_len: header.body_len,
             };
             self.note_hello(&message, stream);
