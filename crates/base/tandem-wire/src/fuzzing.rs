@@ -281,7 +281,7 @@ pub fn certificate_list(body: &[u8]) {
 pub fn stream_assembler(data: &[u8]) {
     const LIMIT: usize = 512;
     let start = Seq(u32::MAX - 100);
-    let byte_at = |offset: u32| (offset.wrapping_mul(0x9e37_79b1) >> 24) as u8;
+    let byte_at = |offset: u32| offset.wrapping_mul(0x9e37_79b1).to_be_bytes()[0];
     let mut stream = Assembler::new(start, LIMIT);
     let mut consumed = 0_u32;
     for step in data.as_chunks::<3>().0 {
@@ -292,9 +292,10 @@ pub fn stream_assembler(data: &[u8]) {
         let before = (stream.contiguous().to_vec(), stream.held());
         match kind % 8 {
             0 => {
-                let count = (len as usize).min(stream.contiguous().len());
-                stream.consume(count);
-                consumed += count as u32;
+                let held = u32::try_from(stream.contiguous().len()).expect("below the limit");
+                let count = len.min(held);
+                stream.consume(count as usize);
+                consumed += count;
             }
             1 => {
                 payload.iter_mut().for_each(|byte| *byte = !*byte);

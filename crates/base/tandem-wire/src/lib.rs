@@ -13,6 +13,7 @@
 //! Specifications: RFC 791, 8200, 9293, 7323, 2018, 6994 (packets); RFC 6101, 2246, 4346, 5246,
 //! 8446, 6066, 6961 (TLS).
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 mod checksum;
 pub mod clock;

@@ -88,9 +88,9 @@ impl Assembler {
         if end > self.limit as i64 {
             return Inserted::OutOfBounds;
         }
-        // Both are below 2^31: `end` is, and `at` is not negative after the cut.
-        let payload = &payload[at.min(0).unsigned_abs() as usize..];
-        let at = at.max(0) as usize;
+        // One of the two is negative, and counts as nothing.
+        let payload = &payload[usize::try_from(-at).unwrap_or(0)..];
+        let at = usize::try_from(at).unwrap_or(0);
 
         let held = self.contiguous();
         let (known, rest) = payload.split_at(payload.len().min(held.len().saturating_sub(at)));
@@ -127,8 +127,7 @@ impl Assembler {
     /// under the limit.
     pub fn consume(&mut self, count: usize) {
         let count = count.min(self.contiguous().len());
-        // Below 2^31: bounded by the limit.
-        self.start = self.start.wrapping_add(count as u32);
+        self.start = self.start.after(count);
         self.consumed += count as u64;
         self.head += count;
         // Moving the rest costs no more than what was consumed since the last time.
@@ -147,7 +146,7 @@ impl Assembler {
     /// Sequence number of the first byte that is missing.
     #[must_use]
     pub fn next_seq(&self) -> Seq {
-        self.start.wrapping_add(self.contiguous().len() as u32)
+        self.start.after(self.contiguous().len())
     }
 
     /// Whether bytes are held that do not follow on the contiguous ones.
@@ -188,9 +187,7 @@ impl Assembler {
                 break;
             }
             absorbed += 1;
-            // Shorter than the limit, hence than a usize.
-            let known = (next - piece.at) as usize;
-            if let Some(new) = piece.bytes.get(known..) {
+            if let Some(new) = piece.bytes.get(between(piece.at, next)..) {
                 self.buffer.extend_from_slice(new);
                 next += new.len() as u64;
             }
@@ -241,7 +238,7 @@ impl Assembler {
                 .get(index + 1)
                 .map_or(end, |after| after.at.min(end));
             if from < to {
-                let part = &bytes[(from - at) as usize..(to - at) as usize];
+                let part = &bytes[between(at, from)..between(at, to)];
                 self.pending[index].bytes.extend_from_slice(part);
                 outcome = Inserted::New;
             }
@@ -261,8 +258,13 @@ fn differs(piece: &Piece, at: u64, bytes: &[u8]) -> bool {
     if from >= to {
         return false;
     }
-    piece.bytes[(from - piece.at) as usize..(to - piece.at) as usize]
-        != bytes[(from - at) as usize..(to - at) as usize]
+    piece.bytes[between(piece.at, from)..between(piece.at, to)]
+        != bytes[between(at, from)..between(at, to)]
+}
+
+/// Bytes between two offsets that are held together: fewer than the limit.
+fn between(from: u64, to: u64) -> usize {
+    usize::try_from(to - from).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

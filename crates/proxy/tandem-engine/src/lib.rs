@@ -12,6 +12,7 @@
 //! Invariants: bytes that are not understood are literals; a delta that is not smaller than its
 //! bytes is not sent (its frame sees to that); nothing is learned that Finished did not vouch for.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 #[doc(hidden)]
 pub mod fuzzing;

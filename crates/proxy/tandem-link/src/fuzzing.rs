@@ -4,7 +4,7 @@
 //! Not part of the public interface. A function returns where all is well and panics where an
 //! invariant is broken.
 
-use tandem_engine::filter::MOST;
+use tandem_engine::filter::MAX_REFERENCES;
 use tandem_wire::Seq;
 
 use crate::flow::FlowId;
@@ -82,7 +82,7 @@ pub fn link_publication(data: &[u8]) {
         return;
     };
     assert_eq!(holdings.0, filter.salt());
-    assert!(filter.count() <= MOST && filter.count() <= data.len() * 8);
+    assert!(filter.count() <= MAX_REFERENCES && filter.count() <= data.len() * 8);
     let version = Version::new(data[0] >> 4).expect("a publication has a version");
     let own = publication::write(&key, FLOW, version, &filter);
     let checked = own.len() - 8;

@@ -215,7 +215,8 @@ fn finish(ip: IpLayout, packet: &mut [u8], header: TcpHeader) -> Result<(), Pack
     ip::finish_header(ip.version, packet, ip.header_len)?;
     let (ip_header, segment) = packet.split_at_mut(ip.header_len);
     // At most 60: `check_options` or the parser bounds the options.
-    let words = ((tcp::HEADER_LEN + header.options_len) / 4) as u16;
+    let words = (tcp::HEADER_LEN + header.options_len) / 4;
+    let words = u16::try_from(words).map_err(|_| PacketError::OptionsLength)?;
     segment[4..8].copy_from_slice(&header.seq.0.to_be_bytes());
     segment[8..12].copy_from_slice(&header.ack.0.to_be_bytes());
     segment[12..14]

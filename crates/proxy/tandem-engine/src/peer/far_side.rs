@@ -15,16 +15,16 @@ use super::filter::{Filter, Holdings};
 
 /// How many chains are remembered as not held: one for each client of a site whose far side has
 /// lost its store.
-const MOST_LACKING: usize = 4_096;
+const MAX_LACKING: usize = 4_096;
 
 /// How many chains are remembered as learned by both since the publication.
-const MOST_LEARNED: usize = 4_096;
+const MAX_LEARNED: usize = 4_096;
 
 /// The other proxy, as this one knows it.
 #[derive(Debug, Default)]
 pub struct FarSide {
-    lacking: Chains<MOST_LACKING>,
-    learned: Chains<MOST_LEARNED>,
+    lacking: Chains<MAX_LACKING>,
+    learned: Chains<MAX_LEARNED>,
     published: Option<Filter>,
     /// All that is known to be held: what was published, and each chain that was learned since.
     /// The far side counts alike.
@@ -33,14 +33,14 @@ pub struct FarSide {
 
 /// Some chains, the oldest first.
 #[derive(Debug, Default)]
-struct Chains<const MOST: usize>(VecDeque<ChainId>);
+struct Chains<const MAX: usize>(VecDeque<ChainId>);
 
-impl<const MOST: usize> Chains<MOST> {
+impl<const MAX: usize> Chains<MAX> {
     fn add(&mut self, chain: ChainId) {
         if self.has(&chain) {
             return;
         }
-        if self.0.len() >= MOST {
+        if self.0.len() >= MAX {
             self.0.pop_front();
         }
         self.0.push_back(chain);
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn the_oldest_is_forgotten_first() {
         let mut far = FarSide::default();
-        (0..=MOST_LACKING as u32).for_each(|number| far.lacks(chain(number)));
+        (0..=MAX_LACKING as u32).for_each(|number| far.lacks(chain(number)));
         assert!(!far.is_lacking(&chain(0)) && far.is_lacking(&chain(1)));
     }
 

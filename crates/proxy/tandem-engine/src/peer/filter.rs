@@ -22,7 +22,7 @@ use tandem_delta::Reference;
 
 /// Most references in one filter. A client's chain that is not spared costs more than a kilobyte;
 /// of filters for more than these, five kilobytes, nobody has a use on a link where that counts.
-pub const MOST: usize = 4_096;
+pub const MAX_REFERENCES: usize = 4_096;
 
 /// How many references pass for held though they are not: one in so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Rate {
     pub const DEFAULT: Rate = Rate(256);
 
     /// The least and the most that the number may be. Below two a filter says nothing; at 65,536
-    /// and with [`MOST`] references a hash has 28 bits.
+    /// and with [`MAX_REFERENCES`] references a hash has 28 bits.
     pub const BOUNDS: std::ops::RangeInclusive<u32> = 2..=65_536;
 
     /// One in `number`; `None` beyond [`Self::BOUNDS`].
@@ -85,10 +85,10 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The filter over these references, at most [`MOST`]. With another salt, other references pass
-    /// for held.
+    /// The filter over these references, at most [`MAX_REFERENCES`]. With another salt, other
+    /// references pass for held.
     pub fn of(references: impl IntoIterator<Item = Reference>, salt: u32, rate: Rate) -> Self {
-        let references: Vec<Reference> = references.into_iter().take(MOST).collect();
+        let references: Vec<Reference> = references.into_iter().take(MAX_REFERENCES).collect();
         let mut filter = Self {
             salt,
             rate,
@@ -101,7 +101,7 @@ impl Filter {
 
     /// The filter over the first of `references` that go into `limit` bytes.
     pub fn within(limit: usize, references: &[Reference], salt: u32, rate: Rate) -> Self {
-        let mut count = references.len().min(MOST);
+        let mut count = references.len().min(MAX_REFERENCES);
         loop {
             let filter = Self::of(references[..count].iter().copied(), salt, rate);
             let length = filter.to_bytes().len();
@@ -116,7 +116,7 @@ impl Filter {
     /// What [`Self::to_bytes`] wrote for `count` references; `None` for anything else.
     pub fn parse(bytes: &[u8], count: usize, salt: u32, rate: Rate) -> Option<Self> {
         // Each takes a bit at the least.
-        if count > MOST || count > bytes.len().saturating_mul(8) {
+        if count > MAX_REFERENCES || count > bytes.len().saturating_mul(8) {
             return None;
         }
         let range = range(count, rate);
@@ -130,7 +130,7 @@ impl Filter {
             if last >= range {
                 return None;
             }
-            hashes.push(last as u32);
+            hashes.push(u32::try_from(last).ok()?);
         }
         input.is_at_end().then_some(Self { salt, rate, hashes })
     }
@@ -187,11 +187,12 @@ impl Filter {
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
         let range = range(self.hashes.len(), self.rate);
-        ((u128::from(mixed) * u128::from(range)) >> 64) as u32
+        let place = (u128::from(mixed) * u128::from(range)) >> 64;
+        u32::try_from(place).unwrap_or(u32::MAX)
     }
 }
 
-/// One past the largest hash: below 2^29, by [`MOST`] and [`Rate::BOUNDS`].
+/// One past the largest hash: below 2^29, by [`MAX_REFERENCES`] and [`Rate::BOUNDS`].
 fn range(count: usize, rate: Rate) -> u64 {
     count as u64 * u64::from(rate.0)
 }
@@ -208,8 +209,8 @@ impl BitWriter {
         if self.taken == 0 {
             self.bytes.push(0);
         }
-        if let Some(last) = self.bytes.last_mut() {
-            *last |= (bit as u8) << (7 - self.taken);
+        if let (1, Some(last)) = (bit, self.bytes.last_mut()) {
+            *last |= 0x80 >> self.taken;
         }
         self.taken = (self.taken + 1) % 8;
     }
@@ -300,7 +301,7 @@ mod tests {
         for limit in [0, 1, 2, 50, 500, 1_400, 100_000] {
             let filter = Filter::within(limit, &all, 9, Rate::DEFAULT);
             assert!(filter.to_bytes().len() <= limit);
-            assert!(filter.count() >= (limit * 8 / 11).min(MOST));
+            assert!(filter.count() >= (limit * 8 / 11).min(MAX_REFERENCES));
             assert!(
                 all[..filter.count()]
                     .iter()
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(parse(&bytes, 20), Some(filter));
         assert_eq!(parse(&bytes[..bytes.len() - 1], 20), None);
         assert_eq!(parse(&[&bytes[..], &[0]].concat(), 20), None);
-        assert_eq!(parse(&bytes, MOST + 1), None);
+        assert_eq!(parse(&bytes, MAX_REFERENCES + 1), None);
         assert_eq!(parse(&[0xff; 100], 2), None);
         // A gap of 512, where two hashes end at 511.
         assert_eq!(parse(&[0b1111_0000, 0b0000_0000, 0, 0], 2), None);

@@ -20,7 +20,7 @@ use tandem_delta::Reference;
 pub const EXTENSION: u16 = 0x009a;
 
 /// Most certificates in one intention: a bit each in the answer.
-pub const MOST: usize = 32;
+pub const MAX_CERTIFICATES: usize = 32;
 
 /// The certificates that a client may show, leaf first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Intention {
         let hello = ClientHello::parse(hello).ok()?;
         let data = hello.extensions()?.find(ExtensionType(extension))?;
         let (references, rest) = data.as_chunks::<{ Reference::LEN }>();
-        let valid = rest.is_empty() && (1..=MOST).contains(&references.len());
+        let valid = rest.is_empty() && (1..=MAX_CERTIFICATES).contains(&references.len());
         valid.then(|| Self(references.iter().copied().map(Reference).collect()))
     }
 
@@ -94,7 +94,7 @@ mod tests {
             (EXTENSION, vec![1; 15]),
             (EXTENSION, vec![1; 17]),
             (EXTENSION, vec![]),
-            (EXTENSION, vec![1; 16 * (MOST + 1)]),
+            (EXTENSION, vec![1; 16 * (MAX_CERTIFICATES + 1)]),
             (EXTENSION + 1, vec![1; 16]),
         ] {
             let hello = hello_body(&extension(number, &data));
@@ -102,7 +102,7 @@ mod tests {
         }
         assert_eq!(Intention::of(&hello_body(&[]), EXTENSION), None);
         assert_eq!(Intention::of(b"no hello", EXTENSION), None);
-        let most = hello_body(&extension(EXTENSION, &[1; 16 * MOST]));
+        let most = hello_body(&extension(EXTENSION, &[1; 16 * MAX_CERTIFICATES]));
         assert!(Intention::of(&most, EXTENSION).is_some());
     }
 }

@@ -21,7 +21,7 @@ use tandem_delta::Reference;
 use tandem_store::{ChainId, Kind, Store};
 use tandem_wire::Instant;
 
-use super::filter::{Filter, Holdings, MOST, Rate};
+use super::filter::{Filter, Holdings, MAX_REFERENCES, Rate};
 
 /// What may be spent before anything came in, in bytes: three filters over a thousand chains. The
 /// first to ask is told at once.
@@ -29,22 +29,22 @@ const FIRST_CREDIT: u64 = 4_096;
 
 /// The most that is saved up: a burst of chains that crossed in vain is no reason to publish for
 /// ever after.
-const MOST_CREDIT: u64 = 16_384;
+const MAX_CREDIT: u64 = 16_384;
 
 /// Which part of what was spared may be spent on publications.
 const SHARE: u64 = 16;
 
 /// How many chains are named together. Beyond it the oldest are left out of the name, and come in
 /// again whenever they are seen.
-const MOST_NAMED: usize = 16_384;
+const MAX_NAMED: usize = 16_384;
 
 /// How long what was read out of the store is believed after a miss: a listing takes about a
 /// millisecond for ten thousand chains, and anybody who can put segments on the link can make
 /// flights miss.
-const LEAST_BETWEEN: Duration = Duration::from_secs(10);
+const MIN_BETWEEN: Duration = Duration::from_secs(10);
 
 /// How many sets of holdings are remembered that others may still go by.
-const MOST_EXCUSED: usize = 256;
+const MAX_EXCUSED: usize = 256;
 
 /// What the server-side proxy keeps for its publications.
 #[derive(Debug)]
@@ -112,14 +112,14 @@ impl Publisher {
         }
         self.read_at = Some(now);
         self.dear = 0;
-        let all = Holdings::of(&store.unexpected(Kind::Chain, MOST_NAMED));
+        let all = Holdings::of(&store.unexpected(Kind::Chain, MAX_NAMED));
         self.holdings = Some(all);
         all
     }
 
     /// Something was referred to that is not held: the store may have let go of more.
     pub fn doubt(&mut self, now: Instant) {
-        let is_recent = |read: Instant| now.saturating_since(read) < LEAST_BETWEEN;
+        let is_recent = |read: Instant| now.saturating_since(read) < MIN_BETWEEN;
         if !self.read_at.is_some_and(is_recent) {
             self.holdings = None;
         }
@@ -143,11 +143,11 @@ impl Publisher {
         if self.credit < self.dear {
             return Decision::TooDear;
         }
-        let chains = store.unexpected(Kind::Chain, MOST_NAMED);
+        let chains = store.unexpected(Kind::Chain, MAX_NAMED);
         let holdings = Holdings::of(&chains);
         self.holdings = Some(holdings);
         self.read_at = Some(now);
-        let newest = chains.iter().take(MOST);
+        let newest = chains.iter().take(MAX_REFERENCES);
         let newest: Vec<_> = newest.map(|chain| Reference(chain.prefix16())).collect();
         let filter = Filter::within(room, &newest, holdings.0, rate);
         let cost = (around + filter.to_bytes().len()) as u64;
@@ -168,7 +168,7 @@ impl Publisher {
     /// Before a chain is learned: whether it is held already.
     pub fn is_held(&mut self, chain: &ChainId, store: &mut impl Store, now: Instant) -> bool {
         self.holdings(store, now);
-        store.object(Kind::Chain, chain).is_some()
+        store.holds(Kind::Chain, chain)
     }
 
     /// A chain of `length` bytes that was held was shown again, by way of a proxy that went by
@@ -192,7 +192,7 @@ impl Publisher {
             }
             Crossed::Whole => 0,
         };
-        self.credit = (self.credit + earned).min(MOST_CREDIT);
+        self.credit = (self.credit + earned).min(MAX_CREDIT);
     }
 
     /// A chain was learned that was not held. It takes `answer` until whoever has learned it too
@@ -206,7 +206,7 @@ impl Publisher {
     }
 
     fn excuse(&mut self, known: Holdings, until: Instant) {
-        if self.excused.len() >= MOST_EXCUSED {
+        if self.excused.len() >= MAX_EXCUSED {
             self.excused.pop_front();
         }
         self.excused.push_back((known, until));

@@ -24,11 +24,11 @@ use crate::peer::Role;
 
 /// The shortest ticket that is worth a reference: with fewer bytes the frame around it saves next
 /// to nothing.
-const SHORTEST: usize = 64;
+const MIN_LEN: usize = 64;
 
 /// The longest that is held. Tickets of OpenSSL have about 200 bytes, with a client's chain inside
 /// 2,000.
-const LONGEST: usize = 16 << 10;
+const MAX_LEN: usize = 16 << 10;
 
 /// How long a ticket is held of which the server does not say for how long it takes it, and the
 /// longest of all: clients forget sooner (RFC 5246, section F.1.4, suggests 24 hours).
@@ -41,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(60 * 60);
 const ENTRY_COST: usize = 256;
 
 /// Most hellos whose tickets are left alone after misses in a row.
-const LONGEST_PAUSE: u32 = 64;
+const MAX_PAUSE: u32 = 64;
 
 /// How much is held at most.
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +121,7 @@ impl SessionTickets {
         lifetime: Option<Duration>,
         now: Instant,
     ) -> bool {
-        if !(SHORTEST..=LONGEST).contains(&bytes.len()) {
+        if !(MIN_LEN..=MAX_LEN).contains(&bytes.len()) {
             return false;
         }
         let name = ticket::name_of(bytes);
@@ -162,7 +162,7 @@ impl SessionTickets {
 
     /// One was not rebuilt: the far side has lost what it held, or is another.
     pub fn missed(&mut self) {
-        let pause = (self.trust.pause * 2 + 1).min(LONGEST_PAUSE);
+        let pause = (self.trust.pause * 2 + 1).min(MAX_PAUSE);
         *self = Self {
             bounds: self.bounds,
             // The first miss says only that what was learned before it is gone.
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn what_is_too_short_to_gain_by_or_too_long_to_hold_is_not_learned() {
         let mut tickets = SessionTickets::new(Role::ServerSide);
-        for length in [0, SHORTEST - 1, LONGEST + 1] {
+        for length in [0, MIN_LEN - 1, MAX_LEN + 1] {
             let ticket = vec![7; length];
             assert!(!tickets.learn(&site("a.example"), &ticket, None, at(HOUR)));
         }

@@ -220,7 +220,7 @@ pub fn compress_from(
                 }
                 None => {
                     body.push(ENTRY_CERTIFICATE);
-                    body.extend_from_slice(&u32::try_from(der.len()).ok()?.to_be_bytes()[1..]);
+                    body.extend_from_slice(&u24(der.len())?);
                     body.extend_from_slice(der);
                 }
             }
@@ -266,12 +266,14 @@ pub fn expand(payload: &[u8], store: &mut impl Store, codes: Codes) -> Expanded 
                 None => return Expanded::Miss(Miss::NotHeld),
             },
         };
-        list.extend_from_slice(&(der.len() as u32).to_be_bytes()[1..]);
+        let Some(length) = u24(der.len()) else {
+            return Expanded::Miss(Miss::Malformed);
+        };
+        list.extend_from_slice(&length);
         list.extend_from_slice(der);
     }
-    let mut body = (list.len() as u32).to_be_bytes()[1..].to_vec();
-    body.append(&mut list);
-    let rebuilt = message(HandshakeType::CERTIFICATE.0, &body)
+    let rebuilt = u24(list.len())
+        .and_then(|length| message(HandshakeType::CERTIFICATE.0, &[&length[..], &list].concat()))
         .and_then(|message| splice(payload, record, whole, &message));
     rebuilt.map_or(Expanded::Miss(Miss::Malformed), Expanded::Whole)
 }
@@ -344,13 +346,15 @@ fn message_in_record(bytes: &[u8], wanted: u8) -> Option<(Range<usize>, Range<us
 }
 
 fn message(kind: u8, body: &[u8]) -> Option<Vec<u8>> {
-    let length = u32::try_from(body.len())
-        .ok()
-        .filter(|length| *length < 1 << 24)?;
-    let mut message = vec![kind];
-    message.extend_from_slice(&length.to_be_bytes()[1..]);
-    message.extend_from_slice(body);
-    Some(message)
+    Some([&[kind], &u24(body.len())?[..], body].concat())
+}
+
+/// A length in three bytes.
+fn u24(length: usize) -> Option<[u8; 3]> {
+    let [0, bytes @ ..] = u32::try_from(length).ok()?.to_be_bytes() else {
+        return None;
+    };
+    Some(bytes)
 }
 
 /// `bytes` with `replacement` in place of the message at `whole`, and the length of its record
