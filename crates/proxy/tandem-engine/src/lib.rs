@@ -3,7 +3,8 @@
 //! - `transcript`: a handshake read along in both directions ([`Handshake`]);
 //! - `objects`: where in a flight lies what repeats, by kind ([`KINDS`], [`Flight`], [`ticket`]);
 //! - `peer`: what the other proxy holds, by its own word or by what both have seen
-//!   ([`Possession`], [`ClientChain`], [`FarSide`], [`Publisher`], [`SessionTickets`]);
+//!   ([`Possession`], [`ClientChain`]; by peer and epoch, [`Peers`]: [`FarSide`], [`Publisher`],
+//!   [`SessionTickets`]);
 //! - `rewrite`: a flight as a [`tandem_delta::Delta`] against that, and back; the thesis's own
 //!   messages ([`thesis`]).
 //!
@@ -27,8 +28,8 @@ mod transcript;
 
 pub use objects::{Flight, KINDS, Kind, Object, Sender, ticket};
 pub use peer::{
-    Asked, Believed, ClientChain, Crossed, Decision, FarSide, Hints, Possession, Publisher, Role,
-    SessionTickets, expected_chains, filter, intention,
+    Asked, Believed, ClientChain, Crossed, Decision, Epoch, FarSide, Hints, Peer, PeerId, Peers,
+    Possession, Publisher, Role, SessionTickets, expected_chains, filter, intention,
 };
 pub use rewrite::{LocalSource, Miss, StoreSource, plan_client_flight, plan_flight, thesis};
 pub use transcript::{ClientCertificate, Handshake, Pass, Stage};

@@ -1,17 +1,21 @@
-//! What one proxy knows or believes of another, and remembers for it.
+//! What one proxy knows or believes of another, and remembers for it: a [`Peer`] for each of them,
+//! in one of its epochs ([`Peers`]).
 //!
-//! Is not: what is held here; that is the store's. A wrong belief costs a miss, never a byte.
+//! Is not: what is held here; that is the store's. What a peer says for one connection alone
+//! ([`Possession`], [`Believed`]) is that connection's. A wrong belief costs a miss, never a byte.
 
 mod client_chain;
 mod far_side;
 pub mod filter;
 pub mod intention;
+mod peers;
 mod possession;
 mod publisher;
 mod tickets;
 
 pub use client_chain::{Believed, ClientChain};
 pub use far_side::FarSide;
+pub use peers::{Epoch, PeerId, Peers};
 pub use possession::{Hints, Possession, expected_chains};
 pub use publisher::{Asked, Crossed, Decision, Publisher};
 pub use tickets::SessionTickets;
@@ -23,4 +27,32 @@ pub enum Role {
     ClientSide,
     /// At the servers' end: writes them.
     ServerSide,
+}
+
+/// All that is known of one peer in one epoch.
+#[derive(Debug)]
+pub struct Peer {
+    /// What it lacks, and what it has published.
+    pub far: FarSide,
+    /// What it is told of what is held here.
+    pub publisher: Publisher,
+    /// The tickets that both have seen.
+    pub tickets: SessionTickets,
+}
+
+impl Peer {
+    /// Nothing is known of it yet.
+    fn new(role: Role) -> Self {
+        Self {
+            far: FarSide::default(),
+            publisher: Publisher::default(),
+            tickets: SessionTickets::new(role),
+        }
+    }
+
+    /// Bytes of memory in use, about.
+    fn footprint(&self) -> usize {
+        let (_, tickets) = self.tickets.size();
+        size_of::<Self>() + self.far.footprint() + self.publisher.footprint() + tickets
+    }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use tandem_engine::{FarSide, Publisher, SessionTickets};
+use tandem_engine::{Epoch, PeerId, Peers, SessionTickets};
 use tandem_link::{Key, Spoken};
 use tandem_store::{Site, Store};
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
@@ -42,9 +42,7 @@ pub struct Proxy<S> {
     out: Outbox,
     link: LinkMemory,
     forgotten: ForgottenSyns,
-    far: FarSide,
-    publisher: Publisher,
-    tickets: SessionTickets,
+    peers: Peers,
     breaker: Breaker,
     gains: Gains,
 }
@@ -69,7 +67,7 @@ impl<S: Store> Proxy<S> {
         let forgotten = ForgottenSyns::new(config.limits.flows);
         let key = config.key.clone().unwrap_or(Key::NONE);
         Self {
-            tickets: SessionTickets::new(config.role),
+            peers: Peers::new(config.role),
             breaker: Breaker::new(config.role),
             gains: Gains::default(),
             config,
@@ -82,8 +80,6 @@ impl<S: Store> Proxy<S> {
             out: Outbox::default(),
             link: LinkMemory::default(),
             forgotten,
-            far: FarSide::default(),
-            publisher: Publisher::default(),
         }
     }
 
@@ -153,6 +149,7 @@ impl<S: Store> Proxy<S> {
         packet: &TcpPacket<'_>,
         (now, wall): (Instant, UnixTime),
     ) {
+        let peer = self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED);
         let mut cx = Context {
             config: &self.config,
             key: &self.key,
@@ -160,9 +157,9 @@ impl<S: Store> Proxy<S> {
             store: &mut self.store,
             out: &mut self.out,
             link: &mut self.link,
-            far: &mut self.far,
-            publisher: &mut self.publisher,
-            tickets: &mut self.tickets,
+            far: &mut peer.far,
+            publisher: &mut peer.publisher,
+            tickets: &mut peer.tickets,
             may_rewrite: self.breaker.allows(key, now),
             now,
             wall,
@@ -293,20 +290,22 @@ impl<S: Store> Proxy<S> {
 
     /// How many session tickets are remembered, and about how many bytes they take.
     pub fn session_tickets(&self) -> (usize, usize) {
-        self.tickets.size()
+        self.peers.session_tickets()
     }
 
     /// Remembers a session ticket as if it had been given at `now`: for trying out what becomes of
     /// it.
     #[doc(hidden)]
     pub fn remember_ticket(&mut self, site: &Site, ticket: &[u8], now: Instant) {
-        self.tickets.learn(site, ticket, None, now);
+        let peer = self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED);
+        peer.tickets.learn(site, ticket, None, now);
     }
 
     /// Forgets all session tickets, as a restart does.
     #[doc(hidden)]
     pub fn forget_tickets(&mut self) {
-        self.tickets = SessionTickets::new(self.config.role);
+        let peer = self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED);
+        peer.tickets = SessionTickets::new(self.config.role);
     }
 
     /// On how many paths nothing is rewritten, because a device there does not let it work.

@@ -105,6 +105,12 @@ impl FarSide {
         is_published.is_some_and(|filter| filter.count() > 0) || !self.learned.0.is_empty()
     }
 
+    /// Bytes of memory in use, about.
+    pub(super) fn footprint(&self) -> usize {
+        let chains = self.lacking.0.capacity() + self.learned.0.capacity();
+        chains * size_of::<ChainId>() + self.published.as_ref().map_or(0, Filter::footprint)
+    }
+
     /// All that is known to be held.
     pub fn holdings(&self) -> Holdings {
         self.holdings

@@ -205,6 +205,12 @@ impl Publisher {
         }
     }
 
+    /// Bytes of memory in use, about.
+    pub(super) fn footprint(&self) -> usize {
+        let excused = self.excused.capacity() * size_of::<(Holdings, Instant)>();
+        excused + self.last.as_ref().map_or(0, Filter::footprint)
+    }
+
     fn excuse(&mut self, known: Holdings, until: Instant) {
         if self.excused.len() >= MAX_EXCUSED {
             self.excused.pop_front();

@@ -1,0 +1,208 @@
+//! The peers that are known, each in its epoch.
+//!
+//! Is: which of them there are, and how much is kept of all together. Is not: what is known of one
+//! ([`Peer`]).
+//!
+//! Invariants: what was known of a peer in another epoch is forgotten; peers and the bytes of all
+//! that is known of them are bounded, the peer least recently used forgotten first.
+
+use std::collections::BTreeMap;
+
+use super::{Peer, Role};
+
+/// Who a peer is, for whoever can tell peers apart: the digest of its key, say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PeerId(pub [u8; 32]);
+
+impl PeerId {
+    /// Whoever is at the other end, where no proxy says which it is.
+    pub const OTHER_END: Self = Self([0; 32]);
+}
+
+/// From when on a peer has held what it holds: random, and another whenever its store was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Epoch(pub [u8; 16]);
+
+impl Epoch {
+    /// Where none is announced: what was lost shows as misses.
+    pub const UNANNOUNCED: Self = Self([0; 16]);
+}
+
+/// Most peers that are known at a time.
+const MAX_PEERS: usize = 4_096;
+
+/// Most bytes for all peers together, about: what one may take by itself, and as much for others.
+const fn max_bytes(role: Role) -> usize {
+    match role {
+        Role::ClientSide => 8 << 20,
+        Role::ServerSide => 64 << 20,
+    }
+}
+
+/// All peers of a proxy.
+#[derive(Debug)]
+pub struct Peers {
+    role: Role,
+    peers: BTreeMap<PeerId, Entry>,
+    /// The one used last, whose size may have changed since it was counted.
+    last: Option<PeerId>,
+    /// Bytes of all but what has changed in the last.
+    bytes: usize,
+    turn: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    epoch: Epoch,
+    peer: Peer,
+    counted: usize,
+    turn: u64,
+}
+
+impl Peers {
+    /// The peers of a proxy at this end: none yet.
+    pub fn new(role: Role) -> Self {
+        Self {
+            role,
+            peers: BTreeMap::new(),
+            last: None,
+            bytes: 0,
+            turn: 0,
+        }
+    }
+
+    /// What is known of this peer, which says that it is in this epoch.
+    pub fn get(&mut self, id: PeerId, epoch: Epoch) -> &mut Peer {
+        if self.last != Some(id) {
+            self.recount();
+            self.last = Some(id);
+            self.turn += 1;
+            self.make_room(id);
+        }
+        let fresh = || Entry {
+            epoch,
+            peer: Peer::new(self.role),
+            counted: 0,
+            turn: 0,
+        };
+        let entry = self.peers.entry(id).or_insert_with(fresh);
+        entry.turn = self.turn;
+        if entry.epoch != epoch {
+            (entry.epoch, entry.peer) = (epoch, Peer::new(self.role));
+        }
+        &mut entry.peer
+    }
+
+    /// How many session tickets are remembered, and about how many bytes they take.
+    pub fn session_tickets(&self) -> (usize, usize) {
+        let sizes = self.peers.values().map(|entry| entry.peer.tickets.size());
+        sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+
+    /// Brings the size of the peer used last up to date.
+    fn recount(&mut self) {
+        let last = self.last.and_then(|last| self.peers.get_mut(&last));
+        if let Some(entry) = last {
+            let now = entry.peer.footprint();
+            self.bytes = self.bytes - entry.counted + now;
+            entry.counted = now;
+        }
+    }
+
+    /// Forgets peers, but not this one, until it has room.
+    fn make_room(&mut self, id: PeerId) {
+        let others = |(other, _): &(&PeerId, &Entry)| **other != id;
+        while self.bytes > max_bytes(self.role)
+            || (self.peers.len() >= MAX_PEERS && !self.peers.contains_key(&id))
+        {
+            let others = self.peers.iter().filter(others);
+            let Some((oldest, _)) = others.min_by_key(|(_, entry)| entry.turn) else {
+                return;
+            };
+            let oldest = *oldest;
+            if let Some(entry) = self.peers.remove(&oldest) {
+                self.bytes -= entry.counted;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_store::{ChainId, Site};
+    use tandem_wire::Instant;
+
+    const EPOCH: Epoch = Epoch([1; 16]);
+
+    fn id(number: u16) -> PeerId {
+        let mut bytes = [0; 32];
+        bytes[..2].copy_from_slice(&number.to_be_bytes());
+        PeerId(bytes)
+    }
+
+    fn chain() -> ChainId {
+        ChainId::of(&[b"chain"])
+    }
+
+    fn lacks(peers: &mut Peers, number: u16, epoch: Epoch) -> bool {
+        peers.get(id(number), epoch).far.is_lacking(&chain())
+    }
+
+    #[test]
+    fn what_is_known_of_one_peer_is_not_known_of_another() {
+        let mut peers = Peers::new(Role::ClientSide);
+        peers.get(id(1), EPOCH).far.lacks(chain());
+        assert!(!lacks(&mut peers, 2, EPOCH));
+        assert!(lacks(&mut peers, 1, EPOCH));
+    }
+
+    #[test]
+    fn a_new_epoch_forgets_everything_of_its_peer_and_of_no_other() {
+        let mut peers = Peers::new(Role::ServerSide);
+        for number in [1, 2] {
+            let peer = peers.get(id(number), EPOCH);
+            peer.far.lacks(chain());
+            peer.tickets
+                .learn(&Site::Any, &[7; 200], None, Instant::ZERO);
+        }
+        let peer = peers.get(id(1), Epoch([2; 16]));
+        assert!(!peer.far.is_lacking(&chain()));
+        assert_eq!(peer.tickets.size(), (0, 0));
+        assert!(lacks(&mut peers, 2, EPOCH));
+        assert!(!lacks(&mut peers, 1, EPOCH), "the old epoch is gone too");
+    }
+
+    #[test]
+    fn the_peer_least_recently_used_is_forgotten_for_one_too_many() {
+        let mut peers = Peers::new(Role::ClientSide);
+        let most = u16::try_from(MAX_PEERS).expect("small");
+        (0..most).for_each(|number| peers.get(id(number), EPOCH).far.lacks(chain()));
+        assert!(lacks(&mut peers, 0, EPOCH), "used again");
+        assert!(!lacks(&mut peers, most, EPOCH), "new");
+        assert_eq!(peers.peers.len(), MAX_PEERS);
+        assert!(lacks(&mut peers, 0, EPOCH));
+        assert!(!lacks(&mut peers, 1, EPOCH));
+    }
+
+    #[test]
+    fn all_peers_together_take_no_more_bytes_than_they_may() {
+        let mut peers = Peers::new(Role::ClientSide);
+        let bound = max_bytes(Role::ClientSide);
+        for number in 0..8 {
+            let tickets = &mut peers.get(id(number), EPOCH).tickets;
+            for ticket in 0..400_u16 {
+                let mut bytes = vec![0; 8 << 10];
+                bytes[..2].copy_from_slice(&ticket.to_be_bytes());
+                tickets.learn(&Site::Any, &bytes, None, Instant::ZERO);
+            }
+            let one = tickets.size().1;
+            assert!(one > bound / 3, "three fill it");
+            let all = peers.peers.values().map(|entry| entry.peer.footprint());
+            assert!(all.sum::<usize>() <= bound + one);
+        }
+        peers.get(id(9), EPOCH);
+        let all = peers.peers.values().map(|entry| entry.peer.footprint());
+        assert!(all.sum::<usize>() <= bound);
+    }
+}
