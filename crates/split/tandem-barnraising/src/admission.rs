@@ -193,7 +193,9 @@ mod tests {
             limiter.admits(from(3), at(1), RATE),
             "who is known is judged as before"
         );
-        assert!(limiter.admits(one_more, at(60), RATE));
-        assert_eq!(limiter.busy_until.len(), 1);
+        // The others' time is over just now; that of the known one's second request is not.
+        assert!(limiter.admits(one_more, at(10), RATE));
+        assert_eq!(limiter.busy_until.len(), 2);
+        assert!(limiter.admits(from(4), at(60), RATE));
     }
 }

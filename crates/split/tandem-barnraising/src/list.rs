@@ -315,6 +315,62 @@ mod tests {
     }
 
     #[test]
+    fn a_list_may_be_as_long_as_it_can_get_and_no_longer() {
+        let address = IpAddr::from([0xfe; 16]);
+        let member = Member {
+            key: PublicKey([1; 32]),
+            address,
+            peers: (address, 9).into(),
+        };
+        let labels = [&"a".repeat(63)[..]; 4].join(".");
+        let mut longest = list(vec![member; MAX_MEMBERS]);
+        longest.site = name(&labels[..Name::MAX_LEN]);
+        let mut bytes = longest.signed(sign).expect("as many as it takes");
+        assert_eq!(bytes.len(), MAX_LEN);
+        assert_eq!(
+            List::open(&bytes, &longest.site, verify).as_ref(),
+            Ok(&longest)
+        );
+        bytes.push(0);
+        let refused = List::open(&bytes, &longest.site, |_, _| panic!("far too long"));
+        assert_eq!(refused, Err(ListError::Malformed));
+    }
+
+    #[test]
+    fn more_members_than_a_list_has_are_refused_whoever_signed_them() {
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let member = Member {
+            key: PublicKey([1; 32]),
+            address,
+            peers: (address, 9).into(),
+        };
+        let full = list(vec![member; MAX_MEMBERS]);
+        let bytes = full.signed(sign).expect("as many as it takes");
+        assert_eq!(List::open(&bytes, &full.site, verify).as_ref(), Ok(&full));
+        let one = list(vec![member]).signed(sign).expect("one");
+        let none = list(Vec::new()).signed(sign).expect("none");
+        let head = none.len() - SIGNATURE_LEN;
+        let mut body = bytes[..bytes.len() - SIGNATURE_LEN].to_vec();
+        body.extend(&one[head..one.len() - SIGNATURE_LEN]);
+        let count = u16::try_from(MAX_MEMBERS + 1).expect("16 bits");
+        body[head - 2..head].copy_from_slice(&count.to_be_bytes());
+        body.extend([0; SIGNATURE_LEN]);
+        assert!(body.len() <= MAX_LEN);
+        let refused = List::open(&body, &full.site, |_, _| true);
+        assert_eq!(refused, Err(ListError::Malformed));
+    }
+
+    #[test]
+    fn a_list_lives_from_its_signature_to_its_end() {
+        assert_eq!(list(Vec::new()).life(), Duration::from_secs(1_000));
+        let backwards = List {
+            ends: UnixTime(999),
+            ..list(Vec::new())
+        };
+        assert_eq!(backwards.life(), Duration::ZERO);
+    }
+
+    #[test]
     fn an_older_list_does_not_come_back() {
         let held = list(Vec::new());
         let newer = List {

@@ -79,6 +79,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_key_is_shown_in_full() {
+        let mut key = PublicKey([0xab; 32]);
+        key.0[0] = 1;
+        let digits = format!("01{}", "ab".repeat(31));
+        assert_eq!([key.to_string(), format!("{key:?}")], [&*digits, &*digits]);
+        assert_eq!(PublicKey::from_hex(&digits), Some(key));
+    }
+
+    #[test]
     fn a_member_is_named_by_its_key_and_where_peers_reach_it() {
         let key = "ab".repeat(PublicKey::LEN);
         let member: Member = format!("{key}@[2001:db8::1]:7444").parse().expect("whole");

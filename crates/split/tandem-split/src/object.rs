@@ -238,6 +238,20 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_list_is_one_and_a_longer_is_none() {
+        let mut bytes = List::of(&[]).expect("short").as_bytes().to_vec();
+        bytes[HEAD_LEN - 8..].copy_from_slice(&MAX_OBJECT_LEN.to_be_bytes());
+        bytes.resize(MAX_LIST_LEN, 7);
+        let name = |bytes: &[u8]| ObjectName(Sha256::digest(bytes).into());
+        let list = List::check(name(&bytes), bytes.clone()).expect("a list");
+        assert_eq!((list.len(), list.is_empty()), (MAX_OBJECT_LEN, false));
+        assert!(format!("{list:?}").contains(&list.name().to_string()));
+        bytes.push(7);
+        let refused = List::check(name(&bytes), bytes);
+        assert_eq!(refused, Err(Malformed::List.into()));
+    }
+
+    #[test]
     fn an_empty_object_has_a_list_without_chunks() {
         let list = List::of(&[]).expect("short");
         assert!(list.is_empty());

@@ -101,6 +101,10 @@ mod tests {
             Payload::new([0; MAX_PAYLOAD_LEN + 1]),
             Err(Misuse::PlaintextLength(MAX_PAYLOAD_LEN + 1).into())
         );
+        let refused = Misuse::PlaintextLength(MAX_PAYLOAD_LEN + 1).into();
+        let sha1 = Payload::new_sha1([0; MAX_PAYLOAD_LEN + 1]);
+        assert_eq!(sha1, Err(refused));
+        assert!(Payload::new_sha1([0; MAX_PAYLOAD_LEN]).is_ok());
         let long = [0; MAX_PAYLOAD_LEN + 1];
         assert_eq!(
             Payload::check(PayloadName::sha256(&long), long),

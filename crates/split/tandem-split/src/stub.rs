@@ -334,6 +334,55 @@ mod tests {
     }
 
     #[test]
+    fn a_record_made_elsewhere_is_no_longer_than_a_record() {
+        let mac = Mac::new(&[7; 20]);
+        let mut out = Vec::new();
+        let too_long = literal(&mut out, DATA, &[0; MAX_PAYLOAD_LEN + 1], &mac);
+        assert_eq!(
+            too_long,
+            Err(Misuse::PlaintextLength(MAX_PAYLOAD_LEN + 1).into())
+        );
+        assert!(out.is_empty());
+        literal(&mut out, DATA, &[0; MAX_PAYLOAD_LEN], &mac).expect("as long as it can be");
+        assert!(Message::read(&out).is_ok());
+    }
+
+    #[test]
+    fn all_macs_of_a_run_have_one_length_and_fill_its_room() {
+        let run = || RunBuilder::new(ObjectName([3; 32]), 0, 100).expect("a length");
+        let refused = run().record(100, &Mac::NONE);
+        assert_eq!(refused, Err(Misuse::MacLength(0).into()));
+        let mut run = run();
+        let count = MAX_MACS_LEN / 32;
+        assert_eq!(count * 32, MAX_MACS_LEN);
+        for _ in 0..count {
+            run.record(100, &Mac::new(&[7; 32])).expect("there is room");
+            let other = run.record(100, &Mac::new(&[7; 20]));
+            assert!(other.is_err(), "of another length");
+        }
+        assert!(run.is_full());
+        assert_eq!(
+            run.record(100, &Mac::new(&[7; 32])),
+            Err(Misuse::RunOver.into())
+        );
+    }
+
+    #[test]
+    fn under_new_keys_the_macs_are_others() {
+        let mut writer = writer(Encodings::DEFAULT);
+        let (mut before, mut same, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        let sealer =
+            |key| Sealer::tls12(Suite::EcdheRsaAes128CbcSha, &[key; 20], 0).expect("a key");
+        writer.literal(&mut before, DATA, b"data").expect("short");
+        writer.rekey(sealer(1));
+        writer.literal(&mut same, DATA, b"data").expect("short");
+        writer.rekey(sealer(2));
+        writer.literal(&mut after, DATA, b"data").expect("short");
+        assert_eq!(before, same);
+        assert_ne!(before, after);
+    }
+
+    #[test]
     fn macs_made_elsewhere_give_the_same_stubs() {
         let mut out = Vec::new();
         let mut writer = writer(Encodings::DEFAULT);

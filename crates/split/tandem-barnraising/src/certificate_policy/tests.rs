@@ -70,6 +70,50 @@ fn one_account_by_dns_01_and_no_wildcards_is_acceptable() {
 }
 
 #[test]
+fn only_a_refusal_speaks_against_volunteers() {
+    let good = evidence(vec![caa("issue", &strict()), caa("issuewild", ";")]);
+    let findings = judge(&name(), &good);
+    assert!(!findings.is_empty(), "hints, at least");
+    assert!(acceptable(&findings));
+    assert!(acceptable(&[]));
+    assert!(!acceptable(&judge(&name(), &evidence(Vec::new()))));
+    let unsigned = Evidence {
+        chain: Chain::Insecure,
+        ..good
+    };
+    assert!(!acceptable(&judge(&name(), &unsigned)));
+}
+
+/// An operator reads what is wrong and what to do, so no two findings may say the same.
+#[test]
+fn each_finding_says_what_it_is_and_what_to_do() {
+    let with = |records: &[(&str, &str)]| {
+        let records = records.iter().map(|(tag, value)| caa(tag, value));
+        judge(&name(), &evidence(records.collect()))
+    };
+    let findings = [
+        with(&[]),
+        with(&[("issue", "letsencrypt.org")]),
+        with(&[(
+            "issue",
+            "nobody.example; accounturi=a; validationmethods=http-01",
+        )]),
+    ];
+    for findings in &findings {
+        let said: std::collections::BTreeSet<String> =
+            findings.iter().map(Finding::to_string).collect();
+        assert_eq!(said.len(), findings.len());
+        for finding in findings {
+            let (said, remedy) = (finding.to_string(), finding.remedy());
+            assert!(said.len() > 10 && remedy.contains(' '), "{said}: {remedy}");
+            assert_ne!(said, remedy);
+        }
+    }
+    let names_the_authority = |finding: &Finding| finding.to_string().contains("letsencrypt.org");
+    assert!(findings[1].iter().any(names_the_authority));
+}
+
+#[test]
 fn each_gap_is_refused_by_its_name() {
     let strict = strict();
     let other = strict.replace("acct/1", "acct/2");

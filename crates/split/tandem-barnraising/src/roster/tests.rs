@@ -151,6 +151,48 @@ fn who_moves_begins_anew() {
 }
 
 #[test]
+fn what_changes_where_browsers_or_peers_go_changes_the_version() {
+    let mut roster = roster();
+    let one = member(1);
+    let version = |roster: &Roster| roster.list(UnixTime(100)).version;
+    join(&mut roster, one).expect("room");
+    assert_eq!(roster.member(&one.key), Some(&one));
+    assert_eq!(roster.member(&member(2).key), None);
+    assert_eq!(version(&roster), 0, "it is in no list yet");
+    make_healthy(&mut roster, &one);
+    assert_eq!(version(&roster), 1);
+    assert_eq!(join(&mut roster, one), Ok(Joined::Renewed));
+    assert_eq!(version(&roster), 1, "the same as before");
+    let elsewhere = Member {
+        peers: (one.address, 10).into(),
+        ..one
+    };
+    assert_eq!(join(&mut roster, elsewhere), Ok(Joined::Renewed));
+    assert_eq!(roster.member(&one.key), Some(&elsewhere));
+    assert_eq!(version(&roster), 2, "peers ask it elsewhere");
+    let moved = at([192, 0, 2, 77].into(), one);
+    assert_eq!(join(&mut roster, moved), Ok(Joined::Moved));
+    assert_eq!(version(&roster), 3, "it is in no list any more");
+}
+
+#[test]
+fn after_a_restart_no_more_are_taken_back_than_a_list_has() {
+    let mut roster = roster();
+    let numbered = |number: u32| {
+        let mut key = [0; 32];
+        key[..4].copy_from_slice(&number.to_be_bytes());
+        let address = IpAddr::from((0x0a00_0000 + number).to_be_bytes());
+        let key = PublicKey(key);
+        at(address, Member { key, ..member(0) })
+    };
+    let most = u32::try_from(MAX_MEMBERS).expect("32 bits");
+    for number in 0..=most {
+        let taken = roster.restore(numbered(number), Health::default(), UnixTime(100));
+        assert_eq!(taken, number < most, "{number}");
+    }
+}
+
+#[test]
 fn a_mapped_address_is_the_address_that_it_maps() {
     let mut roster = roster();
     let one = member(1);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::error::Breach;
 use crate::name::{ObjectName, PayloadName};
-use crate::object::List;
-use crate::payload::Payload;
+use crate::object::{List, MAX_LIST_LEN};
+use crate::payload::{MAX_PAYLOAD_LEN, Payload};
 use crate::seal::Mac;
 use crate::suite::Suite;
 
@@ -236,6 +236,119 @@ fn a_side_says_what_is_its_own_to_say() {
         [22, 0x95, 0x97, 0x96, 0x97, 0x58]
     );
     assert_eq!(allowed(Side::Origin, misses), b"PLA");
+}
+
+fn refused(bytes: &[u8]) -> Option<Malformed> {
+    match Message::read(bytes) {
+        Ok(_) => None,
+        Err(Error::Malformed(malformed)) => Some(malformed),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn misses_name_chunks_that_an_object_can_have() {
+    let most = crate::object::MAX_CHUNKS as u32;
+    for (first, count, is_good) in [
+        (most, most, true),
+        (most + 1, 1, false),
+        (1, most + 1, false),
+        (most + 1, most + 1, false),
+    ] {
+        let object = ObjectName([1; 32]);
+        let bytes = written(&Message::Miss(Miss::Object {
+            object,
+            first,
+            count,
+        }));
+        assert_eq!(refused(&bytes), (!is_good).then_some(Malformed::ListPart));
+    }
+}
+
+#[test]
+fn what_was_missed_has_at_most_a_payloads_length() {
+    let payload = Payload::new_sha1([7; MAX_PAYLOAD_LEN]).expect("as long as it can be");
+    let mut bytes = written(&Message::Found(Found::new(&payload)));
+    assert_eq!(refused(&bytes), None);
+    bytes.push(7);
+    let length = u16::from_be_bytes([bytes[3], bytes[4]]) + 1;
+    bytes[3..5].copy_from_slice(&length.to_be_bytes());
+    let too_long = Malformed::PlaintextLength(MAX_PAYLOAD_LEN + 1);
+    assert_eq!(refused(&bytes), Some(too_long));
+}
+
+#[test]
+fn a_part_lies_in_a_list_that_can_be() {
+    let longest = MAX_LIST_LEN as u32;
+    for (offset, total, len, is_good) in [
+        (0_u32, 5, 5, true),
+        (1, 5, 4, true),
+        (longest - 5, longest, 5, true),
+        (0, longest + 1, 5, false),
+        (0, 5, 6, false),
+        (2, 5, 4, false),
+        (0, 5, 0, false),
+    ] {
+        let mut bytes = Vec::new();
+        frame(&mut bytes, kind::LIST_PART, |out| {
+            out.extend([1; 32]);
+            out.extend(offset.to_be_bytes());
+            out.extend(total.to_be_bytes());
+            out.extend(vec![7; len]);
+        });
+        let expected = (!is_good).then_some(Malformed::ListPart);
+        assert_eq!(refused(&bytes), expected, "{offset} {total} {len}");
+    }
+}
+
+#[test]
+fn a_run_is_of_application_data_and_has_a_mac_for_each_record() {
+    let run = Run {
+        object: ObjectName([1; 32]),
+        offset: 0,
+        record_len: 10,
+        last_len: 10,
+        count: 2,
+    };
+    let macs: Vec<u8> = (0..40).collect();
+    let stub = Stub::run(run, &macs);
+    let each: Vec<&[u8]> = stub.macs().collect();
+    assert_eq!(each, [&macs[..20], &macs[20..]]);
+    let bytes = written(&Message::Stub(stub));
+    assert_eq!(refused(&bytes), None);
+    let alert = [&[0x95], &bytes[1..]].concat();
+    assert_eq!(refused(&alert), Some(Malformed::Run));
+    // One byte more in the message's length and in that of the MACs.
+    let mut uneven = [&bytes[..], &[7]].concat();
+    let macs_at = bytes.len() - macs.len();
+    uneven[4] += 1;
+    uneven[macs_at - 1] += 1;
+    assert_eq!(refused(&uneven), Some(Malformed::MacLength(41)));
+}
+
+#[test]
+fn records_in_full_are_of_a_version_of_tls() {
+    for (major, minor, is_good) in [(3, 0, true), (3, 4, true), (3, 5, false), (2, 3, false)] {
+        let refused = refused(&[22, major, minor, 0, 1, 7]);
+        let version = Malformed::Version(u16::from_be_bytes([major, minor]));
+        assert_eq!(refused, (!is_good).then_some(version));
+    }
+}
+
+#[test]
+fn a_decoder_takes_one_message_at_most_and_tells_who_greeted() {
+    let greeting = Greeting::new(Channel::Misses, Encodings::DEFAULT);
+    let mut decoder = Decoder::new(Side::Volunteer);
+    assert_eq!(decoder.greeting(), None);
+    let stream = [
+        &written(&Message::Greeting(greeting))[..],
+        &vec![0; 3 * MAX_MESSAGE_LEN],
+    ]
+    .concat();
+    assert_eq!(decoder.push(&stream), MAX_MESSAGE_LEN);
+    assert_eq!(decoder.push(&stream), 0);
+    assert!(decoder.next_message().is_ok());
+    assert_eq!(decoder.greeting(), Some(greeting));
 }
 
 #[test]

@@ -471,6 +471,147 @@ fn a_payload_is_asked_for_once_while_it_is_waited_for_and_lists_ahead_are_few() 
 }
 
 #[test]
+fn no_more_payloads_are_asked_for_than_may_be_ahead() {
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    let payloads: Vec<Payload> = (0..10)
+        .map(|number| Payload::new(body(200 + number)).expect("short"))
+        .collect();
+    payloads.iter().for_each(|payload| origin.named(payload));
+    let limits = Limits {
+        payloads_ahead: 4,
+        ..Limits::default()
+    };
+    let mut splicer = splicer(limits);
+    assert_eq!(splicer.push(&origin.out), Ok(origin.out.len()));
+    let wants: Vec<Want> = std::iter::from_fn(|| splicer.poll_want()).collect();
+    let first: Vec<Want> = payloads[..4]
+        .iter()
+        .map(|p| Want::Payload(p.name()))
+        .collect();
+    assert_eq!(wants, first);
+}
+
+#[test]
+fn what_waits_in_whatever_place_is_not_drained() {
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    let start = origin.out.clone();
+    let pushed = |stream: &[u8]| {
+        let mut splicer = splicer(Limits::default());
+        assert_eq!(splicer.push(stream), Ok(stream.len()));
+        let mut records = Vec::new();
+        let written = splicer.write_records(&mut records, usize::MAX, iv());
+        assert_eq!((written, records.len()), (Ok(()), 0));
+        splicer.is_drained()
+    };
+    assert!(pushed(&start));
+    assert!(!pushed(&start[..start.len() - 1]), "a message is cut");
+    origin.named(&Payload::new(body(200)).expect("short"));
+    assert!(!pushed(&origin.out), "a payload is missing");
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    let object = body(100);
+    origin.runs(&object, &List::of(&object).expect("short"), 0, 100);
+    assert!(!pushed(&origin.out), "a list is missing");
+    // What comes behind it is wrong, but its turn has not come.
+    origin.out.push(0xff);
+    let mut splicer = splicer(Limits::default());
+    assert!(splicer.push(&origin.out).is_err());
+    assert_eq!(
+        splicer.write_records(&mut Vec::new(), usize::MAX, iv()),
+        Ok(())
+    );
+}
+
+#[test]
+fn nothing_is_written_where_enough_is() {
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    origin.literal(b"a record");
+    let mut splicer = splicer(Limits::default());
+    assert_eq!(splicer.push(&origin.out), Ok(origin.out.len()));
+    let mut records = b"enough".to_vec();
+    assert_eq!(splicer.write_records(&mut records, 6, iv()), Ok(()));
+    assert_eq!(records, b"enough");
+    assert_eq!(splicer.write_records(&mut records, 7, iv()), Ok(()));
+    assert_eq!(origin.client(&records[6..]), Ok(b"a record".to_vec()));
+}
+
+#[test]
+fn more_objects_than_lists_are_asked_for_ahead_come_one_after_another() {
+    let mut cache = Cache::default();
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    // One ends with its last chunk.
+    let objects: Vec<Vec<u8>> = (0..9).map(|n| body(2 * CHUNK_LEN + 31 * n)).collect();
+    for object in &objects {
+        let list = cache.object(object);
+        origin.runs(object, &list, 0, CHUNK_LEN);
+    }
+    let (records, end) = volunteer(&origin.out, &cache, Limits::default(), 9_999);
+    assert_eq!(end, Ok(()));
+    assert_eq!(origin.client(&records), Ok(objects.concat()));
+}
+
+#[test]
+fn the_list_of_an_object_that_comes_again_is_asked_for_once() {
+    let mut cache = Cache::default();
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    let (object, other) = (body(500), body(600));
+    for object in [&object, &object, &other] {
+        let list = cache.object(object);
+        origin.runs(object, &list, 0, 100);
+    }
+    let mut splicer = splicer(Limits::default());
+    let (mut records, mut iv, mut lists, mut at) = (Vec::new(), iv(), 0, 0);
+    // In pieces, so that the first is done before the second comes.
+    while at < origin.out.len() {
+        let end = origin.out.len().min(at + 50);
+        at += splicer.push(&origin.out[at..end]).expect("room");
+        while let Some(want) = splicer.poll_want() {
+            lists += usize::from(matches!(want, Want::List { .. }));
+            cache.answer(&mut splicer, want);
+        }
+        splicer
+            .write_records(&mut records, usize::MAX, &mut iv)
+            .expect("all is there");
+    }
+    assert_eq!(
+        origin.client(&records),
+        Ok([&object[..], &object, &other].concat())
+    );
+    assert_eq!(lists, 2);
+    assert!(splicer.is_drained() && splicer.lists.has_room());
+}
+
+#[test]
+fn macs_of_runs_count_as_what_waits() {
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    let object = body(20_000);
+    origin.runs(&object, &List::of(&object).expect("short"), 0, 1);
+    assert!(origin.out.len() > 300_000);
+    let limits = Limits {
+        queue_bytes: 50_000,
+        ..Limits::default()
+    };
+    let mut splicer = splicer(limits);
+    let mut taken = 0;
+    while let Ok(more @ 1..) = splicer.push(&origin.out[taken..]) {
+        taken += more;
+    }
+    assert!((50_000..50_000 + 2 * 18_500).contains(&taken), "{taken}");
+}
+
+#[test]
+fn a_run_may_end_where_the_longest_object_does() {
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    let name = ObjectName([7; 32]);
+    let offset = crate::object::MAX_OBJECT_LEN - 10;
+    let mut run = origin.writer.run(name, offset, 10).expect("a length");
+    run.record(&[0; 10]).expect("there is room");
+    run.finish(&mut origin.out);
+    let mut splicer = splicer(Limits::default());
+    assert_eq!(splicer.push(&origin.out), Ok(origin.out.len()));
+    assert!(matches!(splicer.poll_want(), Some(Want::List { .. })));
+}
+
+#[test]
 fn a_channel_that_ends_in_a_message_was_cut() {
     let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
     origin.literal(b"whole");
