@@ -3,11 +3,11 @@
 --   wireshark -X lua_script:tandem.lua capture.pcapng
 --   tshark -X lua_script:tandem.lua -r capture.pcapng -Y tandem -O tandem
 --
--- Is: a post-dissector. It reads TCP's options and payload beside what other dissectors make of them: marks (an experimental TCP
+-- Is: a post-dissector. It reads TCP's options and payload beside what other dissectors make of them: the proxies' options (an experimental TCP
 -- option, RFC 6994), frames that stand in for a flight, and the messages of the 2009 thesis (`--wire mcveety`).
 -- Is not: a check of tags, which need the pair's key; nor a rebuilder, which needs a store.
 --
--- A new kind of mark or frame is one entry in MARKS or FRAMES; a kind that is not there is shown by its number.
+-- A new kind of option or frame is one entry in OPTIONS or FRAMES; a kind that is not there is shown by its number.
 -- Whatever the bytes are, nothing here reads past their end: what cannot be read is shown as malformed.
 
 local OPTION_KIND = 253
@@ -21,8 +21,8 @@ local MOST_DICTIONARIES = 8
 -- A rewritten segment's TSval is put back by this much, so that an endpoint discards it (RFC 7323, PAWS).
 local SHIFT = 2 ^ 30
 
--- Types of a mark: name, what it says, and what its body is a list of (bytes an entry), if anything; or whether it names holdings.
-local MARKS = {
+-- Types of a proxies' option: name, what it says, and what its body is a list of (bytes an entry), if anything; or whether it names holdings.
+local OPTIONS = {
     [1] = { name = "presence", says = "a client-side proxy is here", holdings = 4 },
     [2] = { name = "answer", says = "a server-side proxy is here, and heard the other" },
     [3] = { name = "hint", says = "this is held here", entry = 4 },
@@ -53,14 +53,14 @@ local tandem = Proto("tandem", "Tandem")
 
 local fields = {
     version = ProtoField.uint8("tandem.version", "Version of the messages"),
-    mark = ProtoField.uint8("tandem.mark", "Mark", base.DEC, names(MARKS)),
-    held = ProtoField.bytes("tandem.mark.held", "Held"),
-    body = ProtoField.bytes("tandem.mark.body", "Body"),
+    option = ProtoField.uint8("tandem.option", "Option", base.DEC, names(OPTIONS)),
+    held = ProtoField.bytes("tandem.option.held", "Held"),
+    body = ProtoField.bytes("tandem.option.body", "Body"),
     holdings = ProtoField.uint32("tandem.holdings", "Holdings", base.HEX),
     filter_rate = ProtoField.uint32("tandem.filter.one_in", "One in so many that are not held passes for held"),
     filter_count = ProtoField.uint32("tandem.filter.chains", "Clients' chains"),
     filter_bits = ProtoField.bytes("tandem.filter.bits", "Filter"),
-    tag = ProtoField.bytes("tandem.mark.tag", "Tag"),
+    tag = ProtoField.bytes("tandem.option.tag", "Tag"),
     frame = ProtoField.uint8("tandem.frame", "Frame", base.DEC, names(FRAMES)),
     span = ProtoField.uint32("tandem.frame.span", "Stands for (bytes)"),
     delta_length = ProtoField.uint32("tandem.frame.delta_length", "Length of the delta"),
@@ -101,7 +101,7 @@ local tcp_options = Field.new("tcp.options")
 local tcp_payload = Field.new("tcp.payload")
 local tcp_tsval = Field.new("tcp.options.timestamp.tsval")
 
--- Streams in which a mark was seen; segments that a message began in and did not end in, by stream and direction; and for
+-- Streams in which an option was seen; segments that a message began in and did not end in, by stream and direction; and for
 -- packets in which such a message ended, all its bytes.
 local agreed, pending, joined
 
@@ -169,19 +169,19 @@ local function complain(tree, why)
     tree:add_proto_expert_info(malformed, why)
 end
 
--- One mark: what follows the experiment's identifier. Its words.
-local function mark(data, tree)
+-- One option: what follows the experiment's identifier. Its words.
+local function proxy_option(data, tree)
     local from = cursor(data)
     local head, head_range = from:number(1)
     if not head or from:left() < TAG_LENGTH then
-        complain(tree:add(tandem, data, "Tandem mark, cut"), "Too short for a mark")
-        return "cut mark"
+        complain(tree:add(tandem, data, "Tandem option, cut"), "Too short for an option")
+        return "cut option"
     end
-    local kind = MARKS[head % 16]
-    local name = kind and kind.name or string.format("mark of type %d", head % 16)
-    local own = tree:add(tandem, data, "Tandem mark: " .. name .. (kind and " (" .. kind.says .. ")" or ""))
+    local kind = OPTIONS[head % 16]
+    local name = kind and kind.name or string.format("option of type %d", head % 16)
+    local own = tree:add(tandem, data, "Tandem option: " .. name .. (kind and " (" .. kind.says .. ")" or ""))
     own:add(fields.version, head_range, math.floor(head / 16))
-    own:add(fields.mark, head_range, head % 16)
+    own:add(fields.option, head_range, head % 16)
     local body_length = from:left() - TAG_LENGTH
     local body = from:take(body_length)
     if body and kind and kind.entry and body_length % kind.entry == 0 then
@@ -201,8 +201,8 @@ local function mark(data, tree)
     return name
 end
 
--- The marks among a segment's options.
-local function marks(options, tree)
+-- The proxies' options among a segment's options.
+local function proxy_options(options, tree)
     local found = {}
     local at, length = 0, options:len()
     while at < length do
@@ -217,7 +217,7 @@ local function marks(options, tree)
                 break
             end
             if kind == OPTION_KIND and size > 4 and options:range(at + 2, 2):uint() == EXPERIMENT_ID then
-                found[#found + 1] = mark(options:range(at + 4, size - 4), tree)
+                found[#found + 1] = proxy_option(options:range(at + 4, size - 4), tree)
             end
             at = at + size
         end
@@ -395,7 +395,7 @@ local function parse_frame(data, is_agreed)
     if delta and delta.added + delta.copied + delta.inflated ~= span then
         delta, why = nil, "The delta rebuilds another number of bytes"
     end
-    -- Where no mark was seen, only a form that is right in everything says that this is a frame.
+    -- Where no option was seen, only a form that is right in everything says that this is a frame.
     if not delta and not is_agreed then
         return nil
     end
@@ -642,7 +642,7 @@ function tandem.dissector(_, pinfo, tree)
     local said = {}
     local options = own(tcp_options, header)
     if options and options.len > 0 then
-        said = marks(options.range, tree)
+        said = proxy_options(options.range, tree)
         if #said > 0 then
             agreed[stream.value] = true
         end

@@ -314,7 +314,7 @@ fn a_rewritten_flight_that_nobody_rebuilds_is_refused_by_the_client_and_sent_aga
 }
 
 #[test]
-fn marks_that_reach_an_endpoint_are_ignored_by_it() {
+fn options_that_reach_an_endpoint_are_ignored_by_it() {
     if !can_run() {
         return;
     }

@@ -55,7 +55,7 @@ fn every_counter_of_the_engine_is_explained_and_none_that_there_is_not() {
             "flows_",
             "flights_",
             "misses_",
-            "marks_",
+            "options_",
             "chains_",
             "hold_released",
         ];

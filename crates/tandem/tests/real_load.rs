@@ -57,7 +57,7 @@ fn bulk_leaves_the_queue() {
         return;
     }
     /// Packets of a connection that may pass the queue: its handshake's (some twenty), and the data
-    /// that overtake the mark.
+    /// that overtake the connection mark.
     const PACKETS: u64 = 200;
     let (net, _nginx, file) = with_server(20 << 20);
     let pair = warm(&net, &PairSpec::new(&net), &file);
@@ -199,7 +199,7 @@ fn half_open_connections_are_bounded_and_harm_no_other() {
         let status = daemon.status();
         let more = status.resident_bytes.saturating_sub(before);
         assert!(more < FLOWS * PER_FLOW / 8, "{more} bytes for {FLOWS} SYNs");
-        assert_eq!(status.counters["tickets_overdue"], 0);
+        assert_eq!(status.counters["verdicts_overdue"], 0);
     }
     pair.end(&net);
 }
@@ -312,6 +312,6 @@ fn a_queue_that_overflows_fails_open() {
     pair.rewrites(&file, || fetch.curl(&net.client));
     // The next packet's number tells how many passed by.
     pair.a.wait_for("queue_passed_by_packets", 1);
-    assert_eq!(pair.a.counter("tickets_overdue"), 0);
+    assert_eq!(pair.a.counter("verdicts_overdue"), 0);
     pair.end(&net);
 }

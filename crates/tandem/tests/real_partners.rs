@@ -124,7 +124,7 @@ fn proxies_with_different_keys_do_not_see_each_other() {
     };
     let pair = Pair::start(&net, &other);
     let made = connections_are_well(&net, &file);
-    pair.b.wait_for("packet_marks_refused", made);
+    pair.b.wait_for("packet_options_refused", made);
     pair.a.wait_for("packet_flows_given_up_no_answer", made);
     assert_eq!(pair.rewritten().written, 0);
     assert_eq!(pair.rewritten().rebuilt, 0);
@@ -183,7 +183,7 @@ fn proxies_with_different_formats_leave_each_others_connections_alone() {
     warm.wait_learned(1);
     warm.end(&net);
 
-    // The client side holds the chain, and gets no answer to its mark.
+    // The client side holds the chain, and gets no answer to its option.
     let pair = Pair::start(
         &net,
         &PairSpec {

@@ -274,7 +274,7 @@ fn what_is_no_handshake_passes_as_it_is_and_harms_no_other() {
         let status = daemon.status();
         let more = status.resident_bytes.saturating_sub(before);
         assert!(more < GROWTH, "{more} bytes");
-        assert_eq!(status.counters["tickets_overdue"], 0);
+        assert_eq!(status.counters["verdicts_overdue"], 0);
     }
     pair.rewrites(&file, || fetch.curl(&net.client));
     pair.end(&net);

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use certificate::Certificate;
 use disk::open;
 use stores::{NOW, days, learn, learn_part, site};
-use tandem_store::{ChainId, Digest, Kind, Limits, MemoryStore, Purge, Purged, Site, Store};
+use tandem_store::{Digest, Kind, Limits, MemoryStore, ObjectId, Purge, Purged, Site, Store};
 use tandem_store_sqlite::admin::{self, Exported, Format, Import, Imported, Several};
 use tandem_store_sqlite::{Place, StoreError};
 use tempfile::TempDir;
@@ -330,7 +330,7 @@ fn one_certificate_in_pem_or_der_is_taken_in_alone_and_several_are_a_chain() {
     );
     assert_eq!(
         listing.chains.iter().map(|row| row.id).collect::<Vec<_>>(),
-        [ChainId::of(&[&leaf(), &intermediate()])]
+        [ObjectId::of(&[&leaf(), &intermediate()])]
     );
     let stored = fs::read(desk.store().join("store.sqlite")).expect("a file");
     assert!(
@@ -361,7 +361,7 @@ fn a_site_may_be_named_for_what_is_taken_in() {
     let mut daemon = open(&desk.home, &Limits::default());
     assert_eq!(
         daemon.expected(Kind::Chain, how.site.as_ref().expect("named"), NOW, 3),
-        [ChainId::of(&[&leaf()])]
+        [ObjectId::of(&[&leaf()])]
     );
 }
 

@@ -21,7 +21,7 @@ use mounts::{make_read_only, with_small_disk};
 use proptest::prelude::*;
 use rusqlite::{Connection, params};
 use stores::{NOW, days, learn, site};
-use tandem_store::{ChainId, Digest, Keeping, Kind, Limits, Purge, Store};
+use tandem_store::{Digest, Keeping, Kind, Limits, ObjectId, Purge, Store};
 use tandem_store_sqlite::{SqliteStore, StoreError, Warning, admin};
 use tempfile::TempDir;
 
@@ -49,7 +49,7 @@ fn open_well(path: &Path) -> SqliteStore {
 }
 
 /// Makes a store with `count` chains, and closes it.
-fn fill(path: &Path, count: u32) -> Vec<ChainId> {
+fn fill(path: &Path, count: u32) -> Vec<ObjectId> {
     let mut store = open_well(path);
     let www = site("www.example.com");
     let ids = (0..count)
@@ -437,7 +437,7 @@ fn a_store_that_may_not_be_looked_into_is_not_said_to_be_missing() {
 }
 
 /// The tables of version 1, and rows in them. One chain lacks a certificate.
-fn make_version_1(path: &Path) -> [ChainId; 2] {
+fn make_version_1(path: &Path) -> [ObjectId; 2] {
     fs::create_dir(path).expect("a new directory");
     fs::set_permissions(path, Permissions::from_mode(0o700)).expect("our own");
     let connection = Connection::open(database(path)).expect("a new database");
@@ -465,7 +465,7 @@ fn make_version_1(path: &Path) -> [ChainId; 2] {
             .expect("a row");
     };
     let chain = |ders: &[&[u8]], last_seen: u64| {
-        let id = ChainId::of(ders);
+        let id = ObjectId::of(ders);
         let digests: Vec<u8> = ders
             .iter()
             .flat_map(|der| *Digest::of(der).as_bytes())

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use disk::{each_kind, open};
 use stores::{NOW, learn, site};
-use tandem_store::{ChainId, Digest, HostName, Kind, Limits, Site, Store};
+use tandem_store::{Digest, HostName, Kind, Limits, ObjectId, Site, Store};
 use tandem_store_sqlite::admin::{self, Format, Import};
 use tandem_wire::clock::UnixTime;
 use tempfile::TempDir;
@@ -88,7 +88,7 @@ fn every_chain_is_found_by_the_names_in_its_leaf_until_it_ends() {
         ..Limits::default()
     };
     for (_home, mut store) in each_kind(&limits) {
-        let ids: Vec<ChainId> = chains
+        let ids: Vec<ObjectId> = chains
             .iter()
             .map(|chain| learn(&mut store, &chain.site, &chain.ders, NOW))
             .collect();
@@ -200,7 +200,7 @@ fn a_store_of_them_survives_being_closed() {
     let chains = web_chains();
     let home = TempDir::new().expect("a directory");
     let mut store = open(&home, &Limits::default());
-    let ids: Vec<ChainId> = chains
+    let ids: Vec<ObjectId> = chains
         .iter()
         .map(|chain| learn(&mut store, &chain.site, &chain.ders, NOW))
         .collect();

@@ -169,9 +169,6 @@ impl ObjectId {
     }
 }
 
-/// The name of a chain.
-pub type ChainId = ObjectId;
-
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)

@@ -41,7 +41,7 @@ mod store;
 mod testing;
 mod x509;
 
-pub use digest::{ChainId, DIGEST_LENGTH, Digest, ObjectId};
+pub use digest::{DIGEST_LENGTH, Digest, ObjectId};
 pub use error::NameError;
 pub use kind::{KINDS, Kind, KindRow, Layout, Reading, Unexpected};
 pub use limits::Limits;

@@ -8,7 +8,7 @@ mod stores;
 
 use certificate::Certificate;
 use stores::{NOW, days, learn, site};
-use tandem_store::{ChainId, Kind, Limits, MemoryStore, Site, Store as _};
+use tandem_store::{Kind, Limits, MemoryStore, ObjectId, Site, Store as _};
 
 fn leaf(serial: u32, names: &[&str]) -> Vec<u8> {
     Certificate {
@@ -86,7 +86,7 @@ fn servers_of_strangers_that_were_asked_for_a_name_do_not_crowd_out_the_one_that
     let mut store = MemoryStore::new(Limits::default());
     let bank = site("bank.example");
     let own = learn(&mut store, &bank, &[leaf(1, &["bank.example"])], NOW);
-    let strangers: Vec<ChainId> = (2..5)
+    let strangers: Vec<ObjectId> = (2..5)
         .map(|serial| learn(&mut store, &bank, &[leaf(serial, &["other.example"])], NOW))
         .collect();
     // One that nobody showed here comes last, though it has the name.
@@ -154,7 +154,7 @@ fn all_chains_of_a_farm_are_expected_the_newest_seen_first() {
     let chains: Vec<Vec<Vec<u8>>> = (1..=4)
         .map(|serial| vec![leaf(serial, &[]), issuer()])
         .collect();
-    let ids: Vec<ChainId> = chains
+    let ids: Vec<ObjectId> = chains
         .iter()
         .map(|chain| learn(&mut store, &farm, chain, NOW))
         .collect();
@@ -321,7 +321,7 @@ fn chains_that_are_not_worth_keeping_are_named_and_not_held() {
         let id = learn(&mut store, &www, &chain, NOW);
         assert_eq!(
             id,
-            ChainId::of(&chain.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            ObjectId::of(&chain.iter().map(Vec::as_slice).collect::<Vec<_>>())
         );
         assert_eq!(store.object(Kind::Chain, &id), None);
     }
@@ -339,7 +339,7 @@ fn a_site_with_ever_new_chains_and_a_chain_with_ever_new_sites_stay_bounded() {
     };
     let mut store = MemoryStore::new(limits);
     let busy = site("busy.example");
-    let ids: Vec<ChainId> = (0..50)
+    let ids: Vec<ObjectId> = (0..50)
         .map(|serial| learn(&mut store, &busy, &[leaf(serial, &["busy.example"])], NOW))
         .collect();
     assert_eq!(

@@ -7,7 +7,7 @@ mod stores;
 
 use certificate::Certificate;
 use stores::{NOW, days, learn, learn_part, site};
-use tandem_store::{ChainId, KINDS, Kind, Limits, MemoryStore, Purge, Site, Store, Unexpected};
+use tandem_store::{KINDS, Kind, Limits, MemoryStore, ObjectId, Purge, Site, Store, Unexpected};
 use tandem_wire::clock::UnixTime;
 
 /// A leaf that ends at noon of this day of June 2025; [`NOW`] is the fifteenth.
@@ -22,7 +22,7 @@ fn ending(day: u32, name: &str) -> Vec<u8> {
 }
 
 /// A chain that ended, one that ends now and one to come, each seen at its own site a day apart.
-fn three() -> (MemoryStore, [ChainId; 3]) {
+fn three() -> (MemoryStore, [ObjectId; 3]) {
     let mut store = MemoryStore::default();
     let ids = [(14, "past", -2), (15, "now", -1), (16, "future", 0)].map(|(day, name, seen)| {
         let name = format!("{name}.example");
@@ -31,7 +31,7 @@ fn three() -> (MemoryStore, [ChainId; 3]) {
     (store, ids)
 }
 
-fn held(store: &mut MemoryStore, ids: &[ChainId]) -> Vec<bool> {
+fn held(store: &mut MemoryStore, ids: &[ObjectId]) -> Vec<bool> {
     let is_held = |id| store.object(Kind::Chain, id).is_some();
     ids.iter().map(is_held).collect()
 }
@@ -225,7 +225,7 @@ fn without_limits_what_is_beyond_the_defaults_is_held() {
 
 #[test]
 fn a_store_behind_a_reference_or_in_a_box_is_the_same_store() {
-    fn asked(mut store: impl Store, id: &ChainId, www: &Site) {
+    fn asked(mut store: impl Store, id: &ObjectId, www: &Site) {
         let object = store.object(Kind::Staple, id).expect("held");
         assert_eq!(object.parts, [*id.digest()]);
         assert_eq!(store.object_by_prefix(&id.prefix4()), Some(object));

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tandem_packet::{Direction, Output, Proxy, Ticket, Wakeup};
+use tandem_packet::{Direction, Output, Proxy, VerdictToken, Wakeup};
 use tandem_packet_io::config::{Config, Role, Settings};
 use tandem_packet_io::engine::Engine;
 use tandem_store::{Digest, Kind, MemoryStore, Object, ObjectId, Site, Store};
@@ -108,13 +108,13 @@ struct Losing(Proxy<NamesOnly>);
 impl Engine for Losing {
     fn handle_packet(
         &mut self,
-        ticket: Ticket,
+        token: VerdictToken,
         direction: Direction,
         packet: &[u8],
         now: Instant,
         wall: UnixTime,
     ) {
-        self.0.handle_packet(ticket, direction, packet, now, wall);
+        self.0.handle_packet(token, direction, packet, now, wall);
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -127,17 +127,17 @@ fn the_messages_of_real_proxies_are_shown_with_their_values() -> Result<(), LabE
     let Some(safe) = Reader::new(file) else {
         return Ok(());
     };
-    for (mark, direction) in [(1, "443"), (2, "443"), (3, "443")] {
-        let side = if mark == 2 { "srcport" } else { "dstport" };
-        let filter = format!("tandem.mark == {mark} && tcp.{side} == {direction}");
-        let seen = safe.fields(&filter, &["tandem.version", "tandem.mark.tag"]);
+    for (option, direction) in [(1, "443"), (2, "443"), (3, "443")] {
+        let side = if option == 2 { "srcport" } else { "dstport" };
+        let filter = format!("tandem.option == {option} && tcp.{side} == {direction}");
+        let seen = safe.fields(&filter, &["tandem.version", "tandem.option.tag"]);
         assert!(!seen.is_empty(), "{filter}");
         for row in &seen {
             assert!(numbers(&row[0])[0] >= 1, "{row:?}");
             assert_eq!(row[1].len(), 14, "seven bytes: {row:?}");
         }
         // And by no other side.
-        let others = format!("tandem.mark == {mark} && !(tcp.{side} == {direction})");
+        let others = format!("tandem.option == {option} && !(tcp.{side} == {direction})");
         assert_eq!(safe.fields(&others, &["frame.number"]).len(), 0);
     }
     let names = [
@@ -178,12 +178,12 @@ fn the_messages_of_real_proxies_are_shown_with_their_values() -> Result<(), LabE
         assert!(row[10].contains(&words), "{row:?}");
     }
     assert_eq!(safe.fields("tandem.malformed", &["frame.number"]).len(), 0);
-    let marked = safe.fields("tandem.mark == 1", &["frame.comment"]);
+    let presences = safe.fields("tandem.option == 1", &["frame.comment"]);
     assert!(
-        marked
+        presences
             .iter()
             .all(|row| row[0].contains("Tandem, presence: ")),
-        "{marked:?}"
+        "{presences:?}"
     );
 
     let (file, _) = captured(Arm::PacketMcveety, &endpoints, directory.path(), &exe)?;
@@ -244,17 +244,21 @@ fn every_kind_that_the_proxies_use_has_its_entry_in_the_dissector() {
             .filter_map(|(_, number)| number.trim_end_matches([';', ',']).parse().ok())
             .collect()
     };
-    let marks = numbers("crates/proxy/tandem-link/src/mark.rs", "const ", ": u8 = ");
+    let options = numbers(
+        "crates/proxy/tandem-link/src/option.rs",
+        "const ",
+        ": u8 = ",
+    );
     let frames = numbers("crates/proxy/tandem-link/src/frame.rs", "Sender::", " => ");
     assert!(
-        marks.len() >= 4 && !frames.is_empty(),
-        "{marks:?} {frames:?}"
+        options.len() >= 4 && !frames.is_empty(),
+        "{options:?} {frames:?}"
     );
-    let missing: Vec<&u8> = marks
+    let missing: Vec<&u8> = options
         .iter()
-        .filter(|kind| !entries("MARKS").contains(kind))
+        .filter(|kind| !entries("OPTIONS").contains(kind))
         .collect();
-    assert_eq!(missing, [&0; 0], "marks without an entry");
+    assert_eq!(missing, [&0; 0], "options without an entry");
     let missing: Vec<&u8> = frames
         .iter()
         .filter(|kind| !entries("FRAMES").contains(kind))
@@ -309,8 +313,8 @@ impl Way {
     }
 }
 
-/// A mark as `tandem-link` describes it: type, body; the tag is seven bytes of 0xee.
-fn mark(kind: u8, body: &[u8]) -> Vec<u8> {
+/// An option as `tandem-link` describes it: type, body; the tag is seven bytes of 0xee.
+fn option(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = u8::try_from(12 + body.len()).expect("it fits an option");
     [&[253, length, 0x54, 0x44, 0x10 | kind], body, &[0xee; 7]].concat()
 }
@@ -437,7 +441,7 @@ fn compressed_literals_and_numbers_are_shown_with_their_dictionaries() {
     };
     let (syn, ack) = (TcpFlags::SYN, TcpFlags::ACK);
     let packets = [
-        Way::up(1).packet(0, syn, &mark(1, &[]), &[]),
+        Way::up(1).packet(0, syn, &option(1, &[]), &[]),
         Way::down(1).packet(1_000, ack, &[], &second_frame()),
     ];
     write(&file, &packets.map(|packet| (packet, 0)));
@@ -486,17 +490,17 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
     let thesis = compressed();
     let hint: Vec<u8> = (1..=8).collect();
     let packets = [
-        Way::up(1).packet(0, syn, &mark(1, &[]), &[]),
-        Way::down(1).packet(0, syn.with(ack), &mark(2, &[]), &[]),
-        Way::up(1).packet(1, ack, &mark(3, &hint), &[]),
+        Way::up(1).packet(0, syn, &option(1, &[]), &[]),
+        Way::down(1).packet(0, syn.with(ack), &option(2, &[]), &[]),
+        Way::up(1).packet(1, ack, &option(3, &hint), &[]),
         // A frame in one segment, then another in two.
         Way::down(1).packet(1_000, ack, &[], &whole),
         Way::down(1).packet(3_000, ack, &[], &whole[..30]),
         Way::down(1).packet(3_030, ack, &[], &whole[30..]),
-        Way::up(1).packet(1, ack, &mark(4, &[]), &[]),
+        Way::up(1).packet(1, ack, &option(4, &[]), &[]),
         // A later version's type, and a version that is not known yet.
-        Way::up(1).packet(1, ack, &mark(9, &[5, 6, 7, 8]), &[]),
-        // No connection in which a mark was seen, and a frame all the same.
+        Way::up(1).packet(1, ack, &option(9, &[5, 6, 7, 8]), &[]),
+        // No connection in which an option was seen, and a frame all the same.
         Way::down(2).packet(1_000, ack, &[], &whole),
         // The thesis's, in one segment and in two.
         Way::down(3).packet(1, ack, &[], &thesis),
@@ -505,19 +509,19 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         Way::up(4).packet(1, ack, &[], &hello()),
         Way::down(4).packet(1, ack, &[], &answer()),
         // Who goes by what the other publishes, and a publication; the second is cut, and so none.
-        Way::up(5).packet(0, syn, &mark(1, &[9, 8, 7, 6]), &[]),
+        Way::up(5).packet(0, syn, &option(1, &[9, 8, 7, 6]), &[]),
         Way::down(5).packet(1, ack, &[], &publication()),
         Way::down(5).packet(1, ack, &[], &publication()[..19]),
     ];
     write(&file, &packets.map(|packet| (packet, 0)));
 
-    let marks = reader.fields(
-        "tandem.mark",
+    let options = reader.fields(
+        "tandem.option",
         &[
             "frame.number",
             "tandem.version",
-            "tandem.mark",
-            "tandem.mark.tag",
+            "tandem.option",
+            "tandem.option.tag",
         ],
     );
     let tag = "ee".repeat(7);
@@ -529,14 +533,17 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
         ("8", "9"),
         ("15", "1"),
     ];
-    for (row, (packet, kind)) in marks.iter().zip(expected) {
+    for (row, (packet, kind)) in options.iter().zip(expected) {
         assert_eq!(row[..], [packet, "1", kind, &tag]);
     }
-    assert_eq!(marks.len(), expected.len());
-    let held = reader.fields("tandem.mark.held", &["frame.number", "tandem.mark.held"]);
+    assert_eq!(options.len(), expected.len());
+    let held = reader.fields(
+        "tandem.option.held",
+        &["frame.number", "tandem.option.held"],
+    );
     assert_eq!(held.len(), 1);
     assert_eq!(held[0][1].replace(',', ""), "0102030405060708");
-    let unknown = reader.fields("tandem.mark == 9", &["tandem.mark.body"]);
+    let unknown = reader.fields("tandem.option == 9", &["tandem.option.body"]);
     assert_eq!(unknown, [["05060708"]]);
 
     let frames = reader.fields(
@@ -659,11 +666,11 @@ fn garbage_raises_no_error_in_the_dissector() {
     let mut noise = Noise(0x1234_5678_9abc_def1);
     let good = [frame(), second_frame(), compressed(), hello(), answer()];
     let ack = TcpFlags::ACK;
-    // In these connections a mark was seen, so that what looks like a frame is taken for one.
+    // In these connections an option was seen, so that what looks like a frame is taken for one.
     let mut packets: Vec<(Vec<u8>, usize)> = (0..8)
         .map(|port| {
             (
-                Way::up(port).packet(0, TcpFlags::SYN, &mark(1, &[]), &[]),
+                Way::up(port).packet(0, TcpFlags::SYN, &option(1, &[]), &[]),
                 0,
             )
         })
@@ -697,7 +704,7 @@ fn garbage_raises_no_error_in_the_dissector() {
         payload.extend(noise.bytes(300));
         let mut options = match noise.below(3) {
             0 => vec![253, noise.below(30) as u8, 0x54, 0x44],
-            1 => mark(noise.below(16) as u8, &vec![7; noise.below(6) * 4]),
+            1 => option(noise.below(16) as u8, &vec![7; noise.below(6) * 4]),
             _ => Vec::new(),
         };
         options.extend(noise.bytes(8));

@@ -30,8 +30,8 @@ fn proxies(packet: &[u8]) -> Vec<String> {
     let mut said: Vec<String> = packet
         .options()
         .filter_map(|option| match option {
-            TcpOption::Experiment { id, data, .. } if id == tandem_link::mark::EXPERIMENT_ID => {
-                tandem_link::describe::mark(data)
+            TcpOption::Experiment { id, data, .. } if id == tandem_link::option::EXPERIMENT_ID => {
+                tandem_link::describe::option(data)
             }
             TcpOption::Experiment { .. }
             | TcpOption::Nop

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use tandem_store::{ChainId, HostName, Kind, Site, Store};
+use tandem_store::{HostName, Kind, ObjectId, Site, Store};
 use tandem_wire::UnixTime;
 use tandem_wire::tls::stream::FirstProtected;
 use tandem_wire::tls::{
@@ -323,7 +323,7 @@ impl Handshake {
         client_stream: &[u8],
         store: &mut impl Store,
         now: UnixTime,
-    ) -> Option<ChainId> {
+    ) -> Option<ObjectId> {
         let chain = match (self.client_flight(), self.stage()) {
             (Some(flight), Stage::Finished) => flight.certificates(client_stream)?,
             _ => return None,

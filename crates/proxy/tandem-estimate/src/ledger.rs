@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tandem_store::{ChainId, Digest, HostName, Site};
+use tandem_store::{Digest, HostName, ObjectId, Site};
 use tandem_trace::{CaptureFacts, Damage, Ending, Handshake, Rows, Stop, Tally};
 use tandem_wire::tls::ProtocolVersion;
 
@@ -52,7 +52,7 @@ impl ChainMemory {
     }
 
     /// Learns this chain of this site; true if it was known.
-    fn learn(&mut self, site: &Site, chain: ChainId) -> bool {
+    fn learn(&mut self, site: &Site, chain: ObjectId) -> bool {
         self.learn_named(site, chain.as_bytes())
     }
 
@@ -143,7 +143,7 @@ impl Ledger {
         let site = site(handshake);
         let is_known = handshake.chain.as_ref().is_some_and(|chain| {
             self.memory
-                .learn(&site, ChainId::of_list_contents(&chain.list))
+                .learn(&site, ObjectId::of_list_contents(&chain.list))
         });
         let (cold, warm) = self.pair.carry(handshake, &site);
         let chain_der_bytes = handshake.chain.as_ref().map_or(0, |chain| chain.der_bytes);

@@ -7,7 +7,7 @@
 
 use tandem_engine::{Flight, Handshake as Engine, Hints, Possession, plan_flight};
 use tandem_link::frame::{self, Sender};
-use tandem_link::mark::{self, HintId, MAX_HINTS};
+use tandem_link::option::{self, HintId, MAX_HINTS};
 use tandem_link::version::Spoken;
 use tandem_link::{FlowId, Key};
 use tandem_packet::gain::{Gains, Outcome};
@@ -113,10 +113,10 @@ impl Pair {
         taught: Option<&mut MemoryStore>,
     ) -> Crossing {
         let version = Spoken::HERE.newest();
-        let mut options = mark::presence(&self.key, FLOW.client, version).len()
-            + mark::answer(&self.key, FLOW, version).len();
+        let mut options = option::presence(&self.key, FLOW.client, version).len()
+            + option::answer(&self.key, FLOW, version).len();
         if !handshake.old_hello {
-            options += mark::hint(&self.key, FLOW, version, hints).len();
+            options += option::hint(&self.key, FLOW, version, hints).len();
         }
         let store = taught.unwrap_or(&mut self.store);
         let bytes = handshake.clear_flight.as_slice();

@@ -1,4 +1,4 @@
-//! What a mark or a frame says, in words: for comments in captures.
+//! What an option or a frame says, in words: for comments in captures.
 //!
 //! Is not: a check of tags; this is a look from outside, without the key, at what may be anything.
 //!
@@ -7,28 +7,28 @@
 use tandem_delta::{Delta, Instruction};
 
 use crate::frame::{Frame, Parsed, Sender};
-use crate::mark::{HintId, Mark, MarkKind};
+use crate::option::{HintId, ProxyOption, ProxyOptionKind};
 use crate::publication;
 use crate::version::Version;
 
-/// A mark, by the data of its option: what follows the experiment's identifier.
-pub fn mark(data: &[u8]) -> Option<String> {
-    let mark = Mark::parse(data)?;
+/// A proxy option, by its data: what follows the experiment's identifier.
+pub fn option(data: &[u8]) -> Option<String> {
+    let option = ProxyOption::parse(data)?;
     // Version and type, and the tag of seven bytes.
     let entries = data.len().saturating_sub(1 + 7) / size_of::<HintId>();
-    Some(match mark.kind() {
-        MarkKind::Presence => match mark.known_holdings() {
+    Some(match option.kind() {
+        ProxyOptionKind::Presence => match option.known_holdings() {
             Some(known) => format!(
                 "presence: a client-side proxy is here, and goes by holdings {:08x}",
                 known.0
             ),
             None => "presence: a client-side proxy is here".to_owned(),
         },
-        MarkKind::Answer => "answer: a server-side proxy is here".to_owned(),
-        MarkKind::Hint => format!("hint: {} held at the clients' side", things(entries)),
-        MarkKind::Miss(Sender::Server) => "miss: send the server's originals".to_owned(),
-        MarkKind::Miss(Sender::Client) => "miss: send the client's originals".to_owned(),
-        MarkKind::Held => {
+        ProxyOptionKind::Answer => "answer: a server-side proxy is here".to_owned(),
+        ProxyOptionKind::Hint => format!("hint: {} held at the clients' side", things(entries)),
+        ProxyOptionKind::Miss(Sender::Server) => "miss: send the server's originals".to_owned(),
+        ProxyOptionKind::Miss(Sender::Client) => "miss: send the client's originals".to_owned(),
+        ProxyOptionKind::Held => {
             let bits = data.get(1..5)?.iter().map(|byte| byte.count_ones());
             let count = bits.sum::<u32>() as usize;
             format!(
@@ -122,16 +122,16 @@ mod tests {
     };
 
     #[test]
-    fn marks_and_frames_are_told_and_nothing_else() {
+    fn options_and_frames_are_told_and_nothing_else() {
         let key = Key::from_bytes([1; 32]);
-        let hint = crate::mark::hint(&key, FLOW, Version::ONE, &[[1; 4], [2; 4]]);
+        let hint = crate::option::hint(&key, FLOW, Version::ONE, &[[1; 4], [2; 4]]);
         assert_eq!(
-            mark(&hint[4..]).as_deref(),
+            option(&hint[4..]).as_deref(),
             Some("hint: 2 things are held at the clients' side")
         );
-        let held = crate::mark::held(&key, FLOW, Version::ONE, 0x8000_0005);
+        let held = crate::option::held(&key, FLOW, Version::ONE, 0x8000_0005);
         assert_eq!(
-            mark(&held[4..]).as_deref(),
+            option(&held[4..]).as_deref(),
             Some("held: of the hello's certificates, 3 things are held at the servers' side")
         );
         let mut delta = DeltaWriter::new(Encoding::One);
@@ -159,13 +159,13 @@ mod tests {
                 "publication: 19 bytes, a filter of one in 256 over 1 clients' chains; holdings 000000ab"
             )
         );
-        let presence = crate::mark::presence_knowing(&key, Seq(1), Version::ONE, Holdings(0xcd));
+        let presence = crate::option::presence_knowing(&key, Seq(1), Version::ONE, Holdings(0xcd));
         assert_eq!(
-            mark(&presence[4..]).as_deref(),
+            option(&presence[4..]).as_deref(),
             Some("presence: a client-side proxy is here, and goes by holdings 000000cd")
         );
         assert_eq!(frame(&[0x16, 3, 3, 0, 50, 2, 0, 0]), None);
         assert_eq!(frame(&[]), None);
-        assert_eq!(mark(&[0x1f; 12]), None);
+        assert_eq!(option(&[0x1f; 12]), None);
     }
 }

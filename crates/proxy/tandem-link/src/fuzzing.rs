@@ -10,7 +10,7 @@ use tandem_wire::Seq;
 use crate::flow::FlowId;
 use crate::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed, Sender};
 use crate::key::Key;
-use crate::mark::{self, MAX_HINTS, Mark, MarkKind};
+use crate::option::{self, MAX_HINTS, ProxyOption, ProxyOptionKind};
 use crate::publication;
 use crate::version::Version;
 
@@ -19,7 +19,7 @@ pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
 pub const CHECKS: [(&str, Check); 3] = [
-    ("link_mark", link_mark),
+    ("link_option", link_option),
     ("link_frame", link_frame),
     ("link_publication", link_publication),
 ];
@@ -33,40 +33,40 @@ const FLOW: FlowId = FlowId {
 };
 
 /// The data of an option: never believed, unless it is what a proxy with the key writes.
-pub fn link_mark(data: &[u8]) {
+pub fn link_option(data: &[u8]) {
     let key = Key::from_bytes(KEY);
-    let Some(mark) = Mark::parse(data) else {
+    let Some(option) = ProxyOption::parse(data) else {
         return;
     };
-    let version = Version::new(data[0] >> 4).expect("a mark has a version");
+    let version = Version::new(data[0] >> 4).expect("an option has a version");
     // What a later version adds to a presence or an answer is its own.
-    let own = match mark.kind() {
-        MarkKind::Presence => match mark.known_holdings() {
-            Some(known) => mark::presence_knowing(&key, FLOW.client, version, known),
-            None => mark::presence(&key, FLOW.client, version),
+    let own = match option.kind() {
+        ProxyOptionKind::Presence => match option.known_holdings() {
+            Some(known) => option::presence_knowing(&key, FLOW.client, version, known),
+            None => option::presence(&key, FLOW.client, version),
         },
-        MarkKind::Answer => mark::answer(&key, FLOW, version),
-        MarkKind::Miss(sender) => mark::miss(&key, FLOW, version, sender),
-        MarkKind::Held => {
+        ProxyOptionKind::Answer => option::answer(&key, FLOW, version),
+        ProxyOptionKind::Miss(sender) => option::miss(&key, FLOW, version, sender),
+        ProxyOptionKind::Held => {
             let bits = data[1..].first_chunk().expect("four bytes of bits");
-            mark::held(&key, FLOW, version, u32::from_be_bytes(*bits))
+            option::held(&key, FLOW, version, u32::from_be_bytes(*bits))
         }
-        MarkKind::Hint => {
+        ProxyOptionKind::Hint => {
             // Version and type, what is held, tag of seven bytes.
             let (held, rest) = data[1..data.len() - 7].as_chunks::<4>();
             assert!(rest.is_empty() && (1..=MAX_HINTS).contains(&held.len()));
-            mark::hint(&key, FLOW, version, held)
+            option::hint(&key, FLOW, version, held)
         }
     };
     let is_own = own[4..] == *data;
     assert!(own.len() <= data.len() + 4);
     let believed = [
-        mark.verify_presence(&key, FLOW.client).is_some(),
-        mark.verify_answer(&key, FLOW).is_some(),
-        mark.verify_hint(&key, FLOW, version).is_some(),
-        mark.verify_miss(&key, FLOW, version, Sender::Server),
-        mark.verify_miss(&key, FLOW, version, Sender::Client),
-        mark.verify_held(&key, FLOW, version).is_some(),
+        option.verify_presence(&key, FLOW.client).is_some(),
+        option.verify_answer(&key, FLOW).is_some(),
+        option.verify_hint(&key, FLOW, version).is_some(),
+        option.verify_miss(&key, FLOW, version, Sender::Server),
+        option.verify_miss(&key, FLOW, version, Sender::Client),
+        option.verify_held(&key, FLOW, version).is_some(),
     ];
     let count = believed.iter().filter(|believed| **believed).count();
     // A longer presence or answer is believed where its tag is right, which nobody finds without

@@ -33,7 +33,7 @@ impl Key {
     /// Length in bytes.
     pub const LEN: usize = 32;
 
-    /// The key that stands for "no key": everybody knows it, so marks made with it prove nothing.
+    /// The key that stands for "no key": everybody knows it, so options made with it prove nothing.
     pub const NONE: Key = Key([0; Key::LEN]);
 
     /// A key from its bytes.

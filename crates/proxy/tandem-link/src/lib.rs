@@ -1,6 +1,6 @@
 //! What travels between the proxies.
 //!
-//! Is: the in-band messages of packet mode: marks in TCP options ([`mark`]), the frame in place of
+//! Is: the in-band messages of packet mode: TCP options ([`option`]), the frame in place of
 //! a flight ([`frame`]) and the one that says what is held ([`publication`]), and the key that
 //! vouches for all. Is not: sockets, the encoding of a delta, or the decision to send one.
 //!
@@ -14,7 +14,7 @@ pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
-pub mod mark;
+pub mod option;
 pub mod publication;
 pub mod version;
 

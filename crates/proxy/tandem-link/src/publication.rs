@@ -12,7 +12,7 @@
 //!
 //! The holdings are four bytes that name the set of all that is held (of which the filter may show
 //! the newest part only): the XOR of the last four bytes of each chain's name. Nothing held is
-//! zero. The client-side proxy says in its presence (`mark`) which set it goes by, so nothing has
+//! zero. The client-side proxy says in its presence (`option`) which set it goes by, so nothing has
 //! to be published where they agree; and since either side can put a chain in by itself, they agree
 //! for as long as all that one learns passes the other.
 //!

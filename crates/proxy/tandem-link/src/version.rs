@@ -1,11 +1,12 @@
 //! Versions of the messages: which one two proxies use in a connection.
 //!
-//! Is: the number and the rule. Is not: its place in a message ([`crate::mark`], [`crate::frame`]).
+//! Is: the number and the rule. Is not: its place in a message ([`crate::option`],
+//! [`crate::frame`]).
 //!
 //! ```text
 //!   SYN      presence: newest version that the client-side proxy speaks
 //!   SYN/ACK  answer:   the newest that both speak, or none at all
-//!   later    marks and frames of the version in the answer, and of no other
+//!   later    options and frames of the version in the answer, and of no other
 //! ```
 //!
 //! Invariant: proxies that share no version rewrite nothing; those that share one use the newest of

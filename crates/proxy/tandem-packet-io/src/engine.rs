@@ -2,12 +2,12 @@
 //!
 //! Is not: the loop (`daemon.rs`).
 //!
-//! Invariant: every [`Engine`] answers each ticket once, now or later; one that forgets a ticket
+//! Invariant: every [`Engine`] answers each token once, now or later; one that forgets a token
 //! costs its packet a few seconds, after which the loop lets it go.
 
 use std::time::Duration;
 
-use tandem_packet::{Direction, Output, Proxy, Ticket, Verdict, Wakeup};
+use tandem_packet::{Direction, Output, Proxy, Verdict, VerdictToken, Wakeup};
 use tandem_store::{Keeping, Store as _};
 use tandem_store_sqlite::SqliteStore;
 use tandem_wire::{Instant, UnixTime};
@@ -18,10 +18,10 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Decides what becomes of packets. The shape of every engine: inputs with the time, outputs and
 /// time-outs polled.
 pub trait Engine {
-    /// Takes one packet, which stays in the queue until `ticket` gets its verdict.
+    /// Takes one packet, which stays in the queue until `token` gets its verdict.
     fn handle_packet(
         &mut self,
-        ticket: Ticket,
+        token: VerdictToken,
         direction: Direction,
         packet: &[u8],
         now: Instant,
@@ -57,13 +57,13 @@ pub trait Engine {
 impl<E: Engine + ?Sized> Engine for Box<E> {
     fn handle_packet(
         &mut self,
-        ticket: Ticket,
+        token: VerdictToken,
         direction: Direction,
         packet: &[u8],
         now: Instant,
         wall: UnixTime,
     ) {
-        (**self).handle_packet(ticket, direction, packet, now, wall);
+        (**self).handle_packet(token, direction, packet, now, wall);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -98,13 +98,13 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
 impl Engine for Proxy<SqliteStore> {
     fn handle_packet(
         &mut self,
-        ticket: Ticket,
+        token: VerdictToken,
         direction: Direction,
         packet: &[u8],
         now: Instant,
         wall: UnixTime,
     ) {
-        Proxy::handle_packet(self, ticket, direction, packet, now, wall);
+        Proxy::handle_packet(self, token, direction, packet, now, wall);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -169,12 +169,19 @@ impl Engine for Proxy<SqliteStore> {
 /// Lets every packet go on as it is: what the queue alone costs.
 #[derive(Debug, Default)]
 pub struct PassThrough {
-    last: Option<Ticket>,
+    last: Option<VerdictToken>,
 }
 
 impl Engine for PassThrough {
-    fn handle_packet(&mut self, ticket: Ticket, _: Direction, _: &[u8], _: Instant, _: UnixTime) {
-        self.last = Some(ticket);
+    fn handle_packet(
+        &mut self,
+        token: VerdictToken,
+        _: Direction,
+        _: &[u8],
+        _: Instant,
+        _: UnixTime,
+    ) {
+        self.last = Some(token);
     }
 
     fn handle_timeout(&mut self, _: Instant) {}
@@ -182,7 +189,7 @@ impl Engine for PassThrough {
     fn poll_output(&mut self) -> Option<Output> {
         self.last
             .take()
-            .map(|ticket| Output::Verdict(ticket, Verdict::Accept))
+            .map(|token| Output::Verdict(token, Verdict::Accept))
     }
 
     fn poll_timeout(&self) -> Option<(Instant, Wakeup)> {

@@ -32,9 +32,9 @@ pub(crate) enum Tally {
     /// Replacements that were too long for the queue; the packet went on as it was.
     QueueReplacementsTooLong,
     /// Packets let go because the engine owed their verdict for too long, or at the end.
-    TicketsOverdue,
+    VerdictsOverdue,
     /// Verdicts on packets that had none to wait for.
-    TicketsUnknown,
+    VerdictsUnknown,
     /// Packets injected.
     InjectedPackets,
     /// Bytes of them.
@@ -59,8 +59,8 @@ impl Tally {
         Tally::QueueCut,
         Tally::QueueVerdictsRefused,
         Tally::QueueReplacementsTooLong,
-        Tally::TicketsOverdue,
-        Tally::TicketsUnknown,
+        Tally::VerdictsOverdue,
+        Tally::VerdictsUnknown,
         Tally::InjectedPackets,
         Tally::InjectedBytes,
         Tally::InjectTooLong,
@@ -77,8 +77,8 @@ impl Tally {
             Tally::QueueCut => "queue_cut_packets",
             Tally::QueueVerdictsRefused => "queue_verdicts_refused",
             Tally::QueueReplacementsTooLong => "queue_replacements_too_long",
-            Tally::TicketsOverdue => "tickets_overdue",
-            Tally::TicketsUnknown => "tickets_unknown",
+            Tally::VerdictsOverdue => "verdicts_overdue",
+            Tally::VerdictsUnknown => "verdicts_unknown",
             Tally::InjectedPackets => "injected_packets",
             Tally::InjectedBytes => "injected_bytes",
             Tally::InjectTooLong => "inject_too_long",

@@ -545,7 +545,7 @@ fn packets_that_the_engine_forgets_are_let_go() {
     let daemon = Daemon::start(&net.gateway, "client-side", "keep-all", &settings);
     let echo = Echo::start(&net.server, SERVER[0], PORT);
     let _stream = connect(&net.client, echo.address);
-    assert!(status(&net.gateway, 9470).counters["tickets_overdue"] > 0);
+    assert!(status(&net.gateway, 9470).counters["verdicts_overdue"] > 0);
     assert_eq!(daemon.end(Signal::SIGTERM).code, Some(0));
 }
 

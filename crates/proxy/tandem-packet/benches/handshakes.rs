@@ -41,7 +41,8 @@ use tandem_engine::{Handshake, Possession, StoreSource, expected_chains, plan_fl
 use tandem_link::frame::{self, Frame, Parsed};
 use tandem_link::{FlowId, Key, Version};
 use tandem_packet::{
-    ClientCertificates, Config, Direction, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat,
+    ClientCertificates, Config, Direction, Limits, Output, Proxy, Role, Verdict, VerdictToken,
+    WireFormat,
 };
 use tandem_store::{HostName, Kind, MemoryStore, Site, Store};
 use tandem_wire::{
@@ -402,12 +403,12 @@ fn through(
     packets: Vec<Vec<u8>>,
 ) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
-    for (ticket, packet) in (0..).zip(&packets) {
-        proxy.handle_packet(Ticket(ticket), direction, packet, Instant::ZERO, TODAY);
+    for (token, packet) in (0..).zip(&packets) {
+        proxy.handle_packet(VerdictToken(token), direction, packet, Instant::ZERO, TODAY);
         while let Some(output) = proxy.poll_output() {
             match output {
-                Output::Verdict(Ticket(ticket), Verdict::Accept | Verdict::Leave) => {
-                    out.push(packets[ticket as usize].clone());
+                Output::Verdict(VerdictToken(token), Verdict::Accept | Verdict::Leave) => {
+                    out.push(packets[token as usize].clone());
                 }
                 Output::Verdict(_, Verdict::Replace(packet)) | Output::Inject(_, packet) => {
                     out.push(packet)

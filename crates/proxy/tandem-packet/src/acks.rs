@@ -137,7 +137,7 @@ fn is_pure(packet: &TcpPacket<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Output, Ticket};
+    use crate::output::{Output, VerdictToken};
     use std::net::SocketAddr;
     use tandem_wire::SegmentRepr;
 
@@ -178,7 +178,7 @@ mod tests {
             .build();
             let packet = TcpPacket::parse(&bytes).expect("a segment");
             self.filter.next(&packet, &mut self.out);
-            let owed = Owed::new(Ticket(self.next));
+            let owed = Owed::new(VerdictToken(self.next));
             self.next += 1;
             self.filter
                 .pass(owed, &packet, (at(now), PATIENCE), &mut self.out);
@@ -193,7 +193,7 @@ mod tests {
         fn verdicts(&mut self) -> Vec<(u64, Verdict)> {
             std::iter::from_fn(|| self.out.poll())
                 .filter_map(|output| match output {
-                    Output::Verdict(ticket, verdict) => Some((ticket.0, verdict)),
+                    Output::Verdict(token, verdict) => Some((token.0, verdict)),
                     Output::Inject(..) | Output::Event(_) => None,
                 })
                 .collect()

@@ -2,7 +2,7 @@
 //! as a delta, hands the client's answer to the writer.
 //!
 //! Is not: the recognition of flows (`proxy`), the rebuilding (`inbound`) nor the writing
-//! (`writer`). Invariants: no mark that was put on for us reaches the client; what is rebuilt was
+//! (`writer`). Invariants: no option that was put on for us reaches the client; what is rebuilt was
 //! checked; a flow whose far side did not answer is never touched after its SYN.
 
 mod client_flight;
@@ -12,7 +12,7 @@ use tandem_delta::Reference;
 use tandem_engine::intention::HeldBits;
 use tandem_engine::{Hints, expected_chains, thesis};
 use tandem_link::frame::Sender;
-use tandem_link::mark::{self, MAX_HINTS};
+use tandem_link::option::{self, MAX_HINTS};
 use tandem_link::{FlowId, Key, Version};
 use tandem_store::Store;
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
@@ -30,7 +30,7 @@ use crate::writer::Writer;
 use hello_ticket::Referral;
 
 /// How many copies of the hello carry the hint: the first, and one more in case that is lost. A
-/// hello that has to be repeated again goes as the client sent it, in case the mark is what
+/// hello that has to be repeated again goes as the client sent it, in case the option is what
 /// somebody in between does not like.
 const HINTED_COPIES: u8 = 2;
 
@@ -84,7 +84,11 @@ enum Hint {
     /// The hello is not complete yet.
     Pending,
     /// On the segment whose payload ends here, so many times more.
-    On { end: Seq, mark: Vec<u8>, copies: u8 },
+    On {
+        end: Seq,
+        option: Vec<u8>,
+        copies: u8,
+    },
     /// The thesis's: the hello whose first byte stands here was replaced once.
     Replaced { start: Seq },
     /// There was nothing to say.
@@ -114,8 +118,8 @@ impl ClientSide {
             }
             true if !offer.timestamps => GiveUp::NoTimestamps,
             true => match announced(packet, cx) {
-                Some(marked) => {
-                    owed.settle(Verdict::Replace(marked), cx.out);
+                Some(edited) => {
+                    owed.settle(Verdict::Replace(edited), cx.out);
                     return Some(asked);
                 }
                 None => GiveUp::ForeignSyn,
@@ -151,8 +155,8 @@ impl ClientSide {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         match (self, toward) {
-            // The same SYN again: without a mark, in case the mark is what somebody in between does
-            // not like.
+            // The same SYN again: without an option, in case the option is what somebody in between
+            // does not like.
             (Self::Asked { client, timer, .. }, Toward::Server)
                 if packet.flags().contains(TcpFlags::SYN) && packet.seq() == *client =>
             {
@@ -296,23 +300,24 @@ fn announced<S>(packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> 
     let knowing = match cx.config.client_certificates {
         ClientCertificates::Filter { .. } => {
             let known = cx.far.holdings();
-            Some(mark::presence_knowing(cx.key, client, newest, known))
+            Some(option::presence_knowing(cx.key, client, newest, known))
         }
         ClientCertificates::None
         | ClientCertificates::Persistent
         | ClientCertificates::Cii { .. } => None,
     };
-    let plain = mark::presence(cx.key, client, newest);
-    let marks = knowing.into_iter().chain([plain]);
-    let mut marked = marks.map(|mark| segment::with_mark(packet, &mark, cx.config.limits.mtu));
-    marked.find_map(|marked| marked)
+    let plain = option::presence(cx.key, client, newest);
+    let options = knowing.into_iter().chain([plain]);
+    let mut edited =
+        options.map(|option| segment::with_proxy_option(packet, &option, cx.config.limits.mtu));
+    edited.find_map(|edited| edited)
 }
 
 /// The version in the far side's answer, and the SYN/ACK without it; `None` if there is no valid
 /// one, or no timestamps were agreed.
 fn answered(packet: &TcpPacket<'_>, key: &Key, id: FlowId) -> Option<(Version, Vec<u8>)> {
-    let (mark, rest) = segment::mark(packet)?;
-    let version = mark.verify_answer(key, id)?;
+    let (option, rest) = segment::proxy_option(packet)?;
+    let version = option.verify_answer(key, id)?;
     packet.timestamps()?;
     Some((version, segment::with_options(packet, rest)?))
 }
@@ -348,7 +353,7 @@ impl Agreed {
         self.form_belief(cx);
         self.consider_ticket(packet, cx);
         let verdict = match seen {
-            Progress::Going => self.marked_with_hint(packet, cx),
+            Progress::Going => self.with_hint(packet, cx),
             Progress::Finished | Progress::GiveUp(_) => Verdict::Accept,
         };
         if !cx.may_rewrite {
@@ -382,11 +387,7 @@ impl Agreed {
     }
 
     /// What the segment has to carry for the far side: the hint or a miss.
-    fn marked_with_hint<S: Store>(
-        &mut self,
-        packet: &TcpPacket<'_>,
-        cx: &mut Context<'_, S>,
-    ) -> Verdict {
+    fn with_hint<S: Store>(&mut self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Verdict {
         if matches!(self.hint, Hint::Pending) && self.watch.hello_is_complete() {
             self.hint = self.choose_hint(packet, cx);
             self.timer.hello(packet, cx.now);
@@ -395,11 +396,11 @@ impl Agreed {
         match &mut self.hint {
             Hint::On {
                 end: hinted,
-                mark,
+                option,
                 copies: copies @ 1..,
             } if end == *hinted && !packet.payload().is_empty() => {
                 *copies -= 1;
-                marked(packet, mark, cx)
+                carrying(packet, option, cx)
             }
             Hint::Replaced { start } if packet.seq() == *start && !packet.payload().is_empty() => {
                 match cx.replaced.take() {
@@ -409,7 +410,7 @@ impl Agreed {
             }
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => {
                 match self.inbound.request(cx) {
-                    Some(request) => marked(packet, &request, cx),
+                    Some(request) => carrying(packet, &request, cx),
                     None => Verdict::Accept,
                 }
             }
@@ -447,7 +448,7 @@ impl Agreed {
         let held: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
         Hint::On {
             end: packet.end(),
-            mark: mark::hint(cx.key, self.id, self.version, &held),
+            option: option::hint(cx.key, self.id, self.version, &held),
             copies: HINTED_COPIES,
         }
     }
@@ -517,20 +518,20 @@ impl Agreed {
             self.judge_referral(cx);
         }
         let mut verdict = Verdict::Accept;
-        if let Some((mark, rest)) = segment::mark(packet) {
-            if mark.verify_miss(cx.key, self.id, self.version, Sender::Client) {
+        if let Some((option, rest)) = segment::proxy_option(packet) {
+            if option.verify_miss(cx.key, self.id, self.version, Sender::Client) {
                 cx.out.event(Event::MissReceived);
                 self.disbelieve(cx);
-            } else if let Some(held) = mark.verify_held(cx.key, self.id, self.version) {
+            } else if let Some(held) = option.verify_held(cx.key, self.id, self.version) {
                 self.confirm(HeldBits(held), cx);
             } else {
-                cx.out.event(Event::MarkRefused);
+                cx.out.event(Event::OptionRefused);
                 return cx.give_up_with(owed, GiveUp::NoAnswer, |out| {
                     self.writer.send_originals(cx.config.limits.mtu, out)
                 });
             }
             // What the server-side proxy added says nothing new, and ends here; from anything else
-            // only the mark is taken.
+            // only the option is taken.
             let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK && !news;
             verdict = match segment::with_options(packet, rest) {
                 Some(_) if added => Verdict::Drop,
@@ -576,8 +577,8 @@ impl Agreed {
                 let mtu = cx.config.limits.mtu;
                 cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
             }
-            // One with a mark to lose, or with a flight behind it that is not acknowledged: a later
-            // one of the flow takes its leave.
+            // One with an option to lose, or with a flight behind it that is not acknowledged: a
+            // later one of the flow takes its leave.
             Progress::Going | Progress::Finished | Progress::GiveUp(_) => {
                 owed.settle(verdict, cx.out);
                 Keep::Flow
@@ -600,13 +601,13 @@ impl Agreed {
     }
 }
 
-/// The segment with a mark. Where it is full, a pure ACK before it carries the mark, and ends at
-/// the far side.
-fn marked<S>(packet: &TcpPacket<'_>, mark: &[u8], cx: &mut Context<'_, S>) -> Verdict {
-    if let Some(marked) = segment::with_mark(packet, mark, cx.config.limits.mtu) {
-        return Verdict::Replace(marked);
+/// The segment with an option. Where it is full, a pure ACK before it carries the option, and ends
+/// at the far side.
+fn carrying<S>(packet: &TcpPacket<'_>, option: &[u8], cx: &mut Context<'_, S>) -> Verdict {
+    if let Some(edited) = segment::with_proxy_option(packet, option, cx.config.limits.mtu) {
+        return Verdict::Replace(edited);
     }
-    if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark) {
+    if let Some(alone) = segment::lone_option(packet, packet.seq(), option) {
         cx.out.inject(Direction::ToLink, alone);
     }
     Verdict::Accept

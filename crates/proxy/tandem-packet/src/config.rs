@@ -53,7 +53,7 @@ pub struct Config {
     pub wire: WireFormat,
     /// What is done with clients' certificates. Default [`ClientCertificates::Persistent`].
     pub client_certificates: ClientCertificates,
-    /// The key that the pair shares. `None` only where the operator insisted; marks then prove
+    /// The key that the pair shares. `None` only where the operator insisted; options then prove
     /// nothing.
     pub key: Option<Key>,
     /// The servers' TCP ports. Everything else passes.

@@ -1,8 +1,8 @@
-//! SYNs that were marked, had no answer yet, and whose flows had to go for want of room.
+//! SYNs that carried an option, had no answer yet, and whose flows had to go for want of room.
 //!
-//! A repeat of such a SYN would be taken for a first one and marked again, and it was perhaps for
-//! its mark that it got no answer. Is not: the flows themselves. Invariant: bounded; the oldest are
-//! forgotten for good, and then their repeats are marked once more.
+//! A repeat of such a SYN would be taken for a first one and get an option again, and it was
+//! perhaps for its option that it got no answer. Is not: the flows themselves. Invariant: bounded;
+//! the oldest are forgotten for good, and then their repeats get an option once more.
 
 use std::collections::{BTreeSet, VecDeque};
 

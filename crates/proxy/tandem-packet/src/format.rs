@@ -82,7 +82,7 @@ pub(crate) trait Format {
     fn announced(&self, hello: &[u8]) -> Option<Announcement>;
 
     /// The numbers of its messages where these stand in the handshake itself; `None` where all is
-    /// said in marks and frames.
+    /// said in options and frames.
     fn codes(&self) -> Option<Codes>;
 }
 

@@ -2,7 +2,7 @@
 //! event.
 //!
 //! Not part of the public interface. The function returns where all is well and panics where an
-//! invariant is broken: a ticket without exactly one verdict, a packet that is none, memory beyond
+//! invariant is broken: a token without exactly one verdict, a packet that is none, memory beyond
 //! its limit, a byte that an endpoint did not send under a timestamp that the other would take.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use tandem_engine::filter::Rate as FilterRate;
 use tandem_link::frame::Sender;
-use tandem_link::{FlowId, Key, Version, mark};
+use tandem_link::{FlowId, Key, Version, option};
 use tandem_store::{HostName, Kind, MemoryStore, Site, Store};
 use tandem_wire::tls::{ContentType, ProtocolVersion, certificate, handshake, record};
 use tandem_wire::tls::{HandshakeType, ServerHello};
 use tandem_wire::{Edit, Instant, SegmentRepr, Seq, TcpFlags, TcpPacket, UnixTime};
 
 use crate::config::{ClientCertificates, Config, Limits, Role, WireFormat};
-use crate::output::{Direction, Output, Ticket, Verdict};
+use crate::output::{Direction, Output, Verdict, VerdictToken};
 use crate::proxy::Proxy;
 
 /// A function that checks the invariants of an engine on any input.
@@ -65,14 +65,14 @@ enum Which {
 /// One proxy and the packets that it holds.
 struct Seat {
     proxy: Proxy<MemoryStore>,
-    queued: BTreeMap<Ticket, (Direction, Vec<u8>)>,
+    queued: BTreeMap<VerdictToken, (Direction, Vec<u8>)>,
 }
 
 struct Bench {
     wire: WireFormat,
     client_side: Seat,
     server_side: Seat,
-    next_ticket: u64,
+    next_token: u64,
     now: Instant,
     client_isn: Seq,
     server_isn: Seq,
@@ -293,7 +293,7 @@ impl Bench {
             wire,
             client_side: seat(Role::ClientSide, store),
             server_side: seat(Role::ServerSide, other),
-            next_ticket: 0,
+            next_token: 0,
             now: Instant::from_micros(1),
             client_isn: Seq(u32::MAX - 20),
             server_isn: Seq(u32::MAX - 500),
@@ -336,7 +336,7 @@ impl Bench {
             self.seat(which).proxy.release_all();
             self.drain(which);
             let seat = self.seat(which);
-            assert!(seat.queued.is_empty(), "a ticket is left");
+            assert!(seat.queued.is_empty(), "a token is left");
             assert_eq!(seat.proxy.gauges(), crate::Gauges::default());
         }
     }
@@ -346,7 +346,7 @@ impl Bench {
         let byte = input.byte()?;
         if let Some(how) = mutual(byte) {
             // Another bench, as long as nothing was said on this one.
-            if self.next_ticket == 0 {
+            if self.next_token == 0 {
                 *self = Self::with(self.wire, Speech::Mutual, how);
                 return Some(());
             }
@@ -511,26 +511,26 @@ impl Bench {
             self.tainted = true;
         }
         if how.is_multiple_of(3) {
-            // A mark of ours in another place.
+            // An option of ours in another place.
             let flow = FlowId {
                 client: self.client_isn,
                 server: self.server_isn,
             };
             let key = Key::from_bytes([1; 32]);
-            let marks = [
-                mark::hint(&key, flow, Version::TWO, &[[3; 4]]),
-                mark::miss(&key, flow, Version::TWO, Sender::Server),
-                mark::miss(&key, flow, Version::TWO, Sender::Client),
-                mark::held(&key, flow, Version::TWO, 3),
+            let options = [
+                option::hint(&key, flow, Version::TWO, &[[3; 4]]),
+                option::miss(&key, flow, Version::TWO, Sender::Server),
+                option::miss(&key, flow, Version::TWO, Sender::Client),
+                option::held(&key, flow, Version::TWO, 3),
             ];
             let segment = self.client_segment(self.client_sent, &[]);
-            let mark = &marks[usize::from(how) % marks.len()];
-            let (to, segment) = if usize::from(how) % marks.len() < 2 {
+            let option = &options[usize::from(how) % options.len()];
+            let (to, segment) = if usize::from(how) % options.len() < 2 {
                 (Which::Server, segment)
             } else {
                 (Which::Client, self.server_segment(self.server_sent, &[]))
             };
-            let options = [mark, &segment.options[..]].concat();
+            let options = [option, &segment.options[..]].concat();
             packet = SegmentRepr { options, ..segment }.build();
             return self.enter(to, Direction::FromLink, packet);
         }
@@ -572,13 +572,13 @@ impl Bench {
     }
 
     fn enter(&mut self, which: Which, direction: Direction, packet: Vec<u8>) {
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
+        let token = VerdictToken(self.next_token);
+        self.next_token += 1;
         let now = self.now;
         let seat = self.seat(which);
-        seat.queued.insert(ticket, (direction, packet.clone()));
+        seat.queued.insert(token, (direction, packet.clone()));
         seat.proxy
-            .handle_packet(ticket, direction, &packet, now, NOW);
+            .handle_packet(token, direction, &packet, now, NOW);
         self.drain(which);
     }
 
@@ -590,9 +590,9 @@ impl Bench {
                     well_formed(&packet);
                     (direction, packet)
                 }
-                Output::Verdict(ticket, verdict) => {
-                    let queued = self.seat(which).queued.remove(&ticket);
-                    let (direction, packet) = queued.expect("one verdict for each ticket");
+                Output::Verdict(token, verdict) => {
+                    let queued = self.seat(which).queued.remove(&token);
+                    let (direction, packet) = queued.expect("one verdict for each token");
                     match verdict {
                         Verdict::Accept | Verdict::Leave => (direction, packet),
                         Verdict::Replace(packet) => {

@@ -8,7 +8,7 @@
 
 use tandem_delta::Reference;
 use tandem_engine::{LocalSource, Miss, thesis};
-use tandem_link::{FlowId, Version, mark};
+use tandem_link::{FlowId, Version, option};
 use tandem_store::Store;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Template};
 
@@ -120,7 +120,7 @@ impl Inbound {
         self.template.keep(packet);
     }
 
-    /// Looks at a segment from over the link, which has no mark; `None`: it is an ordinary one.
+    /// Looks at a segment from over the link, which has no option; `None`: it is an ordinary one.
     pub(crate) fn recognise<S: Store>(
         &mut self,
         packet: &TcpPacket<'_>,
@@ -159,7 +159,7 @@ impl Inbound {
         // Somebody on the way takes timestamps off or puts others in, and the endpoint would take
         // the frame for data.
         let next = watch.next(self.toward);
-        let Some(rebuilt) = self.reader.unmarked(packet, next, origin, &mut source) else {
+        let Some(rebuilt) = self.reader.of_any_age(packet, next, origin, &mut source) else {
             if let Some(timestamps) = packet.timestamps() {
                 self.clock.saw(timestamps.value);
             }
@@ -276,8 +276,8 @@ impl Inbound {
         }
     }
 
-    /// The mark that the near endpoint's next segment has to carry, as long as originals are asked
-    /// for.
+    /// The option that the near endpoint's next segment has to carry, as long as originals are
+    /// asked for.
     pub(crate) fn request<S>(&self, cx: &Context<'_, S>) -> Option<Vec<u8>> {
         self.asks.then(|| self.miss(cx))
     }
@@ -298,7 +298,7 @@ impl Inbound {
     }
 
     fn miss<S>(&self, cx: &Context<'_, S>) -> Vec<u8> {
-        mark::miss(cx.key, self.flow, self.version, self.toward.sender())
+        option::miss(cx.key, self.flow, self.version, self.toward.sender())
     }
 
     fn ask_for_originals<S: Store>(&mut self, watch: &Watch, cx: &mut Context<'_, S>) {
@@ -311,7 +311,7 @@ impl Inbound {
             return;
         };
         let seq = watch.next(self.toward.opposite());
-        if let Some(request) = segment::lone_mark(&template, seq, &self.miss(cx)) {
+        if let Some(request) = segment::lone_option(&template, seq, &self.miss(cx)) {
             cx.out.inject(Direction::ToLink, request);
         }
     }

@@ -4,8 +4,8 @@
 //! and the failsafe of packet mode. Is not: netfilter, sockets or a clock; those are
 //! `tandem-packet-io`'s.
 //!
-//! Invariants: every [`Ticket`] handed in receives exactly one [`Verdict`]; the sequence space of
-//! the endpoints never changes; in doubt, a packet is accepted as it is.
+//! Invariants: every [`VerdictToken`] handed in receives exactly one [`Verdict`]; the sequence
+//! space of the endpoints never changes; in doubt, a packet is accepted as it is.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
@@ -34,5 +34,5 @@ mod watch;
 mod writer;
 
 pub use config::{ClientCertificates, Config, Limits, Role, WireFormat};
-pub use output::{Direction, Event, GiveUp, Meddling, Output, Ticket, Verdict, Wakeup};
+pub use output::{Direction, Event, GiveUp, Meddling, Output, Verdict, VerdictToken, Wakeup};
 pub use proxy::{Gauges, Proxy};

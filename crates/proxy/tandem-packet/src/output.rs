@@ -1,10 +1,11 @@
-//! What goes into and comes out of the packet engine: tickets, verdicts, injected packets, events.
+//! What goes into and comes out of the packet engine: verdict tokens, verdicts, injected packets,
+//! events.
 //!
 //! Is not: a decision; these are the words that the engine and its adapter share.
 //!
 //! Invariants: an adapter that carries out every [`Output`] in the order in which it is polled
-//! needs to know nothing of TCP or TLS; a ticket that the engine keeps is an [`Owed`], which does
-//! not let itself be forgotten.
+//! needs to know nothing of TCP or TLS; a verdict token that the engine keeps is an [`Owed`], which
+//! does not let itself be forgotten.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ use tandem_wire::PacketError;
 
 /// The name of one queued packet. The engine owes it exactly one [`Verdict`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket(pub u64);
+pub struct VerdictToken(pub u64);
 
 /// Which way a packet crosses the proxy, told by the link interface alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,7 +26,7 @@ pub enum Direction {
 }
 
 /// What becomes of a queued packet.
-#[must_use = "a ticket is owed its verdict"]
+#[must_use = "a verdict token is owed its verdict"]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet goes on as it is.
@@ -43,8 +44,8 @@ pub enum Verdict {
 #[must_use = "outputs are carried out in order"]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// The verdict on a ticket.
-    Verdict(Ticket, Verdict),
+    /// The verdict on a verdict token.
+    Verdict(VerdictToken, Verdict),
     /// A whole IP packet to send, past the queue: over the link, or towards the near endpoint.
     Inject(Direction, Vec<u8>),
     /// Something happened that a log, a counter or a test may want to know.
@@ -66,9 +67,9 @@ pub enum GiveUp {
     /// The SYN has no timestamps, without which nothing is harmless.
     NoTimestamps,
     /// The SYN carries what packet mode leaves alone: data, MD5, AO, MPTCP, Fast Open, or no room
-    /// for a mark.
+    /// for an option.
     ForeignSyn,
-    /// No proxy answered from the far side, or something between them took the mark away.
+    /// No proxy answered from the far side, or something between them took the option away.
     NoAnswer,
     /// The proxies of the two sides speak no common version.
     NoCommonVersion,
@@ -195,8 +196,9 @@ pub enum Event {
     PathResumed,
     /// A flight would have been written, or asked for, and its path is stopped or not yet trusted.
     RewriteWithheld,
-    /// A mark was not made with our key, or of another version than was agreed, and was left alone.
-    MarkRefused,
+    /// An option was not made with our key, or of another version than was agreed, and was left
+    /// alone.
+    OptionRefused,
 }
 
 impl Event {
@@ -261,7 +263,7 @@ impl Event {
             Event::RewriteWithheld,
             Event::FlightAcknowledged,
             Event::FlightRefused,
-            Event::MarkRefused,
+            Event::OptionRefused,
         ];
         all.extend(given_up.map(Event::GivenUp));
         all.extend(Meddling::ALL.map(Event::PathStopped));
@@ -335,7 +337,7 @@ impl Event {
             Event::RewriteWithheld => "rewrites_withheld",
             Event::FlightAcknowledged => "flights_acknowledged",
             Event::FlightRefused => "flights_refused",
-            Event::MarkRefused => "marks_refused",
+            Event::OptionRefused => "options_refused",
         }
     }
 
@@ -377,7 +379,7 @@ impl Event {
             | Event::RewriteWithheld
             | Event::FlightAcknowledged
             | Event::FlightRefused
-            | Event::MarkRefused => 1,
+            | Event::OptionRefused => 1,
         }
     }
 
@@ -391,14 +393,14 @@ impl Event {
     }
 }
 
-/// A ticket that the engine holds on to. It ends in [`Owed::settle`]; one that is dropped is a bug,
-/// and says so.
+/// A verdict token that the engine holds on to. It ends in [`Owed::settle`]; one that is dropped is
+/// a bug, and says so.
 #[derive(Debug)]
-pub(crate) struct Owed(Ticket);
+pub(crate) struct Owed(VerdictToken);
 
 impl Owed {
-    pub(crate) fn new(ticket: Ticket) -> Self {
-        Self(ticket)
+    pub(crate) fn new(token: VerdictToken) -> Self {
+        Self(token)
     }
 
     pub(crate) fn settle(self, verdict: Verdict, out: &mut Outbox) {

@@ -1,7 +1,7 @@
 //! The packet engine: recognises flows, keeps their table, and hands each packet to its flow.
 //!
 //! Is not: what happens in a flow; that is `client_side` and `server_side`. Invariants: every
-//! ticket gets one verdict; a packet that is not understood is accepted; memory is bounded by
+//! token gets one verdict; a packet that is not understood is accepted; memory is bounded by
 //! [`Limits`](crate::Limits).
 
 use std::collections::BTreeSet;
@@ -20,7 +20,9 @@ use crate::forgotten::ForgottenSyns;
 use crate::format::Format;
 use crate::gain::{Gains, Outcome};
 use crate::hello::LinkMemory;
-use crate::output::{Direction, Event, GiveUp, Outbox, Output, Owed, Ticket, Verdict, Wakeup};
+use crate::output::{
+    Direction, Event, GiveUp, Outbox, Output, Owed, Verdict, VerdictToken, Wakeup,
+};
 use crate::server_side::ServerSide;
 use crate::table::{FlowKey, FlowTable};
 
@@ -93,13 +95,13 @@ impl<S: Store> Proxy<S> {
     /// Takes in one queued packet. Its verdict may come now, or with a later input.
     pub fn handle_packet(
         &mut self,
-        ticket: Ticket,
+        token: VerdictToken,
         direction: Direction,
         bytes: &[u8],
         now: Instant,
         wall: UnixTime,
     ) {
-        let owed = Owed::new(ticket);
+        let owed = Owed::new(token);
         let packet = match TcpPacket::parse(bytes) {
             Ok(packet) => packet,
             Err(why) => {

@@ -129,7 +129,7 @@ impl Reader {
     /// its place: it stands for bytes from `next` on, the first that the endpoint lacks, and so
     /// begins behind a gap of exactly the length that it saves. Ordinary bytes that look like that
     /// by chance are lost once; when the gap is filled they are ordinary again.
-    pub(crate) fn unmarked(
+    pub(crate) fn of_any_age(
         &mut self,
         packet: &TcpPacket<'_>,
         next: Seq,

@@ -1,11 +1,11 @@
-//! Edits of single segments: a mark put on or taken off, a payload cut into segments of the right
-//! size.
+//! Edits of single segments: the proxies' option put on or taken off, a payload cut into segments
+//! of the right size.
 //!
-//! Is not: a decision; callers know why. Invariant: a mark is the first option, its length a
+//! Is not: a decision; callers know why. Invariant: it is the first option, its length a
 //! multiple of four, so that taking it off leaves exactly the options that were there before it was
 //! put on.
 
-use tandem_link::mark::{EXPERIMENT_ID, Mark, OPTION_KIND};
+use tandem_link::option::{EXPERIMENT_ID, OPTION_KIND, ProxyOption};
 use tandem_wire::tcp::MAX_OPTIONS_LEN;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket};
 
@@ -18,21 +18,25 @@ const MIN_MSS: usize = 88;
 /// segment repeats those.
 const MIN_SIZE: usize = MIN_MSS - MAX_OPTIONS_LEN;
 
-/// The packet with `mark` before its own options; `None` where option area or packet would be too
+/// The packet with `option` before its own options; `None` where option area or packet would be too
 /// long.
-pub(crate) fn with_mark(packet: &TcpPacket<'_>, mark: &[u8], mtu: usize) -> Option<Vec<u8>> {
-    // A segment without payload may be marked on the smallest link.
-    if !packet.payload().is_empty() && packet.bytes().len() + mark.len() > mtu {
+pub(crate) fn with_proxy_option(
+    packet: &TcpPacket<'_>,
+    option: &[u8],
+    mtu: usize,
+) -> Option<Vec<u8>> {
+    // A segment without payload may carry an option on the smallest link.
+    if !packet.payload().is_empty() && packet.bytes().len() + option.len() > mtu {
         return None;
     }
-    with_options(packet, &marked(packet, mark)?)
+    with_options(packet, &options_with(packet, option)?)
 }
 
 /// A segment without payload or flags beside ACK, from the place of `packet` but at `seq`, that
-/// carries `mark`.
-pub(crate) fn lone_mark(packet: &TcpPacket<'_>, seq: Seq, mark: &[u8]) -> Option<Vec<u8>> {
+/// carries `option`.
+pub(crate) fn lone_option(packet: &TcpPacket<'_>, seq: Seq, option: &[u8]) -> Option<Vec<u8>> {
     let edit = Edit {
-        options: Some(&marked(packet, mark)?),
+        options: Some(&options_with(packet, option)?),
         seq: Some(seq),
         flags: Some(TcpFlags::ACK),
         payload: Some(&[]),
@@ -41,14 +45,15 @@ pub(crate) fn lone_mark(packet: &TcpPacket<'_>, seq: Seq, mark: &[u8]) -> Option
     packet.rebuilt(&edit).ok()
 }
 
-/// The packet's options with `mark` before them, if there is room.
-fn marked(packet: &TcpPacket<'_>, mark: &[u8]) -> Option<Vec<u8>> {
-    let options = [mark, packet.options_bytes()].concat();
+/// The packet's options with `option` before them, if there is room.
+fn options_with(packet: &TcpPacket<'_>, option: &[u8]) -> Option<Vec<u8>> {
+    let options = [option, packet.options_bytes()].concat();
     (options.len() <= MAX_OPTIONS_LEN).then_some(options)
 }
 
-/// A mark at the front of the packet's options, not yet verified, and the options without it.
-pub(crate) fn mark<'a>(packet: &TcpPacket<'a>) -> Option<(Mark<'a>, &'a [u8])> {
+/// An option of the proxies at the front of the packet's options, not yet verified, and the options
+/// without it.
+pub(crate) fn proxy_option<'a>(packet: &TcpPacket<'a>) -> Option<(ProxyOption<'a>, &'a [u8])> {
     let options = packet.options_bytes();
     let [OPTION_KIND, length, high, low, ..] = *options else {
         return None;
@@ -57,7 +62,7 @@ pub(crate) fn mark<'a>(packet: &TcpPacket<'a>) -> Option<(Mark<'a>, &'a [u8])> {
         return None;
     }
     let (option, rest) = options.split_at_checked(usize::from(length))?;
-    Some((Mark::parse(option.get(4..)?)?, rest))
+    Some((ProxyOption::parse(option.get(4..)?)?, rest))
 }
 
 /// The packet with other options.

@@ -1,7 +1,7 @@
 //! One flow at the server-side proxy: answers the other's presence, takes its hints, hands the
 //! server's flight to the writer, rebuilds the client's.
 //!
-//! Is not: the writing (`writer`) nor the rebuilding (`inbound`) itself. Invariants: no mark that
+//! Is not: the writing (`writer`) nor the rebuilding (`inbound`) itself. Invariants: no option that
 //! was put on for us reaches the server; nothing is rewritten in a flow whose client-side proxy did
 //! not show itself in it.
 
@@ -11,7 +11,7 @@ mod publication;
 use tandem_engine::filter::Holdings;
 use tandem_engine::{Asked, Possession};
 use tandem_link::frame::Sender;
-use tandem_link::{FlowId, Version, mark};
+use tandem_link::{FlowId, Version, option};
 use tandem_store::Store;
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
@@ -91,25 +91,25 @@ impl ServerSide {
             clock: packet.timestamps().map_or(0, |timestamps| timestamps.value),
             asked: known.map(|known| Asked { known, at: cx.now }),
         };
-        let refusal = match segment::mark(packet) {
+        let refusal = match segment::proxy_option(packet) {
             _ if offer.foreign => GiveUp::ForeignSyn,
             _ if !cx.config.wire.shows_itself() => {
                 owed.settle(Verdict::Accept, cx.out);
                 return Some(asked(cx.spoken.newest(), None));
             }
             None => GiveUp::NoAnswer,
-            Some((mark, rest)) => {
-                let offered = mark.verify_presence(cx.key, packet.seq());
+            Some((option, rest)) => {
+                let offered = option.verify_presence(cx.key, packet.seq());
                 let agreed = offered.map(|offered| cx.spoken.agree(offered));
                 match (agreed, segment::with_options(packet, rest)) {
                     (Some(Some(version)), Some(stripped)) => {
                         owed.settle(Verdict::Replace(stripped), cx.out);
-                        return Some(asked(version, mark.known_holdings()));
+                        return Some(asked(version, option.known_holdings()));
                     }
-                    // No answer says so; the mark goes on, to be ignored by the server.
+                    // No answer says so; the option goes on, to be ignored by the server.
                     (Some(None), _) => GiveUp::NoCommonVersion,
                     (None, _) | (Some(Some(_)), None) => {
-                        cx.out.event(Event::MarkRefused);
+                        cx.out.event(Event::OptionRefused);
                         GiveUp::NoAnswer
                     }
                 }
@@ -147,8 +147,8 @@ impl ServerSide {
         }
     }
 
-    /// A repeated SYN may carry the mark (it was held up) or not (the client-side proxy left it
-    /// off, having seen no answer: then our mark may be what somebody in between does not like,
+    /// A repeated SYN may carry the option (it was held up) or not (the client-side proxy left it
+    /// off, having seen no answer: then our option may be what somebody in between does not like,
     /// and it is left off too).
     fn syn_again<S: Store>(
         &mut self,
@@ -156,8 +156,8 @@ impl ServerSide {
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
     ) -> Keep {
-        let stripped = segment::mark(packet)
-            .filter(|(mark, _)| mark.verify_presence(cx.key, self.client_isn()).is_some())
+        let stripped = segment::proxy_option(packet)
+            .filter(|(option, _)| option.verify_presence(cx.key, self.client_isn()).is_some())
             .and_then(|(_, rest)| segment::with_options(packet, rest));
         match self {
             Self::Asked { .. } => {}
@@ -296,10 +296,10 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         self.pace.opening_sent(packet, cx.now);
-        let mark = mark::answer(cx.key, self.id, self.version);
-        match segment::with_mark(packet, &mark, cx.config.limits.mtu) {
-            Some(marked) => {
-                owed.settle(Verdict::Replace(marked), cx.out);
+        let option = option::answer(cx.key, self.id, self.version);
+        match segment::with_proxy_option(packet, &option, cx.config.limits.mtu) {
+            Some(edited) => {
+                owed.settle(Verdict::Replace(edited), cx.out);
                 Keep::Flow
             }
             None => cx.give_up(owed, GiveUp::ForeignSyn),
@@ -326,8 +326,8 @@ impl Agreed {
         }
         let mtu = cx.config.limits.mtu;
         let mut verdict = Verdict::Accept;
-        if let Some((mark, rest)) = segment::mark(packet) {
-            if let Some(hints) = mark.verify_hint(cx.key, self.id, self.version) {
+        if let Some((option, rest)) = segment::proxy_option(packet) {
+            if let Some(hints) = option.verify_hint(cx.key, self.id, self.version) {
                 // Who hints has our answer: the SYN came again because the link is slower than the
                 // client's timer.
                 self.unheard = false;
@@ -340,17 +340,17 @@ impl Agreed {
                         cx.out.event(Event::RewriteWithheld);
                     }
                 }
-            } else if mark.verify_miss(cx.key, self.id, self.version, Sender::Server) {
+            } else if option.verify_miss(cx.key, self.id, self.version, Sender::Server) {
                 cx.out.event(Event::MissReceived);
                 self.writer.send_originals(mtu, cx.out);
             } else {
-                cx.out.event(Event::MarkRefused);
+                cx.out.event(Event::OptionRefused);
                 return cx.give_up_with(owed, GiveUp::NoAnswer, |out| {
                     self.writer.send_originals(mtu, out)
                 });
             }
             // An acknowledgement that the client-side proxy added says nothing new, and ends here;
-            // from anything else only the mark is taken.
+            // from anything else only the option is taken.
             let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK && !news;
             let stripped = segment::with_options(packet, rest);
             // A hint may come with a hello that has a reference in place of its ticket.
@@ -475,16 +475,16 @@ impl Agreed {
         let ends = packet.flags().contains(TcpFlags::FIN);
         if packet.payload().is_empty() && !ends && matches!(seen, Progress::Going) {
             self.writer.saw(packet);
-            match self.with_mark(packet, cx) {
-                Some(marked) => owed.settle(Verdict::Replace(marked), cx.out),
+            match self.with_proxy_option(packet, cx) {
+                Some(edited) => owed.settle(Verdict::Replace(edited), cx.out),
                 None => self.acks.pass(owed, packet, cx.ack_time(), cx.out),
             }
             return Keep::Flow;
         }
         if !self.writer.is_engaged()
-            && let Some(marked) = self.with_mark(packet, cx)
+            && let Some(edited) = self.with_proxy_option(packet, cx)
         {
-            return self.settle(owed, Verdict::Replace(marked), seen, cx);
+            return self.settle(owed, Verdict::Replace(edited), seen, cx);
         }
         self.answer_alone(packet, cx);
         if self.writer.is_at_rest() && !matches!(seen, Progress::Going) {
@@ -523,9 +523,13 @@ impl Agreed {
 
     /// The segment with what the client-side proxy has to be told, if there is something and room
     /// for it: that originals are wanted, or what is held of a client's intention.
-    fn with_mark<S>(&mut self, packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> {
+    fn with_proxy_option<S>(
+        &mut self,
+        packet: &TcpPacket<'_>,
+        cx: &Context<'_, S>,
+    ) -> Option<Vec<u8>> {
         match self.inbound.request(cx) {
-            Some(request) => segment::with_mark(packet, &request, cx.config.limits.mtu),
+            Some(request) => segment::with_proxy_option(packet, &request, cx.config.limits.mtu),
             None => self.with_answer(packet, cx),
         }
     }
@@ -562,8 +566,8 @@ impl Agreed {
                 let mtu = cx.config.limits.mtu;
                 cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
             }
-            // This packet has a mark to lose or a ticket to hold first, or something may come again
-            // that has to be rebuilt; a later one of the flow takes its leave.
+            // This packet has an option to lose or a token to hold first, or something may come
+            // again that has to be rebuilt; a later one of the flow takes its leave.
             Progress::Finished | Progress::GiveUp(_) => {
                 owed.settle(verdict, cx.out);
                 Keep::Flow

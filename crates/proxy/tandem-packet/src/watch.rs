@@ -12,7 +12,7 @@ use tandem_engine::intention::Intention;
 use tandem_engine::ticket::{self, ShownTicket};
 use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Pass, Stage};
 use tandem_link::FlowId;
-use tandem_store::{ChainId, Site, Store};
+use tandem_store::{ObjectId, Site, Store};
 use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};
 
 use crate::context::{Context, Toward};
@@ -227,7 +227,7 @@ impl Watch {
     }
 
     /// Puts the client's chain into the store, likewise, and names it.
-    pub(crate) fn learn_client(&self, store: &mut impl Store, now: UnixTime) -> Option<ChainId> {
+    pub(crate) fn learn_client(&self, store: &mut impl Store, now: UnixTime) -> Option<ObjectId> {
         self.handshake
             .learn_client(self.client.contiguous(), store, now)
     }

@@ -11,7 +11,7 @@
 //!                                                +--> originals, Over        +--> originals, Over
 //! ```
 //!
-//! Invariants: every held ticket gets its verdict; what was written once is never written
+//! Invariants: every held token gets its verdict; what was written once is never written
 //! differently; after `Over` nothing of this flow is altered again.
 
 mod group;
@@ -228,7 +228,7 @@ impl Writer {
     }
 
     /// A segment of the near endpoint's, already read along by `watch` with the result `progress`.
-    /// Settles its ticket now or later.
+    /// Settles its token now or later.
     pub(crate) fn segment(
         &mut self,
         owed: Owed,
@@ -361,7 +361,7 @@ impl Writer {
         let stamps = TcpPacket::parse(&newest)
             .ok()
             .and_then(|newest| newest.timestamps());
-        // The last tickets carry the rewritten segments, so that these leave in order and nothing
+        // The last tokens carry the rewritten segments, so that these leave in order and nothing
         // has to be injected: a frame needs no more segments than the flight it stands for,
         // but for an endpoint that sends larger ones than asked.
         let spare = packets.len().saturating_sub(hold.segments.len());

@@ -20,7 +20,7 @@ use tandem_link::{Version, publication};
 use tandem_netsim::World;
 use tandem_netsim::element::Port;
 use tandem_packet::{ClientCertificates, Event, WireFormat};
-use tandem_store::{ChainId, Kind, MemoryStore, Store};
+use tandem_store::{Kind, MemoryStore, ObjectId, Store};
 
 /// Both sides go by the filter; the servers' side knows the chains of these clients, the last of
 /// them seen last.
@@ -147,9 +147,9 @@ fn stranger(passes: bool) -> (ClientCertificates, u64) {
     let rate = Rate::one_in(2).expect("within the bounds");
     let id = |client| {
         let chain = client_chain_of(client);
-        ChainId::of(&chain.iter().map(Vec::as_slice).collect::<Vec<_>>())
+        ObjectId::of(&chain.iter().map(Vec::as_slice).collect::<Vec<_>>())
     };
-    let held: Vec<ChainId> = (0..50).map(id).collect();
+    let held: Vec<ObjectId> = (0..50).map(id).collect();
     let references = held.iter().map(|chain| Reference(chain.prefix16()));
     let filter = Filter::of(references, Holdings::of(&held).0, rate);
     let found = (50..).find(|client| filter.contains(&Reference(id(*client).prefix16())) == passes);
@@ -176,7 +176,7 @@ fn one_that_passes_for_held_costs_a_round_trip_and_no_timer_and_is_held_from_the
         outcome.took
     };
     let (with, without) = (took(true), took(false));
-    // 500 ms, and the time that the frame and the mark take on the link.
+    // 500 ms, and the time that the frame and the option take on the link.
     let most = Duration::from_millis(510);
     assert!(
         with > without && with <= without + most,
@@ -300,7 +300,7 @@ fn a_proxy_that_does_not_go_by_filters_gets_none_and_the_others_way_works_as_far
         assert!(2 * client_bytes([0]) - tls_bytes(&world).0 >= MIN_SPARED as u64);
         assert_eq!(counted(&world, "filters_published_bytes"), [0, 0]);
         assert_eq!(counted(&world, "filters_held_back"), [0, 0]);
-        assert_eq!(counted(&world, "marks_refused"), [0, 0]);
+        assert_eq!(counted(&world, "options_refused"), [0, 0]);
     };
     with(ClientCertificates::Persistent, BY_FILTER);
     with(BY_FILTER, ClientCertificates::Persistent);

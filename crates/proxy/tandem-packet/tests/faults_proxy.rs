@@ -11,11 +11,11 @@ use support::{
     kill, proxy, repeats, run_to, start, store_with, tls_bytes,
 };
 use tandem_delta::{DeltaWriter, Encoding, Reference};
-use tandem_link::{FlowId, Key, Version, frame, mark};
+use tandem_link::{FlowId, Key, Version, frame, option};
 use tandem_netsim::element::{Element as _, Port, Tamper};
 use tandem_netsim::firewall::{Firewall, Rule};
 use tandem_netsim::{Host, World};
-use tandem_packet::{Config, Limits, Output, Proxy, Role, Ticket, Verdict, WireFormat};
+use tandem_packet::{Config, Limits, Output, Proxy, Role, Verdict, VerdictToken, WireFormat};
 use tandem_store::MemoryStore;
 use tandem_wire::{Edit, Instant, SegmentRepr, Seq, TcpFlags, TcpPacket, Timestamps};
 
@@ -60,14 +60,14 @@ fn greeted(mut pair: Pair, flow: &mut Flow, hello: &[u8]) -> Pair {
     pair
 }
 
-/// The segment with a mark on it.
-fn marked(segment: SegmentRepr, mark: &[u8]) -> Vec<u8> {
-    let options = [mark, &segment.options].concat();
+/// The segment with an option on it.
+fn carrying(segment: SegmentRepr, option: &[u8]) -> Vec<u8> {
+    let options = [option, &segment.options].concat();
     SegmentRepr { options, ..segment }.build()
 }
 
 #[test]
-fn a_proxy_alone_has_no_effect_but_a_mark_on_the_syn() {
+fn a_proxy_alone_has_no_effect_but_an_option_on_the_syn() {
     for alone in [CLIENT_SIDE, SERVER_SIDE] {
         let mut scenario = Scenario::warm(WireFormat::Safe);
         if alone == CLIENT_SIDE {
@@ -88,8 +88,8 @@ fn a_proxy_alone_has_no_effect_but_a_mark_on_the_syn() {
             let counters = support::link(world).counters();
             counters.up.ip_bytes + counters.down.ip_bytes
         });
-        let mark = if alone == CLIENT_SIDE { 12 } else { 0 };
-        assert_eq!(with, without + mark);
+        let option = if alone == CLIENT_SIDE { 12 } else { 0 };
+        assert_eq!(with, without + option);
         world.run_for(Duration::from_secs(5)).expect("it ends");
         clean(&world);
     }
@@ -187,7 +187,7 @@ fn another_key_is_no_proxy_at_all() {
         complete(&mut world, &conversation).expect("it completes");
         assert_eq!(repeats(&world), 0);
         assert_eq!(tls_bytes(&world).1, conversation.from_server.len() as u64);
-        assert_eq!(proxy(&world, SERVER_SIDE).count("marks_refused"), 1);
+        assert_eq!(proxy(&world, SERVER_SIDE).count("options_refused"), 1);
         assert_eq!(
             proxy(&world, CLIENT_SIDE).count("flows_given_up_no_answer"),
             1
@@ -247,7 +247,7 @@ fn a_version_that_was_changed_on_the_way_is_no_proxy_at_all() {
 }
 
 #[test]
-fn forged_marks_do_nothing_but_send_the_flow_its_plain_way() {
+fn forged_options_do_nothing_but_send_the_flow_its_plain_way() {
     let (chain, hello, flight) = speech();
     let key = Key::from_bytes([9; 32]);
     let mut flow = Flow::default();
@@ -256,18 +256,18 @@ fn forged_marks_do_nothing_but_send_the_flow_its_plain_way() {
         server: Seq(2),
     };
     let forged = [
-        mark::hint(&key, id(&flow), Version::TWO, &[[1; 4]]),
-        mark::miss(&key, id(&flow), Version::TWO, frame::Sender::Server),
-        mark::miss(&support::key(), other, Version::TWO, frame::Sender::Server),
-        mark::answer(&support::key(), id(&flow), Version::TWO),
-        mark::presence(&support::key(), flow.client_isn, Version::TWO),
+        option::hint(&key, id(&flow), Version::TWO, &[[1; 4]]),
+        option::miss(&key, id(&flow), Version::TWO, frame::Sender::Server),
+        option::miss(&support::key(), other, Version::TWO, frame::Sender::Server),
+        option::answer(&support::key(), id(&flow), Version::TWO),
+        option::presence(&support::key(), flow.client_isn, Version::TWO),
     ];
     // Before the flight, and while it is under way.
-    for mark in forged {
+    for option in forged {
         for when in ["before", "under way"] {
             flow = Flow::default();
             let mut pair = greeted(Pair::knowing(&chain), &mut flow, &hello);
-            let attack = marked(flow.client_repr(hello.len() as u32, &[]), &mark);
+            let attack = carrying(flow.client_repr(hello.len() as u32, &[]), &option);
             let mut at_client = Vec::new();
             let segments = cut(&flow, &flight);
             if when == "before" {
@@ -282,7 +282,7 @@ fn forged_marks_do_nothing_but_send_the_flow_its_plain_way() {
                 at_client.extend(pair.arrive_at_server_side(attack).at_client);
             }
             assert_eq!(payloads(&at_client), flight, "{when}");
-            assert_eq!(pair.server_side.count("marks_refused"), 1);
+            assert_eq!(pair.server_side.count("options_refused"), 1);
         }
     }
 }
@@ -292,16 +292,16 @@ fn a_forged_answer_makes_nobody_believe_in_a_far_side() {
     let (chain, hello, flight) = speech();
     let flow = Flow::default();
     let forged = [
-        mark::answer(&Key::from_bytes([9; 32]), id(&flow), Version::TWO),
-        mark::presence(&support::key(), flow.server_isn, Version::TWO),
-        mark::hint(&support::key(), id(&flow), Version::TWO, &[[1; 4]]),
+        option::answer(&Key::from_bytes([9; 32]), id(&flow), Version::TWO),
+        option::presence(&support::key(), flow.server_isn, Version::TWO),
+        option::hint(&support::key(), id(&flow), Version::TWO, &[[1; 4]]),
     ];
-    for mark in forged {
+    for option in forged {
         let mut pair = Pair::knowing(&chain);
         pair.client(flow.syn());
         let syn_ack = TcpPacket::parse(&flow.syn_ack())
             .map(|packet| {
-                let options = [&mark[..], packet.options_bytes()].concat();
+                let options = [&option[..], packet.options_bytes()].concat();
                 let edit = Edit {
                     options: Some(&options),
                     ..Edit::default()
@@ -581,7 +581,7 @@ fn a_flood_of_syns_is_bounded() {
 }
 
 #[test]
-fn a_syn_that_nobody_answers_and_a_flood_of_them_cost_no_other_client_its_mark() {
+fn a_syn_that_nobody_answers_and_a_flood_of_them_cost_no_other_client_its_option() {
     let limits = Limits {
         flows: 50,
         ..Limits::default()
@@ -591,33 +591,33 @@ fn a_syn_that_nobody_answers_and_a_flood_of_them_cost_no_other_client_its_mark()
         client: std::net::SocketAddr::from((number.to_be_bytes(), 999)),
         ..Flow::default()
     };
-    let marked = |pair: &mut Pair, flow: &Flow| {
+    let offered = |pair: &mut Pair, flow: &Flow| {
         let opened = pair.client_side.count("flows_opened");
         let arrived = pair.client(flow.syn());
         assert_eq!(
             arrived.at_server,
             [flow.syn()],
-            "the mark ends at the other side"
+            "the option ends at the other side"
         );
         pair.client_side.count("flows_opened") - opened
     };
     // One that is never answered, until it is forgotten for its age.
-    assert_eq!(marked(&mut pair, &from(1)), 1);
+    assert_eq!(offered(&mut pair, &from(1)), 1);
     pair.wait(Limits::default().flow_lifetime + Duration::from_secs(1));
-    assert_eq!(marked(&mut pair, &from(2)), 1);
+    assert_eq!(offered(&mut pair, &from(2)), 1);
     // More of them than there is room for.
     for number in 100..200 {
-        assert_eq!(marked(&mut pair, &from(number)), 1);
+        assert_eq!(offered(&mut pair, &from(number)), 1);
     }
     assert_eq!(pair.client_side.gauges().flows, 50);
     // A repeat of one that had to go is known for what it is.
-    assert_eq!(marked(&mut pair, &from(110)), 0);
-    assert_eq!(marked(&mut pair, &from(3)), 1);
+    assert_eq!(offered(&mut pair, &from(110)), 0);
+    assert_eq!(offered(&mut pair, &from(3)), 1);
 }
 
 #[test]
 fn a_full_table_does_not_make_a_repeated_syn_look_like_a_first_one() {
-    // Each client's SYN is dropped for its mark, and each pushes the other out of a table of one.
+    // Each client's SYN is dropped for its option, and each pushes the other out of a table of one.
     let limits = Limits {
         flows: 1,
         ..Limits::default()
@@ -732,7 +732,7 @@ fn a_damaged_timestamp_does_not_make_the_servers_own_segments_look_rewritten() {
 }
 
 #[test]
-fn a_leave_is_for_good_and_a_verdict_for_each_ticket_alone() {
+fn a_leave_is_for_good_and_a_verdict_for_each_token_alone() {
     // The adapter of these tests checks this after each call; here once without it.
     let mut proxy = Proxy::new(
         config(Role::ClientSide, WireFormat::Safe),
@@ -742,7 +742,7 @@ fn a_leave_is_for_good_and_a_verdict_for_each_ticket_alone() {
     let now = Instant::from_micros(1);
     let direction = tandem_packet::Direction::ToLink;
     proxy.handle_packet(
-        Ticket(7),
+        VerdictToken(7),
         direction,
         &flow.client(0, b"x"),
         now,
@@ -753,7 +753,10 @@ fn a_leave_is_for_good_and_a_verdict_for_each_ticket_alone() {
         .iter()
         .filter(|output| matches!(output, Output::Verdict(..)))
         .collect();
-    assert_eq!(verdicts, [&Output::Verdict(Ticket(7), Verdict::Leave)]);
+    assert_eq!(
+        verdicts,
+        [&Output::Verdict(VerdictToken(7), Verdict::Leave)]
+    );
 }
 
 #[test]

@@ -367,8 +367,8 @@ fn a_presence_that_is_stripped_on_later_segments_costs_the_hint_alone() {
     // Lets the SYN's option through, not the hint's.
     let strips = Tamper::new(|port, packet, _| {
         let parsed = TcpPacket::parse(&packet).expect("a segment");
-        let marked = parsed.options_bytes().first() == Some(&253);
-        if !marked || parsed.flags().contains(TcpFlags::SYN) {
+        let has_option = parsed.options_bytes().first() == Some(&253);
+        if !has_option || parsed.flags().contains(TcpFlags::SYN) {
             return vec![(port.opposite(), packet)];
         }
         let length = usize::from(parsed.options_bytes()[1]);
@@ -387,7 +387,7 @@ fn a_presence_that_is_stripped_on_later_segments_costs_the_hint_alone() {
 }
 
 #[test]
-fn a_syn_that_is_dropped_for_its_mark_is_repeated_without_it() {
+fn a_syn_that_is_dropped_for_its_option_is_repeated_without_it() {
     let mut scenario = Scenario::warm(WireFormat::Safe);
     let rule = Rule::DropSynWithUnknownOption;
     scenario.after_link = Some(Boxed(Box::new(Firewall::new([rule]))));
@@ -403,12 +403,12 @@ fn a_syn_that_is_dropped_for_its_mark_is_repeated_without_it() {
 }
 
 #[test]
-fn a_syn_ack_that_is_dropped_for_its_mark_is_repeated_without_it() {
+fn a_syn_ack_that_is_dropped_for_its_option_is_repeated_without_it() {
     let mut scenario = Scenario::warm(WireFormat::Safe);
     let drops = Tamper::dropping(|port, packet| {
         let packet = TcpPacket::parse(packet).expect("a segment");
-        let marked = packet.options_bytes().first() == Some(&253);
-        port == Port::Right && marked && packet.flags().contains(TcpFlags::SYN)
+        let has_option = packet.options_bytes().first() == Some(&253);
+        port == Port::Right && has_option && packet.flags().contains(TcpFlags::SYN)
     });
     scenario.after_link = Some(Boxed(Box::new(drops)));
     let conversation = scenario.conversation.clone();
@@ -423,12 +423,12 @@ fn a_syn_ack_that_is_dropped_for_its_mark_is_repeated_without_it() {
 }
 
 #[test]
-fn a_hello_that_is_dropped_for_its_mark_is_repeated_without_it() {
+fn a_hello_that_is_dropped_for_its_option_is_repeated_without_it() {
     let mut scenario = Scenario::warm(WireFormat::Safe);
     let drops = Tamper::dropping(|_, packet| {
         let packet = TcpPacket::parse(packet).expect("a segment");
-        let marked = packet.options_bytes().first() == Some(&253);
-        marked && !packet.flags().contains(TcpFlags::SYN)
+        let has_option = packet.options_bytes().first() == Some(&253);
+        has_option && !packet.flags().contains(TcpFlags::SYN)
     });
     scenario.after_link = Some(Boxed(Box::new(drops)));
     let conversation = scenario.conversation.clone();

@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use support::tls::{self, chain, client_hello, record, server_hello13};
 use support::{Flow, NAME, Pair};
-use tandem_link::mark::{EXPERIMENT_ID, OPTION_KIND};
+use tandem_link::option::{EXPERIMENT_ID, OPTION_KIND};
 use tandem_wire::TcpPacket;
 
 /// How many of the packets that crossed from this one on have an option of ours.
-fn marked(pair: &Pair, from: usize) -> usize {
+fn offered(pair: &Pair, from: usize) -> usize {
     let [high, low] = EXPERIMENT_ID.to_be_bytes();
-    let is_marked = |packet: &[u8]| {
+    let has_option = |packet: &[u8]| {
         let packet = TcpPacket::parse(packet).expect("a segment");
         let mut pieces = packet.options_bytes().windows(4);
         pieces.any(|piece| piece[0] == OPTION_KIND && piece[2..] == [high, low])
     };
     let crossed = pair.crossed[from..].iter();
-    crossed.filter(|(_, packet)| is_marked(packet)).count()
+    crossed.filter(|(_, packet)| has_option(packet)).count()
 }
 
 /// A connection from this port, answered so by the server: how many packets with an option of ours
@@ -45,7 +45,7 @@ fn visit(pair: &mut Pair, port: u16, answer: &[u8]) -> usize {
         packet.payload().to_vec()
     });
     assert_eq!(payloads.collect::<Vec<_>>(), answer, "to the byte");
-    marked(pair, before)
+    offered(pair, before)
 }
 
 /// On the SYN, the SYN/ACK and the hello.
@@ -60,7 +60,7 @@ fn a_server_of_tls_1_3_is_offered_nothing_after_three_connections_and_tried_agai
     let left = pair.client_side.count("flows_given_up_nothing_to_gain");
     assert_eq!(left, 2);
     assert_eq!(pair.client_side.proxy.servers_without_gain(), 1);
-    // The server-side proxy sees connections without a mark, and leaves them alone.
+    // The server-side proxy sees connections without an option, and leaves them alone.
     assert_eq!(pair.server_side.count("flows_given_up_no_answer"), 2);
     assert_eq!(pair.server_side.proxy.servers_without_gain(), 0);
     pair.wait(Duration::from_secs(600));
@@ -93,6 +93,6 @@ fn a_server_that_has_changed_is_found_and_what_it_gains_pays_for_more_offers() {
     let visits: Vec<usize> = (7..=50)
         .map(|port| visit(&mut pair, port, &opaque))
         .collect();
-    assert!(visits[..40].iter().all(|marked| *marked == OFFERED));
-    assert!(visits[40..].iter().all(|marked| *marked == 0));
+    assert!(visits[..40].iter().all(|options| *options == OFFERED));
+    assert!(visits[40..].iter().all(|options| *options == 0));
 }

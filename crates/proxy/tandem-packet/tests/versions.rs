@@ -10,7 +10,7 @@ use support::{
     CLIENT_SIDE, Flow, ProxyElement, SERVER_SIDE, Scenario, clean, complete, config, proxy,
     repeats, store_with, tls, tls_bytes,
 };
-use tandem_link::mark::EXPERIMENT_ID;
+use tandem_link::option::EXPERIMENT_ID;
 use tandem_link::{Spoken, Version};
 use tandem_packet::{Role, WireFormat};
 use tandem_store::MemoryStore;
@@ -73,7 +73,7 @@ fn what_both_know_is_used_and_where_they_share_nothing_the_flow_goes_plain() {
                 usize::from(apart == Some(side)),
                 "{client:?} and {server:?}"
             );
-            assert_eq!(proxy(&world, side).count("marks_refused"), 0);
+            assert_eq!(proxy(&world, side).count("options_refused"), 0);
         }
         if apart.is_some() {
             assert_eq!(tls_bytes(&world).1, conversation.from_server.len() as u64);
@@ -82,12 +82,12 @@ fn what_both_know_is_used_and_where_they_share_nothing_the_flow_goes_plain() {
     }
 }
 
-/// The version of each mark and of the frame that crossed, in order.
+/// The version of each option and of the frame that crossed, in order.
 fn versions(crossed: &[Vec<u8>]) -> Vec<u8> {
     let heads = crossed.iter().flat_map(|packet| {
         let packet = TcpPacket::parse(packet).expect("a segment");
         let [high, low] = EXPERIMENT_ID.to_be_bytes();
-        let mark = match *packet.options_bytes() {
+        let option = match *packet.options_bytes() {
             [253, _, first, second, head, ..] if (first, second) == (high, low) => Some(head),
             _ => None,
         };
@@ -96,7 +96,7 @@ fn versions(crossed: &[Vec<u8>]) -> Vec<u8> {
             .payload()
             .first()
             .filter(|head| !(20..=24).contains(*head));
-        [mark, frame.copied()]
+        [option, frame.copied()]
     });
     heads.flatten().map(|head| head >> 4).collect()
 }
@@ -159,7 +159,7 @@ fn what_is_not_held_is_compressed_for_a_proxy_that_can_undo_it_and_for_no_other(
             complete(&mut world, &conversation).expect("it completes");
             clean(&world);
             assert_eq!(repeats(&world), 0);
-            assert_eq!(proxy(&world, SERVER_SIDE).count("marks_refused"), 0);
+            assert_eq!(proxy(&world, SERVER_SIDE).count("options_refused"), 0);
             let rebuilt = proxy(&world, CLIENT_SIDE).count("flights_rebuilt_bytes");
             (rebuilt, tls_bytes(&world).1)
         });

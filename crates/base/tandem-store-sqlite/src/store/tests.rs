@@ -1,6 +1,6 @@
 //! Faults that are injected from within: a database that may not grow.
 
-use tandem_store::{ChainId, MemoryStore};
+use tandem_store::{MemoryStore, ObjectId};
 use tempfile::TempDir;
 
 use super::*;
@@ -35,7 +35,7 @@ fn limit_pages(store: &mut SqliteStore, pages: u32) {
 }
 
 /// Learns new chains, one a second, until `done`.
-fn learn_until(store: &mut SqliteStore, done: impl Fn(&SqliteStore) -> bool) -> Vec<ChainId> {
+fn learn_until(store: &mut SqliteStore, done: impl Fn(&SqliteStore) -> bool) -> Vec<ObjectId> {
     let mut learned = Vec::new();
     for serial in 0..10_000 {
         if done(store) {

@@ -3,7 +3,7 @@
 //! Not here: certificates, disks.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
-use tandem_store::{ChainId, HostName, Kind, ObjectId, Site, Store};
+use tandem_store::{HostName, Kind, ObjectId, Site, Store};
 use tandem_wire::clock::UnixTime;
 
 /// Noon of 15 June 2025.
@@ -32,7 +32,7 @@ pub(crate) fn learn(
     site: &Site,
     chain: &[Vec<u8>],
     now: UnixTime,
-) -> ChainId {
+) -> ObjectId {
     let chain: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
     store.learn(Kind::Chain, Some(site), &chain, now)
 }

@@ -53,7 +53,7 @@ pub(crate) struct Counted {
     /// Chains that were learned, both sides.
     pub(crate) chains_learned: u64,
     /// Packets whose verdict was overdue: a bug of the daemon's.
-    pub(crate) tickets_overdue: u64,
+    pub(crate) verdicts_overdue: u64,
 }
 
 /// One daemon at one moment.
@@ -220,7 +220,7 @@ impl Pair {
         let of = |name: &str| status.counters.get(name).copied().unwrap_or(0);
         let mut counted = Counted {
             chains_learned: of("packet_chains_learned"),
-            tickets_overdue: of("tickets_overdue"),
+            verdicts_overdue: of("verdicts_overdue"),
             ..Counted::default()
         };
         match seat.side {
@@ -259,7 +259,7 @@ impl Counted {
             misses: self.misses + other.misses,
             originals_bytes: self.originals_bytes + other.originals_bytes,
             chains_learned: self.chains_learned + other.chains_learned,
-            tickets_overdue: self.tickets_overdue + other.tickets_overdue,
+            verdicts_overdue: self.verdicts_overdue + other.verdicts_overdue,
         }
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use tandem_delta::Reference;
-use tandem_store::{ChainId, Digest, Kind, Store};
+use tandem_store::{Digest, Kind, ObjectId, Store};
 
 use super::Possession;
 use crate::objects::Flight;
@@ -18,7 +18,7 @@ use crate::objects::Flight;
 /// The names in a chain that a client shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientChain {
-    id: ChainId,
+    id: ObjectId,
     certificates: Vec<Digest>,
     length: usize,
 }
@@ -37,14 +37,14 @@ impl ClientChain {
         let certificates = flight.certificates(stream)?;
         let list = flight.list(stream);
         Some(Self {
-            id: ChainId::of_list_contents(&list),
+            id: ObjectId::of_list_contents(&list),
             length: list.len(),
             certificates: certificates.iter().map(|der| Digest::of(der)).collect(),
         })
     }
 
     /// The chain's name.
-    pub fn id(&self) -> ChainId {
+    pub fn id(&self) -> ObjectId {
         self.id
     }
 

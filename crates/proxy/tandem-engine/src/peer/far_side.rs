@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use tandem_delta::Reference;
-use tandem_store::ChainId;
+use tandem_store::ObjectId;
 
 use super::filter::{Filter, Holdings};
 
@@ -33,10 +33,10 @@ pub struct FarSide {
 
 /// Some chains, the oldest first.
 #[derive(Debug, Default)]
-struct Chains<const MAX: usize>(VecDeque<ChainId>);
+struct Chains<const MAX: usize>(VecDeque<ObjectId>);
 
 impl<const MAX: usize> Chains<MAX> {
-    fn add(&mut self, chain: ChainId) {
+    fn add(&mut self, chain: ObjectId) {
         if self.has(&chain) {
             return;
         }
@@ -46,28 +46,28 @@ impl<const MAX: usize> Chains<MAX> {
         self.0.push_back(chain);
     }
 
-    fn remove(&mut self, chain: &ChainId) {
+    fn remove(&mut self, chain: &ObjectId) {
         self.0.retain(|other| other != chain);
     }
 
-    fn has(&self, chain: &ChainId) -> bool {
+    fn has(&self, chain: &ObjectId) -> bool {
         self.0.contains(chain)
     }
 }
 
 impl FarSide {
     /// A flight with this chain was not rebuilt.
-    pub fn lacks(&mut self, chain: ChainId) {
+    pub fn lacks(&mut self, chain: ObjectId) {
         self.lacking.add(chain);
     }
 
     /// A handshake with this chain has finished: both have learned it.
-    pub fn learned(&mut self, chain: &ChainId) {
+    pub fn learned(&mut self, chain: &ObjectId) {
         self.lacking.remove(chain);
     }
 
     /// Whether references to this chain would miss.
-    pub fn is_lacking(&self, chain: &ChainId) -> bool {
+    pub fn is_lacking(&self, chain: &ObjectId) -> bool {
         self.lacking.has(chain)
     }
 
@@ -81,7 +81,7 @@ impl FarSide {
     }
 
     /// The same as [`Self::learned`], where it is noted here and not in the store.
-    pub fn notes(&mut self, chain: ChainId) {
+    pub fn notes(&mut self, chain: ObjectId) {
         // What was known to be held has changed nothing over there.
         if !self.holds(&chain) {
             self.holdings.toggle(&chain);
@@ -91,7 +91,7 @@ impl FarSide {
     }
 
     /// Whether this chain is held over there, as far as was published or noted.
-    pub fn holds(&self, chain: &ChainId) -> bool {
+    pub fn holds(&self, chain: &ObjectId) -> bool {
         let reference = Reference(chain.prefix16());
         let is_published = self.published.as_ref();
         let is_known = is_published.is_some_and(|filter| filter.contains(&reference))
@@ -108,7 +108,7 @@ impl FarSide {
     /// Bytes of memory in use, about.
     pub(super) fn footprint(&self) -> usize {
         let chains = self.lacking.0.capacity() + self.learned.0.capacity();
-        chains * size_of::<ChainId>() + self.published.as_ref().map_or(0, Filter::footprint)
+        chains * size_of::<ObjectId>() + self.published.as_ref().map_or(0, Filter::footprint)
     }
 
     /// All that is known to be held.
@@ -122,8 +122,8 @@ mod tests {
     use super::*;
     use crate::peer::filter::Rate;
 
-    fn chain(number: u32) -> ChainId {
-        ChainId::of(&[&number.to_be_bytes()])
+    fn chain(number: u32) -> ObjectId {
+        ObjectId::of(&[&number.to_be_bytes()])
     }
 
     fn filter(numbers: std::ops::Range<u32>) -> (Holdings, Filter) {

@@ -16,7 +16,7 @@
 //! Invariants: what was put in is found; each set of hashes has one encoding; reading is linear in
 //! the bytes, and bounded.
 
-use tandem_store::ChainId;
+use tandem_store::ObjectId;
 
 use tandem_delta::Reference;
 
@@ -62,14 +62,14 @@ pub struct Holdings(pub u32);
 
 impl Holdings {
     /// The name of a set of these chains.
-    pub fn of<'a>(chains: impl IntoIterator<Item = &'a ChainId>) -> Self {
+    pub fn of<'a>(chains: impl IntoIterator<Item = &'a ObjectId>) -> Self {
         let mut all = Self::default();
         chains.into_iter().for_each(|chain| all.toggle(chain));
         all
     }
 
     /// A chain comes in that was not there, or goes that was.
-    pub fn toggle(&mut self, chain: &ChainId) {
+    pub fn toggle(&mut self, chain: &ObjectId) {
         let [.., a, b, c, d] = *chain.as_bytes();
         self.0 ^= u32::from_be_bytes([a, b, c, d]);
     }
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn whatever_the_order_the_same_set_has_the_same_name() {
-        let all: Vec<_> = (0..9u8).map(|number| ChainId::of(&[&[number]])).collect();
+        let all: Vec<_> = (0..9u8).map(|number| ObjectId::of(&[&[number]])).collect();
         let mut one_by_one = Holdings::default();
         all.iter().rev().for_each(|chain| one_by_one.toggle(chain));
         assert_eq!(one_by_one, Holdings::of(&all));

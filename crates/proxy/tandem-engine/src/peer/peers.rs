@@ -130,7 +130,7 @@ impl Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_store::{ChainId, Site};
+    use tandem_store::{ObjectId, Site};
     use tandem_wire::Instant;
 
     const EPOCH: Epoch = Epoch([1; 16]);
@@ -141,8 +141,8 @@ mod tests {
         PeerId(bytes)
     }
 
-    fn chain() -> ChainId {
-        ChainId::of(&[b"chain"])
+    fn chain() -> ObjectId {
+        ObjectId::of(&[b"chain"])
     }
 
     fn lacks(peers: &mut Peers, number: u16, epoch: Epoch) -> bool {

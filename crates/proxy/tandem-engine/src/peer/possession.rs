@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use tandem_delta::Reference;
-use tandem_store::{ChainId, Digest, Kind, Site, Store};
+use tandem_store::{Digest, Kind, ObjectId, Site, Store};
 use tandem_wire::UnixTime;
 
 /// What the far side holds, as it said itself.
@@ -51,7 +51,7 @@ pub fn expected_chains(
     site: &Site,
     now: UnixTime,
     limit: usize,
-) -> Vec<ChainId> {
+) -> Vec<ObjectId> {
     store.expected(Kind::Chain, site, now, limit)
 }
 
@@ -59,9 +59,9 @@ pub fn expected_chains(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hints {
     /// What the site has shown before: the chain seen last, what came beside it, and so on.
-    OfSite(Vec<ChainId>),
+    OfSite(Vec<ObjectId>),
     /// Nothing of this site is held. Issuers are the same for many: those seen last.
-    Issuers(Vec<ChainId>),
+    Issuers(Vec<ObjectId>),
 }
 
 impl Hints {
@@ -75,7 +75,7 @@ impl Hints {
         let mut extras = store
             .expected(Kind::Messages, site, now, chains.len())
             .into_iter();
-        let mut ids: Vec<ChainId> = chains
+        let mut ids: Vec<ObjectId> = chains
             .into_iter()
             .flat_map(|chain| [Some(chain), extras.next()])
             .flatten()
@@ -85,7 +85,7 @@ impl Hints {
     }
 
     /// The names themselves.
-    pub fn ids(&self) -> &[ChainId] {
+    pub fn ids(&self) -> &[ObjectId] {
         match self {
             Self::OfSite(ids) | Self::Issuers(ids) => ids,
         }

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tandem_delta::Reference;
-use tandem_store::{ChainId, Kind, Store};
+use tandem_store::{Kind, ObjectId, Store};
 use tandem_wire::Instant;
 
 use super::filter::{Filter, Holdings, MAX_REFERENCES, Rate};
@@ -166,7 +166,7 @@ impl Publisher {
     }
 
     /// Before a chain is learned: whether it is held already.
-    pub fn is_held(&mut self, chain: &ChainId, store: &mut impl Store, now: Instant) -> bool {
+    pub fn is_held(&mut self, chain: &ObjectId, store: &mut impl Store, now: Instant) -> bool {
         self.holdings(store, now);
         store.holds(Kind::Chain, chain)
     }
@@ -175,7 +175,7 @@ impl Publisher {
     /// `asked`.
     pub fn seen_again(
         &mut self,
-        (chain, length): (&ChainId, usize),
+        (chain, length): (&ObjectId, usize),
         crossed: Crossed,
         asked: Asked,
     ) {
@@ -197,7 +197,7 @@ impl Publisher {
 
     /// A chain was learned that was not held. It takes `answer` until whoever has learned it too
     /// says so.
-    pub fn learned(&mut self, chain: &ChainId, (now, answer): (Instant, Duration)) {
+    pub fn learned(&mut self, chain: &ObjectId, (now, answer): (Instant, Duration)) {
         if let Some(mut holdings) = self.holdings {
             self.excuse(holdings, now + answer);
             holdings.toggle(chain);

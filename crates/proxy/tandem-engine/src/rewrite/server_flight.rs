@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use tandem_delta::{Planner, Reference};
-use tandem_store::{ChainId, Store};
+use tandem_store::{ObjectId, Store};
 
 use crate::objects::Flight;
 use crate::peer::Possession;
@@ -13,7 +13,7 @@ use crate::peer::Possession;
 /// Something of a flight that repeats from handshake to handshake, and may be held as a whole.
 struct Part {
     /// Its name in a store.
-    id: ChainId,
+    id: ObjectId,
     /// Where it lies in the stream, record headers left out.
     pieces: Vec<Range<usize>>,
     /// Where its first byte stands in the list that its name resolves to.
@@ -59,7 +59,7 @@ fn copy_held_parts(
     let is_hinted = |part: &Part| possession.hints().contains(&part.id.prefix4());
     let list = flight.list(bytes);
     let from = |start: usize| Part {
-        id: ChainId::of_list_contents(&list[start..]),
+        id: ObjectId::of_list_contents(&list[start..]),
         pieces: flight.within_list(start..list.len()),
         offset: 0,
     };
@@ -68,7 +68,7 @@ fn copy_held_parts(
     });
     let chain = Some(from(0)).filter(is_hinted);
     let extras = flight.extras(bytes).map(|extras| Part {
-        id: ChainId::of(&[&extras]),
+        id: ObjectId::of(&[&extras]),
         pieces: flight.extras_pieces().to_vec(),
         // In its list its length stands before it.
         offset: 3,

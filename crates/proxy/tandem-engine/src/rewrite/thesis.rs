@@ -22,7 +22,7 @@ pub mod answer;
 use std::ops::Range;
 
 use tandem_delta::Reference;
-use tandem_store::{ChainId, Kind, Store};
+use tandem_store::{Kind, ObjectId, Store};
 use tandem_wire::tls::{
     ClientHello, ContentType, ExtensionType, Extensions, HandshakeType, Records,
 };
@@ -68,7 +68,7 @@ const MAX_ENTRIES: usize = 32;
 /// afterwards) or has a CPI.
 pub fn announce(
     payload: &[u8],
-    chains: &[ChainId],
+    chains: &[ObjectId],
     store: &mut impl Store,
     codes: Codes,
 ) -> Option<Vec<u8>> {

@@ -8,7 +8,7 @@ use crate::samples::{
     TODAY, apart, certificates, chain, client_hello, finished, flight, message, named, noise,
     packed, record, server_hello, store,
 };
-use tandem_store::{ChainId, Kind, Limits, MemoryStore};
+use tandem_store::{Kind, Limits, MemoryStore, ObjectId};
 
 #[path = "../../../../base/tandem-store/tests/support/certificate.rs"]
 mod certificate;
@@ -98,13 +98,13 @@ fn a_chain_is_learned_with_its_issuers_and_what_came_beside_it() {
     let (handshake, server) = stapled(&chain, &noise(500, 40));
     let mut held = MemoryStore::default();
     assert!(handshake.learn(&server, &mut held, &site(), TODAY));
-    let issuers = ChainId::of(&[&chain[1], &chain[2]]);
+    let issuers = ObjectId::of(&[&chain[1], &chain[2]]);
     assert_eq!(
         held.expected(Kind::Issuers, &Site::Any, TODAY, 9),
         [issuers]
     );
     let beside = message(22, &noise(500, 40));
-    let beside = ChainId::of(&[&beside]);
+    let beside = ObjectId::of(&[&beside]);
     assert_eq!(held.expected(Kind::Messages, &site(), TODAY, 9), [beside]);
     // A chain of one has no issuers, and a flight without more has none.
     let mut held = MemoryStore::default();

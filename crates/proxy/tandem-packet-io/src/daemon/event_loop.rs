@@ -13,7 +13,7 @@ use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use tandem_packet::{Direction, Event, Meddling, Output, Ticket, Verdict};
+use tandem_packet::{Direction, Event, Meddling, Output, Verdict, VerdictToken};
 use tandem_wire::{Instant, UnixTime};
 
 use crate::config::Marks;
@@ -66,9 +66,9 @@ pub(super) struct EventLoop<E> {
     counting: Counting,
     leave_mark: u32,
     overdue: Duration,
-    /// By ticket, which is by age.
-    waiting: BTreeMap<Ticket, Waiting>,
-    next_ticket: u64,
+    /// By token, which is by age.
+    waiting: BTreeMap<VerdictToken, Waiting>,
+    next_token: u64,
     start: StdInstant,
     next_upkeep: Instant,
     /// When to show the gauges again; `None` while nothing happens that changes them.
@@ -91,7 +91,7 @@ impl<E: Engine> EventLoop<E> {
             leave_mark: marks.leave(),
             overdue: hold.saturating_add(OVERDUE_AFTER),
             waiting: BTreeMap::new(),
-            next_ticket: 0,
+            next_token: 0,
             start: StdInstant::now(),
             next_upkeep: Instant::ZERO,
             next_gauges: Some(Instant::ZERO),
@@ -148,7 +148,7 @@ impl<E: Engine> EventLoop<E> {
         let verdicts = queue.verdicts();
         let mut outcome = Ok(());
         for waiting in std::mem::take(&mut self.waiting).into_values() {
-            self.counting.tally(Tally::TicketsOverdue, 1);
+            self.counting.tally(Tally::VerdictsOverdue, 1);
             outcome = outcome.and(verdicts.verdict(waiting.id, KernelVerdict::Accept));
         }
         for _ in 0..LAST_BATCHES {
@@ -207,17 +207,17 @@ impl<E: Engine> EventLoop<E> {
             }
         };
         let now = self.now();
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
+        let token = VerdictToken(self.next_token);
+        self.next_token += 1;
         tracing::trace!(
-            ticket = ticket.0,
+            token = token.0,
             ?direction,
             bytes = packet.bytes.len(),
             "packet"
         );
         self.next_gauges.get_or_insert(now + GAUGES_INTERVAL);
         self.waiting.insert(
-            ticket,
+            token,
             Waiting {
                 id: packet.id,
                 mark: packet.mark,
@@ -225,7 +225,7 @@ impl<E: Engine> EventLoop<E> {
             },
         );
         self.engine
-            .handle_packet(ticket, direction, packet.bytes, now, wall);
+            .handle_packet(token, direction, packet.bytes, now, wall);
         self.carry_out(verdicts)
     }
 
@@ -255,7 +255,7 @@ impl<E: Engine> EventLoop<E> {
             } = self;
             engine.gauges(&mut |name, value| counting.gauge(name, value));
             let waiting = self.waiting.len() as u64;
-            self.counting.gauge("waiting_tickets", waiting);
+            self.counting.gauge("waiting_verdicts", waiting);
         }
         verdicts.flush()
     }
@@ -269,12 +269,12 @@ impl<E: Engine> EventLoop<E> {
             if now.saturating_since(oldest.get().since) <= self.overdue {
                 break;
             }
-            let (ticket, waiting) = oldest.remove_entry();
+            let (token, waiting) = oldest.remove_entry();
             tracing::warn!(
-                ticket = ticket.0,
+                token = token.0,
                 "the engine owes a verdict for too long; the packet goes on as it is"
             );
-            self.counting.tally(Tally::TicketsOverdue, 1);
+            self.counting.tally(Tally::VerdictsOverdue, 1);
             give(verdicts, waiting.id, KernelVerdict::Accept)?;
         }
         Ok(())
@@ -284,7 +284,7 @@ impl<E: Engine> EventLoop<E> {
     fn carry_out(&mut self, verdicts: &mut VerdictWriter) -> Result<(), IoError> {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Verdict(ticket, verdict) => self.verdict(ticket, &verdict, verdicts)?,
+                Output::Verdict(token, verdict) => self.verdict(token, &verdict, verdicts)?,
                 Output::Inject(direction, packet) => {
                     // What was decided before goes before.
                     verdicts.flush()?;
@@ -298,13 +298,13 @@ impl<E: Engine> EventLoop<E> {
 
     fn verdict(
         &mut self,
-        ticket: Ticket,
+        token: VerdictToken,
         verdict: &Verdict,
         verdicts: &mut VerdictWriter,
     ) -> Result<(), IoError> {
-        let Some(waiting) = self.waiting.remove(&ticket) else {
+        let Some(waiting) = self.waiting.remove(&token) else {
             // Let go already.
-            self.counting.tally(Tally::TicketsUnknown, 1);
+            self.counting.tally(Tally::VerdictsUnknown, 1);
             return Ok(());
         };
         let kernel = match verdict {

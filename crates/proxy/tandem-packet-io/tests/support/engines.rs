@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tandem_packet::{Direction, Output, Ticket, Verdict, Wakeup};
+use tandem_packet::{Direction, Output, Verdict, VerdictToken, Wakeup};
 use tandem_packet_io::engine::{Engine, PassThrough};
 use tandem_wire::{Edit, Instant, TcpFlags, TcpPacket, UnixTime};
 
@@ -68,14 +68,14 @@ pub(crate) const OPTION: [u8; 8] = [253, 8, 0x7a, 0x6d, 1, 2, 3, 4];
 impl Engine for Scripted {
     fn handle_packet(
         &mut self,
-        ticket: Ticket,
+        token: VerdictToken,
         direction: Direction,
         bytes: &[u8],
         _: Instant,
         _: UnixTime,
     ) {
         let Ok(packet) = TcpPacket::parse(bytes) else {
-            self.out.push_back(Output::Verdict(ticket, Verdict::Accept));
+            self.out.push_back(Output::Verdict(token, Verdict::Accept));
             return;
         };
         assert!(
@@ -137,7 +137,7 @@ impl Engine for Scripted {
             | Script::SlowStart
             | Script::PanicOnData => Verdict::Accept,
         };
-        self.out.push_back(Output::Verdict(ticket, verdict));
+        self.out.push_back(Output::Verdict(token, verdict));
         if inject {
             self.out
                 .push_back(Output::Inject(direction, bytes.to_vec()));

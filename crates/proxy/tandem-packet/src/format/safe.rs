@@ -1,5 +1,5 @@
-//! The safe format: deltas in frames, under timestamps so old that an endpoint discards them; marks
-//! beside what the endpoints send.
+//! The safe format: deltas in frames, under timestamps so old that an endpoint discards them;
+//! options beside what the endpoints send.
 //!
 //! Invariant: what nobody rebuilds reaches no application.
 
@@ -55,7 +55,7 @@ impl Format for Safe {
         frame::write(key, whose, from, &delta, outgoing.bytes)
     }
 
-    /// Hints are marks.
+    /// Hints are options.
     fn announced(&self, _hello: &[u8]) -> Option<Announcement> {
         None
     }

@@ -231,7 +231,7 @@ fn a_piece_that_looks_like_a_frame_is_still_a_piece() {
     assert_eq!(rebuilt, Rebuilt::Flight(FLOW.server.wrapping_add(1), bytes));
 }
 
-fn take_unmarked(reader: &mut Reader, next: Seq, seq: Seq, payload: &[u8]) -> Option<Rebuilt> {
+fn take_of_any_age(reader: &mut Reader, next: Seq, seq: Seq, payload: &[u8]) -> Option<Rebuilt> {
     let packet = segment(seq, payload);
     let key = key();
     let origin = Origin {
@@ -241,7 +241,7 @@ fn take_unmarked(reader: &mut Reader, next: Seq, seq: Seq, payload: &[u8]) -> Op
         sender: Sender::Server,
     };
     let packet = TcpPacket::parse(&packet).expect("a segment");
-    reader.unmarked(&packet, next, origin, &mut held())
+    reader.of_any_age(&packet, next, origin, &mut held())
 }
 
 #[test]
@@ -253,20 +253,20 @@ fn without_its_timestamp_a_frame_is_told_by_its_check_or_by_its_place() {
     let mut reader = Reader::default();
     // Whole, at first and as a late copy.
     for next in [start, at.after(frame.len())] {
-        assert_eq!(take_unmarked(&mut reader, next, at, &frame), whole);
+        assert_eq!(take_of_any_age(&mut reader, next, at, &frame), whole);
     }
     // In pieces.
     let (front, rest) = frame.split_at(1_000);
     let behind = at.wrapping_add(1_000);
-    let first = take_unmarked(&mut reader, start, at, front);
+    let first = take_of_any_age(&mut reader, start, at, front);
     assert_eq!(first, Some(Rebuilt::Incomplete));
-    assert_eq!(take_unmarked(&mut reader, start, behind, rest), whole);
+    assert_eq!(take_of_any_age(&mut reader, start, behind, rest), whole);
     // Damaged in its place, it is a frame that cannot be followed; elsewhere it is data.
     let mut damaged = frame.clone();
     *damaged.last_mut().expect("a check") ^= 1;
-    let miss = take_unmarked(&mut reader, start, at, &damaged);
+    let miss = take_of_any_age(&mut reader, start, at, &damaged);
     assert_eq!(miss, Some(Rebuilt::Miss(Miss::WrongKey)));
-    let elsewhere = take_unmarked(&mut Reader::default(), start, at.wrapping_add(1), &damaged);
+    let elsewhere = take_of_any_age(&mut Reader::default(), start, at.wrapping_add(1), &damaged);
     assert_eq!(elsewhere, None);
 }
 
@@ -277,12 +277,15 @@ fn bytes_that_look_like_a_frame_by_chance_are_lost_once() {
     let start = FLOW.server.wrapping_add(1);
     let mut reader = Reader::default();
     let looks = &frame[..500];
-    assert!(take_unmarked(&mut reader, start, at, looks).is_some());
+    assert!(take_of_any_age(&mut reader, start, at, looks).is_some());
     let behind = at.wrapping_add(500);
-    assert!(take_unmarked(&mut reader, start, behind, b"after it").is_some());
+    assert!(take_of_any_age(&mut reader, start, behind, b"after it").is_some());
     // The gap is filled.
     for next in [start.wrapping_add(1_448), at] {
-        assert_eq!(take_unmarked(&mut reader, next, at, looks), None);
-        assert_eq!(take_unmarked(&mut reader, next, behind, b"after it"), None);
+        assert_eq!(take_of_any_age(&mut reader, next, at, looks), None);
+        assert_eq!(
+            take_of_any_age(&mut reader, next, behind, b"after it"),
+            None
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Unit and property tests of single segments: marks, cuts, timestamps. Not here: whole
+//! Unit and property tests of single segments: options, cuts, timestamps. Not here: whole
 //! connections.
 
-//! Marks put on segments and taken off without a trace, timestamps found, and segments cut to the
+//! Options put on segments and taken off without a trace, timestamps found, and segments cut to the
 //! link.
 
 use super::*;
@@ -33,16 +33,16 @@ fn stamps() -> Vec<u8> {
 }
 
 fn hint(held: usize) -> Vec<u8> {
-    use tandem_link::{FlowId, Key, Version, mark};
+    use tandem_link::{FlowId, Key, Version, option};
     let flow = FlowId {
         client: Seq(1),
         server: Seq(2),
     };
-    mark::hint(&Key::NONE, flow, Version::ONE, &vec![[3; 4]; held])
+    option::hint(&Key::NONE, flow, Version::ONE, &vec![[3; 4]; held])
 }
 
 #[test]
-fn a_mark_that_was_put_on_comes_off_without_a_trace() {
+fn an_option_that_was_put_on_comes_off_without_a_trace() {
     for options in [
         Vec::new(),
         stamps(),
@@ -50,42 +50,43 @@ fn a_mark_that_was_put_on_comes_off_without_a_trace() {
     ] {
         let bare = packet(options, b"hello");
         for held in [1, 2, 4] {
-            let marked = with_mark(&parse(&bare), &hint(held), 1_500).expect("there is room");
-            let (_, rest) = mark(&parse(&marked)).expect("it is there");
-            assert_eq!(with_options(&parse(&marked), rest), Some(bare.clone()));
+            let edited =
+                with_proxy_option(&parse(&bare), &hint(held), 1_500).expect("there is room");
+            let (_, rest) = proxy_option(&parse(&edited)).expect("it is there");
+            assert_eq!(with_options(&parse(&edited), rest), Some(bare.clone()));
         }
-        assert!(mark(&parse(&bare)).is_none());
+        assert!(proxy_option(&parse(&bare)).is_none());
     }
 }
 
 #[test]
-fn a_mark_needs_room_in_the_header_and_on_the_link() {
+fn an_option_needs_room_in_the_header_and_on_the_link() {
     let full = packet(stamps(), &[0; 1_448]);
     assert_eq!(full.len(), 1_500);
-    assert_eq!(with_mark(&parse(&full), &hint(1), 1_500), None);
-    assert!(with_mark(&parse(&full), &hint(1), 1_520).is_some());
+    assert_eq!(with_proxy_option(&parse(&full), &hint(1), 1_500), None);
+    assert!(with_proxy_option(&parse(&full), &hint(1), 1_520).is_some());
     let crowded = packet([stamps(), stamps()].concat(), b"x");
-    assert_eq!(with_mark(&parse(&crowded), &hint(2), 1_500), None);
-    assert_eq!(lone_mark(&parse(&crowded), Seq(0), &hint(2)), None);
+    assert_eq!(with_proxy_option(&parse(&crowded), &hint(2), 1_500), None);
+    assert_eq!(lone_option(&parse(&crowded), Seq(0), &hint(2)), None);
     let small = packet(stamps(), b"");
-    assert!(with_mark(&parse(&small), &hint(2), 68).is_some());
+    assert!(with_proxy_option(&parse(&small), &hint(2), 68).is_some());
 }
 
 #[test]
-fn a_mark_alone_is_a_pure_acknowledgement_whatever_it_was_made_of() {
+fn an_option_alone_is_a_pure_acknowledgement_whatever_it_was_made_of() {
     let full = packet(stamps(), &[0; 1_448]);
-    let alone = lone_mark(&parse(&full), Seq(3), &hint(2)).expect("there is room");
+    let alone = lone_option(&parse(&full), Seq(3), &hint(2)).expect("there is room");
     let alone = parse(&alone);
     assert_eq!(
         (alone.seq(), alone.ack(), alone.window()),
         (Seq(3), Seq(7), 77)
     );
     assert_eq!((alone.flags(), alone.payload()), (TcpFlags::ACK, &b""[..]));
-    assert!(mark(&alone).is_some() && alone.checksums_valid());
+    assert!(proxy_option(&alone).is_some() && alone.checksums_valid());
 }
 
 #[test]
-fn only_a_mark_in_front_and_whole_is_one() {
+fn only_an_option_in_front_and_whole_is_one() {
     let hint = hint(1);
     for options in [
         [&[1, 1, 1, 1], &hint[..]].concat(),
@@ -95,7 +96,7 @@ fn only_a_mark_in_front_and_whole_is_one() {
         vec![253, 4, 0x54, 0x44],
     ] {
         assert!(
-            mark(&parse(&packet(options.clone(), b""))).is_none(),
+            proxy_option(&parse(&packet(options.clone(), b""))).is_none(),
             "{options:x?}"
         );
     }

@@ -7,7 +7,7 @@
 
 use tandem_delta::Reference;
 use tandem_engine::intention::HeldBits;
-use tandem_link::mark;
+use tandem_link::option;
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
@@ -27,8 +27,8 @@ pub(super) enum Answer {
     /// The hello is not complete yet.
     #[default]
     Pending,
-    /// A mark, so many times more.
-    Mark(Vec<u8>, u8),
+    /// An option, so many times more.
+    ByOption(Vec<u8>, u8),
     /// The thesis's: these references, in the ServerHello.
     InHello(Vec<Reference>),
     /// Nothing.
@@ -40,7 +40,7 @@ impl Answer {
     pub(super) fn in_hello(&self) -> &[Reference] {
         match self {
             Self::InHello(held) => held,
-            Self::Pending | Self::Mark(..) | Self::Nothing => &[],
+            Self::Pending | Self::ByOption(..) | Self::Nothing => &[],
         }
     }
 }
@@ -65,8 +65,8 @@ impl Agreed {
         }
         cx.out.event(Event::IntentionHeld);
         self.answer = if cx.config.wire.shows_itself() {
-            let mark = mark::held(cx.key, self.id, self.version, held.0);
-            Answer::Mark(mark, COPIES)
+            let option = option::held(cx.key, self.id, self.version, held.0);
+            Answer::ByOption(option, COPIES)
         } else {
             Answer::InHello(intention.among(held))
         };
@@ -78,22 +78,22 @@ impl Agreed {
         packet: &TcpPacket<'_>,
         cx: &Context<'_, S>,
     ) -> Option<Vec<u8>> {
-        let Answer::Mark(mark, copies @ 1..) = &mut self.answer else {
+        let Answer::ByOption(option, copies @ 1..) = &mut self.answer else {
             return None;
         };
-        let marked = segment::with_mark(packet, mark, cx.config.limits.mtu)?;
+        let edited = segment::with_proxy_option(packet, option, cx.config.limits.mtu)?;
         *copies -= 1;
-        Some(marked)
+        Some(edited)
     }
 
     /// Gives the answer by itself, before a flight that is held from this segment on, if it was not
     /// given yet.
     pub(super) fn answer_alone<S>(&mut self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) {
-        let Answer::Mark(mark, copies @ COPIES) = &mut self.answer else {
+        let Answer::ByOption(option, copies @ COPIES) = &mut self.answer else {
             return;
         };
         *copies -= 1;
-        if let Some(alone) = segment::lone_mark(packet, packet.seq(), mark) {
+        if let Some(alone) = segment::lone_option(packet, packet.seq(), option) {
             cx.out.inject(Direction::ToLink, alone);
         }
     }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use tandem_netsim::element::{Element, Port, Wire};
 use tandem_netsim::{Failure, World};
-use tandem_packet::{Config, Direction, Event, Gauges, Output, Proxy, Role, Ticket, Verdict};
+use tandem_packet::{Config, Direction, Event, Gauges, Output, Proxy, Role, Verdict, VerdictToken};
 use tandem_store::MemoryStore;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 
@@ -22,7 +22,7 @@ pub struct ProxyElement {
     pub events: Vec<Event>,
     config: Config,
     next: u64,
-    queued: BTreeMap<Ticket, (Port, Vec<u8>)>,
+    queued: BTreeMap<VerdictToken, (Port, Vec<u8>)>,
     out: VecDeque<(Port, Vec<u8>)>,
     /// Connections with a mark that keeps them out of the queue.
     left: BTreeSet<Ends>,
@@ -74,11 +74,11 @@ impl ProxyElement {
     fn drain(&mut self) {
         while let Some(output) = self.proxy.poll_output() {
             match output {
-                Output::Verdict(ticket, verdict) => {
+                Output::Verdict(token, verdict) => {
                     let (port, packet) = self
                         .queued
-                        .remove(&ticket)
-                        .expect("one verdict for each ticket");
+                        .remove(&token)
+                        .expect("one verdict for each token");
                     self.carry_out(verdict, port, packet);
                 }
                 Output::Inject(direction, packet) => {
@@ -153,16 +153,16 @@ impl Element for ProxyElement {
         if self.is_out_of_queue(&packet) {
             return self.out.push_back((port.opposite(), packet));
         }
-        let ticket = Ticket(self.next);
+        let token = VerdictToken(self.next);
         self.next += 1;
         let direction = if port == self.link_port() {
             Direction::FromLink
         } else {
             Direction::ToLink
         };
-        self.queued.insert(ticket, (port, packet.clone()));
+        self.queued.insert(token, (port, packet.clone()));
         self.proxy
-            .handle_packet(ticket, direction, &packet, now, TODAY);
+            .handle_packet(token, direction, &packet, now, TODAY);
         self.drain();
     }
 
@@ -214,7 +214,7 @@ pub fn kill(world: &mut World, index: usize) -> MemoryStore {
         return MemoryStore::default();
     };
     let store = std::mem::take(gone.proxy.store_mut());
-    // A process that is killed answers for nothing: the tickets that it holds are not dropped, they
+    // A process that is killed answers for nothing: the tokens that it holds are not dropped, they
     // are gone.
     std::mem::forget(gone);
     store

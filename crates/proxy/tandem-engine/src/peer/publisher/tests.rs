@@ -17,8 +17,8 @@ fn chain(client: u64) -> [u8; 8] {
     client.to_be_bytes()
 }
 
-fn id(client: u64) -> ChainId {
-    ChainId::of(&[&chain(client)])
+fn id(client: u64) -> ObjectId {
+    ObjectId::of(&[&chain(client)])
 }
 
 /// Which client shows itself in a turn, and by way of which other.
@@ -40,7 +40,7 @@ struct Sides {
 struct Other {
     known: Holdings,
     filter: Option<Filter>,
-    learned: Vec<ChainId>,
+    learned: Vec<ObjectId>,
 }
 
 impl Sides {

@@ -101,7 +101,7 @@ fn nothing_is_announced_where_nothing_is_held() {
         announce(&hello, &[], &mut MemoryStore::default(), codes),
         None
     );
-    let unknown = ChainId::of(&[b"gone"]);
+    let unknown = ObjectId::of(&[b"gone"]);
     assert_eq!(
         announce(&hello, &[unknown], &mut MemoryStore::default(), codes),
         None

@@ -1,9 +1,9 @@
-//! Marks: what one proxy tells the other in a TCP option of an ordinary segment.
+//! Proxy options: what one proxy tells the other in a TCP option of an ordinary segment.
 //!
 //! Is: presence on the SYN, the answer on the SYN/ACK, hints beside the hello, and the miss. Is
 //! not: the rewritten flight, which is a payload ([`crate::frame`]).
 //!
-//! Each mark is an experimental option (RFC 6994), which endpoints ignore (RFC 9293, section 3.1),
+//! Each is an experimental option (RFC 6994), which endpoints ignore (RFC 9293, section 3.1),
 //! so that a proxy without its partner does no harm:
 //!
 //! ```text
@@ -21,13 +21,13 @@
 //! 28 is what timestamps leave of the 40 bytes that TCP has for options.
 //!
 //! The presence names the newest version that the client-side proxy speaks, the answer the one that
-//! both go on with ([`crate::version`]); every later mark and frame of the connection is of that
+//! both go on with ([`crate::version`]); every later option and frame of the connection is of that
 //! one. Presence and answer keep this form in every version, so that any two can read them of each
 //! other; a later version may put something into their body, which an earlier one does not look at.
 //!
-//! Invariants: a mark is believed only in the connection that it was made for; the tag covers the
-//! initial sequence numbers, the version and the type, and the body, so that nobody in between can
-//! lower the version.
+//! Invariants: an option is believed only in the connection that it was made for; the tag covers
+//! the initial sequence numbers, the version and the type, and the body, so that nobody in between
+//! can lower the version.
 
 use tandem_engine::filter::Holdings;
 use tandem_wire::Seq;
@@ -65,18 +65,18 @@ const MISS: u8 = 4;
 const CLIENT_MISS: u8 = 5;
 const HELD: u8 = 6;
 
-/// A mark before its tag has been checked: the version, the type and what it carries.
+/// A proxy option before its tag has been checked: the version, the type and what it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark<'a> {
-    kind: MarkKind,
+pub struct ProxyOption<'a> {
+    kind: ProxyOptionKind,
     version: Version,
     body: &'a [u8],
     tag: &'a [u8],
 }
 
-/// What a mark says.
+/// What a proxy option says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MarkKind {
+pub enum ProxyOptionKind {
     /// On the SYN: a client-side proxy is here.
     Presence,
     /// On the SYN/ACK: a server-side proxy is here and heard you.
@@ -90,7 +90,7 @@ pub enum MarkKind {
     Held,
 }
 
-impl MarkKind {
+impl ProxyOptionKind {
     fn number(self) -> u8 {
         match self {
             Self::Presence => PRESENCE,
@@ -113,24 +113,24 @@ impl MarkKind {
     }
 }
 
-impl<'a> Mark<'a> {
+impl<'a> ProxyOption<'a> {
     /// Reads the data of an experimental option whose identifier is [`EXPERIMENT_ID`]: what follows
     /// the identifier.
     ///
     /// `None` for a type that is not known here, or anything malformed: to this proxy that is no
-    /// mark.
+    /// option.
     pub fn parse(data: &'a [u8]) -> Option<Self> {
         let (&head, rest) = data.split_first()?;
         let (body, tag) = rest.split_at_checked(rest.len().checked_sub(TAG_LEN)?)?;
         let version = Version::new(head >> 4)?;
         let kind = match head & 0x0f {
             // Whatever a later version says here.
-            PRESENCE => MarkKind::Presence,
-            ANSWER => MarkKind::Answer,
-            HINT if is_hint_list(body, version) => MarkKind::Hint,
-            MISS if body.is_empty() => MarkKind::Miss(Sender::Server),
-            CLIENT_MISS if body.is_empty() => MarkKind::Miss(Sender::Client),
-            HELD if body.len() == size_of::<u32>() => MarkKind::Held,
+            PRESENCE => ProxyOptionKind::Presence,
+            ANSWER => ProxyOptionKind::Answer,
+            HINT if is_hint_list(body, version) => ProxyOptionKind::Hint,
+            MISS if body.is_empty() => ProxyOptionKind::Miss(Sender::Server),
+            CLIENT_MISS if body.is_empty() => ProxyOptionKind::Miss(Sender::Client),
+            HELD if body.len() == size_of::<u32>() => ProxyOptionKind::Held,
             _ => return None,
         };
         Some(Self {
@@ -141,58 +141,63 @@ impl<'a> Mark<'a> {
         })
     }
 
-    /// What the mark says, if its tag is right; not to be acted upon before a `verify_…`.
-    pub fn kind(&self) -> MarkKind {
+    /// What the option says, if its tag is right; not to be acted upon before a `verify_…`.
+    pub fn kind(&self) -> ProxyOptionKind {
         self.kind
     }
 
     /// The newest version that the sender speaks, if this is a presence made for a connection with
     /// this initial sequence number.
     pub fn verify_presence(&self, key: &Key, client: Seq) -> Option<Version> {
-        self.verify(key, MarkKind::Presence, &client.0.to_be_bytes())
+        self.verify(key, ProxyOptionKind::Presence, &client.0.to_be_bytes())
             .then_some(self.version)
     }
 
     /// The holdings that a proxy goes by, in its presence: to be asked once that was verified.
     pub fn known_holdings(&self) -> Option<Holdings> {
         match self.kind {
-            MarkKind::Presence => self
+            ProxyOptionKind::Presence => self
                 .body
                 .first_chunk()
                 .map(|known| Holdings(u32::from_be_bytes(*known))),
-            MarkKind::Answer | MarkKind::Hint | MarkKind::Miss(_) | MarkKind::Held => None,
+            ProxyOptionKind::Answer
+            | ProxyOptionKind::Hint
+            | ProxyOptionKind::Miss(_)
+            | ProxyOptionKind::Held => None,
         }
     }
 
     /// The version to go on with, if this is an answer made for this connection.
     pub fn verify_answer(&self, key: &Key, flow: FlowId) -> Option<Version> {
-        self.verify(key, MarkKind::Answer, &flow.to_bytes())
+        self.verify(key, ProxyOptionKind::Answer, &flow.to_bytes())
             .then_some(self.version)
     }
 
     /// What a hint made for this connection, in the version that it agreed on, says is held; `None`
     /// if it is not one.
     pub fn verify_hint(&self, key: &Key, flow: FlowId, version: Version) -> Option<&'a [HintId]> {
-        let valid = self.version == version && self.verify(key, MarkKind::Hint, &flow.to_bytes());
+        let valid =
+            self.version == version && self.verify(key, ProxyOptionKind::Hint, &flow.to_bytes());
         valid.then_some(self.body.as_chunks().0)
     }
 
     /// Whether this is a miss of `sender`'s flight reported in this connection, in the version that
     /// it agreed on.
     pub fn verify_miss(&self, key: &Key, flow: FlowId, version: Version, sender: Sender) -> bool {
-        self.version == version && self.verify(key, MarkKind::Miss(sender), &flow.to_bytes())
+        self.version == version && self.verify(key, ProxyOptionKind::Miss(sender), &flow.to_bytes())
     }
 
     /// Which of the certificates that the client's hello names are held, a bit each, the first in
     /// the lowest; `None` if this says nothing of the kind for this connection, in the version
     /// that it agreed on.
     pub fn verify_held(&self, key: &Key, flow: FlowId, version: Version) -> Option<u32> {
-        let valid = self.version == version && self.verify(key, MarkKind::Held, &flow.to_bytes());
+        let valid =
+            self.version == version && self.verify(key, ProxyOptionKind::Held, &flow.to_bytes());
         let bits = self.body.first_chunk().filter(|_| valid)?;
         Some(u32::from_be_bytes(*bits))
     }
 
-    fn verify(&self, key: &Key, kind: MarkKind, connection: &[u8]) -> bool {
+    fn verify(&self, key: &Key, kind: ProxyOptionKind, connection: &[u8]) -> bool {
         self.kind == kind
             && key.verify(
                 kind.label(),
@@ -216,32 +221,44 @@ pub fn presence_knowing(key: &Key, client: Seq, newest: Version, known: Holdings
 
 fn presence_with(key: &Key, client: Seq, newest: Version, body: &[u8]) -> Vec<u8> {
     let client = client.0.to_be_bytes();
-    option(key, newest, MarkKind::Presence, &client, body)
+    option(key, newest, ProxyOptionKind::Presence, &client, body)
 }
 
 /// The answer option for a SYN/ACK: 12 bytes. `agreed` is the version to go on with.
 pub fn answer(key: &Key, flow: FlowId, agreed: Version) -> Vec<u8> {
-    option(key, agreed, MarkKind::Answer, &flow.to_bytes(), &[])
+    option(key, agreed, ProxyOptionKind::Answer, &flow.to_bytes(), &[])
 }
 
 /// The hint option: 12 bytes and 4 for each thing. Things past [`MAX_HINTS`] are left out.
 pub fn hint(key: &Key, flow: FlowId, agreed: Version, held: &[HintId]) -> Vec<u8> {
     let body = held[..held.len().min(MAX_HINTS)].as_flattened();
-    option(key, agreed, MarkKind::Hint, &flow.to_bytes(), body)
+    option(key, agreed, ProxyOptionKind::Hint, &flow.to_bytes(), body)
 }
 
 /// The miss option: 12 bytes. `sender` is whose flight was missed.
 pub fn miss(key: &Key, flow: FlowId, agreed: Version, sender: Sender) -> Vec<u8> {
-    option(key, agreed, MarkKind::Miss(sender), &flow.to_bytes(), &[])
+    option(
+        key,
+        agreed,
+        ProxyOptionKind::Miss(sender),
+        &flow.to_bytes(),
+        &[],
+    )
 }
 
 /// The option that says which certificates are held: 16 bytes.
 pub fn held(key: &Key, flow: FlowId, agreed: Version, bits: u32) -> Vec<u8> {
     let body = bits.to_be_bytes();
-    option(key, agreed, MarkKind::Held, &flow.to_bytes(), &body)
+    option(key, agreed, ProxyOptionKind::Held, &flow.to_bytes(), &body)
 }
 
-fn option(key: &Key, version: Version, kind: MarkKind, connection: &[u8], body: &[u8]) -> Vec<u8> {
+fn option(
+    key: &Key,
+    version: Version,
+    kind: ProxyOptionKind,
+    connection: &[u8],
+    body: &[u8],
+) -> Vec<u8> {
     let head = head(version, kind);
     let tag: [u8; TAG_LEN] = key.tag(kind.label(), &[connection, &[head], body]);
     let length = OVERHEAD + body.len();
@@ -255,7 +272,7 @@ fn option(key: &Key, version: Version, kind: MarkKind, connection: &[u8], body: 
     bytes
 }
 
-fn head(version: Version, kind: MarkKind) -> u8 {
+fn head(version: Version, kind: ProxyOptionKind) -> u8 {
     version.number() << 4 | kind.number()
 }
 
@@ -291,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_have_the_sizes_that_the_option_area_was_planned_for() {
+    fn options_have_the_sizes_that_the_option_area_was_planned_for() {
         assert_eq!(presence(&key(), FLOW.client, ONE).len(), 12);
         assert_eq!(
             presence_knowing(&key(), FLOW.client, ONE, Holdings(7)).len(),
@@ -310,72 +327,76 @@ mod tests {
         for (version, is_one) in [(ONE, false), (two(), true)] {
             let option = hint(&key(), FLOW, version, &[]);
             assert_eq!(option.len(), 12);
-            let mark = Mark::parse(data(&option));
-            let held = mark.and_then(|mark| mark.verify_hint(&key(), FLOW, version));
+            let option = ProxyOption::parse(data(&option));
+            let held = option.and_then(|option| option.verify_hint(&key(), FLOW, version));
             assert_eq!(held, is_one.then_some(&[][..]));
         }
     }
 
     #[test]
-    fn a_mark_with_a_body_of_another_length_is_none() {
+    fn an_option_with_a_body_of_another_length_is_none() {
         for (number, len) in [(MISS, 0), (CLIENT_MISS, 0), (HELD, size_of::<u32>())] {
             for body in 0..=8 {
                 let mut data = vec![ONE.number() << 4 | number];
                 data.resize(1 + body + TAG_LEN, 0);
-                assert_eq!(Mark::parse(&data).is_some(), body == len, "{number} {body}");
+                assert_eq!(
+                    ProxyOption::parse(&data).is_some(),
+                    body == len,
+                    "{number} {body}"
+                );
             }
         }
     }
 
     #[test]
-    fn a_mark_is_believed_in_its_own_connection_only() {
+    fn an_option_is_believed_in_its_own_connection_only() {
         let other = FlowId {
             client: Seq(1),
             server: Seq(2),
         };
         let option = presence(&key(), FLOW.client, ONE);
-        let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert_eq!(mark.verify_presence(&key(), FLOW.client), Some(ONE));
-        assert_eq!(mark.verify_presence(&key(), other.client), None);
-        assert_eq!(mark.verify_presence(&Key::NONE, FLOW.client), None);
-        assert_eq!(mark.verify_answer(&key(), FLOW), None);
+        let option = ProxyOption::parse(data(&option)).expect("well-formed");
+        assert_eq!(option.verify_presence(&key(), FLOW.client), Some(ONE));
+        assert_eq!(option.verify_presence(&key(), other.client), None);
+        assert_eq!(option.verify_presence(&Key::NONE, FLOW.client), None);
+        assert_eq!(option.verify_answer(&key(), FLOW), None);
 
         let option = answer(&key(), FLOW, ONE);
-        let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert_eq!(mark.verify_answer(&key(), FLOW), Some(ONE));
-        assert_eq!(mark.verify_answer(&key(), other), None);
+        let option = ProxyOption::parse(data(&option)).expect("well-formed");
+        assert_eq!(option.verify_answer(&key(), FLOW), Some(ONE));
+        assert_eq!(option.verify_answer(&key(), other), None);
 
         let held = [[1; 4], [2; 4]];
         let option = hint(&key(), FLOW, ONE, &held);
-        let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert_eq!(mark.verify_hint(&key(), FLOW, ONE), Some(&held[..]));
-        assert_eq!(mark.verify_hint(&key(), other, ONE), None);
+        let option = ProxyOption::parse(data(&option)).expect("well-formed");
+        assert_eq!(option.verify_hint(&key(), FLOW, ONE), Some(&held[..]));
+        assert_eq!(option.verify_hint(&key(), other, ONE), None);
 
         let option = super::held(&key(), FLOW, ONE, 0x8000_0005);
-        let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert_eq!(mark.verify_held(&key(), FLOW, ONE), Some(0x8000_0005));
-        assert_eq!(mark.verify_held(&key(), other, ONE), None);
-        assert_eq!(mark.verify_hint(&key(), FLOW, ONE), None);
+        let option = ProxyOption::parse(data(&option)).expect("well-formed");
+        assert_eq!(option.verify_held(&key(), FLOW, ONE), Some(0x8000_0005));
+        assert_eq!(option.verify_held(&key(), other, ONE), None);
+        assert_eq!(option.verify_hint(&key(), FLOW, ONE), None);
 
         let option = miss(&key(), FLOW, ONE, Sender::Server);
-        let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert!(mark.verify_miss(&key(), FLOW, ONE, Sender::Server));
-        assert!(!mark.verify_miss(&key(), FLOW, ONE, Sender::Client));
-        assert!(!mark.verify_miss(&key(), other, ONE, Sender::Server));
+        let option = ProxyOption::parse(data(&option)).expect("well-formed");
+        assert!(option.verify_miss(&key(), FLOW, ONE, Sender::Server));
+        assert!(!option.verify_miss(&key(), FLOW, ONE, Sender::Client));
+        assert!(!option.verify_miss(&key(), other, ONE, Sender::Server));
     }
 
     #[test]
     fn a_presence_says_which_holdings_are_known_and_is_one_to_whoever_does_not_ask() {
         let option = presence_knowing(&key(), FLOW.client, ONE, Holdings(0x0102_0304));
-        let mark = Mark::parse(data(&option)).expect("well-formed");
-        assert_eq!(mark.verify_presence(&key(), FLOW.client), Some(ONE));
-        assert_eq!(mark.known_holdings(), Some(Holdings(0x0102_0304)));
+        let option = ProxyOption::parse(data(&option)).expect("well-formed");
+        assert_eq!(option.verify_presence(&key(), FLOW.client), Some(ONE));
+        assert_eq!(option.known_holdings(), Some(Holdings(0x0102_0304)));
         let plain = presence(&key(), FLOW.client, ONE);
-        let mark = Mark::parse(data(&plain)).expect("well-formed");
-        assert_eq!(mark.known_holdings(), None);
+        let option = ProxyOption::parse(data(&plain)).expect("well-formed");
+        assert_eq!(option.known_holdings(), None);
         let held = held(&key(), FLOW, ONE, 7);
-        let mark = Mark::parse(data(&held)).expect("well-formed");
-        assert_eq!(mark.known_holdings(), None);
+        let option = ProxyOption::parse(data(&held)).expect("well-formed");
+        assert_eq!(option.known_holdings(), None);
     }
 
     #[test]
@@ -385,11 +406,11 @@ mod tests {
             (answer(&key(), FLOW, two()), false),
         ] {
             let said = |option: &[u8]| {
-                let mark = Mark::parse(data(option)).expect("well-formed");
+                let option = ProxyOption::parse(data(option)).expect("well-formed");
                 if is_presence {
-                    mark.verify_presence(&key(), FLOW.client)
+                    option.verify_presence(&key(), FLOW.client)
                 } else {
-                    mark.verify_answer(&key(), FLOW)
+                    option.verify_answer(&key(), FLOW)
                 }
             };
             assert_eq!(said(&option), Some(two()));
@@ -398,48 +419,54 @@ mod tests {
             assert_eq!(said(&lowered), None);
             // Nor is there a version 0.
             lowered[4] &= 0x0f;
-            assert_eq!(Mark::parse(data(&lowered)), None);
+            assert_eq!(ProxyOption::parse(data(&lowered)), None);
         }
     }
 
     #[test]
     fn what_a_later_version_adds_to_a_presence_or_an_answer_is_covered_and_not_looked_at() {
         let id = FLOW.client.0.to_be_bytes();
-        let longer = option(&key(), two(), MarkKind::Presence, &id, &[7; 4]);
-        let mark = Mark::parse(data(&longer)).expect("well-formed");
-        assert_eq!(mark.verify_presence(&key(), FLOW.client), Some(two()));
-        let longer = option(&key(), two(), MarkKind::Answer, &FLOW.to_bytes(), &[7; 8]);
-        let mark = Mark::parse(data(&longer)).expect("well-formed");
-        assert_eq!(mark.verify_answer(&key(), FLOW), Some(two()));
+        let longer = super::option(&key(), two(), ProxyOptionKind::Presence, &id, &[7; 4]);
+        let option = ProxyOption::parse(data(&longer)).expect("well-formed");
+        assert_eq!(option.verify_presence(&key(), FLOW.client), Some(two()));
+        let longer = super::option(
+            &key(),
+            two(),
+            ProxyOptionKind::Answer,
+            &FLOW.to_bytes(),
+            &[7; 8],
+        );
+        let option = ProxyOption::parse(data(&longer)).expect("well-formed");
+        assert_eq!(option.verify_answer(&key(), FLOW), Some(two()));
         let mut changed = longer.clone();
         changed[6] ^= 1;
-        let mark = Mark::parse(data(&changed)).expect("well-formed");
-        assert_eq!(mark.verify_answer(&key(), FLOW), None);
+        let option = ProxyOption::parse(data(&changed)).expect("well-formed");
+        assert_eq!(option.verify_answer(&key(), FLOW), None);
     }
 
     #[test]
     fn hints_and_misses_count_in_the_agreed_version_only() {
         let hinted = hint(&key(), FLOW, two(), &[[1; 4]]);
-        let mark = Mark::parse(data(&hinted)).expect("well-formed");
-        assert_eq!(mark.verify_hint(&key(), FLOW, ONE), None);
-        assert!(mark.verify_hint(&key(), FLOW, two()).is_some());
+        let option = ProxyOption::parse(data(&hinted)).expect("well-formed");
+        assert_eq!(option.verify_hint(&key(), FLOW, ONE), None);
+        assert!(option.verify_hint(&key(), FLOW, two()).is_some());
         let missed = miss(&key(), FLOW, ONE, Sender::Server);
-        let mark = Mark::parse(data(&missed)).expect("well-formed");
-        assert!(!mark.verify_miss(&key(), FLOW, two(), Sender::Server));
+        let option = ProxyOption::parse(data(&missed)).expect("well-formed");
+        assert!(!option.verify_miss(&key(), FLOW, two(), Sender::Server));
     }
 
     proptest! {
         #[test]
         fn random_data_is_never_believed(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            if let Some(mark) = Mark::parse(&bytes) {
-                prop_assert_eq!(mark.verify_presence(&key(), FLOW.client), None);
-                prop_assert_eq!(mark.verify_answer(&key(), FLOW), None);
+            if let Some(option) = ProxyOption::parse(&bytes) {
+                prop_assert_eq!(option.verify_presence(&key(), FLOW.client), None);
+                prop_assert_eq!(option.verify_answer(&key(), FLOW), None);
                 for number in 1..=15 {
                     let version = Version::new(number).expect("a version");
                     for sender in [Sender::Server, Sender::Client] {
-                        prop_assert!(!mark.verify_miss(&key(), FLOW, version, sender));
+                        prop_assert!(!option.verify_miss(&key(), FLOW, version, sender));
                     }
-                    prop_assert_eq!(mark.verify_hint(&key(), FLOW, version), None);
+                    prop_assert_eq!(option.verify_hint(&key(), FLOW, version), None);
                 }
             }
         }

@@ -1,4 +1,0 @@
-//! Searches inputs for `tandem_link::fuzzing::link_mark`, which says what must hold.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tandem_link::fuzzing::link_mark(data));
