@@ -443,7 +443,10 @@ fn a_server_of_tls_1_3_is_offered_nothing_after_three_connections_of_a_client() 
         opaque.curl(&net.client).is(&file);
         pair.a.wait_for("packet_flows_given_up_tls13", made);
     }
-    assert_eq!(pair.a.gauge("servers_without_gain"), 1);
+    // A gauge is brought up to date now and then.
+    wait_until("the server is left alone", || {
+        pair.a.gauge("servers_without_gain") == 1
+    });
     for made in 1..=3 {
         opaque.curl(&net.client).is(&file);
         pair.a
