@@ -312,3 +312,103 @@ fn rebuilt(segment: &TcpPacket<'_>, edit: &Edit<'_>) -> Applied {
         .rebuilt(edit)
         .map_or(Applied::Untouched, Applied::Changed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_wire::packet::SegmentRepr;
+    use tandem_wire::seq::Seq;
+
+    /// MSS, an unknown option of three bytes, timestamps, window scale: 20 bytes.
+    const OPTIONS: [u8; 20] = [
+        2, 4, 5, 0xb4, 77, 3, 9, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 3, 3, 7,
+    ];
+
+    fn segment(flags: TcpFlags, options: &[u8]) -> Vec<u8> {
+        let segment = SegmentRepr {
+            source: SocketAddr::from(([10, 0, 0, 1], 50_000)),
+            destination: SocketAddr::from(([10, 0, 1, 1], 443)),
+            seq: Seq(1_000),
+            ack: Seq(2_000),
+            flags,
+            window: 9_000,
+            options: options.to_vec(),
+            payload: Vec::new(),
+            hop_limit: 64,
+        };
+        segment.build()
+    }
+
+    /// What comes out of a firewall with one rule, options alone.
+    fn through(rule: Rule, flags: TcpFlags, options: &[u8]) -> Option<Vec<u8>> {
+        let packet = segment(flags, options);
+        let out = Firewall::new([rule]).filtered(Port::Left, &packet)?;
+        let out = TcpPacket::parse(&out).expect("a segment");
+        assert!(out.checksums_valid());
+        Some(out.options_bytes().to_vec())
+    }
+
+    #[test]
+    fn what_is_known_stays_when_the_unknown_goes() {
+        let (syn, ack) = (TcpFlags::SYN, TcpFlags::ACK);
+        let left = [&OPTIONS[..4], &OPTIONS[7..], &[1, 1, 1]].concat();
+        let blanked = [&OPTIONS[..4], &[1, 1, 1], &OPTIONS[7..]].concat();
+        for (rule, flags, expected) in [
+            (Rule::RemoveUnknownOptions(Reach::Syn), syn, &left[..]),
+            (Rule::RemoveUnknownOptions(Reach::Syn), ack, &OPTIONS),
+            (Rule::RemoveUnknownOptions(Reach::EverySegment), ack, &left),
+            (Rule::BlankUnknownOptions(Reach::Syn), syn, &blanked),
+            (
+                Rule::BlankUnknownOptions(Reach::EverySegment),
+                ack,
+                &blanked,
+            ),
+            (Rule::RemoveTimestampsFromSyn, ack, &OPTIONS),
+        ] {
+            assert_eq!(
+                through(rule, flags, &OPTIONS).as_deref(),
+                Some(expected),
+                "{rule:?}"
+            );
+        }
+        let without_timestamps = [&OPTIONS[..7], &[1; 10], &OPTIONS[17..]].concat();
+        let out = through(Rule::RemoveTimestampsFromSyn, syn, &OPTIONS);
+        assert_eq!(out, Some(without_timestamps));
+        assert_eq!(through(Rule::DropSynWithUnknownOption, syn, &OPTIONS), None);
+        assert!(through(Rule::DropSynWithUnknownOption, ack, &OPTIONS).is_some());
+        let known = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+        assert!(through(Rule::DropSynWithUnknownOption, syn, &known).is_some());
+    }
+
+    #[test]
+    fn the_edges_of_sack_blocks_move_with_what_they_acknowledge() {
+        let area = [
+            8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 1, 1, 5, 10, 0, 0, 0, 30, 0, 0, 0, 40, 1, 1,
+        ];
+        let mut expected = area;
+        expected[14..18].copy_from_slice(&23_u32.to_be_bytes());
+        expected[18..22].copy_from_slice(&33_u32.to_be_bytes());
+        assert_eq!(with_moved_sack(&area, 7), expected);
+        assert_eq!(with_moved_sack(&OPTIONS, 7), OPTIONS);
+    }
+
+    #[test]
+    fn what_passes_changes_or_is_dropped_is_counted() {
+        let mut firewall = Firewall::new([Rule::DropReservedBits, Rule::RemoveTimestampsFromSyn]);
+        let reserved = TcpFlags::ACK.with(TcpFlags::AE);
+        let options = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+        for flags in [
+            reserved,
+            TcpFlags::SYN,
+            TcpFlags::ACK,
+            reserved,
+            TcpFlags::ACK,
+        ] {
+            firewall.handle_input(Port::Left, segment(flags, &options), Instant::ZERO);
+        }
+        let counters = firewall.counters;
+        let counts = (counters.untouched, counters.changed, counters.dropped);
+        assert_eq!(counts, (2, 1, 2));
+        assert_eq!(std::iter::from_fn(|| firewall.poll_output()).count(), 3);
+    }
+}

@@ -213,6 +213,56 @@ mod tests {
         Seq((u32::MAX - 2).wrapping_add_signed(offset))
     }
 
+    /// RFC 9293, section 3.10.7.4: the four cases of its table.
+    #[test]
+    fn a_segment_is_acceptable_where_any_of_it_lies_in_the_window() {
+        let mut half = half();
+        assert_eq!(half.window(), 100);
+        for (offset, length, expected) in [
+            (-1, 0, false),
+            (0, 0, true),
+            (99, 0, true),
+            (100, 0, false),
+            (-1, 1, false),
+            (-1, 2, true),
+            (99, 5, true),
+            (100, 1, false),
+            (-5, 5, false),
+        ] {
+            let acceptable = half.is_acceptable(seq(offset), length);
+            assert_eq!(acceptable, expected, "{offset} {length}");
+        }
+        // Nothing is taken out, so this closes the window.
+        half.taken = Some(0);
+        half.accept(seq(0), &[7; 100], HasFin::No);
+        assert_eq!(half.window(), 0);
+        for (offset, length, expected) in [(100, 0, true), (101, 0, false), (100, 1, false)] {
+            let acceptable = half.is_acceptable(seq(offset), length);
+            assert_eq!(acceptable, expected, "{offset} {length}");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_out_opens_the_window_again() {
+        let mut half = half();
+        half.taken = Some(0);
+        half.accept(seq(0), &[7; 60], HasFin::No);
+        assert_eq!(half.window(), 40);
+        half.taken = Some(50);
+        assert_eq!(half.window(), 90);
+    }
+
+    #[test]
+    fn a_fin_beyond_the_window_does_not_count() {
+        let mut half = ReceiveHalf::new(10);
+        half.open(Seq(u32::MAX - 3));
+        half.taken = Some(0);
+        half.accept(seq(0), &[7; 11], HasFin::Yes);
+        assert!(!half.is_finished());
+        half.accept(seq(0), &[7; 10], HasFin::Yes);
+        assert!(half.is_finished());
+    }
+
     #[test]
     fn pieces_are_put_in_order_and_the_first_copy_counts() {
         let mut half = half();
