@@ -388,8 +388,8 @@ mod tests {
 
     #[test]
     fn only_what_is_alike_becomes_a_dictionary_and_not_too_many() {
-        let names: Vec<Reference> = (0..9).map(|number| Reference([number; 16])).collect();
-        let sources: Vec<Vec<u8>> = (0..9).map(|number| noise(200, 10 * number + 7)).collect();
+        let names: Vec<Reference> = (0..10).map(|number| Reference([number; 16])).collect();
+        let sources: Vec<Vec<u8>> = (0..10).map(|number| noise(200, 10 * number + 7)).collect();
         // Like the sources from the second on, but for a byte here and there.
         let mut target = sources[1..].concat();
         for at in (0..target.len()).step_by(13) {
