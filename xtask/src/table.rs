@@ -101,12 +101,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Core,
         &[DELTA, STORE, WIRE],
     ),
-    Layer::new(
-        LINK,
-        "crates/proxy/tandem-link",
-        Kind::Core,
-        &[DELTA, ENGINE, WIRE],
-    ),
+    Layer::new(LINK, "crates/proxy/tandem-link", Kind::Core, &[DELTA, WIRE]),
     Layer {
         tests_may_use: &[NETSIM],
         ..Layer::new(

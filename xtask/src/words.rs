@@ -1,8 +1,7 @@
 //! Plain words: names and turns of phrase for which this workspace has a plainer one.
 //!
 //! Is not: spelling, which is `spelling`. A turn is found in prose alone; a name's first part in
-//! code. The list grows as the text is cleaned: what stands in it is clean everywhere but in the
-//! folders of [`NOT_YET`].
+//! code. The list grows as the text is cleaned: what stands in it is clean everywhere.
 
 use crate::finding::Finding;
 use crate::rust_text::code_only;
@@ -27,8 +26,6 @@ const TURNS: [(&str, &str); 6] = [
     ("whence", "from where"),
     ("thereof", "of it"),
 ];
-/// Folders whose names are still to be cleaned.
-const NOT_YET: &[&str] = &["crates/proxy/tandem-link/"];
 /// The list itself.
 const EXEMPT: &str = "xtask/src/words.rs";
 
@@ -47,8 +44,7 @@ fn judge(file: &SourceFile) -> Vec<Finding> {
             format!("{wrong}: write {right}"),
         ));
     };
-    let is_clean = !NOT_YET.iter().any(|folder| file.path.starts_with(folder));
-    if file.is_rust() && is_clean {
+    if file.is_rust() {
         for (number, line) in (1..).zip(code_only(&file.text).lines()) {
             for name in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
                 if let Some((first, right)) = banned(name) {
@@ -113,8 +109,6 @@ mod tests {
             CLEAN
         );
         assert_eq!(found("a.rs", "const ALMOST_ALL: u8 = MAX_LEAST;\n"), CLEAN);
-        let not_yet = format!("{}src/a.rs", NOT_YET[0]);
-        assert_eq!(found(&not_yet, "const MOST: usize = 1;\n"), CLEAN);
     }
 
     #[test]

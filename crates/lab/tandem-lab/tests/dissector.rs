@@ -245,11 +245,15 @@ fn every_kind_that_the_proxies_use_has_its_entry_in_the_dissector() {
             .collect()
     };
     let options = numbers(
-        "crates/proxy/tandem-link/src/option.rs",
+        "crates/proxy/tandem-link/src/inband/option.rs",
         "const ",
         ": u8 = ",
     );
-    let frames = numbers("crates/proxy/tandem-link/src/frame.rs", "Sender::", " => ");
+    let frames = numbers(
+        "crates/proxy/tandem-link/src/inband/frame.rs",
+        "Sender::",
+        " => ",
+    );
     assert!(
         options.len() >= 4 && !frames.is_empty(),
         "{options:?} {frames:?}"

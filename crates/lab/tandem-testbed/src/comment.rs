@@ -30,8 +30,10 @@ fn proxies(packet: &[u8]) -> Vec<String> {
     let mut said: Vec<String> = packet
         .options()
         .filter_map(|option| match option {
-            TcpOption::Experiment { id, data, .. } if id == tandem_link::option::EXPERIMENT_ID => {
-                tandem_link::describe::option(data)
+            TcpOption::Experiment { id, data, .. }
+                if id == tandem_link::inband::option::EXPERIMENT_ID =>
+            {
+                tandem_link::inband::describe::option(data)
             }
             TcpOption::Experiment { .. }
             | TcpOption::Nop
@@ -48,7 +50,7 @@ fn proxies(packet: &[u8]) -> Vec<String> {
             | TcpOption::Other { .. } => None,
         })
         .collect();
-    said.extend(tandem_link::describe::frame(packet.payload()));
+    said.extend(tandem_link::inband::describe::frame(packet.payload()));
     if let Some(announced) = thesis::strip(packet.payload(), Codes::default()) {
         let count = announced.references.len();
         said.push(format!(

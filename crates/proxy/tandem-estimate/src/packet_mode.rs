@@ -6,10 +6,10 @@
 //! so that a cold store knows nothing of the one at hand.
 
 use tandem_engine::{Flight, Handshake as Engine, Hints, Possession, plan_flight};
-use tandem_link::frame::{self, Sender};
-use tandem_link::option::{self, HintId, MAX_HINTS};
-use tandem_link::version::Spoken;
-use tandem_link::{FlowId, Key};
+use tandem_link::inband::frame::{self, Sender};
+use tandem_link::inband::option::{self, HintId, MAX_HINTS};
+use tandem_link::inband::version::Spoken;
+use tandem_link::inband::{FlowId, Key};
 use tandem_packet::gain::{Gains, Outcome};
 use tandem_store::{Kind, Limits, MemoryStore, Site, Store};
 use tandem_trace::{Ending, Handshake, Stop};

@@ -4,15 +4,11 @@
 //! Not part of the public interface. A function returns where all is well and panics where an
 //! invariant is broken.
 
-use tandem_engine::filter::MAX_REFERENCES;
 use tandem_wire::Seq;
 
-use crate::flow::FlowId;
-use crate::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed, Sender};
-use crate::key::Key;
-use crate::option::{self, MAX_HINTS, ProxyOption, ProxyOptionKind};
-use crate::publication;
-use crate::version::Version;
+use crate::inband::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed, Sender};
+use crate::inband::option::{self, MAX_HINTS, ProxyOption, ProxyOptionKind};
+use crate::inband::{FlowId, Key, Version, publication};
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
@@ -78,21 +74,17 @@ pub fn link_option(data: &[u8]) {
 /// not believed.
 pub fn link_publication(data: &[u8]) {
     let key = Key::from_bytes(KEY);
-    let Some((holdings, filter)) = publication::parse(data) else {
+    let Some(said) = publication::parse(data) else {
         return;
     };
-    assert_eq!(holdings.0, filter.salt());
-    assert!(filter.count() <= MAX_REFERENCES && filter.count() <= data.len() * 8);
+    assert!(said.bits.len() < data.len() && said.count <= said.bits.len() * 8);
     let version = Version::new(data[0] >> 4).expect("a publication has a version");
-    let own = publication::write(&key, FLOW, version, &filter);
+    let own = publication::write(&key, FLOW, version, &said);
     let checked = own.len() - 8;
     assert_eq!(own[..checked], data[..checked]);
     let believed = publication::read(&key, FLOW, version, data);
     assert_eq!(believed.is_some(), own == data);
-    assert_eq!(
-        publication::read(&key, FLOW, version, &own),
-        Some((holdings, filter))
-    );
+    assert_eq!(publication::read(&key, FLOW, version, &own), Some(said));
     // As a frame of either direction it is none.
     for sender in [Sender::Server, Sender::Client] {
         assert_eq!(Frame::parse(data, version, sender), Parsed::No);

@@ -15,7 +15,7 @@ pub(crate) mod lock;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use tandem_link::Key;
+use tandem_link::inband::Key;
 use tandem_packet::{Limits, Proxy};
 use tandem_store_sqlite::SqliteStore;
 

@@ -38,8 +38,8 @@ use std::time::{Duration, Instant as Clock};
 
 use tandem_delta::{Delta, Encoding, Reference, Source};
 use tandem_engine::{Handshake, Possession, StoreSource, expected_chains, plan_flight};
-use tandem_link::frame::{self, Frame, Parsed};
-use tandem_link::{FlowId, Key, Version};
+use tandem_link::inband::frame::{self, Frame, Parsed};
+use tandem_link::inband::{FlowId, Key, Version};
 use tandem_packet::{
     ClientCertificates, Config, Direction, Limits, Output, Proxy, Role, Verdict, VerdictToken,
     WireFormat,

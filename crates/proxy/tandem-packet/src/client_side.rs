@@ -11,9 +11,9 @@ mod hello_ticket;
 use tandem_delta::Reference;
 use tandem_engine::intention::HeldBits;
 use tandem_engine::{Hints, expected_chains, thesis};
-use tandem_link::frame::Sender;
-use tandem_link::option::{self, MAX_HINTS};
-use tandem_link::{FlowId, Key, Version};
+use tandem_link::inband::frame::Sender;
+use tandem_link::inband::option::{self, MAX_HINTS};
+use tandem_link::inband::{FlowId, Key, Version};
 use tandem_store::Store;
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
@@ -299,7 +299,7 @@ fn announced<S>(packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> 
     let (client, newest) = (packet.seq(), cx.spoken.newest());
     let knowing = match cx.config.client_certificates {
         ClientCertificates::Filter { .. } => {
-            let known = cx.far.holdings();
+            let known = cx.far.holdings().0;
             Some(option::presence_knowing(cx.key, client, newest, known))
         }
         ClientCertificates::None

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub use tandem_engine::Role;
 use tandem_engine::filter::Rate as FilterRate;
 use tandem_engine::thesis::Codes;
-use tandem_link::Key;
+use tandem_link::inband::Key;
 
 /// The format of what the proxies say to each other in packet mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tandem_engine::{FarSide, Publisher, SessionTickets};
-use tandem_link::frame::Sender;
-use tandem_link::{Key, Spoken};
+use tandem_link::inband::frame::Sender;
+use tandem_link::inband::{Key, Spoken};
 use tandem_wire::{Instant, UnixTime};
 
 use crate::config::Config;

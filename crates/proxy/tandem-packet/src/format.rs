@@ -11,8 +11,8 @@ use tandem_delta::Reference;
 use tandem_engine::thesis::{Announcement, Codes};
 use tandem_engine::ticket::ShownTicket;
 use tandem_engine::{Believed, Flight, Possession};
-use tandem_link::frame::Sender;
-use tandem_link::{FlowId, Key, Version};
+use tandem_link::inband::frame::Sender;
+use tandem_link::inband::{FlowId, Key, Version};
 use tandem_store::Store;
 use tandem_wire::{Seq, TcpPacket};
 

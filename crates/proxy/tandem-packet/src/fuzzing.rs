@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tandem_engine::filter::Rate as FilterRate;
-use tandem_link::frame::Sender;
-use tandem_link::{FlowId, Key, Version, option};
+use tandem_link::inband::frame::Sender;
+use tandem_link::inband::{FlowId, Key, Version, option};
 use tandem_store::{HostName, Kind, MemoryStore, Site, Store};
 use tandem_wire::tls::{ContentType, ProtocolVersion, certificate, handshake, record};
 use tandem_wire::tls::{HandshakeType, ServerHello};

@@ -8,7 +8,7 @@
 
 use tandem_delta::Reference;
 use tandem_engine::{LocalSource, Miss, thesis};
-use tandem_link::{FlowId, Version, option};
+use tandem_link::inband::{FlowId, Version, option};
 use tandem_store::Store;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Template};
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use tandem_engine::{Epoch, PeerId, Peers, SessionTickets};
-use tandem_link::{Key, Spoken};
+use tandem_link::inband::{Key, Spoken};
 use tandem_store::{Site, Store};
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 

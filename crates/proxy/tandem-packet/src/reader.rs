@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use tandem_delta::{Delta, Source};
 use tandem_engine::Miss;
-use tandem_link::frame::{self, Frame, Parsed, Sender};
-use tandem_link::{FlowId, Key, Version};
+use tandem_link::inband::frame::{self, Frame, Parsed, Sender};
+use tandem_link::inband::{FlowId, Key, Version};
 use tandem_wire::{Seq, TcpPacket};
 
 /// Most segments of frames that are kept, and of one frame that is written: one of

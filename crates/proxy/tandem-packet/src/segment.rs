@@ -5,7 +5,7 @@
 //! multiple of four, so that taking it off leaves exactly the options that were there before it was
 //! put on.
 
-use tandem_link::option::{EXPERIMENT_ID, OPTION_KIND, ProxyOption};
+use tandem_link::inband::option::{EXPERIMENT_ID, OPTION_KIND, ProxyOption};
 use tandem_wire::tcp::MAX_OPTIONS_LEN;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket};
 

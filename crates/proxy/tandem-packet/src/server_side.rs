@@ -10,8 +10,8 @@ mod publication;
 
 use tandem_engine::filter::Holdings;
 use tandem_engine::{Asked, Possession};
-use tandem_link::frame::Sender;
-use tandem_link::{FlowId, Version, option};
+use tandem_link::inband::frame::Sender;
+use tandem_link::inband::{FlowId, Version, option};
 use tandem_store::Store;
 use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
 
@@ -104,7 +104,7 @@ impl ServerSide {
                 match (agreed, segment::with_options(packet, rest)) {
                     (Some(Some(version)), Some(stripped)) => {
                         owed.settle(Verdict::Replace(stripped), cx.out);
-                        return Some(asked(version, option.known_holdings()));
+                        return Some(asked(version, option.known_holdings().map(Holdings)));
                     }
                     // No answer says so; the option goes on, to be ignored by the server.
                     (Some(None), _) => GiveUp::NoCommonVersion,

@@ -11,7 +11,7 @@ use tandem_delta::Reference;
 use tandem_engine::intention::Intention;
 use tandem_engine::ticket::{self, ShownTicket};
 use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Pass, Stage};
-use tandem_link::FlowId;
+use tandem_link::inband::FlowId;
 use tandem_store::{ObjectId, Site, Store};
 use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};
 
@@ -21,7 +21,7 @@ use crate::output::{Event, GiveUp};
 
 /// Most bytes of either direction that are kept until the handshake is over: a server's flight with
 /// post-quantum certificates is about 20 kB, and a frame stands for at most 64 KiB.
-const STREAM_LIMIT: usize = tandem_link::frame::MAX_SPAN;
+const STREAM_LIMIT: usize = tandem_link::inband::frame::MAX_SPAN;
 
 /// A flow, read along.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ mod group;
 use tandem_delta::Reference;
 use tandem_engine::Believed;
 use tandem_engine::ticket::ShownTicket;
-use tandem_link::{FlowId, Key, Version};
+use tandem_link::inband::{FlowId, Key, Version};
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 

@@ -16,7 +16,8 @@ use support::{
 };
 use tandem_delta::Reference;
 use tandem_engine::filter::{Filter, Holdings, Rate};
-use tandem_link::{Version, publication};
+use tandem_link::inband::Version;
+use tandem_link::inband::publication::{self, Publication};
 use tandem_netsim::World;
 use tandem_netsim::element::Port;
 use tandem_packet::{ClientCertificates, Event, WireFormat};
@@ -317,13 +318,22 @@ fn a_publication_for_somebody_else_reaches_no_client() {
         pair.client(flow.client(0, &conversation.turns[0].1));
         flow.server_acked = conversation.turns[0].1.len() as u32;
         pair.server(flow.server(0, &conversation.turns[1].1[..1_000]));
-        let id = tandem_link::FlowId {
+        let id = tandem_link::inband::FlowId {
             client: flow.client_isn,
             server: flow.server_isn,
         };
         let filter = Filter::of([Reference([1; 16])], 7, Rate::DEFAULT);
-        for key in [support::key(), tandem_link::Key::from_bytes([9; 32])] {
-            let written = publication::write(&key, id, Version::TWO, &filter);
+        for key in [
+            support::key(),
+            tandem_link::inband::Key::from_bytes([9; 32]),
+        ] {
+            let said = Publication {
+                holdings: filter.salt(),
+                rate: filter.rate().number(),
+                count: filter.count(),
+                bits: &filter.to_bytes(),
+            };
+            let written = publication::write(&key, id, Version::TWO, &said);
             let mut segment = flow.server_repr(1_000 - written.len() as u32, &written);
             // An old timestamp.
             let clock = flow.clocks.expect("it has one").1.wrapping_sub(1 << 30);

@@ -11,7 +11,7 @@ use support::{
     kill, proxy, repeats, run_to, start, store_with, tls_bytes,
 };
 use tandem_delta::{DeltaWriter, Encoding, Reference};
-use tandem_link::{FlowId, Key, Version, frame, option};
+use tandem_link::inband::{FlowId, Key, Version, frame, option};
 use tandem_netsim::element::{Element as _, Port, Tamper};
 use tandem_netsim::firewall::{Firewall, Rule};
 use tandem_netsim::{Host, World};

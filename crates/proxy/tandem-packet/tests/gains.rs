@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use support::tls::{self, chain, client_hello, record, server_hello13};
 use support::{Flow, NAME, Pair};
-use tandem_link::option::{EXPERIMENT_ID, OPTION_KIND};
+use tandem_link::inband::option::{EXPERIMENT_ID, OPTION_KIND};
 use tandem_wire::TcpPacket;
 
 /// How many of the packets that crossed from this one on have an option of ours.

@@ -10,8 +10,8 @@ use support::{
     CLIENT_SIDE, Flow, ProxyElement, SERVER_SIDE, Scenario, clean, complete, config, proxy,
     repeats, store_with, tls, tls_bytes,
 };
-use tandem_link::option::EXPERIMENT_ID;
-use tandem_link::{Spoken, Version};
+use tandem_link::inband::option::EXPERIMENT_ID;
+use tandem_link::inband::{Spoken, Version};
 use tandem_packet::{Role, WireFormat};
 use tandem_store::MemoryStore;
 use tandem_wire::TcpPacket;

@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use tandem_link::Key;
+use tandem_link::inband::Key;
 
 use crate::error::IoError;
 

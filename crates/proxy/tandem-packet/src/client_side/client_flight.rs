@@ -7,9 +7,10 @@
 //! direction was not rebuilt is not altered any more.
 
 use tandem_delta::Reference;
+use tandem_engine::filter::{Filter, Holdings, Rate};
 use tandem_engine::intention::HeldBits;
 use tandem_engine::{Believed, ClientChain};
-use tandem_link::publication;
+use tandem_link::inband::publication::{self, Publication};
 use tandem_store::{Limits, Store};
 use tandem_wire::TcpPacket;
 
@@ -95,9 +96,10 @@ impl Agreed {
             return false;
         }
         let said = publication::read(cx.key, self.id, self.version, packet.payload());
-        let Some((holdings, filter)) = said else {
+        let Some(filter) = said.and_then(|said| filter_of(&said)) else {
             return false;
         };
+        let holdings = Holdings(filter.salt());
         // One that was held up in the link may be older than what is known since; a connection has
         // one at most.
         if !std::mem::replace(&mut self.was_told, true) && holdings != cx.far.holdings() {
@@ -184,4 +186,10 @@ impl Agreed {
             (cx.store, cx.now, cx.out),
         );
     }
+}
+
+/// The filter in a publication; `None` where its bits are none.
+fn filter_of(said: &Publication<'_>) -> Option<Filter> {
+    let rate = Rate::one_in(said.rate)?;
+    Filter::parse(said.bits, said.count, said.holdings, rate)
 }

@@ -5,7 +5,7 @@
 
 use tandem_engine::thesis::{Announcement, Codes};
 use tandem_engine::{plan_client_flight, plan_flight};
-use tandem_link::frame;
+use tandem_link::inband::frame;
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
 

@@ -33,7 +33,7 @@ fn stamps() -> Vec<u8> {
 }
 
 fn hint(held: usize) -> Vec<u8> {
-    use tandem_link::{FlowId, Key, Version, option};
+    use tandem_link::inband::{FlowId, Key, Version, option};
     let flow = FlowId {
         client: Seq(1),
         server: Seq(2),

@@ -7,7 +7,7 @@
 
 use tandem_delta::Reference;
 use tandem_engine::intention::HeldBits;
-use tandem_link::option;
+use tandem_link::inband::option;
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
 

@@ -8,7 +8,7 @@
 //! of what the server has sent.
 
 use tandem_engine::{Crossed, Decision};
-use tandem_link::publication;
+use tandem_link::inband::publication::{self, Publication};
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
@@ -68,7 +68,13 @@ impl Agreed {
             }
             Decision::Publish(filter) => filter,
         };
-        let payload = publication::write(cx.key, self.id, self.version, &filter);
+        let said = Publication {
+            holdings: filter.salt(),
+            rate: filter.rate().number(),
+            count: filter.count(),
+            bits: &filter.to_bytes(),
+        };
+        let payload = publication::write(cx.key, self.id, self.version, &said);
         let start = end.before(payload.len());
         let how = Cut {
             start,

@@ -21,7 +21,7 @@ pub mod visits;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tandem_link::Key;
+use tandem_link::inband::Key;
 use tandem_netsim::element::Wire;
 use tandem_netsim::link::DirectionConfig;
 use tandem_netsim::{

@@ -1,7 +1,7 @@
 //! Versions of the messages: which one two proxies use in a connection.
 //!
-//! Is: the number and the rule. Is not: its place in a message ([`crate::option`],
-//! [`crate::frame`]).
+//! Is: the number and the rule. Is not: its place in a message ([`super::option`],
+//! [`super::frame`]).
 //!
 //! ```text
 //!   SYN      presence: newest version that the client-side proxy speaks

@@ -1,6 +1,7 @@
 //! The frame in which the server-side proxy publishes what clients' chains it holds.
 //!
-//! Is: delimiting, and the keyed check. Is not: the filter's own encoding (`tandem-engine`), nor
+//! Is: delimiting, and the keyed check. Is not: the filter, whose bits pass as they are
+//! (`tandem-engine` writes and reads them), nor
 //! when it is published and how the segment is made harmless (`tandem-packet`). It stands for no
 //! byte of the stream, and travels like a frame that does: in one segment with an old timestamp.
 //!
@@ -20,45 +21,56 @@
 //! type, or the connection's version, has nothing but a segment that TCP discards.
 
 use tandem_delta::varint;
-use tandem_engine::filter::{Filter, Holdings, Rate};
 
-use crate::flow::FlowId;
-use crate::key::{Key, Label};
-use crate::version::Version;
+use super::flow::FlowId;
+use super::key::{Key, Label};
+use super::version::Version;
 
-/// The type in the first byte: those of [`Sender`](crate::frame::Sender) are 1 and 2.
+/// The type in the first byte: those of [`Sender`](super::frame::Sender) are 1 and 2.
 const TYPE: u8 = 3;
 
 const CHECK_LEN: usize = 8;
 
 /// Bytes around the filter's bits, at most.
-pub const MAX_OVERHEAD: usize = 1 + size_of::<Holdings>() + 3 + 2 + 3 + CHECK_LEN;
+pub const MAX_OVERHEAD: usize = 1 + size_of::<u32>() + 3 + 2 + 3 + CHECK_LEN;
 
-/// Writes the publication of `filter`, whose salt is the name of all that is held.
-pub fn write(key: &Key, flow: FlowId, version: Version, filter: &Filter) -> Vec<u8> {
-    let bits = filter.to_bytes();
-    let mut frame = Vec::with_capacity(bits.len() + MAX_OVERHEAD);
+/// What is published: a filter, which means nothing to this crate, and the name of what is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Publication<'a> {
+    /// The name of the set of all that is held, with which the filter is salted too.
+    pub holdings: u32,
+    /// How many references pass for held though they are not: one in so many.
+    pub rate: u32,
+    /// How many references the filter is over: at most one for each of its bits.
+    pub count: usize,
+    /// The filter's own encoding.
+    pub bits: &'a [u8],
+}
+
+/// Writes a publication.
+pub fn write(key: &Key, flow: FlowId, version: Version, said: &Publication<'_>) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(said.bits.len() + MAX_OVERHEAD);
     frame.push(head(version));
-    frame.extend_from_slice(&filter.salt().to_be_bytes());
-    varint::write(&mut frame, filter.rate().number());
-    for number in [filter.count(), bits.len()] {
-        // A filter of the most references has some kilobytes: nothing is cut short.
+    frame.extend_from_slice(&said.holdings.to_be_bytes());
+    varint::write(&mut frame, said.rate);
+    for number in [said.count, said.bits.len()] {
+        // A segment has room for some kilobytes: nothing is cut short.
         varint::write(&mut frame, u32::try_from(number).unwrap_or(u32::MAX));
     }
-    frame.extend_from_slice(&bits);
+    frame.extend_from_slice(said.bits);
     let check: [u8; CHECK_LEN] = key.tag(Label::Publication, &[&flow.to_bytes(), &frame]);
     frame.extend_from_slice(&check);
     frame
 }
 
-/// The holdings and the filter in a payload that is a publication as a whole; `None` where it is
-/// not one of this version, made with this key for this connection.
-pub fn read(
+/// What a payload says that is a publication as a whole; `None` where it is not one of this
+/// version, made with this key for this connection.
+pub fn read<'a>(
     key: &Key,
     flow: FlowId,
     version: Version,
-    payload: &[u8],
-) -> Option<(Holdings, Filter)> {
+    payload: &'a [u8],
+) -> Option<Publication<'a>> {
     payload.first().filter(|first| **first == head(version))?;
     let (front, check) = payload.split_at_checked(payload.len().checked_sub(CHECK_LEN)?)?;
     key.verify(Label::Publication, &[&flow.to_bytes(), front], check)
@@ -66,19 +78,22 @@ pub fn read(
 }
 
 /// What a payload says that has the form of a publication of any version, whoever made it.
-pub fn parse(payload: &[u8]) -> Option<(Holdings, Filter)> {
+pub fn parse(payload: &[u8]) -> Option<Publication<'_>> {
     let (&first, rest) = payload.split_first()?;
     Version::new(first >> 4).filter(|_| first & 0x0f == TYPE)?;
-    let (salt, mut rest) = rest.split_first_chunk::<4>()?;
-    let salt = u32::from_be_bytes(*salt);
-    let rate = Rate::one_in(varint::read(&mut rest)?)?;
-    let count = varint::read(&mut rest)? as usize;
-    let length = varint::read(&mut rest)? as usize;
-    if rest.len() != length.checked_add(CHECK_LEN)? {
+    let (holdings, mut rest) = rest.split_first_chunk()?;
+    let rate = varint::read(&mut rest)?;
+    let count = usize::try_from(varint::read(&mut rest)?).ok()?;
+    let length = usize::try_from(varint::read(&mut rest)?).ok()?;
+    if rest.len() != length.checked_add(CHECK_LEN)? || count > length.checked_mul(8)? {
         return None;
     }
-    let filter = Filter::parse(&rest[..length], count, salt, rate)?;
-    Some((Holdings(salt), filter))
+    Some(Publication {
+        holdings: u32::from_be_bytes(*holdings),
+        rate,
+        count,
+        bits: &rest[..length],
+    })
 }
 
 fn head(version: Version) -> u8 {
@@ -89,7 +104,6 @@ fn head(version: Version) -> u8 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tandem_delta::Reference;
     use tandem_wire::Seq;
 
     const FLOW: FlowId = FlowId {
@@ -102,19 +116,18 @@ mod tests {
         Key::from_bytes([3; 32])
     }
 
-    fn filter(count: u8) -> Filter {
-        let references = (0..count).map(|number| Reference([number; 16]));
-        Filter::of(references, 0xab00 | u32::from(count), Rate::DEFAULT)
-    }
-
     #[test]
     fn a_publication_is_read_back_and_believed_in_its_own_connection_and_version_only() {
-        for count in [0, 1, 200] {
-            let filter = filter(count);
-            let written = write(&key(), FLOW, ONE, &filter);
-            assert!(written.len() <= filter.to_bytes().len() + MAX_OVERHEAD);
-            let holdings = Holdings(filter.salt());
-            assert_eq!(read(&key(), FLOW, ONE, &written), Some((holdings, filter)));
+        for (count, bits) in [(0, &[][..]), (1, &[0x80]), (200, &[0x5a; 240])] {
+            let said = Publication {
+                holdings: 0xab00,
+                rate: 256,
+                count,
+                bits,
+            };
+            let written = write(&key(), FLOW, ONE, &said);
+            assert!(written.len() <= bits.len() + MAX_OVERHEAD);
+            assert_eq!(read(&key(), FLOW, ONE, &written), Some(said));
             let other = FlowId {
                 client: Seq(8),
                 ..FLOW
@@ -131,6 +144,20 @@ mod tests {
                 read(&key(), FLOW, ONE, &[&written[..], &[0]].concat()),
                 None
             );
+        }
+    }
+
+    #[test]
+    fn a_filter_over_more_references_than_it_has_bits_is_refused() {
+        for (count, is_read) in [(0, true), (16, true), (17, false)] {
+            let said = Publication {
+                holdings: 1,
+                rate: 2,
+                count,
+                bits: &[0; 2],
+            };
+            let written = write(&key(), FLOW, ONE, &said);
+            assert_eq!(read(&key(), FLOW, ONE, &written).is_some(), is_read);
         }
     }
 

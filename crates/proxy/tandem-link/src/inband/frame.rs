@@ -20,9 +20,9 @@
 use tandem_delta::varint;
 use tandem_wire::Seq;
 
-use crate::flow::FlowId;
-use crate::key::{Key, Label};
-use crate::version::Version;
+use super::flow::FlowId;
+use super::key::{Key, Label};
+use super::version::Version;
 
 /// Most bytes that a frame may stand for. A server's first flight is at most ten segments without
 /// an acknowledgement (RFC 6928), 14,600 bytes; post-quantum chains reach 20 kB.

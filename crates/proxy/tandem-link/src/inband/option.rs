@@ -1,7 +1,7 @@
 //! Proxy options: what one proxy tells the other in a TCP option of an ordinary segment.
 //!
 //! Is: presence on the SYN, the answer on the SYN/ACK, hints beside the hello, and the miss. Is
-//! not: the rewritten flight, which is a payload ([`crate::frame`]).
+//! not: the rewritten flight, which is a payload ([`super::frame`]).
 //!
 //! Each is an experimental option (RFC 6994), which endpoints ignore (RFC 9293, section 3.1),
 //! so that a proxy without its partner does no harm:
@@ -16,12 +16,12 @@
 //! The body is empty but for hints, four bytes for each thing that is held (from version 2 on a
 //! hint may name nothing: flights can then be compressed for whoever holds nothing, too); for the
 //! answer to a CII, four bytes of bits; and for the presence of a proxy that goes by what the other
-//! publishes ([`crate::publication`]): four bytes, the holdings that it knows. With an empty body
+//! publishes ([`super::publication`]): four bytes, the holdings that it knows. With an empty body
 //! the option is 12 bytes, with a hint of one 16, with one of four 28: all multiples of four, and
 //! 28 is what timestamps leave of the 40 bytes that TCP has for options.
 //!
 //! The presence names the newest version that the client-side proxy speaks, the answer the one that
-//! both go on with ([`crate::version`]); every later option and frame of the connection is of that
+//! both go on with ([`super::version`]); every later option and frame of the connection is of that
 //! one. Presence and answer keep this form in every version, so that any two can read them of each
 //! other; a later version may put something into their body, which an earlier one does not look at.
 //!
@@ -29,13 +29,12 @@
 //! the initial sequence numbers, the version and the type, and the body, so that nobody in between
 //! can lower the version.
 
-use tandem_engine::filter::Holdings;
 use tandem_wire::Seq;
 
-use crate::flow::FlowId;
-use crate::frame::Sender;
-use crate::key::{Key, Label};
-use crate::version::Version;
+use super::flow::FlowId;
+use super::frame::Sender;
+use super::key::{Key, Label};
+use super::version::Version;
 
 /// Option kind for experiments (RFC 4727; RFC 6994, section 3).
 pub const OPTION_KIND: u8 = 253;
@@ -154,12 +153,12 @@ impl<'a> ProxyOption<'a> {
     }
 
     /// The holdings that a proxy goes by, in its presence: to be asked once that was verified.
-    pub fn known_holdings(&self) -> Option<Holdings> {
+    pub fn known_holdings(&self) -> Option<u32> {
         match self.kind {
             ProxyOptionKind::Presence => self
                 .body
                 .first_chunk()
-                .map(|known| Holdings(u32::from_be_bytes(*known))),
+                .map(|known| u32::from_be_bytes(*known)),
             ProxyOptionKind::Answer
             | ProxyOptionKind::Hint
             | ProxyOptionKind::Miss(_)
@@ -215,8 +214,8 @@ pub fn presence(key: &Key, client: Seq, newest: Version) -> Vec<u8> {
 
 /// The same of a proxy that goes by what the other publishes, and knows of these holdings: 16
 /// bytes.
-pub fn presence_knowing(key: &Key, client: Seq, newest: Version, known: Holdings) -> Vec<u8> {
-    presence_with(key, client, newest, &known.0.to_be_bytes())
+pub fn presence_knowing(key: &Key, client: Seq, newest: Version, known: u32) -> Vec<u8> {
+    presence_with(key, client, newest, &known.to_be_bytes())
 }
 
 fn presence_with(key: &Key, client: Seq, newest: Version, body: &[u8]) -> Vec<u8> {
@@ -310,10 +309,7 @@ mod tests {
     #[test]
     fn options_have_the_sizes_that_the_option_area_was_planned_for() {
         assert_eq!(presence(&key(), FLOW.client, ONE).len(), 12);
-        assert_eq!(
-            presence_knowing(&key(), FLOW.client, ONE, Holdings(7)).len(),
-            16
-        );
+        assert_eq!(presence_knowing(&key(), FLOW.client, ONE, 7).len(), 16);
         assert_eq!(answer(&key(), FLOW, ONE).len(), 12);
         assert_eq!(miss(&key(), FLOW, ONE, Sender::Server).len(), 12);
         assert_eq!(held(&key(), FLOW, ONE, 7).len(), 16);
@@ -387,10 +383,10 @@ mod tests {
 
     #[test]
     fn a_presence_says_which_holdings_are_known_and_is_one_to_whoever_does_not_ask() {
-        let option = presence_knowing(&key(), FLOW.client, ONE, Holdings(0x0102_0304));
+        let option = presence_knowing(&key(), FLOW.client, ONE, 0x0102_0304);
         let option = ProxyOption::parse(data(&option)).expect("well-formed");
         assert_eq!(option.verify_presence(&key(), FLOW.client), Some(ONE));
-        assert_eq!(option.known_holdings(), Some(Holdings(0x0102_0304)));
+        assert_eq!(option.known_holdings(), Some(0x0102_0304));
         let plain = presence(&key(), FLOW.client, ONE);
         let option = ProxyOption::parse(data(&plain)).expect("well-formed");
         assert_eq!(option.known_holdings(), None);

@@ -6,10 +6,10 @@
 
 use tandem_delta::{Delta, Instruction};
 
-use crate::frame::{Frame, Parsed, Sender};
-use crate::option::{HintId, ProxyOption, ProxyOptionKind};
-use crate::publication;
-use crate::version::Version;
+use super::frame::{Frame, Parsed, Sender};
+use super::option::{HintId, ProxyOption, ProxyOptionKind};
+use super::publication;
+use super::version::Version;
 
 /// A proxy option, by its data: what follows the experiment's identifier.
 pub fn option(data: &[u8]) -> Option<String> {
@@ -20,7 +20,7 @@ pub fn option(data: &[u8]) -> Option<String> {
         ProxyOptionKind::Presence => match option.known_holdings() {
             Some(known) => format!(
                 "presence: a client-side proxy is here, and goes by holdings {:08x}",
-                known.0
+                known
             ),
             None => "presence: a client-side proxy is here".to_owned(),
         },
@@ -42,13 +42,13 @@ pub fn option(data: &[u8]) -> Option<String> {
 /// The frame that a segment's payload begins with, where the segment holds all of it.
 pub fn frame(payload: &[u8]) -> Option<String> {
     let version = Version::new(payload.first()? >> 4)?;
-    if let Some((holdings, filter)) = publication::parse(payload) {
+    if let Some(said) = publication::parse(payload) {
         return Some(format!(
             "publication: {} bytes, a filter of one in {} over {} clients' chains; holdings {:08x}",
             payload.len(),
-            filter.rate().number(),
-            filter.count(),
-            holdings.0
+            said.rate,
+            said.count,
+            said.holdings
         ));
     }
     [(Sender::Server, "server"), (Sender::Client, "client")]
@@ -110,10 +110,9 @@ fn things(count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::FlowId;
-    use crate::key::Key;
+    use crate::inband::flow::FlowId;
+    use crate::inband::key::Key;
     use tandem_delta::{DeltaWriter, Encoding, Reference};
-    use tandem_engine::filter::{Filter, Holdings, Rate};
     use tandem_wire::Seq;
 
     const FLOW: FlowId = FlowId {
@@ -124,12 +123,12 @@ mod tests {
     #[test]
     fn options_and_frames_are_told_and_nothing_else() {
         let key = Key::from_bytes([1; 32]);
-        let hint = crate::option::hint(&key, FLOW, Version::ONE, &[[1; 4], [2; 4]]);
+        let hint = crate::inband::option::hint(&key, FLOW, Version::ONE, &[[1; 4], [2; 4]]);
         assert_eq!(
             option(&hint[4..]).as_deref(),
             Some("hint: 2 things are held at the clients' side")
         );
-        let held = crate::option::held(&key, FLOW, Version::ONE, 0x8000_0005);
+        let held = crate::inband::option::held(&key, FLOW, Version::ONE, 0x8000_0005);
         assert_eq!(
             option(&held[4..]).as_deref(),
             Some("held: of the hello's certificates, 3 things are held at the servers' side")
@@ -137,7 +136,7 @@ mod tests {
         let mut delta = DeltaWriter::new(Encoding::One);
         delta.add(&[7; 20]);
         delta.copy(Reference([3; 16]), 0, 400);
-        let written = crate::frame::write(
+        let written = crate::inband::frame::write(
             &key,
             (FLOW, Version::ONE, Sender::Client),
             Seq(9),
@@ -151,15 +150,20 @@ mod tests {
             "{words}"
         );
         assert_eq!(frame(&written[..30]), None);
-        let filter = Filter::of([Reference([1; 16])], 0xab, Rate::DEFAULT);
-        let written = publication::write(&key, FLOW, Version::ONE, &filter);
+        let said = publication::Publication {
+            holdings: 0xab,
+            rate: 256,
+            count: 1,
+            bits: &[0x5a, 0x80],
+        };
+        let written = publication::write(&key, FLOW, Version::ONE, &said);
         assert_eq!(
             frame(&written).as_deref(),
             Some(
                 "publication: 19 bytes, a filter of one in 256 over 1 clients' chains; holdings 000000ab"
             )
         );
-        let presence = crate::option::presence_knowing(&key, Seq(1), Version::ONE, Holdings(0xcd));
+        let presence = crate::inband::option::presence_knowing(&key, Seq(1), Version::ONE, 0xcd);
         assert_eq!(
             option(&presence[4..]).as_deref(),
             Some("presence: a client-side proxy is here, and goes by holdings 000000cd")
