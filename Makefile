@@ -34,6 +34,7 @@ build:
 	@$(ENSURE) rust build
 	@[ -e $(TANDEM) ] || echo 'make: the first build takes three to four minutes on two cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap
+	@scripts/program-size.sh $(TANDEM)
 
 # What the lab needs: itself, the proxies, and the library that its clients load. Built in one run, so that cargo builds
 # nothing twice.
@@ -110,6 +111,7 @@ deb:
 	@$(ENSURE) rust build package
 	@[ -e $(PACKAGED) ] || echo 'make deb: the first build takes some six minutes on two cores'
 	$(CARGO) build --locked --profile dist --package tandem --package tandem-keytap
+	@scripts/program-size.sh $(PACKAGED)
 	scripts/make-deb.sh $(PACKAGED) out
 
 ## clean: what was built

@@ -74,8 +74,9 @@ for script in postinst prerm postrm; do
 done
 (cd "$root" && find etc -type f -printf '/%p\n' | LC_ALL=C sort) >"$root/DEBIAN/conffiles"
 (cd "$root" && find etc usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)
-# The newest of the C library's versions that the program names.
-libc=$(grep -aoE 'GLIBC_2\.[0-9]+' "$root/usr/bin/tandem" | sed 's/^GLIBC_//' | sort -uV | tail -n 1)
+# The newest of the C library's versions that the program names; packed relocations (DT_RELR) came with 2.36.
+libc=$(grep -aoE 'GLIBC_(2\.[0-9]+|ABI_DT_RELR)' "$root/usr/bin/tandem" |
+    sed -e 's/ABI_DT_RELR/2.36/' -e 's/^GLIBC_//' | sort -uV | tail -n 1)
 size=$(du -sk --apparent-size --exclude=DEBIAN "$root" | cut -f1)
 sed -e "s|@VERSION@|$version|" -e "s|@ARCHITECTURE@|$architecture|" -e "s|@MAINTAINER@|$maintainer|" \
     -e "s|@SIZE@|$size|" -e "s|@LIBC@|$libc|" packaging/debian/control.in >"$root/DEBIAN/control"

@@ -4,8 +4,9 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// What is logged where nothing else is asked for. What the DNS library thinks of strangers'
 /// answers is in what we say of them.
@@ -22,23 +23,14 @@ pub struct LoggingError(pub String);
 /// The filter or the format is not one.
 pub fn start(filter: Option<&str>, format: Option<&str>) -> Result<(), LoggingError> {
     let filter = filter.unwrap_or(DEFAULT_FILTER);
-    if let Some(part) = filter.split(',').find(|part| !is_directive(part)) {
-        return Err(LoggingError(format!(
-            "log: {part:?} is not a level; use error, warn, info, debug, trace or off"
-        )));
-    }
-    let parsed = EnvFilter::builder().parse(filter).map_err(|error| {
-        LoggingError(format!(
-            "log: {filter:?} is not a filter ({error}); use `info` or `info,tandem_packet=debug`"
-        ))
-    })?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(parsed)
+    let targets = targets(filter)?;
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
+    let chosen = tracing_subscriber::registry().with(targets);
     let started = match format.unwrap_or("text") {
-        "text" => lines.with_target(false).try_init(),
-        "json" => lines.json().try_init(),
+        "text" => chosen.with(lines.with_target(false)).try_init(),
+        "json" => chosen.with(lines.json()).try_init(),
         other => {
             return Err(LoggingError(format!(
                 "log-format: {other:?} is neither `text` nor `json`"
@@ -48,12 +40,27 @@ pub fn start(filter: Option<&str>, format: Option<&str>) -> Result<(), LoggingEr
     started.map_err(|error| LoggingError(format!("log: {error}")))
 }
 
+/// What a filter lets through: levels, each for a module or for all others, with commas between.
+fn targets(filter: &str) -> Result<Targets, LoggingError> {
+    let parts: Vec<&str> = filter.split(',').map(str::trim).collect();
+    if let Some(part) = parts.iter().find(|part| !is_directive(part)) {
+        return Err(LoggingError(format!(
+            "log: {part:?} is not a level; use error, warn, info, debug, trace or off"
+        )));
+    }
+    parts.join(",").parse().map_err(|error| {
+        LoggingError(format!(
+            "log: {filter:?} is not a filter ({error}); use `info` or `info,tandem_packet=debug`"
+        ))
+    })
+}
+
 /// Whether this is a level, or one for a module. The filter itself takes a misspelt level for a
 /// module's name, and then logs nothing.
 fn is_directive(part: &str) -> bool {
     // An empty text parses as a level, too.
-    let is_level = !part.trim().is_empty() && part.trim().parse::<LevelFilter>().is_ok();
-    is_level || part.contains(['=', '['])
+    let is_level = !part.is_empty() && part.parse::<LevelFilter>().is_ok();
+    is_level || part.contains('=')
 }
 
 #[cfg(test)]
@@ -63,10 +70,22 @@ mod tests {
     #[test]
     fn a_misspelt_level_is_no_directive() {
         for good in ["info", "WARN", "off", "tandem_packet=debug", " debug"] {
-            assert!(is_directive(good), "{good}");
+            assert!(targets(good).is_ok(), "{good}");
         }
-        for bad in ["debgu", "tandem_packet", ""] {
-            assert!(!is_directive(bad), "{bad}");
+        for bad in ["debgu", "tandem_packet", "", "info,", "tandem_packet=debgu"] {
+            assert!(targets(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_module_may_have_a_level_of_its_own() {
+        use tracing::Level;
+        let chosen = targets("info, tandem_packet=debug").expect("a filter");
+        assert!(chosen.would_enable("tandem_packet::flow", &Level::DEBUG));
+        assert!(!chosen.would_enable("tandem_packet::flow", &Level::TRACE));
+        assert!(chosen.would_enable("tandem_link", &Level::INFO));
+        assert!(!chosen.would_enable("tandem_link", &Level::DEBUG));
+        let chosen = targets(DEFAULT_FILTER).expect("a filter");
+        assert!(!chosen.would_enable("hickory_net", &Level::WARN));
     }
 }
