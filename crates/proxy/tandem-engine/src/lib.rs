@@ -8,6 +8,10 @@
 //! - `rewrite`: a flight as a [`tandem_delta::Delta`] against that, and back; the thesis's own
 //!   messages ([`thesis`]).
 //!
+//! A data plane keeps one [`Engine`] and a [`Connection`] for each of its own, and is told what is
+//! to be made of what the endpoints send ([`Outlook`], [`Ground`]) and what has happened
+//! ([`Event`]); it names no kind of object.
+//!
 //! Is not: packets, sockets, a clock.
 //!
 //! Invariants: bytes that are not understood are literals; a delta that is not smaller than its
@@ -15,6 +19,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
+mod connection;
+mod engine;
+mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(test)]
@@ -26,10 +33,15 @@ mod rewrite;
 mod samples;
 mod transcript;
 
+pub use connection::{Connection, Moment, Outlook, Streams};
+pub use engine::{ClientCertificates, Engine};
+pub use event::Event;
 pub use objects::{Flight, KINDS, Kind, Object, Sender, ticket};
 pub use peer::{
     Asked, Believed, ClientChain, Crossed, Decision, Epoch, FarSide, Hints, Peer, PeerId, Peers,
     Possession, Publisher, Role, SessionTickets, expected_chains, filter, intention,
 };
-pub use rewrite::{LocalSource, Miss, StoreSource, plan_client_flight, plan_flight, thesis};
+pub use rewrite::{
+    Ground, LocalSource, Miss, Outgoing, StoreSource, plan_client_flight, plan_flight, thesis,
+};
 pub use transcript::{ClientCertificate, Handshake, Pass, Stage};

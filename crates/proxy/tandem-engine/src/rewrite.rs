@@ -4,12 +4,14 @@
 //! itself is `tandem-delta`'s.
 
 mod client_flight;
+mod ground;
 mod miss;
 mod server_flight;
 mod source;
 pub mod thesis;
 
 pub use client_flight::plan_client_flight;
+pub use ground::{Ground, Outgoing};
 pub use miss::Miss;
 pub use server_flight::plan_flight;
 pub use source::{LocalSource, StoreSource};

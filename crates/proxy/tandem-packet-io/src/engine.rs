@@ -135,7 +135,7 @@ impl Engine for Proxy<SqliteStore> {
         each("flow_bytes", gauges.memory as u64);
         each("stopped_paths", self.stopped_paths() as u64);
         each("servers_without_gain", self.servers_without_gain() as u64);
-        let (tickets, ticket_bytes) = self.session_tickets();
+        let (tickets, ticket_bytes) = self.engine().session_tickets();
         each("session_tickets", tickets as u64);
         each("session_ticket_bytes", ticket_bytes as u64);
         let health = self.store_mut().health();

@@ -6,76 +6,48 @@
 //! checked; a flow whose far side did not answer is never touched after its SYN.
 
 mod client_flight;
-mod hello_ticket;
+mod hello;
 
-use tandem_delta::Reference;
+use tandem_engine::Connection;
 use tandem_engine::intention::HeldBits;
-use tandem_engine::{Hints, expected_chains, thesis};
 use tandem_link::inband::frame::Sender;
 use tandem_link::inband::option::{self, MAX_HINTS};
 use tandem_link::inband::{FlowId, Key, Version};
 use tandem_store::Store;
-use tandem_wire::{Edit, Instant, Seq, TcpFlags, TcpPacket};
+use tandem_wire::{Edit, Seq, TcpFlags, TcpPacket};
 
-use crate::acks::AckFilter;
-use crate::config::{ClientCertificates, Limits};
-use crate::context::{Context, Keep, Share, Toward};
+use crate::common::{Common, Far};
+use crate::context::{Context, Keep, Next, Toward};
 use crate::format::Format;
 use crate::hello::HelloTimer;
-use crate::inbound::Inbound;
-use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
+use crate::output::{Direction, Event, GiveUp, Owed, Verdict};
 use crate::segment::{self, Offer};
-use crate::watch::{Progress, Watch};
-use crate::writer::Writer;
-use hello_ticket::Referral;
+use crate::watch::Progress;
+use hello::Shortened;
 
 /// How many copies of the hello carry the hint: the first, and one more in case that is lost. A
 /// hello that has to be repeated again goes as the client sent it, in case the option is what
 /// somebody in between does not like.
 const HINTED_COPIES: u8 = 2;
 
-/// Most chains whose certificates a CPI names. Each certificate makes the hello 16 bytes longer.
-const ANNOUNCED_CHAINS: usize = 2;
-
-/// A flow at the client-side proxy.
+/// The SYN went out; nobody has answered yet.
 #[derive(Debug)]
-pub(crate) enum ClientSide {
-    /// The SYN went out; nobody has answered yet.
-    Asked {
-        /// The client's initial sequence number.
-        client: Seq,
-        /// What the SYN said.
-        offer: Offer,
-        /// When it crossed.
-        timer: HelloTimer,
-    },
-    /// The far side is there.
-    Agreed(Box<Agreed>),
+pub(crate) struct Asking {
+    /// The client's initial sequence number.
+    pub(crate) client: Seq,
+    /// What the SYN said.
+    offer: Offer,
+    /// When it crossed.
+    timer: HelloTimer,
 }
 
 /// A flow in which both proxies know of each other.
 #[derive(Debug)]
 pub(crate) struct Agreed {
-    id: FlowId,
-    /// The version of all that is said after the answer.
-    version: Version,
-    watch: Watch,
-    inbound: Inbound,
+    pub(crate) common: Common,
     hint: Hint,
     timer: HelloTimer,
-    acks: AckFilter,
-    writer: Writer,
-    /// The server's maximum segment size.
-    server_mss: usize,
-    /// How far the server has acknowledged.
-    acknowledged: Option<Seq>,
-    /// Whether timestamps are taken off on the way: then nothing is harmless.
-    is_stripped: bool,
-    /// The certificates of the client's intention that the far side holds.
-    confirmed: Vec<Reference>,
-    /// Whether the far side has published what it holds in this connection.
-    was_told: bool,
-    referral: Referral,
+    shortened: Shortened,
 }
 
 /// What the far side is told beside the hello.
@@ -95,7 +67,7 @@ enum Hint {
     Nothing,
 }
 
-impl ClientSide {
+impl Asking {
     /// A SYN from the client. `None`: nothing to do in this flow.
     pub(crate) fn open<S: Store>(
         owed: Owed,
@@ -105,7 +77,7 @@ impl ClientSide {
         let offer = Offer::of(packet);
         let mut timer = HelloTimer::default();
         timer.syn(packet, cx.now);
-        let asked = Self::Asked {
+        let asking = Self {
             client: packet.seq(),
             offer,
             timer,
@@ -114,36 +86,19 @@ impl ClientSide {
             _ if offer.foreign => GiveUp::ForeignSyn,
             false => {
                 owed.settle(Verdict::Accept, cx.out);
-                return Some(asked);
+                return Some(asking);
             }
             true if !offer.timestamps => GiveUp::NoTimestamps,
             true => match announced(packet, cx) {
                 Some(edited) => {
                     owed.settle(Verdict::Replace(edited), cx.out);
-                    return Some(asked);
+                    return Some(asking);
                 }
                 None => GiveUp::ForeignSyn,
             },
         };
-        cx.out.event(Event::GivenUp(refusal));
-        owed.settle(Verdict::Leave, cx.out);
+        let _ = cx.give_up(owed, refusal);
         None
-    }
-
-    /// The client's initial sequence number.
-    pub(crate) fn client_isn(&self) -> Seq {
-        match self {
-            Self::Asked { client, .. } => *client,
-            Self::Agreed(agreed) => agreed.id.client,
-        }
-    }
-
-    /// The client's initial sequence number, if nobody has answered yet.
-    pub(crate) fn unanswered(&self) -> Option<Seq> {
-        match self {
-            Self::Asked { client, .. } => Some(*client),
-            Self::Agreed(_) => None,
-        }
     }
 
     /// Any later packet of the flow.
@@ -153,21 +108,19 @@ impl ClientSide {
         toward: Toward,
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
-    ) -> Keep {
-        match (self, toward) {
+    ) -> Next<Agreed> {
+        match toward {
+            Toward::Client => self.syn_ack(owed, packet, cx),
             // The same SYN again: without an option, in case the option is what somebody in between
             // does not like.
-            (Self::Asked { client, timer, .. }, Toward::Server)
-                if packet.flags().contains(TcpFlags::SYN) && packet.seq() == *client =>
+            Toward::Server
+                if packet.flags().contains(TcpFlags::SYN) && packet.seq() == self.client =>
             {
-                timer.syn(packet, cx.now);
+                self.timer.syn(packet, cx.now);
                 owed.settle(Verdict::Accept, cx.out);
-                Keep::Flow
+                Next::Same
             }
-            (Self::Asked { .. }, Toward::Server) => cx.give_up(owed, GiveUp::NoAnswer),
-            (this @ Self::Asked { .. }, Toward::Client) => this.syn_ack(owed, packet, cx),
-            (Self::Agreed(agreed), Toward::Server) => agreed.client_segment(owed, packet, cx),
-            (Self::Agreed(agreed), Toward::Client) => agreed.server_segment(owed, packet, cx),
+            Toward::Server => cx.give_up(owed, GiveUp::NoAnswer).into(),
         }
     }
 
@@ -176,31 +129,22 @@ impl ClientSide {
         owed: Owed,
         packet: &TcpPacket<'_>,
         cx: &mut Context<'_, S>,
-    ) -> Keep {
-        let Self::Asked {
-            client,
-            offer,
-            mut timer,
-        } = *self
-        else {
-            return cx.give_up(owed, GiveUp::NotFromStart);
-        };
-        let wanted = TcpFlags::SYN.with(TcpFlags::ACK);
-        if !packet.flags().contains(wanted) || packet.ack() != client.wrapping_add(1) {
-            return cx.give_up(owed, GiveUp::Closed);
+    ) -> Next<Agreed> {
+        if !segment::answers(packet, self.client) {
+            return cx.give_up(owed, GiveUp::Closed).into();
         }
         let id = FlowId {
-            client,
+            client: self.client,
             server: packet.seq(),
         };
-        timer.syn_ack(packet, cx.now);
+        self.timer.syn_ack(packet, cx.now);
         let (version, verdict) = if cx.config.wire.shows_itself() {
             let Some((version, stripped)) = answered(packet, cx.key, id) else {
-                return cx.give_up(owed, GiveUp::NoAnswer);
+                return cx.give_up(owed, GiveUp::NoAnswer).into();
             };
             // What is said after this would not be understood.
             if !cx.spoken.includes(version) {
-                return cx.give_up(owed, GiveUp::NoCommonVersion);
+                return cx.give_up(owed, GiveUp::NoCommonVersion).into();
             }
             cx.out.event(Event::PeerSeen);
             (version, Verdict::Replace(stripped))
@@ -209,103 +153,33 @@ impl ClientSide {
         };
         owed.settle(verdict, cx.out);
         let clock = packet.timestamps().map_or(0, |timestamps| timestamps.value);
-        let agreed = Box::new(Agreed {
-            id,
-            version,
-            timer,
-            watch: Watch::new(id),
-            inbound: Inbound::new((id, version), Toward::Client, offer.mss, clock),
-            hint: Hint::Pending,
-            acks: AckFilter::default(),
-            writer: Writer::default(),
-            server_mss: Offer::of(packet).mss,
+        let server = Far {
+            is: Toward::Server,
+            mss: Offer::of(packet).mss,
             // What says this again says nothing.
             acknowledged: Some(packet.ack()),
             is_stripped: false,
-            confirmed: Vec::new(),
-            was_told: false,
-            referral: Referral::None,
-        });
-        *self = Self::Agreed(agreed);
-        Keep::Flow
-    }
-
-    /// When a held flight or ACK has to be let go.
-    pub(crate) fn deadline(&self, limits: &Limits) -> Option<Instant> {
-        match self {
-            Self::Asked { .. } => None,
-            Self::Agreed(agreed) => {
-                let waiting = [agreed.writer.deadline(limits), agreed.acks.deadline()];
-                waiting.into_iter().flatten().min()
-            }
-        }
-    }
-
-    /// Lets go what has waited long enough.
-    pub(crate) fn expire(&mut self, now: Instant, limits: &Limits, out: &mut Outbox) {
-        match self {
-            Self::Asked { .. } => {}
-            Self::Agreed(agreed) => {
-                agreed.acks.expire(now, out);
-                agreed.writer.expire(now, limits, out);
-            }
-        }
-    }
-
-    /// Lets go what waits.
-    pub(crate) fn release(&mut self, out: &mut Outbox) {
-        match self {
-            Self::Asked { .. } => {}
-            Self::Agreed(agreed) => {
-                agreed.acks.release(out);
-                agreed.writer.release(out);
-            }
-        }
-    }
-
-    /// Lets go what waits, and sends the originals of what went out rewritten.
-    pub(crate) fn fall_back(&mut self, mtu: usize, out: &mut Outbox) {
-        match self {
-            Self::Asked { .. } => {}
-            Self::Agreed(agreed) => {
-                agreed.acks.release(out);
-                agreed.writer.send_originals(mtu, out);
-            }
-        }
-    }
-
-    /// What is kept for this flow.
-    pub(crate) fn share(&self) -> Share {
-        match self {
-            Self::Asked { .. } => Share::default(),
-            Self::Agreed(agreed) => {
-                let (packets, bytes) = agreed.writer.held();
-                Share {
-                    memory: size_of::<Agreed>()
-                        + agreed.watch.footprint()
-                        + agreed.inbound.footprint()
-                        + agreed.writer.footprint(),
-                    held_packets: packets + agreed.acks.held(),
-                    held_bytes: bytes,
-                }
-            }
-        }
+        };
+        Next::Agreed(Box::new(Agreed {
+            common: Common::new(
+                (id, version),
+                Connection::new(None),
+                server,
+                (self.offer.mss, clock),
+            ),
+            timer: self.timer,
+            hint: Hint::Pending,
+            shortened: Shortened::No,
+        }))
     }
 }
 
 /// The SYN with our presence, and what of the far side's holdings is known, if there is room for
 /// that.
-fn announced<S>(packet: &TcpPacket<'_>, cx: &Context<'_, S>) -> Option<Vec<u8>> {
+fn announced<S: Store>(packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Option<Vec<u8>> {
     let (client, newest) = (packet.seq(), cx.spoken.newest());
-    let knowing = match cx.config.client_certificates {
-        ClientCertificates::Filter { .. } => {
-            let known = cx.far.holdings().0;
-            Some(option::presence_knowing(cx.key, client, newest, known))
-        }
-        ClientCertificates::None
-        | ClientCertificates::Persistent
-        | ClientCertificates::Cii { .. } => None,
-    };
+    let known = cx.engine.goes_by();
+    let knowing = known.map(|known| option::presence_knowing(cx.key, client, newest, known.0));
     let plain = option::presence(cx.key, client, newest);
     let options = knowing.into_iter().chain([plain]);
     let mut edited =
@@ -323,6 +197,20 @@ fn answered(packet: &TcpPacket<'_>, key: &Key, id: FlowId) -> Option<(Version, V
 }
 
 impl Agreed {
+    /// A packet of the flow.
+    pub(crate) fn packet<S: Store>(
+        &mut self,
+        owed: Owed,
+        toward: Toward,
+        packet: &TcpPacket<'_>,
+        cx: &mut Context<'_, S>,
+    ) -> Keep {
+        match toward {
+            Toward::Server => self.client_segment(owed, packet, cx),
+            Toward::Client => self.server_segment(owed, packet, cx),
+        }
+    }
+
     fn client_segment<S: Store>(
         &mut self,
         owed: Owed,
@@ -334,7 +222,7 @@ impl Agreed {
             owed.settle(Verdict::Accept, cx.out);
             return Keep::Flow;
         }
-        self.inbound.near_sent(packet);
+        self.common.inbound.near_sent(packet);
         // Before anything else, for what is absorbed says nothing again.
         let may_absorb = cx.config.wire.is_harmless();
         if may_absorb && self.timer.absorbs(packet, cx.now, cx.link) {
@@ -342,45 +230,40 @@ impl Agreed {
             owed.settle(Verdict::Drop, cx.out);
             return Keep::Flow;
         }
-        if self.writer.has_sent() {
-            // What comes now may be absorbed, and would not say again what waits.
-            self.acks.release(cx.out);
-        } else {
-            self.acks.next(packet, cx.out);
-        }
+        self.common.settle_acks(packet, cx.out);
         self.expect_flight(packet, cx);
-        let seen = self.watch.packet(Toward::Server, packet);
-        self.form_belief(cx);
-        self.consider_ticket(packet, cx);
+        let seen = self.common.watch.packet(Toward::Server, packet);
+        self.consider_answer(cx);
+        self.consider_hello(packet, cx);
         let verdict = match seen {
             Progress::Going => self.with_hint(packet, cx),
             Progress::Finished | Progress::GiveUp(_) => Verdict::Accept,
         };
         if !cx.may_rewrite {
-            self.writer.stand_down(cx.out);
+            self.common.writer.stand_down(cx.out);
         }
         let says = !packet.payload().is_empty() || packet.flags().contains(TcpFlags::FIN);
-        if says && self.writer.is_engaged() {
+        if says && self.common.writer.is_engaged() {
             // What crosses in place of a hello carries the hello's hint.
             let hinted =
-                if let (Verdict::Replace(hinted), Referral::Open) = (&verdict, self.referral) {
+                if let (Verdict::Replace(hinted), Shortened::Open) = (&verdict, self.shortened) {
                     TcpPacket::parse(hinted).ok()
                 } else {
                     None
                 };
             if hinted.is_some() || verdict == Verdict::Accept {
-                let completes = !self.writer.has_sent();
+                let completes = !self.common.writer.has_sent();
                 self.write(owed, hinted.as_ref().unwrap_or(packet), seen, cx);
-                if completes && self.watch.hello_is_complete() {
-                    self.note_referral(packet, cx);
+                if completes && self.common.watch.hello_is_complete() {
+                    self.note_hello(packet, cx);
                 }
-                self.judge_referral(cx);
+                self.judge_hello(cx);
                 return Keep::Flow;
             }
         }
         if verdict == Verdict::Accept && matches!(seen, Progress::Going) {
-            self.writer.saw(packet);
-            self.acks.pass(owed, packet, cx.ack_time(), cx.out);
+            self.common.writer.saw(packet);
+            self.common.acks.pass(owed, packet, cx.ack_time(), cx.out);
             return Keep::Flow;
         }
         self.settle(owed, verdict, seen, cx)
@@ -388,7 +271,7 @@ impl Agreed {
 
     /// What the segment has to carry for the far side: the hint or a miss.
     fn with_hint<S: Store>(&mut self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Verdict {
-        if matches!(self.hint, Hint::Pending) && self.watch.hello_is_complete() {
+        if matches!(self.hint, Hint::Pending) && self.common.watch.hello_is_complete() {
             self.hint = self.choose_hint(packet, cx);
             self.timer.hello(packet, cx.now);
         }
@@ -409,7 +292,7 @@ impl Agreed {
                 }
             }
             Hint::Pending | Hint::On { .. } | Hint::Replaced { .. } | Hint::Nothing => {
-                match self.inbound.request(cx) {
+                match self.common.inbound.request(cx) {
                     Some(request) => carrying(packet, &request, cx),
                     None => Verdict::Accept,
                 }
@@ -421,7 +304,7 @@ impl Agreed {
     fn choose_hint<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
         let hint = match cx.config.wire.codes() {
             None => self.name_held(packet, cx),
-            Some(codes) => self.announce(packet, codes, cx),
+            Some(_) => self.announce(packet, cx),
         };
         match &hint {
             Hint::On { .. } | Hint::Replaced { .. } => cx.out.event(Event::HintSent),
@@ -431,48 +314,31 @@ impl Agreed {
     }
 
     fn name_held<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
-        let hints = Hints::to(cx.store, &self.watch.site(cx.server), cx.wall, MAX_HINTS);
-        match &hints {
-            Hints::OfSite(_) => {}
-            Hints::Issuers(_) => cx.out.event(Event::NothingHeld),
-        }
+        let moment = cx.moment();
+        let held = (self.common.watch.connection()).hints(cx.engine, moment, MAX_HINTS);
         // Nothing held: that somebody is there to rebuild is worth saying where flights can be
         // compressed.
-        if hints.ids().is_empty() && !self.version.can_hint_nothing() {
+        if held.is_empty() && !self.common.version.can_hint_nothing() {
             return Hint::Nothing;
         }
         if !cx.may_rewrite {
             cx.out.event(Event::RewriteWithheld);
             return Hint::Nothing;
         }
-        let held: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
         Hint::On {
             end: packet.end(),
-            option: option::hint(cx.key, self.id, self.version, &held),
+            option: option::hint(cx.key, self.common.id, self.common.version, &held),
             copies: HINTED_COPIES,
         }
     }
 
     /// The thesis's: references to all certificates that are expected, in the hello itself.
-    fn announce<S: Store>(
-        &self,
-        packet: &TcpPacket<'_>,
-        codes: thesis::Codes,
-        cx: &mut Context<'_, S>,
-    ) -> Hint {
-        let chains = expected_chains(
-            cx.store,
-            &self.watch.site(cx.server),
-            cx.wall,
-            ANNOUNCED_CHAINS,
-        );
-        if chains.is_empty() {
-            cx.out.event(Event::NothingHeld);
-            return Hint::Nothing;
-        }
-        let whole = packet.seq() == self.id.client.wrapping_add(1);
-        let announced =
-            thesis::announce(packet.payload(), &chains, cx.store, codes).filter(|_| whole);
+    fn announce<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
+        let is_whole = packet.seq() == self.common.id.client.wrapping_add(1);
+        let (connection, moment) = (self.common.watch.connection(), cx.moment());
+        let announced = connection
+            .announce(packet.payload(), cx.engine, moment)
+            .filter(|_| is_whole);
         let replaced = announced
             .filter(|hello| packet.header_len() + hello.len() <= cx.config.limits.mtu)
             .and_then(|hello| {
@@ -499,65 +365,54 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         if packet.flags().contains(TcpFlags::SYN) {
-            let verdict = answered(packet, cx.key, self.id)
+            let verdict = answered(packet, cx.key, self.common.id)
                 .map_or(Verdict::Accept, |(_, stripped)| Verdict::Replace(stripped));
             owed.settle(verdict, cx.out);
             return Keep::Flow;
         }
         self.timer.answered(packet, cx.now, cx.link);
-        self.is_stripped |= packet.timestamps().is_none();
-        let news = packet.flags().contains(TcpFlags::ACK)
-            && self
-                .acknowledged
-                .is_none_or(|known| packet.ack().is_after(known));
-        if news {
-            self.acknowledged = Some(packet.ack());
-        }
-        if packet.flags().contains(TcpFlags::ACK) {
-            self.writer.acknowledged(packet, cx.out);
-            self.judge_referral(cx);
-        }
+        let is_news = self.common.far_sent(packet, cx.out);
+        self.judge_hello(cx);
         let mut verdict = Verdict::Accept;
         if let Some((option, rest)) = segment::proxy_option(packet) {
-            if option.verify_miss(cx.key, self.id, self.version, Sender::Client) {
+            let (id, version) = (self.common.id, self.common.version);
+            if option.verify_miss(cx.key, id, version, Sender::Client) {
                 cx.out.event(Event::MissReceived);
-                self.disbelieve(cx);
-            } else if let Some(held) = option.verify_held(cx.key, self.id, self.version) {
-                self.confirm(HeldBits(held), cx);
+                self.was_missed(cx);
+            } else if let Some(held) = option.verify_held(cx.key, id, version) {
+                let (connection, streams) = self.common.watch.parts();
+                connection.confirmed(HeldBits(held), streams, cx.engine);
             } else {
-                cx.out.event(Event::OptionRefused);
-                return cx.give_up_with(owed, GiveUp::NoAnswer, |out| {
-                    self.writer.send_originals(cx.config.limits.mtu, out)
-                });
+                return self.common.refuse_option(owed, cx);
             }
-            // What the server-side proxy added says nothing new, and ends here; from anything else
-            // only the option is taken.
-            let added = packet.payload().is_empty() && packet.flags() == TcpFlags::ACK && !news;
-            verdict = match segment::with_options(packet, rest) {
-                Some(_) if added => Verdict::Drop,
-                Some(stripped) => Verdict::Replace(stripped),
-                None => Verdict::Accept,
-            };
+            let stripped = segment::with_options(packet, rest);
+            verdict = Common::without_option(packet, stripped, is_news);
         } else {
             let pace = self.timer.pace(cx.link);
-            if self.writer.is_refused_by(packet, &pace, cx.now) {
+            if self.common.writer.is_refused_by(packet, &pace, cx.now) {
                 cx.out.event(Event::FlightRefused);
-                self.disbelieve(cx);
+                self.was_missed(cx);
             }
             if self.takes_publication(packet, cx) {
                 owed.settle(Verdict::Drop, cx.out);
                 return Keep::Flow;
             }
-            if let Some(rewritten) = self.inbound.recognise(packet, &self.watch, cx) {
-                self.inbound
-                    .deliver(owed, packet, rewritten, &mut self.watch, cx);
-                let answer = self.inbound.answer().to_vec();
-                self.confirm_all(answer, cx);
+            if let Some(rewritten) = self
+                .common
+                .inbound
+                .recognise(packet, &self.common.watch, cx)
+            {
+                self.common
+                    .inbound
+                    .deliver(owed, packet, rewritten, &mut self.common.watch, cx);
+                let answer = self.common.inbound.answer().to_vec();
+                let (connection, _) = self.common.watch.parts();
+                connection.confirmed_by_name(answer, cx.engine);
                 return Keep::Flow;
             }
         }
-        self.inbound.passes(packet);
-        let seen = self.watch.packet(Toward::Client, packet);
+        self.common.inbound.passes(packet);
+        let seen = self.common.watch.packet(Toward::Client, packet);
         self.settle(owed, verdict, seen, cx)
     }
 
@@ -568,36 +423,8 @@ impl Agreed {
         seen: Progress,
         cx: &mut Context<'_, S>,
     ) -> Keep {
-        match seen {
-            Progress::Finished if verdict == Verdict::Accept && self.writer.is_at_rest() => {
-                self.finished(owed, cx)
-            }
-            Progress::GiveUp(why) if verdict == Verdict::Accept => {
-                self.watch.learn_tickets(cx);
-                let mtu = cx.config.limits.mtu;
-                cx.give_up_with(owed, why, |out| self.writer.send_originals(mtu, out))
-            }
-            // One with an option to lose, or with a flight behind it that is not acknowledged: a
-            // later one of the flow takes its leave.
-            Progress::Going | Progress::Finished | Progress::GiveUp(_) => {
-                owed.settle(verdict, cx.out);
-                Keep::Flow
-            }
-        }
-    }
-
-    /// Both Finished have passed: what each sent is what the other accepted, so their chains may be
-    /// remembered.
-    fn finished<S: Store>(&mut self, owed: Owed, cx: &mut Context<'_, S>) -> Keep {
-        self.watch.learn_tickets(cx);
-        let site = self.watch.site(cx.server);
-        if self.watch.learn(cx.store, &site, cx.wall) {
-            cx.out.event(Event::ChainLearned);
-        }
-        self.learn_client(cx);
-        cx.out.event(Event::HandshakeFinished);
-        owed.settle(Verdict::Leave, cx.out);
-        Keep::Forget
+        let answer = self.timer.pace(cx.link).answer_to(0);
+        self.common.settle(owed, (verdict, seen), true, answer, cx)
     }
 }
 

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-pub use tandem_engine::Role;
-use tandem_engine::filter::Rate as FilterRate;
 use tandem_engine::thesis::Codes;
+pub use tandem_engine::{ClientCertificates, Role};
 use tandem_link::inband::Key;
 
 /// The format of what the proxies say to each other in packet mode.
@@ -18,30 +17,6 @@ pub enum WireFormat {
     /// The thesis's: a ClientHello extension and a handshake message. It assumes that the other
     /// proxy is there.
     Mcveety(Codes),
-}
-
-/// How the client-side proxy comes to know what of a client's chain the server-side one holds
-/// (McVeety 2009, section 2.4.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ClientCertificates {
-    /// It does not ask: a client's flight is never touched, nor its chain remembered.
-    None,
-    /// It remembers: what a finished handshake has shown to both is held by both, until a miss
-    /// tells otherwise.
-    #[default]
-    Persistent,
-    /// The client names its chain in its hello, and the server-side proxy answers which of it is
-    /// held.
-    Cii {
-        /// Number of the hello's extension. Default [`tandem_engine::intention::EXTENSION`].
-        extension: u16,
-    },
-    /// The server-side proxy publishes a filter of what it holds; the client-side one keeps no
-    /// client's chain itself. Not in the thesis's format, which has no place for it.
-    Filter {
-        /// How many chains pass for held though they are not. Default [`FilterRate::DEFAULT`].
-        rate: FilterRate,
-    },
 }
 
 /// How a proxy works. Everything is fixed at the start.

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tandem_engine::{FarSide, Publisher, SessionTickets};
+use tandem_engine::{Engine, Moment};
 use tandem_link::inband::frame::Sender;
 use tandem_link::inband::{Key, Spoken};
 use tandem_wire::{Instant, UnixTime};
@@ -31,7 +31,15 @@ impl Toward {
         }
     }
 
-    /// Who sends what goes this way.
+    /// The end from which it comes.
+    pub(crate) fn origin(self) -> tandem_engine::Sender {
+        match self {
+            Toward::Client => tandem_engine::Sender::Server,
+            Toward::Server => tandem_engine::Sender::Client,
+        }
+    }
+
+    /// The same, as a frame says it.
     pub(crate) fn sender(self) -> Sender {
         match self {
             Toward::Client => Sender::Server,
@@ -48,17 +56,34 @@ pub(crate) enum Keep {
     Forget,
 }
 
+/// What follows a packet in which the proxies are still to agree.
+#[must_use]
+pub(crate) enum Next<Agreed> {
+    /// Nothing has changed.
+    Same,
+    /// They have agreed.
+    Agreed(Box<Agreed>),
+    /// The flow has no more to do.
+    Over,
+}
+
+impl<Agreed> From<Keep> for Next<Agreed> {
+    fn from(keep: Keep) -> Self {
+        match keep {
+            Keep::Flow => Self::Same,
+            Keep::Forget => Self::Over,
+        }
+    }
+}
+
 /// What a flow works with while it handles one packet.
 pub(crate) struct Context<'a, S> {
     pub(crate) config: &'a Config,
     pub(crate) key: &'a Key,
     pub(crate) spoken: Spoken,
-    pub(crate) store: &'a mut S,
+    pub(crate) engine: &'a mut Engine<S>,
     pub(crate) out: &'a mut Outbox,
     pub(crate) link: &'a mut LinkMemory,
-    pub(crate) far: &'a mut FarSide,
-    pub(crate) publisher: &'a mut Publisher,
-    pub(crate) tickets: &'a mut SessionTickets,
     /// Whether a flight may be written on this flow's path, or asked for (`breaker`).
     pub(crate) may_rewrite: bool,
     pub(crate) now: Instant,
@@ -71,6 +96,15 @@ pub(crate) struct Context<'a, S> {
 }
 
 impl<S> Context<'_, S> {
+    /// Where and when this is.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment {
+            server: self.server,
+            now: self.now,
+            wall: self.wall,
+        }
+    }
+
     /// Now, and how long a pure ACK may wait. The thesis's format leaves acknowledgements alone.
     pub(crate) fn ack_time(&self) -> (Instant, Duration) {
         let may_wait = self.config.wire.is_harmless();

@@ -8,9 +8,8 @@ mod mcveety;
 mod safe;
 
 use tandem_delta::Reference;
+use tandem_engine::Ground;
 use tandem_engine::thesis::{Announcement, Codes};
-use tandem_engine::ticket::ShownTicket;
-use tandem_engine::{Believed, Flight, Possession};
 use tandem_link::inband::frame::Sender;
 use tandem_link::inband::{FlowId, Key, Version};
 use tandem_store::Store;
@@ -20,34 +19,13 @@ use crate::config::WireFormat;
 use mcveety::Mcveety;
 use safe::Safe;
 
-/// What is known of what the far side holds.
-#[derive(Debug)]
-pub(crate) enum Ground {
-    /// The server's flight: what the client-side proxy said.
-    Hinted(Possession),
-    /// The client's, whose chain is still to be seen.
-    Unseen,
-    /// The client's: what of its chain is believed to be held.
-    Believed(Believed),
-    /// The client's hello, in which a ticket has begun.
-    HelloUnseen,
-    /// The client's hello: the ticket that is believed to be held, and its name.
-    Ticket(ShownTicket, Reference),
-}
-
 /// A flight that is to cross in another form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing<'a> {
-    /// What its sender has sent, from its first byte on.
-    pub(crate) stream: &'a [u8],
-    /// Where in the stream the flight begins.
-    pub(crate) before: usize,
-    /// The flight: the stream from there on.
-    pub(crate) bytes: &'a [u8],
+    /// What the engine has to know of it.
+    pub(crate) flight: tandem_engine::Outgoing<'a>,
     /// The sequence number of its first byte.
     pub(crate) from: Seq,
-    /// Where its chain lies, if it has one.
-    pub(crate) flight: Option<&'a Flight>,
     pub(crate) ground: &'a Ground,
     pub(crate) key: &'a Key,
     /// The flow, the version that is spoken in it, and who sends the flight.
@@ -63,7 +41,7 @@ pub(crate) trait Format {
     fn shows_itself(&self) -> bool;
 
     /// Whether an endpoint discards what nobody rebuilt. All that goes beyond the thesis rests on
-    /// that: asking for originals, tickets, publications, what is absorbed.
+    /// that: asking for originals, hellos in another form, publications, what is absorbed.
     fn is_harmless(&self) -> bool;
 
     /// How often a flight that was written is written again before its originals go.

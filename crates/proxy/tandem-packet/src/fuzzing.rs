@@ -319,7 +319,9 @@ impl Bench {
         let mut bench = Self::with(WireFormat::Safe, Speech::Returning, how);
         let site = Site::Address(SocketAddr::from(([10, 0, 0, 2], 443)));
         for seat in [&mut bench.client_side, &mut bench.server_side] {
-            seat.proxy.remember_ticket(&site, &TICKET, bench.now);
+            seat.proxy
+                .engine_mut()
+                .remember_ticket(&site, &TICKET, bench.now);
         }
         bench
     }
@@ -442,7 +444,7 @@ impl Bench {
             }
             15 => {
                 *self.seat(Which::Client).proxy.store_mut() = MemoryStore::default();
-                self.seat(Which::Server).proxy.forget_tickets();
+                self.seat(Which::Server).proxy.engine_mut().forget_tickets();
             }
             16 => {
                 let step = u32::from(input.byte()?);

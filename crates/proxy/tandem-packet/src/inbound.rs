@@ -7,7 +7,7 @@
 //! what is not recognised is nobody's business here.
 
 use tandem_delta::Reference;
-use tandem_engine::{LocalSource, Miss, thesis};
+use tandem_engine::{Miss, thesis};
 use tandem_link::inband::{FlowId, Version, option};
 use tandem_store::Store;
 use tandem_wire::{Edit, Seq, TcpFlags, TcpOption, TcpPacket, Template};
@@ -34,10 +34,7 @@ pub(crate) struct Inbound {
     reader: Reader,
     /// The thesis's: where the segment began that held references.
     expanded: Option<Seq>,
-    /// Whether the far side still has to be told of a miss.
-    asks: bool,
-    /// Whether there was one.
-    missed: bool,
+    missed: Missed,
     /// Whether something was rebuilt.
     rebuilt: bool,
     /// The thesis's: what the server's hello said of the client's certificates.
@@ -46,6 +43,17 @@ pub(crate) struct Inbound {
     acknowledged: Option<Seq>,
     /// The headers of its last segment: a segment of our own looks like it.
     template: Template,
+}
+
+/// Whether something could not be rebuilt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missed {
+    /// Nothing.
+    Nothing,
+    /// Something, and the far side still has to be told.
+    Asking,
+    /// Something, and there is nothing more to be said of it.
+    Before,
 }
 
 /// A segment that was recognised as rewritten: what became of it, and the options that the far
@@ -72,8 +80,7 @@ impl Inbound {
             clock: Clock::new(clock),
             reader: Reader::default(),
             expanded: None,
-            asks: false,
-            missed: false,
+            missed: Missed::Nothing,
             rebuilt: false,
             answer: Vec::new(),
             acknowledged: None,
@@ -146,7 +153,7 @@ impl Inbound {
             version: self.version,
             sender: self.toward.sender(),
         };
-        let mut source = LocalSource::new(cx.tickets, cx.store, cx.now);
+        let mut source = cx.engine.source(cx.now);
         let own = packet
             .timestamps()
             .and_then(|timestamps| self.clock.restored(timestamps));
@@ -189,7 +196,7 @@ impl Inbound {
         if !(ahead || again) || packet.payload().is_empty() {
             return None;
         }
-        let rebuilt = match thesis::expand(packet.payload(), cx.store, codes) {
+        let rebuilt = match thesis::expand(packet.payload(), cx.engine.store(), codes) {
             thesis::Expanded::Whole(bytes) => {
                 let bytes = match thesis::answer::take(&bytes, codes) {
                     Some((bytes, answer)) => {
@@ -239,7 +246,7 @@ impl Inbound {
                 let useless = self
                     .acknowledged
                     .map_or(0, |ack| how(start).useless(bytes.len(), ack));
-                self.asks = false;
+                self.end_request();
                 self.rebuilt = true;
                 let mut packets = packets.into_iter().skip(useless);
                 owed.settle(
@@ -261,7 +268,7 @@ impl Inbound {
                 // The segment would be discarded by the endpoint in any case (safe), or break the
                 // handshake (the thesis's).
                 owed.settle(Verdict::Drop, cx.out);
-                self.missed = true;
+                self.missed = Missed::Before;
                 if cx.config.wire.is_harmless() {
                     self.ask_for_originals(watch, cx);
                 }
@@ -272,19 +279,25 @@ impl Inbound {
     /// An ordinary segment has come over the link.
     pub(crate) fn passes(&mut self, packet: &TcpPacket<'_>) {
         if !packet.payload().is_empty() {
-            self.asks = false;
+            self.end_request();
+        }
+    }
+
+    fn end_request(&mut self) {
+        if self.missed == Missed::Asking {
+            self.missed = Missed::Before;
         }
     }
 
     /// The option that the near endpoint's next segment has to carry, as long as originals are
     /// asked for.
     pub(crate) fn request<S>(&self, cx: &Context<'_, S>) -> Option<Vec<u8>> {
-        self.asks.then(|| self.miss(cx))
+        (self.missed == Missed::Asking).then(|| self.miss(cx))
     }
 
     /// Whether something could not be rebuilt.
     pub(crate) fn has_missed(&self) -> bool {
-        self.missed
+        self.missed != Missed::Nothing
     }
 
     /// The thesis's: what the server's hello said of the client's certificates.
@@ -303,7 +316,7 @@ impl Inbound {
 
     fn ask_for_originals<S: Store>(&mut self, watch: &Watch, cx: &mut Context<'_, S>) {
         cx.out.event(Event::MissSent);
-        self.asks = true;
+        self.missed = Missed::Asking;
         let Ok(headers) = self.template.packet() else {
             return;
         };

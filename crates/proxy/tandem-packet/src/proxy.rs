@@ -6,16 +6,16 @@
 
 use std::collections::BTreeSet;
 
-use tandem_engine::{Epoch, PeerId, Peers, SessionTickets};
+use tandem_engine::Engine;
 use tandem_link::inband::{Key, Spoken};
-use tandem_store::{Site, Store};
+use tandem_store::Store;
 use tandem_wire::{Instant, TcpFlags, TcpPacket, UnixTime};
 
 use crate::breaker::Breaker;
-use crate::client_side::ClientSide;
+use crate::client_side::Asking;
 use crate::config::{Config, Role, WireFormat};
 use crate::context::{Context, Keep, Share, Toward};
-use crate::flow::{Flow, Side};
+use crate::flow::{Flow, State};
 use crate::forgotten::ForgottenSyns;
 use crate::format::Format;
 use crate::gain::{Gains, Outcome};
@@ -23,7 +23,7 @@ use crate::hello::LinkMemory;
 use crate::output::{
     Direction, Event, GiveUp, Outbox, Output, Owed, Verdict, VerdictToken, Wakeup,
 };
-use crate::server_side::ServerSide;
+use crate::server_side::Asked;
 use crate::table::{FlowKey, FlowTable};
 
 /// One proxy of packet mode, sans-IO: packets go in, verdicts, packets and events come out.
@@ -35,7 +35,7 @@ pub struct Proxy<S> {
     config: Config,
     key: Key,
     spoken: Spoken,
-    store: S,
+    engine: Engine<S>,
     flows: FlowTable<Flow>,
     /// Flows in which something waits, by when it has to be let go.
     holds: BTreeSet<(Instant, FlowKey)>,
@@ -44,7 +44,6 @@ pub struct Proxy<S> {
     out: Outbox,
     link: LinkMemory,
     forgotten: ForgottenSyns,
-    peers: Peers,
     breaker: Breaker,
     gains: Gains,
 }
@@ -69,13 +68,17 @@ impl<S: Store> Proxy<S> {
         let forgotten = ForgottenSyns::new(config.limits.flows);
         let key = config.key.clone().unwrap_or(Key::NONE);
         Self {
-            peers: Peers::new(config.role),
+            engine: Engine::new(
+                config.role,
+                config.client_certificates,
+                config.wire.codes(),
+                store,
+            ),
             breaker: Breaker::new(config.role),
             gains: Gains::default(),
             config,
             key,
             spoken: Spoken::HERE,
-            store,
             flows,
             holds: BTreeSet::new(),
             kept: Share::default(),
@@ -151,17 +154,13 @@ impl<S: Store> Proxy<S> {
         packet: &TcpPacket<'_>,
         (now, wall): (Instant, UnixTime),
     ) {
-        let peer = self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED);
         let mut cx = Context {
             config: &self.config,
             key: &self.key,
             spoken: self.spoken,
-            store: &mut self.store,
+            engine: &mut self.engine,
             out: &mut self.out,
             link: &mut self.link,
-            far: &mut peer.far,
-            publisher: &mut peer.publisher,
-            tickets: &mut peer.tickets,
             may_rewrite: self.breaker.allows(key, now),
             now,
             wall,
@@ -173,10 +172,9 @@ impl<S: Store> Proxy<S> {
             && !packet.flags().contains(TcpFlags::ACK);
         let known = self.flows.get(&key);
         if opens && !known.as_ref().is_some_and(|flow| flow.began_with(packet)) {
-            let side = match self.config.role {
+            let state = match self.config.role {
                 Role::ClientSide if self.forgotten.contains(key, packet.seq()) => {
-                    cx.out.event(Event::GivenUp(GiveUp::Limits));
-                    owed.settle(Verdict::Leave, cx.out);
+                    let _ = cx.give_up(owed, GiveUp::Limits);
                     None
                 }
                 Role::ClientSide
@@ -185,20 +183,19 @@ impl<S: Store> Proxy<S> {
                             .gains
                             .is_worth_an_offer(key.client.ip(), key.server, now) =>
                 {
-                    cx.out.event(Event::GivenUp(GiveUp::NothingToGain));
-                    owed.settle(Verdict::Leave, cx.out);
+                    let _ = cx.give_up(owed, GiveUp::NothingToGain);
                     None
                 }
-                Role::ClientSide => ClientSide::open(owed, packet, &mut cx).map(Side::Client),
-                Role::ServerSide => ServerSide::open(owed, packet, &mut cx).map(Side::Server),
+                Role::ClientSide => Asking::open(owed, packet, &mut cx).map(State::Asking),
+                Role::ServerSide => Asked::open(owed, packet, &mut cx).map(State::Asked),
             };
             // A four-tuple that is used again is a new flow, whatever became of the old one.
             if let Some(old) = self.flows.remove(&key) {
                 self.evict(key, old, GiveUp::Closed, now);
             }
-            if let Some(side) = side {
+            if let Some(state) = state {
                 self.out.event(Event::FlowOpened);
-                if let Some((key, oldest)) = self.flows.insert(key, Flow::new(side), now) {
+                if let Some((key, oldest)) = self.flows.insert(key, Flow::new(state), now) {
                     self.make_room(key, oldest, now);
                 }
                 self.account(key);
@@ -211,6 +208,8 @@ impl<S: Store> Proxy<S> {
         };
         let before = cx.out.len();
         let keep = flow.packet(owed, toward, packet, &mut cx);
+        let news = self.engine.events();
+        news.for_each(|event| self.out.event(Event::Engine(event)));
         self.watch_flights(key, before, now);
         match keep {
             Keep::Flow => self.account(key),
@@ -287,27 +286,18 @@ impl<S: Store> Proxy<S> {
 
     /// The store, for the adapter's upkeep.
     pub fn store_mut(&mut self) -> &mut S {
-        &mut self.store
+        self.engine.store()
     }
 
-    /// How many session tickets are remembered, and about how many bytes they take.
-    pub fn session_tickets(&self) -> (usize, usize) {
-        self.peers.session_tickets()
+    /// What is held here, and known of the other proxy.
+    pub fn engine(&self) -> &Engine<S> {
+        &self.engine
     }
 
-    /// Remembers a session ticket as if it had been given at `now`: for trying out what becomes of
-    /// it.
+    /// The same, to change it.
     #[doc(hidden)]
-    pub fn remember_ticket(&mut self, site: &Site, ticket: &[u8], now: Instant) {
-        let peer = self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED);
-        peer.tickets.learn(site, ticket, None, now);
-    }
-
-    /// Forgets all session tickets, as a restart does.
-    #[doc(hidden)]
-    pub fn forget_tickets(&mut self) {
-        let peer = self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED);
-        peer.tickets = SessionTickets::new(self.config.role);
+    pub fn engine_mut(&mut self) -> &mut Engine<S> {
+        &mut self.engine
     }
 
     /// On how many paths nothing is rewritten, because a device there does not let it work.

@@ -154,6 +154,12 @@ pub(crate) fn cut(template: &TcpPacket<'_>, payload: &[u8], how: Cut<'_>) -> Vec
         .unwrap_or_default()
 }
 
+/// Whether this is the server's SYN/ACK to the SYN of this number.
+pub(crate) fn answers(packet: &TcpPacket<'_>, syn: Seq) -> bool {
+    let wanted = TcpFlags::SYN.with(TcpFlags::ACK);
+    packet.flags().contains(wanted) && packet.ack() == syn.wrapping_add(1)
+}
+
 /// What a SYN says of its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offer {

@@ -5,19 +5,15 @@
 //! there were two views is given up for good; what is learned was vouched for by both Finished;
 //! memory is bounded by the limit on each direction.
 
-use std::net::SocketAddr;
+use std::time::Duration;
 
-use tandem_delta::Reference;
-use tandem_engine::intention::Intention;
-use tandem_engine::ticket::{self, ShownTicket};
-use tandem_engine::{ClientCertificate, ClientChain, Flight, Handshake, Pass, Stage};
+use tandem_engine::{Connection, Crossed, Stage, Streams};
 use tandem_link::inband::FlowId;
-use tandem_store::{ObjectId, Site, Store};
-use tandem_wire::{Assembler, Inserted, Seq, TcpPacket, UnixTime};
+use tandem_store::Store;
+use tandem_wire::{Assembler, Inserted, Seq, TcpPacket};
 
 use crate::context::{Context, Toward};
-use crate::format::Format;
-use crate::output::{Event, GiveUp};
+use crate::output::GiveUp;
 
 /// Most bytes of either direction that are kept until the handshake is over: a server's flight with
 /// post-quantum certificates is about 20 kB, and a frame stands for at most 64 KiB.
@@ -28,7 +24,7 @@ const STREAM_LIMIT: usize = tandem_link::inband::frame::MAX_SPAN;
 pub(crate) struct Watch {
     client: Assembler,
     server: Assembler,
-    handshake: Handshake,
+    connection: Connection,
     given_up: Option<GiveUp>,
 }
 
@@ -43,23 +39,12 @@ pub(crate) enum Progress {
     GiveUp(GiveUp),
 }
 
-/// What a client has shown of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// Nothing yet.
-    NotYet,
-    /// That it has no certificate, or was asked for none.
-    Nothing,
-    /// This chain.
-    Chain(ClientChain),
-}
-
 impl Watch {
-    pub(crate) fn new(flow: FlowId) -> Self {
+    pub(crate) fn new(flow: FlowId, connection: Connection) -> Self {
         Self {
             client: Assembler::new(flow.client.wrapping_add(1), STREAM_LIMIT),
             server: Assembler::new(flow.server.wrapping_add(1), STREAM_LIMIT),
-            handshake: Handshake::new(),
+            connection,
             given_up: None,
         }
     }
@@ -83,15 +68,12 @@ impl Watch {
             Inserted::Conflict => self.given_up = Some(GiveUp::Conflict),
             Inserted::OutOfBounds => self.given_up = Some(GiveUp::TooLong),
         }
-        match toward {
-            Toward::Server => self.handshake.client_sent(self.client.contiguous()),
-            Toward::Client => self.handshake.server_sent(self.server.contiguous()),
-        }
+        self.connection.read(toward.origin(), stream.contiguous());
         self.progress()
     }
 
     fn progress(&self) -> Progress {
-        match (self.given_up, self.handshake.stage()) {
+        match (self.given_up, self.connection.stage()) {
             (Some(why), _) => Progress::GiveUp(why),
             (None, Stage::Going) => Progress::Going,
             (None, Stage::Finished) => Progress::Finished,
@@ -101,23 +83,21 @@ impl Watch {
 
     /// Whether the whole ClientHello has passed.
     pub(crate) fn hello_is_complete(&self) -> bool {
-        self.handshake.hello_is_complete()
+        self.connection.hello_is_complete()
     }
 
-    /// Whom the client asked for: the name in its hello or, where it named nobody, the address that
-    /// it connected to.
-    pub(crate) fn site(&self, server: SocketAddr) -> Site {
-        let name = self.handshake.server_name();
-        name.map_or(Site::Address(server), |name| Site::Name(name.clone()))
+    /// What is to be made of it all, and what both ends have sent.
+    pub(crate) fn parts(&mut self) -> (&mut Connection, Streams<'_>) {
+        let streams = Streams {
+            client: self.client.contiguous(),
+            server: self.server.contiguous(),
+        };
+        (&mut self.connection, streams)
     }
 
-    /// The flight that goes to this endpoint, once all of it has passed: the server's first, or the
-    /// client's answer to it where that shows a chain.
-    pub(crate) fn flight(&self, toward: Toward) -> Option<&Flight> {
-        match toward {
-            Toward::Client => self.handshake.flight(),
-            Toward::Server => self.handshake.client_flight(),
-        }
+    /// What is to be made of it all.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// What goes to this endpoint, from its first byte, without gaps.
@@ -152,96 +132,37 @@ impl Watch {
         self.server.held() > 0
     }
 
-    /// Whether the server's flight has passed and asks the client for a certificate.
-    pub(crate) fn asks_for_certificate(&self) -> bool {
-        self.handshake.asks_for_certificate()
+    /// Both Finished have passed. `crossed` says how the client's answer came over the link,
+    /// `answer` how long one of the far side's takes.
+    pub(crate) fn finished<S: Store>(
+        &mut self,
+        said: (Crossed, Duration),
+        cx: &mut Context<'_, S>,
+    ) {
+        let moment = cx.moment();
+        let (connection, streams) = self.parts();
+        connection.finished(streams, cx.engine, moment, said);
     }
 
-    /// Whether the client's answer to the server's flight has begun with a whole message.
-    pub(crate) fn client_has_shown(&self) -> bool {
-        *self.handshake.client_certificate() != ClientCertificate::NotYet
-    }
-
-    /// What the client's hello says, in the extension of this number, of the chain that it may
-    /// show.
-    pub(crate) fn intention(&self, extension: u16) -> Option<Intention> {
-        self.handshake
-            .intention(self.client.contiguous(), extension)
-    }
-
-    /// What the client has shown of itself so far.
-    pub(crate) fn shown(&self) -> Shown {
-        match self.handshake.client_certificate() {
-            ClientCertificate::NotYet => Shown::NotYet,
-            ClientCertificate::None => Shown::Nothing,
-            ClientCertificate::Chain(flight) => ClientChain::of(flight, self.client.contiguous())
-                .map_or(Shown::Nothing, Shown::Chain),
+    /// The handshake is not followed further: an abbreviated one may be as far as it is.
+    pub(crate) fn gave_up<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        if self.given_up.is_none() {
+            let moment = cx.moment();
+            let (connection, streams) = self.parts();
+            connection.gave_up(streams, cx.engine, moment);
         }
-    }
-
-    /// The session ticket that the client's hello shows, and its name.
-    pub(crate) fn shown_ticket(&self) -> Option<(&ShownTicket, Reference)> {
-        let shown = self.handshake.shown_ticket()?;
-        Some((
-            shown,
-            ticket::name_of(&shown.bytes(self.client.contiguous())),
-        ))
-    }
-
-    /// Whether a ticket has begun in what has passed of the hello.
-    pub(crate) fn begins_ticket(&self) -> bool {
-        ticket::begins(self.client.contiguous())
-    }
-
-    /// Remembers the session tickets of a handshake that went as far as it is followed: the one
-    /// that the server gave and, where it took it and sent no certificate, the one that the
-    /// client showed.
-    ///
-    /// An abbreviated handshake is followed no further than to the server's ChangeCipherSpec, and
-    /// nothing vouches for its tickets but that a client shows them again. Nobody is told of
-    /// them before that.
-    pub(crate) fn learn_tickets<S>(&self, cx: &mut Context<'_, S>) {
-        if !cx.config.wire.is_harmless() {
-            return;
-        }
-        let taken = match self.progress() {
-            Progress::Finished => None,
-            Progress::GiveUp(GiveUp::Handshake(Pass::Resumed)) => self.handshake.shown_ticket(),
-            Progress::Going | Progress::GiveUp(_) => return,
-        };
-        let given = self.handshake.given_ticket(self.server.contiguous());
-        let taken = taken.map(|taken| (taken.bytes(self.client.contiguous()), None));
-        let given = given.map(|given| (given.bytes, given.lifetime));
-        for (ticket, lifetime) in taken.into_iter().chain(given) {
-            let site = self.site(cx.server);
-            if cx.tickets.learn(&site, &ticket, lifetime, cx.now) {
-                cx.out.event(Event::TicketLearned);
-            }
-        }
-    }
-
-    /// Puts the server's chain into the store, once both Finished have vouched for it.
-    pub(crate) fn learn(&self, store: &mut impl Store, site: &Site, now: UnixTime) -> bool {
-        self.handshake
-            .learn(self.server.contiguous(), store, site, now)
-    }
-
-    /// Puts the client's chain into the store, likewise, and names it.
-    pub(crate) fn learn_client(&self, store: &mut impl Store, now: UnixTime) -> Option<ObjectId> {
-        self.handshake
-            .learn_client(self.client.contiguous(), store, now)
     }
 
     /// Bytes of memory in use, about.
     pub(crate) fn footprint(&self) -> usize {
-        self.client.held() + self.server.held() + self.handshake.footprint()
+        self.client.held() + self.server.held() + self.connection.footprint()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_store::MemoryStore;
+    use tandem_engine::Pass;
 
     const FLOW: FlowId = FlowId {
         client: Seq(u32::MAX),
@@ -249,7 +170,7 @@ mod tests {
     };
 
     fn watch() -> Watch {
-        Watch::new(FLOW)
+        Watch::new(FLOW, Connection::new(None))
     }
 
     #[test]
@@ -265,8 +186,6 @@ mod tests {
             assert_eq!(watch.bytes(toward, start, &[22, 3, 1]), conflict);
             assert_eq!(watch.bytes(toward, start, &[22, 3, 3, 0]), conflict);
             assert_eq!(watch.bytes(toward, start, &[]), conflict);
-            let site = Site::Address(std::net::SocketAddr::from(([192, 0, 2, 1], 443)));
-            assert!(!watch.learn(&mut MemoryStore::default(), &site, UnixTime(1)));
         }
     }
 

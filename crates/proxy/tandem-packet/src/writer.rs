@@ -1,9 +1,8 @@
 //! The writing half of packet mode: holds a flight, sends a delta in its place, and falls back.
 //!
 //! Is: the bounded hold, the anchoring at the end, repeats and the failsafe, the same for the
-//! server's first flight, for the client's answer to it and for a hello that shows a session
-//! ticket. Is not: the choice of what a delta says (`tandem-engine`) or presence and hints
-//! (`server_side`).
+//! server's first flight, for the client's answer to it and for a hello. Is not: the choice of what
+//! a delta says (`tandem-engine`) or presence and hints (`server_side`).
 //!
 //! ```text
 //!   Idle --ground--> Armed --first segment--> Holding --whole flight--> Sent --acknowledged--> Idle
@@ -17,15 +16,14 @@
 mod group;
 
 use tandem_delta::Reference;
-use tandem_engine::Believed;
-use tandem_engine::ticket::ShownTicket;
+use tandem_engine::Ground;
 use tandem_link::inband::{FlowId, Key, Version};
 use tandem_store::Store;
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::config::{Limits, WireFormat};
 use crate::context::Toward;
-use crate::format::{Format, Ground, Outgoing};
+use crate::format::{Format, Outgoing};
 use crate::output::{Direction, Event, GiveUp, Outbox, Owed, Verdict};
 use crate::pace::Pace;
 use crate::segment::{self, Cut};
@@ -103,18 +101,17 @@ impl Hold {
         let before = self.aim.from.distance_from(watch.start(terms.toward));
         let before = usize::try_from(before).ok()?;
         let outgoing = Outgoing {
-            stream,
-            before,
-            bytes: stream.get(before..)?,
+            flight: watch
+                .connection()
+                .outgoing(terms.toward.origin(), stream, before),
             from: self.aim.from,
-            flight: watch.flight(terms.toward),
             ground: &self.aim.ground,
             key: terms.key,
             whose: (terms.flow, terms.version, terms.toward.sender()),
             answer: terms.answer,
         };
         let payload = terms.wire.write(outgoing, store)?;
-        Some((payload, outgoing.bytes.len()))
+        Some((payload, outgoing.flight.bytes()?.len()))
     }
 }
 
@@ -124,27 +121,6 @@ impl Writer {
         match self {
             Writer::Idle | Writer::Armed(_) => *self = Writer::Armed(aim),
             Writer::Holding(_) | Writer::Sent(_) | Writer::Over => {}
-        }
-    }
-
-    /// A ticket has begun in the hello, which is to come whole before anything is made of it.
-    pub(crate) fn await_hello(&mut self, from: Seq) {
-        self.arm(Aim {
-            from,
-            ground: Ground::HelloUnseen,
-        });
-    }
-
-    /// The hello shows a ticket that the far side is believed to hold.
-    pub(crate) fn refer(&mut self, from: Seq, ticket: ShownTicket, name: Reference) {
-        let new = Aim {
-            from,
-            ground: Ground::Ticket(ticket, name),
-        };
-        match self {
-            Writer::Idle | Writer::Armed(_) => *self = Writer::Armed(new),
-            Writer::Holding(Hold { aim, .. }) => *aim = new,
-            Writer::Sent(_) | Writer::Over => {}
         }
     }
 
@@ -160,27 +136,18 @@ impl Writer {
         }
     }
 
-    /// Whether it is still to be said what the far side holds.
-    pub(crate) fn awaits_belief(&self) -> bool {
+    /// Whether it is still to be said what the far side holds of a client's answer.
+    pub(crate) fn awaits_answer(&self) -> bool {
         match self {
-            Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => match aim.ground {
-                Ground::Unseen => true,
-                Ground::Hinted(_)
-                | Ground::Believed(_)
-                | Ground::HelloUnseen
-                | Ground::Ticket(..) => false,
-            },
+            Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => aim.ground.awaits_answer(),
             Writer::Idle | Writer::Sent(_) | Writer::Over => false,
         }
     }
 
-    /// Says what the far side holds; of nothing, nothing is held either.
-    pub(crate) fn believe(&mut self, believed: Believed, out: &mut Outbox) {
+    /// It has been said what the far side holds of the flight to come.
+    pub(crate) fn stands_on(&mut self, ground: Ground) {
         match self {
-            Writer::Armed(_) | Writer::Holding(_) if believed.is_nothing() => self.release(out),
-            Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => {
-                aim.ground = Ground::Believed(believed);
-            }
+            Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => aim.ground = ground,
             Writer::Idle | Writer::Sent(_) | Writer::Over => {}
         }
     }
@@ -301,7 +268,8 @@ impl Writer {
             Progress::GiveUp(_) | Progress::Finished => self.release(out),
             Progress::Going if over_limit || ends => self.release(out),
             Progress::Going => {
-                let is_whole = is_whole(&hold.aim.ground, watch, terms.toward);
+                let ground = &hold.aim.ground;
+                let is_whole = watch.connection().is_whole(ground, terms.toward.origin());
                 if is_whole && !watch.has_gap(terms.toward) {
                     self.write(watch, terms, (store, now, out));
                 }
@@ -528,14 +496,6 @@ impl Writer {
             Writer::Idle | Writer::Armed(_) | Writer::Over => true,
             Writer::Holding(_) | Writer::Sent(_) => false,
         }
-    }
-}
-
-/// Whether all has passed that is to be written.
-fn is_whole(ground: &Ground, watch: &Watch, toward: Toward) -> bool {
-    match ground {
-        Ground::Hinted(_) | Ground::Unseen | Ground::Believed(_) => watch.flight(toward).is_some(),
-        Ground::HelloUnseen | Ground::Ticket(..) => watch.hello_is_complete(),
     }
 }
 

@@ -42,7 +42,7 @@ fn knowing_with(clients: std::ops::Range<u64>, said_by: u64, how: ClientCertific
 fn published(world: &World) -> u64 {
     let events = &proxy(world, SERVER_SIDE).events;
     let of = |event: &Event| match event {
-        Event::FilterPublished(bytes) => *bytes,
+        Event::Engine(tandem_engine::Event::FilterPublished(bytes)) => *bytes,
         _ => 0,
     };
     events.iter().map(of).sum()

@@ -54,7 +54,7 @@ fn befall(world: &mut World, plan: &Plan, fault: Fault, stopped: &mut Vec<Stoppe
         Fate::Forgets => {
             if let Some(proxy) = world.element_mut::<ProxyElement>(fault.index) {
                 *proxy.proxy.store_mut() = MemoryStore::default();
-                proxy.proxy.forget_tickets();
+                proxy.proxy.engine_mut().forget_tickets();
             }
         }
         Fate::Stops(_) | Fate::StopsFailOpen(_) if is_stopped => {}

@@ -72,7 +72,10 @@ fn scenario(
     ] {
         if let Some(proxy) = proxy.as_mut().filter(|_| knowing.contains(&index)) {
             let now = Instant::ZERO;
-            proxy.proxy.remember_ticket(&site(), &ticket(length), now);
+            proxy
+                .proxy
+                .engine_mut()
+                .remember_ticket(&site(), &ticket(length), now);
         }
     }
     scenario
@@ -207,7 +210,14 @@ fn what_the_server_gives_in_one_connection_is_spared_in_the_next() {
     assert_eq!(counted(&world, "session_tickets_learned"), [2, 2]);
     assert_eq!(counted(&world, "session_tickets_referred"), [2, 0]);
     assert_eq!(counted(&world, "misses_sent"), [0, 0]);
-    assert_eq!(proxy(&world, CLIENT_SIDE).proxy.session_tickets().0, 2);
+    assert_eq!(
+        proxy(&world, CLIENT_SIDE)
+            .proxy
+            .engine()
+            .session_tickets()
+            .0,
+        2
+    );
 }
 
 #[test]
@@ -251,7 +261,10 @@ fn after_a_miss_nothing_that_was_seen_before_it_is_referred_to() {
     let mut scenario = Scenario::with(WireFormat::Safe, turns[0].clone());
     if let Some(proxy) = &mut scenario.client_side {
         for ticket in &tickets {
-            proxy.proxy.remember_ticket(&site(), ticket, Instant::ZERO);
+            proxy
+                .proxy
+                .engine_mut()
+                .remember_ticket(&site(), ticket, Instant::ZERO);
         }
     }
     let (spared, world) = in_turn(scenario, &turns);
@@ -319,6 +332,7 @@ fn a_hello_whose_second_segment_does_not_come_goes_on_after_the_longest_hold() {
     let mut pair = Pair::knowing(&chain());
     for side in [&mut pair.client_side, &mut pair.server_side] {
         side.proxy
+            .engine_mut()
             .remember_ticket(&site(), &ticket(1_700), Instant::ZERO);
     }
     let flow = Flow::default();
@@ -439,7 +453,7 @@ fn the_proxies_die_start_again_or_forget_at_each_step_and_two_repeats_more_are_t
         ("forgets", |world, index| {
             if let Some(proxy) = world.element_mut::<ProxyElement>(index) {
                 *proxy.proxy.store_mut() = MemoryStore::default();
-                proxy.proxy.forget_tickets();
+                proxy.proxy.engine_mut().forget_tickets();
             }
         }),
     ];
@@ -535,6 +549,7 @@ fn a_hello_that_is_lost_crosses_again_with_its_reference_and_then_as_it_is() {
     let mut pair = Pair::knowing(&chain());
     for side in [&mut pair.client_side, &mut pair.server_side] {
         side.proxy
+            .engine_mut()
             .remember_ticket(&site(), &ticket(208), Instant::ZERO);
     }
     let flow = Flow::default();

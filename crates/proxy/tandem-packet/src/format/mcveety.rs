@@ -7,7 +7,7 @@ use tandem_engine::thesis::{self, Announcement, Codes};
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
-use super::{Format, Ground, Outgoing};
+use super::{Format, Outgoing};
 
 #[derive(Clone, Copy)]
 pub(super) struct Mcveety(pub(super) Codes);
@@ -36,21 +36,13 @@ impl Format for Mcveety {
     }
 
     fn write(&self, outgoing: Outgoing<'_>, _store: &mut impl Store) -> Option<Vec<u8>> {
-        let (Self(codes), Outgoing { stream, before, .. }) = (*self, outgoing);
-        match outgoing.ground {
-            Ground::Hinted(possession) => {
-                let shorter = thesis::compress(stream, outgoing.flight?, possession, codes)?;
-                let answered = thesis::answer::add(&shorter, outgoing.answer, codes);
-                let length = outgoing.bytes.len();
-                Some(answered.unwrap_or(shorter)).filter(|payload| payload.len() < length)
-            }
-            Ground::Believed(believed) => {
-                let possession = believed.possession();
-                thesis::compress_from(stream, before, outgoing.flight?, &possession, codes)
-            }
-            // The thesis knows no message for a ticket.
-            Ground::Ticket(..) | Ground::Unseen | Ground::HelloUnseen => None,
-        }
+        let Outgoing {
+            ground,
+            flight,
+            answer,
+            ..
+        } = outgoing;
+        ground.compress(flight, answer, self.0)
     }
 
     fn announced(&self, hello: &[u8]) -> Option<Announcement> {

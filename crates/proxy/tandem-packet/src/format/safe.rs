@@ -4,12 +4,11 @@
 //! Invariant: what nobody rebuilds reaches no application.
 
 use tandem_engine::thesis::{Announcement, Codes};
-use tandem_engine::{plan_client_flight, plan_flight};
 use tandem_link::inband::frame;
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
-use super::{Format, Ground, Outgoing};
+use super::{Format, Outgoing};
 use crate::paws;
 use crate::reader::MAX_PIECES;
 
@@ -39,20 +38,13 @@ impl Format for Safe {
     }
 
     fn write(&self, outgoing: Outgoing<'_>, store: &mut impl Store) -> Option<Vec<u8>> {
-        let Outgoing { stream, before, .. } = outgoing;
-        let plan = match outgoing.ground {
-            Ground::Hinted(possession) => plan_flight(stream, outgoing.flight?, possession, store),
-            Ground::Believed(believed) => {
-                plan_client_flight(stream, before, outgoing.flight?, believed)?
-            }
-            Ground::Ticket(ticket, name) if before == 0 => ticket.plan_hello(stream, *name),
-            Ground::Ticket(..) | Ground::Unseen | Ground::HelloUnseen => return None,
-        };
+        let plan = outgoing.ground.plan(outgoing.flight, store)?;
+        let bytes = outgoing.flight.bytes()?;
         let Outgoing {
             key, whose, from, ..
         } = outgoing;
         let delta = plan.finish(whose.1.encoding())?;
-        frame::write(key, whose, from, &delta, outgoing.bytes)
+        frame::write(key, whose, from, &delta, bytes)
     }
 
     /// Hints are options.

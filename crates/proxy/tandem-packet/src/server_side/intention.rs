@@ -6,16 +6,14 @@
 //! sends anyway, and alone only where a flight is held that would else come first.
 
 use tandem_delta::Reference;
-use tandem_engine::intention::HeldBits;
 use tandem_link::inband::option;
 use tandem_store::Store;
 use tandem_wire::TcpPacket;
 
 use super::Agreed;
-use crate::config::ClientCertificates;
 use crate::context::Context;
 use crate::format::Format;
-use crate::output::{Direction, Event};
+use crate::output::Direction;
 use crate::segment;
 
 /// How many segments carry the answer: one more in case the first is lost.
@@ -48,27 +46,19 @@ impl Answer {
 impl Agreed {
     /// Reads the hello's CII, once it is complete.
     pub(super) fn consider_intention<S: Store>(&mut self, cx: &mut Context<'_, S>) {
-        if !matches!(self.answer, Answer::Pending) || !self.watch.hello_is_complete() {
+        if !matches!(self.answer, Answer::Pending) || !self.common.watch.hello_is_complete() {
             return;
         }
         self.answer = Answer::Nothing;
-        let intention = match cx.config.client_certificates {
-            ClientCertificates::None
-            | ClientCertificates::Persistent
-            | ClientCertificates::Filter { .. } => None,
-            ClientCertificates::Cii { extension } => self.watch.intention(extension),
+        let (connection, streams) = self.common.watch.parts();
+        let Some((held, by_name)) = connection.intention_held(streams, cx.engine) else {
+            return;
         };
-        let Some(intention) = intention else { return };
-        let held = intention.held(cx.store);
-        if held == HeldBits(0) {
-            return cx.out.event(Event::IntentionNotHeld);
-        }
-        cx.out.event(Event::IntentionHeld);
         self.answer = if cx.config.wire.shows_itself() {
-            let option = option::held(cx.key, self.id, self.version, held.0);
+            let option = option::held(cx.key, self.common.id, self.common.version, held.0);
             Answer::ByOption(option, COPIES)
         } else {
-            Answer::InHello(intention.among(held))
+            Answer::InHello(by_name)
         };
     }
 

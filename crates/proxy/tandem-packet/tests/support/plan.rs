@@ -313,7 +313,9 @@ impl Plan {
             && seen[which]
         {
             let proxy = &mut element.proxy;
-            proxy.remember_ticket(&site(), &ticket, Instant::ZERO);
+            proxy
+                .engine_mut()
+                .remember_ticket(&site(), &ticket, Instant::ZERO);
         }
         element
     }

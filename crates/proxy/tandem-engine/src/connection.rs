@@ -1,0 +1,210 @@
+//! One connection, as a data plane hands it over: read along, and asked what is to be made of what
+//! its endpoints send.
+//!
+//! Is not: the streams themselves, which the data plane keeps ([`Streams`]); packets, or when
+//! something is held, sent again or given up. Invariant: all that depends on the kind of an object
+//! is decided below here; a data plane names none.
+
+mod client_side;
+mod server_side;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tandem_delta::Reference;
+use tandem_store::{Site, Store};
+use tandem_wire::{Instant, UnixTime};
+
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::objects::{Flight, Sender};
+use crate::peer::{Asked, Crossed, Role};
+use crate::rewrite::{Ground, Outgoing};
+use crate::transcript::{Handshake, Pass, Stage};
+
+/// What both ends have sent so far, each from its first byte on and without gaps.
+#[derive(Debug, Clone, Copy)]
+pub struct Streams<'a> {
+    /// The client.
+    pub client: &'a [u8],
+    /// The server.
+    pub server: &'a [u8],
+}
+
+/// Where and when something happens.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// The server's address: the site, where the client named none.
+    pub server: SocketAddr,
+    /// By the clock that only goes forward.
+    pub now: Instant,
+    /// By the calendar.
+    pub wall: UnixTime,
+}
+
+/// What is to be made of a flight.
+#[derive(Debug)]
+pub enum Outlook {
+    /// That is known once more of it has come.
+    Open,
+    /// Nothing.
+    Nothing,
+    /// It is written on this ground.
+    Ground(Ground),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    handshake: Handshake,
+    word: Word,
+}
+
+/// What the other proxy has said in this connection of the clients' chains that it holds, or goes
+/// by.
+#[derive(Debug)]
+enum Word {
+    /// Nothing.
+    Nothing,
+    /// The server-side one: it holds these certificates of the client's intention.
+    Confirmed(Vec<Reference>),
+    /// The server-side one has published all that it holds.
+    Published,
+    /// The client-side one: which publication it goes by. Whether to publish another was not
+    /// considered yet in this connection.
+    GoesBy(Asked),
+    /// The same, and it was.
+    Considered(Asked),
+}
+
+impl Connection {
+    /// One of which nothing was read yet. A client-side proxy may have said, with the SYN, which
+    /// publication it goes by.
+    pub fn new(asked: Option<Asked>) -> Self {
+        Self {
+            handshake: Handshake::new(),
+            word: asked.map_or(Word::Nothing, Word::GoesBy),
+        }
+    }
+
+    /// Reads along.
+    pub fn read(&mut self, sender: Sender, stream: &[u8]) {
+        match sender {
+            Sender::Client => self.handshake.client_sent(stream),
+            Sender::Server => self.handshake.server_sent(stream),
+        }
+    }
+
+    /// How far the handshake is.
+    pub fn stage(&self) -> Stage {
+        self.handshake.stage()
+    }
+
+    /// Whether the whole ClientHello has passed.
+    pub fn hello_is_complete(&self) -> bool {
+        self.handshake.hello_is_complete()
+    }
+
+    /// Whether the server's flight has passed and asks the client for a certificate.
+    pub fn asks_for_certificate(&self) -> bool {
+        self.handshake.asks_for_certificate()
+    }
+
+    /// Whether all has passed of this end's that is to be written on this ground.
+    pub fn is_whole(&self, ground: &Ground, sender: Sender) -> bool {
+        ground.is_whole(self.flight(sender).is_some(), self.hello_is_complete())
+    }
+
+    /// What this end has sent, its stream from the byte after `before` on, as what is to cross in
+    /// another form.
+    pub fn outgoing<'a>(&'a self, sender: Sender, stream: &'a [u8], before: usize) -> Outgoing<'a> {
+        Outgoing {
+            flight: self.flight(sender),
+            stream,
+            before,
+        }
+    }
+
+    /// The flight of this end, once all of it has passed: the server's first, or the client's
+    /// answer to it where that shows a chain.
+    fn flight(&self, sender: Sender) -> Option<&Flight> {
+        match sender {
+            Sender::Server => self.handshake.flight(),
+            Sender::Client => self.handshake.client_flight(),
+        }
+    }
+
+    /// Whom the client asked for: the name in its hello or, where it named nobody, the address that
+    /// it connected to.
+    fn site(&self, server: SocketAddr) -> Site {
+        let name = self.handshake.server_name();
+        name.map_or(Site::Address(server), |name| Site::Name(name.clone()))
+    }
+
+    /// Both Finished have passed: what each sent is what the other accepted, so that it is
+    /// remembered. `crossed` says how the client's answer came over the link, `answer` how long it
+    /// takes until whoever has learned it too says so.
+    pub fn finished<S: Store>(
+        &self,
+        streams: Streams<'_>,
+        engine: &mut Engine<S>,
+        moment: Moment,
+        (crossed, answer): (Crossed, Duration),
+    ) {
+        self.gave_up(streams, engine, moment);
+        let site = self.site(moment.server);
+        let learned = self
+            .handshake
+            .learn(streams.server, &mut engine.store, &site, moment.wall);
+        if learned {
+            engine.tell(Event::ChainLearned);
+        }
+        match engine.role {
+            Role::ClientSide => self.learn_near_client(streams, engine, moment),
+            Role::ServerSide => {
+                self.learn_far_client(streams, engine, moment, (crossed, answer));
+            }
+        }
+    }
+
+    /// Nothing more is followed. Remembers the session tickets of a handshake that went as far as
+    /// that goes: the one
+    /// that the server gave and, where it took it and sent no certificate, the one that the
+    /// client showed.
+    ///
+    /// An abbreviated handshake is followed no further than to the server's ChangeCipherSpec, and
+    /// nothing vouches for its tickets but that a client shows them again. Nobody is told of
+    /// them before that.
+    pub fn gave_up<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>, moment: Moment) {
+        // The thesis's format has no message for them.
+        if engine.codes.is_some() {
+            return;
+        }
+        let taken = match self.stage() {
+            Stage::Finished => None,
+            Stage::Pass(Pass::Resumed) => self.handshake.shown_ticket(),
+            Stage::Going | Stage::Pass(_) => return,
+        };
+        let given = self.handshake.given_ticket(streams.server);
+        let taken = taken.map(|taken| (taken.bytes(streams.client), None));
+        let given = given.map(|given| (given.bytes, given.lifetime));
+        for (ticket, lifetime) in taken.into_iter().chain(given) {
+            let site = self.site(moment.server);
+            if engine
+                .peer()
+                .tickets
+                .learn(&site, &ticket, lifetime, moment.now)
+            {
+                engine.tell(Event::TicketLearned);
+            }
+        }
+    }
+
+    /// Bytes of memory in use, about; the streams are the caller's.
+    pub fn footprint(&self) -> usize {
+        self.handshake.footprint()
+    }
+}
+
+#[cfg(test)]
+mod tests;

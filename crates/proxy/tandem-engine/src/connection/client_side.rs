@@ -1,0 +1,211 @@
+//! What a client-side proxy makes of a connection: what it hints at, on what ground it writes the
+//! client's hello and its answer to the server's flight, what it learns.
+//!
+//! Invariants: nothing is made of an answer but after a CertificateRequest; a hello whose ticket is
+//! not referred to goes as if there were no tickets.
+
+use tandem_delta::Reference;
+use tandem_store::{Limits, Store};
+use tandem_wire::Instant;
+
+use super::{Connection, Moment, Outlook, Streams, Word};
+use crate::engine::{ClientCertificates, Engine};
+use crate::event::Event;
+use crate::objects::ticket;
+use crate::peer::filter::{Filter, Holdings};
+use crate::peer::intention::HeldBits;
+use crate::peer::{Believed, ClientChain, Hints, expected_chains};
+use crate::rewrite::{Ground, thesis};
+use crate::transcript::ClientCertificate;
+
+/// Most chains whose certificates a CPI names. Each certificate makes the hello 16 bytes longer.
+const ANNOUNCED_CHAINS: usize = 2;
+
+impl Connection {
+    /// What to hint at beside the hello, at most so much, the likeliest first.
+    pub fn hints<S: Store>(
+        &self,
+        engine: &mut Engine<S>,
+        moment: Moment,
+        limit: usize,
+    ) -> Vec<[u8; 4]> {
+        let site = self.site(moment.server);
+        let hints = Hints::to(&mut engine.store, &site, moment.wall, limit);
+        match &hints {
+            Hints::OfSite(_) => {}
+            Hints::Issuers(_) => engine.tell(Event::NothingHeld),
+        }
+        hints.ids().iter().map(|id| id.prefix4()).collect()
+    }
+
+    /// The thesis's: the hello with references to all certificates that are expected.
+    pub fn announce<S: Store>(
+        &self,
+        hello: &[u8],
+        engine: &mut Engine<S>,
+        moment: Moment,
+    ) -> Option<Vec<u8>> {
+        let site = self.site(moment.server);
+        let chains = expected_chains(&mut engine.store, &site, moment.wall, ANNOUNCED_CHAINS);
+        if chains.is_empty() {
+            engine.tell(Event::NothingHeld);
+            return None;
+        }
+        thesis::announce(hello, &chains, &mut engine.store, engine.codes?)
+    }
+
+    /// What is to be made of the hello, as far as it has come; of one longer than `limit`, nothing.
+    /// To be asked once for each hello that is complete.
+    pub fn hello<S: Store>(
+        &self,
+        streams: Streams<'_>,
+        engine: &mut Engine<S>,
+        (limit, now): (usize, Instant),
+    ) -> Outlook {
+        let hello = streams.client;
+        if !self.hello_is_complete() {
+            return match ticket::begins(hello) {
+                true => Outlook::Open,
+                false => Outlook::Nothing,
+            };
+        }
+        let shown = self.handshake.shown_ticket();
+        let Some(shown) = shown.filter(|_| hello.len() <= limit) else {
+            return Outlook::Nothing;
+        };
+        let name = ticket::name_of(&shown.bytes(hello));
+        match engine.peer().tickets.may_refer_to(&name, now) {
+            true => Outlook::Ground(Ground::hello(shown.clone(), name)),
+            false => Outlook::Nothing,
+        }
+    }
+
+    /// Before the client sends more: whether that may be an answer of which something can be made.
+    pub fn answer_to_come<S: Store>(&self, engine: &mut Engine<S>) -> Option<Ground> {
+        let is_wanted = match engine.client_certificates {
+            ClientCertificates::None => false,
+            ClientCertificates::Persistent => true,
+            ClientCertificates::Cii { .. } => match &self.word {
+                Word::Confirmed(held) => !held.is_empty(),
+                Word::Nothing | Word::Published | Word::GoesBy(_) | Word::Considered(_) => false,
+            },
+            ClientCertificates::Filter { .. } => engine.peer().far.holds_any(),
+        };
+        let is_to_come = *self.handshake.client_certificate() == ClientCertificate::NotYet;
+        let may_come = is_wanted && self.asks_for_certificate() && is_to_come;
+        may_come.then(Ground::answer_to_come)
+    }
+
+    /// What is to be made of the answer, as far as it has come.
+    pub fn answer<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>) -> Outlook {
+        let chain = match self.handshake.client_certificate() {
+            ClientCertificate::NotYet => return Outlook::Open,
+            ClientCertificate::None => return Outlook::Nothing,
+            ClientCertificate::Chain(flight) => ClientChain::of(flight, streams.client),
+        };
+        let chain = chain.filter(|chain| !engine.peer().far.is_lacking(&chain.id()));
+        match chain.map(|chain| self.believed(&chain, engine)) {
+            Some(believed) if !believed.is_nothing() => Outlook::Ground(Ground::answer(believed)),
+            Some(_) | None => Outlook::Nothing,
+        }
+    }
+
+    fn believed<S: Store>(&self, chain: &ClientChain, engine: &mut Engine<S>) -> Believed {
+        let how = engine.client_certificates;
+        match how {
+            ClientCertificates::None => Believed::default(),
+            ClientCertificates::Persistent => chain.remembered(&mut engine.store),
+            ClientCertificates::Cii { .. } => match &self.word {
+                Word::Confirmed(held) => chain.among(|reference| held.contains(reference)),
+                Word::Nothing | Word::Published | Word::GoesBy(_) | Word::Considered(_) => {
+                    Believed::default()
+                }
+            },
+            ClientCertificates::Filter { .. } if engine.peer().far.holds(&chain.id()) => {
+                chain.whole()
+            }
+            ClientCertificates::Filter { .. } => Believed::default(),
+        }
+    }
+
+    /// What the client sent was not rebuilt.
+    pub fn client_was_missed<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>) {
+        if let Some(chain) = self.client_chain(streams) {
+            engine.peer().far.lacks(chain.id());
+        }
+    }
+
+    /// The chain that the client has shown.
+    pub(super) fn client_chain(&self, streams: Streams<'_>) -> Option<ClientChain> {
+        match self.handshake.client_certificate() {
+            ClientCertificate::Chain(flight) => ClientChain::of(flight, streams.client),
+            ClientCertificate::NotYet | ClientCertificate::None => None,
+        }
+    }
+
+    /// The far side publishes what it holds. One that was held up in the link may be older than
+    /// what is known since; a connection has one at most.
+    pub fn published<S: Store>(&mut self, filter: Filter, engine: &mut Engine<S>) {
+        let holdings = Holdings(filter.salt());
+        let earlier = std::mem::replace(&mut self.word, Word::Published);
+        if !matches!(earlier, Word::Published) && holdings != engine.peer().far.holdings() {
+            engine.peer().far.publishes(holdings, filter);
+            engine.tell(Event::FilterReceived);
+        }
+    }
+
+    /// The far side says which of the certificates that the client's hello names it holds.
+    pub fn confirmed<S: Store>(
+        &mut self,
+        held: HeldBits,
+        streams: Streams<'_>,
+        engine: &mut Engine<S>,
+    ) {
+        let ClientCertificates::Cii { extension } = engine.client_certificates else {
+            return;
+        };
+        if let Some(intention) = self.handshake.intention(streams.client, extension) {
+            self.confirmed_by_name(intention.among(held), engine);
+        }
+    }
+
+    /// The same by the certificates themselves; what is said again is no news.
+    pub fn confirmed_by_name<S: Store>(&mut self, held: Vec<Reference>, engine: &mut Engine<S>) {
+        if matches!(self.word, Word::Nothing) && !held.is_empty() {
+            self.word = Word::Confirmed(held);
+            engine.tell(Event::IntentionConfirmed);
+        }
+    }
+
+    /// The client's chain is remembered, here or as what the far side has just learned.
+    pub(super) fn learn_near_client<S: Store>(
+        &self,
+        streams: Streams<'_>,
+        engine: &mut Engine<S>,
+        moment: Moment,
+    ) {
+        let learned = match engine.client_certificates {
+            ClientCertificates::None => None,
+            ClientCertificates::Persistent | ClientCertificates::Cii { .. } => {
+                let store = &mut engine.store;
+                let learned = self
+                    .handshake
+                    .learn_client(streams.client, store, moment.wall);
+                learned.inspect(|chain| engine.peer().far.learned(chain))
+            }
+            ClientCertificates::Filter { .. } => {
+                // What is beyond the bounds is held nowhere.
+                let bound = Limits::default().object_bytes;
+                let chain = self.client_chain(streams);
+                let chain = chain.filter(|chain| chain.length() <= bound);
+                chain.map(|chain| {
+                    engine.peer().far.notes(chain.id());
+                    chain.id()
+                })
+            }
+        };
+        if learned.is_some() {
+            engine.tell(Event::ClientChainLearned);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a server-side proxy makes of a connection: what it answers to a client's intention, what it
+//! publishes of the clients' chains that it holds, what it learns.
+//!
+//! Invariants: nothing is said of what is not held; nothing is published but in a connection whose
+//! server asks for a certificate, to a proxy that said which publication it goes by, once.
+
+use std::time::Duration;
+
+use tandem_delta::Reference;
+use tandem_store::Store;
+use tandem_wire::Instant;
+
+use super::{Connection, Moment, Streams, Word};
+use crate::engine::{ClientCertificates, Engine};
+use crate::event::Event;
+use crate::peer::filter::Filter;
+use crate::peer::intention::HeldBits;
+use crate::peer::{Asked, Crossed, Decision, Peer};
+
+impl Connection {
+    /// Which of the certificates that the client's hello names are held, in bits and by name; to be
+    /// asked once, when the hello is complete.
+    pub fn intention_held<S: Store>(
+        &self,
+        streams: Streams<'_>,
+        engine: &mut Engine<S>,
+    ) -> Option<(HeldBits, Vec<Reference>)> {
+        let ClientCertificates::Cii { extension } = engine.client_certificates else {
+            return None;
+        };
+        let intention = self.handshake.intention(streams.client, extension)?;
+        let held = intention.held(&mut engine.store);
+        if held == HeldBits(0) {
+            engine.tell(Event::IntentionNotHeld);
+            return None;
+        }
+        engine.tell(Event::IntentionHeld);
+        Some((held, intention.among(held)))
+    }
+
+    /// Whether it is now that a publication is to be considered: once.
+    pub fn is_to_publish<S: Store>(&mut self, engine: &Engine<S>) -> bool {
+        if engine.filter_rate().is_none() || !self.asks_for_certificate() {
+            return false;
+        }
+        let Word::GoesBy(asked) = self.word else {
+            return false;
+        };
+        self.word = Word::Considered(asked);
+        true
+    }
+
+    /// What to publish, in at most `room` bytes, where each publication costs `around` more; it
+    /// takes `answer` until whoever is told says so.
+    pub fn publication<S: Store>(
+        &self,
+        engine: &mut Engine<S>,
+        (room, around): (usize, usize),
+        (now, answer): (Instant, Duration),
+    ) -> Option<Filter> {
+        let (asked, rate) = (self.asked()?, engine.filter_rate()?);
+        let (Peer { publisher, .. }, store) = engine.peer_and_store();
+        match publisher.consider(asked, (room, around, rate), store, (now, answer)) {
+            Decision::Nothing => None,
+            Decision::TooDear => {
+                engine.tell(Event::FilterHeldBack);
+                None
+            }
+            Decision::Publish(filter) => Some(filter),
+        }
+    }
+
+    fn asked(&self) -> Option<Asked> {
+        match self.word {
+            Word::GoesBy(asked) | Word::Considered(asked) => Some(asked),
+            Word::Nothing | Word::Confirmed(_) | Word::Published => None,
+        }
+    }
+
+    /// The client's chain is remembered.
+    pub(super) fn learn_far_client<S: Store>(
+        &self,
+        streams: Streams<'_>,
+        engine: &mut Engine<S>,
+        moment: Moment,
+        (crossed, answer): (Crossed, Duration),
+    ) {
+        let Some(chain) = self.client_chain(streams) else {
+            return;
+        };
+        let goes_by_filter = match engine.client_certificates {
+            ClientCertificates::None => return,
+            ClientCertificates::Persistent | ClientCertificates::Cii { .. } => false,
+            ClientCertificates::Filter { .. } => true,
+        };
+        let (Peer { publisher, .. }, store) = engine.peer_and_store();
+        let was_held = goes_by_filter && publisher.is_held(&chain.id(), store, moment.now);
+        let learned = self
+            .handshake
+            .learn_client(streams.client, store, moment.wall);
+        if learned.is_none() {
+            return;
+        }
+        if goes_by_filter {
+            match self.asked() {
+                Some(asked) if was_held => {
+                    publisher.seen_again((&chain.id(), chain.length()), crossed, asked);
+                }
+                Some(_) | None if was_held => {}
+                Some(_) | None => publisher.learned(&chain.id(), (moment.now, answer)),
+            }
+        }
+        engine.tell(Event::ClientChainLearned);
+    }
+}

@@ -1,0 +1,142 @@
+//! What a data plane is told of flights, without being told of kinds of objects.
+
+use std::time::Duration;
+
+use tandem_delta::Encoding;
+use tandem_store::{MemoryStore, Site};
+
+use super::*;
+use crate::engine::ClientCertificates;
+use crate::peer::filter::Rate;
+use crate::samples::{TODAY, apart, chain, client_hello, finished, flight, message, noise};
+
+const NO_CODES: Option<crate::thesis::Codes> = None;
+
+fn moment() -> Moment {
+    Moment {
+        server: SocketAddr::from(([192, 0, 2, 1], 443)),
+        now: Instant::ZERO,
+        wall: TODAY,
+    }
+}
+
+fn engine(role: Role, how: ClientCertificates) -> Engine<MemoryStore> {
+    Engine::new(role, how, NO_CODES, MemoryStore::default())
+}
+
+fn events(engine: &mut Engine<MemoryStore>) -> Vec<Event> {
+    engine.events().collect()
+}
+
+/// A hello that shows a session ticket.
+fn resuming(ticket: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(ticket.len()).expect("a short ticket");
+    let extension = [&[0, 35][..], &length.to_be_bytes(), ticket].concat();
+    let length = u16::try_from(extension.len()).expect("a short extension");
+    client_hello(&[&length.to_be_bytes()[..], &extension].concat())
+}
+
+fn streams<'a>(client: &'a [u8], server: &'a [u8]) -> Streams<'a> {
+    Streams { client, server }
+}
+
+#[test]
+fn a_hello_is_held_from_where_its_ticket_begins_and_written_where_that_is_known() {
+    let ticket = noise(200, 5);
+    let hello = resuming(&ticket);
+    let mut engine = engine(Role::ClientSide, ClientCertificates::None);
+    let outlook = |engine: &mut Engine<MemoryStore>, stream: &[u8], limit: usize| {
+        let mut connection = Connection::new(None);
+        connection.read(Sender::Client, stream);
+        let outlook = connection.hello(streams(stream, &[]), engine, (limit, Instant::ZERO));
+        (connection, outlook)
+    };
+    let before_ticket = hello.len() - ticket.len() - 4;
+    let (_, early) = outlook(&mut engine, &hello[..before_ticket], 9_999);
+    assert!(matches!(early, Outlook::Nothing));
+    let (_, begun) = outlook(&mut engine, &hello[..before_ticket + 4], 9_999);
+    assert!(matches!(begun, Outlook::Open));
+    let (_, unknown) = outlook(&mut engine, &hello, 9_999);
+    assert!(matches!(unknown, Outlook::Nothing));
+    let site = Site::Address(moment().server);
+    engine.remember_ticket(&site, &ticket, Instant::ZERO);
+    let (_, too_long) = outlook(&mut engine, &hello, hello.len() - 1);
+    assert!(matches!(too_long, Outlook::Nothing));
+    let (connection, known) = outlook(&mut engine, &hello, hello.len());
+    let Outlook::Ground(ground) = known else {
+        panic!("a ticket that both have seen")
+    };
+    assert!(connection.is_whole(&ground, Sender::Client) && !ground.awaits_answer());
+    let outgoing = connection.outgoing(Sender::Client, &hello, 0);
+    let plan = ground.plan(outgoing, &mut MemoryStore::default());
+    let delta = plan.and_then(|plan| plan.finish(Encoding::One));
+    assert!(delta.is_some_and(|delta| delta.len() < hello.len() - ticket.len() + 40));
+    engine.hello_missed();
+    assert_eq!(events(&mut engine), [Event::TicketMissed]);
+    let (_, missed) = outlook(&mut engine, &hello, hello.len());
+    assert!(matches!(missed, Outlook::Nothing));
+}
+
+/// A handshake whose server asks for a certificate, and whose client shows this chain.
+fn mutual(client_chain: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
+    let mut messages = flight(&chain(&[300]));
+    messages.insert(3, message(13, &noise(40, 8)));
+    let list = crate::samples::certificates(client_chain);
+    let answer = [message(11, &list), message(16, &noise(33, 2))];
+    let client = [client_hello(&[]), apart(&answer), finished()].concat();
+    (client, [apart(&messages), finished()].concat())
+}
+
+#[test]
+fn an_answer_is_written_once_both_have_learned_its_chain_until_it_is_missed() {
+    let (client, server) = mutual(&chain(&[400, 500]));
+    let hello = client_hello(&[]).len();
+    let whole = streams(&client, &server);
+    let mut engine = engine(Role::ClientSide, ClientCertificates::Persistent);
+    let read = |engine: &mut Engine<MemoryStore>| {
+        let mut connection = Connection::new(None);
+        connection.read(Sender::Client, &client[..hello]);
+        assert!(connection.answer_to_come(engine).is_none(), "nobody asked");
+        connection.read(Sender::Server, &server);
+        let ground = connection.answer_to_come(engine).expect("it may come");
+        assert!(ground.awaits_answer());
+        let early = connection.answer(streams(&client[..hello], &server), engine);
+        assert!(matches!(early, Outlook::Open));
+        connection.read(Sender::Client, &client);
+        assert!(connection.answer_to_come(engine).is_none(), "it has come");
+        connection
+    };
+    let first = read(&mut engine);
+    assert!(matches!(first.answer(whole, &mut engine), Outlook::Nothing));
+    let said = (Crossed::Whole, Duration::ZERO);
+    first.finished(whole, &mut engine, moment(), said);
+    let learned = [Event::ChainLearned, Event::ClientChainLearned];
+    assert_eq!(events(&mut engine), learned);
+    let second = read(&mut engine);
+    let outlook = second.answer(whole, &mut engine);
+    assert!(matches!(outlook, Outlook::Ground(ground) if second.is_whole(&ground, Sender::Client)));
+    second.client_was_missed(whole, &mut engine);
+    assert!(matches!(
+        second.answer(whole, &mut engine),
+        Outlook::Nothing
+    ));
+}
+
+#[test]
+fn who_goes_by_what_is_published_is_told_once_and_only_where_a_certificate_is_asked_for() {
+    let rate = Rate::DEFAULT;
+    let mut engine = engine(Role::ServerSide, ClientCertificates::Filter { rate });
+    let known = crate::filter::Holdings(7);
+    let at = Instant::ZERO;
+    let (client, server) = mutual(&chain(&[400]));
+    for asked in [None, Some(Asked { known, at })] {
+        let mut connection = Connection::new(asked);
+        connection.read(Sender::Client, &client[..client_hello(&[]).len()]);
+        assert!(!connection.is_to_publish(&engine));
+        connection.read(Sender::Server, &server);
+        assert_eq!(connection.is_to_publish(&engine), asked.is_some());
+        assert!(!connection.is_to_publish(&engine), "once");
+        let filter = connection.publication(&mut engine, (400, 60), (at, Duration::ZERO));
+        assert_eq!(filter.is_some(), asked.is_some());
+    }
+}

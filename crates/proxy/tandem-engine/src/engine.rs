@@ -1,0 +1,161 @@
+//! What a proxy holds, and knows of the other, from connection to connection.
+//!
+//! Is not: what one connection has shown (`connection`). Invariant: what is said of objects to the
+//! outside is said in [`Event`]s, which wait until they are taken.
+
+use tandem_delta::Source;
+use tandem_store::{Site, Store};
+use tandem_wire::Instant;
+
+use crate::event::Event;
+use crate::peer::filter::{Holdings, Rate};
+use crate::peer::{Epoch, Peer, PeerId, Peers, Role, SessionTickets};
+use crate::rewrite::LocalSource;
+use crate::rewrite::thesis::Codes;
+
+/// How the client-side proxy comes to know what of a client's chain the server-side one holds
+/// (McVeety 2009, section 2.4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientCertificates {
+    /// It does not ask: a client's flight is never touched, nor its chain remembered.
+    None,
+    /// It remembers: what a finished handshake has shown to both is held by both, until a miss
+    /// tells otherwise.
+    #[default]
+    Persistent,
+    /// The client names its chain in its hello, and the server-side proxy answers which of it is
+    /// held.
+    Cii {
+        /// Number of the hello's extension. Default [`crate::intention::EXTENSION`].
+        extension: u16,
+    },
+    /// The server-side proxy publishes a filter of what it holds; the client-side one keeps no
+    /// client's chain itself. Not in the thesis's format, which has no place for it.
+    Filter {
+        /// How many chains pass for held though they are not. Default [`Rate::DEFAULT`].
+        rate: Rate,
+    },
+}
+
+/// What a proxy holds, and knows of the other.
+#[derive(Debug)]
+pub struct Engine<S> {
+    pub(crate) role: Role,
+    pub(crate) client_certificates: ClientCertificates,
+    /// The numbers of the thesis's messages, where these are what the proxies say to each other.
+    pub(crate) codes: Option<Codes>,
+    pub(crate) store: S,
+    peers: Peers,
+    events: Vec<Event>,
+}
+
+impl<S: Store> Engine<S> {
+    /// A proxy at this end of the link that knows nothing of the other yet. `codes` are those of
+    /// the thesis's format, where that is spoken.
+    pub fn new(
+        role: Role,
+        client_certificates: ClientCertificates,
+        codes: Option<Codes>,
+        store: S,
+    ) -> Self {
+        Self {
+            role,
+            client_certificates,
+            codes,
+            store,
+            peers: Peers::new(role),
+            events: Vec::new(),
+        }
+    }
+
+    /// What is held here.
+    pub fn store(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// What a delta that arrives takes its copies from.
+    pub fn source(&mut self, now: Instant) -> impl Source {
+        let (peer, store) = self.peer_and_store();
+        LocalSource::new(&peer.tickets, store, now)
+    }
+
+    /// What has happened since this was last asked.
+    pub fn events(&mut self) -> impl Iterator<Item = Event> {
+        self.events.drain(..)
+    }
+
+    /// What is known of the other proxy: in packet mode none says which it is, so there is one.
+    pub(crate) fn peer(&mut self) -> &mut Peer {
+        self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED)
+    }
+
+    /// The same, beside what is held here.
+    pub(crate) fn peer_and_store(&mut self) -> (&mut Peer, &mut S) {
+        let peer = self.peers.get(PeerId::OTHER_END, Epoch::UNANNOUNCED);
+        (peer, &mut self.store)
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// Which holdings of the other proxy this one goes by, where it goes by what is published.
+    pub fn goes_by(&mut self) -> Option<Holdings> {
+        self.filter_rate().map(|_| self.peer().far.holdings())
+    }
+
+    /// The rate of what is published; `None` where nothing is.
+    pub(crate) fn filter_rate(&self) -> Option<Rate> {
+        match self.client_certificates {
+            ClientCertificates::Filter { rate } if self.codes.is_none() => Some(rate),
+            ClientCertificates::Filter { .. }
+            | ClientCertificates::None
+            | ClientCertificates::Persistent
+            | ClientCertificates::Cii { .. } => None,
+        }
+    }
+
+    /// A hello crosses in another form.
+    pub fn hello_written(&mut self) {
+        self.tell(Event::TicketReferred);
+    }
+
+    /// The far side has rebuilt such a hello.
+    pub fn hello_rebuilt(&mut self) {
+        self.peer().tickets.rebuilt();
+    }
+
+    /// It has not.
+    pub fn hello_missed(&mut self) {
+        self.peer().tickets.missed();
+        self.tell(Event::TicketMissed);
+    }
+
+    /// An answer of a client's could not be rebuilt here: the store may have let go of more.
+    pub fn answer_not_rebuilt(&mut self, now: Instant) {
+        self.peer().publisher.doubt(now);
+    }
+
+    /// What was to be published has gone, in a packet of so many bytes.
+    pub fn published(&mut self, bytes: usize) {
+        self.tell(Event::FilterPublished(bytes as u64));
+    }
+
+    /// How many session tickets are remembered, and about how many bytes they take.
+    pub fn session_tickets(&self) -> (usize, usize) {
+        self.peers.session_tickets()
+    }
+
+    /// Remembers a session ticket as if it had been given at `now`: for trying out what becomes of
+    /// it.
+    #[doc(hidden)]
+    pub fn remember_ticket(&mut self, site: &Site, ticket: &[u8], now: Instant) {
+        self.peer().tickets.learn(site, ticket, None, now);
+    }
+
+    /// Forgets all session tickets, as a restart does.
+    #[doc(hidden)]
+    pub fn forget_tickets(&mut self) {
+        self.peer().tickets = SessionTickets::new(self.role);
+    }
+}

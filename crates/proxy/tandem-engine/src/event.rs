@@ -1,0 +1,104 @@
+//! What happens to objects, declared once for logs, metrics and tests.
+//!
+//! Is not: what happens to packets; that is the data plane's.
+
+/// Something that happened to what the proxies hold, or know of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// A chain was put into the store.
+    ChainLearned,
+    /// A client's chain was put into the store; or noted to be in the far side's, where this side
+    /// keeps none.
+    ClientChainLearned,
+    /// A session ticket that was given or taken is remembered.
+    TicketLearned,
+    /// A hello crossed with a reference in place of its session ticket.
+    TicketReferred,
+    /// Such a hello was not rebuilt, and its originals were sent.
+    TicketMissed,
+    /// A client named its chain in its hello, and some of it is held here, at the server's side.
+    IntentionHeld,
+    /// A client named its chain in its hello, and nothing of it is held here, at the server's side.
+    IntentionNotHeld,
+    /// The far side holds some of the chain that a client named in its hello.
+    IntentionConfirmed,
+    /// Nothing is held for the site that a client asked for; of others, perhaps, issuers.
+    NothingHeld,
+    /// A filter of what is held here was published; bytes of the packet.
+    FilterPublished(u64),
+    /// One would have been of use, and cost more than publications may.
+    FilterHeldBack,
+    /// The far side published what it holds.
+    FilterReceived,
+}
+
+impl Event {
+    /// One of each, amounts zero.
+    pub const ALL: [Self; 12] = [
+        Self::ChainLearned,
+        Self::ClientChainLearned,
+        Self::TicketLearned,
+        Self::TicketReferred,
+        Self::TicketMissed,
+        Self::IntentionHeld,
+        Self::IntentionNotHeld,
+        Self::IntentionConfirmed,
+        Self::NothingHeld,
+        Self::FilterPublished(0),
+        Self::FilterHeldBack,
+        Self::FilterReceived,
+    ];
+
+    /// The name of the event's counter, without prefix: lower case, digits and underscores.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ChainLearned => "chains_learned",
+            Self::ClientChainLearned => "client_chains_learned",
+            Self::TicketLearned => "session_tickets_learned",
+            Self::TicketReferred => "session_tickets_referred",
+            Self::TicketMissed => "session_tickets_missed",
+            Self::IntentionHeld => "intentions_held",
+            Self::IntentionNotHeld => "intentions_not_held",
+            Self::IntentionConfirmed => "intentions_confirmed",
+            Self::NothingHeld => "hellos_nothing_held",
+            Self::FilterPublished(_) => "filters_published_bytes",
+            Self::FilterHeldBack => "filters_held_back",
+            Self::FilterReceived => "filters_received",
+        }
+    }
+
+    /// How much the event adds to its counter.
+    pub fn amount(self) -> u64 {
+        match self {
+            Self::FilterPublished(bytes) => bytes,
+            Self::ChainLearned
+            | Self::ClientChainLearned
+            | Self::TicketLearned
+            | Self::TicketReferred
+            | Self::TicketMissed
+            | Self::IntentionHeld
+            | Self::IntentionNotHeld
+            | Self::IntentionConfirmed
+            | Self::NothingHeld
+            | Self::FilterHeldBack
+            | Self::FilterReceived => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_event_has_a_counter_of_its_own() {
+        let names: BTreeSet<&str> = Event::ALL.iter().map(|event| event.name()).collect();
+        assert_eq!(names.len(), Event::ALL.len());
+        // Each arm of `name` gives one literal: as many as there are events.
+        let body = include_str!("event.rs").split("pub fn name(self)").nth(1);
+        let body = body.and_then(|rest| rest.split("pub fn amount").next());
+        let arms = body.map(|body| body.matches("=> \"").count());
+        assert_eq!(arms, Some(Event::ALL.len()));
+    }
+}

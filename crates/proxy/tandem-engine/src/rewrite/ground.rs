@@ -1,0 +1,141 @@
+//! Why a flight may be written shorter: what is known of what the far side holds of it.
+//!
+//! Is not: how that came to be known (`connection`, `peer`). Outside the engine nobody asks what
+//! kind of object a ground is about.
+
+use tandem_delta::{Planner, Reference};
+use tandem_store::Store;
+
+use super::{plan_client_flight, plan_flight, thesis};
+use crate::objects::Flight;
+use crate::objects::ticket::ShownTicket;
+use crate::peer::{Believed, Possession};
+
+/// What is known of what the far side holds of one flight.
+#[derive(Debug)]
+pub struct Ground(Known);
+
+#[derive(Debug)]
+enum Known {
+    /// The server's flight: what the client-side proxy said.
+    Said(Possession),
+    /// The client's answer to it, whose chain is still to be seen.
+    AnswerUnseen,
+    /// The client's answer: what of its chain is believed to be held.
+    Answer(Believed),
+    /// The client's hello, in which a ticket has begun.
+    HelloUnseen,
+    /// The client's hello: the ticket that is believed to be held, and its name.
+    Hello(ShownTicket, Reference),
+}
+
+/// A flight that is to cross in another form.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing<'a> {
+    /// Where its chain lies, if it has one.
+    pub(crate) flight: Option<&'a Flight>,
+    /// What its sender has sent, from its first byte on.
+    pub(crate) stream: &'a [u8],
+    /// Where in the stream the flight begins; it goes to the end.
+    pub(crate) before: usize,
+}
+
+impl<'a> Outgoing<'a> {
+    /// The flight itself.
+    pub fn bytes(&self) -> Option<&'a [u8]> {
+        self.stream.get(self.before..)
+    }
+}
+
+impl Ground {
+    /// The server's flight: the far side has hinted at these.
+    pub fn hinted(hints: &[[u8; 4]]) -> Self {
+        Self(Known::Said(Possession::from_hints(hints)))
+    }
+
+    /// The server's flight: the far side has named these in the hello.
+    pub fn announced(announcement: &thesis::Announcement) -> Self {
+        let references = &announcement.references;
+        Self(Known::Said(Possession::from_references(references)))
+    }
+
+    /// The client's answer, which has not come.
+    pub(crate) fn answer_to_come() -> Self {
+        Self(Known::AnswerUnseen)
+    }
+
+    pub(crate) fn answer(believed: Believed) -> Self {
+        Self(Known::Answer(believed))
+    }
+
+    /// The client's hello, which is to come whole before anything is made of it.
+    pub fn hello_to_come() -> Self {
+        Self(Known::HelloUnseen)
+    }
+
+    pub(crate) fn hello(ticket: ShownTicket, name: Reference) -> Self {
+        Self(Known::Hello(ticket, name))
+    }
+
+    /// Whether the flight is the client's answer, and it is still to be said what the far side
+    /// holds of it.
+    pub fn awaits_answer(&self) -> bool {
+        match self.0 {
+            Known::AnswerUnseen => true,
+            Known::Said(_) | Known::Answer(_) | Known::HelloUnseen | Known::Hello(..) => false,
+        }
+    }
+
+    /// Whether all has passed that is to be written: the flight, or the hello.
+    pub(crate) fn is_whole(&self, has_flight: bool, has_hello: bool) -> bool {
+        match self.0 {
+            Known::Said(_) | Known::AnswerUnseen | Known::Answer(_) => has_flight,
+            Known::HelloUnseen | Known::Hello(..) => has_hello,
+        }
+    }
+
+    /// The flight with references to what the far side holds; `None` where there is nothing to
+    /// refer to.
+    pub fn plan<'a>(&self, outgoing: Outgoing<'a>, store: &mut impl Store) -> Option<Planner<'a>> {
+        let Outgoing {
+            flight,
+            stream,
+            before,
+        } = outgoing;
+        match &self.0 {
+            Known::Said(possession) => Some(plan_flight(stream, flight?, possession, store)),
+            Known::Answer(believed) => plan_client_flight(stream, before, flight?, believed),
+            Known::Hello(ticket, name) if before == 0 => Some(ticket.plan_hello(stream, *name)),
+            Known::Hello(..) | Known::AnswerUnseen | Known::HelloUnseen => None,
+        }
+    }
+
+    /// The same in the thesis's messages; of a server's flight, the hello says which of the
+    /// client's certificates are held: `answer`.
+    pub fn compress(
+        &self,
+        outgoing: Outgoing<'_>,
+        answer: &[Reference],
+        codes: thesis::Codes,
+    ) -> Option<Vec<u8>> {
+        let Outgoing {
+            flight,
+            stream,
+            before,
+        } = outgoing;
+        match &self.0 {
+            Known::Said(possession) => {
+                let shorter = thesis::compress(stream, flight?, possession, codes)?;
+                let answered = thesis::answer::add(&shorter, answer, codes);
+                let length = stream.len().checked_sub(before)?;
+                Some(answered.unwrap_or(shorter)).filter(|payload| payload.len() < length)
+            }
+            Known::Answer(believed) => {
+                let possession = believed.possession();
+                thesis::compress_from(stream, before, flight?, &possession, codes)
+            }
+            // The thesis knows no message for a ticket.
+            Known::Hello(..) | Known::AnswerUnseen | Known::HelloUnseen => None,
+        }
+    }
+}
