@@ -117,6 +117,7 @@ fn line(arm: Arm, host: Host, handshakes: u64, before: Accounts, after: Accounts
         user_us: each(micros * share),
         system_us: each(micros * (1.0 - share)),
         wakeups: each(after.switches.saturating_sub(before.switches) as f64),
+        packets: each(after.queued.saturating_sub(before.queued) as f64),
     }
 }
 
@@ -131,16 +132,19 @@ fn write(path: &Path, lines: &[Line]) -> Result<(), LabError> {
 }
 
 fn table(lines: &[Line]) -> String {
-    let mut text = "| arm | daemon | handshakes | user, µs | kernel, µs | wake-ups |\n|---|---|--:|--:|--:|--:|\n".to_owned();
+    let mut text = "| arm | daemon | handshakes | user, µs | kernel, µs | wake-ups | packets |\n\
+                    |---|---|--:|--:|--:|--:|--:|\n"
+        .to_owned();
     for line in lines {
         text.push_str(&format!(
-            "| {} | {} | {} | {:.0} | {:.0} | {:.1} |\n",
+            "| {} | {} | {} | {:.0} | {:.0} | {:.1} | {:.1} |\n",
             line.arm.name(),
             line.daemon,
             line.handshakes,
             line.user_us,
             line.system_us,
-            line.wakeups
+            line.wakeups,
+            line.packets
         ));
     }
     text
@@ -157,6 +161,7 @@ mod tests {
             user_ticks: 1,
             system_ticks: 3,
             switches: 40,
+            queued: 120,
         };
         let line = line(
             Arm::Packet,
@@ -166,8 +171,8 @@ mod tests {
             after,
         );
         assert_eq!(
-            (line.user_us, line.system_us, line.wakeups),
-            (250.0, 750.0, 4.0)
+            (line.user_us, line.system_us, line.wakeups, line.packets),
+            (250.0, 750.0, 4.0, 12.0)
         );
         assert_eq!(line.daemon, "client-side");
     }

@@ -19,4 +19,7 @@ pub struct Accounts {
     pub system_us: f64,
     /// Of a handshake: how often the daemon slept and was woken.
     pub wakeups: f64,
+    /// Of a handshake: packets out of the queue.
+    #[serde(default)]
+    pub packets: f64,
 }

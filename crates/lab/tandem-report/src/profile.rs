@@ -107,11 +107,21 @@ pub(crate) fn wakeups(input: &Input) -> Option<(f64, u64)> {
     Some((of_arm.map(|line| line.wakeups).sum(), handshakes))
 }
 
+/// Packets of a handshake out of both queues; `None` where they were not counted.
+fn packets(input: &Input) -> Option<f64> {
+    let of_arm = input.profile.iter().filter(|line| line.arm == Arm::Packet);
+    let packets: f64 = of_arm.map(|line| line.packets).sum();
+    (packets > 0.0).then_some(packets)
+}
+
 /// What stands below the table.
 pub(crate) fn footnote(input: &Input) -> String {
     wakeups(input).map_or_else(String::new, |(wakeups, handshakes)| {
+        let packets = packets(input).map_or_else(String::new, |packets| {
+            format!(" for {packets:.0} packets out of their queues")
+        });
         format!(
-            "{} handshakes; the daemons slept and were woken {wakeups:.0} times in each, both together.",
+            "{} handshakes; the daemons slept and were woken {wakeups:.0} times in each{packets}, both together.",
             number::count(handshakes as f64)
         )
     })
@@ -159,6 +169,7 @@ pub(crate) mod tests {
             user_us,
             system_us,
             wakeups: 9.5,
+            packets: 11.0,
         };
         vec![
             line(Arm::PassThrough, "client-side", 50.0, 250.0),
@@ -199,7 +210,8 @@ pub(crate) mod tests {
         let text = markdown(&input(&[("stage_tls", 4.0)]));
         assert!(text.contains("following TLS | – | 4.0 |"), "{text}");
         assert!(text.contains("the rest | – | – |"), "{text}");
-        assert!(text.contains("woken 19 times"), "{text}");
+        let woken = "woken 19 times in each for 22 packets out of their queues";
+        assert!(text.contains(woken), "{text}");
         assert_eq!(markdown(&Input::default()), "");
     }
 }

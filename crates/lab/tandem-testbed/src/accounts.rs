@@ -1,4 +1,5 @@
-//! What a process took of the processor, by the kernel's accounts.
+//! What a process took of the processor, and how many packets its namespace queued for user space,
+//! by the kernel's accounts.
 
 use std::fs;
 use std::path::Path;
@@ -14,6 +15,8 @@ pub struct Accounts {
     pub system_ticks: u64,
     /// Voluntary context switches, all threads.
     pub switches: u64,
+    /// Packets that the process's network namespace has queued, all queues.
+    pub queued: u64,
 }
 
 /// A process's accounts (proc(5): `stat`, fields 14 and 15; `schedstat` and `status` of each
@@ -21,9 +24,11 @@ pub struct Accounts {
 pub fn of(process: &Path) -> Accounts {
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
     let [user_ticks, system_ticks] = ticks(&stat);
+    let queues = fs::read_to_string(process.join("net/netfilter/nfnetlink_queue"));
     let mut accounts = Accounts {
         user_ticks,
         system_ticks,
+        queued: queued(&queues.unwrap_or_default()),
         ..Accounts::default()
     };
     let threads = fs::read_dir(process.join("task"));
@@ -58,6 +63,14 @@ fn ticks(stat: &str) -> [u64; 2] {
     [next(), next()]
 }
 
+/// The sum of the eighth column, the number of each queue's last packet (net/netfilter/
+/// nfnetlink_queue.c, `seq_show`).
+fn queued(text: &str) -> u64 {
+    text.lines()
+        .filter_map(|line| line.split_ascii_whitespace().nth(7)?.parse::<u64>().ok())
+        .sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +80,13 @@ mod tests {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 31 42 5 6 20 0 1 0 100";
         assert_eq!(ticks(stat), [31, 42]);
         assert_eq!(ticks(""), [0, 0]);
+    }
+
+    #[test]
+    fn packets_of_all_queues_are_added_up() {
+        let text = "26479  81421     0 2 65531     0     0     1234  1\n    7  81422     0 2 65531     0     0       10  1\n";
+        assert_eq!(queued(text), 1_244);
+        assert_eq!(queued(""), 0);
     }
 
     #[test]
