@@ -3,14 +3,14 @@
 //! - `transcript`: a handshake read along in both directions ([`Handshake`]);
 //! - `objects`: where in a flight lies what repeats, by kind ([`KINDS`], [`Flight`], [`ticket`]);
 //! - `peer`: what the other proxy holds, by its own word or by what both have seen
-//!   ([`Possession`], [`ClientChain`]; by peer and epoch, [`Peers`]: [`FarSide`], [`Publisher`],
-//!   [`SessionTickets`]);
+//!   ([`Possession`]; by peer and epoch, [`Peers`]);
 //! - `rewrite`: a flight as a [`tandem_delta::Delta`] against that, and back; the thesis's own
 //!   messages ([`thesis`]).
 //!
 //! A data plane keeps one [`Engine`] and a [`Connection`] for each of its own, and is told what is
 //! to be made of what the endpoints send ([`Outlook`], [`Ground`]) and what has happened
-//! ([`Event`]); it names no kind of object.
+//! ([`Event`]). It names no kind of object: beliefs, tickets and publications are not to be had
+//! outside.
 //!
 //! Is not: packets, sockets, a clock.
 //!
@@ -38,10 +38,8 @@ pub use engine::{ClientCertificates, Engine};
 pub use event::Event;
 pub use objects::{Flight, KINDS, Kind, Object, Sender, ticket};
 pub use peer::{
-    Asked, Believed, ClientChain, Crossed, Decision, Epoch, FarSide, Hints, Peer, PeerId, Peers,
-    Possession, Publisher, Role, SessionTickets, expected_chains, filter, intention,
+    Asked, Crossed, Epoch, Hints, Peer, PeerId, Peers, Possession, Role, expected_chains, filter,
+    intention,
 };
-pub use rewrite::{
-    Ground, LocalSource, Miss, Outgoing, StoreSource, plan_client_flight, plan_flight, thesis,
-};
+pub use rewrite::{Ground, Miss, Outgoing, StoreSource, plan_flight, thesis};
 pub use transcript::{ClientCertificate, Handshake, Pass, Stage};

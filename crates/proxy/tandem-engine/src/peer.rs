@@ -13,12 +13,13 @@ mod possession;
 mod publisher;
 mod tickets;
 
-pub use client_chain::{Believed, ClientChain};
-pub use far_side::FarSide;
+pub(crate) use client_chain::{Believed, ClientChain};
+pub(crate) use far_side::FarSide;
 pub use peers::{Epoch, PeerId, Peers};
 pub use possession::{Hints, Possession, expected_chains};
-pub use publisher::{Asked, Crossed, Decision, Publisher};
-pub use tickets::SessionTickets;
+pub use publisher::{Asked, Crossed};
+pub(crate) use publisher::{Decision, Publisher};
+pub(crate) use tickets::SessionTickets;
 
 /// Which end of the link a proxy is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

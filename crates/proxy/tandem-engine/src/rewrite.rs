@@ -10,8 +10,9 @@ mod server_flight;
 mod source;
 pub mod thesis;
 
-pub use client_flight::plan_client_flight;
+pub(crate) use client_flight::plan_client_flight;
 pub use ground::{Ground, Outgoing};
 pub use miss::Miss;
 pub use server_flight::plan_flight;
-pub use source::{LocalSource, StoreSource};
+pub(crate) use source::LocalSource;
+pub use source::StoreSource;

@@ -2,7 +2,7 @@
 //! the client that comes back.
 //!
 //! Is: where a ticket lies in either direction, and the delta for a hello that shows one. Is not:
-//! what is held where (`tandem-packet`). TLS 1.3 seals what it gives, and its clients show what
+//! what is held where (`peer`). TLS 1.3 seals what it gives, and its clients show what
 //! they were given once (RFC 8446, section C.4); a hello that only it would read has no ticket in
 //! this extension.
 //!

@@ -1,9 +1,9 @@
 //! A client's chain, and what the server-side proxy is believed to hold of it.
 //!
-//! Is: the names in a chain, and four grounds for belief. Is not: what is written in its place
-//! (`rewrite`), nor the choice among the grounds (`tandem-packet`). What a client shows cannot be
-//! told from its hello (McVeety 2009, section
-//! 2.4.1), so a belief is formed once the chain is there, and never before.
+//! Is: the names in a chain, and four reasons for belief. Is not: what is written in its place
+//! (`rewrite`), nor the choice among the reasons (`connection`). What a client shows cannot be told
+//! from its hello (McVeety 2009, section 2.4.1), so a belief is formed once the chain is there, and
+//! never before.
 //!
 //! Invariant: a wrong belief costs a miss, never a byte.
 
@@ -17,7 +17,7 @@ use crate::objects::Flight;
 
 /// The names in a chain that a client shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientChain {
+pub(crate) struct ClientChain {
     id: ObjectId,
     certificates: Vec<Digest>,
     length: usize,
@@ -25,7 +25,7 @@ pub struct ClientChain {
 
 /// What of a client's chain is believed to be held at the other side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Believed {
+pub(crate) struct Believed {
     /// The chain as such: one reference for all of it.
     whole: Option<Reference>,
     certificates: BTreeSet<Reference>,
@@ -33,7 +33,7 @@ pub struct Believed {
 
 impl ClientChain {
     /// The chain of `flight` in the client's `stream`.
-    pub fn of(flight: &Flight, stream: &[u8]) -> Option<Self> {
+    pub(crate) fn of(flight: &Flight, stream: &[u8]) -> Option<Self> {
         let certificates = flight.certificates(stream)?;
         let list = flight.list(stream);
         Some(Self {
@@ -44,17 +44,17 @@ impl ClientChain {
     }
 
     /// The chain's name.
-    pub fn id(&self) -> ObjectId {
+    pub(crate) fn id(&self) -> ObjectId {
         self.id
     }
 
     /// Bytes of the chain, as they cross.
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.length
     }
 
     /// All of it, by its own name.
-    pub fn whole(&self) -> Believed {
+    pub(crate) fn whole(&self) -> Believed {
         Believed {
             whole: Some(Reference(self.id.prefix16())),
             certificates: BTreeSet::new(),
@@ -63,7 +63,7 @@ impl ClientChain {
 
     /// What the other side learned when this side did (section 2.4.1.2): `store` is this side's
     /// own.
-    pub fn remembered(&self, store: &mut impl Store) -> Believed {
+    pub(crate) fn remembered(&self, store: &mut impl Store) -> Believed {
         let whole = store.holds(Kind::Chain, &self.id);
         let held = |digest: &&Digest| whole || store.part(digest).is_some();
         Believed {
@@ -73,7 +73,7 @@ impl ClientChain {
     }
 
     /// What the other side holds by its own word.
-    pub fn among(&self, holds: impl Fn(&Reference) -> bool) -> Believed {
+    pub(crate) fn among(&self, holds: impl Fn(&Reference) -> bool) -> Believed {
         let certificates = references(self.certificates.iter());
         Believed {
             whole: None,
@@ -88,7 +88,7 @@ fn references<'a>(digests: impl Iterator<Item = &'a Digest>) -> BTreeSet<Referen
 
 impl Believed {
     /// Whether there is nothing to refer to.
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.whole.is_none() && self.certificates.is_empty()
     }
 
@@ -103,7 +103,7 @@ impl Believed {
     }
 
     /// The same for the thesis's messages, which name certificates.
-    pub fn possession(&self) -> Possession {
+    pub(crate) fn possession(&self) -> Possession {
         let references: Vec<Reference> = self.certificates.iter().copied().collect();
         Possession::from_references(&references)
     }

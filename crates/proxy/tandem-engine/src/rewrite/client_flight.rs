@@ -11,7 +11,7 @@ use crate::peer::Believed;
 
 /// The plan of a client's answer to the server's flight, which begins at offset `from` of its
 /// stream; `None` where `flight` is not that stream's.
-pub fn plan_client_flight<'t>(
+pub(crate) fn plan_client_flight<'t>(
     stream: &'t [u8],
     from: usize,
     flight: &Flight,

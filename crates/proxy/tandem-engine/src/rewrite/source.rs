@@ -33,7 +33,7 @@ impl<S: Store> Source for StoreSource<'_, S> {
 
 /// All that a reference may name here: a ticket, or what the store holds.
 #[derive(Debug)]
-pub struct LocalSource<'a, S> {
+pub(crate) struct LocalSource<'a, S> {
     tickets: &'a SessionTickets,
     store: StoreSource<'a, S>,
     now: Instant,
@@ -41,7 +41,7 @@ pub struct LocalSource<'a, S> {
 
 impl<'a, S: Store> LocalSource<'a, S> {
     /// What `tickets` and `store` hold at `now`.
-    pub fn new(tickets: &'a SessionTickets, store: &'a mut S, now: Instant) -> Self {
+    pub(crate) fn new(tickets: &'a SessionTickets, store: &'a mut S, now: Instant) -> Self {
         Self {
             tickets,
             store: StoreSource::new(store),
