@@ -8,6 +8,7 @@ use super::cases::{Case, Measure};
 use super::input::Bench;
 use super::number::{self, SPACE};
 use super::verdict::{BarResult, Bound, Outcome, Unit};
+use crate::accounts::Accounts;
 use crate::arm::Arm;
 
 /// Trials of each arm that the bars ask for.
@@ -21,8 +22,10 @@ enum Source {
     /// Packet above plain, in milliseconds: at most this, or at most this share of plain, whichever
     /// is more.
     AddedTime { milliseconds: f64, share: f64 },
-    /// Packet alone, in milliseconds.
+    /// Packet alone, in milliseconds: one connection, after a rest.
     Processor { bar: f64 },
+    /// Packet alone, in milliseconds: of one handshake of thousands, by the profile.
+    Profile { bar: f64 },
     /// A line of the benches, in a unit of which one is so many of the bench's own.
     Bench {
         name: &'static str,
@@ -48,7 +51,7 @@ struct Bar {
 
 const NAMED: &[&str] = &["one", "three", "curl"];
 
-const BARS: [Bar; 12] = [
+const BARS: [Bar; 13] = [
     Bar {
         id: "tls-bytes-one",
         what: "TLS bytes on the link, warm",
@@ -128,13 +131,23 @@ const BARS: [Bar; 12] = [
         thesis: Some("440 ms"),
     },
     Bar {
+        id: "cpu-under-load",
+        what: "CPU of both proxies",
+        case: "one after the other, tcdl-10",
+        link: None,
+        endpoints: &[],
+        source: Source::Profile { bar: 1.0 },
+        target: Some(0.4),
+        thesis: Some("200 ms"),
+    },
+    Bar {
         id: "cpu-both-proxies",
         what: "CPU of both proxies",
-        case: "a handshake, tcdl-10",
+        case: "one after a rest, tcdl-10",
         link: Some("tcdl-10"),
         endpoints: NAMED,
         source: Source::Processor { bar: 1.0 },
-        target: Some(0.2),
+        target: None,
         thesis: Some("200 ms"),
     },
     Bar {
@@ -227,13 +240,15 @@ struct Finding<'a> {
     trials: usize,
 }
 
-/// Holds every bar against the cases and the benches.
-pub(crate) fn check(cases: &[Case], benches: &[Bench]) -> Vec<BarResult> {
-    BARS.iter().map(|bar| bar.check(cases, benches)).collect()
+/// Holds every bar against the cases, the benches and the profile.
+pub(crate) fn check(cases: &[Case], benches: &[Bench], profile: &[Accounts]) -> Vec<BarResult> {
+    BARS.iter()
+        .map(|bar| bar.check(cases, benches, profile))
+        .collect()
 }
 
 impl Bar {
-    fn check(&self, cases: &[Case], benches: &[Bench]) -> BarResult {
+    fn check(&self, cases: &[Case], benches: &[Bench], profile: &[Accounts]) -> BarResult {
         let open = BarResult {
             id: self.id,
             what: self.what,
@@ -263,6 +278,27 @@ impl Bar {
                 milliseconds: bar, ..
             }
             | Source::Processor { bar } => self.worst(BarResult { bar, ..open }, cases),
+            Source::Profile { bar } => {
+                let open = BarResult { bar, ..open };
+                let lines: Vec<&Accounts> = profile
+                    .iter()
+                    .filter(|line| line.arm == Arm::Packet)
+                    .collect();
+                let micros: f64 = lines.iter().map(|line| line.user_us + line.system_us).sum();
+                let Some(handshakes) = lines.iter().map(|line| line.handshakes).max() else {
+                    return BarResult {
+                        note: "no line of packet mode in profile.jsonl".to_owned(),
+                        ..open
+                    };
+                };
+                BarResult {
+                    note: format!(
+                        "profile.jsonl, {} handshakes",
+                        number::count(handshakes as f64)
+                    ),
+                    ..open.with(micros / 1e3)
+                }
+            }
             Source::Bench {
                 name,
                 unit,
@@ -329,11 +365,13 @@ impl Bar {
                 (packet - plain, milliseconds.max(share * plain))
             }
             Source::Processor { bar } => (median(Arm::Packet, Measure::Cpu)? / 1e3, bar),
-            Source::Bench { .. } => return None,
+            Source::Profile { .. } | Source::Bench { .. } => return None,
         };
         let compared: &[Arm] = match self.source {
             Source::Share { .. } | Source::AddedTime { .. } => &[Arm::Plain, Arm::Packet],
-            Source::Processor { .. } | Source::Bench { .. } => &[Arm::Packet],
+            Source::Processor { .. } | Source::Profile { .. } | Source::Bench { .. } => {
+                &[Arm::Packet]
+            }
         };
         let trials = compared
             .iter()
@@ -367,9 +405,10 @@ impl Bar {
                         case.link
                     )
                 }),
-            Source::Share { .. } | Source::AddedTime { .. } | Source::Bench { .. } => {
-                String::new()
-            }
+            Source::Share { .. }
+            | Source::AddedTime { .. }
+            | Source::Profile { .. }
+            | Source::Bench { .. } => String::new(),
         }
     }
 }
@@ -410,6 +449,7 @@ mod tests {
                 rows,
                 info: None,
             }]),
+            &[],
             &[],
         )
     }
@@ -497,6 +537,18 @@ mod tests {
     }
 
     #[test]
+    fn processor_time_under_load_is_both_daemons_in_packet_mode() {
+        let all = check(&[], &[], &crate::profile::tests::lines());
+        let result = all.into_iter().find(|result| result.id == "cpu-under-load");
+        let result = result.unwrap();
+        // 100 + 300 + 150 + 450 microseconds; the lines of the other arm do not count.
+        assert_eq!(result.measured, Some(1.0));
+        assert_eq!(result.outcome, Outcome::Reached);
+        assert_eq!(result.target_reached, Some(false));
+        assert_eq!(result.note, "profile.jsonl, 2,000 handshakes");
+    }
+
+    #[test]
     fn processor_time_of_slow_links_is_told_but_does_not_count() {
         let mut rows = pair("tcdl-10", "one", 10.0, 5.0);
         rows.extend(pair("iridium", "one", 10.0, 5.0));
@@ -537,7 +589,7 @@ mod tests {
             bench("memory_finished_flow", 1_024.0),
             bench("something_else", 1.0),
         ];
-        let results = check(&[], &benches);
+        let results = check(&[], &benches, &[]);
         let verdict = |id| {
             results
                 .iter()
@@ -556,7 +608,7 @@ mod tests {
             verdict("memory-handshaking"),
             Some((None, "not measured".to_owned()))
         );
-        let results = check(&[], &[bench("engine", 50_000.0)]);
+        let results = check(&[], &[bench("engine", 50_000.0)], &[]);
         assert!(
             results
                 .iter()

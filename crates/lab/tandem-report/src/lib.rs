@@ -104,7 +104,7 @@ impl Made {
         let out = options.out.as_deref().unwrap_or(&options.dir);
         let input = input::read(&options.dir)?;
         let cases = cases::cases(&input.runs);
-        let mut bars = bars::check(&cases, &input.benches);
+        let mut bars = bars::check(&cases, &input.benches, &input.profile);
         let of_packet_mode = bars.len();
         if !input.splitting.is_empty() {
             bars.extend(splitting::check(&input.splitting));

@@ -258,7 +258,7 @@ mod tests {
             ..Input::default()
         };
         let cases = cases(&input.runs);
-        tables(&input, &cases, &bars::check(&cases, &[]))
+        tables(&input, &cases, &bars::check(&cases, &[], &[]))
     }
 
     #[test]
