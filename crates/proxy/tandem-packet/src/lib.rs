@@ -18,7 +18,7 @@
 //! | `inbound`, with `reader` | what arrives told apart, rebuilt, asked for |
 //! | `segment`, `paws` | segments cut and edited; the timestamps that make them harmless |
 //! | `pace`, `hello`, `acks` | when a repeat says anything, and which acknowledgements cross |
-//! | `breaker` | paths on which nothing is rewritten, because of a middlebox |
+//! | `breaker`, `gain` | paths on which nothing is rewritten, servers that get no offer |
 //! | `config`, `context`, `output` | what goes in, what a flow works with, what comes out |
 //!
 //! Invariants: every [`VerdictToken`] handed in receives exactly one [`Verdict`]; the sequence

@@ -25,12 +25,21 @@ const TICK: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pace {
     openings: [Option<(Instant, u32)>; 2],
-    /// When the client's ACK arrived, and what its clock said.
-    acknowledged: Option<(Instant, Option<u32>)>,
-    /// Nothing more is to be learned from this connection.
-    settled: bool,
+    gap: Gap,
     round_trip: Option<Duration>,
     nanos_per_byte: u64,
+}
+
+/// What is learned from the gap between the client's ACK and its hello.
+#[derive(Debug, Clone, Copy, Default)]
+enum Gap {
+    /// Neither has arrived.
+    #[default]
+    Unopened,
+    /// The ACK has: when, and what the client's clock said in it.
+    Open(Instant, Option<u32>),
+    /// Nothing more is to be learned from this connection.
+    Settled,
 }
 
 impl Pace {
@@ -52,27 +61,32 @@ impl Pace {
     pub(crate) fn arrived(&mut self, packet: &TcpPacket<'_>, now: Instant) {
         let stamps = packet.timestamps();
         let value = stamps.map(|timestamps| timestamps.value);
-        let Some((acknowledged, then)) = self.acknowledged else {
-            self.acknowledged = Some((now, value));
-            // A hello that is itself the first acknowledgement has nothing before it to measure a
-            // gap from.
-            self.settled = !packet.payload().is_empty();
-            let echo = stamps.map_or(0, |timestamps| timestamps.echo);
-            self.round_trip = self
-                .openings
-                .into_iter()
-                .flatten()
-                .find(|(_, value)| *value == echo)
-                .map(|(sent, _)| now.saturating_since(sent));
-            return;
-        };
-        if !self.settled && !packet.payload().is_empty() {
-            self.settled = true;
-            if let (Some(then), Some(value)) = (then, value) {
-                let own = TICK.saturating_mul(value.wrapping_sub(then));
-                let gap = now.saturating_since(acknowledged).saturating_sub(own);
-                self.nanos_per_byte = nanos_per_byte(gap, packet.bytes().len());
+        let speaks = !packet.payload().is_empty();
+        match self.gap {
+            Gap::Unopened => {
+                // A hello that is itself the first acknowledgement has nothing before it to measure
+                // a gap from.
+                self.gap = match speaks {
+                    true => Gap::Settled,
+                    false => Gap::Open(now, value),
+                };
+                let echo = stamps.map_or(0, |timestamps| timestamps.echo);
+                self.round_trip = self
+                    .openings
+                    .into_iter()
+                    .flatten()
+                    .find(|(_, value)| *value == echo)
+                    .map(|(sent, _)| now.saturating_since(sent));
             }
+            Gap::Open(acknowledged, then) if speaks => {
+                self.gap = Gap::Settled;
+                if let (Some(then), Some(value)) = (then, value) {
+                    let own = TICK.saturating_mul(value.wrapping_sub(then));
+                    let gap = now.saturating_since(acknowledged).saturating_sub(own);
+                    self.nanos_per_byte = nanos_per_byte(gap, packet.bytes().len());
+                }
+            }
+            Gap::Open(..) | Gap::Settled => {}
         }
     }
 
