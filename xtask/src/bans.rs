@@ -47,7 +47,6 @@ const CASTS_NOT_YET: &[&str] = &[
     "tandem-estimate",
     "tandem-netsim",
     "tandem-split",
-    "tandem-trace",
 ];
 /// The attribute that keeps unsafe code out of a crate.
 const FORBID: &str = "#![forbid(unsafe_code)]";

@@ -484,8 +484,7 @@ impl Connection {
                 header: record.header,
                 bytes,
                 fragment: record.fragment,
-                // A record is far shorter than the sequence space.
-                end: assembler.start_seq().wrapping_add(len as u32),
+                end: assembler.start_seq().after(len),
                 stream_end,
                 ack,
             };

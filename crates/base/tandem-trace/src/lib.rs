@@ -14,6 +14,7 @@
 //! or an error, never a panic; what could not be read is in [`Trace::damage`], never silently
 //! missing.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 mod capture;
 mod connection;

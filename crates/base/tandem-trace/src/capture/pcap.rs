@@ -24,7 +24,7 @@ const LINK_TYPE_AT: usize = 20;
 /// (30 days).
 const RESYNC_SECONDS: u32 = 30 * 24 * 3600;
 /// The shortest frame that resynchronisation believes in: an IPv4 header, cooked or not, is longer.
-const RESYNC_MIN_FRAME: u32 = 20;
+const RESYNC_MIN_FRAME: usize = 20;
 /// How far resynchronisation looks at once; garbage may be longer.
 const RESYNC_STEP: usize = 64 * 1024;
 
@@ -90,7 +90,7 @@ impl RecordHeader {
 
     /// Whether this may follow on a record of that time, whatever it says of its original length.
     fn may_follow(self, last: Option<u32>) -> bool {
-        (RESYNC_MIN_FRAME..=MAX_FRAME as u32).contains(&self.captured)
+        (RESYNC_MIN_FRAME..=MAX_FRAME).contains(&(self.captured as usize))
             && last.is_none_or(|last| self.seconds.abs_diff(last) <= RESYNC_SECONDS)
     }
 
