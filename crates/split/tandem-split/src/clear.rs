@@ -197,7 +197,8 @@ fn malformed(error: TlsError, bytes: &[u8]) -> Malformed {
 /// Appends handshake bytes as verbatim records.
 fn write_plain(out: &mut Vec<u8>, bytes: &[u8]) {
     for piece in bytes.chunks(MAX_PLAINTEXT_LEN) {
-        let [high, low] = (piece.len() as u16).to_be_bytes();
+        let len = u16::try_from(piece.len()).expect("at most MAX_PLAINTEXT_LEN");
+        let [high, low] = len.to_be_bytes();
         out.extend_from_slice(&[RecordType::Handshake.as_u8(), 3, 3, high, low]);
         out.extend_from_slice(piece);
     }

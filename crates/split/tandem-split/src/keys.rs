@@ -190,7 +190,8 @@ impl fmt::Debug for TrafficKeys {
 /// hash.
 fn expand_label(secret: &Keyed, label: &[u8], len: usize) -> Zeroizing<Vec<u8>> {
     let label = [b"tls13 ", label].concat();
-    let (wide, narrow) = ((len as u16).to_be_bytes(), [label.len() as u8]);
-    let block = secret.mac(&[&wide, &narrow, &label, &[0], &[1]]);
+    let wide = u16::try_from(len).expect("no more than a block of the hash");
+    let narrow = u8::try_from(label.len()).expect("the labels of RFC 8446 are short");
+    let block = secret.mac(&[&wide.to_be_bytes(), &[narrow], &label, &[0], &[1]]);
     Zeroizing::new(block.as_ref()[..len].to_vec())
 }

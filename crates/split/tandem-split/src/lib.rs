@@ -25,6 +25,7 @@
 //! Specifications: Lesniewski-Laas 2003 ("the thesis"), chapters 2 and 3; RFC 5246, section 6; RFC
 //! 8446, section 5; RFC 9150.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 mod aes_cbc;
 pub mod clear;

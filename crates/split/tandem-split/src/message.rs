@@ -258,13 +258,14 @@ fn frame(out: &mut Vec<u8>, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[kind, VERSION[0], VERSION[1], 0, 0]);
     write(out);
-    let length = (out.len() - start - HEADER_LEN) as u16;
+    let length = u16::try_from(out.len() - start - HEADER_LEN).expect("below the body's limit");
     out[start + 3..start + HEADER_LEN].copy_from_slice(&length.to_be_bytes());
 }
 
 /// Appends a vector with a length of two bytes.
 fn put_vec16(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    let length = u16::try_from(bytes.len()).expect("shorter than the body around it");
+    out.extend_from_slice(&length.to_be_bytes());
     out.extend_from_slice(bytes);
 }
 

@@ -135,7 +135,8 @@ fn object_len(list: &[u8]) -> Result<u64, Malformed> {
 
 /// Length of the list of an object with `len` bytes, which are at most [`MAX_OBJECT_LEN`].
 fn list_len(len: u64) -> usize {
-    HEAD_LEN + (len as usize).div_ceil(CHUNK_LEN) * DIGEST_LEN
+    let chunks = usize::try_from(len.div_ceil(CHUNK_LEN as u64)).expect("at most MAX_CHUNKS");
+    HEAD_LEN + chunks * DIGEST_LEN
 }
 
 /// Makes the list of an object whose bytes come piece by piece.
@@ -156,6 +157,10 @@ impl Lister {
             return Err(Misuse::ObjectTooLong.into());
         }
         while !bytes.is_empty() {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "less than CHUNK_LEN, which is a usize"
+            )]
             let filled = (self.len % CHUNK_LEN as u64) as usize;
             let (now, rest) = bytes.split_at(bytes.len().min(CHUNK_LEN - filled));
             self.open.update(now);
@@ -176,7 +181,8 @@ impl Lister {
         }
         let mut bytes = Vec::with_capacity(HEAD_LEN + self.digests.len());
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&(CHUNK_LEN as u32).to_be_bytes());
+        let [.., a, b, c, d] = (CHUNK_LEN as u64).to_be_bytes();
+        bytes.extend_from_slice(&[a, b, c, d]);
         bytes.extend_from_slice(&self.len.to_be_bytes());
         bytes.extend_from_slice(&self.digests);
         List {

@@ -37,7 +37,7 @@ use crate::seal::{
     Keyed, MAX_MAC_LEN, Mac, Sequence, check_format, check_len, tls12_header, tls13_header,
 };
 use crate::suite::{Format, MacHash, RecordType, Suite};
-use fixed::{FixedHmac, Sha1Blocks, Sha256Blocks, Sha384Blocks};
+use fixed::{FixedHmac, Sha1Blocks, Sha256Blocks, Sha384Blocks, narrow};
 
 /// A record that was not the client's, or was changed on its way. There is no saying why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -186,7 +186,8 @@ fn open_cbc(
     let found = mac_at(bytes, content_len, mac_len);
     // The length field of the MAC's header holds what the padding leaves.
     let mut header = tls12_header(sequence, record_type, 0);
-    header[11..].copy_from_slice(&(content_len as u16).to_be_bytes());
+    let [.., high, low] = narrow(content_len).to_be_bytes();
+    header[11..].copy_from_slice(&[high, low]);
     let longest = bytes.len() - mac_len;
     let expected = match mac {
         CbcMac::Sha1(keyed) => keyed.mac(&header, &bytes[..longest], content_len),
@@ -211,9 +212,9 @@ fn content_len(bytes: &[u8], mac_len: usize) -> (usize, Choice) {
     let last = bytes.len() - 1;
     let padding = u32::from(bytes[last]);
     // Room for the MAC, and for padding + 1 bytes: both lengths are far below 2^32.
-    let mut good = !((last - mac_len) as u32).ct_lt(&padding);
+    let mut good = !narrow(last - mac_len).ct_lt(&padding);
     for distance in 0..bytes.len().min(256) {
-        let belongs = !padding.ct_lt(&(distance as u32));
+        let belongs = !padding.ct_lt(&narrow(distance));
         let differs = !bytes[last - distance].ct_eq(&bytes[last]);
         good &= !(belongs & differs);
     }
@@ -231,20 +232,20 @@ fn mac_at(bytes: &[u8], at: usize, mac_len: usize) -> Mac {
     let mut is_inside = Choice::from(0);
     for (index, byte) in bytes.iter().enumerate().skip(first) {
         let place = (index - first) % mac_len;
-        let is_start = (index as u32).ct_eq(&(at as u32));
+        let is_start = narrow(index).ct_eq(&narrow(at));
         is_inside |= is_start;
-        is_inside &= (index as u32).ct_lt(&((at + mac_len) as u32));
+        is_inside &= narrow(index).ct_lt(&narrow(at + mac_len));
         ring[place] |= u8::conditional_select(&0, byte, is_inside);
-        turn |= u32::conditional_select(&0, &(place as u32), is_start);
+        turn |= u32::conditional_select(&0, &narrow(place), is_start);
     }
     let mut mac = [0; MAX_MAC_LEN];
     for byte in &mut mac[..mac_len] {
         for (place, turned) in ring[..mac_len].iter().enumerate() {
-            let is_here = (place as u32).ct_eq(&turn);
+            let is_here = narrow(place).ct_eq(&turn);
             *byte |= u8::conditional_select(&0, turned, is_here);
         }
         let next = turn + 1;
-        turn = u32::conditional_select(&0, &next, next.ct_lt(&(mac_len as u32)));
+        turn = u32::conditional_select(&0, &next, next.ct_lt(&narrow(mac_len)));
     }
     Mac::new(&mac[..mac_len])
 }

@@ -59,7 +59,8 @@ impl Protection {
                 parts.for_each(|part| out.extend_from_slice(part));
                 out.extend_from_slice(mac);
                 let padding = BLOCK_LEN - (out.len() - plaintext) % BLOCK_LEN;
-                out.resize(out.len() + padding, (padding - 1) as u8);
+                let value = u8::try_from(padding - 1).expect("less than a block");
+                out.resize(out.len() + padding, value);
                 lanes.push(Lane {
                     iv,
                     range: plaintext..out.len(),
@@ -72,7 +73,8 @@ impl Protection {
                 out.extend_from_slice(mac);
             }
         }
-        let length = (out.len() - start - HEADER_LEN) as u16;
+        let length = out.len() - start - HEADER_LEN;
+        let length = u16::try_from(length).expect("a record's parts fit in a record");
         out[start + 3..start + HEADER_LEN].copy_from_slice(&length.to_be_bytes());
     }
 

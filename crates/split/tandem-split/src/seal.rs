@@ -54,7 +54,7 @@ impl Mac {
         bytes[..mac.len()].copy_from_slice(mac);
         Self {
             bytes,
-            len: mac.len() as u8,
+            len: u8::try_from(mac.len()).expect("at most MAX_MAC_LEN"),
         }
     }
 }
@@ -137,8 +137,8 @@ pub(crate) fn tls12_header(sequence: u64, record_type: RecordType, len: usize) -
     let mut header = [0; 13];
     header[..8].copy_from_slice(&sequence.to_be_bytes());
     header[8..11].copy_from_slice(&[record_type.as_u8(), 3, 3]);
-    // A plaintext has at most 2^14 bytes.
-    header[11..].copy_from_slice(&(len as u16).to_be_bytes());
+    let len = u16::try_from(len).expect("a plaintext has at most 2^14 bytes");
+    header[11..].copy_from_slice(&len.to_be_bytes());
     header
 }
 
@@ -157,8 +157,8 @@ pub(crate) fn tls13_header(
     {
         *byte ^= number;
     }
-    // At most 2^14 + 1 + 48 bytes.
-    let [high, low] = ((inner_len + static_iv.len()) as u16).to_be_bytes();
+    let len = u16::try_from(inner_len + static_iv.len()).expect("at most 2^14 + 1 + 48");
+    let [high, low] = len.to_be_bytes();
     let header = [RecordType::ApplicationData.as_u8(), 3, 3, high, low];
     (nonce, header)
 }

@@ -323,11 +323,11 @@ impl Splicer {
 fn list_for(run: &Run) -> Want {
     let first = run.offset / CHUNK_LEN as u64;
     let behind = (run.offset + run.total_len()).div_ceil(CHUNK_LEN as u64);
-    // A run that was let in ends within the longest object.
+    let chunks = |number| u32::try_from(number).expect("a run ends within the longest object");
     Want::List {
         object: run.object,
-        first_chunk: first as u32,
-        chunks: (behind - first) as u32,
+        first_chunk: chunks(first),
+        chunks: chunks(behind - first),
     }
 }
 

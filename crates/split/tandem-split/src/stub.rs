@@ -78,11 +78,12 @@ impl RunBuilder {
         if record_len == 0 || record_len > MAX_PAYLOAD_LEN {
             return Err(Misuse::RunLength(record_len).into());
         }
+        let record_len = u16::try_from(record_len).map_err(|_| Misuse::RunLength(record_len))?;
         let run = Run {
             object,
             offset,
-            record_len: record_len as u16,
-            last_len: record_len as u16,
+            record_len,
+            last_len: record_len,
             count: 0,
         };
         Ok(Self {
@@ -101,13 +102,14 @@ impl RunBuilder {
     /// none.
     pub fn record(&mut self, len: usize, mac: &Mac) -> Result<(), Error> {
         self.check(len)?;
+        let last_len = u16::try_from(len).map_err(|_| Misuse::PlaintextLength(len))?;
         let mac = mac.as_ref();
         if mac.is_empty() || (self.run.count > 0 && mac.len() != self.mac_len) {
             return Err(Misuse::MacLength(mac.len()).into());
         }
         self.mac_len = mac.len();
         self.macs.extend_from_slice(mac);
-        self.run.last_len = len as u16;
+        self.run.last_len = last_len;
         self.run.count += 1;
         Ok(())
     }

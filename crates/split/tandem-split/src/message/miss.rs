@@ -220,13 +220,15 @@ impl<'a> ListPart<'a> {
 /// The answer with this list: its parts, in order.
 pub fn list_parts(list: &List) -> impl Iterator<Item = ListPart<'_>> {
     let bytes = list.as_bytes();
+    // A list has at most MAX_LIST_LEN bytes: nothing is cut short.
+    let number_of = |len| u32::try_from(len).unwrap_or(u32::MAX);
     bytes
         .chunks(MAX_PART_LEN)
         .enumerate()
         .map(move |(number, part)| ListPart {
             object: list.name(),
-            offset: (number * MAX_PART_LEN) as u32,
-            total: bytes.len() as u32,
+            offset: number_of(number * MAX_PART_LEN),
+            total: number_of(bytes.len()),
             bytes: part,
         })
 }

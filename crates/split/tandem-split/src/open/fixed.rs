@@ -90,9 +90,9 @@ impl<B: Blocks> FixedHmac<B> {
     fn inner(&self, header: &[u8; 13], bytes: &[u8], len: usize) -> ([u8; MAX_MAC_LEN], B::State) {
         // Everything in this function is computed from these two, `header`'s last bytes and
         // `bytes`; only they are secret.
-        let end = (header.len() + len) as u32;
+        let end = narrow(header.len() + len);
         let bits = (u64::from(end) + B::BLOCK_LEN as u64) * 8;
-        let last_block = (end + B::LENGTH_LEN as u32) >> B::BLOCK_LEN.trailing_zeros();
+        let last_block = (end + narrow(B::LENGTH_LEN)) >> B::BLOCK_LEN.trailing_zeros();
 
         let longest = header.len() + bytes.len();
         let shortest = header.len() + bytes.len().saturating_sub(MAX_PADDING);
@@ -116,7 +116,7 @@ impl<B: Blocks> FixedHmac<B> {
         let message = header.iter().chain(bytes).chain(std::iter::repeat(&0));
         let mut message = message.skip(plain);
         for number in plain_blocks..blocks {
-            let is_last = (number as u32).ct_eq(&last_block);
+            let is_last = narrow(number).ct_eq(&last_block);
             let mut block = [0; MAX_BLOCK_LEN];
             let start = number * B::BLOCK_LEN;
             for (at, (built, byte)) in block[..B::BLOCK_LEN]
@@ -124,7 +124,7 @@ impl<B: Blocks> FixedHmac<B> {
                 .zip(&mut message)
                 .enumerate()
             {
-                let index = (start + at) as u32;
+                let index = narrow(start + at);
                 *built = u8::conditional_select(&0, byte, index.ct_lt(&end));
                 *built |= u8::conditional_select(&0, &0x80, index.ct_eq(&end));
             }
@@ -232,6 +232,15 @@ impl Blocks for Sha384Blocks {
     fn digest(state: &[u64; 8]) -> [u8; MAX_MAC_LEN] {
         words(state.iter().map(|word| word.to_be_bytes()))
     }
+}
+
+/// A length or a place in a record, which may be secret: the conversion takes no branch.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a record has at most 2^16 bytes, and a check would ask after a secret"
+)]
+pub(super) const fn narrow(number: usize) -> u32 {
+    number as u32
 }
 
 /// The words' bytes in order, as many as a MAC has at most.

@@ -95,8 +95,8 @@ impl RunItem {
         if end > list.len() {
             return None;
         }
-        // An object has at most 2^30 bytes.
-        let pieces = pieces(list, start as usize..end as usize)?;
+        let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
+        let pieces = pieces(list, range)?;
         let mac_len = self.macs.len() / usize::from(run.count);
         let mac = &self.macs[usize::from(number) * mac_len..][..mac_len];
         self.done += 1;
