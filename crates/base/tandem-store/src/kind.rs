@@ -1,5 +1,5 @@
-//! The kinds of objects. A row of [`KINDS`] says all that a store has to know of one: a new kind is
-//! a new row.
+//! The kinds of objects: a row each, which says all that a store has to know of one. Where a
+//! handshake shows one is the engine's to say (its `objects`), in a file for each kind.
 //!
 //! Not here: who makes objects of a kind, or what for. Invariants: rows stand in the order of
 //! [`Kind`]; a name, once it is in somebody's store, never changes.
@@ -11,30 +11,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::{Digest, ObjectId};
 use crate::error::NameError;
-
-/// What an object is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A certificate chain, leaf first: a server's, or a client's own.
-    Chain,
-    /// A chain without its leaf. The same for many sites.
-    Issuers,
-    /// One certificate that is held for itself, and not only as part of a chain.
-    Certificate,
-    /// The messages that a site sends in clear beside its chain, one after another: staple, request
-    /// for a certificate.
-    Messages,
-    /// A CertificateStatus (RFC 6066, section 8).
-    Staple,
-    /// A CertificateRequest (RFC 5246, section 7.4.4; RFC 8446, section 4.3.2).
-    Request,
-    /// A session ticket (RFC 5077; RFC 8446, section 4.6.1).
-    Ticket,
-    /// A hello to be filled in: what of one repeats.
-    Template,
-    /// Bytes to compress others with.
-    Dictionary,
-}
 
 /// How an object's parts make it up, and what it is named by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,35 +57,48 @@ pub struct KindRow {
     pub unexpected: Unexpected,
 }
 
-const fn row(
-    kind: Kind,
-    name: &'static str,
-    layout: Layout,
-    reading: Reading,
-    unexpected: Unexpected,
-) -> KindRow {
-    KindRow {
-        kind,
-        name,
-        layout,
-        reading,
-        unexpected,
-    }
+/// Makes the kinds and their table out of rows: name on disk and for people, layout, reading, and
+/// what becomes of one that is expected of no site any more.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident: $name:literal $layout:ident $reading:ident $unexpected:ident;)+) => {
+        /// What an object is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        /// The table of kinds.
+        pub const KINDS: [KindRow; [$(Kind::$kind),+].len()] = [$(KindRow {
+            kind: Kind::$kind,
+            name: $name,
+            layout: Layout::$layout,
+            reading: Reading::$reading,
+            unexpected: Unexpected::$unexpected,
+        }),+];
+    };
 }
 
-/// The table of kinds.
-#[rustfmt::skip]
-pub const KINDS: [KindRow; 9] = [
-    row(Kind::Chain,       "chain",       Layout::List,  Reading::NamesAndEnd, Unexpected::Stays),
-    row(Kind::Issuers,     "issuers",     Layout::List,  Reading::End,         Unexpected::Stays),
-    row(Kind::Certificate, "certificate", Layout::Whole, Reading::End,         Unexpected::Stays),
-    row(Kind::Messages,    "messages",    Layout::List,  Reading::Nothing,     Unexpected::Goes),
-    row(Kind::Staple,      "staple",      Layout::Whole, Reading::Nothing,     Unexpected::Goes),
-    row(Kind::Request,     "request",     Layout::Whole, Reading::Nothing,     Unexpected::Goes),
-    row(Kind::Ticket,      "ticket",      Layout::Whole, Reading::Nothing,     Unexpected::Goes),
-    row(Kind::Template,    "template",    Layout::Whole, Reading::Nothing,     Unexpected::Goes),
-    row(Kind::Dictionary,  "dictionary",  Layout::Whole, Reading::Nothing,     Unexpected::Stays),
-];
+kinds! {
+    /// A certificate chain, leaf first: a server's, or a client's own.
+    Chain: "chain" List NamesAndEnd Stays;
+    /// A chain without its leaf. The same for many sites.
+    Issuers: "issuers" List End Stays;
+    /// One certificate that is held for itself, and not only as part of a chain.
+    Certificate: "certificate" Whole End Stays;
+    /// The messages that a site sends in clear beside its chain, one after another: staple, request
+    /// for a certificate.
+    Messages: "messages" List Nothing Goes;
+    /// A CertificateStatus (RFC 6066, section 8).
+    Staple: "staple" Whole Nothing Goes;
+    /// A CertificateRequest (RFC 5246, section 7.4.4; RFC 8446, section 4.3.2).
+    Request: "request" Whole Nothing Goes;
+    /// A session ticket (RFC 5077; RFC 8446, section 4.6.1).
+    Ticket: "ticket" Whole Nothing Goes;
+    /// A hello to be filled in: what of one repeats.
+    Template: "template" Whole Nothing Goes;
+    /// Bytes to compress others with.
+    Dictionary: "dictionary" Whole Nothing Stays;
+}
 
 impl Kind {
     /// Its row of the table.
@@ -132,7 +121,7 @@ impl Kind {
     }
 
     /// The least and the greatest kind.
-    pub(crate) const RANGE: (Self, Self) = (Self::Chain, Self::Dictionary);
+    pub(crate) const RANGE: (Self, Self) = (KINDS[0].kind, KINDS[KINDS.len() - 1].kind);
 }
 
 impl Layout {

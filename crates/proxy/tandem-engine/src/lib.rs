@@ -1,7 +1,7 @@
 //! The handshake rewriter: flights in, deltas out, and back. It has four rooms:
 //!
 //! - `transcript`: a handshake read along in both directions ([`Handshake`]);
-//! - `objects`: where in a flight lies what repeats, by kind ([`KINDS`], [`Flight`], [`ticket`]);
+//! - `objects`: where in a flight lies what repeats, by kind ([`Object`], [`Flight`], [`ticket`]);
 //! - `peer`: what the other proxy holds, by its own word or by what both have seen
 //!   ([`Possession`]; by peer and epoch, [`Peers`]);
 //! - `rewrite`: a flight as a [`tandem_delta::Delta`] against that, and back; the thesis's own
@@ -36,7 +36,7 @@ mod transcript;
 pub use connection::{Connection, Moment, Outlook, Streams};
 pub use engine::{ClientCertificates, Engine};
 pub use event::Event;
-pub use objects::{Flight, KINDS, Kind, Object, Sender, ticket};
+pub use objects::{Flight, Object, Sender, ticket};
 pub use peer::{
     Asked, Crossed, Epoch, Hints, Peer, PeerId, Peers, Possession, Role, expected_chains, filter,
     intention,

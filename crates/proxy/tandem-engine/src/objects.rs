@@ -1,16 +1,17 @@
-//! Where in a handshake lies what repeats: one kind of object a file, one row a kind.
+//! Where in a handshake lies what repeats: a file for each kind of object.
 //!
 //! ```text
-//! kind                  sent by          in the message        storage
-//! chain                 server, client   Certificate           under its own name
-//! staple                server           CertificateStatus     beside the chain
-//! certificate request   server           CertificateRequest    beside the chain
-//! given ticket          server           NewSessionTicket      for its lifetime
-//! shown ticket          client           ClientHello           for its lifetime
+//! kind      sent by          in the message        storage
+//! chain     server, client   Certificate           under its own name
+//! staple    server           CertificateStatus     beside the chain
+//! request   server           CertificateRequest    beside the chain
+//! ticket    server           NewSessionTicket      for its lifetime
+//!           client           ClientHello
 //! ```
 //!
-//! A new kind is a file with its row, and the row's place in [`KINDS`]; reading, learning and
-//! writing go by the rows.
+//! Which kinds there are is the store's table ([`tandem_store::KINDS`]). A new kind is a row there
+//! and a file here, for which the compiler asks in [`places_of`]; reading, learning and writing go
+//! by the places.
 //!
 //! Is not: who holds an object (`peer`), nor what is written in its place (`rewrite`). Invariant:
 //! pieces lie in the stream that was read, in order, record headers left out.
@@ -23,6 +24,7 @@ pub mod ticket;
 
 use std::ops::Range;
 
+use tandem_store::{KINDS, Kind};
 use tandem_wire::tls::{HandshakeType, MessageSpan};
 
 pub use flight::Flight;
@@ -38,7 +40,7 @@ pub enum Sender {
 
 /// How an object is held, and so what it is referred to by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Storage {
+enum Storage {
     /// By itself, under its own name.
     Alone,
     /// With the others of its flight that are held so, in their order, for the site of its chain.
@@ -50,44 +52,75 @@ pub enum Storage {
 /// Finds an object in its message, of which this is the stream.
 type Find = fn(&MessageSpan, &[u8]) -> Option<Vec<Range<usize>>>;
 
-/// A kind of object.
+/// Where objects of a kind lie.
 #[derive(Debug)]
-pub struct Kind {
-    /// What it is called.
-    pub name: &'static str,
-    /// Who sends it.
-    pub senders: &'static [Sender],
-    /// The message that it is in.
-    pub message: HandshakeType,
-    /// How it is held.
-    pub storage: Storage,
-    /// Where in that message it lies; `None` where there is none in it.
+struct Place {
+    /// Who sends them.
+    senders: &'static [Sender],
+    /// The message that they are in.
+    message: HandshakeType,
+    /// How they are held.
+    storage: Storage,
+    /// Where in that message one lies; `None` where there is none in it.
     find: Find,
 }
 
-/// All kinds.
-pub static KINDS: [&Kind; 5] = [
-    &chain::CHAIN,
-    &staple::STAPLE,
-    &certificate_request::CERTIFICATE_REQUEST,
-    &ticket::GIVEN,
-    &ticket::SHOWN,
-];
+/// Where objects of this kind lie.
+const fn places_of(kind: Kind) -> &'static [Place] {
+    match kind {
+        Kind::Chain => chain::PLACES,
+        Kind::Staple => staple::PLACES,
+        Kind::Request => certificate_request::PLACES,
+        Kind::Ticket => ticket::PLACES,
+        // Made of what lies in those places.
+        Kind::Issuers | Kind::Certificate | Kind::Messages => &[],
+        // Not sent in a handshake.
+        Kind::Template | Kind::Dictionary => &[],
+    }
+}
 
 /// An object in a stream.
 #[derive(Debug)]
 pub struct Object {
     /// What it is.
-    pub kind: &'static Kind,
+    pub kind: Kind,
     /// The ranges of its sender's stream that hold it.
     pub pieces: Vec<Range<usize>>,
 }
 
-/// The kinds of which this message may hold an object.
-fn kinds_in(sender: Sender, message: HandshakeType) -> impl Iterator<Item = &'static Kind> {
-    KINDS
-        .into_iter()
-        .filter(move |kind| kind.message == message && kind.senders.contains(&sender))
+/// The places of all kinds, flat: they are gone through for each message.
+static PLACES: [(Kind, &Place); count_places()] = {
+    let mut all = [(Kind::Chain, &chain::PLACES[0]); count_places()];
+    let (mut row, mut at) = (0, 0);
+    while row < KINDS.len() {
+        let places = places_of(KINDS[row].kind);
+        let mut place = 0;
+        while place < places.len() {
+            all[at] = (KINDS[row].kind, &places[place]);
+            (place, at) = (place + 1, at + 1);
+        }
+        row += 1;
+    }
+    all
+};
+
+const fn count_places() -> usize {
+    let (mut row, mut count) = (0, 0);
+    while row < KINDS.len() {
+        count += places_of(KINDS[row].kind).len();
+        row += 1;
+    }
+    count
+}
+
+/// The places that this message has, each with the kind of what lies there.
+fn places_in(
+    sender: Sender,
+    message: HandshakeType,
+) -> impl Iterator<Item = &'static (Kind, &'static Place)> {
+    PLACES
+        .iter()
+        .filter(move |(_, place)| place.message == message && place.senders.contains(&sender))
 }
 
 /// The objects in these messages of a stream, in order.
@@ -97,9 +130,12 @@ pub(crate) fn of<'a>(
     stream: &'a [u8],
 ) -> impl Iterator<Item = Object> + 'a {
     messages.iter().flat_map(move |span| {
-        kinds_in(sender, span.msg_type).filter_map(|kind| {
-            let pieces = (kind.find)(span, stream)?;
-            Some(Object { kind, pieces })
+        places_in(sender, span.msg_type).filter_map(|(kind, place)| {
+            let pieces = (place.find)(span, stream)?;
+            Some(Object {
+                kind: *kind,
+                pieces,
+            })
         })
     })
 }
@@ -118,12 +154,12 @@ mod tests {
     use crate::transcript::Handshake;
 
     /// The objects of a server's stream that was read this far.
-    fn names(stream: &[u8]) -> Vec<&'static str> {
+    fn kinds(stream: &[u8]) -> Vec<Kind> {
         let mut handshake = Handshake::new();
         handshake.client_sent(&client_hello(&[]));
         handshake.server_sent(stream);
         let objects = handshake.objects(Sender::Server, stream);
-        objects.map(|object| object.kind.name).collect()
+        objects.map(|object| object.kind).collect()
     }
 
     #[test]
@@ -131,19 +167,19 @@ mod tests {
         let mut messages = flight(&chain(&[300]));
         messages.insert(2, message(22, &noise(90, 7)));
         messages.insert(4, message(13, &noise(40, 8)));
-        let expected = ["chain", "staple", "certificate request"];
+        let expected = [Kind::Chain, Kind::Staple, Kind::Request];
         for stream in [apart(&messages), packed(&messages, 33)] {
-            assert_eq!(names(&stream), expected);
+            assert_eq!(kinds(&stream), expected);
             let mut seen = 0;
             for end in 0..stream.len() {
-                let found = names(&stream[..end]);
+                let found = kinds(&stream[..end]);
                 assert!(found.len() >= seen && found == expected[..found.len()]);
                 seen = found.len();
             }
         }
         // None of them waits for the ServerHelloDone.
         messages.pop();
-        assert_eq!(names(&apart(&messages)), expected);
+        assert_eq!(kinds(&apart(&messages)), expected);
     }
 
     #[test]

@@ -3,12 +3,11 @@
 
 use tandem_wire::tls::HandshakeType;
 
-use super::{Kind, Sender, Storage, whole};
+use super::{Place, Sender, Storage, whole};
 
-pub(super) static CERTIFICATE_REQUEST: Kind = Kind {
-    name: "certificate request",
+pub(super) const PLACES: &[Place] = &[Place {
     senders: &[Sender::Server],
     message: HandshakeType::CERTIFICATE_REQUEST,
     storage: Storage::BesideChain,
     find: whole,
-};
+}];

@@ -6,10 +6,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use tandem_delta::pieces::{cut, gather};
-use tandem_wire::tls::{CertificateList, MessageSpan};
+use tandem_wire::tls::{CertificateList, HandshakeType, MessageSpan};
 
-use super::chain::{self, CHAIN};
-use super::{Sender, Storage, kinds_in};
+use super::{Sender, Storage, chain, places_in};
 
 /// Where the chain of a server's first flight, or of the client's answer to it, lies in its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,13 +22,12 @@ impl Flight {
     /// The flight of these messages of one sender, which begin with its first: its first chain, and
     /// what is held beside that. `None` without a Certificate message.
     pub(crate) fn of(sender: Sender, messages: &[MessageSpan], stream: &[u8]) -> Option<Self> {
-        let is_chain = |span: &&MessageSpan| span.msg_type == CHAIN.message;
+        let is_chain = |span: &&MessageSpan| span.msg_type == HandshakeType::CERTIFICATE;
         let certificate = messages.iter().find(is_chain)?;
         let beside = |span: &MessageSpan| {
-            let kinds = kinds_in(sender, span.msg_type);
-            kinds
-                .filter(|kind| kind.storage == Storage::BesideChain)
-                .find_map(|kind| (kind.find)(span, stream))
+            places_in(sender, span.msg_type)
+                .filter(|(_, place)| place.storage == Storage::BesideChain)
+                .find_map(|(_, place)| (place.find)(span, stream))
         };
         let extras = messages.iter().filter_map(beside).flatten();
         Some(Self {

@@ -3,12 +3,11 @@
 
 use tandem_wire::tls::HandshakeType;
 
-use super::{Kind, Sender, Storage, whole};
+use super::{Place, Sender, Storage, whole};
 
-pub(super) static STAPLE: Kind = Kind {
-    name: "staple",
+pub(super) const PLACES: &[Place] = &[Place {
     senders: &[Sender::Server],
     message: HandshakeType::CERTIFICATE_STATUS,
     storage: Storage::BesideChain,
     find: whole,
-};
+}];

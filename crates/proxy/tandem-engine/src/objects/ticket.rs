@@ -26,7 +26,7 @@ use tandem_wire::tls::{
     ClientHello, ContentType, ExtensionType, HandshakeType, MessageSpan, client_hello, handshake,
 };
 
-use super::{Kind, Sender, Storage};
+use super::{Place, Sender, Storage};
 
 /// Bytes of a given ticket's lifetime, and of its length.
 const LIFETIME: usize = 4;
@@ -35,27 +35,25 @@ const LENGTH: usize = 2;
 /// Bytes of an extension's type and length.
 const EXTENSION_HEADER: usize = 4;
 
-/// What a server gives.
-pub(super) static GIVEN: Kind = Kind {
-    name: "given ticket",
-    senders: &[Sender::Server],
-    message: HandshakeType::NEW_SESSION_TICKET,
-    storage: Storage::ForItsLifetime,
-    find: |span, stream| GivenTicket::place(&span.body(stream), span),
-};
-
-/// What a client shows.
-pub(super) static SHOWN: Kind = Kind {
-    name: "shown ticket",
-    senders: &[Sender::Client],
-    message: HandshakeType::CLIENT_HELLO,
-    storage: Storage::ForItsLifetime,
-    find: |span, stream| {
-        let body = span.body(stream);
-        let hello = ClientHello::parse(&body).ok()?;
-        Some(ShownTicket::of(&hello, span)?.pieces)
+/// What a server gives, and what a client shows.
+pub(super) const PLACES: &[Place] = &[
+    Place {
+        senders: &[Sender::Server],
+        message: HandshakeType::NEW_SESSION_TICKET,
+        storage: Storage::ForItsLifetime,
+        find: |span, stream| GivenTicket::place(&span.body(stream), span),
     },
-};
+    Place {
+        senders: &[Sender::Client],
+        message: HandshakeType::CLIENT_HELLO,
+        storage: Storage::ForItsLifetime,
+        find: |span, stream| {
+            let body = span.body(stream);
+            let hello = ClientHello::parse(&body).ok()?;
+            Some(ShownTicket::of(&hello, span)?.pieces)
+        },
+    },
+];
 
 /// Where the ticket lies that a hello shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
