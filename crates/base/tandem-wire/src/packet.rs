@@ -158,6 +158,7 @@ impl<'a> TcpPacket<'a> {
 
     /// The sequence number behind the payload.
     #[must_use]
+    #[inline]
     pub fn end(&self) -> Seq {
         self.seq().after(self.payload().len())
     }

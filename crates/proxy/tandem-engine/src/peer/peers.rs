@@ -43,19 +43,21 @@ const fn max_bytes(role: Role) -> usize {
 #[derive(Debug)]
 pub struct Peers {
     role: Role,
-    peers: BTreeMap<PeerId, Entry>,
-    /// The one used last, whose size may have changed since it was counted.
-    last: Option<PeerId>,
-    /// Bytes of all but what has changed in the last.
+    /// The one used last, which grows: it is measured when another's turn comes.
+    current: Option<Entry>,
+    others: BTreeMap<PeerId, Entry>,
+    /// Bytes of the others.
     bytes: usize,
     turn: u64,
 }
 
 #[derive(Debug)]
 struct Entry {
+    id: PeerId,
     epoch: Epoch,
     peer: Peer,
-    counted: usize,
+    /// Its size, and when it was used, as of when another's turn came.
+    bytes: usize,
     turn: u64,
 }
 
@@ -64,8 +66,8 @@ impl Peers {
     pub fn new(role: Role) -> Self {
         Self {
             role,
-            peers: BTreeMap::new(),
-            last: None,
+            current: None,
+            others: BTreeMap::new(),
             bytes: 0,
             turn: 0,
         }
@@ -73,56 +75,60 @@ impl Peers {
 
     /// What is known of this peer, which says that it is in this epoch.
     pub fn get(&mut self, id: PeerId, epoch: Epoch) -> &mut Peer {
-        if self.last != Some(id) {
-            self.recount();
-            self.last = Some(id);
-            self.turn += 1;
-            self.make_room(id);
+        let is_current = |entry: &Entry| entry.id == id && entry.epoch == epoch;
+        if !self.current.as_ref().is_some_and(is_current) {
+            self.change(id, epoch);
         }
-        let fresh = || Entry {
-            epoch,
-            peer: Peer::new(self.role),
-            counted: 0,
-            turn: 0,
-        };
-        let entry = self.peers.entry(id).or_insert_with(fresh);
-        entry.turn = self.turn;
-        if entry.epoch != epoch {
-            (entry.epoch, entry.peer) = (epoch, Peer::new(self.role));
-        }
-        &mut entry.peer
+        let fresh = || Entry::new(id, epoch, self.role);
+        &mut self.current.get_or_insert_with(fresh).peer
     }
 
     /// How many session tickets are remembered, and about how many bytes they take.
     pub fn session_tickets(&self) -> (usize, usize) {
-        let sizes = self.peers.values().map(|entry| entry.peer.tickets.size());
+        let all = self.current.iter().chain(self.others.values());
+        let sizes = all.map(|entry| entry.peer.tickets.size());
         sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
-    /// Brings the size of the peer used last up to date.
-    fn recount(&mut self) {
-        let last = self.last.and_then(|last| self.peers.get_mut(&last));
-        if let Some(entry) = last {
-            let now = entry.peer.footprint();
-            self.bytes = self.bytes - entry.counted + now;
-            entry.counted = now;
+    /// Puts the current one among the others, and takes this one out if it is known.
+    fn change(&mut self, id: PeerId, epoch: Epoch) {
+        if let Some(mut entry) = self.current.take() {
+            self.turn += 1;
+            (entry.bytes, entry.turn) = (entry.peer.footprint(), self.turn);
+            self.bytes += entry.bytes;
+            self.others.insert(entry.id, entry);
+        }
+        self.current = self.remove(&id).filter(|entry| entry.epoch == epoch);
+        while self.bytes > max_bytes(self.role) || self.others.len() >= MAX_PEERS {
+            let oldest = self.others.values().min_by_key(|entry| entry.turn);
+            let Some(oldest) = oldest.map(|entry| entry.id) else {
+                return;
+            };
+            self.remove(&oldest);
         }
     }
 
-    /// Forgets peers, but not this one, until it has room.
-    fn make_room(&mut self, id: PeerId) {
-        let others = |(other, _): &(&PeerId, &Entry)| **other != id;
-        while self.bytes > max_bytes(self.role)
-            || (self.peers.len() >= MAX_PEERS && !self.peers.contains_key(&id))
-        {
-            let others = self.peers.iter().filter(others);
-            let Some((oldest, _)) = others.min_by_key(|(_, entry)| entry.turn) else {
-                return;
-            };
-            let oldest = *oldest;
-            if let Some(entry) = self.peers.remove(&oldest) {
-                self.bytes -= entry.counted;
-            }
+    fn remove(&mut self, id: &PeerId) -> Option<Entry> {
+        let entry = self.others.remove(id)?;
+        self.bytes -= entry.bytes;
+        Some(entry)
+    }
+
+    #[cfg(test)]
+    fn footprint(&self) -> usize {
+        let all = self.current.iter().chain(self.others.values());
+        all.map(|entry| entry.peer.footprint()).sum()
+    }
+}
+
+impl Entry {
+    fn new(id: PeerId, epoch: Epoch, role: Role) -> Self {
+        Self {
+            id,
+            epoch,
+            peer: Peer::new(role),
+            bytes: 0,
+            turn: 0,
         }
     }
 }
@@ -180,7 +186,7 @@ mod tests {
         (0..most).for_each(|number| peers.get(id(number), EPOCH).far.lacks(chain()));
         assert!(lacks(&mut peers, 0, EPOCH), "used again");
         assert!(!lacks(&mut peers, most, EPOCH), "new");
-        assert_eq!(peers.peers.len(), MAX_PEERS);
+        assert_eq!(peers.others.len() + 1, MAX_PEERS);
         assert!(lacks(&mut peers, 0, EPOCH));
         assert!(!lacks(&mut peers, 1, EPOCH));
     }
@@ -198,11 +204,9 @@ mod tests {
             }
             let one = tickets.size().1;
             assert!(one > bound / 3, "three fill it");
-            let all = peers.peers.values().map(|entry| entry.peer.footprint());
-            assert!(all.sum::<usize>() <= bound + one);
+            assert!(peers.footprint() <= bound + one);
         }
         peers.get(id(9), EPOCH);
-        let all = peers.peers.values().map(|entry| entry.peer.footprint());
-        assert!(all.sum::<usize>() <= bound);
+        assert!(peers.footprint() <= bound);
     }
 }
