@@ -71,21 +71,17 @@ impl Flight {
 
     /// The certificates, DER, leaf first; `None` where the list is not well-formed.
     pub(crate) fn certificates<'s>(&self, stream: &'s [u8]) -> Option<Vec<Cow<'s, [u8]>>> {
-        let body = self.certificate.body(stream);
-        let ranges: Vec<_> = CertificateList::parse(&body)
-            .ok()?
-            .iter()
-            .map(|item| item.range())
-            .collect();
-        Some(match body {
-            Cow::Borrowed(body) => ranges
-                .into_iter()
-                .map(|range| Cow::Borrowed(&body[range]))
-                .collect(),
-            Cow::Owned(body) => ranges
-                .into_iter()
-                .map(|range| Cow::Owned(body[range].to_vec()))
-                .collect(),
+        Some(match self.certificate.body(stream) {
+            Cow::Borrowed(body) => {
+                let list = CertificateList::parse(body).ok()?;
+                let ders = list.iter().map(|item| Cow::Borrowed(&body[item.range()]));
+                ders.collect()
+            }
+            Cow::Owned(body) => {
+                let list = CertificateList::parse(&body).ok()?;
+                let ders = list.iter().map(|item| body[item.range()].to_vec().into());
+                ders.collect()
+            }
         })
     }
 }
