@@ -33,7 +33,7 @@ impl Headline {
         });
         let Some(slowest) = slowest else {
             return Self {
-                sentence: "Packet mode and plain are not side by side in these results.".to_owned(),
+                sentence: "These results do not compare packet mode with plain.".to_owned(),
                 details: "A comparison needs sound trials of both arms in one run.".to_owned(),
             };
         };
@@ -148,6 +148,6 @@ mod tests {
     #[test]
     fn without_anything_to_compare_it_says_so() {
         let alone = synthetic::arm_rows("iridium", "one", Arm::Plain, &[1.0]);
-        assert!(headline(alone).sentence.contains("not side by side"));
+        assert!(headline(alone).sentence.contains("do not compare"));
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn page(
     page.header(input, &runs, &headline);
     page.bars(
         "Figures to reach in packet mode",
-        "The worst link or run counts, since on slow links plain sends some bytes twice, which would flatter the ratio. ",
+        "The worst link or run counts: on slow links the plain arm retransmits, which would make the ratio look better. ",
         bars.0,
     );
     if let Some(overview) = &figures.overview {
@@ -174,7 +174,7 @@ impl Page {
             self.raw(&format!("<p class=\"good\">{words}</p>"));
         } else {
             self.raw(&format!(
-                "<p class=\"alert\"><b>{words}</b> What fails or differs is in no median; it is listed at the end.</p>"
+                "<p class=\"alert\"><b>{words}</b> Failed trials and those with differing bytes are left out of the medians and listed at the end.</p>"
             ));
         }
     }
@@ -241,7 +241,7 @@ impl Page {
         }
         self.bars(
             "SSL splitting: figures to reach",
-            "Against nginx with TLS as it comes, but where a note says otherwise. ",
+            "Against nginx with its default TLS settings unless a note says otherwise. ",
             bars,
         );
         let unsound = rows.iter().filter(|row| !row.is_sound()).count();
@@ -254,16 +254,16 @@ impl Page {
         } else {
             let rows = number::plural(rows.len(), "row");
             self.raw(&format!(
-                "<p class=\"alert\"><b>Of {rows} ({requests}), {unsound} failed or had other bytes than the server's.</b> They are in no \
-                 figure.</p>"
+                "<p class=\"alert\"><b>Of {rows} ({requests}), {unsound} failed or had other bytes than the server's.</b> They are left \
+                 out of the figures.</p>"
             ));
         }
-        self.heading("SSL splitting, beside Lesniewski-Laas’s thesis of 2003");
+        self.heading("SSL splitting, compared with Lesniewski-Laas’s thesis of 2003");
         self.raw(
-            "<p>Chapter 5 redone: nginx and the origin at one end of a link, curl and volunteers at the other; one connection and a full \
-             handshake for each request. Bytes are IP bytes that leave the origin's end, counted by the link. Of its figures the thesis's \
-             text gives few numbers: hatched, or as crosses. Its traces are lost; ours are of access logs of 1995 and 2015, cut and \
-             made into files as it says.</p>\n<div class=\"pair\">",
+            "<p>The measurements of chapter 5, repeated: nginx and the origin are at one end of a link, curl and the volunteers at the \
+             other; each request has a connection and a full handshake of its own. Bytes are IP bytes that leave the origin's end, counted \
+             by the link. The thesis's text gives few of the numbers behind its figures: they are hatched, or crosses. Its traces are \
+             lost; ours come from access logs of 1995 and 2015, cut and turned into files as the thesis describes.</p>\n<div class=\"pair\">",
         );
         self.pair(&figures.splitting);
         for table in splitting::tables(rows) {
@@ -352,11 +352,11 @@ impl Page {
         };
         self.heading("The cases of table 2.2, and the assumptions behind them");
         self.raw(&format!(
-            "<p>What crossed the link ({}, endpoints {}), packets of the whole connection, and how much later than plain the handshake \
-             ended, in seconds. A and A' are client sides, B and B' server sides, Z is the server's chain. What happens, happens when the \
-             server has the hello and has not answered. Where a client side of the thesis's format \
-             meets a flow in its middle, the reference reaches the client's TCP, out of order; Linux puts the server's repeat in its place, \
-             other systems need not. The safe format costs a round trip there.</p>",
+            "<p>What crossed the link ({}, endpoints {}), packets of the whole connection, and by how many seconds the handshake ended \
+             later than in the plain arm. A and A' are client-side proxies, B and B' server-side proxies, Z is the server's chain. Each event \
+             takes place after the server has received the hello and before it answers. Where a client-side proxy with the thesis's format \
+             first sees a flow in its middle, the reference reaches the client's TCP, out of order; Linux replaces it by the server's \
+             retransmission, other systems may not. The safe format costs one round trip there.</p>",
             escaped(&first.link),
             escaped(&first.endpoints)
         ));
@@ -437,10 +437,10 @@ impl Page {
         if with_peers.is_empty() {
             return;
         }
-        self.heading("Beside session resumption and compressed certificates (RFC 8879)");
+        self.heading("Compared with session resumption and compressed certificates (RFC 8879)");
         self.raw(&format!("<p>{}</p>", escaped(peers::ABOUT)));
         self.raw(
-            "<div class=\"scroll\"><table>\n<thead><tr><th>Way</th><th>What it takes</th><th class=\"n\">Handshake, s</th><th class=\"n\">of \
+            "<div class=\"scroll\"><table>\n<thead><tr><th>Method</th><th>What it needs</th><th class=\"n\">Handshake, s</th><th class=\"n\">of \
              plain</th><th class=\"n\">TLS bytes</th><th class=\"n\">of plain</th><th class=\"n\">Link bytes</th><th class=\"n\">of \
              plain</th></tr></thead>\n<tbody>",
         );
@@ -485,9 +485,10 @@ impl Page {
         }
         self.heading("Clients\u{2019} certificates: which strategy, for how many clients");
         self.raw(
-            "<p>Clients come one after the other through one client-side proxy, each with a certificate of its own: all for the first time, \
-             then some of them again. The proxies know the server. “packet, warm” is the strategy <i>persistent</i>. Bytes are means over \
-             the visits of all that crossed, so that what is published once counts. On slow links the last first visits are measured.</p>\n\
+            "<p>Clients connect one after the other through one client-side proxy, each with its own certificate: first each of them once, \
+             then some of them again. The proxies already hold the server's chain. “packet, warm” is the strategy <i>persistent</i>. Bytes \
+             are means over the visits and include what is published once. On slow links only the last of the first visits are \
+             measured.</p>\n\
              <div class=\"scroll\"><table>\n<thead><tr>",
         );
         let class = |column: usize| match column {
@@ -526,7 +527,7 @@ impl Page {
                 .map(|figure| format!("plots/{}.svg", figure.name))
                 .collect();
             self.raw(&format!(
-                "<p class=\"faint\">In the same way: {}.</p>",
+                "<p class=\"faint\">The same for other cases: {}.</p>",
                 escaped(&names.join(", "))
             ));
         }

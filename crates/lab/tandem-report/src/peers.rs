@@ -10,11 +10,11 @@ use super::number::{self, ABSENT};
 use crate::arm::Arm;
 
 /// What a reader must know before the table.
-pub(crate) const ABOUT: &str = "The same request in other ways, interleaved in one run. They ask for different things: resumption \
-     takes an earlier visit of the same client and memory at its ends, RFC 8879 takes both ends to speak it, packet mode takes a pair \
-     of proxies and a handshake of anybody with that server. Time runs until the client may send its request: to the server's \
-     Finished, in TLS 1.3 to the client's own. Certificates have the sizes that they come with; those of the lab are plain, and real \
-     ones, with more words in them, compress better.";
+pub(crate) const ABOUT: &str = "The same request with other methods, interleaved in one run. Their conditions differ: resumption \
+     needs an earlier visit of the same client, and memory at both endpoints; RFC 8879 needs both endpoints to support it; packet mode \
+     needs a pair of proxies and one earlier handshake of any client with that server. Time runs until the client may send its request: \
+     to the server's Finished, in TLS 1.3 to the client's own. Certificates have their usual sizes; those of the lab are plain, and real \
+     ones, with more text in them, compress better.";
 
 /// A line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,13 +10,14 @@ use crate::accounts::Accounts;
 use crate::arm::Arm;
 
 /// What a reader must know before the table.
-pub(crate) const ABOUT: &str = "Microseconds of both proxies together, of one handshake with a chain of three through a warm pair on \
-     tcdl-10. The thesis's proxies took up to 200 ms where both ends showed certificates, over 90 % of it in userspace, and over 90 % of that in SQLite, which it opened \
-     anew for every look-up; a switch between kernel and userspace took it some 500,000 cycles, 0.28 ms at 1.8 GHz, which it calls \
-     negligible. Ours: user and kernel time by the kernel's accounts over some thousand handshakes, one at a time. The kernel's part is \
-     receiving from the queue, waiting, and the verdict's system call, in which the kernel forwards the packet: plain forwarding does \
-     that too, on nobody's account. The stages are timed by themselves in benches, again and again on a warm processor, so what daemons pay \
-     for cold memory is in the rest, with the event loop and the queue's messages.";
+pub(crate) const ABOUT: &str = "Microseconds of both proxies together for one handshake with a chain of three, through a warm pair on \
+     tcdl-10. The thesis's proxies took up to 200 ms where both ends showed certificates. Over 90 % of that was in userspace, and over \
+     90 % of the userspace part in SQLite, which they opened again for every look-up. A switch between kernel and userspace took some \
+     500,000 cycles (0.28 ms at 1.8 GHz), which the thesis calls negligible. Ours is user and kernel time as the kernel accounts for it, \
+     over some thousand handshakes, one at a time. The kernel's part is receiving from the queue, waiting, and the verdict's system call, \
+     in which the kernel forwards the packet; plain forwarding does that work too, but it is accounted to no process. The stages are \
+     timed by themselves in benches, repeatedly and with warm caches; what the daemons lose to cold caches is in the rest, with the \
+     event loop and the queue's messages.";
 
 /// A line of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]

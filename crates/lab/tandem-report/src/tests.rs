@@ -111,7 +111,7 @@ fn peers_have_a_table_that_says_what_they_take() {
     let page = written.read("report.html");
     assert_nested(&page);
     for part in [
-        "Beside session resumption",
+        "Compared with session resumption",
         "works at first contact",
         "75\u{a0}% of TLS 1.3",
     ] {
@@ -196,7 +196,7 @@ fn any_arm_may_be_missing() {
     for only in Arm::ALL {
         let rows = synthetic::arm_rows("kite", "own", only, &[1.0, 2.0]);
         let page = Written::of(&rows).read("report.html");
-        assert!(page.contains("not side by side"), "{only:?}");
+        assert!(page.contains("do not compare"), "{only:?}");
     }
 }
 

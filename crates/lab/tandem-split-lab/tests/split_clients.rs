@@ -31,7 +31,7 @@ fn clients_are_served_by_an_honest_volunteer_and_deceived_by_none() -> Result<()
     for line in [
         "## An honest volunteer",
         "| client | page | resumption | keep-alive |",
-        "## A volunteer that is not",
+        "## A dishonest volunteer",
     ] {
         assert!(page.contains(line), "{line}\n{page}");
     }

@@ -59,7 +59,7 @@ pub fn markdown(rows: &[Row]) -> String {
     let unsound = rows.iter().filter(|row| !row.is_sound()).count();
     if unsound > 0 {
         text.push_str(&format!(
-            "**{unsound} of {} rows failed or had other bytes than the server; they are in no figure.**\n",
+            "**{unsound} of {} rows failed or had other bytes than the server; they are left out of the figures.**\n",
             rows.len()
         ));
     }

@@ -33,15 +33,15 @@ requests on one connection. For the browsers, *page* means that the browser itse
         cells.iter().find(of)
     });
     text += "
-## A volunteer that is not
+## A dishonest volunteer
 
-What it does to the third large record of a file of 2 MB. Doubles do it: a relay behind an honest volunteer that harms records, and for *swaps
-payloads* one before it that lets the volunteer put another file's bytes under this file's MACs. *for another site*: the client asks for a name
-that is not the origin's.
+What it does to the third large record of a file of 2 MB. Test doubles do it: a relay behind an honest volunteer that alters records, and, for
+*swaps payloads*, a relay in front of it that makes the volunteer put another file's bytes under this file's MACs. *for another site*: the client
+asks for a name that is not the origin's.
 
-`refused`: the client has reported an error and had nothing but a beginning of the right bytes until then (for *stalls*: it waited until it was
-ended, or gave up). Then how the origin knows: `alert`, the client's; `name`, the one that the client asked for; `silence`, a client that went
-away without a word, as everyday clients do too; `unseen`, it looked like a connection that ended well.
+`refused`: the client reported an error, and until then had received only a prefix of the right bytes (for *stalls*: it waited until it was
+stopped, or gave up). The second word says how the origin noticed: `alert`, by the client's alert; `name`, by the name that the client asked for;
+`silence`, the client closed without an alert, as ordinary clients do too; `unseen`, it did not: the connection seemed to end well.
 
 ";
     let tricks: Vec<&str> = Trick::ALL.iter().map(|trick| trick.name()).collect();
