@@ -9,8 +9,6 @@
 //! - **bounded work**: no call leaves more outputs than a bound, and, once the packets end,
 //!   timeouts end within a bound.
 
-use std::time::Duration;
-
 use tandem_wire::clock::Instant;
 use thiserror::Error;
 
@@ -154,7 +152,7 @@ impl<E: Element> Runner<'_, E> {
     fn fire(&mut self, due: Instant) -> Result<(), Violation> {
         let due = due.max(self.now);
         // Half way there, and at the very last microsecond before.
-        let half = Duration::from_micros(due.saturating_since(self.now).as_micros() as u64 / 2);
+        let half = due.saturating_since(self.now) / 2;
         self.pass_time(self.now + half)?;
         let micros = due.as_micros();
         if micros > self.now.as_micros() {
@@ -206,6 +204,7 @@ fn difference(a: &[Departure], b: &[Departure]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     /// Sends each packet a second after it came, and breaks the rules on demand.
     struct Delay {

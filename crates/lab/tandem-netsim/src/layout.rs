@@ -147,8 +147,8 @@ pub(crate) fn internet_checksum(pieces: &[&[u8]]) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    // Cannot truncate: folded to 16 bits above.
-    !(sum as u16)
+    // Folded to 16 bits above.
+    !((sum & 0xffff) as u16)
 }
 
 /// The checksum after one 16-bit word under it changed (RFC 1624, equation 3).
@@ -157,8 +157,8 @@ pub(crate) fn checksum_after(checksum: u16, old_word: u16, new_word: u16) -> u16
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    // Cannot truncate: folded to 16 bits above.
-    !(sum as u16)
+    // Folded to 16 bits above.
+    !((sum & 0xffff) as u16)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 //! `poll_timeout` says; earlier is harmless.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 pub mod conformance;
 pub mod element;

@@ -72,7 +72,7 @@ fn opened(segment: &TcpPacket<'_>) -> Option<Seq> {
 
 /// The sequence number behind the segment's payload.
 fn end(segment: &TcpPacket<'_>) -> Seq {
-    segment.seq().wrapping_add(segment.payload().len() as u32)
+    segment.seq().after(segment.payload().len())
 }
 
 /// `bytes` from `start` on, under the headers of `template`, in segments of at most `size` bytes;
@@ -86,7 +86,7 @@ fn cut(template: &TcpPacket<'_>, start: Seq, bytes: &[u8], size: usize) -> Vec<V
         .without(TcpFlags::PSH);
     let segment = |(index, piece): (usize, &[u8])| {
         let edit = Edit {
-            seq: Some(start.wrapping_add((index * size) as u32)),
+            seq: Some(start.after(index * size)),
             flags: (index < last).then_some(inner),
             payload: Some(piece),
             ..Edit::default()

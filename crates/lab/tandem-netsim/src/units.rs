@@ -64,8 +64,12 @@ impl Probability {
         if !(0.0..=1.0).contains(&share) {
             return Err(NetsimError::ProbabilityOutOfRange);
         }
-        // Cannot truncate: the product is within 0..=1e9.
-        Ok(Self((share * f64::from(Self::PARTS)).round() as u32))
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "it is rounded, and within 0..=1e9"
+        )]
+        let parts = (share * f64::from(Self::PARTS)).round() as u32;
+        Ok(Self(parts))
     }
 
     /// From whole percents; more than 100 counts as 100.

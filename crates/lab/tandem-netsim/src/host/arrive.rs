@@ -274,7 +274,7 @@ impl Host {
 
     pub(super) fn timestamp_value(&self, now: Instant) -> u32 {
         // Wraps by design, after 49 days.
-        let ticks = (now.as_micros() / 1_000) as u32;
+        let ticks = ((now.as_micros() / 1_000) & 0xffff_ffff) as u32;
         self.config.timestamps.unwrap_or(0).wrapping_add(ticks)
     }
 }

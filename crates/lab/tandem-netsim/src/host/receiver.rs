@@ -76,7 +76,7 @@ impl ReceiveHalf {
     pub(super) fn next_seq(&self) -> Seq {
         self.initial_seq
             .wrapping_add(1)
-            .wrapping_add(self.data.len() as u32)
+            .after(self.data.len())
             .wrapping_add(u32::from(self.is_finished()))
     }
 
@@ -85,8 +85,8 @@ impl ReceiveHalf {
         let waiting = self.taken.map_or(0, |taken| self.data.len() as u64 - taken);
         let free = u64::from(self.limit).saturating_sub(waiting);
         let field = (free >> self.scale).min(u64::from(u16::MAX));
-        // Cannot truncate: at most 65,535 << 14.
-        (field << self.scale) as u32
+        // At most 65,535 << 14.
+        u32::try_from(field << self.scale).unwrap_or(u32::MAX)
     }
 
     /// The window field of a segment other than a SYN.
@@ -139,9 +139,7 @@ impl ReceiveHalf {
     }
 
     fn next_seq_of_data(&self) -> Seq {
-        self.initial_seq
-            .wrapping_add(1)
-            .wrapping_add(self.data.len() as u32)
+        self.initial_seq.wrapping_add(1).after(self.data.len())
     }
 
     /// Keeps the bytes that are new; says whether there were any.

@@ -431,6 +431,7 @@ impl SendHalf {
 
     fn seq_of(&self, offset: u64) -> Seq {
         // The first byte follows the SYN. Sequence numbers wrap by design.
-        self.initial_seq.wrapping_add(1).wrapping_add(offset as u32)
+        let offset = (offset & 0xffff_ffff) as u32;
+        self.initial_seq.wrapping_add(1).wrapping_add(offset)
     }
 }

@@ -105,8 +105,10 @@ pub(super) fn corrupt(packet: &mut [u8], corruption: &Corruption, draw: u64) -> 
         return false;
     }
     let bit = draw % (bytes as u64 * 8);
-    // Cannot truncate: less than the length of the packet.
-    let mut at = scope.start + (bit / 8) as usize;
+    let Ok(byte) = usize::try_from(bit / 8) else {
+        return false;
+    };
+    let mut at = scope.start + byte;
     if let Some(spared) = spared
         && at >= spared
     {

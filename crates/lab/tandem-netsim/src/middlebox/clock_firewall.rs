@@ -51,7 +51,7 @@ impl ClockFirewall {
         let given = self.given.get_mut(&way)?;
         let own = self
             .clock_at_start
-            .wrapping_add((now.as_micros() / 1_000) as u32);
+            .wrapping_add(((now.as_micros() / 1_000) & 0xffff_ffff) as u32);
         if given.back() != Some(&(own, stamps.value)) {
             given.push_back((own, stamps.value));
         }

@@ -65,7 +65,7 @@ impl Resegmenter {
     fn collect(&mut self, port: Port, segment: &TcpPacket<'_>, now: Instant) {
         let way = Way::of(segment);
         let fits = self.runs.get(&way).is_some_and(|run| {
-            run.start.wrapping_add(run.bytes.len() as u32) == segment.seq()
+            run.start.after(run.bytes.len()) == segment.seq()
                 && run.bytes.len() + segment.payload().len() <= MAX_RUN
         });
         if !fits {

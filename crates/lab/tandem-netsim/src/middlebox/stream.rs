@@ -61,7 +61,7 @@ impl FirstCopies {
 
     /// The number of the first byte that has not gone on.
     pub(super) fn next(&self) -> Seq {
-        self.start.wrapping_add(self.sent as u32)
+        self.start.after(self.sent)
     }
 
     /// What can go on now in order.
