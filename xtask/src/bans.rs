@@ -42,8 +42,6 @@ const BAN_LINTS: [&str; 3] = [
 ];
 /// What a core says of casts that lose a part of a number; its tests may.
 const CASTS: &str = "#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]";
-/// Cores that still have such casts. A row goes when its crate denies them.
-const CASTS_NOT_YET: &[&str] = &["tandem-estimate"];
 /// The attribute that keeps unsafe code out of a crate.
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
@@ -55,7 +53,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<Finding>, String> {
             Kind::Core => {
                 findings.extend(judge_clippy(tree, layer));
                 findings.extend(judge_unsafe(tree, layer));
-                findings.extend(judge_casts(tree, layer, CASTS_NOT_YET));
+                findings.extend(judge_casts(tree, layer));
                 for file in files_of(tree, layer) {
                     findings.extend(judge_core_file(file));
                 }
@@ -114,17 +112,10 @@ fn judge_unsafe(tree: &Tree, layer: &Layer) -> Vec<Finding> {
     findings
 }
 
-fn judge_casts(tree: &Tree, layer: &Layer, not_yet: &[&str]) -> Option<Finding> {
+fn judge_casts(tree: &Tree, layer: &Layer) -> Option<Finding> {
     let root = tree.file(&format!("{}/src/lib.rs", layer.folder))?;
     let denies = code_only(&root.text).contains(CASTS);
-    match (denies, not_yet.contains(&layer.name)) {
-        (false, false) => Some(Finding::on(&root.path, format!("lacks {CASTS}"))),
-        (true, true) => Some(Finding::on(
-            "xtask/src/bans.rs",
-            format!("{} denies casts that lose: take its row out", layer.name),
-        )),
-        (true, false) | (false, true) => None,
-    }
+    (!denies).then(|| Finding::on(&root.path, format!("lacks {CASTS}")))
 }
 
 fn judge_core_file(file: &SourceFile) -> Vec<Finding> {
@@ -160,27 +151,17 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    fn casts(layer: &Layer) -> &'static str {
-        if CASTS_NOT_YET.contains(&layer.name) {
-            ""
-        } else {
-            CASTS
-        }
-    }
-
     #[test]
-    fn a_core_that_does_not_deny_casts_is_found_and_so_is_a_row_too_many() {
+    fn a_core_that_does_not_deny_casts_is_found() {
         let layer = crate::table::layer("tandem-wire").unwrap();
-        let judged = |text: &str, not_yet: &[&str]| {
+        let judged = |text: &str| {
             let path = format!("{}/src/lib.rs", layer.folder);
             let tree = Tree::fixture(&[(&path, text)]);
-            judge_casts(&tree, layer, not_yet).map(|finding| finding.to_string())
+            judge_casts(&tree, layer).map(|finding| finding.to_string())
         };
         let message = format!("crates/base/tandem-wire/src/lib.rs: lacks {CASTS}");
-        assert_eq!(judged("//! Head.\n", &[]), Some(message));
-        assert_eq!(judged("//! Head.\n", &["tandem-wire"]), None);
-        assert_eq!(judged(CASTS, &[]), None);
-        assert!(judged(CASTS, &["tandem-wire"]).is_some());
+        assert_eq!(judged("//! Head.\n"), Some(message));
+        assert_eq!(judged(CASTS), None);
     }
 
     /// A tree in which every crate keeps the rules, then changed by one file.
@@ -190,10 +171,7 @@ mod tests {
         for layer in LAYERS {
             files.push((
                 format!("{}/src/lib.rs", layer.folder),
-                format!(
-                    "//! Head.\n{FORBID}\n{}\n// unsafe is a word here\n",
-                    casts(layer)
-                ),
+                format!("//! Head.\n{FORBID}\n{CASTS}\n// unsafe is a word here\n"),
             ));
             if layer.kind == Kind::Core {
                 files.push((format!("{}/clippy.toml", layer.folder), model.clone()));

@@ -16,6 +16,7 @@
 //! silently missing.
 #![doc = include_str!("../definitions.md")]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 #[doc(hidden)]
 pub mod fuzzing;

@@ -190,7 +190,10 @@ fn learn(store: &mut MemoryStore, handshake: &Handshake, site: &Site, now: UnixT
     let Some(chain) = &handshake.chain else {
         return false;
     };
-    let message = [&(chain.list.len() as u32).to_be_bytes()[1..], &chain.list].concat();
+    let Ok(length) = u32::try_from(chain.list.len()) else {
+        return false;
+    };
+    let message = [&length.to_be_bytes()[1..], &chain.list].concat();
     let Ok(list) = CertificateList::parse(&message) else {
         return false;
     };

@@ -57,7 +57,11 @@ pub(super) fn duration(seconds: f64) -> String {
     if seconds < 60.0 {
         return format!("{seconds:.1} s");
     }
-    // Rounding to whole seconds is right for spans of minutes; a span that does not fit saturates.
+    // Right for spans of minutes.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it is rounded, and a span that does not fit saturates"
+    )]
     let whole = seconds.round() as u64;
     let (days, hours, minutes) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60);
     if days > 0 {
