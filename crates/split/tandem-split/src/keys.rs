@@ -195,3 +195,21 @@ fn expand_label(secret: &Keyed, label: &[u8], len: usize) -> Zeroizing<Vec<u8>> 
     let block = secret.mac(&[&wide.to_be_bytes(), &[narrow], &label, &[0], &[1]]);
     Zeroizing::new(block.as_ref()[..len].to_vec())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is logged of keys is whose they are.
+    #[test]
+    fn no_key_is_shown() {
+        let suite = Suite::EcdheRsaAes128CbcSha;
+        let block = KeyBlock::new(suite, &vec![0xcc; KeyBlock::len_of(suite)]).expect("as long");
+        assert_eq!(format!("{block:?}"), format!("KeyBlock({suite}, ..)"));
+        let exposed = block.key_expose();
+        assert_eq!(format!("{exposed:?}"), format!("KeyExpose({suite}, ..)"));
+        let suite = Suite::Sha256Sha256;
+        let keys = TrafficKeys::expand(suite, &[0xcc; 32]).expect("a secret");
+        assert_eq!(format!("{keys:?}"), format!("TrafficKeys({suite}, ..)"));
+    }
+}

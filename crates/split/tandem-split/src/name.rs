@@ -104,4 +104,18 @@ mod tests {
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
     }
+
+    #[test]
+    fn names_are_shown_in_full_with_what_they_name() {
+        let sha1 = PayloadName::sha1(b"abc");
+        assert_eq!(format!("{sha1:?}"), sha1.to_string());
+        let object = ObjectName([0xab; 32]);
+        let shown = format!("object:{}", "ab".repeat(32));
+        assert_eq!(
+            [object.to_string(), format!("{object:?}")],
+            [&*shown, &*shown]
+        );
+        let want = crate::want::Want::Payload(sha1);
+        assert_eq!(want.to_string(), format!("the payload {sha1}"));
+    }
 }
