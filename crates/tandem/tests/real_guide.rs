@@ -33,8 +33,11 @@ fn commands() -> Vec<String> {
 
 #[test]
 fn every_counter_of_the_engine_is_explained_and_none_that_there_is_not() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proxy/tandem-packet/src/output.rs");
-    let source = fs::read_to_string(source).expect("it is part of the source");
+    let proxy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proxy");
+    let source: String = ["tandem-packet/src/output.rs", "tandem-engine/src/event.rs"]
+        .into_iter()
+        .map(|path| fs::read_to_string(proxy.join(path)).expect("it is part of the source"))
+        .collect();
     let names: BTreeSet<&str> = source
         .lines()
         .filter_map(|line| line.trim().split_once(" => \"")?.1.strip_suffix("\","))
