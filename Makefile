@@ -32,7 +32,7 @@ demo: programs
 ## build: the release binary, target/release/tandem, and libtandem_keytap.so beside it
 build:
 	@$(ENSURE) rust build
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes three to four minutes on two cores'
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes two to four minutes on two cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap
 	@scripts/program-size.sh $(TANDEM)
 
@@ -40,7 +40,7 @@ build:
 # nothing twice.
 programs:
 	@$(ENSURE) rust build
-	@[ -e $(TANDEM) ] || echo 'make: the first build takes three to four minutes on two cores'
+	@[ -e $(TANDEM) ] || echo 'make: the first build takes two to four minutes on two cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-lab
 
 ## test: every check and every test; those in network namespaces need root

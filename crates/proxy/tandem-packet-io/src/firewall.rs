@@ -9,7 +9,7 @@
 //! does not cut them off half-way.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -302,20 +302,18 @@ fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, IoErro
         program: program.to_owned(),
         reason,
     };
-    let mut child = Command::new(find(program))
+    let path = find(program).ok_or_else(|| IoError::MissingTool {
+        program: program.to_owned(),
+        package: "iptables",
+    })?;
+    let mut child = Command::new(path)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
-        .map_err(|error| match error.kind() {
-            ErrorKind::NotFound => IoError::MissingTool {
-                program: program.to_owned(),
-                package: "iptables",
-            },
-            _ => failed(error.to_string()),
-        })?;
+        .map_err(|error| failed(error.to_string()))?;
     // The programs read all input before they print, and print less than a pipe holds until it is
     // closed.
     let written = child
@@ -343,14 +341,14 @@ fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, IoErro
     }))
 }
 
-/// The program by its full path where it is known, else by its name.
-fn find(program: &str) -> PathBuf {
+/// The program by its full path. Exec's own search would not do: it takes a folder of the PATH that
+/// this user may not enter for a program that may not be run.
+fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from))
         .map(|directory| directory.join(program))
         .find(|candidate| candidate.is_file())
-        .unwrap_or_else(|| PathBuf::from(program))
 }
 
 #[cfg(test)]
