@@ -21,7 +21,7 @@ local MOST_DICTIONARIES = 8
 -- A rewritten segment's TSval is put back by this much, so that an endpoint discards it (RFC 7323, PAWS).
 local SHIFT = 2 ^ 30
 
--- Types of a proxies' option: name, what it says, and what its body is a list of (bytes an entry), if anything; or whether it names holdings.
+-- Types of a proxies' option: name, what it says, and what its body is a list of (bytes an entry), if anything; or the length of a fingerprint of holdings.
 local OPTIONS = {
     [1] = { name = "presence", says = "a client-side proxy is here", holdings = 4 },
     [2] = { name = "answer", says = "a server-side proxy is here, and heard the other" },
@@ -56,7 +56,7 @@ local fields = {
     option = ProtoField.uint8("tandem.option", "Option", base.DEC, names(OPTIONS)),
     held = ProtoField.bytes("tandem.option.held", "Held"),
     body = ProtoField.bytes("tandem.option.body", "Body"),
-    holdings = ProtoField.uint32("tandem.holdings", "Holdings", base.HEX),
+    holdings = ProtoField.uint32("tandem.holdings", "Fingerprint of the holdings", base.HEX),
     filter_rate = ProtoField.uint32("tandem.filter.one_in", "One in so many that are not held passes for held"),
     filter_count = ProtoField.uint32("tandem.filter.chains", "Clients' chains"),
     filter_bits = ProtoField.bytes("tandem.filter.bits", "Filter"),

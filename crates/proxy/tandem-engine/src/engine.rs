@@ -8,7 +8,7 @@ use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
 use crate::event::Event;
-use crate::peer::filter::{Holdings, Rate};
+use crate::peer::filter::{Fingerprint, Rate};
 use crate::peer::{Epoch, Peer, PeerId, Peers, Role, SessionTickets};
 use crate::rewrite::LocalSource;
 use crate::rewrite::thesis::Codes;
@@ -99,9 +99,10 @@ impl<S: Store> Engine<S> {
         self.events.push(event);
     }
 
-    /// Which holdings of the other proxy this one goes by, where it goes by what is published.
-    pub fn goes_by(&mut self) -> Option<Holdings> {
-        self.filter_rate().map(|_| self.peer().far.holdings())
+    /// The fingerprint of what is known of the other proxy's holdings, where this one goes by what
+    /// is published.
+    pub fn goes_by(&mut self) -> Option<Fingerprint> {
+        self.filter_rate().map(|_| self.peer().far.fingerprint())
     }
 
     /// The rate of what is published; `None` where nothing is.

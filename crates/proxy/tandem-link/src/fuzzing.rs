@@ -37,7 +37,7 @@ pub fn link_option(data: &[u8]) {
     let version = Version::new(data[0] >> 4).expect("an option has a version");
     // What a later version adds to a presence or an answer is its own.
     let own = match option.kind() {
-        ProxyOptionKind::Presence => match option.known_holdings() {
+        ProxyOptionKind::Presence => match option.known_fingerprint() {
             Some(known) => option::presence_knowing(&key, FLOW.client, version, known),
             None => option::presence(&key, FLOW.client, version),
         },

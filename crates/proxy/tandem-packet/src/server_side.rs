@@ -8,7 +8,7 @@
 mod intention;
 mod publication;
 
-use tandem_engine::filter::Holdings;
+use tandem_engine::filter::Fingerprint;
 use tandem_engine::{Asked as AskedToPublish, Connection, Ground};
 use tandem_link::inband::frame::Sender;
 use tandem_link::inband::{FlowId, Version, option};
@@ -62,7 +62,7 @@ impl Asked {
         cx: &mut Context<'_, S>,
     ) -> Option<Self> {
         let offer = Offer::of(packet);
-        let asked = |version, known: Option<Holdings>| Self {
+        let asked = |version, known: Option<Fingerprint>| Self {
             client: packet.seq(),
             offer,
             version,
@@ -82,7 +82,7 @@ impl Asked {
                 match (agreed, segment::with_options(packet, rest)) {
                     (Some(Some(version)), Some(stripped)) => {
                         owed.settle(Verdict::Replace(stripped), cx.out);
-                        return Some(asked(version, option.known_holdings().map(Holdings)));
+                        return Some(asked(version, option.known_fingerprint().map(Fingerprint)));
                     }
                     // No answer says so; the option goes on, to be ignored by the server.
                     (Some(None), _) => GiveUp::NoCommonVersion,

@@ -15,7 +15,7 @@ use support::{
     teach_client, tls_bytes,
 };
 use tandem_delta::Reference;
-use tandem_engine::filter::{Filter, Holdings, Rate};
+use tandem_engine::filter::{Filter, Fingerprint, Rate};
 use tandem_link::inband::Version;
 use tandem_link::inband::publication::{self, Publication};
 use tandem_netsim::World;
@@ -152,7 +152,7 @@ fn stranger(passes: bool) -> (ClientCertificates, u64) {
     };
     let held: Vec<ObjectId> = (0..50).map(id).collect();
     let references = held.iter().map(|chain| Reference(chain.prefix16()));
-    let filter = Filter::of(references, Holdings::of(&held).0, rate);
+    let filter = Filter::of(references, Fingerprint::of(&held).0, rate);
     let found = (50..).find(|client| filter.contains(&Reference(id(*client).prefix16())) == passes);
     (
         ClientCertificates::Filter { rate },
@@ -328,7 +328,7 @@ fn a_publication_for_somebody_else_reaches_no_client() {
             tandem_link::inband::Key::from_bytes([9; 32]),
         ] {
             let said = Publication {
-                holdings: filter.salt(),
+                fingerprint: filter.salt(),
                 rate: filter.rate().number(),
                 count: filter.count(),
                 bits: &filter.to_bytes(),

@@ -12,7 +12,7 @@ use super::{Connection, Moment, Outlook, Streams, Word};
 use crate::engine::{ClientCertificates, Engine};
 use crate::event::Event;
 use crate::objects::ticket;
-use crate::peer::filter::{Filter, Holdings};
+use crate::peer::filter::{Filter, Fingerprint};
 use crate::peer::intention::HeldBits;
 use crate::peer::{Believed, ClientChain, Hints, expected_chains};
 use crate::rewrite::{Ground, thesis};
@@ -146,10 +146,10 @@ impl Connection {
     /// The far side publishes what it holds. One that was held up in the link may be older than
     /// what is known since; a connection has one at most.
     pub fn published<S: Store>(&mut self, filter: Filter, engine: &mut Engine<S>) {
-        let holdings = Holdings(filter.salt());
+        let fingerprint = Fingerprint(filter.salt());
         let earlier = std::mem::replace(&mut self.word, Word::Published);
-        if !matches!(earlier, Word::Published) && holdings != engine.peer().far.holdings() {
-            engine.peer().far.publishes(holdings, filter);
+        if !matches!(earlier, Word::Published) && fingerprint != engine.peer().far.fingerprint() {
+            engine.peer().far.publishes(fingerprint, filter);
             engine.tell(Event::FilterReceived);
         }
     }

@@ -126,7 +126,7 @@ fn an_answer_is_written_once_both_have_learned_its_chain_until_it_is_missed() {
 fn who_goes_by_what_is_published_is_told_once_and_only_where_a_certificate_is_asked_for() {
     let rate = Rate::DEFAULT;
     let mut engine = engine(Role::ServerSide, ClientCertificates::Filter { rate });
-    let known = crate::filter::Holdings(7);
+    let known = crate::filter::Fingerprint(7);
     let at = Instant::ZERO;
     let (client, server) = mutual(&chain(&[400]));
     for asked in [None, Some(Asked { known, at })] {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use tandem_delta::Reference;
 use tandem_store::ObjectId;
 
-use super::filter::{Filter, Holdings};
+use super::filter::{Filter, Fingerprint};
 
 /// How many chains are remembered as not held: one for each client of a site whose far side has
 /// lost its store.
@@ -26,9 +26,9 @@ pub struct FarSide {
     lacking: Chains<MAX_LACKING>,
     learned: Chains<MAX_LEARNED>,
     published: Option<Filter>,
-    /// All that is known to be held: what was published, and each chain that was learned since.
+    /// Of all that is known to be held: what was published, and each chain that was learned since.
     /// The far side counts alike.
-    holdings: Holdings,
+    fingerprint: Fingerprint,
 }
 
 /// Some chains, the oldest first.
@@ -72,10 +72,10 @@ impl FarSide {
     }
 
     /// The far side says what it holds.
-    pub fn publishes(&mut self, holdings: Holdings, filter: Filter) {
+    pub fn publishes(&mut self, fingerprint: Fingerprint, filter: Filter) {
         *self = Self {
             published: Some(filter),
-            holdings,
+            fingerprint,
             ..Self::default()
         };
     }
@@ -84,7 +84,7 @@ impl FarSide {
     pub fn notes(&mut self, chain: ObjectId) {
         // What was known to be held has changed nothing over there.
         if !self.holds(&chain) {
-            self.holdings.toggle(&chain);
+            self.fingerprint.toggle(&chain);
             self.learned.add(chain);
         }
         self.learned(&chain);
@@ -111,9 +111,9 @@ impl FarSide {
         chains * size_of::<ObjectId>() + self.published.as_ref().map_or(0, Filter::footprint)
     }
 
-    /// All that is known to be held.
-    pub fn holdings(&self) -> Holdings {
-        self.holdings
+    /// Of all that is known to be held.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 }
 
@@ -126,11 +126,14 @@ mod tests {
         ObjectId::of(&[&number.to_be_bytes()])
     }
 
-    fn filter(numbers: std::ops::Range<u32>) -> (Holdings, Filter) {
+    fn filter(numbers: std::ops::Range<u32>) -> (Fingerprint, Filter) {
         let chains: Vec<_> = numbers.map(chain).collect();
-        let holdings = Holdings::of(&chains);
+        let fingerprint = Fingerprint::of(&chains);
         let references = chains.iter().map(|chain| Reference(chain.prefix16()));
-        (holdings, Filter::of(references, holdings.0, Rate::DEFAULT))
+        (
+            fingerprint,
+            Filter::of(references, fingerprint.0, Rate::DEFAULT),
+        )
     }
 
     #[test]
@@ -153,36 +156,36 @@ mod tests {
     #[test]
     fn what_passes_is_put_into_what_was_published_and_a_new_publication_takes_its_place() {
         let mut far = FarSide::default();
-        assert!(!far.holds_any() && far.holdings() == Holdings(0));
-        let (holdings, published) = filter(0..3);
-        far.publishes(holdings, published);
+        assert!(!far.holds_any() && far.fingerprint() == Fingerprint(0));
+        let (fingerprint, published) = filter(0..3);
+        far.publishes(fingerprint, published);
         assert!((0..3).all(|number| far.holds(&chain(number))));
         far.notes(chain(1));
-        assert_eq!(far.holdings(), holdings, "it was held");
+        assert_eq!(far.fingerprint(), fingerprint, "it was held");
         far.notes(chain(7));
         far.notes(chain(7));
         assert!(far.holds(&chain(7)));
         let both = (0..3).chain([7]).map(chain).collect::<Vec<_>>();
-        assert_eq!(far.holdings(), Holdings::of(&both));
+        assert_eq!(far.fingerprint(), Fingerprint::of(&both));
         let (nothing, published) = filter(0..0);
         far.publishes(nothing, published);
         assert!(!far.holds(&chain(1)) && !far.holds(&chain(7)) && !far.holds_any());
-        assert_eq!(far.holdings(), Holdings(0));
+        assert_eq!(far.fingerprint(), Fingerprint(0));
     }
 
     #[test]
     fn one_that_passed_for_held_and_missed_counts_as_new_when_it_was_learned() {
         let mut far = FarSide::default();
-        let (holdings, published) = filter(0..1_000);
-        far.publishes(holdings, published);
+        let (fingerprint, published) = filter(0..1_000);
+        far.publishes(fingerprint, published);
         let wrong = (1_000..).map(chain).find(|chain| far.holds(chain));
         let wrong = wrong.expect("one in 256 passes for held");
         far.lacks(wrong);
         assert!(!far.holds(&wrong));
         far.notes(wrong);
         assert!(far.holds(&wrong));
-        let mut both = holdings;
+        let mut both = fingerprint;
         both.toggle(&wrong);
-        assert_eq!(far.holdings(), both);
+        assert_eq!(far.fingerprint(), both);
     }
 }

@@ -55,13 +55,13 @@ impl Rate {
     }
 }
 
-/// The name of a set of chains. That two sets have the same by chance, once in 2^32, costs misses
-/// until one of them changes.
+/// The fingerprint of a set of chains. That two sets have the same by chance, once in 2^32, costs
+/// misses until one of them changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Holdings(pub u32);
+pub struct Fingerprint(pub u32);
 
-impl Holdings {
-    /// The name of a set of these chains.
+impl Fingerprint {
+    /// Of a set of these chains.
     pub fn of<'a>(chains: impl IntoIterator<Item = &'a ObjectId>) -> Self {
         let mut all = Self::default();
         chains.into_iter().for_each(|chain| all.toggle(chain));
@@ -336,12 +336,12 @@ mod tests {
     #[test]
     fn whatever_the_order_the_same_set_has_the_same_name() {
         let all: Vec<_> = (0..9u8).map(|number| ObjectId::of(&[&[number]])).collect();
-        let mut one_by_one = Holdings::default();
+        let mut one_by_one = Fingerprint::default();
         all.iter().rev().for_each(|chain| one_by_one.toggle(chain));
-        assert_eq!(one_by_one, Holdings::of(&all));
+        assert_eq!(one_by_one, Fingerprint::of(&all));
         one_by_one.toggle(&all[3]);
-        assert_ne!(one_by_one, Holdings::of(&all));
-        assert_eq!(Holdings::of(&[]), Holdings(0));
+        assert_ne!(one_by_one, Fingerprint::of(&all));
+        assert_eq!(Fingerprint::of(&[]), Fingerprint(0));
     }
 
     #[test]

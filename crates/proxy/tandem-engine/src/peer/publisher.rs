@@ -1,7 +1,7 @@
 //! When the server-side proxy publishes what clients' chains it holds, and over which of them.
 //!
-//! Is: the name of all that is held, kept up to date; who needs to be told; what telling may cost.
-//! Is not: the filter (`filter`), its frame (`tandem-link`) or the segment (`server_side`).
+//! Is: the fingerprint of all that is held, kept up to date; who needs to be told; what telling may
+//! cost. Is not: the filter (`filter`), its frame (`tandem-link`) or the segment (`server_side`).
 //!
 //! A publication pays where it lets a client's chain be spared that would cross otherwise, and
 //! nobody knows beforehand who will come. So it is paid out of a credit: a chain that crossed
@@ -21,7 +21,7 @@ use tandem_delta::Reference;
 use tandem_store::{Kind, ObjectId, Store};
 use tandem_wire::Instant;
 
-use super::filter::{Filter, Holdings, MAX_REFERENCES, Rate};
+use super::filter::{Filter, Fingerprint, MAX_REFERENCES, Rate};
 
 /// What may be spent before anything came in, in bytes: three filters over a thousand chains. The
 /// first to ask is told at once.
@@ -34,23 +34,23 @@ const MAX_CREDIT: u64 = 16_384;
 /// Which part of what was spared may be spent on publications.
 const SHARE: u64 = 16;
 
-/// How many chains are named together. Beyond it the oldest are left out of the name, and come in
-/// again whenever they are seen.
-const MAX_NAMED: usize = 16_384;
+/// How many chains the fingerprint is over. Beyond it the oldest are left out, and come in again
+/// whenever they are seen.
+const MAX_CHAINS: usize = 16_384;
 
 /// How long what was read out of the store is believed after a miss: a listing takes about a
 /// millisecond for ten thousand chains, and anybody who can put segments on the link can make
 /// flights miss.
 const MIN_BETWEEN: Duration = Duration::from_secs(10);
 
-/// How many sets of holdings are remembered that others may still go by.
+/// How many fingerprints are remembered that others may still go by.
 const MAX_EXCUSED: usize = 256;
 
 /// What the server-side proxy keeps for its publications.
 #[derive(Debug)]
 pub struct Publisher {
-    /// All that is held. `None`: to be read out of the store.
-    holdings: Option<Holdings>,
+    /// Of all that is held. `None`: to be read out of the store.
+    fingerprint: Option<Fingerprint>,
     read_at: Option<Instant>,
     credit: u64,
     /// What was too dear, in bytes: nothing is put together again before there is that much.
@@ -59,14 +59,14 @@ pub struct Publisher {
     last: Option<Filter>,
     /// Whoever asked by then and goes by these is being told, or has yet to see what both have
     /// just learned.
-    excused: VecDeque<(Holdings, Instant)>,
+    excused: VecDeque<(Fingerprint, Instant)>,
 }
 
 /// What a client-side proxy said of itself, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// The holdings that it goes by.
-    pub known: Holdings,
+    /// The fingerprint of the holdings that it goes by.
+    pub known: Fingerprint,
     /// When its SYN was here.
     pub at: Instant,
 }
@@ -94,7 +94,7 @@ pub enum Decision {
 impl Default for Publisher {
     fn default() -> Self {
         Self {
-            holdings: None,
+            fingerprint: None,
             read_at: None,
             credit: FIRST_CREDIT,
             dear: 0,
@@ -105,15 +105,15 @@ impl Default for Publisher {
 }
 
 impl Publisher {
-    /// All that is held.
-    fn holdings(&mut self, store: &impl Store, now: Instant) -> Holdings {
-        if let Some(known) = self.holdings {
+    /// Of all that is held.
+    fn fingerprint(&mut self, store: &impl Store, now: Instant) -> Fingerprint {
+        if let Some(known) = self.fingerprint {
             return known;
         }
         self.read_at = Some(now);
         self.dear = 0;
-        let all = Holdings::of(&store.unexpected(Kind::Chain, MAX_NAMED));
-        self.holdings = Some(all);
+        let all = Fingerprint::of(&store.unexpected(Kind::Chain, MAX_CHAINS));
+        self.fingerprint = Some(all);
         all
     }
 
@@ -121,7 +121,7 @@ impl Publisher {
     pub fn doubt(&mut self, now: Instant) {
         let is_recent = |read: Instant| now.saturating_since(read) < MIN_BETWEEN;
         if !self.read_at.is_some_and(is_recent) {
-            self.holdings = None;
+            self.fingerprint = None;
         }
     }
 
@@ -134,24 +134,24 @@ impl Publisher {
         store: &impl Store,
         (now, answer): (Instant, Duration),
     ) -> Decision {
-        let holdings = self.holdings(store, now);
+        let fingerprint = self.fingerprint(store, now);
         let is_excused =
-            |(known, until): &(Holdings, Instant)| *known == asked.known && asked.at <= *until;
-        if holdings == asked.known || self.excused.iter().any(is_excused) {
+            |(known, until): &(Fingerprint, Instant)| *known == asked.known && asked.at <= *until;
+        if fingerprint == asked.known || self.excused.iter().any(is_excused) {
             return Decision::Nothing;
         }
         if self.credit < self.dear {
             return Decision::TooDear;
         }
-        let chains = store.unexpected(Kind::Chain, MAX_NAMED);
-        let holdings = Holdings::of(&chains);
-        self.holdings = Some(holdings);
+        let chains = store.unexpected(Kind::Chain, MAX_CHAINS);
+        let fingerprint = Fingerprint::of(&chains);
+        self.fingerprint = Some(fingerprint);
         self.read_at = Some(now);
         let newest = chains.iter().take(MAX_REFERENCES);
         let newest: Vec<_> = newest.map(|chain| Reference(chain.prefix16())).collect();
-        let filter = Filter::within(room, &newest, holdings.0, rate);
+        let filter = Filter::within(room, &newest, fingerprint.0, rate);
         let cost = (around + filter.to_bytes().len()) as u64;
-        if holdings == asked.known {
+        if fingerprint == asked.known {
             return Decision::Nothing;
         }
         if cost > self.credit {
@@ -167,7 +167,7 @@ impl Publisher {
 
     /// Before a chain is learned: whether it is held already.
     pub fn is_held(&mut self, chain: &ObjectId, store: &mut impl Store, now: Instant) -> bool {
-        self.holdings(store, now);
+        self.fingerprint(store, now);
         store.holds(Kind::Chain, chain)
     }
 
@@ -185,7 +185,7 @@ impl Publisher {
             Crossed::Spared => length / SHARE,
             // A publication would have spared it: one was needed, and this chain is among the
             // newest.
-            Crossed::Whole if Some(asked.known) != self.holdings => {
+            Crossed::Whole if Some(asked.known) != self.fingerprint => {
                 let is_shown = |filter: &Filter| filter.contains(&reference);
                 let was_shown = self.last.as_ref().is_none_or(is_shown);
                 if was_shown { length } else { 0 }
@@ -198,20 +198,20 @@ impl Publisher {
     /// A chain was learned that was not held. It takes `answer` until whoever has learned it too
     /// says so.
     pub fn learned(&mut self, chain: &ObjectId, (now, answer): (Instant, Duration)) {
-        if let Some(mut holdings) = self.holdings {
-            self.excuse(holdings, now + answer);
-            holdings.toggle(chain);
-            self.holdings = Some(holdings);
+        if let Some(mut fingerprint) = self.fingerprint {
+            self.excuse(fingerprint, now + answer);
+            fingerprint.toggle(chain);
+            self.fingerprint = Some(fingerprint);
         }
     }
 
     /// Bytes of memory in use, about.
     pub(super) fn footprint(&self) -> usize {
-        let excused = self.excused.capacity() * size_of::<(Holdings, Instant)>();
+        let excused = self.excused.capacity() * size_of::<(Fingerprint, Instant)>();
         excused + self.last.as_ref().map_or(0, Filter::footprint)
     }
 
-    fn excuse(&mut self, known: Holdings, until: Instant) {
+    fn excuse(&mut self, known: Fingerprint, until: Instant) {
         if self.excused.len() >= MAX_EXCUSED {
             self.excused.pop_front();
         }

@@ -17,7 +17,7 @@ pub fn option(data: &[u8]) -> Option<String> {
     // Version and type, and the tag of seven bytes.
     let entries = data.len().saturating_sub(1 + 7) / size_of::<HintId>();
     Some(match option.kind() {
-        ProxyOptionKind::Presence => match option.known_holdings() {
+        ProxyOptionKind::Presence => match option.known_fingerprint() {
             Some(known) => format!(
                 "presence: a client-side proxy is here, and goes by holdings {:08x}",
                 known
@@ -48,7 +48,7 @@ pub fn frame(payload: &[u8]) -> Option<String> {
             payload.len(),
             said.rate,
             said.count,
-            said.holdings
+            said.fingerprint
         ));
     }
     [(Sender::Server, "server"), (Sender::Client, "client")]
@@ -151,7 +151,7 @@ mod tests {
         );
         assert_eq!(frame(&written[..30]), None);
         let said = publication::Publication {
-            holdings: 0xab,
+            fingerprint: 0xab,
             rate: 256,
             count: 1,
             bits: &[0x5a, 0x80],

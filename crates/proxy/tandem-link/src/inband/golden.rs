@@ -24,7 +24,7 @@ fn each_message_has_the_bytes_of_its_layout() {
     let (client, two) = (FLOW.client, Version::TWO);
     let what = (FLOW, two, Sender::Server);
     let said = Publication {
-        holdings: 0xabcd,
+        fingerprint: 0xabcd,
         rate: 256,
         count: 3,
         bits: &[0xa5, 0x5a, 0xa5, 0x50],

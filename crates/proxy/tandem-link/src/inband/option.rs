@@ -16,9 +16,9 @@
 //! The body is empty but for hints, four bytes for each thing that is held (from version 2 on a
 //! hint may name nothing: flights can then be compressed for whoever holds nothing, too); for the
 //! answer to a CII, four bytes of bits; and for the presence of a proxy that goes by what the other
-//! publishes ([`super::publication`]): four bytes, the holdings that it knows. With an empty body
-//! the option is 12 bytes, with a hint of one 16, with one of four 28: all multiples of four, and
-//! 28 is what timestamps leave of the 40 bytes that TCP has for options.
+//! publishes ([`super::publication`]): four bytes, the fingerprint of the holdings that it knows.
+//! With an empty body the option is 12 bytes, with a hint of one 16, with one of four 28: all
+//! multiples of four, and 28 is what timestamps leave of the 40 bytes that TCP has for options.
 //!
 //! The presence names the newest version that the client-side proxy speaks, the answer the one that
 //! both go on with ([`super::version`]); every later option and frame of the connection is of that
@@ -152,8 +152,9 @@ impl<'a> ProxyOption<'a> {
             .then_some(self.version)
     }
 
-    /// The holdings that a proxy goes by, in its presence: to be asked once that was verified.
-    pub fn known_holdings(&self) -> Option<u32> {
+    /// The fingerprint of the holdings that a proxy goes by, in its presence: to be asked once that
+    /// was verified.
+    pub fn known_fingerprint(&self) -> Option<u32> {
         match self.kind {
             ProxyOptionKind::Presence => self
                 .body
@@ -212,8 +213,8 @@ pub fn presence(key: &Key, client: Seq, newest: Version) -> Vec<u8> {
     presence_with(key, client, newest, &[])
 }
 
-/// The same of a proxy that goes by what the other publishes, and knows of these holdings: 16
-/// bytes.
+/// The same of a proxy that goes by what the other publishes, and knows of holdings with this
+/// fingerprint: 16 bytes.
 pub fn presence_knowing(key: &Key, client: Seq, newest: Version, known: u32) -> Vec<u8> {
     presence_with(key, client, newest, &known.to_be_bytes())
 }
@@ -382,17 +383,17 @@ mod tests {
     }
 
     #[test]
-    fn a_presence_says_which_holdings_are_known_and_is_one_to_whoever_does_not_ask() {
+    fn a_presence_says_which_fingerprint_is_known_and_is_one_to_whoever_does_not_ask() {
         let option = presence_knowing(&key(), FLOW.client, ONE, 0x0102_0304);
         let option = ProxyOption::parse(data(&option)).expect("well-formed");
         assert_eq!(option.verify_presence(&key(), FLOW.client), Some(ONE));
-        assert_eq!(option.known_holdings(), Some(0x0102_0304));
+        assert_eq!(option.known_fingerprint(), Some(0x0102_0304));
         let plain = presence(&key(), FLOW.client, ONE);
         let option = ProxyOption::parse(data(&plain)).expect("well-formed");
-        assert_eq!(option.known_holdings(), None);
+        assert_eq!(option.known_fingerprint(), None);
         let held = held(&key(), FLOW, ONE, 7);
         let option = ProxyOption::parse(data(&held)).expect("well-formed");
-        assert_eq!(option.known_holdings(), None);
+        assert_eq!(option.known_fingerprint(), None);
     }
 
     #[test]

@@ -6,16 +6,16 @@
 //! byte of the stream, and travels like a frame that does: in one segment with an old timestamp.
 //!
 //! ```text
-//! +---------+-----------+---------------+----------------+-----------------+------+-----------------+
-//! | ver|typ | holdings  | rate (varint) | count (varint) | length (varint) | bits | check (8 bytes) |
-//! +---------+-----------+---------------+----------------+-----------------+------+-----------------+
+//! +-------+-------------+---------------+----------------+-----------------+------+-----------------+
+//! |ver|typ| fingerprint | rate (varint) | count (varint) | length (varint) | bits | check (8 bytes) |
+//! +-------+-------------+---------------+----------------+-----------------+------+-----------------+
 //! ```
 //!
-//! The holdings are four bytes that name the set of all that is held (of which the filter may show
-//! the newest part only): the XOR of the last four bytes of each chain's name. Nothing held is
-//! zero. The client-side proxy says in its presence (`option`) which set it goes by, so nothing has
-//! to be published where they agree; and since either side can put a chain in by itself, they agree
-//! for as long as all that one learns passes the other.
+//! The fingerprint is of the holdings, all that is held (of which the filter may show the newest
+//! part only): the XOR of the last four bytes of each chain's name. Nothing held is zero.
+//! The client-side proxy says in its presence (`option`) which set it goes by, so nothing has to be
+//! published where they agree; and since either side can put a chain in by itself, they agree for
+//! as long as all that one learns passes the other.
 //!
 //! Invariants: a publication is believed in its own connection only; whoever does not know its
 //! type, or the connection's version, has nothing but a segment that TCP discards.
@@ -34,11 +34,12 @@ const CHECK_LEN: usize = 8;
 /// Bytes around the filter's bits, at most.
 pub const MAX_OVERHEAD: usize = 1 + size_of::<u32>() + 3 + 2 + 3 + CHECK_LEN;
 
-/// What is published: a filter, which means nothing to this crate, and the name of what is held.
+/// What is published: a filter, which means nothing to this crate, and the fingerprint of what is
+/// held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Publication<'a> {
-    /// The name of the set of all that is held, with which the filter is salted too.
-    pub holdings: u32,
+    /// The fingerprint of the set of all that is held, with which the filter is salted too.
+    pub fingerprint: u32,
     /// How many references pass for held though they are not: one in so many.
     pub rate: u32,
     /// How many references the filter is over: at most one for each of its bits.
@@ -51,7 +52,7 @@ pub struct Publication<'a> {
 pub fn write(key: &Key, flow: FlowId, version: Version, said: &Publication<'_>) -> Vec<u8> {
     let mut frame = Vec::with_capacity(said.bits.len() + MAX_OVERHEAD);
     frame.push(head(version));
-    frame.extend_from_slice(&said.holdings.to_be_bytes());
+    frame.extend_from_slice(&said.fingerprint.to_be_bytes());
     varint::write(&mut frame, said.rate);
     for number in [said.count, said.bits.len()] {
         // A segment has room for some kilobytes: nothing is cut short.
@@ -81,7 +82,7 @@ pub fn read<'a>(
 pub fn parse(payload: &[u8]) -> Option<Publication<'_>> {
     let (&first, rest) = payload.split_first()?;
     Version::new(first >> 4).filter(|_| first & 0x0f == TYPE)?;
-    let (holdings, mut rest) = rest.split_first_chunk()?;
+    let (fingerprint, mut rest) = rest.split_first_chunk()?;
     let rate = varint::read(&mut rest)?;
     let count = usize::try_from(varint::read(&mut rest)?).ok()?;
     let length = usize::try_from(varint::read(&mut rest)?).ok()?;
@@ -89,7 +90,7 @@ pub fn parse(payload: &[u8]) -> Option<Publication<'_>> {
         return None;
     }
     Some(Publication {
-        holdings: u32::from_be_bytes(*holdings),
+        fingerprint: u32::from_be_bytes(*fingerprint),
         rate,
         count,
         bits: &rest[..length],
@@ -120,7 +121,7 @@ mod tests {
     fn a_publication_is_read_back_and_believed_in_its_own_connection_and_version_only() {
         for (count, bits) in [(0, &[][..]), (1, &[0x80]), (200, &[0x5a; 240])] {
             let said = Publication {
-                holdings: 0xab00,
+                fingerprint: 0xab00,
                 rate: 256,
                 count,
                 bits,
@@ -151,7 +152,7 @@ mod tests {
     fn a_filter_over_more_references_than_it_has_bits_is_refused() {
         for (count, is_read) in [(0, true), (16, true), (17, false)] {
             let said = Publication {
-                holdings: 1,
+                fingerprint: 1,
                 rate: 2,
                 count,
                 bits: &[0; 2],

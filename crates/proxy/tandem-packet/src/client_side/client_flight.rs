@@ -97,5 +97,5 @@ impl Agreed {
 /// The filter in a publication; `None` where its bits are none.
 fn filter_of(said: &Publication<'_>) -> Option<Filter> {
     let rate = Rate::one_in(said.rate)?;
-    Filter::parse(said.bits, said.count, said.holdings, rate)
+    Filter::parse(said.bits, said.count, said.fingerprint, rate)
 }

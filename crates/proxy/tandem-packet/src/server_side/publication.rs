@@ -53,7 +53,7 @@ impl Agreed {
         let (connection, _) = self.common.watch.parts();
         let filter = connection.publication(cx.engine, (room, around), (cx.now, answer))?;
         let said = Publication {
-            holdings: filter.salt(),
+            fingerprint: filter.salt(),
             rate: filter.rate().number(),
             count: filter.count(),
             bits: &filter.to_bytes(),

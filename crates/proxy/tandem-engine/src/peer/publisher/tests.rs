@@ -38,7 +38,7 @@ struct Sides {
 
 #[derive(Default)]
 struct Other {
-    known: Holdings,
+    known: Fingerprint,
     filter: Option<Filter>,
     learned: Vec<ObjectId>,
 }
@@ -100,7 +100,7 @@ impl Sides {
         }
         if let Decision::Publish(filter) = &decision {
             self.published += (TERMS.1 + filter.to_bytes().len()) as u64;
-            other.known = Holdings(filter.salt());
+            other.known = Fingerprint(filter.salt());
             other.learned.clear();
             other.filter = Some(filter.clone());
             // What was learned in this very handshake, after it.
@@ -178,7 +178,7 @@ fn connections_that_began_before_they_could_know_do_not_have_it_published_again(
     let mut sides = Sides::new(1, 3);
     let ask = |sides: &mut Sides, at: u64, now: u64| {
         let asked = Asked {
-            known: Holdings(0),
+            known: Fingerprint(0),
             at: Instant::from_micros(at),
         };
         let when = (Instant::from_micros(now), ROUND_TRIP);
@@ -193,7 +193,7 @@ fn connections_that_began_before_they_could_know_do_not_have_it_published_again(
         Decision::Publish(_)
     ));
     // Nor do those that go by what was held before something was learned from another connection.
-    let held = Holdings::of(&sides.store.unexpected(Kind::Chain, 9));
+    let held = Fingerprint::of(&sides.store.unexpected(Kind::Chain, 9));
     sides
         .store
         .learn(Kind::Chain, None, &[&chain(77)], UnixTime(1));
@@ -231,10 +231,19 @@ fn what_is_too_dear_is_not_put_together_until_it_may_be_had() {
 fn a_store_that_is_doubted_is_read_again_once_in_ten_seconds() {
     let mut sides = Sides::new(1, 3);
     let at = |seconds: u64| Instant::from_micros(seconds * 1_000_000);
-    assert_ne!(sides.publisher.holdings(&sides.store, at(1)), Holdings(0));
+    assert_ne!(
+        sides.publisher.fingerprint(&sides.store, at(1)),
+        Fingerprint(0)
+    );
     sides.store = MemoryStore::default();
     sides.publisher.doubt(at(2));
-    assert_ne!(sides.publisher.holdings(&sides.store, at(3)), Holdings(0));
+    assert_ne!(
+        sides.publisher.fingerprint(&sides.store, at(3)),
+        Fingerprint(0)
+    );
     sides.publisher.doubt(at(12));
-    assert_eq!(sides.publisher.holdings(&sides.store, at(13)), Holdings(0));
+    assert_eq!(
+        sides.publisher.fingerprint(&sides.store, at(13)),
+        Fingerprint(0)
+    );
 }
