@@ -59,16 +59,16 @@ impl Stream {
     }
 }
 
-/// One direction at both ends.
+/// The stream of one direction, at both ends.
 #[derive(Debug, Clone, Default)]
-pub struct Way {
+pub struct StreamPair {
     /// As its sender sent it.
     pub sent: Stream,
     /// As its receiver received it.
     pub received: Stream,
 }
 
-impl Way {
+impl StreamPair {
     /// Whether the receiver got exactly the bytes that were sent.
     pub fn is_identical(&self) -> bool {
         self.sent.bytes == self.received.bytes && self.is_undamaged()
@@ -97,9 +97,9 @@ pub struct Exchange {
     /// The sequence number of the server's first payload byte.
     pub down_start: Seq,
     /// From the client to the server.
-    pub up: Way,
+    pub up: StreamPair,
     /// From the server to the client.
-    pub down: Way,
+    pub down: StreamPair,
 }
 
 impl Exchange {
@@ -128,10 +128,12 @@ impl Exchange {
                 && flags.contains(TcpFlags::ACK))
             .then(|| packet.seq().wrapping_add(1))
         })?;
-        let way =
-            |from: SocketAddr, to: SocketAddr, start, sender: &[Seen], receiver: &[Seen]| Way {
-                sent: assemble(sender, from, to, start, Seat::Sender),
-                received: assemble(receiver, from, to, start, Seat::Receiver),
+        let streams =
+            |from: SocketAddr, to: SocketAddr, start, sender: &[Seen], receiver: &[Seen]| {
+                StreamPair {
+                    sent: assemble(sender, from, to, start, Seat::Sender),
+                    received: assemble(receiver, from, to, start, Seat::Receiver),
+                }
             };
         Some(Self {
             client,
@@ -139,8 +141,8 @@ impl Exchange {
             syn,
             up_start,
             down_start,
-            up: way(client, server, up_start, at_client, at_server),
-            down: way(server, client, down_start, at_server, at_client),
+            up: streams(client, server, up_start, at_client, at_server),
+            down: streams(server, client, down_start, at_server, at_client),
         })
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tandem_netsim::link::{Direction, LinkConfig};
 use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
-use crate::exchange::{Exchange, Way};
+use crate::exchange::{Exchange, StreamPair};
 use crate::floor::floor_bytes;
 use crate::phases::{FULL_FLIGHTS, Phases};
 use crate::setup::Setup;
@@ -456,11 +456,11 @@ pub(crate) fn judged(
 /// sent there, and what stands for it. `end` is where its handshake ends.
 fn crossed(
     certificates: &[usize],
-    (owner, way, start): (SocketAddr, &Way, Seq),
+    (owner, streams, start): (SocketAddr, &StreamPair, Seq),
     end: Option<usize>,
     crossings: &[Crossing],
 ) -> Crossed {
-    let sent = way.sent.bytes();
+    let sent = streams.sent.bytes();
     let (mut as_sent, mut rewritten) = (vec![false; sent.len()], 0);
     for crossing in crossings {
         let Ok(packet) = TcpPacket::parse(&crossing.packet) else {
@@ -619,8 +619,8 @@ pub(crate) fn share_of(crossing: &Crossing, exchange: &Exchange, phases: &Phases
 
 /// Where two streams first differ, in words.
 pub(crate) fn difference(exchange: &Exchange) -> String {
-    let of = |name: &str, way: &crate::exchange::Way| {
-        let (sent, received) = (way.sent.bytes(), way.received.bytes());
+    let of = |name: &str, streams: &StreamPair| {
+        let (sent, received) = (streams.sent.bytes(), streams.received.bytes());
         let first = sent.iter().zip(received).position(|(a, b)| a != b);
         match first {
             Some(at) => Some(format!("{name}: byte {at} differs")),
@@ -629,7 +629,9 @@ pub(crate) fn difference(exchange: &Exchange) -> String {
                 sent.len(),
                 received.len()
             )),
-            None if !way.is_identical() => Some(format!("{name}: a segment contradicts another")),
+            None if !streams.is_identical() => {
+                Some(format!("{name}: a segment contradicts another"))
+            }
             None => None,
         }
     };

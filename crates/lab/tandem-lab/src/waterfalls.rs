@@ -5,7 +5,7 @@ use tandem_netsim::link::{Direction, LinkConfig};
 
 use crate::lane::Trial;
 use tandem_report::arm::Arm;
-use tandem_report::{Waterfall, WaterfallArm, WaterfallPacket, Way};
+use tandem_report::{Waterfall, WaterfallArm, WaterfallDirection, WaterfallPacket};
 use tandem_testbed::emulator::Crossing;
 use tandem_testbed::links;
 use tandem_testbed::moment::Moment;
@@ -100,8 +100,8 @@ fn packet(crossing: &Crossing, zero: Moment, link: &LinkConfig) -> WaterfallPack
             bytes as f64,
         )),
         direction: match crossing.direction {
-            Direction::Up => Way::Up,
-            Direction::Down => Way::Down,
+            Direction::Up => WaterfallDirection::Up,
+            Direction::Down => WaterfallDirection::Down,
         },
         bytes: bytes as u64,
         label: crossing.words.clone(),

@@ -273,12 +273,12 @@ fn every_kind_that_the_proxies_use_has_its_entry_in_the_dissector() {
 
 /// One direction of a connection, for packets made by hand.
 #[derive(Clone, Copy)]
-struct Way {
+struct FlowDirection {
     source: SocketAddr,
     destination: SocketAddr,
 }
 
-impl Way {
+impl FlowDirection {
     /// From the server to the client with this port.
     fn down(port: u16) -> Self {
         Self {
@@ -446,8 +446,8 @@ fn compressed_literals_and_numbers_are_shown_with_their_dictionaries() {
     };
     let (syn, ack) = (TcpFlags::SYN, TcpFlags::ACK);
     let packets = [
-        Way::up(1).packet(0, syn, &option(1, &[]), &[]),
-        Way::down(1).packet(1_000, ack, &[], &second_frame()),
+        FlowDirection::up(1).packet(0, syn, &option(1, &[]), &[]),
+        FlowDirection::down(1).packet(1_000, ack, &[], &second_frame()),
     ];
     write(&file, &packets.map(|packet| (packet, 0)));
     let frames = reader.fields(
@@ -495,28 +495,28 @@ fn each_message_made_by_hand_is_shown_with_its_values() {
     let thesis = compressed();
     let hint: Vec<u8> = (1..=8).collect();
     let packets = [
-        Way::up(1).packet(0, syn, &option(1, &[]), &[]),
-        Way::down(1).packet(0, syn.with(ack), &option(2, &[]), &[]),
-        Way::up(1).packet(1, ack, &option(3, &hint), &[]),
+        FlowDirection::up(1).packet(0, syn, &option(1, &[]), &[]),
+        FlowDirection::down(1).packet(0, syn.with(ack), &option(2, &[]), &[]),
+        FlowDirection::up(1).packet(1, ack, &option(3, &hint), &[]),
         // A frame in one segment, then another in two.
-        Way::down(1).packet(1_000, ack, &[], &whole),
-        Way::down(1).packet(3_000, ack, &[], &whole[..30]),
-        Way::down(1).packet(3_030, ack, &[], &whole[30..]),
-        Way::up(1).packet(1, ack, &option(4, &[]), &[]),
+        FlowDirection::down(1).packet(1_000, ack, &[], &whole),
+        FlowDirection::down(1).packet(3_000, ack, &[], &whole[..30]),
+        FlowDirection::down(1).packet(3_030, ack, &[], &whole[30..]),
+        FlowDirection::up(1).packet(1, ack, &option(4, &[]), &[]),
         // A later version's type, and a version that is not known yet.
-        Way::up(1).packet(1, ack, &option(9, &[5, 6, 7, 8]), &[]),
+        FlowDirection::up(1).packet(1, ack, &option(9, &[5, 6, 7, 8]), &[]),
         // No connection in which an option was seen, and a frame all the same.
-        Way::down(2).packet(1_000, ack, &[], &whole),
+        FlowDirection::down(2).packet(1_000, ack, &[], &whole),
         // The thesis's, in one segment and in two.
-        Way::down(3).packet(1, ack, &[], &thesis),
-        Way::down(3).packet(1_000, ack, &[], &thesis[..20]),
-        Way::down(3).packet(1_020, ack, &[], &thesis[20..]),
-        Way::up(4).packet(1, ack, &[], &hello()),
-        Way::down(4).packet(1, ack, &[], &answer()),
+        FlowDirection::down(3).packet(1, ack, &[], &thesis),
+        FlowDirection::down(3).packet(1_000, ack, &[], &thesis[..20]),
+        FlowDirection::down(3).packet(1_020, ack, &[], &thesis[20..]),
+        FlowDirection::up(4).packet(1, ack, &[], &hello()),
+        FlowDirection::down(4).packet(1, ack, &[], &answer()),
         // Who goes by what the other publishes, and a publication; the second is cut, and so none.
-        Way::up(5).packet(0, syn, &option(1, &[9, 8, 7, 6]), &[]),
-        Way::down(5).packet(1, ack, &[], &publication()),
-        Way::down(5).packet(1, ack, &[], &publication()[..19]),
+        FlowDirection::up(5).packet(0, syn, &option(1, &[9, 8, 7, 6]), &[]),
+        FlowDirection::down(5).packet(1, ack, &[], &publication()),
+        FlowDirection::down(5).packet(1, ack, &[], &publication()[..19]),
     ];
     write(&file, &packets.map(|packet| (packet, 0)));
 
@@ -675,7 +675,7 @@ fn garbage_raises_no_error_in_the_dissector() {
     let mut packets: Vec<(Vec<u8>, usize)> = (0..8)
         .map(|port| {
             (
-                Way::up(port).packet(0, TcpFlags::SYN, &option(1, &[]), &[]),
+                FlowDirection::up(port).packet(0, TcpFlags::SYN, &option(1, &[]), &[]),
                 0,
             )
         })
@@ -684,9 +684,12 @@ fn garbage_raises_no_error_in_the_dissector() {
     for message in &good {
         for end in 1..message.len() {
             seq += 5_000;
-            packets.push((Way::down(1).packet(seq, ack, &[], &message[..end]), 0));
+            packets.push((
+                FlowDirection::down(1).packet(seq, ack, &[], &message[..end]),
+                0,
+            ));
             // Cut by whoever captured.
-            let packet = Way::down(9).packet(seq, ack, &[], message);
+            let packet = FlowDirection::down(9).packet(seq, ack, &[], message);
             packets.push((packet, end));
         }
         for at in 0..message.len() {
@@ -694,12 +697,12 @@ fn garbage_raises_no_error_in_the_dissector() {
                 seq += 5_000;
                 let mut bad = message.clone();
                 bad[at] = value;
-                packets.push((Way::down(2).packet(seq, ack, &[], &bad), 0));
+                packets.push((FlowDirection::down(2).packet(seq, ack, &[], &bad), 0));
             }
         }
     }
     for round in 0..1_500 {
-        let way = Way::down(u16::try_from(round % 16).expect("small"));
+        let direction = FlowDirection::down(u16::try_from(round % 16).expect("small"));
         let mut payload = match noise.below(4) {
             0 => vec![0x11],
             1 => vec![0x16, 3, 3, 0, noise.next() as u8, 0x99, 0, 0],
@@ -717,7 +720,7 @@ fn garbage_raises_no_error_in_the_dissector() {
         options.resize(options.len().next_multiple_of(4), 0);
         // Now and then one segment goes on where the last ended.
         seq += if noise.below(2) == 0 { 0 } else { 7_000 };
-        let packet = way.packet(seq, ack, &options, &payload);
+        let packet = direction.packet(seq, ack, &options, &payload);
         seq += u32::try_from(payload.len()).expect("short");
         let cut = noise.below(4).saturating_sub(2) * noise.below(packet.len() - 20);
         packets.push((packet, cut));

@@ -34,12 +34,12 @@ pub use stream::MAX_STREAM;
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Way {
+struct FlowDirection {
     from: SocketAddr,
     to: SocketAddr,
 }
 
-impl Way {
+impl FlowDirection {
     fn of(segment: &TcpPacket<'_>) -> Self {
         Self {
             from: segment.source(),

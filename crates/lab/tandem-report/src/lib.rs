@@ -60,7 +60,7 @@ pub use run_info::{LinkInfo, Program, RunInfo, now};
 pub use situations::markdown as situations_markdown;
 pub use splitting::markdown as splitting_markdown;
 pub use verdict::{BarResult, Bound, Outcome, Unit};
-pub use waterfall::{Waterfall, WaterfallArm, WaterfallPacket, Way};
+pub use waterfall::{Waterfall, WaterfallArm, WaterfallDirection, WaterfallPacket};
 
 use figures::Figures;
 use headline::Headline;

@@ -1,5 +1,5 @@
-//! A row of `splitting.jsonl`: some requests by one way, what they cost, and whether every byte was
-//! the server's.
+//! A row of `splitting.jsonl`: some requests delivered alike, what they cost, and whether every
+//! byte was the server's.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,10 +48,10 @@ impl Part {
     }
 }
 
-/// By which way clients get their files.
+/// How clients get their files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum Delivery {
     /// nginx, plain HTTP.
     Http,
     /// nginx with TLS as it comes.
@@ -64,18 +64,24 @@ pub enum Way {
     Warm,
 }
 
-impl Way {
+impl Delivery {
     /// In the order of tables.
-    pub const ALL: [Way; 5] = [Way::Http, Way::Https, Way::HttpsCbc, Way::Cold, Way::Warm];
+    pub const ALL: [Delivery; 5] = [
+        Delivery::Http,
+        Delivery::Https,
+        Delivery::HttpsCbc,
+        Delivery::Cold,
+        Delivery::Warm,
+    ];
 
     /// What readers call it.
     pub fn label(self) -> &'static str {
         match self {
-            Way::Http => "HTTP",
-            Way::Https => "HTTPS",
-            Way::HttpsCbc => "HTTPS, same suite",
-            Way::Cold => "splitting, cold",
-            Way::Warm => "splitting, warm",
+            Delivery::Http => "HTTP",
+            Delivery::Https => "HTTPS",
+            Delivery::HttpsCbc => "HTTPS, same suite",
+            Delivery::Cold => "splitting, cold",
+            Delivery::Warm => "splitting, warm",
         }
     }
 }
@@ -88,8 +94,9 @@ pub struct SplitRow {
     pub part: Part,
     /// The link between the origin and all others.
     pub link: String,
-    /// By which way.
-    pub way: Way,
+    /// How they were delivered.
+    #[serde(rename = "way")]
+    pub delivery: Delivery,
     /// Counted from 0.
     pub trial: u32,
     /// Which trace the files are from.

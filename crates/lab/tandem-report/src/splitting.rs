@@ -12,7 +12,7 @@ pub(crate) use bars::check;
 pub use tables::markdown;
 pub(crate) use tables::tables;
 
-use crate::split_row::{Part, SplitRow as Row, Way};
+use crate::split_row::{Delivery, Part, SplitRow as Row};
 use crate::stats::Spread;
 
 /// What the thesis says in words of its own figures.
@@ -63,7 +63,7 @@ pub(crate) struct Replay {
     pub(crate) distinct: u64,
     /// Sizes of all requests, growing.
     pub(crate) sizes: Vec<u64>,
-    /// Bytes that the origin's line carried away, in the order of [`Way::ALL`].
+    /// Bytes that the origin's line carried away, in the order of [`Delivery::ALL`].
     pub(crate) down: [Option<u64>; 5],
 }
 
@@ -73,13 +73,15 @@ impl Replay {
         self.bytes as f64 / self.distinct.max(1) as f64
     }
 
-    /// Bytes of a way as a share of those of another.
-    pub(crate) fn share(&self, way: Way, of: Way) -> Option<f64> {
+    /// Bytes of a delivery as a share of those of another.
+    pub(crate) fn share(&self, delivery: Delivery, of: Delivery) -> Option<f64> {
         let down = |wanted| {
-            let place = Way::ALL.iter().position(|way| *way == wanted)?;
+            let place = Delivery::ALL
+                .iter()
+                .position(|delivery| *delivery == wanted)?;
             self.down[place]
         };
-        Some(down(way)? as f64 / down(of)? as f64)
+        Some(down(delivery)? as f64 / down(of)? as f64)
     }
 }
 
@@ -105,21 +107,21 @@ pub(crate) fn sizes(rows: &[Row], part: Part) -> Vec<u64> {
     sizes
 }
 
-/// Median of a figure over requests for single files of a size by a way.
+/// Median of a figure over requests for single files of a size, delivered so.
 pub(crate) fn single(
     rows: &[Row],
     part: Part,
-    way: Way,
+    delivery: Delivery,
     size: u64,
     figure: impl Fn(&Row) -> f64,
 ) -> Option<f64> {
-    let like = of(rows, part).filter(|row| row.way == way && row.body_bytes() == size);
+    let like = of(rows, part).filter(|row| row.delivery == delivery && row.body_bytes() == size);
     median(like, figure)
 }
 
 /// Median bytes that the origin's line carries away for one file of a size.
-pub(crate) fn down(rows: &[Row], way: Way, size: u64) -> Option<f64> {
-    single(rows, Part::Sizes, way, size, |row| {
+pub(crate) fn down(rows: &[Row], delivery: Delivery, size: u64) -> Option<f64> {
+    single(rows, Part::Sizes, delivery, size, |row| {
         row.link_bytes_down as f64
     })
 }
@@ -135,17 +137,18 @@ pub(crate) fn replays(rows: &[Row]) -> Vec<Replay> {
     names
         .into_iter()
         .map(|name| {
-            let by = |way| {
-                of(rows, Part::Trace)
-                    .filter(move |row| row.way == way && row.trace.as_deref() == Some(name))
+            let by = |delivery| {
+                of(rows, Part::Trace).filter(move |row| {
+                    row.delivery == delivery && row.trace.as_deref() == Some(name)
+                })
             };
-            // A part of a trace that failed by one way would flatter it: then there is no figure.
-            let blocks = Way::ALL.map(|way| by(way).count());
+            // A part of a trace that failed in one delivery would flatter it: then no figure.
+            let blocks = Delivery::ALL.map(|delivery| by(delivery).count());
             let most = blocks.iter().copied().max().unwrap_or(0);
-            let whole = Way::ALL
+            let whole = Delivery::ALL
                 .into_iter()
-                .find(|way| by(*way).count() == most)
-                .unwrap_or(Way::Http);
+                .find(|delivery| by(*delivery).count() == most)
+                .unwrap_or(Delivery::Http);
             let mut sizes: Vec<u64> = by(whole).flat_map(|row| row.sizes.clone()).collect();
             sizes.sort_unstable();
             Replay {
@@ -154,31 +157,36 @@ pub(crate) fn replays(rows: &[Row]) -> Vec<Replay> {
                 bytes: sizes.iter().sum(),
                 distinct: by(whole).map(|row| row.fresh_bytes).sum(),
                 sizes,
-                down: Way::ALL.map(|way| {
-                    (by(way).count() == most).then(|| by(way).map(|row| row.link_bytes_down).sum())
+                down: Delivery::ALL.map(|delivery| {
+                    (by(delivery).count() == most)
+                        .then(|| by(delivery).map(|row| row.link_bytes_down).sum())
                 }),
             }
         })
         .collect()
 }
 
-/// Bytes and seconds of each file of figure 5-6 by a way.
-pub(crate) fn latencies(rows: &[Row], way: Way) -> Vec<(u64, f64)> {
+/// Bytes and seconds of each file of figure 5-6 in a delivery.
+pub(crate) fn latencies(rows: &[Row], delivery: Delivery) -> Vec<(u64, f64)> {
     of(rows, Part::Latency)
-        .filter(|row| row.way == way)
+        .filter(|row| row.delivery == delivery)
         .map(|row| (row.body_bytes(), row.seconds))
         .collect()
 }
 
-/// How long each file takes by a way, as a share of another way's time for the same file.
-pub(crate) fn latency_ratios(rows: &[Row], way: Way, of_way: Way) -> Vec<(u64, f64)> {
+/// How long each file takes in a delivery, as a share of another's time for the same file.
+pub(crate) fn latency_ratios(
+    rows: &[Row],
+    delivery: Delivery,
+    of_delivery: Delivery,
+) -> Vec<(u64, f64)> {
     let other = |trial| {
         of(rows, Part::Latency)
-            .find(|row| row.way == of_way && row.trial == trial)
+            .find(|row| row.delivery == of_delivery && row.trial == trial)
             .map(|row| row.seconds)
     };
     of(rows, Part::Latency)
-        .filter(|row| row.way == way)
+        .filter(|row| row.delivery == delivery)
         .filter_map(|row| Some((row.body_bytes(), row.seconds / other(row.trial)?)))
         .collect()
 }
@@ -230,11 +238,11 @@ pub(crate) mod tests {
     use super::*;
 
     /// A row in which all went well.
-    pub(crate) fn row(part: Part, way: Way, size: u64, down: u64) -> Row {
+    pub(crate) fn row(part: Part, delivery: Delivery, size: u64, down: u64) -> Row {
         Row {
             part,
             link: "tcdl-10".to_owned(),
-            way,
+            delivery,
             trial: 0,
             trace: None,
             volunteers: None,
@@ -255,21 +263,21 @@ pub(crate) mod tests {
         }
     }
 
-    fn block(way: Way, trial: u32, size: u64, fresh: u64, down: u64) -> Row {
+    fn block(delivery: Delivery, trial: u32, size: u64, fresh: u64, down: u64) -> Row {
         Row {
             trace: Some("t".to_owned()),
             trial,
             fresh_bytes: fresh,
-            ..row(Part::Trace, way, size, down)
+            ..row(Part::Trace, delivery, size, down)
         }
     }
 
     #[test]
     fn a_trace_is_the_sum_of_its_blocks() {
         let mut rows = Vec::new();
-        for (way, down) in [(Way::Http, 110), (Way::Warm, 11)] {
-            rows.push(block(way, 0, 60, 60, down));
-            rows.push(block(way, 1, 40, 0, down));
+        for (delivery, down) in [(Delivery::Http, 110), (Delivery::Warm, 11)] {
+            rows.push(block(delivery, 0, 60, 60, down));
+            rows.push(block(delivery, 1, 40, 0, down));
         }
         let replays = replays(&rows);
         let replay = &replays[0];
@@ -277,37 +285,40 @@ pub(crate) mod tests {
             (replay.requests, replay.bytes, replay.distinct),
             (2, 100, 60)
         );
-        assert_eq!(replay.share(Way::Warm, Way::Http), Some(0.1));
-        assert_eq!(replay.share(Way::Cold, Way::Http), None);
+        assert_eq!(replay.share(Delivery::Warm, Delivery::Http), Some(0.1));
+        assert_eq!(replay.share(Delivery::Cold, Delivery::Http), None);
     }
 
     #[test]
     fn a_trace_of_which_a_part_failed_has_no_figure() {
-        let mut failed = block(Way::Warm, 1, 40, 0, 1);
+        let mut failed = block(Delivery::Warm, 1, 40, 0, 1);
         failed.ok = false;
         let rows = [
-            block(Way::Http, 0, 60, 60, 110),
-            block(Way::Http, 1, 40, 0, 110),
-            block(Way::Warm, 0, 60, 60, 11),
+            block(Delivery::Http, 0, 60, 60, 110),
+            block(Delivery::Http, 1, 40, 0, 110),
+            block(Delivery::Warm, 0, 60, 60, 11),
             failed,
         ];
-        assert_eq!(replays(&rows)[0].share(Way::Warm, Way::Http), None);
+        assert_eq!(
+            replays(&rows)[0].share(Delivery::Warm, Delivery::Http),
+            None
+        );
     }
 
     #[test]
     fn files_are_compared_with_themselves() {
-        let timed = |way, trial, seconds| Row {
+        let timed = |delivery, trial, seconds| Row {
             trial,
             seconds,
-            ..row(Part::Latency, way, 100 + u64::from(trial), 1)
+            ..row(Part::Latency, delivery, 100 + u64::from(trial), 1)
         };
         let rows = [
-            timed(Way::Https, 0, 2.0),
-            timed(Way::Https, 1, 4.0),
-            timed(Way::Cold, 1, 2.0),
-            timed(Way::Cold, 0, 3.0),
+            timed(Delivery::Https, 0, 2.0),
+            timed(Delivery::Https, 1, 4.0),
+            timed(Delivery::Cold, 1, 2.0),
+            timed(Delivery::Cold, 0, 3.0),
         ];
-        let mut ratios = latency_ratios(&rows, Way::Cold, Way::Https);
+        let mut ratios = latency_ratios(&rows, Delivery::Cold, Delivery::Https);
         ratios.sort_by_key(|(size, _)| *size);
         assert_eq!(ratios, [(100, 1.5), (101, 0.5)]);
     }

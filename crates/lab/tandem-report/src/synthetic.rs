@@ -1,6 +1,6 @@
 //! Made-up rows for tests. Not results: nothing here was measured.
 
-use super::waterfall::{Waterfall, WaterfallArm, WaterfallPacket, Way};
+use super::waterfall::{Waterfall, WaterfallArm, WaterfallDirection, WaterfallPacket};
 use crate::arm::Arm;
 use crate::row::Row;
 
@@ -140,25 +140,29 @@ pub(super) fn lines(rows: &[Row]) -> String {
 /// Two arms on a link of 256 bytes a second and half a second each way: binary fractions, which
 /// read back as they were written.
 pub(super) fn waterfall() -> Waterfall {
-    let hello = (Way::Up, "ClientHello");
+    let hello = (WaterfallDirection::Up, "ClientHello");
     let ends = [
         (
-            Way::Up,
+            WaterfallDirection::Up,
             150,
             "ClientKeyExchange, ChangeCipherSpec, Finished (encrypted)",
         ),
-        (Way::Down, 100, "ChangeCipherSpec, Finished (encrypted)"),
-        (Way::Up, 140, "application data"),
-        (Way::Down, 300, "application data"),
+        (
+            WaterfallDirection::Down,
+            100,
+            "ChangeCipherSpec, Finished (encrypted)",
+        ),
+        (WaterfallDirection::Up, 140, "application data"),
+        (WaterfallDirection::Down, 300, "application data"),
     ];
-    let arm = |arm, middle: &[(Way, u64, &str)]| {
+    let arm = |arm, middle: &[(WaterfallDirection, u64, &str)]| {
         let mut talk = Talk::default();
-        talk.say(Way::Up, 60, "SYN");
-        talk.say(Way::Down, 60, "SYN, ACK");
-        talk.say(Way::Up, 52, "ACK");
+        talk.say(WaterfallDirection::Up, 60, "SYN");
+        talk.say(WaterfallDirection::Down, 60, "SYN, ACK");
+        talk.say(WaterfallDirection::Up, 52, "ACK");
         talk.say(hello.0, 290, hello.1);
-        for (way, bytes, label) in middle.iter().chain(&ends) {
-            talk.say(*way, *bytes, label);
+        for (direction, bytes, label) in middle.iter().chain(&ends) {
+            talk.say(*direction, *bytes, label);
         }
         WaterfallArm {
             arm,
@@ -174,16 +178,20 @@ pub(super) fn waterfall() -> Waterfall {
             arm(
                 Arm::Plain,
                 &[
-                    (Way::Down, 1_500, "ServerHello, Certificate"),
-                    (Way::Down, 1_500, "1448 bytes"),
-                    (Way::Down, 410, "ServerKeyExchange, ServerHelloDone"),
-                    (Way::Up, 52, "ACK"),
+                    (WaterfallDirection::Down, 1_500, "ServerHello, Certificate"),
+                    (WaterfallDirection::Down, 1_500, "1448 bytes"),
+                    (
+                        WaterfallDirection::Down,
+                        410,
+                        "ServerKeyExchange, ServerHelloDone",
+                    ),
+                    (WaterfallDirection::Up, 52, "ACK"),
                 ],
             ),
             arm(
                 Arm::Packet,
                 &[(
-                    Way::Down,
+                    WaterfallDirection::Down,
                     560,
                     "ServerHello, CompressedCertificate, ServerKeyExchange",
                 )],
@@ -196,7 +204,7 @@ pub(super) fn waterfall() -> Waterfall {
             at_seconds: 1.0,
             arrived_seconds: None,
             air_seconds: None,
-            direction: Way::Up,
+            direction: WaterfallDirection::Up,
             bytes: 60,
             label: "SYN".to_owned(),
         },
@@ -214,11 +222,11 @@ struct Talk {
 }
 
 impl Talk {
-    fn say(&mut self, way: Way, bytes: u64, label: &str) {
+    fn say(&mut self, direction: WaterfallDirection, bytes: u64, label: &str) {
         let goes_on = self
             .packets
             .last()
-            .filter(|last| last.direction == way)
+            .filter(|last| last.direction == direction)
             .map(|last| last.at_seconds);
         let at = goes_on.unwrap_or(self.heard);
         let air = bytes as f64 / 256.0;
@@ -228,7 +236,7 @@ impl Talk {
             at_seconds: at,
             arrived_seconds: Some(self.heard),
             air_seconds: Some(air),
-            direction: way,
+            direction,
             bytes,
             label: label.to_owned(),
         });

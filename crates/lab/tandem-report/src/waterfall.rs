@@ -50,17 +50,17 @@ pub struct WaterfallPacket {
     #[serde(default)]
     pub air_seconds: Option<f64>,
     /// Whose it is.
-    pub direction: Way,
+    pub direction: WaterfallDirection,
     /// Of IP.
     pub bytes: u64,
     /// What it carries, in a few words.
     pub label: String,
 }
 
-/// Which way a packet goes.
+/// In which direction a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum WaterfallDirection {
     /// From the client.
     Up,
     /// From the server.

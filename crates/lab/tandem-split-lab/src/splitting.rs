@@ -10,7 +10,7 @@
 //!
 //! Is not: a proof of what splitting promises; the tests of `tandem-split-io` are.
 //!
-//! Invariants: every body is compared with the server's file; ways that are compared run
+//! Invariants: every body is compared with the server's file; deliveries that are compared run
 //! interleaved in one run; bytes are the link's.
 
 mod parts;
@@ -54,7 +54,7 @@ pub struct SplitOptions {
     pub exe: PathBuf,
     /// Where access logs are. Default: `logs` in `$TANDEM_DATA`, or in `../shared/data`.
     pub logs: Option<PathBuf>,
-    /// Of the files' content, the order of ways and the link.
+    /// Of the files' content, the order of deliveries and the link.
     pub seed: u64,
 }
 

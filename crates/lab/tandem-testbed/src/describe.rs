@@ -13,13 +13,13 @@ const RECORD_HEADER: usize = 5;
 /// Names what a connection's packets carry.
 #[derive(Debug, Clone, Default)]
 pub struct Narrator {
-    up: Way,
-    down: Way,
+    up: HalfStream,
+    down: HalfStream,
 }
 
 /// One direction of a connection.
 #[derive(Debug, Clone, Default)]
-struct Way {
+struct HalfStream {
     /// Where the stream begins, once its SYN was seen.
     start: Option<Seq>,
     /// Offset in the stream at which the next record begins.
@@ -47,14 +47,14 @@ impl Narrator {
                 words.push(name.to_owned());
             }
         }
-        let way = match direction {
+        let half = match direction {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
         };
         let again = if flags.contains(TcpFlags::SYN) {
-            way.begin(packet.seq())
+            half.begin(packet.seq())
         } else {
-            way.payload(&packet, &mut words)
+            half.payload(&packet, &mut words)
         };
         if flags.contains(TcpFlags::ACK) && (words.is_empty() || words == ["SYN"]) {
             words.push("ACK".to_owned());
@@ -67,7 +67,7 @@ impl Narrator {
     }
 }
 
-impl Way {
+impl HalfStream {
     /// A SYN: a new connection, unless it is the same one again.
     fn begin(&mut self, seq: Seq) -> bool {
         let start = seq.wrapping_add(1);

@@ -1,5 +1,5 @@
 //! tandem-broker: the broker of a site's volunteers, with its sockets, files and tasks; and a
-//! volunteer's way to it.
+//! volunteer's access to one.
 //!
 //! Is: the door at which volunteers join (`door`), what is known of them and outlives a restart
 //! (`keeper`, `database`), the looks at how they do (`look`), the page that shows it (`page`), and

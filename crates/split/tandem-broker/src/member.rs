@@ -72,7 +72,7 @@ pub struct Origin {
 /// See above.
 #[derive(Debug)]
 pub struct Membership {
-    way: Way,
+    access: BrokerAccess,
     peers: u16,
     kept_in: Option<PathBuf>,
     known: Known,
@@ -155,15 +155,15 @@ impl Membership {
         } = settings;
         let kept_in = cache.map(|folder| folder.join(KEPT));
         let mut kept = kept_in.as_deref().and_then(|path| read(path, &uri));
-        let way = Way::new(uri, &key, listen)?;
-        let broker = way.broker();
+        let access = BrokerAccess::new(uri, &key, listen)?;
+        let broker = access.broker();
         let mut failures = 0;
         loop {
             let join = wish(kept.as_ref(), peers, Told::default(), Now::read());
-            let problem = match way.ask(Wish::Join(join)).await {
+            let problem = match access.ask(Wish::Join(join)).await {
                 Ok(Answer::Welcome(welcome)) => {
-                    let known = take(&way.uri, kept.as_ref(), welcome, Now::read());
-                    let membership = Self::new(way, peers, kept_in, known);
+                    let known = take(&access.uri, kept.as_ref(), welcome, Now::read());
+                    let membership = Self::new(access, peers, kept_in, known);
                     membership.keep();
                     return Ok(membership);
                 }
@@ -180,7 +180,7 @@ impl Membership {
             tracing::warn!(%broker, %problem, "not joined yet");
             if let Some(known) = kept.take() {
                 tracing::info!("what the broker said last is enough to serve");
-                let mut membership = Self::new(way, peers, kept_in, known);
+                let mut membership = Self::new(access, peers, kept_in, known);
                 membership.failures = 1;
                 return Ok(membership);
             }
@@ -189,10 +189,10 @@ impl Membership {
         }
     }
 
-    fn new(way: Way, peers: u16, kept_in: Option<PathBuf>, known: Known) -> Self {
+    fn new(access: BrokerAccess, peers: u16, kept_in: Option<PathBuf>, known: Known) -> Self {
         let members = watch::Sender::new(known.members(Now::read()));
         Self {
-            way,
+            access,
             peers,
             kept_in,
             known,
@@ -216,9 +216,9 @@ impl Membership {
     /// To be awaited at the end, when [`Self::stay`] has been given up: tells the broker that this
     /// volunteer leaves.
     pub fn leave(&self) -> impl Future<Output = ()> + Send + 'static {
-        let way = self.way.clone();
+        let access = self.access.clone();
         async move {
-            match way.ask(Wish::Leave).await {
+            match access.ask(Wish::Leave).await {
                 Ok(_) => tracing::info!("the broker knows that this volunteer leaves"),
                 Err(trouble) => {
                     tracing::info!(%trouble, "the broker will find out by itself that this volunteer is gone");
@@ -246,13 +246,13 @@ impl Membership {
 
     async fn renew(&mut self, told: Told) {
         let join = wish(Some(&self.known), self.peers, told, Now::read());
-        let broker = self.way.broker();
-        match self.way.ask(Wish::Join(join)).await {
+        let broker = self.access.broker();
+        match self.access.ask(Wish::Join(join)).await {
             Ok(Answer::Welcome(welcome)) => {
                 if std::mem::take(&mut self.failures) > 0 {
                     tracing::info!(%broker, "the broker answers again");
                 }
-                self.known = take(&self.way.uri, Some(&self.known), welcome, Now::read());
+                self.known = take(&self.access.uri, Some(&self.known), welcome, Now::read());
                 self.keep();
             }
             Ok(Answer::Refused(refusal)) => {
@@ -278,7 +278,7 @@ impl Membership {
     /// In the cache, whole or not at all.
     fn keep(&self) {
         let Some(path) = &self.kept_in else { return };
-        let bytes = written(&self.way.uri, &self.known);
+        let bytes = written(&self.access.uri, &self.known);
         if std::fs::read(path).is_ok_and(|there| there == bytes) {
             return;
         }
@@ -405,21 +405,21 @@ fn backoff(failures: u32, longest: Duration) -> Duration {
         .mul_f64(1.0 + f64::from(random[0]) / 1024.0)
 }
 
-/// The way to the broker.
+/// A volunteer's access to the broker.
 #[derive(Clone)]
-struct Way {
+struct BrokerAccess {
     uri: SiteUri,
     listen: IpAddr,
     connector: Connector,
 }
 
-impl std::fmt::Debug for Way {
+impl std::fmt::Debug for BrokerAccess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Way({})", self.uri)
+        write!(f, "BrokerAccess({})", self.uri)
     }
 }
 
-impl Way {
+impl BrokerAccess {
     fn new(uri: SiteUri, key: &ChannelKey, listen: IpAddr) -> Result<Self, SplitIoError> {
         let pin = Pin::to(KeyName::from_bytes(uri.key.0));
         let connector = Connector::new(BROKER, key, pin)?;

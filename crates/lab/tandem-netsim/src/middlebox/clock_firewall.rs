@@ -10,7 +10,7 @@ use tandem_wire::clock::Instant;
 use tandem_wire::packet::{Edit, TcpPacket};
 use tandem_wire::tcp::{TcpFlags, TcpOption};
 
-use super::{Way, readable};
+use super::{FlowDirection, readable};
 use crate::element::{Element, Port};
 
 /// Values of a direction that are remembered for their echoes.
@@ -21,7 +21,7 @@ const MAX_VALUES: usize = 1_000;
 pub struct ClockFirewall {
     clock_at_start: u32,
     /// By direction: its own values, and the hosts' that they stand for.
-    given: BTreeMap<Way, VecDeque<(u32, u32)>>,
+    given: BTreeMap<FlowDirection, VecDeque<(u32, u32)>>,
     passing: VecDeque<(Port, Vec<u8>)>,
     changed: u64,
 }
@@ -44,11 +44,11 @@ impl ClockFirewall {
 
     fn restamped(&mut self, segment: &TcpPacket<'_>, now: Instant) -> Option<Vec<u8>> {
         let stamps = segment.timestamps()?;
-        let way = Way::of(segment);
+        let direction = FlowDirection::of(segment);
         if segment.flags().contains(TcpFlags::SYN) {
-            self.given.entry(way).or_default();
+            self.given.entry(direction).or_default();
         }
-        let given = self.given.get_mut(&way)?;
+        let given = self.given.get_mut(&direction)?;
         let own = self
             .clock_at_start
             .wrapping_add(((now.as_micros() / 1_000) & 0xffff_ffff) as u32);
@@ -58,7 +58,7 @@ impl ClockFirewall {
         if given.len() > MAX_VALUES {
             given.pop_front();
         }
-        let meant = self.given.get(&way.back()).and_then(|given| {
+        let meant = self.given.get(&direction.back()).and_then(|given| {
             let meant = |(own, _): &&(u32, u32)| *own == stamps.echo;
             given.iter().rfind(meant).map(|(_, value)| *value)
         });

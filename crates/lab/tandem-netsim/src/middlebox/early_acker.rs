@@ -13,7 +13,7 @@ use tandem_wire::packet::{Edit, TcpPacket};
 use tandem_wire::seq::Seq;
 use tandem_wire::tcp::TcpFlags;
 
-use super::{Way, end, opened, readable};
+use super::{FlowDirection, end, opened, readable};
 use crate::element::{Element, Port};
 
 /// Segments of one direction that are kept at most.
@@ -47,7 +47,7 @@ struct Half {
 #[derive(Clone, Debug)]
 pub struct EarlyAcker {
     patience: Duration,
-    halves: BTreeMap<Way, Half>,
+    halves: BTreeMap<FlowDirection, Half>,
     passing: VecDeque<(Port, Vec<u8>)>,
     acknowledged: u64,
 }
@@ -70,7 +70,7 @@ impl EarlyAcker {
 
     /// The receiver says how far it is.
     fn note_answer(&mut self, segment: &TcpPacket<'_>, now: Instant) {
-        let Some(half) = self.halves.get_mut(&Way::of(segment).back()) else {
+        let Some(half) = self.halves.get_mut(&FlowDirection::of(segment).back()) else {
             return;
         };
         if !segment.flags().contains(TcpFlags::ACK) {
@@ -103,7 +103,7 @@ impl EarlyAcker {
         segment: &TcpPacket<'_>,
         now: Instant,
     ) -> Option<Vec<u8>> {
-        let way = Way::of(segment);
+        let direction = FlowDirection::of(segment);
         if let Some(next) = opened(segment) {
             let half = Half {
                 next,
@@ -111,10 +111,10 @@ impl EarlyAcker {
                 answer: None,
                 kept: Vec::new(),
             };
-            self.halves.entry(way).or_insert(half);
+            self.halves.entry(direction).or_insert(half);
             return None;
         }
-        let half = self.halves.get_mut(&way)?;
+        let half = self.halves.get_mut(&direction)?;
         let end = end(segment);
         if segment.payload().is_empty()
             || segment.seq().is_after(half.next)

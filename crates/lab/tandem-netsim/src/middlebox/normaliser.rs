@@ -10,7 +10,7 @@ use tandem_wire::packet::TcpPacket;
 use tandem_wire::tcp::TcpFlags;
 
 use super::stream::FirstCopies;
-use super::{Way, cut, end, opened, readable};
+use super::{FlowDirection, cut, end, opened, readable};
 use crate::element::{Element, Port};
 
 /// One direction of a connection.
@@ -24,7 +24,7 @@ struct Half {
 /// The normaliser.
 #[derive(Clone, Debug, Default)]
 pub struct Normaliser {
-    halves: BTreeMap<Way, Half>,
+    halves: BTreeMap<FlowDirection, Half>,
     passing: VecDeque<(Port, Vec<u8>)>,
     overruled: u64,
 }
@@ -42,16 +42,16 @@ impl Normaliser {
 
     /// What goes on for this segment; `None`: the segment as it is.
     fn normalised(&mut self, segment: &TcpPacket<'_>) -> Option<Vec<Vec<u8>>> {
-        let way = Way::of(segment);
+        let direction = FlowDirection::of(segment);
         if let Some(start) = opened(segment) {
             let half = Half {
                 copies: FirstCopies::new(start),
                 largest: 0,
             };
-            self.halves.entry(way).or_insert(half);
+            self.halves.entry(direction).or_insert(half);
             return None;
         }
-        let half = self.halves.get_mut(&way)?;
+        let half = self.halves.get_mut(&direction)?;
         let (seq, payload) = (segment.seq(), segment.payload());
         if payload.is_empty() {
             // A FIN waits for what is before it; its sender will repeat it.

@@ -10,13 +10,13 @@ use tandem_wire::clock::Instant;
 use tandem_wire::packet::TcpPacket;
 
 use super::stream::FirstCopies;
-use super::{Way, opened, readable};
+use super::{FlowDirection, opened, readable};
 use crate::element::{Element, Port};
 
 /// The device.
 #[derive(Clone, Debug, Default)]
 pub struct OverlapDropper {
-    halves: BTreeMap<Way, FirstCopies>,
+    halves: BTreeMap<FlowDirection, FirstCopies>,
     passing: VecDeque<(Port, Vec<u8>)>,
     dropped: u64,
 }
@@ -33,13 +33,13 @@ impl OverlapDropper {
     }
 
     fn passes(&mut self, segment: &TcpPacket<'_>) -> bool {
-        let way = Way::of(segment);
+        let direction = FlowDirection::of(segment);
         if let Some(start) = opened(segment) {
             let copies = FirstCopies::new(start);
-            self.halves.entry(way).or_insert(copies);
+            self.halves.entry(direction).or_insert(copies);
         }
         let (seq, payload) = (segment.seq(), segment.payload());
-        let Some(copies) = self.halves.get_mut(&way) else {
+        let Some(copies) = self.halves.get_mut(&direction) else {
             return true;
         };
         if payload.is_empty() || !copies.covers(seq, payload.len()) {

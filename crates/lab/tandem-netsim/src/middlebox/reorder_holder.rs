@@ -10,7 +10,7 @@ use tandem_wire::clock::Instant;
 use tandem_wire::packet::TcpPacket;
 use tandem_wire::seq::Seq;
 
-use super::{Way, end, opened, readable};
+use super::{FlowDirection, end, opened, readable};
 use crate::element::{Element, Port};
 
 /// Segments of one direction that wait at most; more are dropped.
@@ -37,7 +37,7 @@ struct Half {
 #[derive(Clone, Debug)]
 pub struct ReorderHolder {
     patience: Duration,
-    halves: BTreeMap<Way, Half>,
+    halves: BTreeMap<FlowDirection, Half>,
     passing: VecDeque<(Port, Vec<u8>)>,
     dropped: u64,
 }
@@ -58,15 +58,15 @@ impl ReorderHolder {
         self.dropped
     }
 
-    /// The way whose order the segment keeps or breaks; `None`: it passes.
+    /// The direction whose order the segment keeps or breaks; `None`: it passes.
     fn placed(&mut self, segment: &TcpPacket<'_>) -> Option<&mut Half> {
-        let way = Way::of(segment);
+        let direction = FlowDirection::of(segment);
         if let Some(next) = opened(segment) {
             let held = Vec::new();
-            self.halves.entry(way).or_insert(Half { next, held });
+            self.halves.entry(direction).or_insert(Half { next, held });
             return None;
         }
-        let half = self.halves.get_mut(&way)?;
+        let half = self.halves.get_mut(&direction)?;
         (segment.sequence_len() > 0).then_some(half)
     }
 }

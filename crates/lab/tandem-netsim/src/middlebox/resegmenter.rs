@@ -12,7 +12,7 @@ use tandem_wire::packet::TcpPacket;
 use tandem_wire::seq::Seq;
 use tandem_wire::tcp::TcpFlags;
 
-use super::{Way, cut, readable};
+use super::{FlowDirection, cut, readable};
 use crate::element::{Element, Port};
 
 /// Longest run.
@@ -34,7 +34,7 @@ struct Run {
 pub struct Resegmenter {
     size: usize,
     patience: Duration,
-    runs: BTreeMap<Way, Run>,
+    runs: BTreeMap<FlowDirection, Run>,
     passing: VecDeque<(Port, Vec<u8>)>,
 }
 
@@ -49,8 +49,8 @@ impl Resegmenter {
         }
     }
 
-    fn flush(&mut self, way: Way) {
-        let Some(run) = self.runs.remove(&way) else {
+    fn flush(&mut self, direction: FlowDirection) {
+        let Some(run) = self.runs.remove(&direction) else {
             return;
         };
         if let Ok(template) = TcpPacket::parse(&run.newest) {
@@ -63,16 +63,16 @@ impl Resegmenter {
 
     /// Adds the segment to a run, if it has anything to add.
     fn collect(&mut self, port: Port, segment: &TcpPacket<'_>, now: Instant) {
-        let way = Way::of(segment);
-        let fits = self.runs.get(&way).is_some_and(|run| {
+        let direction = FlowDirection::of(segment);
+        let fits = self.runs.get(&direction).is_some_and(|run| {
             run.start.after(run.bytes.len()) == segment.seq()
                 && run.bytes.len() + segment.payload().len() <= MAX_RUN
         });
         if !fits {
-            self.flush(way);
+            self.flush(direction);
         }
         let until = now + self.patience;
-        let run = self.runs.entry(way).or_insert_with(|| Run {
+        let run = self.runs.entry(direction).or_insert_with(|| Run {
             port,
             start: segment.seq(),
             bytes: Vec::new(),
@@ -94,7 +94,7 @@ impl Element for Resegmenter {
             .with(TcpFlags::RST)
             .with(TcpFlags::URG);
         if segment.payload().is_empty() || segment.flags().intersects(special) {
-            self.flush(Way::of(&segment));
+            self.flush(FlowDirection::of(&segment));
             return self.passing.push_back((port.opposite(), packet));
         }
         self.collect(port, &segment, now);
@@ -102,13 +102,15 @@ impl Element for Resegmenter {
 
     fn handle_timeout(&mut self, now: Instant) {
         let due = |run: &Run| run.until <= now;
-        let ways: Vec<Way> = self
+        let directions: Vec<FlowDirection> = self
             .runs
             .iter()
             .filter(|(_, run)| due(run))
-            .map(|(way, _)| *way)
+            .map(|(direction, _)| *direction)
             .collect();
-        ways.into_iter().for_each(|way| self.flush(way));
+        directions
+            .into_iter()
+            .for_each(|direction| self.flush(direction));
     }
 
     fn poll_output(&mut self) -> Option<(Port, Vec<u8>)> {

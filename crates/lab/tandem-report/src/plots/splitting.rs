@@ -9,7 +9,7 @@ use super::chart::{Axis, Chart, Drawn, Kind, Series};
 use super::groups::{Bar, Base, Group, Groups};
 use super::legend::{Entry, Swatch};
 use super::{Figure, HALF};
-use crate::split_row::{Part, SplitRow as Row, Way};
+use crate::split_row::{Delivery, Part, SplitRow as Row};
 use crate::stats::Spread;
 
 /// What the thesis has in words.
@@ -42,18 +42,18 @@ pub(crate) fn splitting(rows: &[Row]) -> Vec<Figure> {
     .collect()
 }
 
-fn look(way: Way) -> Look {
-    let (colour, shape) = match way {
-        Way::Http => ("#7F7F7F", Shape::Square),
-        Way::Https => ("#E69F00", Shape::Triangle),
-        Way::HttpsCbc => ("#D55E00", Shape::Wedge),
-        Way::Cold => ("#56B4E9", Shape::Ring),
-        Way::Warm => ("#0072B2", Shape::Disc),
+fn look(delivery: Delivery) -> Look {
+    let (colour, shape) = match delivery {
+        Delivery::Http => ("#7F7F7F", Shape::Square),
+        Delivery::Https => ("#E69F00", Shape::Triangle),
+        Delivery::HttpsCbc => ("#D55E00", Shape::Wedge),
+        Delivery::Cold => ("#56B4E9", Shape::Ring),
+        Delivery::Warm => ("#0072B2", Shape::Disc),
     };
     Look {
         colour,
         shape,
-        label: way.label(),
+        label: delivery.label(),
     }
 }
 
@@ -130,7 +130,7 @@ fn requests(rows: &[Row]) -> Option<Figure> {
     Some(figure(&chart, caption))
 }
 
-/// Figures 5-2 and 5-3: bytes of each way as a share of those of HTTP.
+/// Figures 5-2 and 5-3: bytes of each delivery as a share of those of HTTP.
 fn bandwidth(rows: &[Row]) -> Option<Figure> {
     let replays = replays(rows);
     if replays.is_empty() {
@@ -141,32 +141,36 @@ fn bandwidth(rows: &[Row]) -> Option<Figure> {
         label: share.map_or_else(String::new, |share| format!("{:.0}", share * 100.0)),
         swatch,
     };
-    let hatched = |way| Swatch::Hatched(look(way).colour);
-    let filled = |way| Swatch::Filled(look(way).colour);
+    let hatched = |delivery| Swatch::Hatched(look(delivery).colour);
+    let filled = |delivery| Swatch::Filled(look(delivery).colour);
     let mut groups = Vec::new();
     let mut ideals = Vec::new();
     let mut ideal = |name: &str, redundancy: f64| {
         ideals.push(format!("{:.0} % ({name})", 100.0 / redundancy));
     };
     for (index, trace) in thesis::TRACES.iter().enumerate() {
-        let known = |way| match way {
-            Way::Http => Some(1.0),
-            Way::Https => Some(thesis::HTTPS),
-            Way::HttpsCbc => None,
-            Way::Cold => Some(trace.cold),
-            Way::Warm => Some(trace.warm),
+        let known = |delivery| match delivery {
+            Delivery::Http => Some(1.0),
+            Delivery::Https => Some(thesis::HTTPS),
+            Delivery::HttpsCbc => None,
+            Delivery::Cold => Some(trace.cold),
+            Delivery::Warm => Some(trace.warm),
         };
         ideal(trace.name, trace.redundancy);
         groups.push(Group {
             label: trace.name.to_owned(),
-            bars: Way::ALL.map(|way| bar(known(way), hatched(way))).into(),
+            bars: Delivery::ALL
+                .map(|delivery| bar(known(delivery), hatched(delivery)))
+                .into(),
         });
         if let Some(replay) = replays.get(index) {
-            let share = |way| replay.share(way, Way::Http);
+            let share = |delivery| replay.share(delivery, Delivery::Http);
             ideal(&replay.name, replay.redundancy());
             groups.push(Group {
                 label: replay.name.clone(),
-                bars: Way::ALL.map(|way| bar(share(way), filled(way))).into(),
+                bars: Delivery::ALL
+                    .map(|delivery| bar(share(delivery), filled(delivery)))
+                    .into(),
             });
         }
     }
@@ -184,8 +188,8 @@ fn bandwidth(rows: &[Row]) -> Option<Figure> {
             description: title.to_owned(),
             axis: "% of HTTP",
             width: HALF,
-            legend: Way::ALL
-                .map(|way| (filled(way), way.label().to_owned()))
+            legend: Delivery::ALL
+                .map(|delivery| (filled(delivery), delivery.label().to_owned()))
                 .into(),
             groups,
             reference: None,
@@ -197,14 +201,14 @@ fn bandwidth(rows: &[Row]) -> Option<Figure> {
 
 /// Figure 5-4: bytes of a body for each byte that leaves the server.
 fn efficiency(rows: &[Row]) -> Option<Figure> {
-    let series: Vec<Series> = Way::ALL
+    let series: Vec<Series> = Delivery::ALL
         .into_iter()
-        .filter_map(|way| {
+        .filter_map(|delivery| {
             let points: Vec<(f64, f64)> = sizes(rows, Part::Sizes)
                 .into_iter()
-                .filter_map(|size| Some((size as f64, size as f64 / down(rows, way, size)?)))
+                .filter_map(|size| Some((size as f64, size as f64 / down(rows, delivery, size)?)))
                 .collect();
-            let Look { colour, shape, .. } = look(way);
+            let Look { colour, shape, .. } = look(delivery);
             (!points.is_empty()).then_some(Series {
                 points,
                 colour,
@@ -223,7 +227,7 @@ fn efficiency(rows: &[Row]) -> Option<Figure> {
             Kind::Logarithmic,
             "bytes of the file by bytes sent (log scale)",
         ),
-        legend: Way::ALL.map(|way| entry(look(way))).into(),
+        legend: Delivery::ALL.map(|delivery| entry(look(delivery))).into(),
         series,
         reference: Some((1.0, "no overhead, no cache", Anchor::End)),
     };
@@ -234,15 +238,16 @@ fn efficiency(rows: &[Row]) -> Option<Figure> {
 
 /// Figure 5-5: how many times more HTTP and HTTPS send than splitting with a warm cache.
 fn savings(rows: &[Row]) -> Option<Figure> {
-    let mut series: Vec<Series> = [Way::Http, Way::Https]
+    let mut series: Vec<Series> = [Delivery::Http, Delivery::Https]
         .into_iter()
-        .filter_map(|way| {
-            let factor = |size| Some(down(rows, way, size)? / down(rows, Way::Warm, size)?);
+        .filter_map(|delivery| {
+            let factor =
+                |size| Some(down(rows, delivery, size)? / down(rows, Delivery::Warm, size)?);
             let points: Vec<(f64, f64)> = sizes(rows, Part::Sizes)
                 .into_iter()
                 .filter_map(|size| Some((size as f64, factor(size)?)))
                 .collect();
-            let Look { colour, shape, .. } = look(way);
+            let Look { colour, shape, .. } = look(delivery);
             (!points.is_empty()).then_some(Series {
                 points,
                 colour,
@@ -258,15 +263,20 @@ fn savings(rows: &[Row]) -> Option<Figure> {
         colour: THESIS.colour,
         drawn: Drawn::Marks(THESIS.shape),
     });
-    let over = |way: Way| (Swatch::Mark(look(way)), format!("over {}", way.label()));
+    let over = |delivery: Delivery| {
+        (
+            Swatch::Mark(look(delivery)),
+            format!("over {}", delivery.label()),
+        )
+    };
     let chart = Chart {
         name: "figure-5-5",
         description: "Figure 5-5: savings of warm splitting over HTTP and HTTPS".to_owned(),
         x: axis(Kind::Logarithmic, "bytes of the file (log scale)"),
         y: axis(Kind::Logarithmic, "factor (log scale)"),
         legend: vec![
-            over(Way::Http),
-            over(Way::Https),
+            over(Delivery::Http),
+            over(Delivery::Https),
             (Swatch::Mark(THESIS), "thesis, over HTTP".to_owned()),
         ],
         series,
@@ -279,15 +289,20 @@ fn savings(rows: &[Row]) -> Option<Figure> {
 
 /// Figure 5-6: time against size when nothing repeats.
 fn latency(rows: &[Row]) -> Option<Figure> {
-    let ways = [Way::Http, Way::Https, Way::HttpsCbc, Way::Cold];
-    let series: Vec<Series> = ways
+    let deliveries = [
+        Delivery::Http,
+        Delivery::Https,
+        Delivery::HttpsCbc,
+        Delivery::Cold,
+    ];
+    let series: Vec<Series> = deliveries
         .into_iter()
-        .filter_map(|way| {
-            let points: Vec<(f64, f64)> = latencies(rows, way)
+        .filter_map(|delivery| {
+            let points: Vec<(f64, f64)> = latencies(rows, delivery)
                 .into_iter()
                 .map(|(size, seconds)| (size as f64, seconds))
                 .collect();
-            let Look { colour, shape, .. } = look(way);
+            let Look { colour, shape, .. } = look(delivery);
             (!points.is_empty()).then_some(Series {
                 points,
                 colour,
@@ -295,7 +310,7 @@ fn latency(rows: &[Row]) -> Option<Figure> {
             })
         })
         .collect();
-    let ratios = latency_ratios(rows, Way::Cold, Way::Https);
+    let ratios = latency_ratios(rows, Delivery::Cold, Delivery::Https);
     let near = ratios
         .iter()
         .filter(|(_, ratio)| (ratio - 1.0).abs() <= 0.05)
@@ -307,7 +322,7 @@ fn latency(rows: &[Row]) -> Option<Figure> {
         description: "Figure 5-6: time for a file when nothing repeats".to_owned(),
         x: axis(Kind::Logarithmic, "bytes of the file (log scale)"),
         y: axis(Kind::Logarithmic, "seconds (log scale)"),
-        legend: ways.map(|way| entry(look(way))).into(),
+        legend: deliveries.map(|delivery| entry(look(delivery))).into(),
         series,
         reference: None,
     };
@@ -381,8 +396,8 @@ mod tests {
     fn what_there_are_no_rows_for_is_not_drawn() {
         assert!(splitting(&[]).is_empty());
         let rows = [
-            row(Part::Sizes, Way::Http, 1_000, 2_000),
-            row(Part::Sizes, Way::Warm, 1_000, 4_000),
+            row(Part::Sizes, Delivery::Http, 1_000, 2_000),
+            row(Part::Sizes, Delivery::Warm, 1_000, 4_000),
         ];
         let names: Vec<String> = splitting(&rows)
             .into_iter()
@@ -393,11 +408,11 @@ mod tests {
 
     #[test]
     fn a_trace_stands_beside_the_thesis_s() {
-        let block = |way, down| Row {
+        let block = |delivery, down| Row {
             trace: Some("nasa".to_owned()),
-            ..row(Part::Trace, way, 100, down)
+            ..row(Part::Trace, delivery, 100, down)
         };
-        let rows = Way::ALL.map(|way| block(way, 110));
+        let rows = Delivery::ALL.map(|delivery| block(delivery, 110));
         let figures = splitting(&rows);
         let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
         assert_eq!(names, ["figure-5-1", "figure-5-2"]);

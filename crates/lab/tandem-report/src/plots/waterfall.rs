@@ -12,7 +12,7 @@
 use super::super::number;
 use super::super::scale::{Scale, tick_label};
 use super::super::svg::{Anchor, FAINT, GRID, INK, LABEL, SMALL, STRONG, Svg, clipped, width_of};
-use super::super::waterfall::{Waterfall, WaterfallArm, WaterfallPacket, Way};
+use super::super::waterfall::{Waterfall, WaterfallArm, WaterfallDirection, WaterfallPacket};
 use super::{FULL, Figure};
 use crate::arm::Arm;
 
@@ -115,7 +115,10 @@ impl<'a> Lane<'a> {
             client: left + words,
             server: right - words,
             words: words - 12.0,
-            delays: [delay(arm, Way::Up), delay(arm, Way::Down)],
+            delays: [
+                delay(arm, WaterfallDirection::Up),
+                delay(arm, WaterfallDirection::Down),
+            ],
         }
     }
 
@@ -144,8 +147,8 @@ impl<'a> Lane<'a> {
         let mut next_line = [top; 2];
         for packet in shown.iter().filter(|packet| !only_acknowledges(packet)) {
             let side = match packet.direction {
-                Way::Up => &mut next_line[0],
-                Way::Down => &mut next_line[1],
+                WaterfallDirection::Up => &mut next_line[0],
+                WaterfallDirection::Down => &mut next_line[1],
             };
             *side = self.words(svg, packet, *side);
         }
@@ -164,8 +167,8 @@ impl<'a> Lane<'a> {
     /// When the link began to send a packet: as far as can be told, else when it came to the link.
     fn started(&self, packet: &WaterfallPacket) -> f64 {
         let delay = match packet.direction {
-            Way::Up => self.delays[0],
-            Way::Down => self.delays[1],
+            WaterfallDirection::Up => self.delays[0],
+            WaterfallDirection::Down => self.delays[1],
         };
         match (packet.arrived_seconds, packet.air_seconds, delay) {
             (Some(arrived), Some(air), Some(delay)) => {
@@ -177,8 +180,8 @@ impl<'a> Lane<'a> {
 
     fn packet(&self, svg: &mut Svg, packet: &WaterfallPacket, colour: &'static str) {
         let (from, to) = match packet.direction {
-            Way::Up => (self.client, self.server),
-            Way::Down => (self.server, self.client),
+            WaterfallDirection::Up => (self.client, self.server),
+            WaterfallDirection::Down => (self.server, self.client),
         };
         let strength = if only_acknowledges(packet) { 0.3 } else { 0.7 };
         let start = self.scale.at(self.started(packet));
@@ -215,8 +218,8 @@ impl<'a> Lane<'a> {
     /// words may stand.
     fn words(&self, svg: &mut Svg, packet: &WaterfallPacket, least: f64) -> f64 {
         let (x, anchor) = match packet.direction {
-            Way::Up => (self.client - 7.0, Anchor::End),
-            Way::Down => (self.server + 7.0, Anchor::Start),
+            WaterfallDirection::Up => (self.client - 7.0, Anchor::End),
+            WaterfallDirection::Down => (self.server + 7.0, Anchor::Start),
         };
         let mut y = self.scale.at(self.started(packet)).max(least);
         for line in lines(packet, self.words) {
@@ -228,10 +231,10 @@ impl<'a> Lane<'a> {
 }
 
 /// The delay of a direction: what the packet that waited least took, without being sent.
-fn delay(arm: &WaterfallArm, way: Way) -> Option<f64> {
+fn delay(arm: &WaterfallArm, direction: WaterfallDirection) -> Option<f64> {
     arm.packets
         .iter()
-        .filter(|packet| packet.direction == way)
+        .filter(|packet| packet.direction == direction)
         .filter_map(|packet| {
             Some(packet.arrived_seconds? - packet.at_seconds - packet.air_seconds?)
         })
@@ -294,7 +297,7 @@ mod tests {
     #[test]
     fn the_delay_is_that_of_a_packet_that_did_not_wait() {
         let waterfall = synthetic::waterfall();
-        let down = delay(&waterfall.arms[0], Way::Down);
+        let down = delay(&waterfall.arms[0], WaterfallDirection::Down);
         assert_eq!(down, Some(0.5));
     }
 

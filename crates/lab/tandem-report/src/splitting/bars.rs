@@ -1,6 +1,6 @@
 //! The figures that splitting has to reach, and whether the rows say that it does.
 
-use super::{Part, Row, Way, down, latency_ratios, of, single, tables};
+use super::{Delivery, Part, Row, down, latency_ratios, of, single, tables};
 use crate::number::SPACE;
 use crate::stats::Spread;
 use crate::verdict::{BarResult, Bound, Outcome, Unit};
@@ -105,40 +105,40 @@ fn held(open: BarResult, finding: Option<Finding>) -> BarResult {
     }
 }
 
-fn trials(rows: &[Row], part: Part, way: Way, size: u64) -> usize {
+fn trials(rows: &[Row], part: Part, delivery: Delivery, size: u64) -> usize {
     of(rows, part)
-        .filter(|row| row.way == way && row.body_bytes() == size)
+        .filter(|row| row.delivery == delivery && row.body_bytes() == size)
         .count()
 }
 
 fn saved(rows: &[Row]) -> Option<Finding> {
-    let bytes = |way| down(rows, way, MEGABYTE);
-    let warm = bytes(Way::Warm)?;
-    let of_https = 100.0 * (1.0 - warm / bytes(Way::Https)?);
+    let bytes = |delivery| down(rows, delivery, MEGABYTE);
+    let warm = bytes(Delivery::Warm)?;
+    let of_https = 100.0 * (1.0 - warm / bytes(Delivery::Https)?);
     Some(Finding {
-        figure: 100.0 * (1.0 - warm / bytes(Way::Http)?),
-        trials: trials(rows, Part::Sizes, Way::Warm, MEGABYTE),
+        figure: 100.0 * (1.0 - warm / bytes(Delivery::Http)?),
+        trials: trials(rows, Part::Sizes, Delivery::Warm, MEGABYTE),
         note: format!("{warm:.0} IP bytes; {of_https:.2}{SPACE}% of HTTPS's saved"),
     })
 }
 
 fn cold_bytes(rows: &[Row]) -> Option<Finding> {
-    let bytes = |way| down(rows, way, MEGABYTE);
-    let cold = bytes(Way::Cold)?;
-    let of_same = 100.0 * cold / bytes(Way::HttpsCbc)?;
+    let bytes = |delivery| down(rows, delivery, MEGABYTE);
+    let cold = bytes(Delivery::Cold)?;
+    let of_same = 100.0 * cold / bytes(Delivery::HttpsCbc)?;
     Some(Finding {
-        figure: 100.0 * cold / bytes(Way::Https)?,
-        trials: trials(rows, Part::Sizes, Way::Cold, MEGABYTE),
+        figure: 100.0 * cold / bytes(Delivery::Https)?,
+        trials: trials(rows, Part::Sizes, Delivery::Cold, MEGABYTE),
         note: format!("{of_same:.1}{SPACE}% of HTTPS with the same suite"),
     })
 }
 
 fn latency_of(rows: &[Row]) -> Option<Finding> {
     let spread = |other| {
-        let ratios = latency_ratios(rows, Way::Cold, other);
+        let ratios = latency_ratios(rows, Delivery::Cold, other);
         Spread::of(ratios.into_iter().map(|(_, ratio)| 100.0 * ratio))
     };
-    let (usual, same) = (spread(Way::Https)?, spread(Way::HttpsCbc)?);
+    let (usual, same) = (spread(Delivery::Https)?, spread(Delivery::HttpsCbc)?);
     let link = &of(rows, Part::Latency).next()?.link;
     Some(Finding {
         figure: usual.median,
@@ -151,15 +151,16 @@ fn latency_of(rows: &[Row]) -> Option<Finding> {
 }
 
 fn origin_time(rows: &[Row]) -> Option<Finding> {
-    let micros = |way, figure: fn(&Row) -> f64| single(rows, Part::Origin, way, MEGABYTE, figure);
+    let micros =
+        |delivery, figure: fn(&Row) -> f64| single(rows, Part::Origin, delivery, MEGABYTE, figure);
     let both = |row: &Row| (row.origin_us + row.server_us) as f64;
-    let warm = micros(Way::Warm, both)?;
-    let usual = micros(Way::Https, both)?;
-    let alone = micros(Way::Warm, |row| row.origin_us as f64)?;
-    let same = micros(Way::HttpsCbc, both)?;
+    let warm = micros(Delivery::Warm, both)?;
+    let usual = micros(Delivery::Https, both)?;
+    let alone = micros(Delivery::Warm, |row| row.origin_us as f64)?;
+    let same = micros(Delivery::HttpsCbc, both)?;
     Some(Finding {
         figure: 100.0 * warm / usual,
-        trials: trials(rows, Part::Origin, Way::Warm, MEGABYTE),
+        trials: trials(rows, Part::Origin, Delivery::Warm, MEGABYTE),
         note: format!(
             "{:.0}{SPACE}% the origin alone; both {:.0}{SPACE}% of HTTPS with the same suite",
             100.0 * alone / usual,
@@ -170,21 +171,21 @@ fn origin_time(rows: &[Row]) -> Option<Finding> {
 
 fn throughput(rows: &[Row]) -> Option<Finding> {
     let size = of(rows, Part::Volunteer).map(Row::body_bytes).max()?;
-    let rate = |way, micros: fn(&Row) -> f64| {
-        single(rows, Part::Volunteer, way, size, |row| {
+    let rate = |delivery, micros: fn(&Row) -> f64| {
+        single(rows, Part::Volunteer, delivery, size, |row| {
             row.body_bytes() as f64 / micros(row)
         })
     };
-    let processor = |way| rate(way, tables::micros_near);
-    let wall = |way| rate(way, |row| row.seconds * 1e6);
-    let warm = processor(Way::Warm)?;
+    let processor = |delivery| rate(delivery, tables::micros_near);
+    let wall = |delivery| rate(delivery, |row| row.seconds * 1e6);
+    let warm = processor(Delivery::Warm)?;
     Some(Finding {
-        figure: 100.0 * warm / processor(Way::Https)?,
-        trials: trials(rows, Part::Volunteer, Way::Warm, size),
+        figure: 100.0 * warm / processor(Delivery::Https)?,
+        trials: trials(rows, Part::Volunteer, Delivery::Warm, size),
         note: format!(
             "{:.0}{SPACE}% of HTTPS with the same suite; by the clock of one client {:.0}{SPACE}% of HTTPS",
-            100.0 * warm / processor(Way::HttpsCbc)?,
-            100.0 * wall(Way::Warm)? / wall(Way::Https)?
+            100.0 * warm / processor(Delivery::HttpsCbc)?,
+            100.0 * wall(Delivery::Warm)? / wall(Delivery::Https)?
         ),
     })
 }
@@ -204,9 +205,9 @@ mod tests {
     fn what_is_saved_is_held_against_the_bar_and_the_aim() {
         let rows = |warm| {
             vec![
-                row(Part::Sizes, Way::Http, MEGABYTE, 1_000_000),
-                row(Part::Sizes, Way::Https, MEGABYTE, 1_050_000),
-                row(Part::Sizes, Way::Warm, MEGABYTE, warm),
+                row(Part::Sizes, Delivery::Http, MEGABYTE, 1_000_000),
+                row(Part::Sizes, Delivery::Https, MEGABYTE, 1_050_000),
+                row(Part::Sizes, Delivery::Warm, MEGABYTE, warm),
             ]
         };
         let (saved, words) = verdict(&rows(5_000), "split-warm");
@@ -221,15 +222,15 @@ mod tests {
 
     #[test]
     fn the_server_behind_counts_with_the_origin() {
-        let took = |way, origin_us, server_us| Row {
+        let took = |delivery, origin_us, server_us| Row {
             origin_us,
             server_us,
-            ..row(Part::Origin, way, MEGABYTE, 1)
+            ..row(Part::Origin, delivery, MEGABYTE, 1)
         };
         let rows = [
-            took(Way::Https, 0, 4_000),
-            took(Way::HttpsCbc, 0, 8_000),
-            took(Way::Warm, 3_000, 2_000),
+            took(Delivery::Https, 0, 4_000),
+            took(Delivery::HttpsCbc, 0, 8_000),
+            took(Delivery::Warm, 3_000, 2_000),
         ];
         assert_eq!(
             verdict(&rows, "split-origin-cpu"),

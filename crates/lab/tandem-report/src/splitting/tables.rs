@@ -1,8 +1,8 @@
 //! The tables of the evaluation of splitting, for the page and for Markdown.
 
 use super::{
-    Part, Row, Way, crews, down, latencies, latency_ratios, of, replays, scaling_links, single,
-    sizes, thesis,
+    Delivery, Part, Row, crews, down, latencies, latency_ratios, of, replays, scaling_links,
+    single, sizes, thesis,
 };
 use crate::number::human_bytes;
 use crate::number::{self, ABSENT};
@@ -90,19 +90,22 @@ fn columns(first: &str, others: &[&str]) -> Vec<String> {
 }
 
 fn bytes(rows: &[Row]) -> Table {
-    let labels: Vec<&str> = Way::ALL.iter().map(|way| way.label()).collect();
+    let labels: Vec<&str> = Delivery::ALL
+        .iter()
+        .map(|delivery| delivery.label())
+        .collect();
     let mut columns = columns("file", &labels);
     columns.push("warm of HTTP".to_owned());
     columns.push("cold of HTTPS".to_owned());
     let lines = sizes(rows, Part::Sizes)
         .into_iter()
         .map(|size| {
-            let bytes = |way| down(rows, way, size);
-            let ratio = |way, of| Some(bytes(way)? / bytes(of)?);
+            let bytes = |delivery| down(rows, delivery, size);
+            let ratio = |delivery, of| Some(bytes(delivery)? / bytes(of)?);
             let mut line = vec![human_bytes(size)];
-            line.extend(Way::ALL.map(|way| or_absent(bytes(way), number::count)));
-            line.push(or_absent(ratio(Way::Warm, Way::Http), share));
-            line.push(or_absent(ratio(Way::Cold, Way::Https), share));
+            line.extend(Delivery::ALL.map(|delivery| or_absent(bytes(delivery), number::count)));
+            line.push(or_absent(ratio(Delivery::Warm, Delivery::Http), share));
+            line.push(or_absent(ratio(Delivery::Cold, Delivery::Https), share));
             line
         })
         .collect();
@@ -133,16 +136,16 @@ fn traces(rows: &[Row]) -> Table {
         ]
     });
     let ours = replays.iter().map(|replay| {
-        let of_http = |way| or_absent(replay.share(way, Way::Http), share);
+        let of_http = |delivery| or_absent(replay.share(delivery, Delivery::Http), share);
         vec![
             replay.name.clone(),
             number::count(replay.requests as f64),
             format!("{:.1} MB", replay.bytes as f64 / 1e6),
             format!("{:.2}", replay.redundancy()),
-            of_http(Way::Https),
-            of_http(Way::HttpsCbc),
-            of_http(Way::Cold),
-            of_http(Way::Warm),
+            of_http(Delivery::Https),
+            of_http(Delivery::HttpsCbc),
+            of_http(Delivery::Cold),
+            of_http(Delivery::Warm),
         ]
     });
     Table {
@@ -180,7 +183,7 @@ fn times(rows: &[Row]) -> Table {
             let figures = of.into_iter().filter(|(size, _)| in_class(*size));
             Spread::of(figures.map(|(_, figure)| figure))
         };
-        let count = median(latencies(rows, Way::Https)).map(|spread| spread.count);
+        let count = median(latencies(rows, Delivery::Https)).map(|spread| spread.count);
         if let Some(count) = count {
             let name = if to == u64::MAX {
                 format!("above {}", human_bytes(from))
@@ -188,19 +191,22 @@ fn times(rows: &[Row]) -> Table {
                 format!("up to {}", human_bytes(to))
             };
             let mut line = vec![name, count.to_string()];
-            line.extend(Way::ALL.map(|way| {
-                let spread = median(latencies(rows, way));
+            line.extend(Delivery::ALL.map(|delivery| {
+                let spread = median(latencies(rows, delivery));
                 or_absent(spread.map(|spread| spread.median), number::seconds)
             }));
-            line.extend([Way::Https, Way::HttpsCbc].map(|other| {
-                let spread = median(latency_ratios(rows, Way::Cold, other));
+            line.extend([Delivery::Https, Delivery::HttpsCbc].map(|other| {
+                let spread = median(latency_ratios(rows, Delivery::Cold, other));
                 or_absent(spread.map(|spread| spread.median), share)
             }));
             lines.push(line);
         }
         from = to;
     }
-    let labels: Vec<&str> = Way::ALL.iter().map(|way| way.label()).collect();
+    let labels: Vec<&str> = Delivery::ALL
+        .iter()
+        .map(|delivery| delivery.label())
+        .collect();
     let mut columns = columns("files", &["count"]);
     columns.extend(labels.into_iter().map(str::to_owned));
     columns.push("cold of HTTPS".to_owned());
@@ -266,8 +272,8 @@ fn origin(rows: &[Row]) -> Table {
     let part = Part::Origin;
     let mut lines = Vec::new();
     for size in sizes(rows, part) {
-        for way in Way::ALL {
-            let figure = |figure: fn(&Row) -> f64| single(rows, part, way, size, figure);
+        for delivery in Delivery::ALL {
+            let figure = |figure: fn(&Row) -> f64| single(rows, part, delivery, size, figure);
             let (Some(origin), Some(server)) = (
                 figure(|row| row.origin_us as f64),
                 figure(|row| row.server_us as f64),
@@ -278,7 +284,7 @@ fn origin(rows: &[Row]) -> Table {
             let millis = |micros: f64| format!("{:.2}", micros / 1e3);
             lines.push(vec![
                 human_bytes(size),
-                way.label().to_owned(),
+                delivery.label().to_owned(),
                 millis(origin),
                 millis(server),
                 or_absent(sum, millis),
@@ -301,9 +307,9 @@ fn volunteer(rows: &[Row]) -> Table {
     let part = Part::Volunteer;
     let mut lines = Vec::new();
     for size in sizes(rows, part) {
-        for way in Way::ALL {
+        for delivery in Delivery::ALL {
             let rate = |micros: fn(&Row) -> f64| {
-                single(rows, part, way, size, |row| {
+                single(rows, part, delivery, size, |row| {
                     row.body_bytes() as f64 / micros(row)
                 })
             };
@@ -312,7 +318,7 @@ fn volunteer(rows: &[Row]) -> Table {
             };
             lines.push(vec![
                 human_bytes(size),
-                way.label().to_owned(),
+                delivery.label().to_owned(),
                 number::count(wall),
                 or_absent(rate(micros_near), number::count),
             ]);
@@ -332,9 +338,9 @@ fn volunteer(rows: &[Row]) -> Table {
 
 /// Processor time in the volunteer's place.
 pub(super) fn micros_near(row: &Row) -> f64 {
-    let micros = match row.way {
-        Way::Http | Way::Https | Way::HttpsCbc => row.server_us,
-        Way::Cold | Way::Warm => row.volunteer_us,
+    let micros = match row.delivery {
+        Delivery::Http | Delivery::Https | Delivery::HttpsCbc => row.server_us,
+        Delivery::Cold | Delivery::Warm => row.volunteer_us,
     };
     micros.max(1) as f64
 }
@@ -348,8 +354,8 @@ mod tests {
     fn a_table_without_rows_is_left_out() {
         assert_eq!(markdown(&[]), "");
         let rows = [
-            row(Part::Sizes, Way::Http, 1_000_000, 1_040_000),
-            row(Part::Sizes, Way::Warm, 1_000_000, 5_200),
+            row(Part::Sizes, Delivery::Http, 1_000_000, 1_040_000),
+            row(Part::Sizes, Delivery::Warm, 1_000_000, 5_200),
         ];
         let text = markdown(&rows);
         assert!(
@@ -361,7 +367,7 @@ mod tests {
 
     #[test]
     fn rows_that_failed_are_told() {
-        let mut failed = row(Part::Sizes, Way::Http, 100, 700);
+        let mut failed = row(Part::Sizes, Delivery::Http, 100, 700);
         failed.identical = false;
         assert!(markdown(&[failed]).contains("1 of 1 rows failed"));
     }

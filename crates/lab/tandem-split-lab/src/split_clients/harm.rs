@@ -33,8 +33,8 @@ const APPLICATION_DATA: u8 = 23;
 const LARGE: usize = 8 << 10;
 const WHICH: usize = 3;
 
-/// A way to the volunteer `to` that does harm. It lasts as long as the process.
-pub(super) fn way(to: SocketAddr, harm: Harm) -> Result<SocketAddr, LabError> {
+/// A relay to the volunteer `to` that does harm. It lasts as long as the process.
+pub(super) fn harmful_relay(to: SocketAddr, harm: Harm) -> Result<SocketAddr, LabError> {
     let failed = LabError::io("listen for a harmful relay");
     let listener = TcpListener::bind("127.0.0.1:0");
     let (listener, address) = listener

@@ -1,4 +1,4 @@
-//! A split site for one client: server, origin, an honest volunteer, and ways to it that do harm.
+//! A split site for one client: server, origin, an honest volunteer, and relays to it that do harm.
 //!
 //! Is not: shared. What the origin counts is this client's doing, or that of what stands between.
 
@@ -138,9 +138,9 @@ impl Site {
         })
     }
 
-    /// A way to the volunteer on which records are harmed.
+    /// A relay to the volunteer on which records are harmed.
     pub(super) fn harmed(&self, harm: Harm) -> Result<SocketAddr, LabError> {
-        harm::way(self.volunteer, harm)
+        harm::harmful_relay(self.volunteer, harm)
     }
 
     pub(super) fn counts(&self) -> Counts {

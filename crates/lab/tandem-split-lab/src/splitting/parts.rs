@@ -1,7 +1,7 @@
 //! The parts of the evaluation: who asks for what in which order, and what becomes a row.
 //!
-//! Ways run interleaved in random order; a file comes cold by a volunteer before it comes warm by
-//! the same one.
+//! Deliveries run interleaved in random order; a file comes cold by a volunteer before it comes
+//! warm by the same one.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use super::row::Rows;
 use super::site::{About, Fetched, Site, Source, Volunteer};
 use super::trace::Trace;
 use super::tree::Object;
-use tandem_report::split_row::{Part, SplitRow, Way};
+use tandem_report::split_row::{Delivery, Part, SplitRow};
 use tandem_testbed::LabError;
 use tandem_testbed::console::Progress;
 use tandem_testbed::interrupt;
@@ -38,13 +38,13 @@ pub(crate) struct Stand<'a> {
 }
 
 impl Stand<'_> {
-    /// One new file of each size, by every way: figures 5-4 and 5-5.
+    /// One new file of each size, in every delivery: figures 5-4 and 5-5.
     pub(crate) fn sizes(&mut self) -> Result<(), LabError> {
         let volunteer = self.met_volunteer()?;
         for trial in 0..self.plan.size_trials {
             for size in &self.plan.sizes {
                 let object = self.site.tree.grow(*size)?;
-                self.every_way(Part::Sizes, None, trial, &volunteer, &object)?;
+                self.every_delivery(Part::Sizes, None, trial, &volunteer, &object)?;
             }
             self.progress
                 .step(&format!("files of {} sizes", self.plan.sizes.len()));
@@ -52,8 +52,8 @@ impl Stand<'_> {
         Ok(())
     }
 
-    /// A trace by every way, some requests at a time; warm by a volunteer that has been asked for
-    /// each object before.
+    /// A trace in every delivery, some requests at a time; warm by a volunteer that has been asked
+    /// for each object before.
     pub(crate) fn replay(&mut self, name: &str, trace: &Trace) -> Result<(), LabError> {
         let objects = trace
             .objects
@@ -74,9 +74,9 @@ impl Stand<'_> {
                 }
             }
             let asked: Vec<&Object> = requests.iter().map(|request| &objects[*request]).collect();
-            let mut ways = Way::ALL;
-            ways.shuffle(&mut self.chance);
-            for way in ways {
+            let mut deliveries = Delivery::ALL;
+            deliveries.shuffle(&mut self.chance);
+            for delivery in deliveries {
                 let about = About {
                     trace: Some(name),
                     sizes: asked.iter().map(|object| object.size).collect(),
@@ -84,15 +84,17 @@ impl Stand<'_> {
                     ..About::one(
                         Part::Trace,
                         &self.link.name,
-                        way,
+                        delivery,
                         u32::try_from(block).unwrap_or(u32::MAX),
                         asked[0],
                     )
                 };
-                let from = match way {
-                    Way::Http | Way::Https | Way::HttpsCbc => Source::Nginx(way),
-                    Way::Cold => Source::Volunteer(&cold),
-                    Way::Warm => Source::Volunteer(&warm),
+                let from = match delivery {
+                    Delivery::Http | Delivery::Https | Delivery::HttpsCbc => {
+                        Source::Nginx(delivery)
+                    }
+                    Delivery::Cold => Source::Volunteer(&cold),
+                    Delivery::Warm => Source::Volunteer(&warm),
                 };
                 let row = self.site.measured(about, &[&cold, &warm], |site| {
                     asked
@@ -119,7 +121,7 @@ impl Stand<'_> {
         for (number, size) in small.take(self.plan.latency_files).enumerate() {
             let object = self.site.tree.grow(*size)?;
             let trial = u32::try_from(number).unwrap_or(u32::MAX);
-            self.every_way(Part::Latency, Some(name), trial, &volunteer, &object)?;
+            self.every_delivery(Part::Latency, Some(name), trial, &volunteer, &object)?;
             self.progress.step(&format!("{name}, {size} bytes"));
         }
         Ok(())
@@ -146,11 +148,17 @@ impl Stand<'_> {
         for trial in 0..self.plan.scaling_trials {
             let about = About {
                 volunteers: Some(0),
-                ..About::one(Part::Scaling, &self.link.name, Way::Https, trial, &other)
+                ..About::one(
+                    Part::Scaling,
+                    &self.link.name,
+                    Delivery::Https,
+                    trial,
+                    &other,
+                )
             };
             let row = self.site.measured(about, &[], |site| {
                 Ok(vec![site.fetch(
-                    Source::Nginx(Way::Https),
+                    Source::Nginx(Delivery::Https),
                     &other,
                     LIMIT,
                 )?])
@@ -165,7 +173,13 @@ impl Stand<'_> {
                     volunteers: Some(count),
                     sizes: vec![popular.size; requests],
                     fresh_bytes: 0,
-                    ..About::one(Part::Scaling, &self.link.name, Way::Warm, trial, &popular)
+                    ..About::one(
+                        Part::Scaling,
+                        &self.link.name,
+                        Delivery::Warm,
+                        trial,
+                        &popular,
+                    )
                 };
                 let mut took = 0.0;
                 let row = self.site.measured(about, serving, |site| {
@@ -197,10 +211,10 @@ impl Stand<'_> {
                     .fetch(Source::Volunteer(&volunteer), &object, LIMIT)?,
             )?;
             for trial in 0..self.plan.processor_trials {
-                let mut ways = [Way::Https, Way::HttpsCbc, Way::Warm];
-                ways.shuffle(&mut self.chance);
-                for way in ways {
-                    self.one(Part::Origin, None, way, trial, &volunteer, &object)?;
+                let mut deliveries = [Delivery::Https, Delivery::HttpsCbc, Delivery::Warm];
+                deliveries.shuffle(&mut self.chance);
+                for delivery in deliveries {
+                    self.one(Part::Origin, None, delivery, trial, &volunteer, &object)?;
                 }
             }
             self.progress.step(&format!("{size} bytes"));
@@ -223,14 +237,14 @@ impl Stand<'_> {
         self.site.settle()?;
         self.site.reconfigure(self.link.config()?);
         for trial in 0..self.plan.throughput_trials {
-            let mut ways = [Way::Https, Way::HttpsCbc, Way::Warm];
-            ways.shuffle(&mut self.chance);
-            for way in ways {
-                let from = match way {
-                    Way::Http | Way::Https | Way::HttpsCbc => Source::Near(way),
-                    Way::Cold | Way::Warm => Source::Volunteer(&volunteer),
+            let mut deliveries = [Delivery::Https, Delivery::HttpsCbc, Delivery::Warm];
+            deliveries.shuffle(&mut self.chance);
+            for delivery in deliveries {
+                let from = match delivery {
+                    Delivery::Http | Delivery::Https | Delivery::HttpsCbc => Source::Near(delivery),
+                    Delivery::Cold | Delivery::Warm => Source::Volunteer(&volunteer),
                 };
-                let about = About::one(Part::Volunteer, &self.link.name, way, trial, &object);
+                let about = About::one(Part::Volunteer, &self.link.name, delivery, trial, &object);
                 let row = self.site.measured(about, &[&volunteer], |site| {
                     Ok(vec![site.fetch(from, &object, LIMIT)?])
                 })?;
@@ -241,7 +255,7 @@ impl Stand<'_> {
         Ok(())
     }
 
-    fn every_way(
+    fn every_delivery(
         &mut self,
         part: Part,
         trace: Option<&str>,
@@ -249,37 +263,37 @@ impl Stand<'_> {
         volunteer: &Volunteer,
         object: &Object,
     ) -> Result<(), LabError> {
-        let mut ways = Way::ALL;
-        ways.shuffle(&mut self.chance);
-        let place = |wanted| ways.iter().position(|way| *way == wanted);
-        if let (Some(cold), Some(warm)) = (place(Way::Cold), place(Way::Warm))
+        let mut deliveries = Delivery::ALL;
+        deliveries.shuffle(&mut self.chance);
+        let place = |wanted| deliveries.iter().position(|delivery| *delivery == wanted);
+        if let (Some(cold), Some(warm)) = (place(Delivery::Cold), place(Delivery::Warm))
             && warm < cold
         {
-            ways.swap(cold, warm);
+            deliveries.swap(cold, warm);
         }
-        for way in ways {
-            self.one(part, trace, way, trial, volunteer, object)?;
+        for delivery in deliveries {
+            self.one(part, trace, delivery, trial, volunteer, object)?;
         }
         interrupt::check()
     }
 
-    /// One file by one way.
+    /// One file in one delivery.
     fn one(
         &mut self,
         part: Part,
         trace: Option<&str>,
-        way: Way,
+        delivery: Delivery,
         trial: u32,
         volunteer: &Volunteer,
         object: &Object,
     ) -> Result<(), LabError> {
-        let from = match way {
-            Way::Http | Way::Https | Way::HttpsCbc => Source::Nginx(way),
-            Way::Cold | Way::Warm => Source::Volunteer(volunteer),
+        let from = match delivery {
+            Delivery::Http | Delivery::Https | Delivery::HttpsCbc => Source::Nginx(delivery),
+            Delivery::Cold | Delivery::Warm => Source::Volunteer(volunteer),
         };
         let about = About {
             trace,
-            ..About::one(part, &self.link.name, way, trial, object)
+            ..About::one(part, &self.link.name, delivery, trial, object)
         };
         let row = self.site.measured(about, &[volunteer], |site| {
             Ok(vec![site.fetch(from, object, LIMIT)?])

@@ -23,7 +23,7 @@ use tandem_netsim::link::{DirectionCounters, LinkConfig, LinkCounters};
 use tandem_store::Digest;
 
 use super::tree::{Object, Tree};
-use tandem_report::split_row::{Part, SplitRow, Way};
+use tandem_report::split_row::{Delivery, Part, SplitRow};
 use tandem_testbed::LabError;
 use tandem_testbed::emulator::Emulator;
 use tandem_testbed::endpoints::Endpoints;
@@ -61,9 +61,9 @@ const MTU: usize = 1500;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source<'a> {
     /// nginx on the far side of the link: HTTP, HTTPS or HTTPS with the one suite.
-    Nginx(Way),
+    Nginx(Delivery),
     /// nginx in the place of a volunteer.
-    Near(Way),
+    Near(Delivery),
     /// A volunteer.
     Volunteer(&'a Volunteer),
 }
@@ -211,8 +211,8 @@ impl Site {
         limit: Duration,
     ) -> Result<Fetched, LabError> {
         let (scheme, address, port) = match from {
-            Source::Nginx(way) => (scheme(way), AT_ORIGIN, port(way)),
-            Source::Near(way) => (scheme(way), AT_VOLUNTEER, port(way)),
+            Source::Nginx(delivery) => (scheme(delivery), AT_ORIGIN, port(delivery)),
+            Source::Near(delivery) => (scheme(delivery), AT_VOLUNTEER, port(delivery)),
             Source::Volunteer(volunteer) => ("https", AT_VOLUNTEER, volunteer.port),
         };
         let name = self.chain.name;
@@ -276,7 +276,7 @@ impl Site {
         Ok(SplitRow {
             part: about.part,
             link: about.link.to_owned(),
-            way: about.way,
+            delivery: about.delivery,
             trial: about.trial,
             trace: about.trace.map(str::to_owned),
             volunteers: about.volunteers,
@@ -313,7 +313,7 @@ impl Site {
 pub(crate) struct About<'a> {
     pub(crate) part: Part,
     pub(crate) link: &'a str,
-    pub(crate) way: Way,
+    pub(crate) delivery: Delivery,
     pub(crate) trial: u32,
     pub(crate) trace: Option<&'a str>,
     pub(crate) volunteers: Option<u32>,
@@ -323,11 +323,17 @@ pub(crate) struct About<'a> {
 
 impl<'a> About<'a> {
     /// One request for one file.
-    pub(crate) fn one(part: Part, link: &'a str, way: Way, trial: u32, object: &Object) -> Self {
+    pub(crate) fn one(
+        part: Part,
+        link: &'a str,
+        delivery: Delivery,
+        trial: u32,
+        object: &Object,
+    ) -> Self {
         Self {
             part,
             link,
-            way,
+            delivery,
             trial,
             trace: None,
             volunteers: None,
@@ -383,20 +389,20 @@ fn since(before: LinkCounters, after: LinkCounters) -> LinkCounters {
     }
 }
 
-fn scheme(way: Way) -> &'static str {
-    match way {
-        Way::Http => "http",
-        Way::Https | Way::HttpsCbc | Way::Cold | Way::Warm => "https",
+fn scheme(delivery: Delivery) -> &'static str {
+    match delivery {
+        Delivery::Http => "http",
+        Delivery::Https | Delivery::HttpsCbc | Delivery::Cold | Delivery::Warm => "https",
     }
 }
 
-fn port(way: Way) -> u16 {
-    match way {
-        Way::Http => HTTP,
-        Way::Https => HTTPS,
-        Way::HttpsCbc => HTTPS_CBC,
+fn port(delivery: Delivery) -> u16 {
+    match delivery {
+        Delivery::Http => HTTP,
+        Delivery::Https => HTTPS,
+        Delivery::HttpsCbc => HTTPS_CBC,
         // A volunteer has one of its own; nginx does not split.
-        Way::Cold | Way::Warm => ORIGIN,
+        Delivery::Cold | Delivery::Warm => ORIGIN,
     }
 }
 

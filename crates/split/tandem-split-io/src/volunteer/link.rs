@@ -1,4 +1,4 @@
-//! The way to somebody: the origin, or another volunteer. That to the origin may become another
+//! The link to somebody: the origin, or another volunteer. That to the origin may become another
 //! while the volunteer serves: a broker tells.
 //!
 //! Is not: a choice between origins. There is one at a time, and what is open to the one before
@@ -21,11 +21,11 @@ const OPEN: Duration = Duration::from_secs(15);
 /// Opens channels.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    way: Arc<Mutex<Way>>,
+    target: Arc<Mutex<Target>>,
 }
 
 #[derive(Clone, Debug)]
-struct Way {
+struct Target {
     to: Arc<str>,
     connector: Connector,
 }
@@ -34,16 +34,16 @@ impl Link {
     /// As the holder of `key`, to whoever at `HOST:PORT` holds what is pinned.
     pub(super) fn new(to: &str, key: &ChannelKey, pin: Pin) -> Result<Self, SplitIoError> {
         Ok(Self {
-            way: Arc::new(Mutex::new(Way::new(to, key, pin)?)),
+            target: Arc::new(Mutex::new(Target::new(to, key, pin)?)),
         })
     }
 
     /// A new channel.
     pub(super) async fn open(&self) -> io::Result<ClientChannel> {
-        let way = self.lock().clone();
+        let target = self.lock().clone();
         let opened = async {
-            let stream = TcpStream::connect(&*way.to).await?;
-            way.connector.open(stream).await
+            let stream = TcpStream::connect(&*target.to).await?;
+            target.connector.open(stream).await
         };
         timeout(OPEN, opened)
             .await
@@ -52,16 +52,16 @@ impl Link {
 
     /// From the next channel on it leads there.
     pub(super) fn lead_to(&self, to: &str, key: &ChannelKey, pin: Pin) -> Result<(), SplitIoError> {
-        *self.lock() = Way::new(to, key, pin)?;
+        *self.lock() = Target::new(to, key, pin)?;
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Way> {
-        self.way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Target> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Way {
+impl Target {
     fn new(to: &str, key: &ChannelKey, pin: Pin) -> Result<Self, SplitIoError> {
         check_address(to)?;
         let connector = Connector::new(SPLIT, key, pin)?;

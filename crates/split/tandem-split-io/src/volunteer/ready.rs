@@ -34,8 +34,8 @@ type Asked = oneshot::Sender<oneshot::Sender<ClientChannel>>;
 #[derive(Debug, Default)]
 struct Stock {
     place: Place,
-    /// How often the way has changed: what was opened before leads elsewhere.
-    ways: u64,
+    /// How often the target has changed: what was opened before leads elsewhere.
+    targets: u64,
 }
 
 #[derive(Debug, Default)]
@@ -62,16 +62,16 @@ impl Ready {
         }
     }
 
-    /// The way on which channels are opened.
+    /// The link over which channels are opened.
     pub(super) fn link(&self) -> &Link {
         &self.link
     }
 
-    /// What is ready is not wanted any more: the way leads elsewhere now.
+    /// What is ready is not wanted any more: the link leads elsewhere now.
     pub(super) fn forget(&self) {
         let mut stock = lock(&self.stock);
         stock.place = Place::Empty;
-        stock.ways += 1;
+        stock.targets += 1;
     }
 
     /// A channel on which `hello` was said, and what the origin said first. The next one is made
@@ -107,7 +107,7 @@ impl Ready {
     }
 
     fn refill(&self) {
-        let ways = {
+        let targets = {
             let mut stock = lock(&self.stock);
             match &stock.place {
                 Place::Empty => {}
@@ -116,14 +116,14 @@ impl Ready {
                 Place::Opening | Place::Ready(_) => return,
             }
             stock.place = Place::Opening;
-            stock.ways
+            stock.targets
         };
         let (link, stock) = (self.link.clone(), Arc::clone(&self.stock));
         tokio::spawn(async move {
             let opened = link.open().await;
             let asks = {
                 let mut stock = lock(&stock);
-                if stock.ways != ways {
+                if stock.targets != targets {
                     return;
                 }
                 let (asked, asks) = oneshot::channel();
