@@ -34,7 +34,7 @@ local OPTIONS = {
 -- Types of a frame: name, and what it stands in for. All have the same layout, but for a publication, which stands in for nothing.
 local FRAMES = {
     [1] = { name = "flight", says = "the server's flight" },
-    [2] = { name = "client flight", says = "the client's answer to the server's flight, or its hello" },
+    [2] = { name = "client flight", says = "the client's flight after the server's, or its hello" },
 }
 local PUBLICATION = 3
 

@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// The flight of this end, once all of it has passed: the server's first, or the client's
-    /// answer to it where that shows a chain.
+    /// flight after it where that shows a chain.
     fn flight(&self, sender: Sender) -> Option<&Flight> {
         match sender {
             Sender::Server => self.handshake.flight(),
@@ -142,14 +142,14 @@ impl Connection {
     }
 
     /// Both Finished have passed: what each sent is what the other accepted, so that it is
-    /// remembered. `crossed` says how the client's answer came over the link, `answer` how long it
-    /// takes until whoever has learned it too says so.
+    /// remembered. `crossed` says how the client's flight came over the link, `round_trip` how long
+    /// it takes until whoever has learned it too says so.
     pub fn finished<S: Store>(
         &self,
         streams: Streams<'_>,
         engine: &mut Engine<S>,
         moment: Moment,
-        (crossed, answer): (Crossed, Duration),
+        (crossed, round_trip): (Crossed, Duration),
     ) {
         self.gave_up(streams, engine, moment);
         let site = self.site(moment.server);
@@ -162,7 +162,7 @@ impl Connection {
         match engine.role {
             Role::ClientSide => self.learn_near_client(streams, engine, moment),
             Role::ServerSide => {
-                self.learn_far_client(streams, engine, moment, (crossed, answer));
+                self.learn_far_client(streams, engine, moment, (crossed, round_trip));
             }
         }
     }

@@ -23,7 +23,7 @@ pub enum ClientCertificates {
     /// tells otherwise.
     #[default]
     Persistent,
-    /// The client names its chain in its hello, and the server-side proxy answers which of it is
+    /// The client names its chain in its hello, and the server-side proxy confirms which of it is
     /// held.
     Cii {
         /// Number of the hello's extension. Default [`crate::intention::EXTENSION`].
@@ -132,8 +132,8 @@ impl<S: Store> Engine<S> {
         self.tell(Event::TicketMissed);
     }
 
-    /// An answer of a client's could not be rebuilt here: the store may have let go of more.
-    pub fn answer_not_rebuilt(&mut self, now: Instant) {
+    /// A client's flight could not be rebuilt here: the store may have let go of more.
+    pub fn client_flight_not_rebuilt(&mut self, now: Instant) {
         self.peer().publisher.doubt(now);
     }
 

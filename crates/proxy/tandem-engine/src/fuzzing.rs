@@ -104,8 +104,8 @@ pub fn thesis_messages(data: &[u8]) {
         assert!(stripped.hello.len() + 16 * stripped.references.len() < data.len());
     }
     let held = [Reference([9; 16])];
-    if let Some(answered) = thesis::answer::add(data, &held, codes) {
-        let taken = thesis::answer::take(&answered, codes).expect("our own");
+    if let Some(confirmed) = thesis::confirmation::add(data, &held, codes) {
+        let taken = thesis::confirmation::take(&confirmed, codes).expect("our own");
         assert_eq!(taken, (data.to_vec(), held.to_vec()));
     }
     match thesis::expand(data, &mut store, codes) {

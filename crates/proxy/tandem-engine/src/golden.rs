@@ -111,7 +111,7 @@ fn flights_of_each_kind_have_these_bytes() {
 }
 
 #[test]
-fn answers_of_clients_have_these_bytes() {
+fn flights_of_clients_have_these_bytes() {
     let chain = chain(&[700, 600]);
     let hello = client_hello(&[]);
     let messages = [
@@ -122,13 +122,13 @@ fn answers_of_clients_have_these_bytes() {
     let mut asking = flight(&chain);
     asking.insert(3, message(13, &noise(40, 7)));
     let mut prints = Vec::new();
-    for answer in [apart(&messages), packed(&messages, 100)] {
-        let stream = [&hello[..], &answer, &finished()].concat();
+    for records in [apart(&messages), packed(&messages, 100)] {
+        let stream = [&hello[..], &records, &finished()].concat();
         let mut handshake = Handshake::new();
         handshake.client_sent(&hello);
         handshake.server_sent(&apart(&asking));
         handshake.client_sent(&stream);
-        let flight = handshake.client_flight().expect("a whole answer");
+        let flight = handshake.client_flight().expect("a whole flight");
         let shown = ClientChain::of(flight, &stream).expect("it has a chain");
         let issuer = Reference(Digest::of(&chain[1]).prefix16());
         for believed in [

@@ -62,7 +62,7 @@ pub struct Handshake {
 /// What a client has shown of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ClientCertificate {
-    /// Its answer to the server's flight has not begun.
+    /// Its flight after the server's has not begun.
     #[default]
     NotYet,
     /// No certificate: it was not asked for one, has none (RFC 5246, section 7.4.6), or it cannot
@@ -96,7 +96,7 @@ impl Handshake {
                 Err(pass) => return self.pass(pass),
             }
         }
-        // What follows the hello is the answer to the server's flight; a Certificate message comes
+        // What follows the hello is the client's flight; a Certificate message comes
         // first in it or not at all.
         if let (ClientCertificate::NotYet, Some(first)) = (&self.shown, scan.messages.get(1)) {
             self.shown = shown(first, stream);
@@ -129,7 +129,7 @@ impl Handshake {
                 }
             }
             // A server may ask for a hello at any time (RFC 5246, section 7.4.1.1); the first
-            // flight begins with the answer.
+            // flight begins with that one.
             HandshakeType::HELLO_REQUEST => {}
             _ if messages[..index]
                 .iter()
@@ -257,7 +257,7 @@ impl Handshake {
         &self.shown
     }
 
-    /// The client's answer to the server's flight, once its Finished was read, if it shows a chain.
+    /// The client's flight after the server's, once its Finished was read, if it shows a chain.
     pub fn client_flight(&self) -> Option<&Flight> {
         match &self.shown {
             ClientCertificate::Chain(flight) if self.client.finished => Some(flight),
@@ -334,7 +334,7 @@ impl Handshake {
     }
 }
 
-/// What the first message of the client's answer says.
+/// What the first message of the client's flight says.
 fn shown(first: &MessageSpan, stream: &[u8]) -> ClientCertificate {
     let Some(flight) = Flight::of(Sender::Client, std::slice::from_ref(first), stream) else {
         return ClientCertificate::None;

@@ -1,5 +1,5 @@
 //! One flow at the client-side proxy: shows its presence, says what it holds, rebuilds what comes
-//! as a delta, hands the client's answer to the writer.
+//! as a delta, hands the client's flight to the writer.
 //!
 //! Is not: the recognition of flows (`proxy`), the rebuilding (`inbound`) nor the writing
 //! (`writer`). Invariants: no option that was put on for us reaches the client; what is rebuilt was
@@ -233,7 +233,7 @@ impl Agreed {
         self.common.settle_acks(packet, cx.out);
         self.expect_flight(packet, cx);
         let seen = self.common.watch.packet(Toward::Server, packet);
-        self.consider_answer(cx);
+        self.consider_client_flight(cx);
         self.consider_hello(packet, cx);
         let verdict = match seen {
             Progress::Going => self.with_hint(packet, cx),
@@ -405,9 +405,9 @@ impl Agreed {
                 self.common
                     .inbound
                     .deliver(owed, packet, rewritten, &mut self.common.watch, cx);
-                let answer = self.common.inbound.answer().to_vec();
+                let confirmed = self.common.inbound.confirmation().to_vec();
                 let (connection, _) = self.common.watch.parts();
-                connection.confirmed_by_name(answer, cx.engine);
+                connection.confirmed_by_name(confirmed, cx.engine);
                 return Keep::Flow;
             }
         }
@@ -423,8 +423,9 @@ impl Agreed {
         seen: Progress,
         cx: &mut Context<'_, S>,
     ) -> Keep {
-        let answer = self.timer.pace(cx.link).answer_to(0);
-        self.common.settle(owed, (verdict, seen), true, answer, cx)
+        let round_trip = self.timer.pace(cx.link).answer_to(0);
+        self.common
+            .settle(owed, (verdict, seen), true, round_trip, cx)
     }
 }
 

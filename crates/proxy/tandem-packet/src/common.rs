@@ -122,7 +122,7 @@ impl Common {
         owed: Owed,
         packet: &TcpPacket<'_>,
         seen: Progress,
-        (pace, answer): (Pace, &[Reference]),
+        (pace, confirmation): (Pace, &[Reference]),
         cx: &mut Context<'_, S>,
     ) {
         let terms = Terms {
@@ -134,7 +134,7 @@ impl Common {
             toward: self.far.is,
             mss: self.far.mss,
             pace,
-            answer,
+            confirmation,
         };
         self.writer.segment(
             owed,
@@ -146,14 +146,14 @@ impl Common {
     }
 
     /// Settles a segment that was read along, and ends the flow where that is over and nothing is
-    /// left to do: `may_end` says whether the side has nothing either, `answer` how long one of the
-    /// far side's takes.
+    /// left to do: `may_end` says whether the side has nothing either, `round_trip` how long one of
+    /// the far side's takes.
     pub(crate) fn settle<S: Store>(
         &mut self,
         owed: Owed,
         (verdict, seen): (Verdict, Progress),
         may_end: bool,
-        answer: Duration,
+        round_trip: Duration,
         cx: &mut Context<'_, S>,
     ) -> Keep {
         match seen {
@@ -165,7 +165,7 @@ impl Common {
                 } else {
                     Crossed::Whole
                 };
-                self.watch.finished((crossed, answer), cx);
+                self.watch.finished((crossed, round_trip), cx);
                 cx.out.event(Event::HandshakeFinished);
                 owed.settle(Verdict::Leave, cx.out);
                 Keep::Forget

@@ -31,7 +31,7 @@ pub(crate) struct Outgoing<'a> {
     /// The flow, the version that is spoken in it, and who sends the flight.
     pub(crate) whose: (FlowId, Version, Sender),
     /// The thesis's: what the server's hello is to say of the client's certificates.
-    pub(crate) answer: &'a [Reference],
+    pub(crate) confirmation: &'a [Reference],
 }
 
 /// How proxies write what crosses the link, and what that allows.

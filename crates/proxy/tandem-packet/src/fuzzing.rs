@@ -714,7 +714,7 @@ mod tests {
     }
 
     /// The same for a mutual handshake, after the event that makes it one: SYN, SYN/ACK, ACK,
-    /// hello, the flight, its acknowledgement and the client's answer, each in two segments.
+    /// hello, the flight, its acknowledgement and the client's flight, each in two segments.
     const MUTUAL: [u8; 20] = [
         0, 1, 2, 0, 0, 4, 13, 5, 241, 5, 98, 2, 7, 242, 4, 241, 4, 120, 8, 0,
     ];

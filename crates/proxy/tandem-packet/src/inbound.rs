@@ -1,7 +1,7 @@
 //! What arrives over the link for the near endpoint: told apart as rewritten, rebuilt, and asked
 //! for where it cannot be.
 //!
-//! Is: the same for the server's flight at the client-side proxy and for the client's answer at the
+//! Is: the same for the server's flight at the client-side proxy and for the client's flight at the
 //! server-side one. Is not: the rebuilding itself (`reader`), nor the writing (`writer`).
 //! Invariants: of what was rebuilt the endpoint gets all that it has not acknowledged, in order;
 //! what is not recognised is nobody's business here.
@@ -38,7 +38,7 @@ pub(crate) struct Inbound {
     /// Whether something was rebuilt.
     rebuilt: bool,
     /// The thesis's: what the server's hello said of the client's certificates.
-    answer: Vec<Reference>,
+    confirmation: Vec<Reference>,
     /// How far the near endpoint has acknowledged.
     acknowledged: Option<Seq>,
     /// The headers of its last segment: a segment of our own looks like it.
@@ -82,7 +82,7 @@ impl Inbound {
             expanded: None,
             missed: Missed::Nothing,
             rebuilt: false,
-            answer: Vec::new(),
+            confirmation: Vec::new(),
             acknowledged: None,
             template: Template::default(),
         }
@@ -198,9 +198,9 @@ impl Inbound {
         }
         let rebuilt = match thesis::expand(packet.payload(), cx.engine.store(), codes) {
             thesis::Expanded::Whole(bytes) => {
-                let bytes = match thesis::answer::take(&bytes, codes) {
-                    Some((bytes, answer)) => {
-                        self.answer = answer;
+                let bytes = match thesis::confirmation::take(&bytes, codes) {
+                    Some((bytes, confirmation)) => {
+                        self.confirmation = confirmation;
                         bytes
                     }
                     None => bytes,
@@ -301,8 +301,8 @@ impl Inbound {
     }
 
     /// The thesis's: what the server's hello said of the client's certificates.
-    pub(crate) fn answer(&self) -> &[Reference] {
-        &self.answer
+    pub(crate) fn confirmation(&self) -> &[Reference] {
+        &self.confirmation
     }
 
     /// Whether something was rebuilt.

@@ -24,7 +24,7 @@ use crate::pace::Pace;
 use crate::segment::{self, Offer};
 use crate::watch::Progress;
 use crate::writer::Aim;
-use intention::Answer;
+use intention::Confirmation;
 
 /// A SYN with a valid presence (or, in the thesis's format, any SYN) has passed.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) struct Agreed {
     is_unheard: bool,
     /// The sequence number after the server's Finished.
     finished: Option<Seq>,
-    answer: Answer,
+    confirmation: Confirmation,
 }
 
 impl Asked {
@@ -146,7 +146,7 @@ impl Asked {
             pace: Pace::default(),
             is_unheard: false,
             finished: None,
-            answer: Answer::default(),
+            confirmation: Confirmation::default(),
         });
         if !cx.config.wire.shows_itself() {
             agreed.pace.opening_sent(packet, cx.now);
@@ -314,13 +314,13 @@ impl Agreed {
         rewritten: Rewritten,
         cx: &mut Context<'_, S>,
     ) -> Keep {
-        // What is known of answers says nothing of hellos.
-        let is_answer = self.common.watch.hello_is_complete();
+        // What is known of flights says nothing of hellos.
+        let is_flight = self.common.watch.hello_is_complete();
         self.common
             .inbound
             .deliver(owed, packet, rewritten, &mut self.common.watch, cx);
-        if is_answer && self.common.inbound.has_missed() {
-            cx.engine.answer_not_rebuilt(cx.now);
+        if is_flight && self.common.inbound.has_missed() {
+            cx.engine.client_flight_not_rebuilt(cx.now);
         }
         self.consider_intention(cx);
         Keep::Flow
@@ -386,14 +386,14 @@ impl Agreed {
         {
             return self.settle(owed, Verdict::Replace(edited), seen, cx);
         }
-        self.answer_alone(packet, cx);
+        self.confirm_alone(packet, cx);
         if self.common.writer.is_at_rest() && !matches!(seen, Progress::Going) {
             return self.settle(owed, Verdict::Accept, seen, cx);
         }
         if !cx.may_rewrite {
             self.common.writer.stand_down(cx.out);
         }
-        let said = (self.pace, self.answer.in_hello());
+        let said = (self.pace, self.confirmation.in_hello());
         self.common.write(owed, packet, seen, said, cx);
         Keep::Flow
     }
@@ -419,7 +419,7 @@ impl Agreed {
     ) -> Option<Vec<u8>> {
         match self.common.inbound.request(cx) {
             Some(request) => segment::with_proxy_option(packet, &request, cx.config.limits.mtu),
-            None => self.with_answer(packet, cx),
+            None => self.with_confirmation(packet, cx),
         }
     }
 
@@ -431,8 +431,8 @@ impl Agreed {
         cx: &mut Context<'_, S>,
     ) -> Keep {
         let may_end = !self.may_come_again();
-        let answer = self.pace.answer_to(0);
+        let round_trip = self.pace.answer_to(0);
         self.common
-            .settle(owed, (verdict, seen), may_end, answer, cx)
+            .settle(owed, (verdict, seen), may_end, round_trip, cx)
     }
 }

@@ -132,8 +132,8 @@ impl Watch {
         self.server.held() > 0
     }
 
-    /// Both Finished have passed. `crossed` says how the client's answer came over the link,
-    /// `answer` how long one of the far side's takes.
+    /// Both Finished have passed. `crossed` says how the client's flight came over the link,
+    /// `round_trip` how long one of the far side's takes.
     pub(crate) fn finished<S: Store>(
         &mut self,
         said: (Crossed, Duration),

@@ -1,8 +1,8 @@
 //! The writing half of packet mode: holds a flight, sends a delta in its place, and falls back.
 //!
 //! Is: the bounded hold, the anchoring at the end, repeats and the failsafe, the same for the
-//! server's first flight, for the client's answer to it and for a hello. Is not: the choice of what
-//! a delta says (`tandem-engine`) or presence and hints (`server_side`).
+//! server's first flight, for the client's flight after it and for a hello. Is not: the choice of
+//! what a delta says (`tandem-engine`) or presence and hints (`server_side`).
 //!
 //! ```text
 //!   Idle --ground--> Armed --first segment--> Holding --whole flight--> Sent --acknowledged--> Idle
@@ -46,7 +46,7 @@ pub(crate) struct Terms<'a> {
     /// What was measured of the link.
     pub(crate) pace: Pace,
     /// The thesis's: what the server's hello is to say of the client's certificates.
-    pub(crate) answer: &'a [Reference],
+    pub(crate) confirmation: &'a [Reference],
 }
 
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ impl Hold {
             ground: &self.aim.ground,
             key: terms.key,
             whose: (terms.flow, terms.version, terms.toward.sender()),
-            answer: terms.answer,
+            confirmation: terms.confirmation,
         };
         let payload = terms.wire.write(outgoing, store)?;
         Some((payload, outgoing.flight.bytes()?.len()))
@@ -136,10 +136,12 @@ impl Writer {
         }
     }
 
-    /// Whether it is still to be said what the far side holds of a client's answer.
-    pub(crate) fn awaits_answer(&self) -> bool {
+    /// Whether it is still to be said what the far side holds of a client's flight.
+    pub(crate) fn awaits_client_flight(&self) -> bool {
         match self {
-            Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => aim.ground.awaits_answer(),
+            Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => {
+                aim.ground.awaits_client_flight()
+            }
             Writer::Idle | Writer::Sent(_) | Writer::Over => false,
         }
     }

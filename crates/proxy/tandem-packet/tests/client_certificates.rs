@@ -1,4 +1,4 @@
-//! Handshakes in which the client shows a certificate too: when its answer to the server's flight
+//! Handshakes in which the client shows a certificate too: when its flight after the server's
 //! crosses as a delta, what that saves, and what becomes of it when either proxy forgets, dies or
 //! the link does harm.
 

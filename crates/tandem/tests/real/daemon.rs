@@ -403,7 +403,7 @@ impl Pair {
         Self::rewrites_by(|| self.rewritten(), expected, connect)
     }
 
-    /// The same for the client's answer.
+    /// The same for the client's flight.
     #[track_caller]
     pub(crate) fn rewrites_answer(&self, expected: &[u8], connect: impl Fn() -> Fetched) -> usize {
         Self::rewrites_by(|| self.rewritten_answers(), expected, connect)
@@ -432,7 +432,7 @@ impl Pair {
         panic!("{TRIES} warm handshakes, and none was rewritten");
     }
 
-    /// The same for the client's answers to servers' flights.
+    /// The same for clients' flights after the servers'.
     #[track_caller]
     pub(crate) fn rewritten_answers(&self) -> Rewritten {
         let a = self.a.status();

@@ -1,8 +1,8 @@
 //! What a client-side proxy makes of a connection: what it hints at, on what ground it writes the
-//! client's hello and its answer to the server's flight, what it learns.
+//! client's hello and its flight after the server's, what it learns.
 //!
-//! Invariants: nothing is made of an answer but after a CertificateRequest; a hello whose ticket is
-//! not referred to goes as if there were no tickets.
+//! Invariants: nothing is made of that flight but after a CertificateRequest; a hello whose ticket
+//! is not referred to goes as if there were no tickets.
 
 use tandem_delta::Reference;
 use tandem_store::{Limits, Store};
@@ -80,8 +80,8 @@ impl Connection {
         }
     }
 
-    /// Before the client sends more: whether that may be an answer of which something can be made.
-    pub fn answer_to_come<S: Store>(&self, engine: &mut Engine<S>) -> Option<Ground> {
+    /// Before the client sends more: whether that may be a flight of which something can be made.
+    pub fn client_flight_to_come<S: Store>(&self, engine: &mut Engine<S>) -> Option<Ground> {
         let is_wanted = match engine.client_certificates {
             ClientCertificates::None => false,
             ClientCertificates::Persistent => true,
@@ -93,11 +93,11 @@ impl Connection {
         };
         let is_to_come = *self.handshake.client_certificate() == ClientCertificate::NotYet;
         let may_come = is_wanted && self.asks_for_certificate() && is_to_come;
-        may_come.then(Ground::answer_to_come)
+        may_come.then(Ground::client_flight_to_come)
     }
 
-    /// What is to be made of the answer, as far as it has come.
-    pub fn answer<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>) -> Outlook {
+    /// What is to be made of the client's flight, as far as it has come.
+    pub fn client_flight<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>) -> Outlook {
         let chain = match self.handshake.client_certificate() {
             ClientCertificate::NotYet => return Outlook::Open,
             ClientCertificate::None => return Outlook::Nothing,
@@ -105,7 +105,9 @@ impl Connection {
         };
         let chain = chain.filter(|chain| !engine.peer().far.is_lacking(&chain.id()));
         match chain.map(|chain| self.believed(&chain, engine)) {
-            Some(believed) if !believed.is_nothing() => Outlook::Ground(Ground::answer(believed)),
+            Some(believed) if !believed.is_nothing() => {
+                Outlook::Ground(Ground::client_flight(believed))
+            }
             Some(_) | None => Outlook::Nothing,
         }
     }

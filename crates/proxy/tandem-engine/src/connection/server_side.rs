@@ -1,5 +1,5 @@
-//! What a server-side proxy makes of a connection: what it answers to a client's intention, what it
-//! publishes of the clients' chains that it holds, what it learns.
+//! What a server-side proxy makes of a connection: what it confirms of a client's intention, what
+//! it publishes of the clients' chains that it holds, what it learns.
 //!
 //! Invariants: nothing is said of what is not held; nothing is published but in a connection whose
 //! server asks for a certificate, to a proxy that said which publication it goes by, once.
@@ -51,16 +51,16 @@ impl Connection {
     }
 
     /// What to publish, in at most `room` bytes, where each publication costs `around` more; it
-    /// takes `answer` until whoever is told says so.
+    /// takes `round_trip` until whoever is told says so.
     pub fn publication<S: Store>(
         &self,
         engine: &mut Engine<S>,
         (room, around): (usize, usize),
-        (now, answer): (Instant, Duration),
+        (now, round_trip): (Instant, Duration),
     ) -> Option<Filter> {
         let (asked, rate) = (self.asked()?, engine.filter_rate()?);
         let (Peer { publisher, .. }, store) = engine.peer_and_store();
-        match publisher.consider(asked, (room, around, rate), store, (now, answer)) {
+        match publisher.consider(asked, (room, around, rate), store, (now, round_trip)) {
             Decision::Nothing => None,
             Decision::TooDear => {
                 engine.tell(Event::FilterHeldBack);
@@ -83,7 +83,7 @@ impl Connection {
         streams: Streams<'_>,
         engine: &mut Engine<S>,
         moment: Moment,
-        (crossed, answer): (Crossed, Duration),
+        (crossed, round_trip): (Crossed, Duration),
     ) {
         let Some(chain) = self.client_chain(streams) else {
             return;
@@ -107,7 +107,7 @@ impl Connection {
                     publisher.seen_again((&chain.id(), chain.length()), crossed, asked);
                 }
                 Some(_) | None if was_held => {}
-                Some(_) | None => publisher.learned(&chain.id(), (moment.now, answer)),
+                Some(_) | None => publisher.learned(&chain.id(), (moment.now, round_trip)),
             }
         }
         engine.tell(Event::ClientChainLearned);

@@ -66,7 +66,7 @@ fn a_hello_is_held_from_where_its_ticket_begins_and_written_where_that_is_known(
     let Outlook::Ground(ground) = known else {
         panic!("a ticket that both have seen")
     };
-    assert!(connection.is_whole(&ground, Sender::Client) && !ground.awaits_answer());
+    assert!(connection.is_whole(&ground, Sender::Client) && !ground.awaits_client_flight());
     let outgoing = connection.outgoing(Sender::Client, &hello, 0);
     let plan = ground.plan(outgoing, &mut MemoryStore::default());
     let delta = plan.and_then(|plan| plan.finish(Encoding::One));
@@ -82,13 +82,13 @@ fn mutual(client_chain: &[Vec<u8>]) -> (Vec<u8>, Vec<u8>) {
     let mut messages = flight(&chain(&[300]));
     messages.insert(3, message(13, &noise(40, 8)));
     let list = crate::samples::certificates(client_chain);
-    let answer = [message(11, &list), message(16, &noise(33, 2))];
-    let client = [client_hello(&[]), apart(&answer), finished()].concat();
+    let flight = [message(11, &list), message(16, &noise(33, 2))];
+    let client = [client_hello(&[]), apart(&flight), finished()].concat();
     (client, [apart(&messages), finished()].concat())
 }
 
 #[test]
-fn an_answer_is_written_once_both_have_learned_its_chain_until_it_is_missed() {
+fn a_clients_flight_is_written_once_both_have_learned_its_chain_until_it_is_missed() {
     let (client, server) = mutual(&chain(&[400, 500]));
     let hello = client_hello(&[]).len();
     let whole = streams(&client, &server);
@@ -96,28 +96,39 @@ fn an_answer_is_written_once_both_have_learned_its_chain_until_it_is_missed() {
     let read = |engine: &mut Engine<MemoryStore>| {
         let mut connection = Connection::new(None);
         connection.read(Sender::Client, &client[..hello]);
-        assert!(connection.answer_to_come(engine).is_none(), "nobody asked");
+        assert!(
+            connection.client_flight_to_come(engine).is_none(),
+            "nobody asked"
+        );
         connection.read(Sender::Server, &server);
-        let ground = connection.answer_to_come(engine).expect("it may come");
-        assert!(ground.awaits_answer());
-        let early = connection.answer(streams(&client[..hello], &server), engine);
+        let ground = connection
+            .client_flight_to_come(engine)
+            .expect("it may come");
+        assert!(ground.awaits_client_flight());
+        let early = connection.client_flight(streams(&client[..hello], &server), engine);
         assert!(matches!(early, Outlook::Open));
         connection.read(Sender::Client, &client);
-        assert!(connection.answer_to_come(engine).is_none(), "it has come");
+        assert!(
+            connection.client_flight_to_come(engine).is_none(),
+            "it has come"
+        );
         connection
     };
     let first = read(&mut engine);
-    assert!(matches!(first.answer(whole, &mut engine), Outlook::Nothing));
+    assert!(matches!(
+        first.client_flight(whole, &mut engine),
+        Outlook::Nothing
+    ));
     let said = (Crossed::Whole, Duration::ZERO);
     first.finished(whole, &mut engine, moment(), said);
     let learned = [Event::ChainLearned, Event::ClientChainLearned];
     assert_eq!(events(&mut engine), learned);
     let second = read(&mut engine);
-    let outlook = second.answer(whole, &mut engine);
+    let outlook = second.client_flight(whole, &mut engine);
     assert!(matches!(outlook, Outlook::Ground(ground) if second.is_whole(&ground, Sender::Client)));
     second.client_was_missed(whole, &mut engine);
     assert!(matches!(
-        second.answer(whole, &mut engine),
+        second.client_flight(whole, &mut engine),
         Outlook::Nothing
     ));
 }

@@ -1,4 +1,4 @@
-//! A flight with a chain: the server's first, or the client's answer to it.
+//! A flight with a chain: the server's first, or the client's after it.
 //!
 //! Invariant: ranges lie in the stream that the flight was read from, record headers left out.
 
@@ -10,7 +10,7 @@ use tandem_wire::tls::{CertificateList, HandshakeType, MessageSpan};
 
 use super::{Sender, Storage, chain, places_in};
 
-/// Where the chain of a server's first flight, or of the client's answer to it, lies in its stream.
+/// Where the chain of a server's first flight, or of the client's after it, lies in its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flight {
     certificate: MessageSpan,

@@ -6,7 +6,7 @@
 //! references is hashed into 0..n·N; the gaps between the sorted hashes go with their low bits as
 //! they are and the rest in unary. Where one in N of the references that are not held may pass for
 //! held, that is about log2(N) + 1.5 bits each, where a Bloom filter takes 1.44·log2(N). Is not:
-//! what is done with the answer, nor its way over the link (`tandem-link`).
+//! what is done with what it says, nor how it crosses the link (`tandem-link`).
 //!
 //! ```text
 //! bits = (unary(gap >> p) low(gap, p)){n} 0{0..7}      most significant bit first; unary(q) = q ones and a zero

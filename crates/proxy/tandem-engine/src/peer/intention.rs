@@ -1,9 +1,9 @@
 //! CII, the certificate intention indication (McVeety 2009, section 2.4.2): what a willing client
 //! says in its hello of the chain that it may show later.
 //!
-//! Is: reading it, and the answer: which of its certificates are held, a bit each. Is not: taken
-//! off; the server ignores an extension that it does not know, and both ends count it into their
-//! transcript.
+//! Is: reading it, and the confirmation: which of its certificates are held, a bit each. Is not:
+//! taken off; the server ignores an extension that it does not know, and both ends count it into
+//! their transcript.
 //!
 //! ```text
 //! CII   extension of the ClientHello: reference{1..32}, 16 bytes each, one for each certificate of the chain
@@ -19,7 +19,7 @@ use tandem_delta::Reference;
 /// The extension's number, unless another is configured: the thesis's, not assigned by IANA.
 pub const EXTENSION: u16 = 0x009a;
 
-/// Most certificates in one intention: a bit each in the answer.
+/// Most certificates in one intention: a bit each in the confirmation.
 pub const MAX_CERTIFICATES: usize = 32;
 
 /// The certificates that a client may show, leaf first.

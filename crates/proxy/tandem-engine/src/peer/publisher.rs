@@ -126,13 +126,13 @@ impl Publisher {
     }
 
     /// What to tell a proxy that has asked, in at most `room` bytes of filter, where each
-    /// publication costs `around` more. It takes `answer` until whoever is told says so.
+    /// publication costs `around` more. It takes `round_trip` until whoever is told says so.
     pub fn consider(
         &mut self,
         asked: Asked,
         (room, around, rate): (usize, usize, Rate),
         store: &impl Store,
-        (now, answer): (Instant, Duration),
+        (now, round_trip): (Instant, Duration),
     ) -> Decision {
         let fingerprint = self.fingerprint(store, now);
         let is_excused =
@@ -160,7 +160,7 @@ impl Publisher {
         }
         self.credit -= cost;
         self.dear = 0;
-        self.excuse(asked.known, now + answer);
+        self.excuse(asked.known, now + round_trip);
         self.last = Some(filter.clone());
         Decision::Publish(filter)
     }
@@ -195,11 +195,11 @@ impl Publisher {
         self.credit = (self.credit + earned).min(MAX_CREDIT);
     }
 
-    /// A chain was learned that was not held. It takes `answer` until whoever has learned it too
-    /// says so.
-    pub fn learned(&mut self, chain: &ObjectId, (now, answer): (Instant, Duration)) {
+    /// A chain was learned that was not held. It takes `round_trip` until whoever has learned it
+    /// too says so.
+    pub fn learned(&mut self, chain: &ObjectId, (now, round_trip): (Instant, Duration)) {
         if let Some(mut fingerprint) = self.fingerprint {
-            self.excuse(fingerprint, now + answer);
+            self.excuse(fingerprint, now + round_trip);
             fingerprint.toggle(chain);
             self.fingerprint = Some(fingerprint);
         }

@@ -1,4 +1,4 @@
-//! The client's answer to the server's flight, written with references to what the far side is
+//! The client's flight after the server's, written with references to what the far side is
 //! believed to hold of its chain.
 //!
 //! Invariant: a wrong belief costs a miss, never a byte.
@@ -9,7 +9,7 @@ use tandem_store::Digest;
 use crate::objects::Flight;
 use crate::peer::Believed;
 
-/// The plan of a client's answer to the server's flight, which begins at offset `from` of its
+/// The plan of a client's flight after the server's, which begins at offset `from` of its
 /// stream; `None` where `flight` is not that stream's.
 pub(crate) fn plan_client_flight<'t>(
     stream: &'t [u8],

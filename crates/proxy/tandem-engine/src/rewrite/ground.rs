@@ -19,10 +19,10 @@ pub struct Ground(Known);
 enum Known {
     /// The server's flight: what the client-side proxy said.
     Said(Possession),
-    /// The client's answer to it, whose chain is still to be seen.
-    AnswerUnseen,
-    /// The client's answer: what of its chain is believed to be held.
-    Answer(Believed),
+    /// The client's flight after it, whose chain is still to be seen.
+    ClientFlightUnseen,
+    /// The client's flight: what of its chain is believed to be held.
+    ClientFlight(Believed),
     /// The client's hello, in which a ticket has begun.
     HelloUnseen,
     /// The client's hello: the ticket that is believed to be held, and its name.
@@ -59,13 +59,13 @@ impl Ground {
         Self(Known::Said(Possession::from_references(references)))
     }
 
-    /// The client's answer, which has not come.
-    pub(crate) fn answer_to_come() -> Self {
-        Self(Known::AnswerUnseen)
+    /// The client's flight, which has not come.
+    pub(crate) fn client_flight_to_come() -> Self {
+        Self(Known::ClientFlightUnseen)
     }
 
-    pub(crate) fn answer(believed: Believed) -> Self {
-        Self(Known::Answer(believed))
+    pub(crate) fn client_flight(believed: Believed) -> Self {
+        Self(Known::ClientFlight(believed))
     }
 
     /// The client's hello, which is to come whole before anything is made of it.
@@ -77,19 +77,21 @@ impl Ground {
         Self(Known::Hello(ticket, name))
     }
 
-    /// Whether the flight is the client's answer, and it is still to be said what the far side
+    /// Whether the flight is the client's flight, and it is still to be said what the far side
     /// holds of it.
-    pub fn awaits_answer(&self) -> bool {
+    pub fn awaits_client_flight(&self) -> bool {
         match self.0 {
-            Known::AnswerUnseen => true,
-            Known::Said(_) | Known::Answer(_) | Known::HelloUnseen | Known::Hello(..) => false,
+            Known::ClientFlightUnseen => true,
+            Known::Said(_) | Known::ClientFlight(_) | Known::HelloUnseen | Known::Hello(..) => {
+                false
+            }
         }
     }
 
     /// Whether all has passed that is to be written: the flight, or the hello.
     pub(crate) fn is_whole(&self, has_flight: bool, has_hello: bool) -> bool {
         match self.0 {
-            Known::Said(_) | Known::AnswerUnseen | Known::Answer(_) => has_flight,
+            Known::Said(_) | Known::ClientFlightUnseen | Known::ClientFlight(_) => has_flight,
             Known::HelloUnseen | Known::Hello(..) => has_hello,
         }
     }
@@ -104,18 +106,18 @@ impl Ground {
         } = outgoing;
         match &self.0 {
             Known::Said(possession) => Some(plan_flight(stream, flight?, possession, store)),
-            Known::Answer(believed) => plan_client_flight(stream, before, flight?, believed),
+            Known::ClientFlight(believed) => plan_client_flight(stream, before, flight?, believed),
             Known::Hello(ticket, name) if before == 0 => Some(ticket.plan_hello(stream, *name)),
-            Known::Hello(..) | Known::AnswerUnseen | Known::HelloUnseen => None,
+            Known::Hello(..) | Known::ClientFlightUnseen | Known::HelloUnseen => None,
         }
     }
 
     /// The same in the thesis's messages; of a server's flight, the hello says which of the
-    /// client's certificates are held: `answer`.
+    /// client's certificates are held: `confirmation`.
     pub fn compress(
         &self,
         outgoing: Outgoing<'_>,
-        answer: &[Reference],
+        confirmation: &[Reference],
         codes: thesis::Codes,
     ) -> Option<Vec<u8>> {
         let Outgoing {
@@ -126,16 +128,16 @@ impl Ground {
         match &self.0 {
             Known::Said(possession) => {
                 let shorter = thesis::compress(stream, flight?, possession, codes)?;
-                let answered = thesis::answer::add(&shorter, answer, codes);
+                let confirmed = thesis::confirmation::add(&shorter, confirmation, codes);
                 let length = stream.len().checked_sub(before)?;
-                Some(answered.unwrap_or(shorter)).filter(|payload| payload.len() < length)
+                Some(confirmed.unwrap_or(shorter)).filter(|payload| payload.len() < length)
             }
-            Known::Answer(believed) => {
+            Known::ClientFlight(believed) => {
                 let possession = believed.possession();
                 thesis::compress_from(stream, before, flight?, &possession, codes)
             }
             // The thesis knows no message for a ticket.
-            Known::Hello(..) | Known::AnswerUnseen | Known::HelloUnseen => None,
+            Known::Hello(..) | Known::ClientFlightUnseen | Known::HelloUnseen => None,
         }
     }
 }

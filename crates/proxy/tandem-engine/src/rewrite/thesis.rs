@@ -12,12 +12,12 @@
 //!   entry = 1 reference  | 2 length(3) DER        pad = 0, so that the length is not divisible by 16
 //! ```
 //!
-//! The answer to a client's CII rides in the ServerHello ([`answer`]).
+//! The confirmation of a client's CII rides in the ServerHello ([`confirmation`]).
 //!
 //! Invariant: [`strip`] undoes [`announce`] and [`expand`] undoes [`compress`], to the byte; what
 //! does not have the exact form is left alone.
 
-pub mod answer;
+pub mod confirmation;
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ use crate::peer::Possession;
 /// The thesis's private code points (sections 2.3.2.2 and 2.3.3), neither of them assigned by IANA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codes {
-    /// Extension type of the certificate possession indication, and of the answer to a CII.
+    /// Extension type of the certificate possession indication, and of the confirmation of a CII.
     /// Default 0x0099.
     pub possession: u16,
     /// Handshake message type of CompressedCertificate. Default 0x99.
@@ -180,14 +180,14 @@ pub fn compress(
     possession: &Possession,
     codes: Codes,
 ) -> Option<Vec<u8>> {
-    // What a server says by this number itself would be taken for an answer to a CII.
-    if answer::take(bytes, codes).is_some() {
+    // What a server says by this number itself would be taken for the confirmation of a CII.
+    if confirmation::take(bytes, codes).is_some() {
         return None;
     }
     compress_from(bytes, 0, flight, possession, codes)
 }
 
-/// The same for the client's answer to the server's flight, which begins at offset `from` of its
+/// The same for the client's flight after the server's, which begins at offset `from` of its
 /// stream.
 pub fn compress_from(
     stream: &[u8],

@@ -38,7 +38,7 @@ const CHECK_LEN: usize = 8;
 pub enum Sender {
     /// The server's first flight.
     Server,
-    /// The client's answer to it, or its hello before it.
+    /// The client's flight after it, or its hello before it.
     Client,
 }
 

@@ -15,10 +15,10 @@
 //!
 //! The body is empty but for hints, four bytes for each thing that is held (from version 2 on a
 //! hint may name nothing: flights can then be compressed for whoever holds nothing, too); for the
-//! answer to a CII, four bytes of bits; and for the presence of a proxy that goes by what the other
-//! publishes ([`super::publication`]): four bytes, the fingerprint of the holdings that it knows.
-//! With an empty body the option is 12 bytes, with a hint of one 16, with one of four 28: all
-//! multiples of four, and 28 is what timestamps leave of the 40 bytes that TCP has for options.
+//! confirmation of a CII, four bytes of bits; and for the presence of a proxy that goes by what the
+//! other publishes ([`super::publication`]): four bytes, the fingerprint of the holdings that it
+//! knows. With an empty body the option is 12 bytes, with a hint of one 16, with one of four 28:
+//! all multiples of four, and 28 is what timestamps leave of the 40 bytes that TCP has for options.
 //!
 //! The presence names the newest version that the client-side proxy speaks, the answer the one that
 //! both go on with ([`super::version`]); every later option and frame of the connection is of that

@@ -1,4 +1,4 @@
-//! The client's answer to the server's flight, at the client-side proxy: when it is held, and when
+//! The client's flight after the server's, at the client-side proxy: when it is held, and when
 //! it is let go.
 //!
 //! Is not: the writing (`writer`), nor what there is to write (`tandem-engine`). Invariants:
@@ -19,7 +19,7 @@ use crate::watch::Progress;
 use crate::writer::Aim;
 
 impl Agreed {
-    /// The client sends something: where that may be an answer of which something can be made, the
+    /// The client sends something: where that may be a flight of which something can be made, the
     /// writer is to have it.
     pub(super) fn expect_flight<S: Store>(
         &mut self,
@@ -34,19 +34,23 @@ impl Agreed {
             && !self.common.inbound.has_missed()
             && !packet.payload().is_empty()
             && !packet.seq().is_before(from)
-            && let Some(ground) = self.common.watch.connection().answer_to_come(cx.engine)
+            && let Some(ground) = self
+                .common
+                .watch
+                .connection()
+                .client_flight_to_come(cx.engine)
         {
             self.common.writer.arm(Aim { from, ground });
         }
     }
 
-    /// What was read along may say what is to be made of the answer.
-    pub(super) fn consider_answer<S: Store>(&mut self, cx: &mut Context<'_, S>) {
-        if !self.common.writer.awaits_answer() {
+    /// What was read along may say what is to be made of the flight.
+    pub(super) fn consider_client_flight<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        if !self.common.writer.awaits_client_flight() {
             return;
         }
         let (connection, streams) = self.common.watch.parts();
-        match connection.answer(streams, cx.engine) {
+        match connection.client_flight(streams, cx.engine) {
             Outlook::Open => {}
             Outlook::Nothing => self.common.writer.release(cx.out),
             Outlook::Ground(ground) => self.common.writer.stands_on(ground),

@@ -39,10 +39,10 @@ impl Format for Mcveety {
         let Outgoing {
             ground,
             flight,
-            answer,
+            confirmation,
             ..
         } = outgoing;
-        ground.compress(flight, answer, self.0)
+        ground.compress(flight, confirmation, self.0)
     }
 
     fn announced(&self, hello: &[u8]) -> Option<Announcement> {

@@ -1,9 +1,9 @@
-//! The answer to a client's CII at the server-side proxy: which of the certificates that the hello
-//! names are held (McVeety 2009, section 3.2.5, steps 2 to 4).
+//! The confirmation of a client's CII at the server-side proxy: which of the certificates that the
+//! hello names are held (McVeety 2009, section 3.2.5, steps 2 to 4).
 //!
-//! Is not: the reading of a CII (`tandem-engine`), nor the thesis's way to answer, which is the
-//! writer's. Invariants: nothing is said where nothing is held; an answer rides on what the server
-//! sends anyway, and alone only where a flight is held that would else come first.
+//! Is not: the reading of a CII (`tandem-engine`), nor the thesis's way to confirm, which is the
+//! writer's. Invariants: nothing is said where nothing is held; a confirmation rides on what the
+//! server sends anyway, and alone only where a flight is held that would else come first.
 
 use tandem_delta::Reference;
 use tandem_link::inband::option;
@@ -16,12 +16,12 @@ use crate::format::Format;
 use crate::output::Direction;
 use crate::segment;
 
-/// How many segments carry the answer: one more in case the first is lost.
+/// How many segments carry the confirmation: one more in case the first is lost.
 const COPIES: u8 = 2;
 
 /// What is to be said of the client's certificates.
 #[derive(Debug, Default)]
-pub(super) enum Answer {
+pub(super) enum Confirmation {
     /// The hello is not complete yet.
     #[default]
     Pending,
@@ -33,7 +33,7 @@ pub(super) enum Answer {
     Nothing,
 }
 
-impl Answer {
+impl Confirmation {
     /// What the ServerHello is to say.
     pub(super) fn in_hello(&self) -> &[Reference] {
         match self {
@@ -46,29 +46,32 @@ impl Answer {
 impl Agreed {
     /// Reads the hello's CII, once it is complete.
     pub(super) fn consider_intention<S: Store>(&mut self, cx: &mut Context<'_, S>) {
-        if !matches!(self.answer, Answer::Pending) || !self.common.watch.hello_is_complete() {
+        if !matches!(self.confirmation, Confirmation::Pending)
+            || !self.common.watch.hello_is_complete()
+        {
             return;
         }
-        self.answer = Answer::Nothing;
+        self.confirmation = Confirmation::Nothing;
         let (connection, streams) = self.common.watch.parts();
         let Some((held, by_name)) = connection.intention_held(streams, cx.engine) else {
             return;
         };
-        self.answer = if cx.config.wire.shows_itself() {
+        self.confirmation = if cx.config.wire.shows_itself() {
             let option = option::held(cx.key, self.common.id, self.common.version, held.0);
-            Answer::ByOption(option, COPIES)
+            Confirmation::ByOption(option, COPIES)
         } else {
-            Answer::InHello(by_name)
+            Confirmation::InHello(by_name)
         };
     }
 
-    /// The segment of the server's with the answer, where one is to be given and there is room.
-    pub(super) fn with_answer<S>(
+    /// The segment of the server's with the confirmation, where one is to be given and there is
+    /// room.
+    pub(super) fn with_confirmation<S>(
         &mut self,
         packet: &TcpPacket<'_>,
         cx: &Context<'_, S>,
     ) -> Option<Vec<u8>> {
-        let Answer::ByOption(option, copies @ 1..) = &mut self.answer else {
+        let Confirmation::ByOption(option, copies @ 1..) = &mut self.confirmation else {
             return None;
         };
         let edited = segment::with_proxy_option(packet, option, cx.config.limits.mtu)?;
@@ -76,10 +79,10 @@ impl Agreed {
         Some(edited)
     }
 
-    /// Gives the answer by itself, before a flight that is held from this segment on, if it was not
-    /// given yet.
-    pub(super) fn answer_alone<S>(&mut self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) {
-        let Answer::ByOption(option, copies @ COPIES) = &mut self.answer else {
+    /// Gives the confirmation by itself, before a flight that is held from this segment on, if it
+    /// was not given yet.
+    pub(super) fn confirm_alone<S>(&mut self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) {
+        let Confirmation::ByOption(option, copies @ COPIES) = &mut self.confirmation else {
             return;
         };
         *copies -= 1;

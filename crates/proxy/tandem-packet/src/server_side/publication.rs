@@ -49,9 +49,9 @@ impl Agreed {
         let room = mss.saturating_sub(options.len()).min(sent);
         let room = room.checked_sub(publication::MAX_OVERHEAD)?;
         let around = headers + options.len() + publication::MAX_OVERHEAD;
-        let answer = self.pace.answer_to(around + room);
+        let round_trip = self.pace.answer_to(around + room);
         let (connection, _) = self.common.watch.parts();
-        let filter = connection.publication(cx.engine, (room, around), (cx.now, answer))?;
+        let filter = connection.publication(cx.engine, (room, around), (cx.now, round_trip))?;
         let said = Publication {
             fingerprint: filter.salt(),
             rate: filter.rate().number(),

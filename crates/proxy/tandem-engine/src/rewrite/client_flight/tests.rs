@@ -1,4 +1,4 @@
-//! Unit tests of clients' chains: what is believed of them, and the delta for the answer that shows
+//! Unit tests of clients' chains: what is believed of them, and the delta for the flight that shows
 //! one.
 
 use super::*;
@@ -25,7 +25,7 @@ fn client_messages(chain: &[Vec<u8>]) -> Vec<Vec<u8>> {
     ]
 }
 
-/// A client's stream with its answer in records of one kind, and where the answer begins.
+/// A client's stream with its flight in records of one kind, and where the flight begins.
 fn streams(chain: &[Vec<u8>]) -> Vec<(Vec<u8>, usize)> {
     let hello = client_hello(&[]);
     let messages = client_messages(chain);
@@ -34,7 +34,7 @@ fn streams(chain: &[Vec<u8>]) -> Vec<(Vec<u8>, usize)> {
         packed(&messages, 1 << 14),
         packed(&messages, 100),
     ]
-    .map(|answer| ([&hello[..], &answer, &finished()].concat(), hello.len()))
+    .map(|flight| ([&hello[..], &flight, &finished()].concat(), hello.len()))
     .to_vec()
 }
 

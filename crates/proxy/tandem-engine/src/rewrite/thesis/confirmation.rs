@@ -1,11 +1,12 @@
-//! The possession answer (McVeety 2009, section 3.2.5, steps 4 to 8): an extension that the
-//! server-side proxy adds to the ServerHello, and the client-side one takes off.
+//! The confirmation (McVeety 2009, section 3.2.5, steps 4 to 8: possession answer): an extension
+//! that the server-side proxy adds to the ServerHello, and the client-side one takes off.
 //!
 //! Is not: sent where nobody takes it off; it rides in a flight with a CompressedCertificate, which
 //! needs the other proxy in any case.
 //!
 //! ```text
-//! answer   extension, last of the ServerHello: reference{1..}, those of the client's CII that are held
+//! confirmation   extension, last of the ServerHello:
+//!                reference{1..}, those of the client's CII that are held
 //! ```
 //!
 //! Invariant: [`take`] undoes [`add`] to the byte.
@@ -15,8 +16,8 @@ use tandem_wire::tls::{ExtensionType, HandshakeType, ServerHello};
 use super::{Codes, MESSAGE_HEADER, message, message_in_record, splice, without_last};
 use tandem_delta::Reference;
 
-/// The run of records with the answer in its ServerHello; `None` where there is nothing to say, or
-/// where it could not be told from what the server said.
+/// The run of records with the confirmation in its ServerHello; `None` where there is nothing to
+/// say, or where it could not be told from what the server said.
 pub fn add(bytes: &[u8], held: &[Reference], codes: Codes) -> Option<Vec<u8>> {
     let (record, whole) = message_in_record(bytes, HandshakeType::SERVER_HELLO.0)?;
     let body = &bytes[whole.start + MESSAGE_HEADER..whole.end];
@@ -48,8 +49,8 @@ pub fn add(bytes: &[u8], held: &[Reference], codes: Codes) -> Option<Vec<u8>> {
     splice(bytes, record, whole, &edited)
 }
 
-/// Undoes [`add`]: the records as the server sent them, and what is held. `None` where no answer is
-/// in them.
+/// Undoes [`add`]: the records as the server sent them, and what is held. `None` where there is no
+/// confirmation in them.
 pub fn take(bytes: &[u8], codes: Codes) -> Option<(Vec<u8>, Vec<Reference>)> {
     let (record, whole) = message_in_record(bytes, HandshakeType::SERVER_HELLO.0)?;
     let body = &bytes[whole.start + MESSAGE_HEADER..whole.end];
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_taken_off_again_to_the_byte() {
+    fn a_confirmation_is_taken_off_again_to_the_byte() {
         let codes = Codes::default();
         for block in [&[][..], &[0, 5, 0xff, 1, 0, 1, 0]] {
             for bytes in [apart(&with(block)), packed(&with(block), 1 << 14)] {
