@@ -3,16 +3,16 @@
 //!
 //! Is not: reachable by clients. Who comes to its port is a volunteer.
 //!
-//! Invariants: what is served is public (`http`, `answer`); the site's key serves nothing but the
+//! Invariants: what is served is public (`http`, `response`); the site's key serves nothing but the
 //! site; connections are bounded; a connection that fails ends alone.
 
-mod answer;
 mod body;
 mod chunks;
 mod http;
 mod inward;
 mod misses;
 mod renewal;
+mod response;
 mod served;
 mod session;
 mod spool;
@@ -322,7 +322,7 @@ impl Origin {
         self.shared.numbers.all()
     }
 
-    /// What is served from now on, answer by answer.
+    /// What is served from now on, response by response.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Served> {
         self.shared.watched.watch()
@@ -382,8 +382,8 @@ async fn serve_channel(
     }
 }
 
-/// Hands on the client's records until there are no more, so that an alert is heard while an answer
-/// is being written.
+/// Hands on the client's records until there are no more, so that an alert is heard while a
+/// response is being written.
 async fn pass_records(
     mut from_volunteer: tokio::io::ReadHalf<ServerChannel>,
     mut decoder: Decoder,

@@ -1,6 +1,6 @@
 //! A client's request, and what of it may reach the server behind the origin.
 //!
-//! Is not: a server of files, nor a cache. Answers are judged in [`super::answer`].
+//! Is not: a server of files, nor a cache. Responses are judged in [`super::response`].
 //!
 //! Invariants: nothing that tells one client from another passes (Cookie, Authorization), nor what
 //! the server behind would take for the word of a proxy (Forwarded and the like); a request for
@@ -42,7 +42,7 @@ pub(super) struct Request {
     pub(super) knows_chunks: bool,
 }
 
-/// A request that is not passed on: its answer.
+/// A request that is not passed on: its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: u16,
@@ -109,8 +109,8 @@ impl Refusal {
         }
     }
 
-    /// The whole answer, after which the connection ends; to HEAD, without its text.
-    pub(super) fn answer(&self, method: &str) -> Vec<u8> {
+    /// The whole response, after which the connection ends; to HEAD, without its text.
+    pub(super) fn response(&self, method: &str) -> Vec<u8> {
         let mut text = String::new();
         let body = format!("{}\n", self.text);
         // Writing to a string does not fail.

@@ -1,7 +1,7 @@
 //! What a client sends, at the origin: its records opened, its alerts counted, the body of its
 //! request handed on.
 //!
-//! Is not: the answer. It can be heard while one is being written: an alert ends that answer at
+//! Is not: the response. It can be heard while one is being written: an alert ends that response at
 //! once.
 //!
 //! Invariants: no more is taken in than one request's head, one record and the pieces that wait for

@@ -7,10 +7,10 @@ use tokio::sync::broadcast;
 
 use tandem_channel::KeyName;
 
-/// Answers that one who watches may be behind by, before he misses some.
+/// Responses that one who watches may be behind by, before he misses some.
 const BEHIND: usize = 256;
 
-/// One answer.
+/// One response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Through which volunteer.

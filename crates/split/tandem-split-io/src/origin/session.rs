@@ -1,4 +1,4 @@
-//! One client at the origin: its TLS, its requests one after the other, and the answers as stubs.
+//! One client at the origin: its TLS, its requests one after the other, and the responses as stubs.
 //!
 //! Is not: the client's connection, which ends at the volunteer. Here its records come in as
 //! messages of a channel.
@@ -25,9 +25,9 @@ use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::answer::{self, Framing};
 use super::http::{self, Refusal, Request};
 use super::inward::Inward;
+use super::response::{self, Framing};
 use super::served::Served;
 use super::spool::Pins;
 use super::upstream::Fault;
@@ -41,20 +41,20 @@ pub(super) use outward::STALL;
 const REQUEST: Duration = Duration::from_secs(30);
 /// How long a connection is kept for another request.
 const IDLE: Duration = Duration::from_secs(75);
-/// How long the server behind may take to begin its answer, once it has the request.
+/// How long the server behind may take to begin its response, once it has the request.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
-/// How long the server behind may fall silent within an answer.
+/// How long the server behind may fall silent within a response.
 const SILENCE: Duration = Duration::from_secs(120);
-/// After this long without a byte, what there is of an answer goes out.
+/// After this long without a byte, what there is of a response goes out.
 const LULL: Duration = Duration::from_secs(1);
 /// How long a client that was sent something bad may take to say so.
 const LAST_WORD: Duration = Duration::from_secs(2);
-/// Records that are heard at most after the last answer.
+/// Records that are heard at most after the last response.
 const LAST_RECORDS: usize = 4096;
 /// How long a client may go on sending a request that is answered already.
 const LINGER: Duration = Duration::from_secs(30);
-/// An answer goes out in pieces of this many bytes: each is an object, and takes one message of its
-/// own.
+/// A response goes out in pieces of this many bytes: each is an object, and takes one message of
+/// its own.
 const PIECE: usize = 64 * CHUNK_LEN;
 
 /// See above.
@@ -65,7 +65,7 @@ pub(super) struct Session {
     inward: Inward,
     encodings: Encodings,
     clear: ClearWriter,
-    /// Whether the volunteer has the key that hides: before, nothing of an answer leaves.
+    /// Whether the volunteer has the key that hides: before, nothing of a response leaves.
     is_exposed: bool,
     out: Vec<u8>,
     /// Bytes at the front of `out` that are written.
@@ -157,7 +157,7 @@ impl Session {
                     awaited = None;
                     self.inward.endpoint.received().drain(..len);
                     self.shared.numbers.requests.add(1);
-                    self.answer_watched(request).await?
+                    self.respond_watched(request).await?
                 }
                 Ok(None) => {
                     let endpoint = &mut self.inward.endpoint;
@@ -195,10 +195,10 @@ impl Session {
         Ok(Goes::On)
     }
 
-    async fn answer_watched(&mut self, request: Request) -> Result<Goes, Failed> {
+    async fn respond_watched(&mut self, request: Request) -> Result<Goes, Failed> {
         let target = request.target.clone();
         let (body_before, sent_before) = (self.body_bytes, self.sent_bytes);
-        let goes = self.answer(request).await?;
+        let goes = self.respond(request).await?;
         self.shared.watched.tell(|| Served {
             volunteer: self.volunteer,
             target,
@@ -208,7 +208,7 @@ impl Session {
         Ok(goes)
     }
 
-    async fn answer(&mut self, request: Request) -> Result<Goes, Failed> {
+    async fn respond(&mut self, request: Request) -> Result<Goes, Failed> {
         let method = request.method.clone();
         if self.is_misdirected() {
             return self.refuse(Refusal::HOST, &method).await;
@@ -230,20 +230,25 @@ impl Session {
             Err(Failed::Chunks) => return self.refuse(Refusal::MALFORMED, &method).await,
             Err(error) => return Err(error),
         };
-        if !answer::is_public(response.headers()) {
+        if !response::is_public(response.headers()) {
             self.shared.numbers.not_public.add(1);
             return self.refuse(Refusal::PRIVATE, &method).await;
         }
         let len = hyper::body::Body::size_hint(response.body()).exact();
         let status = response.status();
-        let framing = match answer::framing(&method, knows_chunks, status, len) {
+        let framing = match response::framing(&method, knows_chunks, status, len) {
             Ok(framing) => framing,
             Err(refusal) => return self.refuse(refusal, &method).await,
         };
-        // An answer that comes before its request is whole is the last.
+        // A response that comes before its request is whole is the last.
         let keeps = keeps && !self.inward.is_uploading();
         let (parts, body) = response.into_parts();
-        self.literal(&answer::head(parts.status, &parts.headers, framing, keeps))?;
+        self.literal(&response::head(
+            parts.status,
+            &parts.headers,
+            framing,
+            keeps,
+        ))?;
         if let Err(error) = self.pass_on(body, framing).await {
             if matches!(error, Failed::Io(_) | Failed::Stalled) {
                 self.shared.numbers.cut_answers.add(1);
@@ -254,7 +259,7 @@ impl Session {
         Ok(if keeps { Goes::On } else { Goes::ToItsEnd })
     }
 
-    /// Waits for the server's answer, and hands on the request's body meanwhile. Nothing if the
+    /// Waits for the server's response, and hands on the request's body meanwhile. Nothing if the
     /// client has gone before its end.
     async fn hear_while<T>(
         &mut self,
@@ -267,7 +272,7 @@ impl Session {
             let hears = self.inward.has_more();
             tokio::select! {
                 biased;
-                answer = &mut asked => return Ok(Some(answer)),
+                response = &mut asked => return Ok(Some(response)),
                 stepped = self.inward.step(), if hears => stepped?,
                 () = sleep(patience) => {
                     let refusal = if awaits_client { Refusal::SLOW } else { Refusal::LATE };
@@ -281,7 +286,7 @@ impl Session {
     }
 
     /// What is still to come of a request that was answered early: a client that sends it all first
-    /// reads the answer only then.
+    /// reads the response only then.
     async fn read_over_upload(&mut self) -> Result<(), Failed> {
         self.inward.discard()?;
         let deadline = Instant::now() + LINGER;
@@ -368,7 +373,7 @@ impl Session {
             numbers.misdirected.add(1);
         }
         if self.inward.endpoint.is_established() {
-            self.literal(&refusal.answer(method))?;
+            self.literal(&refusal.response(method))?;
             self.flush().await?;
             self.read_over_upload().await?;
         }

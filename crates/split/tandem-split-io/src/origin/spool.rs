@@ -1,7 +1,7 @@
 //! What was published lately: payloads in a file without a name, lists in memory, for volunteers
 //! that lack them.
 //!
-//! Is not: a cache of answers. It knows no URL, and what is in it is asked for by digest.
+//! Is not: a cache of responses. It knows no URL, and what is in it is asked for by digest.
 //!
 //! Invariants: of what a connection refers to, the last so many stay for as long as it is open
 //! ([`Pins`]): a quarter of all at most, a sixteenth once half of all are promised to somebody, so

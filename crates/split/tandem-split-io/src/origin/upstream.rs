@@ -22,9 +22,9 @@ use super::http::{Coding, Refusal, Request};
 
 /// What goes wrong in a server or a service, in its own words.
 pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
-/// An answer, its body as it comes.
-pub(super) type Answer = hyper::Response<UnsyncBoxBody<Bytes, Fault>>;
-type Answering = Pin<Box<dyn Future<Output = Result<Answer, Fault>> + Send>>;
+/// A response, its body as it comes.
+pub(super) type Response = hyper::Response<UnsyncBoxBody<Bytes, Fault>>;
+type Responding = Pin<Box<dyn Future<Output = Result<Response, Fault>> + Send>>;
 
 /// What answers the requests: a server (`"http://HOST[:PORT]".parse()`) or a service
 /// ([`Upstream::service`]).
@@ -34,15 +34,15 @@ pub struct Upstream(Kind);
 #[derive(Clone)]
 enum Kind {
     Server { host: Arc<str>, port: u16 },
-    Service(Arc<dyn Answers>),
+    Service(Arc<dyn Responds>),
 }
 
 /// A service with its types put away.
-trait Answers: Send + Sync {
-    fn answer(&self, request: hyper::Request<RequestBody>) -> Answering;
+trait Responds: Send + Sync {
+    fn respond(&self, request: hyper::Request<RequestBody>) -> Responding;
 }
 
-impl<S, B> Answers for S
+impl<S, B> Responds for S
 where
     S: Service<hyper::Request<RequestBody>, Response = hyper::Response<B>> + Send + Sync,
     S::Future: Send + 'static,
@@ -50,11 +50,11 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Fault>,
 {
-    fn answer(&self, request: hyper::Request<RequestBody>) -> Answering {
-        let answering = self.call(request);
+    fn respond(&self, request: hyper::Request<RequestBody>) -> Responding {
+        let responding = self.call(request);
         Box::pin(async move {
-            let answer = answering.await.map_err(Into::into)?;
-            Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
+            let response = responding.await.map_err(Into::into)?;
+            Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
         })
     }
 }
@@ -131,8 +131,12 @@ impl Upstream {
         Self(Kind::Service(Arc::new(service)))
     }
 
-    /// Asks, and waits for the head of the answer.
-    pub(super) async fn ask(self, request: Request, body: RequestBody) -> Result<Answer, Refusal> {
+    /// Asks, and waits for the head of the response.
+    pub(super) async fn ask(
+        self,
+        request: Request,
+        body: RequestBody,
+    ) -> Result<Response, Refusal> {
         let asked = message(&request, body).map_err(|error| {
             tracing::debug!(%error, "a request that cannot be passed on");
             Refusal::MALFORMED
@@ -142,7 +146,7 @@ impl Upstream {
             Refusal::UPSTREAM
         };
         match self.0 {
-            Kind::Service(service) => service.answer(asked).await.map_err(failed),
+            Kind::Service(service) => service.respond(asked).await.map_err(failed),
             Kind::Server { host, port } => {
                 let stream = match TcpStream::connect((&*host, port)).await {
                     Ok(stream) => stream,
@@ -157,7 +161,10 @@ impl Upstream {
     }
 }
 
-async fn exchange(stream: TcpStream, asked: hyper::Request<RequestBody>) -> Result<Answer, Fault> {
+async fn exchange(
+    stream: TcpStream,
+    asked: hyper::Request<RequestBody>,
+) -> Result<Response, Fault> {
     stream.set_nodelay(true)?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
@@ -165,8 +172,8 @@ async fn exchange(stream: TcpStream, asked: hyper::Request<RequestBody>) -> Resu
             tracing::debug!(%error, "the connection to the server behind the origin ended early");
         }
     });
-    let answer = sender.send_request(asked).await?;
-    Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
+    let response = sender.send_request(asked).await?;
+    Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
 }
 
 /// The request as the server gets it.

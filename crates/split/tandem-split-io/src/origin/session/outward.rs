@@ -19,7 +19,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::sleep;
 
 use super::super::Failed;
-use super::super::answer::Framing;
+use super::super::response::Framing;
 use super::Session;
 use crate::tls::parts::Record;
 
@@ -29,7 +29,7 @@ const DATA: RecordType = RecordType::ApplicationData;
 pub(in crate::origin) const STALL: Duration = Duration::from_secs(120);
 
 impl Session {
-    /// Some bytes of a body, at most a piece of an answer: by reference, in full where that is not
+    /// Some bytes of a body, at most a piece of a response: by reference, in full where that is not
     /// longer or nothing more can be published.
     pub(super) async fn send_piece(
         &mut self,

@@ -1,9 +1,9 @@
-//! The answer of the server behind the origin: may it be public, and how is its end told?
+//! The response of the server behind the origin: may it be public, and how is its end told?
 //!
 //! Is not: its body, which passes as it is.
 //!
 //! Invariants: what is meant for one client, or for no cache, is not passed on; the end of every
-//! answer is told by its length or by chunks, so that a client can tell an end from a cut (RFC
+//! response is told by its length or by chunks, so that a client can tell an end from a cut (RFC
 //! 9112, 6.3).
 
 use hyper::StatusCode;
@@ -52,7 +52,7 @@ pub(super) fn is_public(headers: &HeaderMap) -> bool {
         && !is_kept_from_caches
 }
 
-/// How the end of an answer to a request of this method is told, if it can be. `len` is the body's
+/// How the end of a response to a request of this method is told, if it can be. `len` is the body's
 /// length where it is known.
 pub(super) fn framing(
     method: &str,
@@ -65,7 +65,7 @@ pub(super) fn framing(
         return Err(Refusal::UPSTREAM);
     }
     if method == "HEAD" {
-        // A server's answer has no body and a header that says how long it would be; a service's
+        // A server's response has no body and a header that says how long it would be; a service's
         // may have the body.
         return Ok(Framing::NoBody(len.filter(|len| *len > 0)));
     }
@@ -100,7 +100,7 @@ pub(super) fn head(
         }
     }
     match framing {
-        // What the length of an answer without a body would have been (RFC 9110, 8.6).
+        // What the length of a response without a body would have been (RFC 9110, 8.6).
         Framing::NoBody(len) => {
             if status == StatusCode::NO_CONTENT {
                 // It has none (RFC 9110, 8.6).
