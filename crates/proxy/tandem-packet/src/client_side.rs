@@ -1,5 +1,5 @@
-//! One flow at the client-side proxy: shows its presence, says what it holds, rebuilds what comes
-//! as a delta, hands the client's flight to the writer.
+//! One flow at the client-side proxy: shows its presence, says what it has stored, rebuilds what
+//! comes as a delta, hands the client's flight to the writer.
 //!
 //! Is not: the recognition of flows (`proxy`), the rebuilding (`inbound`) nor the writing
 //! (`writer`). Invariants: no option that was put on for us reaches the client; what is rebuilt was
@@ -303,7 +303,7 @@ impl Agreed {
     /// What to tell the far side, now that the hello is complete with `packet`.
     fn choose_hint<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
         let hint = match cx.config.wire.codes() {
-            None => self.name_held(packet, cx),
+            None => self.name_stored(packet, cx),
             Some(_) => self.announce(packet, cx),
         };
         match &hint {
@@ -313,12 +313,12 @@ impl Agreed {
         hint
     }
 
-    fn name_held<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
+    fn name_stored<S: Store>(&self, packet: &TcpPacket<'_>, cx: &mut Context<'_, S>) -> Hint {
         let moment = cx.moment();
-        let held = (self.common.watch.connection()).hints(cx.engine, moment, MAX_HINTS);
-        // Nothing held: that somebody is there to rebuild is worth saying where flights can be
+        let stored = (self.common.watch.connection()).hints(cx.engine, moment, MAX_HINTS);
+        // Nothing stored: that somebody is there to rebuild is worth saying where flights can be
         // compressed.
-        if held.is_empty() && !self.common.version.can_hint_nothing() {
+        if stored.is_empty() && !self.common.version.can_hint_nothing() {
             return Hint::Nothing;
         }
         if !cx.may_rewrite {
@@ -327,7 +327,7 @@ impl Agreed {
         }
         Hint::On {
             end: packet.end(),
-            option: option::hint(cx.key, self.common.id, self.common.version, &held),
+            option: option::hint(cx.key, self.common.id, self.common.version, &stored),
             copies: HINTED_COPIES,
         }
     }
@@ -379,9 +379,9 @@ impl Agreed {
             if option.verify_miss(cx.key, id, version, Sender::Client) {
                 cx.out.event(Event::MissReceived);
                 self.was_missed(cx);
-            } else if let Some(held) = option.verify_held(cx.key, id, version) {
+            } else if let Some(stored) = option.verify_held(cx.key, id, version) {
                 let (connection, streams) = self.common.watch.parts();
-                connection.confirmed(HeldBits(held), streams, cx.engine);
+                connection.confirmed(HeldBits(stored), streams, cx.engine);
             } else {
                 return self.common.refuse_option(owed, cx);
             }

@@ -56,7 +56,7 @@ pub(crate) trait Format {
     /// What goes in place of a flight; `None` where nothing does.
     fn write(&self, outgoing: Outgoing<'_>, store: &mut impl Store) -> Option<Vec<u8>>;
 
-    /// What a hello itself says of what the far side holds.
+    /// What a hello itself says of what the far side has stored.
     fn announced(&self, hello: &[u8]) -> Option<Announcement>;
 
     /// The numbers of its messages where these stand in the handshake itself; `None` where all is

@@ -268,7 +268,7 @@ impl Bench {
     }
 
     /// A bench whose proxies do this with clients' certificates. In a mutual one both know the
-    /// client's chain, unless the client's side is told what the other holds.
+    /// client's chain, unless the client's side is told what the other has stored.
     fn with(wire: WireFormat, speech: Speech, how: ClientCertificates) -> Self {
         let seat = |role, store| Seat {
             proxy: Proxy::new(config(role, wire, how), store),
@@ -457,7 +457,7 @@ impl Bench {
         Some(())
     }
 
-    /// The server's side loses all that it holds.
+    /// The server's side loses all that it has stored.
     fn lose_server_store(&mut self) -> Option<()> {
         *self.seat(Which::Server).proxy.store_mut() = MemoryStore::default();
         Some(())

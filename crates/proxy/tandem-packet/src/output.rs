@@ -130,9 +130,9 @@ pub enum Event {
     GivenUp(GiveUp),
     /// A flow's handshake finished.
     HandshakeFinished,
-    /// Something happened to what the proxies hold, or know of each other.
+    /// Something happened to what the proxies have stored, or know of each other.
     Engine(tandem_engine::Event),
-    /// The far side was told what is held here.
+    /// The far side was told what is stored here.
     HintSent,
     /// A flight was held, and went out unaltered; bytes.
     HoldReleased(u64),

@@ -289,7 +289,7 @@ impl<S: Store> Proxy<S> {
         self.engine.store()
     }
 
-    /// What is held here, and known of the other proxy.
+    /// What is stored here, and known of the other proxy.
     pub fn engine(&self) -> &Engine<S> {
         &self.engine
     }

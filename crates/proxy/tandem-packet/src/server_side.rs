@@ -326,7 +326,7 @@ impl Agreed {
         Keep::Flow
     }
 
-    /// The client-side proxy holds this of what the server is about to send.
+    /// The client-side proxy has stored this of what the server is about to send.
     fn arm(&mut self, ground: Ground) {
         self.common.writer.arm(Aim {
             from: self.common.watch.start(Toward::Client),
@@ -411,7 +411,7 @@ impl Agreed {
     }
 
     /// The segment with what the client-side proxy has to be told, if there is something and room
-    /// for it: that originals are wanted, or what is held of a client's intention.
+    /// for it: that originals are wanted, or what is stored of a client's intention.
     fn with_proxy_option<S>(
         &mut self,
         packet: &TcpPacket<'_>,

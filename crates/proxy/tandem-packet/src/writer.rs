@@ -136,7 +136,7 @@ impl Writer {
         }
     }
 
-    /// Whether it is still to be said what the far side holds of a client's flight.
+    /// Whether it is still to be said what the far side has stored of a client's flight.
     pub(crate) fn awaits_client_flight(&self) -> bool {
         match self {
             Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => {
@@ -146,7 +146,7 @@ impl Writer {
         }
     }
 
-    /// It has been said what the far side holds of the flight to come.
+    /// It has been said what the far side has stored of the flight to come.
     pub(crate) fn stands_on(&mut self, ground: Ground) {
         match self {
             Writer::Armed(aim) | Writer::Holding(Hold { aim, .. }) => aim.ground = ground,

@@ -57,7 +57,7 @@ impl Agreed {
         }
     }
 
-    /// The far side may say what it holds: whether this is that.
+    /// The far side may say what it has stored: whether this is that.
     pub(super) fn takes_publication<S: Store>(
         &mut self,
         packet: &TcpPacket<'_>,

@@ -24,7 +24,7 @@ fn key() -> Key {
     Key::from_bytes([1; 32])
 }
 
-fn held() -> One {
+fn stored() -> One {
     One(Reference([7; 16]), (0..200u8).cycle().take(4_000).collect())
 }
 
@@ -35,7 +35,7 @@ fn flight(fresh: usize) -> (Vec<u8>, Vec<u8>) {
 
 /// The same with these literal bytes.
 fn flight_with(literal: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let One(reference, object) = held();
+    let One(reference, object) = stored();
     let mut delta = DeltaWriter::new(Encoding::One);
     delta.add(literal);
     delta.copy(reference, 0, 4_000);
@@ -77,7 +77,7 @@ fn take(reader: &mut Reader, seq: Seq, payload: &[u8]) -> Rebuilt {
         sender: Sender::Server,
     };
     let packet = TcpPacket::parse(&packet).expect("a segment");
-    reader.segment(&packet, origin, &mut held())
+    reader.segment(&packet, origin, &mut stored())
 }
 
 /// Where a frame for `bytes` begins: its end is the flight's end.
@@ -144,10 +144,10 @@ fn what_is_not_held_and_what_is_no_delta_are_misses_for_their_reasons() {
     };
     let packet = segment(at, &frame);
     let packet = TcpPacket::parse(&packet).expect("a segment");
-    let mut other = One(Reference([8; 16]), held().1);
+    let mut other = One(Reference([8; 16]), stored().1);
     let missed = Reader::default().segment(&packet, origin, &mut other);
     assert_eq!(missed, Rebuilt::Miss(Miss::NotHeld));
-    let mut short = One(held().0, held().1[..3_999].into());
+    let mut short = One(stored().0, stored().1[..3_999].into());
     let missed = Reader::default().segment(&packet, origin, &mut short);
     assert_eq!(missed, Rebuilt::Miss(Miss::Malformed));
 }
@@ -241,7 +241,7 @@ fn take_of_any_age(reader: &mut Reader, next: Seq, seq: Seq, payload: &[u8]) -> 
         sender: Sender::Server,
     };
     let packet = TcpPacket::parse(&packet).expect("a segment");
-    reader.of_any_age(&packet, next, origin, &mut held())
+    reader.of_any_age(&packet, next, origin, &mut stored())
 }
 
 #[test]

@@ -32,13 +32,13 @@ fn stamps() -> Vec<u8> {
     vec![1, 1, 8, 10, 0, 0, 0, 5, 0, 0, 0, 6]
 }
 
-fn hint(held: usize) -> Vec<u8> {
+fn hint(count: usize) -> Vec<u8> {
     use tandem_link::inband::{FlowId, Key, Version, option};
     let flow = FlowId {
         client: Seq(1),
         server: Seq(2),
     };
-    option::hint(&Key::NONE, flow, Version::ONE, &vec![[3; 4]; held])
+    option::hint(&Key::NONE, flow, Version::ONE, &vec![[3; 4]; count])
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn an_option_that_was_put_on_comes_off_without_a_trace() {
         vec![5, 10, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0],
     ] {
         let bare = packet(options, b"hello");
-        for held in [1, 2, 4] {
+        for count in [1, 2, 4] {
             let edited =
-                with_proxy_option(&parse(&bare), &hint(held), 1_500).expect("there is room");
+                with_proxy_option(&parse(&bare), &hint(count), 1_500).expect("there is room");
             let (_, rest) = proxy_option(&parse(&edited)).expect("it is there");
             assert_eq!(with_options(&parse(&edited), rest), Some(bare.clone()));
         }

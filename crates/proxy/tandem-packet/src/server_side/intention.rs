@@ -1,8 +1,8 @@
 //! The confirmation of a client's CII at the server-side proxy: which of the certificates that the
-//! hello names are held (McVeety 2009, section 3.2.5, steps 2 to 4).
+//! hello names are stored (McVeety 2009, section 3.2.5, steps 2 to 4).
 //!
 //! Is not: the reading of a CII (`tandem-engine`), nor the thesis's way to confirm, which is the
-//! writer's. Invariants: nothing is said where nothing is held; a confirmation rides on what the
+//! writer's. Invariants: nothing is said where nothing is stored; a confirmation rides on what the
 //! server sends anyway, and alone only where a flight is held that would else come first.
 
 use tandem_delta::Reference;
@@ -37,7 +37,7 @@ impl Confirmation {
     /// What the ServerHello is to say.
     pub(super) fn in_hello(&self) -> &[Reference] {
         match self {
-            Self::InHello(held) => held,
+            Self::InHello(stored) => stored,
             Self::Pending | Self::ByOption(..) | Self::Nothing => &[],
         }
     }
@@ -53,11 +53,11 @@ impl Agreed {
         }
         self.confirmation = Confirmation::Nothing;
         let (connection, streams) = self.common.watch.parts();
-        let Some((held, by_name)) = connection.intention_held(streams, cx.engine) else {
+        let Some((stored, by_name)) = connection.intention_held(streams, cx.engine) else {
             return;
         };
         self.confirmation = if cx.config.wire.shows_itself() {
-            let option = option::held(cx.key, self.common.id, self.common.version, held.0);
+            let option = option::held(cx.key, self.common.id, self.common.version, stored.0);
             Confirmation::ByOption(option, COPIES)
         } else {
             Confirmation::InHello(by_name)

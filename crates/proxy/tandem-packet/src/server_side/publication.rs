@@ -1,5 +1,5 @@
-//! The publication of what is held at the server-side proxy: which segment carries it and where it
-//! goes.
+//! The publication of what is stored at the server-side proxy: which segment carries it and where
+//! it goes.
 //!
 //! Is not: the decision (`tandem-engine`), nor the frame (`tandem-link`). Invariants: nothing is
 //! published but where the engine says so, once; the segment is one that an endpoint discards, with
@@ -22,7 +22,7 @@ use crate::segment::{self, Cut};
 const BEFORE: usize = 256;
 
 impl Agreed {
-    /// Publishes what is held, where that is due, or hands back what is to go behind the segment.
+    /// Publishes what is stored, where that is due, or hands back what is to go behind the segment.
     pub(super) fn publish<S: Store>(
         &mut self,
         packet: &TcpPacket<'_>,
