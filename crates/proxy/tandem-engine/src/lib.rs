@@ -42,4 +42,4 @@ pub use peer::{
     intention,
 };
 pub use rewrite::{Ground, Miss, Outgoing, StoreSource, plan_flight, thesis};
-pub use transcript::{ClientCertificate, Handshake, Pass, Stage};
+pub use transcript::{ClientCertificate, Handshake, Pass, Stage, learn_flight};

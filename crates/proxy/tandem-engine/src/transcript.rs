@@ -300,19 +300,8 @@ impl Handshake {
             return false;
         };
         let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
-        let id = store.learn(Kind::Chain, Some(site), &chain, now);
-        if let [_, issuers @ ..] = chain.as_slice()
-            && !issuers.is_empty()
-        {
-            store.learn(Kind::Issuers, Some(&Site::Any), issuers, now);
-        }
-        // Any server can be asked for any name: what is beside a chain is the site's where the
-        // chain is.
-        let is_expected = store.expected(Kind::Chain, site, now, 1).first() == Some(&id);
-        if let Some(extras) = flight.extras(server_stream).filter(|_| is_expected) {
-            store.learn(Kind::Messages, Some(site), &[&extras], now);
-        }
-        store.holds(Kind::Chain, &id)
+        let extras = flight.extras(server_stream);
+        learn_flight(&chain, extras.as_deref(), store, site, now)
     }
 
     /// Puts the client's chain into the store, and names it. `None`, and nothing stored, before
@@ -332,6 +321,31 @@ impl Handshake {
         let id = store.learn(Kind::Chain, None, &chain, now);
         store.holds(Kind::Chain, &id).then_some(id)
     }
+}
+
+/// Puts what a server's flight has shown into the store: the chain, its issuers, and the messages
+/// beside it. Says whether the chain is held then. Whether a Finished vouches for it is the
+/// caller's.
+pub fn learn_flight(
+    chain: &[&[u8]],
+    extras: Option<&[u8]>,
+    store: &mut impl Store,
+    site: &Site,
+    now: UnixTime,
+) -> bool {
+    let id = store.learn(Kind::Chain, Some(site), chain, now);
+    if let [_, issuers @ ..] = chain
+        && !issuers.is_empty()
+    {
+        store.learn(Kind::Issuers, Some(&Site::Any), issuers, now);
+    }
+    // Any server can be asked for any name: what is beside a chain is the site's where the chain
+    // is.
+    let is_expected = store.expected(Kind::Chain, site, now, 1).first() == Some(&id);
+    if let Some(extras) = extras.filter(|_| is_expected) {
+        store.learn(Kind::Messages, Some(site), &[extras], now);
+    }
+    store.holds(Kind::Chain, &id)
 }
 
 /// What the first message of the client's flight says.

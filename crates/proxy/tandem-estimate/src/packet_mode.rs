@@ -5,13 +5,13 @@
 //! store and the link's formats. Invariant: what is learned comes from handshakes entered before,
 //! so that a cold store knows nothing of the one at hand.
 
-use tandem_engine::{Flight, Handshake as Engine, Hints, Possession, plan_flight};
+use tandem_engine::{Flight, Handshake as Engine, Hints, Possession, learn_flight, plan_flight};
 use tandem_link::inband::frame::{self, Sender};
 use tandem_link::inband::option::{self, HintId, MAX_HINTS};
 use tandem_link::inband::version::Spoken;
 use tandem_link::inband::{FlowId, Key};
 use tandem_packet::gain::{Gains, Outcome};
-use tandem_store::{Kind, Limits, MemoryStore, Site, Store};
+use tandem_store::{Limits, MemoryStore, Site, Store};
 use tandem_trace::{Ending, Handshake, Stop};
 use tandem_wire::tls::CertificateList;
 use tandem_wire::{Instant, Seq, UnixTime};
@@ -184,8 +184,8 @@ fn flight(handshake: &Handshake) -> Option<Flight> {
     engine.flight().cloned()
 }
 
-/// Takes in what a finished handshake teaches, as the engine does; only that here a Finished may be
-/// missing, since captures begin and end where they like. False where there is nothing to learn.
+/// Takes in what a finished handshake teaches; only that here a Finished may be missing, since
+/// captures begin and end where they like. False where nothing is learned.
 fn learn(store: &mut MemoryStore, handshake: &Handshake, site: &Site, now: UnixTime) -> bool {
     let Some(chain) = &handshake.chain else {
         return false;
@@ -198,16 +198,6 @@ fn learn(store: &mut MemoryStore, handshake: &Handshake, site: &Site, now: UnixT
         return false;
     };
     let certificates: Vec<&[u8]> = list.iter().map(|item| item.der).collect();
-    let [_, issuers @ ..] = certificates.as_slice() else {
-        return false;
-    };
-    let id = store.learn(Kind::Chain, Some(site), &certificates, now);
-    if !issuers.is_empty() {
-        store.learn(Kind::Issuers, Some(&Site::Any), issuers, now);
-    }
-    let is_expected = store.expected(Kind::Chain, site, now, 1).first() == Some(&id);
-    if let Some(extras) = handshake.extras.as_ref().filter(|_| is_expected) {
-        store.learn(Kind::Messages, Some(site), &[&extras.messages], now);
-    }
-    true
+    let extras = handshake.extras.as_ref().map(|extras| &*extras.messages);
+    learn_flight(&certificates, extras, store, site, now)
 }
