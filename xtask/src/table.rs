@@ -164,7 +164,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         DHT,
         "crates/split/tandem-dht",
         Kind::Adapter,
-        &[SPLIT_IO, BARNRAISING, CHANNEL],
+        &[SPLIT_IO, BARNRAISING, CHANNEL, DAEMON],
     ),
     Layer::new(
         BROKER_DNS,

@@ -60,6 +60,9 @@ pub(crate) enum Failure {
     /// The origin or the volunteer of SSL splitting.
     #[error(transparent)]
     Split(#[from] SplitIoError),
+    /// What every daemon needs.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
     /// The demonstration of SSL splitting.
     #[error(transparent)]
     Demo(#[from] DemoError),
@@ -80,12 +83,6 @@ pub(crate) enum Failure {
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
-}
-
-impl From<DaemonError> for Failure {
-    fn from(error: DaemonError) -> Self {
-        Self::Split(error.into())
-    }
 }
 
 impl From<LoggingError> for Failure {
@@ -168,6 +165,7 @@ fn exit_of(failure: &Failure) -> Exit {
         },
         Failure::Broker(error) => exit_of_broker(error),
         Failure::Split(error) => exit_of_split(error),
+        Failure::Daemon(error) => exit_of_daemon(error),
         Failure::Dns(error) => exit_of_dns(error),
         Failure::Certificate { .. } => Exit::RunTime,
     }
@@ -212,13 +210,22 @@ fn exit_of_split(error: &SplitIoError) -> Exit {
     match error {
         SplitIoError::Content { .. } | SplitIoError::Setting { .. } => Exit::Usage,
         SplitIoError::File { source, .. } => Exit::of_file(source),
-        SplitIoError::Busy { .. } | SplitIoError::CacheBusy { .. } => Exit::Busy,
-        SplitIoError::Listen { source, .. } => match source.kind() {
+        SplitIoError::CacheBusy { .. } => Exit::Busy,
+        SplitIoError::Daemon(error) => exit_of_daemon(error),
+        SplitIoError::System { .. } => Exit::RunTime,
+    }
+}
+
+/// A daemon that does not start, whatever it does.
+fn exit_of_daemon(error: &DaemonError) -> Exit {
+    match error {
+        DaemonError::Busy { .. } => Exit::Busy,
+        DaemonError::Listen { source, .. } => match source.kind() {
             io::ErrorKind::AddrNotAvailable => Exit::Usage,
             io::ErrorKind::PermissionDenied => Exit::Privilege,
             _ => Exit::RunTime,
         },
-        SplitIoError::System { .. } => Exit::RunTime,
+        DaemonError::System { .. } => Exit::RunTime,
     }
 }
 
@@ -595,10 +602,12 @@ mod tests {
 
     #[test]
     fn failures_of_splitting_have_these_codes() {
-        let listen = |kind| SplitIoError::Listen {
-            setting: "--listen",
-            address: address(),
-            source: io_error(kind),
+        let listen = |kind| {
+            SplitIoError::Daemon(DaemonError::Listen {
+                setting: "--listen",
+                address: address(),
+                source: io_error(kind),
+            })
         };
         let table = [
             (
@@ -623,10 +632,10 @@ mod tests {
                 Exit::Usage,
             ),
             (
-                SplitIoError::Busy {
+                SplitIoError::Daemon(DaemonError::Busy {
                     setting: "--listen",
                     address: address(),
-                },
+                }),
                 Exit::Busy,
             ),
             (SplitIoError::CacheBusy { path: path() }, Exit::Busy),

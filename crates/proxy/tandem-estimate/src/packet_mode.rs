@@ -11,7 +11,7 @@ use tandem_link::inband::option::{self, HintId, MAX_HINTS};
 use tandem_link::inband::version::Spoken;
 use tandem_link::inband::{FlowId, Key};
 use tandem_packet::gain::{Gains, Outcome};
-use tandem_store::{Limits, MemoryStore, Site, Store};
+use tandem_store::{Limits, MemoryStore, Site};
 use tandem_trace::{Ending, Handshake, Stop};
 use tandem_wire::tls::CertificateList;
 use tandem_wire::{Instant, Seq, UnixTime};

@@ -25,6 +25,7 @@ use libp2p_swarm::{NetworkBehaviour, StreamProtocol, Swarm, SwarmEvent};
 use tandem_barnraising::Member;
 use tandem_barnraising::placement::owners;
 use tandem_channel::ChannelKey;
+use tandem_daemon::DaemonError;
 use tandem_split_io::SplitIoError;
 use tandem_split_io::volunteer::Members;
 use tokio::sync::{mpsc, oneshot};
@@ -241,21 +242,11 @@ impl Node {
 
 fn cannot_listen(address: SocketAddr, error: TransportError<io::Error>) -> SplitIoError {
     let setting = "--sharing kademlia, which listens one port above --peer-listen";
-    match error {
-        TransportError::Other(source) if source.kind() == io::ErrorKind::AddrInUse => {
-            SplitIoError::Busy { setting, address }
-        }
-        TransportError::Other(source) => SplitIoError::Listen {
-            setting,
-            address,
-            source,
-        },
-        TransportError::MultiaddrNotSupported(_) => SplitIoError::Listen {
-            setting,
-            address,
-            source: io::ErrorKind::Unsupported.into(),
-        },
-    }
+    let source = match error {
+        TransportError::Other(source) => source,
+        TransportError::MultiaddrNotSupported(_) => io::ErrorKind::Unsupported.into(),
+    };
+    DaemonError::listening(setting, address, source).into()
 }
 
 /// Runs a node until its volunteer drops the other ends.

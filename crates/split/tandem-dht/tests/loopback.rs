@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tandem_barnraising::{Member, PublicKey};
 use tandem_channel::ChannelKey;
+use tandem_daemon::DaemonError;
 use tandem_dht::Kademlia;
 use tandem_split_io::SplitIoError;
 use tandem_split_io::volunteer::Directory as _;
@@ -43,7 +44,7 @@ impl Node {
                         member,
                     };
                 }
-                Err(SplitIoError::Busy { .. }) => {}
+                Err(SplitIoError::Daemon(DaemonError::Busy { .. })) => {}
                 Err(error) => panic!("{error}"),
             }
         }

@@ -4,7 +4,6 @@
 //! ends nothing else.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tandem_channel::ChannelError;
@@ -37,24 +36,9 @@ pub enum SplitIoError {
         /// What is wrong with it.
         reason: String,
     },
-    /// An address that is in use.
-    #[error("{setting}: {address} is in use")]
-    Busy {
-        /// Its name on the command line.
-        setting: &'static str,
-        /// The address.
-        address: SocketAddr,
-    },
-    /// An address that cannot be listened on.
-    #[error("{setting}: cannot listen on {address}: {source}")]
-    Listen {
-        /// Its name on the command line.
-        setting: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
+    /// An address cannot be listened on, or the machine refuses what every daemon needs.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
     /// The cache's directory belongs to another volunteer that runs.
     #[error("{}: another volunteer uses this cache", path.display())]
     CacheBusy {
@@ -69,24 +53,6 @@ pub enum SplitIoError {
         /// Why it failed.
         source: io::Error,
     },
-}
-
-impl From<DaemonError> for SplitIoError {
-    fn from(error: DaemonError) -> Self {
-        match error {
-            DaemonError::Busy { setting, address } => Self::Busy { setting, address },
-            DaemonError::Listen {
-                setting,
-                address,
-                source,
-            } => Self::Listen {
-                setting,
-                address,
-                source,
-            },
-            DaemonError::System { what, source } => Self::System { what, source },
-        }
-    }
 }
 
 impl From<ChannelError> for SplitIoError {
