@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 
@@ -44,6 +45,22 @@ pub fn start_error(command: &Command, source: io::Error) -> LabError {
     LabError::Io {
         what: format!("start {}", line(command)),
         source,
+    }
+}
+
+/// Waits for the end of a program that was started, for so long at most; `None`: it still runs.
+/// Goes on where the user has interrupted the lab: what was started has to be ended then too.
+///
+/// # Errors
+/// The system's, where it is not ours to wait for.
+pub fn wait_for(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let ended = child.try_wait()?;
+        if ended.is_some() || Instant::now() >= deadline {
+            return Ok(ended);
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

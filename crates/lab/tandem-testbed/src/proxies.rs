@@ -396,20 +396,16 @@ impl Daemon {
             // It may end by itself in between.
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
-        // Not `interrupt::wait_until`: daemons are ended in order also when the user has
-        // interrupted the lab.
-        let end = std::time::Instant::now() + END_LIMIT;
-        while std::time::Instant::now() < end {
-            match self.child.try_wait() {
-                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(self.failure(&format!("it ended with {status}"))),
-                Err(source) => return Err(LabError::io("wait for a daemon")(source)),
+        match command::wait_for(&mut self.child, END_LIMIT) {
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(self.failure(&format!("it ended with {status}"))),
+            Ok(None) => {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                Err(self.failure("it did not end on SIGTERM"))
             }
+            Err(source) => Err(LabError::io("wait for a daemon")(source)),
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        Err(self.failure("it did not end on SIGTERM"))
     }
 }
 

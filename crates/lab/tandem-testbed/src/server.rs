@@ -35,6 +35,9 @@ const CLIENTS_DEPTH: &str = "3";
 /// longer.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
+/// How long one may take to end.
+const END_LIMIT: Duration = Duration::from_millis(500);
+
 /// A server that runs, until dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -174,14 +177,10 @@ impl Drop for Server {
             // It may have ended already.
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
-        for _ in 0..100 {
-            if !matches!(child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        if let Ok(None) = command::wait_for(child, END_LIMIT) {
+            let _ = child.kill();
+            let _ = child.wait();
         }
-        let _ = child.kill();
-        let _ = child.wait();
     }
 }
 

@@ -20,6 +20,7 @@ use crate::interop::tools::{self, Tools};
 use crate::interop::version::VERSIONS;
 use tandem_testbed::LabError;
 use tandem_testbed::client::{self, Outcome};
+use tandem_testbed::command;
 use tandem_testbed::effort::Effort;
 use tandem_testbed::endpoints::Version;
 use tandem_testbed::netns::Namespace;
@@ -236,9 +237,8 @@ impl Load {
         }
         let end = Instant::now() + LIMIT;
         for heavy in &mut self.heavy {
-            while Instant::now() < end && matches!(heavy.child.try_wait(), Ok(None)) {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            let left = end.saturating_duration_since(Instant::now());
+            let _ = command::wait_for(&mut heavy.child, left);
             // What has not ended by now hangs; what it was at is not in the reports.
             let _ = heavy.child.kill();
             let _ = heavy.child.wait();

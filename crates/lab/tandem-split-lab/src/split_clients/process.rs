@@ -7,7 +7,7 @@
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -44,16 +44,7 @@ pub(super) fn run(mut command: Command, input: &[u8], limit: Duration) -> Result
         });
         let errors = scope.spawn(move || all(stderr.as_mut()));
         let output = scope.spawn(move || all(stdout.as_mut()));
-        let deadline = Instant::now() + limit;
-        let status = loop {
-            match child.try_wait() {
-                Ok(None) if Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                Ok(status) => break status,
-                Err(_) => break None,
-            }
-        };
+        let status = command::wait_for(&mut child, limit).ok().flatten();
         if group.as_raw() > 1 {
             // Nothing of it may be left. It is gone already, mostly.
             let _ = killpg(group, Signal::SIGKILL);
