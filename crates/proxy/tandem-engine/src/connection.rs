@@ -168,13 +168,12 @@ impl Connection {
     }
 
     /// Nothing more is followed. Remembers the session tickets of a handshake that went as far as
-    /// that goes: the one
-    /// that the server gave and, where it took it and sent no certificate, the one that the
-    /// client showed.
+    /// that goes: the one that the server gave and, where it took it and sent no certificate, the
+    /// one that the client showed.
     ///
     /// An abbreviated handshake is followed no further than to the server's ChangeCipherSpec, and
-    /// nothing vouches for its tickets but that a client shows them again. Nobody is told of
-    /// them before that.
+    /// nothing vouches for its tickets but that a client shows them again. Nobody is told of them
+    /// before that.
     pub fn gave_up<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>, moment: Moment) {
         // The thesis's format has no message for them.
         if engine.codes.is_some() {
