@@ -3,6 +3,8 @@
 //! Not a TLS stack: randoms, keys and certificates are filler of the right shape and size.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
+pub(crate) mod figures;
+
 use std::net::SocketAddr;
 
 use tandem_estimate::{Options, Outcome, estimate};
