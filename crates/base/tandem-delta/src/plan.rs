@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn what_is_not_held_is_compressed_against_what_is_alike() {
         let source: Arc<[u8]> = noise(3_000, 1).into();
-        // Many short differences: cheap to compress, dear to copy around.
+        // Many short differences: cheap to compress, expensive to copy around.
         let mut target = source[..2_000].to_vec();
         for at in (0..2_000).step_by(20) {
             target[at] ^= 1;

@@ -62,7 +62,7 @@ impl Connection {
         let (Peer { publisher, .. }, store) = engine.peer_and_store();
         match publisher.consider(asked, (room, around, rate), store, (now, round_trip)) {
             Decision::Nothing => None,
-            Decision::TooDear => {
+            Decision::TooExpensive => {
                 engine.tell(Event::FilterHeldBack);
                 None
             }

@@ -53,8 +53,8 @@ pub struct Publisher {
     fingerprint: Option<Fingerprint>,
     read_at: Option<Instant>,
     credit: u64,
-    /// What was too dear, in bytes: nothing is put together again before there is that much.
-    dear: u64,
+    /// What was too expensive, in bytes: nothing is put together again before there is that much.
+    out_of_reach: u64,
     /// What was published last.
     last: Option<Filter>,
     /// Whoever asked by then and goes by these is being told, or has yet to see what both have
@@ -86,7 +86,7 @@ pub enum Decision {
     /// There is nothing to say.
     Nothing,
     /// There is, and it would cost more than it may.
-    TooDear,
+    TooExpensive,
     /// This one.
     Publish(Filter),
 }
@@ -97,7 +97,7 @@ impl Default for Publisher {
             fingerprint: None,
             read_at: None,
             credit: FIRST_CREDIT,
-            dear: 0,
+            out_of_reach: 0,
             last: None,
             excused: VecDeque::new(),
         }
@@ -111,7 +111,7 @@ impl Publisher {
             return known;
         }
         self.read_at = Some(now);
-        self.dear = 0;
+        self.out_of_reach = 0;
         let all = Fingerprint::of(&store.unexpected(Kind::Chain, MAX_CHAINS));
         self.fingerprint = Some(all);
         all
@@ -140,8 +140,8 @@ impl Publisher {
         if fingerprint == asked.known || self.excused.iter().any(is_excused) {
             return Decision::Nothing;
         }
-        if self.credit < self.dear {
-            return Decision::TooDear;
+        if self.credit < self.out_of_reach {
+            return Decision::TooExpensive;
         }
         let chains = store.unexpected(Kind::Chain, MAX_CHAINS);
         let fingerprint = Fingerprint::of(&chains);
@@ -155,11 +155,11 @@ impl Publisher {
             return Decision::Nothing;
         }
         if cost > self.credit {
-            self.dear = cost;
-            return Decision::TooDear;
+            self.out_of_reach = cost;
+            return Decision::TooExpensive;
         }
         self.credit -= cost;
-        self.dear = 0;
+        self.out_of_reach = 0;
         self.excuse(asked.known, now + round_trip);
         self.last = Some(filter.clone());
         Decision::Publish(filter)

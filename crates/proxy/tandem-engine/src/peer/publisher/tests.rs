@@ -217,12 +217,12 @@ fn connections_that_began_before_they_could_know_do_not_have_it_published_again(
 }
 
 #[test]
-fn what_is_too_dear_is_not_put_together_until_it_may_be_had() {
+fn what_is_too_expensive_is_not_put_together_until_it_may_be_had() {
     let mut sides = Sides::new(1, 10);
     sides.publisher.credit = 80;
-    assert_eq!(sides.handshake(0, 0), Decision::TooDear);
+    assert_eq!(sides.handshake(0, 0), Decision::TooExpensive);
     // That one crossed though it was held.
-    assert!(sides.publisher.credit > 1_000 && sides.publisher.dear > 80);
+    assert!(sides.publisher.credit > 1_000 && sides.publisher.out_of_reach > 80);
     assert!(matches!(sides.handshake(1, 0), Decision::Publish(_)));
     assert_eq!(sides.handshake(2, 0), Decision::Nothing);
 }
