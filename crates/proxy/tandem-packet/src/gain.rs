@@ -222,6 +222,8 @@ mod tests {
     fn what_was_gained_pays_for_offers() {
         let mut gains = Gains::default();
         offered(&mut gains, 3, at(0));
+        // What is tried after the first wait gains nothing, and the next wait is twice as long.
+        assert_eq!(offered(&mut gains, 1, at(600)), 1);
         gains.note(CLIENT, server(443), Outcome::Gain, at(600));
         assert_eq!(gains.without(), 0);
         assert_eq!(offered(&mut gains, 100, at(601)), 40);
@@ -231,19 +233,21 @@ mod tests {
         for _ in 0..10 {
             gains.note(CLIENT, server(443), Outcome::Gain, at(1_201));
         }
-        assert_eq!(offered(&mut gains, 100, at(1_202)), usize::from(MAX_CREDIT));
+        assert_eq!(offered(&mut gains, 100, at(1_202)), 80);
     }
 
     #[test]
     fn accounts_are_bounded_and_forgotten_when_nothing_happens_in_them() {
         let mut gains = Gains::default();
-        for port in 0..MAX_ACCOUNTS as u16 + 9 {
+        for port in 0..4_105 {
             gains.note(CLIENT, server(port), Outcome::NoGain, at(0));
         }
-        assert_eq!(gains.0.len(), MAX_ACCOUNTS);
-        let late = Instant::ZERO + LIFETIME;
-        gains.note(CLIENT, server(1), Outcome::NoGain, late);
-        assert_eq!(gains.0.len(), 1);
+        assert_eq!(gains.0.len(), 4_096);
+        let two_days = 2 * 86_400;
+        gains.note(CLIENT, server(4_104), Outcome::NoGain, at(two_days - 1));
+        assert_eq!(gains.0.len(), 4_096);
+        gains.note(CLIENT, server(4_103), Outcome::NoGain, at(two_days));
+        assert_eq!(gains.0.len(), 2);
     }
 
     #[test]
@@ -259,7 +263,12 @@ mod tests {
                 Event::GivenUp(GiveUp::Handshake(Pass::NotTls)),
                 Some(Outcome::NoGain),
             ),
+            (
+                Event::GivenUp(GiveUp::Handshake(Pass::NoCertificate)),
+                Some(Outcome::NoGain),
+            ),
             (Event::GivenUp(GiveUp::Handshake(Pass::Resumed)), None),
+            (Event::GivenUp(GiveUp::Handshake(Pass::Malformed)), None),
             (Event::GivenUp(GiveUp::NoAnswer), None),
             (Event::GivenUp(GiveUp::Closed), None),
             (Event::HandshakeFinished, None),
