@@ -72,6 +72,7 @@ fn news_is_what_acknowledges_more_and_timestamps_that_are_gone_once_are_missed_f
         (5, true, true, false),
         (5, false, false, true),
         (4, true, false, true),
+        (5, true, false, true),
         (6, true, true, true),
     ] {
         let bytes = segment(TcpFlags::ACK, ack, b"", stamps);
