@@ -180,13 +180,33 @@ mod tests {
     }
 
     #[test]
+    fn the_peer_used_last_is_forgotten_in_a_new_epoch_too() {
+        let mut peers = Peers::new(Role::ClientSide);
+        peers.get(id(1), EPOCH).far.lacks(chain());
+        assert!(!lacks(&mut peers, 1, Epoch([2; 16])));
+    }
+
+    #[test]
+    fn the_tickets_of_all_peers_are_counted() {
+        let mut peers = Peers::new(Role::ServerSide);
+        let learn = |peers: &mut Peers, number: u16| {
+            let tickets = &mut peers.get(id(number), EPOCH).tickets;
+            tickets.learn(&Site::Any, &[7; 200], None, Instant::ZERO);
+            tickets.size()
+        };
+        let sizes = [1, 2, 3].map(|number| learn(&mut peers, number));
+        assert!(sizes.iter().all(|size| *size == sizes[0] && size.0 == 1));
+        assert_eq!(peers.session_tickets(), (3, 3 * sizes[0].1));
+    }
+
+    #[test]
     fn the_peer_least_recently_used_is_forgotten_for_one_too_many() {
         let mut peers = Peers::new(Role::ClientSide);
-        let most = u16::try_from(MAX_PEERS).expect("small");
+        let most = 4_096;
         (0..most).for_each(|number| peers.get(id(number), EPOCH).far.lacks(chain()));
         assert!(lacks(&mut peers, 0, EPOCH), "used again");
         assert!(!lacks(&mut peers, most, EPOCH), "new");
-        assert_eq!(peers.others.len() + 1, MAX_PEERS);
+        assert_eq!(peers.others.len() + 1, usize::from(most));
         assert!(lacks(&mut peers, 0, EPOCH));
         assert!(!lacks(&mut peers, 1, EPOCH));
     }
@@ -194,7 +214,7 @@ mod tests {
     #[test]
     fn all_peers_together_take_no_more_bytes_than_they_may() {
         let mut peers = Peers::new(Role::ClientSide);
-        let bound = max_bytes(Role::ClientSide);
+        let bound = 8 << 20;
         for number in 0..8 {
             let tickets = &mut peers.get(id(number), EPOCH).tickets;
             for ticket in 0..400_u16 {
@@ -205,6 +225,8 @@ mod tests {
             let one = tickets.size().1;
             assert!(one > bound / 3, "three fill it");
             assert!(peers.footprint() <= bound + one);
+            // And no fewer are kept than there is room for.
+            assert_eq!(peers.others.len(), usize::from(number.min(2)));
         }
         peers.get(id(9), EPOCH);
         assert!(peers.footprint() <= bound);
