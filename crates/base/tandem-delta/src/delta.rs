@@ -390,6 +390,10 @@ mod tests {
         for encoding in [Encoding::One, Encoding::Two] {
             let refused = Delta::parse(encoding, &[0, 0], 100);
             assert_eq!(refused, Err(DeltaError::Malformed));
+            // A copy of nothing, of a reference that is there.
+            let copy = [&[1][..], &[7; Reference::LEN], &[1, 0, 0]].concat();
+            let refused = Delta::parse(encoding, &copy, 100);
+            assert_eq!(refused, Err(DeltaError::Malformed));
         }
     }
 
