@@ -331,6 +331,16 @@ mod tests {
     }
 
     #[test]
+    fn a_hint_is_of_whole_names_and_four_at_most() {
+        for len in 0..=24 {
+            let mut data = vec![two().number() << 4 | HINT];
+            data.resize(1 + len + TAG_LEN, 0);
+            let is_hint = ProxyOption::parse(&data).is_some();
+            assert_eq!(is_hint, [0, 4, 8, 12, 16].contains(&len), "{len}");
+        }
+    }
+
+    #[test]
     fn an_option_with_a_body_of_another_length_is_none() {
         for (number, len) in [(MISS, 0), (CLIENT_MISS, 0), (HELD, size_of::<u32>())] {
             for body in 0..=8 {

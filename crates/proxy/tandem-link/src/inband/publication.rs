@@ -162,6 +162,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_of_another_type_or_of_no_version_has_not_the_form() {
+        let said = Publication {
+            fingerprint: 1,
+            rate: 2,
+            count: 3,
+            bits: &[0; 2],
+        };
+        let mut written = write(&key(), FLOW, ONE, &said);
+        for (head, has_form) in [(0x13, true), (0xf3, true), (0x11, false), (0x03, false)] {
+            written[0] = head;
+            assert_eq!(parse(&written).is_some(), has_form, "{head:x}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_payload_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
