@@ -148,6 +148,25 @@ fn an_answer_that_is_not_tls_is_a_failed_handshake() {
 }
 
 #[test]
+fn a_server_that_answers_without_tls_is_offered_nothing_after_three_connections() {
+    let options = |connections: u16| {
+        let packets: Vec<_> = (1..=connections)
+            .flat_map(|port| {
+                let mut talk = Talk::open(port);
+                talk.client(&Full::new(None, 1, &SIZES).hello);
+                talk.server(b"220 mail.example.org");
+                talk.close();
+                talk.packets
+            })
+            .collect();
+        let report = clean(&packets);
+        (report.options_cold_bytes, report.options_warm_bytes)
+    };
+    assert_eq!(options(3), (3 * 36, 3 * 36));
+    assert_eq!(options(9), options(3));
+}
+
+#[test]
 fn what_is_not_tls_is_no_handshake() {
     let mut talk = Talk::open(1);
     talk.client(b"GET / HTTP/1.1\r\n\r\n");
