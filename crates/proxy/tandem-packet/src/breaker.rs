@@ -351,13 +351,18 @@ mod tests {
 
     /// A flight that is not answered, in a connection that is lost.
     fn lose(breaker: &mut Breaker, port: u16, now: Instant) -> Vec<Event> {
+        lose_flow(breaker, one(port), now)
+    }
+
+    fn lose_flow(breaker: &mut Breaker, key: FlowKey, now: Instant) -> Vec<Event> {
         let events = [
             WRITTEN,
             Event::FlightRepeated,
             Event::OriginalsSent(9),
+            Event::GivenUp(GiveUp::Failsafe),
             CLOSED,
         ];
-        let noted = events.map(|event| breaker.note(one(port), event, now));
+        let noted = events.map(|event| breaker.note(key, event, now));
         noted.into_iter().flatten().collect()
     }
 
@@ -435,6 +440,99 @@ mod tests {
         let stopped = Event::PathStopped(Meddling::Withholds);
         let event = breaker.note(one(10), Event::OriginalsSent(9), at(21));
         assert_eq!(event, Some(stopped));
+    }
+
+    #[test]
+    fn the_clients_of_a_24_or_a_48_have_one_path() {
+        let client = |address: &str| FlowKey {
+            client: SocketAddr::new(address.parse().expect("an address"), 1),
+            ..one(1)
+        };
+        for (lost, same, other) in [
+            ("192.0.2.7", "192.0.2.99", "192.0.3.7"),
+            ("192.0.2.7", "::ffff:192.0.2.8", "::ffff:192.0.3.7"),
+            ("2001:db8:1:2::3", "2001:db8:1:9::4", "2001:db8:2:2::3"),
+        ] {
+            let mut breaker = servers();
+            assert_eq!(lose_flow(&mut breaker, client(lost), at(0)).len(), 1);
+            assert!(!breaker.allows(client(same), at(1)), "{same}");
+            assert!(breaker.allows(client(other), at(1)), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_ends_well_or_is_written_twice_is_at_risk_no_more_than_once() {
+        let mut breaker = servers();
+        for port in 0..9 {
+            breaker.note(one(port), WRITTEN, at(0));
+            breaker.note(one(port), WRITTEN, at(0));
+            assert!(breaker.allows(one(10), at(0)), "one is under way");
+            breaker.note(one(port), Event::HandshakeFinished, at(1));
+        }
+        assert!(breaker.trials.is_empty());
+        breaker.note(one(1), WRITTEN, at(1));
+        breaker.note(one(1), Event::OriginalsSent(9), at(2));
+        breaker.note(one(2), WRITTEN, at(3));
+        breaker.note(one(1), Event::HandshakeFinished, at(4));
+        assert!(!breaker.allows(one(3), at(4)), "that one was lost before");
+    }
+
+    #[test]
+    fn an_answer_after_the_originals_is_not_one_to_what_was_written() {
+        let mut breaker = servers();
+        breaker.note(one(1), WRITTEN, at(0));
+        breaker.note(one(1), Event::OriginalsSent(9), at(1));
+        let late = breaker.note(one(1), Event::FlightAcknowledged, at(2));
+        assert_eq!(late, None);
+        breaker.note(one(2), WRITTEN, at(3));
+        let second = breaker.note(one(2), Event::OriginalsSent(9), at(4));
+        assert_eq!(second, Some(Event::PathStopped(Meddling::Withholds)));
+    }
+
+    #[test]
+    fn an_answer_to_what_went_out_before_the_stop_does_not_end_it() {
+        let mut breaker = servers();
+        breaker.note(one(2), WRITTEN, at(0));
+        assert_eq!(lose(&mut breaker, 1, at(1)).len(), 1);
+        let answered = breaker.note(one(2), Event::FlightAcknowledged, at(2));
+        assert_eq!((answered, breaker.stopped()), (None, 1));
+        // The one that is tried after the wait stops it again by itself.
+        breaker.note(one(3), WRITTEN, at(601));
+        let again = breaker.note(one(3), Event::OriginalsSent(9), at(602));
+        assert_eq!(again, Some(Event::PathStopped(Meddling::Withholds)));
+    }
+
+    #[test]
+    fn one_answered_parts_those_that_were_under_way_together() {
+        let mut breaker = servers();
+        for port in [1, 2, 3] {
+            breaker.note(one(port), WRITTEN, at(0));
+        }
+        breaker.note(one(1), Event::OriginalsSent(9), at(1));
+        breaker.note(one(2), Event::FlightAcknowledged, at(2));
+        breaker.note(one(3), Event::OriginalsSent(9), at(3));
+        breaker.note(one(4), WRITTEN, at(4));
+        assert!(!breaker.allows(one(5), at(4)), "the third counts again");
+    }
+
+    #[test]
+    fn how_a_flow_with_an_unanswered_flight_ends_says_whether_it_was_lost() {
+        let malformed = GiveUp::Handshake(Pass::Malformed);
+        for (why, is_lost) in [
+            (GiveUp::Closed, true),
+            (GiveUp::Limits, true),
+            (GiveUp::Conflict, true),
+            (malformed, true),
+            (GiveUp::TooLong, false),
+            (GiveUp::Urgent, false),
+        ] {
+            let mut breaker = servers();
+            breaker.note(one(1), WRITTEN, at(0));
+            breaker.note(one(1), Event::FlightRepeated, at(1));
+            let ended = breaker.note(one(1), Event::GivenUp(why), at(2));
+            let lost = Event::PathStopped(Meddling::TakesBytes);
+            assert_eq!(ended, is_lost.then_some(lost), "{why:?}");
+        }
     }
 
     #[test]
@@ -517,6 +615,16 @@ mod tests {
     }
 
     #[test]
+    fn replaced_timestamps_end_the_trial_that_they_were_seen_in() {
+        let mut breaker = Breaker::new(Role::ClientSide);
+        for (port, now) in [(1, 0), (2, 600)] {
+            breaker.note(one(port), Event::HintSent, at(now));
+            breaker.note(one(port), Event::TimestampsReplaced, at(now));
+        }
+        assert!(breaker.trials.is_empty() && breaker.allows(one(3), at(1_800)));
+    }
+
+    #[test]
     fn a_hint_on_a_path_that_is_not_stopped_puts_nothing_at_risk() {
         let mut breaker = Breaker::new(Role::ClientSide);
         for port in 0..10 {
@@ -536,7 +644,21 @@ mod tests {
             breaker.note(key, WRITTEN, at(1));
             breaker.note(key, Event::GivenUp(GiveUp::Handshake(Pass::Resumed)), at(1));
         }
-        assert_eq!((breaker.paths.len(), breaker.stopped()), (MAX_PATHS, 1));
+        assert_eq!((breaker.paths.len(), breaker.stopped()), (4_096, 1));
         assert!(breaker.trials.is_empty() && !breaker.allows(one(2), at(2)));
+        // Of those that work, the one whose last use is the longest ago.
+        let client = |number| flow([10, 1, number, 1], 9);
+        for (number, now) in [(1, 3), (2, 4), (1, 5)] {
+            breaker.note(client(number), WRITTEN, at(now));
+            breaker.note(client(number), Event::FlightAcknowledged, at(now));
+        }
+        for number in 0..MAX_PATHS as u32 - 2 {
+            let [_, a, b, c] = number.to_be_bytes();
+            let key = flow([11 + a, b, c, 2], 9);
+            breaker.note(key, WRITTEN, at(6));
+            breaker.note(key, Event::FlightAcknowledged, at(6));
+        }
+        let knows = |breaker: &Breaker, key| breaker.paths.contains_key(&breaker.path(key));
+        assert!(knows(&breaker, client(1)) && !knows(&breaker, client(2)));
     }
 }
