@@ -132,6 +132,40 @@ fn a_four_tuple_that_is_used_again_is_a_new_flow() {
 }
 
 #[test]
+fn a_flow_that_makes_way_for_another_puts_nothing_at_risk_any_more() {
+    let (chain, hello, flight) = speech();
+    for are_replaced in [false, true] {
+        let mut pair = Pair::knowing(&chain);
+        let flow_from = |port| {
+            let mut flow = Flow::default();
+            flow.client.set_port(port);
+            flow
+        };
+        // Written, and not acknowledged: as many as may be at risk on a path.
+        for port in [1, 2, 3] {
+            let mut flow = flow_from(port);
+            if port == 3 && are_replaced {
+                for port in [1, 2] {
+                    let again = Flow {
+                        client_isn: flow.client_isn.wrapping_add(1_000_000),
+                        ..flow_from(port)
+                    };
+                    pair.client(again.syn());
+                }
+            }
+            pair.open(&flow);
+            pair.client(flow.client(0, &hello));
+            flow.server_acked = hello.len() as u32;
+            for packet in cut(&flow, &flight, 1_448) {
+                pair.server(packet);
+            }
+        }
+        let written = 2 + usize::from(are_replaced);
+        assert_eq!(pair.server_side.count("flights_written"), written);
+    }
+}
+
+#[test]
 fn a_flow_picked_up_in_the_middle_or_seen_one_way_only_is_untouched() {
     let (chain, hello, flight) = speech();
     for missing in ["syn", "syn/ack", "client", "server"] {
