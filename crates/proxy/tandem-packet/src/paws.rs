@@ -105,6 +105,19 @@ mod tests {
     }
 
     #[test]
+    fn a_value_far_from_the_newest_is_not_taken_for_a_shifted_one() {
+        for newest in [7, 1 << 30, u32::MAX] {
+            let clock = Clock::new(newest);
+            for (distance, is_near) in [(1 << 24, true), ((1 << 24) + 1, false)] {
+                for value in [newest.wrapping_add(distance), newest.wrapping_sub(distance)] {
+                    let restored = clock.restored(shifted(stamps(value)));
+                    assert_eq!(restored, is_near.then_some(stamps(value)));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn an_endpoint_discards_a_shifted_value() {
         for recent in [1u32, 1 << 30, 1 << 31, u32::MAX] {
             let value = shifted(stamps(recent.wrapping_add(500))).value;
