@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::crypto::{self, sign::any_eddsa_type};
 use crate::error::ChannelError;
+use crate::secrecy::warn_if_exposed;
 
 /// A private key in the one form that RFC 8410, section 7 has for it, up to its 32 bytes.
 const PKCS8: [u8; 16] = [
@@ -137,7 +138,8 @@ impl ChannelKey {
         Self::from_seed(&mac.chain_update(secret).finalize().into_bytes().into())
     }
 
-    /// The key in a file of 32 bytes, which is made if it is missing.
+    /// The key in a file of 32 bytes, which is made if it is missing. One that everybody may read
+    /// is warned of.
     ///
     /// # Errors
     /// The file cannot be read or made, or has another length.
@@ -147,7 +149,10 @@ impl ChannelKey {
             source,
         };
         let bytes = match std::fs::read(path) {
-            Ok(bytes) => bytes,
+            Ok(bytes) => {
+                warn_if_exposed(path);
+                bytes
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let seed = random()?;
                 write_secret(path, &seed).map_err(file)?;

@@ -13,6 +13,7 @@ mod counted;
 mod error;
 mod key;
 mod protocol;
+mod secrecy;
 mod verify;
 
 pub use error::ChannelError;
@@ -20,6 +21,7 @@ pub use key::{ChannelKey, KeyName};
 pub use protocol::{KeyExchange, Protocol};
 /// The crypto provider of the workspace. Its name is written here and in `Cargo.toml` only.
 pub use rustls::crypto::aws_lc_rs as crypto;
+pub use secrecy::warn_if_exposed;
 pub use verify::{Admission, Pin};
 
 use std::io;

@@ -1,11 +1,13 @@
-//! A port and its connections: so many are served at a time, the others wait in the system's queue.
+//! A port and its connections: so many are served at a time and the others wait in the system's
+//! queue ([`serve`]), or whoever has no place is sent away at once ([`serve_admitted`]).
 //!
-//! Is not: what is said on a connection.
+//! Is not: what is said on a connection, nor who has a place.
 //!
 //! Invariants: a listener that fails is tried again; connections end independently of each other.
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,10 +50,66 @@ where
                     drop(permit);
                 });
             }
-            Err(error) => {
-                tracing::warn!(%error, "no connection can be accepted");
-                tokio::time::sleep(BREATH).await;
+            Err(error) => breathe(error).await,
+        }
+    }
+}
+
+/// Serves those connections that `admit` makes something of, by the addresses from which they come,
+/// for ever; the others are closed. Nobody waits for others to end.
+pub async fn serve_admitted<F>(
+    listener: TcpListener,
+    admit: impl Fn(TcpStream, IpAddr) -> Option<F>,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                if let Some(connection) = admit(stream, from.ip()) {
+                    tokio::spawn(connection);
+                }
             }
+            Err(error) => breathe(error).await,
+        }
+    }
+}
+
+async fn breathe(error: io::Error) {
+    tracing::warn!(%error, "no connection can be accepted");
+    tokio::time::sleep(BREATH).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_is_not_admitted_is_closed_and_nobody_waits_for_it() {
+        let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        let listener = listen("listen", any).await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let came = AtomicUsize::new(0);
+        tokio::spawn(serve_admitted(listener, move |mut stream, from| {
+            assert_eq!(from, any.ip());
+            let is_even = came.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+            is_even.then_some(async move {
+                let _ = stream.write_all(b"x").await;
+                // Held until the other end has gone.
+                let _ = stream.read(&mut [0]).await;
+            })
+        }));
+        let mut held = Vec::new();
+        for expected in [1, 0, 1, 0, 1] {
+            let mut stream = TcpStream::connect(address).await.expect("it listens");
+            let mut said = [0];
+            let len = stream.read(&mut said).await.expect("served, or closed");
+            assert_eq!(len, expected);
+            held.push(stream);
         }
     }
 }
