@@ -63,7 +63,7 @@ bench:
 	@$(ENSURE) rust build $(if $(IS_ROOT),lab)
 	$(CARGO) bench --locked --workspace --bench '*'
 
-## fuzz: searches for inputs that break a parser or an engine; FUZZ_SECONDS each, default 1200 (some nine hours in all)
+## fuzz: searches for inputs that break a parser or an engine; FUZZ_SECONDS each, default 1200 (some eleven hours in all)
 fuzz:
 	@$(ENSURE) rust fuzz
 	scripts/fuzz.sh $(TARGETS)
@@ -73,7 +73,7 @@ mutants:
 	@$(ENSURE) rust mutants
 	scripts/mutants.sh $(BASE)
 
-## lab: bench and full experiments into docs/results (root; about an hour and a half)
+## lab: bench and full experiments into docs/results (root; about an hour)
 lab: programs
 	@$(ENSURE) lab
 	$(CARGO) build --locked --release --package tandem-lab --examples

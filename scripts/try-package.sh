@@ -5,7 +5,7 @@
 #   scripts/try-package.sh PACKAGE        exits with 0 when each step did what it should
 #
 # Steps: install, start, SIGKILL, a daemon that stands still (the watchdog), the interface goes and comes back, upgrade, both sides,
-# `tandem off`, remove, purge.
+# `tandem off`, a split site's origin and broker by the package's examples, remove, purge.
 set -euo pipefail
 
 [ $# -eq 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -30,7 +30,7 @@ clean_up() {
 trap clean_up EXIT
 
 echo "a fresh $suite, with systemd" >&2
-mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,udev,iptables,iproute2,passwd,procps "$suite" "$root"
+mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,udev,iptables,iproute2,openssl,passwd,procps "$suite" "$root"
 cp "$package" "$root/root/tandem.deb"
 # What would touch the machine rather than its namespaces.
 for unit in systemd-udev-trigger.service systemd-modules-load.service systemd-sysctl.service systemd-binfmt.service \
@@ -66,6 +66,7 @@ inactive() { ! active "$1"; }
 is_another_process() { [ "$(show MainPID)" != 0 ] && [ "$(show MainPID)" != "$1" ] && active "$unit" && [ "$(rules)" -gt 0 ]; }
 answers() { tandem status >/dev/null; }
 no_rules() { [ "$(rules)" = 0 ]; }
+listens() { : <"/dev/tcp/127.0.0.1/$1"; }
 interface() {
     ip link add link0 type veth peer name link1
     ip link set link0 up
@@ -99,6 +100,18 @@ expect 'the other side beside it' active tandem-server-side@link1
 tandem off >/dev/null
 expect 'tandem off: both stopped' inactive "$unit"
 expect 'tandem off: no rules left' no_rules
+examples=/usr/share/doc/tandem/examples
+"$examples/trial-certificate" split.test /etc/tandem 2>/dev/null
+chgrp tandem /etc/tandem/site.key
+chmod 640 /etc/tandem/site.key
+# No name server, and any key: nobody joins here.
+sed -e '/^\[dns\]/,$d' -e 's/www\.example\.org/split.test/' -e "s/^key = .*/key = \"$(printf '0%.0s' {1..64})\"/" \
+    -e 's|^#roots = .*|roots = "/etc/tandem/trial-ca.pem"|' "$examples/broker.toml" >/etc/tandem/broker.toml
+systemctl start tandem-split-origin tandem-split-broker
+expect "a split site's origin listens" listens 7443
+expect 'its broker listens' listens 8470
+systemctl stop tandem-split-origin tandem-split-broker
+rm /etc/tandem/site.key /etc/tandem/site.pem /etc/tandem/trial-ca.pem /etc/tandem/broker.toml
 systemctl start "$unit" tandem-server-side@link1
 expect 'started once more' is_another_process 0
 dpkg --remove tandem >/dev/null 2>&1

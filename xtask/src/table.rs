@@ -134,7 +134,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         SPLIT_IO,
         "crates/split/tandem-split-io",
         Kind::Adapter,
-        &[BARNRAISING, SPLIT, CHANNEL, DAEMON],
+        &[BARNRAISING, SPLIT, CHANNEL, DAEMON, WIRE],
     ),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(

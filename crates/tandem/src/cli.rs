@@ -22,8 +22,8 @@ pub(crate) use keygen::KeygenArgs;
 pub(crate) use lab::LabArgs;
 pub(crate) use off::OffArgs;
 pub(crate) use split::{
-    BrokerArgs, OriginArgs, Sharing, SplitCheckArgs, SplitCommand, SplitDemoArgs, SplitLogging,
-    VolunteerArgs,
+    BrokerArgs, NameArgs, OriginArgs, Sharing, SplitCheckArgs, SplitCommand, SplitDemoArgs,
+    SplitLogging, VolunteerArgs,
 };
 pub(crate) use status::StatusArgs;
 pub(crate) use store::{

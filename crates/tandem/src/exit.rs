@@ -80,6 +80,19 @@ pub(crate) enum Failure {
         /// The name.
         name: String,
     },
+    /// A public name is not served: volunteers could get a certificate for it.
+    #[error(
+        "{name} is not served, as a volunteer could get a certificate for it, \
+         or nothing rules it out: {found}; \
+         `tandem split check {name}` says what to change, \
+         --i-accept-that-volunteers-may-obtain-certificates serves it as it is"
+    )]
+    NotServed {
+        /// The name.
+        name: String,
+        /// What was found, in words.
+        found: String,
+    },
     /// Standard output takes no more.
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -167,7 +180,8 @@ fn exit_of(failure: &Failure) -> Exit {
         Failure::Split(error) => exit_of_split(error),
         Failure::Daemon(error) => exit_of_daemon(error),
         Failure::Dns(error) => exit_of_dns(error),
-        Failure::Certificate { .. } => Exit::RunTime,
+        // DNS mends itself, or is mended, while nobody starts this by hand.
+        Failure::Certificate { .. } | Failure::NotServed { .. } => Exit::RunTime,
     }
 }
 
@@ -696,5 +710,10 @@ mod tests {
         assert_eq!(exit_of(&Failure::Broker(beneath)), Exit::Busy);
         let refused = Failure::Certificate { name: text() };
         assert_eq!(exit_of(&refused), Exit::RunTime);
+        let not_served = Failure::NotServed {
+            name: text(),
+            found: text(),
+        };
+        assert_eq!(exit_of(&not_served), Exit::RunTime);
     }
 }

@@ -476,7 +476,8 @@ fn a_firewall_that_is_emptied_or_forgets_its_connections_costs_none() {
 }
 
 /// Eight connections at a time over such a link, all well, until one of them is rewritten: where
-/// the first SYN or its answer is lost, the flow goes on without the proxies.
+/// the first SYN or its answer is lost, the flow goes on without the proxies. Two flights in a row
+/// that are lost look like a device that withholds them: then nothing is rewritten for a while.
 fn survives(config: LinkConfig, seed: u64) {
     const AT_ONCE: usize = 8;
     const ROUNDS: usize = 4;
@@ -493,6 +494,7 @@ fn survives(config: LinkConfig, seed: u64) {
     fetch.curl(&net.client).is(&file);
     pair.wait_learned(1);
     net.change_link(config);
+    let is_stopped = || pair.b.gauge("stopped_paths") > 0;
     let mut connections = 1;
     for _ in 0..ROUNDS {
         connections += AT_ONCE;
@@ -504,9 +506,17 @@ fn survives(config: LinkConfig, seed: u64) {
             break;
         }
     }
-    assert!(pair.rewritten().rebuilt > 0, "no flight was rewritten");
+    assert!(
+        pair.rewritten().rebuilt > 0 || is_stopped(),
+        "no flight was rewritten"
+    );
     net.change_link(fast(5));
-    connections += pair.rewrites(&file, || fetch.curl(&net.client));
+    if is_stopped() {
+        fetch.curl(&net.client).is(&file);
+        connections += 1;
+    } else {
+        connections += pair.rewrites(&file, || fetch.curl(&net.client));
+    }
     if let Some(captures) = captures {
         let [client, server] = captures.map(|capture| capture.streams(connections));
         assert_same_streams(&client, &server);

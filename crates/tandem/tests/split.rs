@@ -3,12 +3,14 @@
 mod common;
 mod split_site;
 
+use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use split_site::{LEN, Running, Site, free_port, openssl};
+use split_site::{LEN, Running, Site, free_port, openssl, start};
 
 #[test]
 fn curl_is_served_and_a_restarted_volunteer_still_has_what_it_kept() {
@@ -83,6 +85,123 @@ fn what_does_not_fit_is_said_at_the_start() {
         &listen,
     ]));
     assert!(ran.failed_with(2).contains("--origin"));
+}
+
+#[test]
+fn the_trial_certificates_of_the_guide_and_of_the_package_are_taken() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = fs::read_to_string(source.join("docs/splitting.md")).expect("it is there");
+    let (_, section) = guide
+        .split_once("### A certificate for a trial\n")
+        .expect("the guide has the section");
+    let lines = section
+        .lines()
+        .skip_while(|line| !line.starts_with("    openssl"))
+        .take_while(|line| line.starts_with("    "));
+    let commands: String = lines.map(|line| format!("{line}\n")).collect();
+    let script = source.join("packaging/examples/trial-certificate");
+    let script = script.canonicalize().expect("it is there");
+    let script = script.to_str().expect("a plain path");
+    for words in [&["-ec", &commands][..], &[script, "split.test", "."]] {
+        let folder = tempfile::tempdir().expect("a directory");
+        let run = |command: &mut Command| {
+            let out = command
+                .current_dir(folder.path())
+                .output()
+                .expect("it runs");
+            assert!(out.status.success(), "{command:?}: {out:?}");
+        };
+        run(Command::new("sh").args(words).stdin(Stdio::null()));
+        run(Command::new("openssl")
+            .args(["verify", "-CAfile", "trial-ca.pem"])
+            .args(["-verify_hostname", "split.test", "site.pem"]));
+        let mut names: Vec<String> = fs::read_dir(folder.path())
+            .expect("ours")
+            .map(|entry| {
+                entry
+                    .expect("ours")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect();
+        names.sort();
+        assert_eq!(names, ["site.key", "site.pem", "trial-ca.pem"]);
+        let mut origin = common::tandem(&["split", "origin", "--listen", "127.0.0.1:0"]);
+        origin
+            .args(["--upstream", "http://127.0.0.1:1"])
+            .args(["--cert", "site.pem", "--key", "site.key"])
+            .current_dir(folder.path());
+        start(&mut origin, "ready");
+    }
+}
+
+#[test]
+fn an_origin_gives_clients_tickets_unless_it_is_told_not_to() {
+    for (more, gives) in [(&[][..], true), (&["--no-resumption"][..], false)] {
+        let mut site = Site::without_origin();
+        site.start_origin_with("", more);
+        let volunteer = site.volunteer("one", &[]);
+        let out = Command::new("openssl")
+            .args([
+                "s_client",
+                "-tls1_2",
+                "-servername",
+                "split.test",
+                "-connect",
+            ])
+            .arg(format!("127.0.0.1:{}", volunteer.port))
+            .stdin(Stdio::null())
+            .output()
+            .expect("openssl runs");
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(text.contains("\nNew, "), "{text}");
+        assert_eq!(text.contains("TLS session ticket:"), gives, "{text}");
+    }
+}
+
+#[test]
+fn keys_that_anybody_can_read_are_warned_of_at_the_start() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (cert, key) = openssl(folder.path(), "site", &["-newkey", "rsa:2048"]);
+    let channel_key = folder.path().join("channel.key");
+    let logged = || {
+        let mut command = common::tandem(&["split", "origin", "--listen", "127.0.0.1:0"]);
+        command
+            .args(["--upstream", "http://127.0.0.1:1"])
+            .arg("--cert")
+            .arg(&cert)
+            .arg("--key")
+            .arg(&key)
+            .arg("--channel-key")
+            .arg(&channel_key)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut running = Running(command.spawn().expect("it starts"));
+        let out = running.0.stdout.take().expect("piped");
+        let mut log = running.0.stderr.take().expect("piped");
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line).expect("it writes");
+        assert_eq!(line, "ready\n");
+        drop(running);
+        let mut text = String::new();
+        log.read_to_string(&mut text).expect("it logs text");
+        text
+    };
+    // As openssl and the origin itself have made them.
+    let text = logged();
+    assert!(!text.contains("chmod"), "{text}");
+    for file in [&key, &channel_key] {
+        fs::set_permissions(file, Permissions::from_mode(0o644)).expect("ours");
+    }
+    let text = logged();
+    for file in [&key, &channel_key] {
+        let name = file.display().to_string();
+        let mut lines = text.lines();
+        let warned = lines.any(|line| line.contains("chmod") && line.contains(&name));
+        assert!(warned, "{name}: {text}");
+    }
 }
 
 #[test]

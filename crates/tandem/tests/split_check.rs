@@ -5,70 +5,15 @@
 //! `tandem-barnraising`).
 
 mod common;
+mod split_zone;
 
-use std::net::{SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::net::UdpSocket;
+use std::path::Path;
 
 use common::{Ran, run, tandem};
-use tandem_barnraising::uri::Name;
-use tandem_broker_dns::{Answers, Dns, Settings};
-use tokio::runtime::Runtime;
-use tokio::sync::watch;
-
-const SITE: &str = "www.tandem-site.org";
-
-/// A name server of its own for each test, with its key to trust in.
-struct Zone {
-    _runtime: Runtime,
-    folder: tempfile::TempDir,
-    address: SocketAddr,
-}
+use split_zone::{SITE, Zone};
 
 impl Zone {
-    fn new(authority: Option<&str>) -> Self {
-        let runtime = Runtime::new().expect("threads");
-        let folder = tempfile::tempdir().expect("a folder");
-        let settings: Settings = serde_json::from_value(serde_json::json!({
-            "key": folder.path().join("zone.key"), "listen": ["127.0.0.1:0"], "nameservers": {"ns.example.net": []},
-            "authority": authority, "account": authority.map(|authority| format!("https://{authority}/acct/1")),
-        }))
-        .expect("settings");
-        let site = Name::parse(SITE).expect("a name");
-        let (_, answers) = watch::channel(Arc::new(Answers {
-            addresses: vec!["192.0.2.1".parse().expect("an address")],
-        }));
-        let dns = runtime
-            .block_on(Dns::bind(&site, &settings, answers))
-            .expect("loopback");
-        let address = dns.addresses()[0];
-        runtime.spawn(dns.serve());
-        Self {
-            _runtime: runtime,
-            folder,
-            address,
-        }
-    }
-
-    /// The zone's key as `dig` shows it.
-    fn anchor(&self) -> PathBuf {
-        let output = std::process::Command::new("dig")
-            .args([
-                "@127.0.0.1",
-                "-p",
-                &self.address.port().to_string(),
-                "+short",
-                "DNSKEY",
-                SITE,
-            ])
-            .output()
-            .expect("dig (scripts/ensure-tools.sh dns)");
-        let key = String::from_utf8_lossy(&output.stdout);
-        let path = self.folder.path().join("anchor");
-        std::fs::write(&path, format!("{SITE}. 3600 IN DNSKEY {key}")).expect("own folder");
-        path
-    }
-
     fn check(&self, name: &str, anchor: Option<&Path>, more: &[&str]) -> Ran {
         let mut command = tandem(&["split", "check", name, "--log", "off"]);
         command.args(["--resolver", &self.address.to_string()]);

@@ -46,11 +46,14 @@ fn a_disk_that_is_full_costs_speed_alone() {
 #[test]
 fn an_origin_whose_disk_is_full_sends_in_full_what_it_cannot_publish() {
     let mut site = Site::without_origin();
-    site.start_origin("trap '' XFSZ; ulimit -f 400");
+    site.start_origin("trap '' XFSZ; ulimit -f 400; exec 2>\"$DIR/origin.log\"");
     let volunteer = site.volunteer("one", &[]);
     site.serves(&volunteer, "file");
     site.serves(&volunteer, "file");
-    assert!(site.origin_counts("unpublished_records_total") > 0);
+    assert!(site.origin_counts("unpublished_records_total") > 1);
+    let log = fs::read_to_string(site.folder.path().join("origin.log")).expect("it logs");
+    let told = log.lines().filter(|line| line.contains("TMPDIR")).count();
+    assert_eq!(told, 1, "once, with what to do: {log}");
 }
 
 #[test]

@@ -8,16 +8,21 @@
 //! count.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tandem_wire::Instant;
 
 use crate::member::PublicKey;
+use crate::network::Network;
 
 /// Most networks with requests that still count. Who asks from one more is refused, and may come
 /// again.
 pub const MAX_NETWORKS: usize = 16_384;
+
+/// A /16 or /48 may ask as often as so many of its households: it has 256 of them, and one holder
+/// may have all. At the default rate that is two strangers a second, after 80 at once.
+const HOUSEHOLDS: u32 = 4;
 
 /// Whom a site takes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,6 +56,17 @@ impl Policy {
             (Self::Closed, Standing::New) => false,
         }
     }
+
+    /// Whether who runs the site knows its members, so that none has to be kept from taking more
+    /// than a share ([`crate::shares`]).
+    #[must_use]
+    pub fn vouches(&self) -> bool {
+        match self {
+            Self::Listed(_) => true,
+            // Members of a closed site joined when it was open.
+            Self::Anybody | Self::Closed => false,
+        }
+    }
 }
 
 /// How often a network may ask.
@@ -73,46 +89,65 @@ impl Default for Rate {
     }
 }
 
-/// Counts requests by network: /24 of IPv4, /56 of IPv6, which is what one household gets.
+/// Counts requests by network: of strangers by household and by /16 or /48, of members by address.
 #[derive(Debug, Default)]
 pub struct Limiter {
     /// Until when the requests of a network use up its time, as if each took [`Rate::every`].
-    busy_until: BTreeMap<IpAddr, Instant>,
+    busy_until: BTreeMap<Network, Instant>,
 }
 
 impl Limiter {
-    /// Whether a request from this address may be taken now; it counts for its network if so.
+    /// Whether a request from this address may be taken now; it counts for its networks if so.
     pub fn admits(&mut self, from: IpAddr, now: Instant, rate: Rate) -> bool {
-        self.admits_as(network(from), now, rate)
+        let wide = Rate {
+            every: rate.every / HOUSEHOLDS,
+            burst: rate.burst.saturating_mul(HOUSEHOLDS),
+        };
+        let counted = [
+            (Network::household(from), rate),
+            (Network::wide(from), wide),
+        ];
+        self.admits_as(&counted, now)
     }
 
     /// The same for an address that nobody else's requests count for: a member's. Not to be mixed
     /// with [`Self::admits`] in one limiter.
     pub fn admits_member(&mut self, from: IpAddr, now: Instant, rate: Rate) -> bool {
-        self.admits_as(from.to_canonical(), now, rate)
+        self.admits_as(&[(Network::host(from), rate)], now)
     }
 
-    fn admits_as(&mut self, network: IpAddr, now: Instant, rate: Rate) -> bool {
-        if self.busy_until.len() >= MAX_NETWORKS && !self.busy_until.contains_key(&network) {
+    fn admits_as(&mut self, counted: &[(Network, Rate)], now: Instant) -> bool {
+        if !self.has_room(counted) {
             self.busy_until.retain(|_, until| *until > now);
-            if self.busy_until.len() >= MAX_NETWORKS {
+            if !self.has_room(counted) {
                 return false;
             }
         }
-        let until = self.busy_until.entry(network).or_insert(now);
-        let start = (*until).max(now);
-        let allowed = start.saturating_since(now) + rate.every <= rate.every * rate.burst.max(1);
+        let allowed = counted.iter().all(|(network, rate)| {
+            let waits = self.start(network, now).saturating_since(now);
+            waits + rate.every <= rate.every * rate.burst.max(1)
+        });
         if allowed {
-            *until = start + rate.every;
+            for (network, rate) in counted {
+                let until = self.start(network, now) + rate.every;
+                self.busy_until.insert(*network, until);
+            }
         }
         allowed
     }
-}
 
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & !0xff).into(),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !(u128::MAX >> 56)).into(),
+    /// Whether all of these can be remembered.
+    fn has_room(&self, counted: &[(Network, Rate)]) -> bool {
+        let is_new = |(network, _): &&(Network, Rate)| !self.busy_until.contains_key(network);
+        self.busy_until.len() + counted.iter().filter(is_new).count() <= MAX_NETWORKS
+    }
+
+    /// When the time that one more request takes begins.
+    fn start(&self, network: &Network, now: Instant) -> Instant {
+        self.busy_until
+            .get(network)
+            .copied()
+            .map_or(now, |until| until.max(now))
     }
 }
 
@@ -169,6 +204,25 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_network_has_the_time_of_a_few_of_its_households() {
+        for (first, other) in [("2001:db8", "2001:db9"), ("192.0", "192.1")] {
+            let household = |wide: &str, number: u32| match wide.contains(':') {
+                true => address(&format!("{wide}:0:{number:x}00::1")),
+                false => address(&format!("{wide}.{number}.1")),
+            };
+            let mut limiter = Limiter::default();
+            let mut taken = |wide, seconds| {
+                (0..250)
+                    .filter(|number| limiter.admits(household(wide, *number), at(seconds), RATE))
+                    .count()
+            };
+            assert_eq!(taken(first, 0), 12, "{first}");
+            assert_eq!(taken(first, 5), 2, "{first}");
+            assert_eq!(taken(other, 5), 12, "{other}");
+        }
+    }
+
+    #[test]
     fn a_member_has_a_budget_of_its_own() {
         let mut limiter = Limiter::default();
         let once = Rate { burst: 1, ..RATE };
@@ -183,11 +237,13 @@ mod tests {
     #[test]
     fn a_flood_from_everywhere_is_remembered_only_while_it_counts() {
         let mut limiter = Limiter::default();
-        let from = |number: u32| IpAddr::from(Ipv4Addr::from_bits(number << 8));
-        for number in 0..MAX_NETWORKS as u32 {
+        // Each in a /16 of its own, so that it is remembered twice.
+        let from = |number: u32| IpAddr::from(std::net::Ipv4Addr::from_bits(number << 16));
+        let most = MAX_NETWORKS as u32 / 2;
+        for number in 0..most {
             assert!(limiter.admits(from(number), at(0), RATE));
         }
-        let one_more = from(MAX_NETWORKS as u32);
+        let one_more = from(most);
         assert!(!limiter.admits(one_more, at(1), RATE));
         assert!(
             limiter.admits(from(3), at(1), RATE),
@@ -195,7 +251,7 @@ mod tests {
         );
         // The others' time is over just now; that of the known one's second request is not.
         assert!(limiter.admits(one_more, at(10), RATE));
-        assert_eq!(limiter.busy_until.len(), 2);
+        assert_eq!(limiter.busy_until.len(), 3);
         assert!(limiter.admits(from(4), at(60), RATE));
     }
 }

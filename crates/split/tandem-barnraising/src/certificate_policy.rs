@@ -18,8 +18,10 @@ use std::net::IpAddr;
 
 use crate::uri::Name;
 
+mod safeguard;
 mod value;
 
+pub use safeguard::{Consent, Safeguard};
 use value::{Issue, Reading};
 
 /// The one way of validation that a volunteer cannot pass (RFC 8555, section 8.4).
@@ -29,10 +31,16 @@ const METHOD: &str = "dns-01";
 const OBSERVANT: [&str; 1] = ["letsencrypt.org"];
 
 /// Names that no public authority issues for, by what they end in (RFC 2606, 6761, 6762, 8375,
-/// 9476; `internal` by ICANN's resolution of 2024).
-const PRIVATE: [&str; 8] = [
+/// 9476; `internal` by ICANN's resolution of 2024). For `example.com` and its kind IANA alone can
+/// get certificates (RFC 6761, section 6.5).
+///
+/// Not here: `lan`, `home`, `corp` and others that many use and no standard reserves.
+const PRIVATE: [&str; 11] = [
     "test",
     "example",
+    "example.com",
+    "example.net",
+    "example.org",
     "invalid",
     "localhost",
     "local",

@@ -34,9 +34,22 @@ impl Default for Thresholds {
 /// What is known of one volunteer. It begins as not healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Health {
-    healthy: bool,
+    state: State,
     /// Looks in a row that spoke against what it counts as.
     against: u32,
+    /// How the last look ended.
+    last: Option<Outcome>,
+}
+
+/// What it counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    /// Not healthy, and it never was.
+    #[default]
+    Unproven,
+    Healthy,
+    /// Not healthy any more.
+    Ill,
 }
 
 impl Health {
@@ -44,23 +57,44 @@ impl Health {
     #[must_use]
     pub fn known_as_well() -> Self {
         Self {
-            healthy: true,
+            state: State::Healthy,
             against: 0,
+            last: None,
         }
     }
 
     /// Whether browsers may be sent there.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
-        self.healthy
+        match self.state {
+            State::Healthy => true,
+            State::Unproven | State::Ill => false,
+        }
+    }
+
+    /// Whether it is healthy, or was.
+    #[must_use]
+    pub fn has_been_healthy(&self) -> bool {
+        match self.state {
+            State::Healthy | State::Ill => true,
+            State::Unproven => false,
+        }
+    }
+
+    /// Whether the last look found it ill.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.last == Some(Outcome::Bad)
     }
 
     /// Takes in one look; whether that changed what it counts as.
     pub fn note(&mut self, outcome: Outcome, thresholds: Thresholds) -> bool {
+        let healthy = self.is_healthy();
         let (against, threshold) = match outcome {
-            Outcome::Good => (!self.healthy, thresholds.up),
-            Outcome::Bad => (self.healthy, thresholds.down),
+            Outcome::Good => (!healthy, thresholds.up),
+            Outcome::Bad => (healthy, thresholds.down),
         };
+        self.last = Some(outcome);
         if !against {
             self.against = 0;
             return false;
@@ -69,9 +103,10 @@ impl Health {
         if self.against < threshold {
             return false;
         }
-        *self = Self {
-            healthy: !self.healthy,
-            against: 0,
+        self.against = 0;
+        self.state = match self.state {
+            State::Healthy => State::Ill,
+            State::Unproven | State::Ill => State::Healthy,
         };
         true
     }
@@ -98,6 +133,23 @@ mod tests {
         assert!(after(&[Good, Good, Good], default).is_healthy());
         assert!(after(&[Good, Good, Good, Bad, Good, Bad], default).is_healthy());
         assert!(!after(&[Good, Good, Good, Bad, Bad], default).is_healthy());
+    }
+
+    #[test]
+    fn who_was_healthy_once_stays_apart_from_who_never_was() {
+        use Outcome::{Bad, Good};
+        let default = Thresholds::default();
+        let health = after(&[Good, Good, Bad], default);
+        assert!(!health.has_been_healthy() && health.has_failed());
+        let health = after(&[Good, Good, Good], default);
+        assert!(health.has_been_healthy() && !health.has_failed());
+        let health = after(&[Good, Good, Good, Bad, Bad], default);
+        assert!(!health.is_healthy() && health.has_been_healthy() && health.has_failed());
+        let health = after(&[Good, Good, Good, Bad, Bad, Good], default);
+        assert!(health.has_been_healthy() && !health.has_failed());
+        let known = Health::known_as_well();
+        assert!(known.has_been_healthy() && !known.has_failed());
+        assert!(!Health::default().has_failed());
     }
 
     proptest! {

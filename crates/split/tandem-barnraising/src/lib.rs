@@ -2,8 +2,9 @@
 //! what.
 //!
 //! Is: the URI by which a volunteer is told of a site ([`uri`]), the broker's record of volunteers
-//! ([`roster`]) with its rules for joining ([`admission`]) and for health ([`health`]), the signed
-//! list of them that every volunteer may check ([`list`]), and where in it a payload belongs
+//! ([`roster`]) with its rules for joining ([`admission`]), for health ([`health`]) and for what
+//! one network may have of it all ([`shares`]), the addresses that DNS shows in turn ([`turns`]),
+//! the signed list that every volunteer may check ([`list`]), and where in it a payload belongs
 //! ([`placement`]); how both talk ([`talk`]). Is not: DNS, HTTP, a database, sockets, or SSL
 //! splitting itself.
 //!
@@ -31,9 +32,13 @@ pub mod fuzzing;
 pub mod health;
 pub mod list;
 pub mod member;
+pub mod network;
 pub mod placement;
+pub mod places;
 pub mod roster;
+pub mod shares;
 pub mod talk;
+pub mod turns;
 pub mod uri;
 
 pub use list::{List, ListError};

@@ -5,9 +5,15 @@
 //! and tells the outcome.
 //!
 //! Invariants: an address belongs to one member at most; a member's address is where its request
-//! came from, so that nobody sends browsers to somebody else; whatever changes the list, and
-//! nothing else, makes its version grow; without a healthy member the answer is the origin's own
-//! address; what strangers ask costs no member its renewal.
+//! came from, so that nobody sends browsers to somebody else; whatever changes the list makes its
+//! version grow, and so does a change of health that leaves it as it was, and nothing else; without
+//! a healthy member the answer is the origin's own address; what strangers ask costs no member its
+//! renewal; no network has more of the site than its share ([`crate::shares`]), and no healthy
+//! member goes to make room.
+
+mod listed;
+mod looks;
+mod room;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,7 +24,11 @@ use crate::admission::{Limiter, Policy, Rate, Standing};
 use crate::health::{Health, Outcome, Thresholds};
 use crate::list::{List, MAX_MEMBERS};
 use crate::member::{Member, PublicKey};
+use crate::turns::answers;
 use crate::uri::Name;
+
+pub use looks::Group;
+use room::Room;
 
 /// How a site is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +72,9 @@ pub struct Roster {
     known: Limiter,
     members: BTreeMap<PublicKey, Entry>,
     version: u64,
+    /// Counts what happens, so that it can be said what was before what.
+    moment: u64,
+    evicted: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +82,10 @@ struct Entry {
     member: Member,
     health: Health,
     renewed: UnixTime,
+    /// The moment at which it joined, or became healthy or ill.
+    since: u64,
+    /// The moment from which on it waits for a look: it joined then, or was to be looked at.
+    waits: u64,
 }
 
 /// What joining did.
@@ -97,8 +114,8 @@ pub enum Refused {
     /// A healthy member has that address.
     #[error("another volunteer serves at this address")]
     AddressTaken,
-    /// The list is full.
-    #[error("the site has as many volunteers as it can take")]
+    /// The roster, or its network's share of it, is full.
+    #[error("the site has as many volunteers, in all or of this network, as it can take")]
     Full,
 }
 
@@ -133,11 +150,14 @@ impl Roster {
             known: Limiter::default(),
             members: BTreeMap::new(),
             version,
+            moment: 0,
+            evicted: 0,
         }
     }
 
-    /// Takes back a member from the time before a restart, unless the site takes it no more:
-    /// whether it did.
+    /// Takes back a member from the time before a restart, unless the site takes it no more, or has
+    /// no room for it: whether it did. It has its place, whatever its network's share: shares are
+    /// for those who come. The first that is taken back counts as a member for the longest time.
     ///
     /// Its time to renew begins anew: while the broker was gone it could not.
     pub fn restore(&mut self, member: Member, health: Health, wall: UnixTime) -> bool {
@@ -145,12 +165,7 @@ impl Roster {
             && self.members.len() < MAX_MEMBERS
             && !self.has_address(member.address);
         if taken {
-            let entry = Entry {
-                member,
-                health,
-                renewed: wall,
-            };
-            self.members.insert(member.key, entry);
+            self.enter(member, health, wall);
         }
         taken
     }
@@ -209,20 +224,19 @@ impl Roster {
         if there.is_some_and(|(_, health)| health.is_healthy()) {
             return Err(Refused::AddressTaken);
         }
-        let before = self.members.get(&member.key).copied();
-        if self.members.len() >= MAX_MEMBERS && before.is_none() && there.is_none() {
-            return Err(Refused::Full);
+        match self.room_for(&member)? {
+            Room::Free => {}
+            Room::Of(key) => {
+                self.members.remove(&key);
+                self.evicted += 1;
+            }
         }
+        let before = self.members.get(&member.key).copied();
         // Whoever was there is not well: the address is more likely somebody else's now.
         if let Some((key, _)) = there {
             self.members.remove(&key);
         }
-        let entry = Entry {
-            member,
-            health: Health::default(),
-            renewed: wall,
-        };
-        self.members.insert(member.key, entry);
+        self.enter(member, Health::default(), wall);
         // Whoever is new is not in the list yet; who has moved is not any more.
         self.version += u64::from(before.is_some_and(|entry| entry.health.is_healthy()));
         Ok(match before {
@@ -241,10 +255,14 @@ impl Roster {
     /// Takes in how one look at a member ended; whether that changed where browsers are sent.
     pub fn note(&mut self, key: &PublicKey, outcome: Outcome) -> bool {
         let thresholds = self.settings.thresholds;
-        let changed = self
-            .members
-            .get_mut(key)
-            .is_some_and(|entry| entry.health.note(outcome, thresholds));
+        let moment = self.next_moment();
+        let changed = self.members.get_mut(key).is_some_and(|entry| {
+            let changed = entry.health.note(outcome, thresholds);
+            if changed {
+                entry.since = moment;
+            }
+            changed
+        });
         self.version += u64::from(changed);
         changed
     }
@@ -263,7 +281,7 @@ impl Roster {
         before - self.members.len()
     }
 
-    /// All members, with whether they are healthy: those to look at.
+    /// All members, with whether they are healthy.
     pub fn members(&self) -> impl ExactSizeIterator<Item = (&Member, bool)> {
         self.members
             .values()
@@ -276,7 +294,22 @@ impl Roster {
         self.members.get(key).map(|entry| &entry.member)
     }
 
-    /// The healthy members, as a list to be signed.
+    /// Where those members are that are healthy, or were, or that who runs the site has listed.
+    pub fn proven(&self) -> impl Iterator<Item = IpAddr> {
+        let listed = self.settings.policy.vouches();
+        self.members
+            .values()
+            .filter(move |entry| listed || entry.health.has_been_healthy())
+            .map(|entry| entry.member.address)
+    }
+
+    /// How many members have gone to make room for others.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// The healthy members, each network's share of them, as a list to be signed.
     #[must_use]
     pub fn list(&self, wall: UnixTime) -> List {
         List {
@@ -284,12 +317,12 @@ impl Roster {
             version: self.version,
             issued: wall,
             ends: UnixTime(wall.0.saturating_add(self.settings.list_life)),
-            members: self.healthy().copied().collect(),
+            members: self.listed(),
         }
     }
 
-    /// Where a browser is sent: healthy members, other ones each turn; the origin where there is
-    /// none of either family.
+    /// Where a browser is sent: healthy members, whose networks take turns ([`crate::turns`]); the
+    /// origin where there is none of either family.
     ///
     /// A family that only the origin has is not answered while members serve the other: browsers
     /// would go past them.
@@ -304,12 +337,17 @@ impl Roster {
             .map(|member| member.address)
             .filter(|address| family.has(*address))
             .collect();
-        let count = of_family.len();
-        let first = turn.checked_rem(count as u64).unwrap_or(0);
-        let first = usize::try_from(first).unwrap_or(0);
-        let from_there = of_family.iter().cycle().skip(first);
-        let answer = count.min(self.settings.addresses.max(1));
-        from_there.take(answer).copied().collect()
+        let mut answers = answers(&of_family, self.settings.addresses.max(1), 0);
+        let count = answers.len() as u64;
+        let index = turn.checked_rem(count).map(usize::try_from);
+        let Some(Ok(index)) = index else {
+            return Vec::new();
+        };
+        let mut answer = answers.swap_remove(index);
+        // Another one first, each time that all have been given.
+        let first = (turn / count).checked_rem(answer.len() as u64).unwrap_or(0);
+        answer.rotate_left(usize::try_from(first).unwrap_or(0));
+        answer
     }
 
     /// The version of the list as it stands.
@@ -324,6 +362,23 @@ impl Roster {
         } else {
             Standing::New
         }
+    }
+
+    fn enter(&mut self, member: Member, health: Health, renewed: UnixTime) {
+        let moment = self.next_moment();
+        let entry = Entry {
+            member,
+            health,
+            renewed,
+            since: moment,
+            waits: moment,
+        };
+        self.members.insert(member.key, entry);
+    }
+
+    fn next_moment(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
     }
 
     fn has_address(&self, address: IpAddr) -> bool {

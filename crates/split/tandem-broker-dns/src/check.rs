@@ -7,9 +7,11 @@
 
 mod ask;
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hickory_net::dnssec::DnssecDnsHandle;
 use hickory_net::xfer::{DnsHandle as _, FirstAnswer as _};
@@ -18,13 +20,18 @@ use hickory_proto::dnssec::{Proof, TrustAnchors};
 use hickory_proto::op::{DnsRequestOptions, Message, Query, ResponseCode};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use tandem_barnraising::certificate_policy::{
-    Caa, Chain, Evidence, Finding, Presence, Subject, acceptable, judge,
+    Caa, Chain, Evidence, Finding, Presence, Subject, Weight, acceptable, judge,
 };
 use tandem_barnraising::uri;
+use tokio::time::timeout;
 
 use crate::absolute::absolute;
 use crate::error::DnsError;
 use ask::Asker;
+
+/// How long a look may take. It asks some ten questions, each a second time after two seconds; on a
+/// satellite link, by TCP, they take half as long.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How to look.
 #[derive(Debug, Clone, Default)]
@@ -55,27 +62,60 @@ impl Report {
     pub fn is_acceptable(&self) -> bool {
         acceptable(&self.findings)
     }
+
+    /// What speaks against it.
+    pub fn refusals(&self) -> impl Iterator<Item = &Finding> {
+        let refused = |finding: &&Finding| finding.weight() == Weight::Refusal;
+        self.findings.iter().filter(refused)
+    }
 }
 
-/// Looks at a name. Private names and addresses are not asked about: no public authority issues for
-/// them. Needs a tokio runtime.
+/// Looks at a name, for [`PATIENCE`] at most. Private names and addresses are not asked about: no
+/// public authority issues for them. Needs a tokio runtime.
 ///
 /// # Errors
 /// The text is no name, or no resolver or no trust anchor can be found. What DNS says, or does not
 /// say, is no error but a finding.
 pub async fn check(text: &str, options: &Options) -> Result<Report, DnsError> {
+    check_within(PATIENCE, text, options).await
+}
+
+async fn check_within(
+    patience: Duration,
+    text: &str,
+    options: &Options,
+) -> Result<Report, DnsError> {
     let subject = Subject::parse(text).ok_or_else(|| DnsError::Setting {
         setting: "NAME",
         reason: format!("{text} is no host name"),
     })?;
     let findings = match &subject {
         Subject::Address(_) | Subject::Private(_) => Vec::new(),
-        Subject::Public(name) => judge(name, &look(name, options).await?),
+        Subject::Public(name) => {
+            let mut evidence = Evidence {
+                chain: Chain::Secure,
+                name: Presence::There,
+                caa: Vec::new(),
+                https: Presence::Missing,
+                certificate: options.certificate.clone(),
+                observant: options.observant.clone(),
+            };
+            match timeout(patience, look(name, options, &mut evidence)).await {
+                Ok(looked) => looked?,
+                // What was not asked in time has not answered.
+                Err(_) => evidence.chain = Chain::Unanswered,
+            }
+            judge(name, &evidence)
+        }
     };
     Ok(Report { subject, findings })
 }
 
-async fn look(site: &uri::Name, options: &Options) -> Result<Evidence, DnsError> {
+async fn look(
+    site: &uri::Name,
+    options: &Options,
+    evidence: &mut Evidence,
+) -> Result<(), DnsError> {
     let resolver = match options.resolver {
         Some(resolver) => resolver,
         None => system_resolver(Path::new("/etc/resolv.conf"))?,
@@ -88,14 +128,6 @@ async fn look(site: &uri::Name, options: &Options) -> Result<Evidence, DnsError>
     };
     let handle = DnssecDnsHandle::with_trust_anchor(Asker::new(resolver), Arc::new(anchors));
     let site = absolute(site)?;
-    let mut evidence = Evidence {
-        chain: Chain::Secure,
-        name: Presence::There,
-        caa: Vec::new(),
-        https: Presence::Missing,
-        certificate: options.certificate.clone(),
-        observant: options.observant.clone(),
-    };
     // From the name up to the first that has any, without the root (RFC 8659, section 3).
     let mut name = site.clone();
     while evidence.chain == Chain::Secure && evidence.caa.is_empty() && !name.is_root() {
@@ -119,7 +151,7 @@ async fn look(site: &uri::Name, options: &Options) -> Result<Evidence, DnsError>
         }
     }
     tracing::debug!(?evidence, "what DNS says");
-    Ok(evidence)
+    Ok(())
 }
 
 struct Answer {
@@ -242,7 +274,13 @@ fn caa(data: &RData) -> Option<Caa> {
 
 /// The first name server of the system's resolver (resolv.conf(5)).
 fn system_resolver(path: &Path) -> Result<SocketAddr, DnsError> {
-    let text = std::fs::read_to_string(path).map_err(|error| DnsError::file(path, error))?;
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        // As one without any name server (resolv.conf(5)): before there is a network, it may be a
+        // link to what is still to come.
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(DnsError::file(path, error)),
+    };
     let mut servers = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         (words.next() == Some("nameserver")).then(|| words.next()?.parse::<IpAddr>().ok())?
@@ -264,6 +302,41 @@ mod tests {
 
     fn alias(from: &str, to: &str) -> Record {
         Record::from_rdata(name(from), 60, RData::CNAME(CNAME(name(to))))
+    }
+
+    #[tokio::test]
+    async fn a_look_ends_in_time_as_one_without_an_answer() {
+        // It takes what is asked and says nothing; one question alone would wait for ten seconds.
+        let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+        let silent = silent.expect("loopback");
+        let options = Options {
+            resolver: Some(silent.local_addr().expect("bound")),
+            ..Options::default()
+        };
+        let patience = Duration::from_millis(50);
+        let start = tokio::time::Instant::now();
+        let report = check_within(patience, "www.tandem-site.org", &options).await;
+        let report = report.expect("a finding, and no error");
+        assert!(start.elapsed() >= patience);
+        let alone = Duration::from_secs(10);
+        assert!(start.elapsed() < alone, "{:?}", start.elapsed());
+        let refusals: Vec<&Finding> = report.refusals().collect();
+        assert_eq!(refusals, [&Finding::Unanswered]);
+        assert!(!report.is_acceptable());
+    }
+
+    #[test]
+    fn the_systems_resolver_is_the_first_that_is_named_or_the_one_on_this_machine() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("resolv.conf");
+        let found = || system_resolver(&path).expect("readable").to_string();
+        assert_eq!(found(), "127.0.0.1:53", "there is no file");
+        std::fs::write(&path, "search site.test\n").expect("own folder");
+        assert_eq!(found(), "127.0.0.1:53");
+        let text = "nameserver\nnameserver 192.0.2.53\nnameserver 192.0.2.54\n";
+        std::fs::write(&path, text).expect("own folder");
+        assert_eq!(found(), "192.0.2.53:53");
+        assert!(system_resolver(folder.path()).is_err(), "a folder");
     }
 
     #[test]

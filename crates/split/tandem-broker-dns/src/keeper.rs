@@ -64,7 +64,7 @@ impl Keeper {
             None => Vec::new(),
         };
         let content = Content {
-            addresses: answers.borrow_and_update().addresses.clone(),
+            answers: Answers::clone(&answers.borrow_and_update()),
             challenge: usable(&read),
             serial: now as u32,
         };
@@ -122,7 +122,7 @@ impl Keeper {
 
     fn update(&mut self, now: u64) {
         let wanted = Content {
-            addresses: self.answers.borrow_and_update().addresses.clone(),
+            answers: Answers::clone(&self.answers.borrow_and_update()),
             challenge: usable(&self.read),
             serial: self.content.serial,
         };
@@ -137,7 +137,7 @@ impl Keeper {
             Ok(zone) => {
                 tracing::debug!(
                     serial = content.serial,
-                    addresses = content.addresses.len(),
+                    addresses = content.answers.addresses.len(),
                     "zone changed"
                 );
                 self.content = content;

@@ -62,4 +62,16 @@ pub fn ds(site: &Name, settings: &Settings) -> Result<String, DnsError> {
 pub struct Answers {
     /// The addresses.
     pub addresses: Vec<IpAddr>,
+    /// Whose they are, and so how they take turns.
+    pub whose: Whose,
+}
+
+/// Whose addresses an answer has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Whose {
+    /// The origin's own: each is shown as often as any other.
+    #[default]
+    Origin,
+    /// Volunteers': their networks take turns ([`tandem_barnraising::turns`]).
+    Volunteers,
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   apex                    SOA NS DNSKEY CAA NSEC
-//!   site (may be the apex)  A AAAA HTTPS CAA NSEC         A and AAAA in parts of at most eight, each signed
+//!   site (may be the apex)  A AAAA HTTPS CAA NSEC         A and AAAA in parts of at most eight, each signed;
+//!                                                         volunteers' networks take turns in them
 //!   _acme-challenge.site    TXT NSEC                      while there are values
 //!   name servers inside     A AAAA NSEC
 //! ```
@@ -23,10 +24,12 @@ use hickory_proto::rr::rdata::caa::CAA;
 use hickory_proto::rr::rdata::svcb::{Alpn, SVCB, SvcParamKey, SvcParamValue};
 use hickory_proto::rr::rdata::{A, AAAA, HTTPS, NS, SOA, TXT};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
+use tandem_barnraising::turns;
 
 use crate::error::DnsError;
 use crate::key::{Validity, ZoneKey};
 use crate::settings::{Issuance, Shape};
+use crate::{Answers, Whose};
 
 /// Most addresses of a family in one answer. Eight of IPv6 with their signature, the question and a
 /// long name stay below 700 bytes, so that both families fit into 1232.
@@ -41,7 +44,7 @@ const LASTING: u32 = 3600;
 /// What of a zone changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Content {
-    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) answers: Answers,
     pub(crate) challenge: Vec<String>,
     pub(crate) serial: u32,
 }
@@ -255,9 +258,16 @@ impl Plain {
             self.add(name, RecordType::CAA, LASTING, vec![caa(issuance)]);
         }
         self.add(site, RecordType::HTTPS, LASTING, vec![vec![https()]]);
-        self.add_addresses(site, *ttl, &content.addresses);
+        let Answers { addresses, whose } = &content.answers;
+        match whose {
+            Whose::Origin => self.add_addresses(site, *ttl, addresses, parts),
+            Whose::Volunteers => self.add_addresses(site, *ttl, addresses, |family| {
+                // A crowd with too few turns for all its addresses shows others after a change.
+                turns::answers(&family, SHOWN, u64::from(content.serial))
+            }),
+        }
         for (name, addresses) in nameservers {
-            self.add_addresses(name, LASTING, addresses);
+            self.add_addresses(name, LASTING, addresses, parts);
         }
         if !content.challenge.is_empty() {
             let name = site
@@ -270,29 +280,46 @@ impl Plain {
         Ok(())
     }
 
-    fn add_addresses(&mut self, name: &Name, ttl: u32, addresses: &[IpAddr]) {
-        let canonical = || addresses.iter().map(IpAddr::to_canonical);
-        let four = canonical().filter(IpAddr::is_ipv4).collect();
-        let six = canonical().filter(IpAddr::is_ipv6).collect();
-        self.add(name, RecordType::A, ttl, parts(four));
-        self.add(name, RecordType::AAAA, ttl, parts(six));
+    /// Adds the addresses of each family in the parts that `parts` makes of them.
+    fn add_addresses(
+        &mut self,
+        name: &Name,
+        ttl: u32,
+        addresses: &[IpAddr],
+        parts: impl Fn(Vec<IpAddr>) -> Vec<Vec<IpAddr>>,
+    ) {
+        let mut addresses: Vec<IpAddr> = addresses.iter().map(IpAddr::to_canonical).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let (mut four, mut six): (Vec<IpAddr>, Vec<IpAddr>) =
+            addresses.into_iter().partition(IpAddr::is_ipv4);
+        four.truncate(MAX_ADDRESSES);
+        six.truncate(MAX_ADDRESSES);
+        let records = |family: Vec<IpAddr>| -> Vec<Vec<RData>> {
+            let parts = parts(family).into_iter();
+            parts
+                .map(|part| part.into_iter().map(record).collect())
+                .collect()
+        };
+        self.add(name, RecordType::A, ttl, records(four));
+        self.add(name, RecordType::AAAA, ttl, records(six));
+    }
+}
+
+fn record(address: IpAddr) -> RData {
+    match address {
+        IpAddr::V4(address) => RData::A(A(address)),
+        IpAddr::V6(address) => RData::AAAA(AAAA(address)),
     }
 }
 
 /// Addresses in parts whose sizes differ by at most one, so that each address is shown about as
 /// often.
-fn parts(mut addresses: Vec<IpAddr>) -> Vec<Vec<RData>> {
-    addresses.sort_unstable();
-    addresses.dedup();
-    addresses.truncate(MAX_ADDRESSES);
+fn parts(addresses: Vec<IpAddr>) -> Vec<Vec<IpAddr>> {
     let count = addresses.len().div_ceil(SHOWN);
     let mut parts = vec![Vec::new(); count];
     for (index, address) in addresses.into_iter().enumerate() {
-        let data = match address {
-            IpAddr::V4(address) => RData::A(A(address)),
-            IpAddr::V6(address) => RData::AAAA(AAAA(address)),
-        };
-        parts[index % count].push(data);
+        parts[index % count].push(address);
     }
     parts
 }
@@ -330,6 +357,10 @@ pub(crate) mod tests {
 
     /// A zone with a name server inside, as the tests have it.
     pub(crate) fn zone(site: &str, addresses: &[&str], challenge: &[&str]) -> Zone {
+        zone_of(site, addresses, Whose::Volunteers, challenge)
+    }
+
+    fn zone_of(site: &str, addresses: &[&str], whose: Whose, challenge: &[&str]) -> Zone {
         let folder = tempfile::tempdir().expect("a folder");
         let settings: Settings = serde_json::from_value(serde_json::json!({
             "key": folder.path().join("key"), "zone": "example.org", "listen": ["127.0.0.1:0"],
@@ -341,10 +372,13 @@ pub(crate) mod tests {
         let shape = settings.shape(&site).expect("right");
         let key = settings.zone_key().expect("a key");
         let content = Content {
-            addresses: addresses
-                .iter()
-                .map(|text| text.parse().expect("an address"))
-                .collect(),
+            answers: Answers {
+                addresses: addresses
+                    .iter()
+                    .map(|text| text.parse().expect("an address"))
+                    .collect(),
+                whose,
+            },
             challenge: challenge.iter().map(|text| (*text).to_owned()).collect(),
             serial: 7,
         };
@@ -381,6 +415,33 @@ pub(crate) mod tests {
         }
         assert_eq!(seen.len(), 29);
         assert!(shown(&zone, "www.example.org.", RecordType::AAAA).is_empty());
+    }
+
+    #[test]
+    fn a_subnet_full_of_volunteers_has_its_share_of_each_answer_and_no_more() {
+        let crowd = (1..=20).map(|last| format!("2001:db8::{last}"));
+        let addresses: Vec<String> = crowd.chain(["2001:db8:1::1".to_owned()]).collect();
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let zone = zone("www.example.org", &addresses, &[]);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..20 {
+            let part = shown(&zone, "www.example.org.", RecordType::AAAA);
+            assert_eq!(part.len(), 2, "{part:?}");
+            assert!(part.contains(&"2001:db8:1::1".to_owned()), "{part:?}");
+            seen.extend(part);
+        }
+        assert_eq!(seen.len(), 21, "each of them in its turn");
+    }
+
+    #[test]
+    fn the_origin_s_addresses_are_all_shown() {
+        let addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "198.51.100.1"];
+        let zone = zone_of("www.example.org", &addresses, Whose::Origin, &[]);
+        assert_eq!(
+            shown(&zone, "www.example.org.", RecordType::A),
+            addresses,
+            "they are of one who knows why"
+        );
     }
 
     #[test]

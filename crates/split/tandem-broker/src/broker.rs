@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::door::BROKER;
+use tandem_barnraising::certificate_policy::Safeguard;
 use tandem_barnraising::{PublicKey, SiteUri};
 use tandem_channel::{Acceptor, Admission, ChannelKey};
 use tandem_daemon::admin::{self, Page};
@@ -41,6 +42,8 @@ pub struct Broker {
     keeper: Keeper,
     names: Option<Names>,
     uri: Option<SiteUri>,
+    safeguard: Safeguard,
+    at_risk: Number,
 }
 
 /// The URI that volunteers are given. The broker's key is made if there is none yet.
@@ -72,6 +75,9 @@ pub fn ds(config: &Config) -> Result<String, BrokerError> {
 impl Broker {
     /// Opens the database and listens. Must be called within a runtime.
     ///
+    /// A broker with a name server withholds volunteers from a public name until it knows that none
+    /// of them can get a certificate. Without one, who calls has to see to that before it serves.
+    ///
     /// # Errors
     /// Whatever is wrong with the configuration or what it names.
     pub async fn bind(config: &Config) -> Result<Self, BrokerError> {
@@ -90,6 +96,11 @@ impl Broker {
         let uri = config.uri(port, PublicKey(key.name().bytes())).ok();
         let keeper = Keeper::new(config, key, database, kept);
         let names = Names::bind(config, keeper.published(), keeper.accepted()).await?;
+        let at_risk = Number::gauge(
+            "tandem_broker_certificates_at_risk",
+            "Whether volunteers may obtain certificates for the site's name, as the operator accepts",
+        );
+        at_risk.set(u64::from(config.safeguard == Safeguard::Waived));
         Ok(Self {
             listener,
             door: Door {
@@ -101,6 +112,8 @@ impl Broker {
             keeper,
             names,
             uri,
+            safeguard: config.safeguard,
+            at_risk,
         })
     }
 
@@ -136,6 +149,7 @@ impl Broker {
     pub fn numbers(&self) -> Vec<Number> {
         let mut numbers = self.keeper.numbers().all();
         numbers.extend(self.names.iter().flat_map(Names::numbers));
+        numbers.push(self.at_risk.clone());
         numbers
     }
 
@@ -145,15 +159,15 @@ impl Broker {
     /// # Errors
     /// The address is in use or none of this machine's.
     pub fn show(&self, address: SocketAddr) -> Result<SocketAddr, BrokerError> {
-        let keeper = self.keeper.clone();
+        let (keeper, safeguard) = (self.keeper.clone(), self.safeguard);
         let pages = move |path: &str| match path {
             "/" => Some(Page {
                 kind: "text/html; charset=utf-8",
-                body: page::html(&keeper.snapshot()),
+                body: page::html(&keeper.snapshot(), safeguard),
             }),
             "/status.json" => Some(Page {
                 kind: "application/json",
-                body: page::json(&keeper.snapshot()),
+                body: page::json(&keeper.snapshot(), safeguard),
             }),
             _ => None,
         };

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tandem_barnraising::admission::{Policy, Rate};
+use tandem_barnraising::certificate_policy::{Consent, Safeguard};
 use tandem_barnraising::health::Thresholds;
 use tandem_barnraising::roster;
 use tandem_barnraising::uri::{DEFAULT_PORT, Host, Name};
@@ -54,6 +55,9 @@ pub struct Config {
     pub renew: u32,
     /// The site's name server, if the broker is that too.
     pub dns: Option<tandem_broker_dns::Settings>,
+    /// What has to be known of the site's name before volunteers serve it. The file cannot waive
+    /// it.
+    pub safeguard: Safeguard,
 }
 
 /// How volunteers are looked at.
@@ -212,6 +216,7 @@ impl Config {
         }
         let key = file.state.join("dns.key");
         Ok(Self {
+            safeguard: Safeguard::of(site.as_str(), Consent::Withheld),
             site,
             listen: file.listen,
             address,
@@ -235,6 +240,15 @@ impl Config {
                 dns
             }),
         })
+    }
+
+    /// The same with what the operator says to volunteers that may obtain certificates.
+    #[must_use]
+    pub fn with_consent(self, consent: Consent) -> Self {
+        Self {
+            safeguard: Safeguard::of(self.site.as_str(), consent),
+            ..self
+        }
     }
 
     /// What volunteers are given, for the broker with this key that listens on this port.
@@ -436,6 +450,20 @@ mod tests {
             shown.starts_with("barnraising://127.0.0.1/www.example.org#0f0f"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn a_public_name_needs_a_safeguard_unless_the_operator_consents() {
+        let of = |site: &str, consent| {
+            let config = read(&SMALL.replace("www.example.org", site)).expect("well-formed");
+            (config.safeguard, config.with_consent(consent).safeguard)
+        };
+        let required = Safeguard::Required;
+        let waived = Safeguard::Waived;
+        assert_eq!(of("www.site.org", Consent::Withheld), (required, required));
+        assert_eq!(of("www.site.org", Consent::Given), (required, waived));
+        let needless = Safeguard::Needless;
+        assert_eq!(of("site.test", Consent::Given), (needless, needless));
     }
 
     #[test]

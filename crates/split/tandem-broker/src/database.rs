@@ -311,10 +311,13 @@ fn read_site(connection: &Connection, site: &Name) -> rusqlite::Result<Option<Si
         .optional()
 }
 
+/// Members in the order in which the roster is to take them back: healthy ones before others, and
+/// of these who joined first, so that nobody gains by a restart.
 fn read_members(connection: &Connection) -> rusqlite::Result<Vec<Row>> {
     let mut statement = connection.prepare(
         "SELECT key, address, peers, healthy, joined, clients, sent, from_origin,
-                was_clients, was_sent, was_from_origin FROM members",
+                was_clients, was_sent, was_from_origin FROM members
+         ORDER BY healthy = 0, joined, key",
     )?;
     let rows = statement.query_map([], |row| {
         let text: String = row.get(1)?;
@@ -498,6 +501,36 @@ mod tests {
             panic!("{other:?}");
         };
         assert!(reason.contains("a.example"), "{reason}");
+    }
+
+    #[test]
+    fn who_was_healthy_the_longest_is_read_first() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("broker.sqlite");
+        let (mut database, _) = Database::open(&path, &name("a.example")).expect("a new file");
+        let aged = |number: u8, standing: Standing, joined: u64| Row {
+            standing,
+            joined: UnixTime(joined),
+            ..row(number)
+        };
+        let rows = [
+            aged(1, Standing::Unproven, 1),
+            aged(2, Standing::Healthy, 30),
+            aged(3, Standing::Healthy, 20),
+            aged(4, Standing::Healthy, 20),
+        ];
+        let keys = rows.each_ref().map(|row| row.member.key);
+        let site = Site {
+            version: 9,
+            gone: row(1).told,
+            accepted: UnixTime(7),
+        };
+        let written = keys.iter().zip(rows.map(Some));
+        database.write(site, written).expect("a disk");
+        drop(database);
+        let (_, kept) = Database::open(&path, &name("a.example")).expect("as it was");
+        let order: Vec<u8> = kept.members.iter().map(|row| row.member.key.0[0]).collect();
+        assert_eq!(order, [3, 4, 2, 1]);
     }
 
     #[test]

@@ -29,10 +29,8 @@ use tokio::time::timeout;
 
 use crate::keeper::Keeper;
 use crate::moment::Clock;
-use crate::places::Places;
+use crate::places::{self, Places};
 
-/// Volunteers at a time. One takes some 50 kB.
-const CONNECTIONS: usize = 512;
 /// How long one may take to show its key and ask,
 const PATIENCE: Duration = Duration::from_secs(5);
 /// and to take the answer, which a slow disk may keep waiting.
@@ -65,7 +63,7 @@ impl Door {
             burst: self.rate.burst.saturating_mul(TRIES),
         };
         let places = Places::new(self.keeper.addresses(), rate);
-        listener::serve(listener, CONNECTIONS, |stream| {
+        listener::serve(listener, places::ALL, |stream| {
             let from = stream.peer_addr().map(|address| address.ip()).ok();
             let admitted = from.and_then(|from| Some((from, places.take(from, clock.now())?)));
             let (acceptor, keeper) = (self.acceptor.clone(), self.keeper.clone());

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tandem_barnraising::health::{Health, Outcome};
-use tandem_barnraising::roster::Joined;
+use tandem_barnraising::roster::{Group, Joined};
 use tandem_barnraising::talk::{Answer, Join, Question, Refusal, Told, Welcome, Wish};
 use tandem_barnraising::uri::Name;
 use tandem_barnraising::{Member, PublicKey, Roster};
@@ -59,6 +59,7 @@ pub(crate) struct Numbers {
     renewed: Number,
     left: Number,
     forgotten: Number,
+    evicted: Number,
     refused: Number,
     looks: Number,
     bad_looks: Number,
@@ -82,6 +83,10 @@ impl Numbers {
             forgotten: counter(
                 "tandem_broker_forgotten",
                 "Members that did not renew in time",
+            ),
+            evicted: counter(
+                "tandem_broker_evictions",
+                "Members, none of them well, that made room for others",
             ),
             refused: counter("tandem_broker_refusals", "Volunteers that were not taken"),
             looks: counter("tandem_broker_looks", "Looks at members"),
@@ -109,6 +114,7 @@ impl Numbers {
             &self.renewed,
             &self.left,
             &self.forgotten,
+            &self.evicted,
             &self.refused,
             &self.looks,
             &self.bad_looks,
@@ -286,7 +292,7 @@ impl Keeper {
         self.lock().accepted.clone()
     }
 
-    /// Where members are, whether they are well or not.
+    /// Where members are that are well, or were, or are listed.
     pub(crate) fn addresses(&self) -> watch::Receiver<Arc<BTreeSet<IpAddr>>> {
         self.lock().addresses.subscribe()
     }
@@ -312,13 +318,13 @@ impl Keeper {
         self.with(State::tick).await;
     }
 
-    /// Members to look at, by what they count as.
-    pub(crate) async fn members(&self, standing: Standing) -> Vec<Member> {
-        let members = self.with(move |state| {
-            let members = state.members();
-            let wanted = members.filter(|(_, found)| *found == standing);
-            wanted.map(|(member, _)| *member).collect()
-        });
+    /// Members to look at in this turn, by what they count as.
+    pub(crate) async fn looks(&self, standing: Standing) -> Vec<Member> {
+        let group = match standing {
+            Standing::Healthy => Group::Well,
+            Standing::Unproven => Group::Unproven,
+        };
+        let members = self.with(move |state| state.roster.looks(group));
         members.await.unwrap_or_default()
     }
 
@@ -591,7 +597,8 @@ impl State {
         self.numbers.healthy.set(healthy.len() as u64);
         self.numbers.volunteers.set(self.notes.len() as u64);
         self.numbers.version.set(self.roster.version());
-        let addresses = self.members().map(|(member, _)| member.address).collect();
+        self.numbers.evicted.set(self.roster.evicted());
+        let addresses = self.roster.proven().collect();
         self.addresses.send_replace(Arc::new(addresses));
         self.published.send_if_modified(|published| {
             let is_other = published.healthy != healthy;

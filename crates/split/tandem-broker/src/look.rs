@@ -8,7 +8,8 @@
 //! is well is for the origin to watch.
 //!
 //! Invariants: those that browsers are sent to are looked at in their own turn, however many others
-//! there are; so many at a time; none takes longer than its time.
+//! there are; so many in a turn, by network (`tandem_barnraising::roster`), and so many at a time;
+//! none takes longer than its time.
 
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
@@ -20,6 +21,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tandem_barnraising::PublicKey;
+use tandem_barnraising::shares::LOOKS_UNPROVEN;
 use tandem_split_io::tls::client::Client;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -30,8 +32,8 @@ use crate::config;
 use crate::database::Standing;
 use crate::keeper::{Keeper, Look};
 
-/// Looks at a time, of one turn.
-const AT_A_TIME: usize = 64;
+/// Looks at a time, of one turn: all of those at members that are not well.
+const AT_A_TIME: usize = LOOKS_UNPROVEN;
 /// Bytes of a body that are looked at: enough for some records.
 const ENOUGH: usize = 256 << 10;
 
@@ -60,7 +62,7 @@ impl Looker {
         loop {
             turns.tick().await;
             let mut looks = JoinSet::new();
-            for member in keeper.members(standing).await {
+            for member in keeper.looks(standing).await {
                 let (looker, keeper, room) = (self.clone(), keeper.clone(), Arc::clone(&room));
                 looks.spawn(async move {
                     let Ok(_permit) = room.acquire_owned().await else {

@@ -7,15 +7,16 @@
 //! Invariants: a public name leads to volunteers only after a look has found that none of them can
 //! get a certificate for it (within the last day, if the broker has been started since); before
 //! that, and after a look that found otherwise, it leads to the origin. A look that gets no answer
-//! changes nothing; wrong signatures alone shut only when three looks in a row have found them.
+//! changes nothing; wrong signatures alone shut only when three looks in a row have found them. By
+//! the operator's consent there is no look, and the name leads to volunteers.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_barnraising::certificate_policy::{Finding, Subject, Weight};
+use tandem_barnraising::certificate_policy::{Finding, Safeguard};
 use tandem_broker_dns::check::{Options, Report, check};
-use tandem_broker_dns::{Answers, Dns};
+use tandem_broker_dns::{Answers, Dns, Whose};
 use tandem_daemon::metrics::Number;
 use tandem_wire::UnixTime;
 use tokio::sync::watch;
@@ -54,7 +55,7 @@ pub(crate) struct Names {
     dns: Dns,
     site: String,
     options: Options,
-    subject: Option<Subject>,
+    safeguard: Safeguard,
     published: watch::Receiver<Arc<Published>>,
     answers: watch::Sender<Arc<Answers>>,
     gate: watch::Sender<Gate>,
@@ -78,10 +79,9 @@ impl Names {
         let Some(settings) = &config.dns else {
             return Ok(None);
         };
-        let subject = Subject::parse(config.site.as_str());
-        let gate = match subject {
-            Some(Subject::Private(_) | Subject::Address(_)) => Gate::Open,
-            Some(Subject::Public(_)) | None => remembered(*accepted.borrow(), wall()),
+        let gate = match config.safeguard {
+            Safeguard::Needless | Safeguard::Waived => Gate::Open,
+            Safeguard::Required => remembered(*accepted.borrow(), wall()),
         };
         if config.own_addresses.is_empty() {
             tracing::warn!(
@@ -100,7 +100,7 @@ impl Names {
             dns,
             site: config.site.as_str().to_owned(),
             options: settings.look(),
-            subject,
+            safeguard: config.safeguard,
             published,
             answers: sender,
             gate: watch::Sender::new(gate),
@@ -124,14 +124,12 @@ impl Names {
         let gate = self.gate.subscribe();
         let telling = tell(self.published, gate, self.answers);
         let looking = async {
-            match self.subject {
-                Some(Subject::Public(_)) => {
+            match self.safeguard {
+                Safeguard::Required => {
                     let outlet = (&self.gate, &self.accepted, &self.refused);
                     look(&self.site, &self.options, outlet).await
                 }
-                Some(Subject::Private(_) | Subject::Address(_)) | None => {
-                    std::future::pending().await
-                }
+                Safeguard::Needless | Safeguard::Waived => std::future::pending().await,
             }
         };
         tokio::join!(self.dns.serve(), telling, looking);
@@ -147,12 +145,13 @@ fn remembered(accepted: UnixTime, now: UnixTime) -> Gate {
 }
 
 fn answers(gate: Gate, published: &Published) -> Answers {
-    let addresses = match gate {
-        Gate::Open => published.addresses(),
-        Gate::Shut => &published.own,
+    let (addresses, whose) = match gate {
+        Gate::Open if !published.healthy.is_empty() => (&published.healthy, Whose::Volunteers),
+        Gate::Open | Gate::Shut => (&published.own, Whose::Origin),
     };
     Answers {
-        addresses: addresses.to_vec(),
+        addresses: addresses.clone(),
+        whose,
     }
 }
 
@@ -234,7 +233,7 @@ fn judged(before: Gate, report: &Report, doubts: &mut u32) -> Gate {
         *doubts = 0;
         return Gate::Open;
     }
-    let all = |may_be: fn(&Finding) -> bool| refusals(report).all(may_be);
+    let all = |may_be: fn(&Finding) -> bool| report.refusals().all(may_be);
     if all(|finding| *finding == Finding::Unanswered) {
         return before;
     }
@@ -246,17 +245,12 @@ fn judged(before: Gate, report: &Report, doubts: &mut u32) -> Gate {
     Gate::Shut
 }
 
-fn refusals(report: &Report) -> impl Iterator<Item = &Finding> {
-    let refused = |finding: &&Finding| finding.weight() == Weight::Refusal;
-    report.findings.iter().filter(refused)
-}
-
 /// What was logged last: to whom the name leads, and what was refused.
 type Said = Option<(Gate, Vec<&'static str>)>;
 
 /// Logs what is refused, once for as long as it stays the same.
 fn say(site: &str, now: Gate, report: &Report, said: &mut Said) {
-    let this = (now, refusals(report).map(Finding::code).collect());
+    let this = (now, report.refusals().map(Finding::code).collect());
     if said.as_ref() == Some(&this) {
         return;
     }
@@ -266,7 +260,7 @@ fn say(site: &str, now: Gate, report: &Report, said: &mut Said) {
             "no volunteer can get a certificate for the name: it leads to them"
         );
     }
-    for finding in refusals(report) {
+    for finding in report.refusals() {
         let remedy = finding.remedy();
         match now {
             Gate::Open => tracing::warn!(

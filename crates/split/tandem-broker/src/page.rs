@@ -2,12 +2,13 @@
 //!
 //! Is not: a control. Nothing can be changed here.
 //!
-//! Invariants: what volunteers say of themselves is called that; nothing that a stranger chose is
-//! shown unescaped.
+//! Invariants: what volunteers say of themselves is called that; what nobody has said yet is no
+//! zero; nothing that a stranger chose is shown unescaped.
 
 use std::fmt::Write as _;
 
 use serde_json::json;
+use tandem_barnraising::certificate_policy::Safeguard;
 use tandem_barnraising::talk::Told;
 
 use crate::database::Standing;
@@ -18,8 +19,11 @@ const STYLE: &str = include_str!("page.css");
 /// Seconds after which a browser asks again.
 const REFRESH: u32 = 10;
 
+/// Of what no volunteer has told anything yet: each tells what it did when it renews.
+const UNMEASURED: &str = "<small>not yet measured</small>";
+
 /// The page.
-pub(crate) fn html(snapshot: &Snapshot) -> String {
+pub(crate) fn html(snapshot: &Snapshot, safeguard: Safeguard) -> String {
     let site = escaped(snapshot.published.site.as_str());
     let mut body = String::new();
     let healthy = snapshot.published.healthy.len();
@@ -30,22 +34,29 @@ pub(crate) fn html(snapshot: &Snapshot) -> String {
         (healthy, _) => ("well", format!("Browsers are sent to {}.", counted(healthy, "volunteer"))),
     };
     let total = total(snapshot);
+    let told = |count: u64| match total == Told::default() {
+        true => UNMEASURED.to_owned(),
+        false => bytes(count),
+    };
     let tiles = [
         (
             "volunteers well",
             format!("{healthy}<small> of {count}</small>"),
         ),
-        ("sent to browsers*", bytes(total.sent)),
-        ("of the origin for that*", bytes(total.from_origin)),
+        ("sent to browsers*", told(total.sent)),
+        ("of the origin for that*", told(total.from_origin)),
         ("saved*", share(total)),
     ];
     let tiles: String = tiles
         .iter()
         .map(|(name, value)| format!("<li><b>{value}</b><span>{name}</span></li>"))
         .collect();
+    let warning = safeguard.warning().map_or_else(String::new, |warning| {
+        format!("<p class=warning role=alert>{}.</p>", escaped(warning))
+    });
     let _ = write!(
         body,
-        "<header><p class=kind>Barnraising</p><h1>{site}</h1><p class=state><i class={mark}></i>{state}</p></header>\
+        "<header><p class=kind>Barnraising</p><h1>{site}</h1><p class=state><i class={mark}></i>{state}</p>{warning}</header>\
          <ul class=tiles>{tiles}</ul>"
     );
     if snapshot.members.is_empty() {
@@ -106,21 +117,26 @@ fn row(out: &mut String, member: &Shown) {
             ),
         },
     };
+    let told = match member.told == Told::default() {
+        true => format!("<td class=n colspan=3>{UNMEASURED}"),
+        false => format!(
+            "<td class=n>{}<td class=n>{}<td class=n>{}",
+            member.told.clients,
+            bytes(member.told.sent),
+            share(member.told),
+        ),
+    };
     let _ = write!(
         out,
-        "<tr><td><code title={key}>{}…</code><td>{}<td><i class={mark}></i>{word}<td class=look>{look}<td>{} ago\
-         <td class=n>{}<td class=n>{}<td class=n>{}",
+        "<tr><td><code title={key}>{}…</code><td>{}<td><i class={mark}></i>{word}<td class=look>{look}<td>{} ago{told}",
         &key[..12],
         member.member.address,
         lapse(member.renewed),
-        member.told.clients,
-        bytes(member.told.sent),
-        share(member.told),
     );
 }
 
 /// The same for programs.
-pub(crate) fn json(snapshot: &Snapshot) -> String {
+pub(crate) fn json(snapshot: &Snapshot, safeguard: Safeguard) -> String {
     let told = |told: Told| {
         json!({
             "connections": told.clients,
@@ -153,6 +169,7 @@ pub(crate) fn json(snapshot: &Snapshot) -> String {
         .collect();
     let status = json!({
         "site": snapshot.published.site.as_str(),
+        "certificates_at_risk": safeguard == Safeguard::Waived,
         "list_version": snapshot.version,
         "addresses": snapshot.published.addresses(),
         "volunteers": members,
@@ -169,7 +186,7 @@ fn total(snapshot: &Snapshot) -> Told {
 /// How much of what browsers got the origin did not have to send.
 fn share(told: Told) -> String {
     if told.sent == 0 {
-        return "–".to_owned();
+        return UNMEASURED.to_owned();
     }
     let saved = 100.0 * (1.0 - told.from_origin as f64 / told.sent as f64);
     // Who fills a cache costs more than it saves, and says so.
@@ -227,7 +244,44 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use tandem_barnraising::uri::Name;
+    use tandem_barnraising::{Member, PublicKey};
+    use tandem_wire::UnixTime;
+
     use super::*;
+    use crate::keeper::Published;
+
+    #[test]
+    fn that_volunteers_may_obtain_certificates_stays_on_the_page() {
+        let snapshot = Snapshot {
+            published: Published {
+                site: Name::parse("www.site.org").expect("a name"),
+                healthy: Vec::new(),
+                own: Vec::new(),
+            },
+            version: 1,
+            members: Vec::new(),
+            gone: Told::default(),
+        };
+        let page = html(&snapshot, Safeguard::Waived);
+        assert!(page.contains("ANY VOLUNTEER MAY OBTAIN"), "{page}");
+        let status = json(&snapshot, Safeguard::Waived);
+        assert!(
+            status.contains("\"certificates_at_risk\": true"),
+            "{status}"
+        );
+        for safeguard in [Safeguard::Needless, Safeguard::Required] {
+            let page = html(&snapshot, safeguard);
+            assert!(!page.contains("OBTAIN") && !page.contains("class=warning"));
+            let status = json(&snapshot, safeguard);
+            assert!(
+                status.contains("\"certificates_at_risk\": false"),
+                "{status}"
+            );
+        }
+    }
 
     #[test]
     fn quantities_are_for_people() {
@@ -251,7 +305,46 @@ mod tests {
             from_origin: 5,
         };
         assert_eq!(share(told), "99.5<small> %</small>");
-        assert_eq!(share(Told::default()), "–");
+        assert_eq!(share(Told::default()), UNMEASURED);
+    }
+
+    #[test]
+    fn what_no_volunteer_has_told_yet_is_no_zero() {
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let shown = |told: Told| {
+            let snapshot = Snapshot {
+                published: Published {
+                    site: Name::parse("www.example.org").expect("a name"),
+                    healthy: Vec::new(),
+                    own: Vec::new(),
+                },
+                version: 1,
+                members: vec![Shown {
+                    member: Member {
+                        key: PublicKey([1; 32]),
+                        address,
+                        peers: SocketAddr::new(address, 7444),
+                    },
+                    standing: Standing::Unproven,
+                    joined: UnixTime(0),
+                    renewed: 0,
+                    look: None,
+                    told,
+                }],
+                gone: Told::default(),
+            };
+            html(&snapshot, Safeguard::Needless)
+        };
+        let page = shown(Told::default());
+        assert_eq!(page.matches("not yet measured").count(), 4, "{page}");
+        assert!(!page.contains("0<small> B"), "{page}");
+        let page = shown(Told {
+            clients: 1,
+            sent: 1000,
+            from_origin: 0,
+        });
+        assert!(!page.contains("not yet measured"), "{page}");
+        assert!(page.contains("<b>0<small> B</small></b>"), "{page}");
     }
 
     #[test]

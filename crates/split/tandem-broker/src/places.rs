@@ -1,24 +1,34 @@
 //! Who may hold a connection at the door, and how many at a time.
 //!
-//! Is: a limit on how often a network comes, and on how many connections it holds; members, by
-//! their addresses, are counted by themselves. Is not: the number of connections in all, which the
+//! Is: a limit on how often a network comes, and on how many connections it holds; members that are
+//! well, or were, or are listed, are counted by themselves, by their addresses. Is not: the
+//! counting (`tandem_barnraising::places`), nor the number of connections in all, which the
 //! listener sees to.
 //!
-//! Invariants: whatever strangers do, a member's connections are not counted with theirs; a place
-//! is free again when its holder is dropped.
+//! Invariants: whatever strangers do, a member's connections are not counted with theirs, and there
+//! are places that they do not get; joining alone makes nobody a member here, so that a flood of
+//! joins gets no more places than strangers have; a place is free again when its holder is dropped.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tandem_barnraising::admission::{Limiter, Rate};
+use tandem_barnraising::network::Network;
+use tandem_barnraising::places::{self, Claim, Holder, Id, Rank};
 use tandem_wire::Instant;
 use tokio::sync::watch;
 
-/// Connections that one network (/24 of IPv4, /56 of IPv6) may hold, or one member,
+/// Places in all. One takes some 50 kB.
+pub(crate) const ALL: usize = 512;
+/// Those of strangers together: a quarter is left to members.
+const STRANGERS: usize = ALL - ALL / 4;
+/// Connections that one household (/24 of IPv4, /56 of IPv6) may hold, or one member,
 const EACH: usize = 8;
-/// and a /48 of IPv6, of which one holder may have all networks.
-const EACH_WIDE: usize = 32;
+/// and strangers in a /16 or /48, of which one holder may have all households,
+const STRANGERS_WIDE: usize = 32;
+/// and members there: eight such networks take all places only if each is full of members.
+const MEMBERS_WIDE: usize = 64;
 
 /// See above.
 #[derive(Debug)]
@@ -32,25 +42,19 @@ pub(crate) struct Places {
 struct Counts {
     strangers: Limiter,
     known: Limiter,
-    /// Connections held, by whom they count for.
-    held: HashMap<Part, usize>,
-}
-
-/// All addresses that begin with these bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Part {
-    bits: u128,
-    length: u8,
+    /// Connections held. Members are the known ones.
+    held: places::Places,
 }
 
 /// The right to one connection, which ends with it.
 #[derive(Debug)]
 pub(crate) struct Place {
     counts: Arc<Mutex<Counts>>,
-    parts: Vec<Part>,
+    id: Id,
 }
 
 impl Places {
+    /// `members` are addresses of those that are well, or were, or are listed.
     pub(crate) fn new(members: watch::Receiver<Arc<BTreeSet<IpAddr>>>, rate: Rate) -> Self {
         Self {
             members,
@@ -63,45 +67,31 @@ impl Places {
     pub(crate) fn take(&self, from: IpAddr, now: Instant) -> Option<Place> {
         let from = from.to_canonical();
         let is_member = self.members.borrow().contains(&from);
+        let rank = match is_member {
+            true => Rank::Known,
+            false => Rank::Stranger,
+        };
         let mut counts = lock(&self.counts);
-        let (admitted, parts) = match is_member {
-            true => (
-                counts.known.admits_member(from, now, self.rate),
-                vec![part(from, 128)],
-            ),
-            false => (
-                counts.strangers.admits(from, now, self.rate),
-                networks(from),
-            ),
+        let admitted = match rank {
+            Rank::Known => counts.known.admits_member(from, now, self.rate),
+            Rank::Stranger => counts.strangers.admits(from, now, self.rate),
         };
-        let has_room = |part: &Part| {
-            let most = if part.length == 48 { EACH_WIDE } else { EACH };
-            counts.held.get(part).is_none_or(|held| *held < most)
-        };
-        if !admitted || !parts.iter().all(has_room) {
+        if !admitted {
             return None;
         }
-        for part in &parts {
-            *counts.held.entry(*part).or_default() += 1;
-        }
+        let taken = counts.held.take(&claims(from, rank), rank).ok()?;
+        // Connections here last for seconds: none has to go for another.
+        counts.held.keep(taken.id);
         Some(Place {
             counts: Arc::clone(&self.counts),
-            parts,
+            id: taken.id,
         })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = lock(&self.counts);
-        for part in &self.parts {
-            if let Some(held) = counts.held.get_mut(part) {
-                *held -= 1;
-                if *held == 0 {
-                    counts.held.remove(part);
-                }
-            }
-        }
+        lock(&self.counts).held.leave(self.id);
     }
 }
 
@@ -109,23 +99,19 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The networks that a stranger's connection counts for.
-fn networks(from: IpAddr) -> Vec<Part> {
-    match from {
-        // As mapped into IPv6, which is no address of its own there: a /24.
-        IpAddr::V4(_) => vec![part(from, 96 + 24)],
-        IpAddr::V6(_) => vec![part(from, 56), part(from, 48)],
-    }
-}
-
-fn part(address: IpAddr, length: u8) -> Part {
-    let bits = match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(address) => address.to_bits(),
-    };
-    Part {
-        bits: bits & (u128::MAX << (128 - u32::from(length))),
-        length,
+/// For whom a connection counts, and how many each may hold.
+fn claims(from: IpAddr, rank: Rank) -> Vec<Claim> {
+    let claim = |holder, most| Claim { holder, most };
+    match rank {
+        Rank::Stranger => vec![
+            claim(Holder::Strangers(Network::household(from)), EACH),
+            claim(Holder::Strangers(Network::wide(from)), STRANGERS_WIDE),
+            claim(Holder::Strangers(Network::ALL), STRANGERS),
+        ],
+        Rank::Known => vec![
+            claim(Holder::Known(Network::host(from)), EACH),
+            claim(Holder::Known(Network::wide(from)), MEMBERS_WIDE),
+        ],
     }
 }
 
@@ -168,15 +154,40 @@ mod tests {
             &places,
             (1..100).map(|net| format!("2001:db8:0:{net:x}00::1")),
         );
-        assert_eq!(six.len() + wide.len(), EACH_WIDE);
+        assert_eq!(six.len() + wide.len(), STRANGERS_WIDE);
         assert!(
             places
                 .take(address("2001:db8:1::1"), Instant::ZERO)
                 .is_some()
         );
         drop((four, other, six, wide));
-        assert!(lock(&places.counts).held.is_empty());
+        let strangers = Holder::Strangers(Network::ALL);
+        assert_eq!(lock(&places.counts).held.held(strangers), 0);
         assert!(places.take(address("192.0.2.1"), Instant::ZERO).is_some());
+    }
+
+    #[test]
+    fn a_16_of_ipv4_holds_few_places_and_strangers_leave_some_to_members() {
+        let places = places(&["192.0.2.7"], 1_000_000);
+        let of = |site: u32| (0..100).map(move |household: u32| format!("10.{site}.{household}.1"));
+        let one = held(&places, of(1));
+        assert_eq!(one.len(), STRANGERS_WIDE);
+        let all = held(&places, (2..100).flat_map(of));
+        assert_eq!(one.len() + all.len(), STRANGERS);
+        assert!(places.take(address("2001:db8::1"), Instant::ZERO).is_none());
+        assert!(places.take(address("192.0.2.7"), Instant::ZERO).is_some());
+    }
+
+    #[test]
+    fn members_of_one_network_hold_no_more_than_its_places() {
+        let texts: Vec<String> = (0..200).map(|host| format!("2001:db8::{host:x}")).collect();
+        let mut texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        texts.push("2001:db8:1::1");
+        let places = places(&texts, 1_000);
+        let crowd = held(&places, (0..200).map(|host| format!("2001:db8::{host:x}")));
+        assert_eq!(crowd.len(), MEMBERS_WIDE);
+        let other = address("2001:db8:1::1");
+        assert!(places.take(other, Instant::ZERO).is_some());
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl Demo {
             key: certificate.key.clone(),
             channel_key: None,
             admitted: None,
+            resumption: origin::Resumption::Offered,
         })
         .await?;
         let broker = broker(folder.path(), &certificate, &origin, listen).await?;

@@ -16,7 +16,7 @@ use hyper::body::Bytes;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use tandem_split_io::SplitIoError;
-use tandem_split_io::origin::{CutOff, Origin, RequestBody, Settings, Upstream};
+use tandem_split_io::origin::{CutOff, Origin, RequestBody, Resumption, Settings, Upstream};
 
 /// What this site is: a page, a large file that seldom changes, and a form.
 async fn answer(request: Request<RequestBody>) -> Result<Response<Full<Bytes>>, CutOff> {
@@ -61,6 +61,7 @@ pub(crate) async fn site(
         key,
         channel_key: None,
         admitted: None,
+        resumption: Resumption::Offered,
     })
     .await
 }

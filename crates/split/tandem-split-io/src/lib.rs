@@ -17,7 +17,7 @@
 //! use hyper::body::Bytes;
 //! use hyper::service::service_fn;
 //! use hyper::{Request, Response};
-//! use tandem_split_io::origin::{Origin, RequestBody, Settings, Upstream};
+//! use tandem_split_io::origin::{Origin, RequestBody, Resumption, Settings, Upstream};
 //!
 //! async fn answer(_: Request<RequestBody>) -> Result<Response<Full<Bytes>>, std::io::Error> {
 //!     Ok(Response::new(Full::from("hello\n")))
@@ -31,6 +31,7 @@
 //!     key: "site.key".into(),
 //!     channel_key: None,
 //!     admitted: None,
+//!     resumption: Resumption::Offered,
 //! })
 //! .await?;
 //! println!("tandem split volunteer --origin HERE:7443 --origin-key {}", origin.key());
@@ -39,15 +40,23 @@
 //! # }
 //! ```
 //!
+//! Who sends clients to volunteers by DNS has to keep them from certificates for the name: look
+//! at it by `tandem_broker_dns::check` before [`origin::Origin::serve`], as `tandem split origin`
+//! does.
+//!
 //! Everything that such a service answers is public: volunteers read it. Cookie and Authorization
 //! never reach it; an answer that sets a cookie, or says `private` or `no-store`, becomes a 403.
 //! What does not change is sent to volunteers once: it is known by its digest, not by its URL,
 //! so that no header of a cache is needed. `examples/in_process.rs` is a whole program;
-//! [`origin::Origin::watch`] tells it what is served.
+//! [`origin::Origin::watch`] tells it what is served. With [`origin::Resumption::Off`] no ticket
+//! tells volunteers that a client has come before.
 
 pub mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod greet;
 pub mod origin;
+mod places;
 pub mod tls;
 pub mod volunteer;
 

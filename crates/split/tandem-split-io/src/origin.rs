@@ -1,16 +1,23 @@
 //! The origin: in front of a plain server of HTTP/1.1, the end of its clients' TLS, which it speaks
-//! through volunteers.
+//! through volunteers. Channels of one network, or with one key, leave places to others (`places`).
 //!
 //! Is not: reachable by clients. Who comes to its port is a volunteer.
 //!
-//! Invariants: what is served is public (`http`, `response`); the site's key serves nothing but the
-//! site; connections are bounded; a connection that fails ends alone.
+//! Invariants: what is served is public (`http`, `response`), and leads to HTTPS (`locations`); the
+//! site's key serves nothing but the site; connections are bounded; a connection that fails ends
+//! alone.
 
 mod body;
+mod cache_control;
 mod chunks;
+mod content_range;
+pub(crate) mod fuzzing;
+mod hearing;
 mod http;
 mod inward;
+mod locations;
 mod misses;
+mod passing;
 mod renewal;
 mod response;
 mod served;
@@ -18,40 +25,57 @@ mod session;
 mod spool;
 mod upstream;
 
+pub use crate::tls::server::Resumption;
 pub use body::{CutOff, RequestBody};
+pub use renewal::RELOAD;
 pub use served::Served;
 pub use upstream::Upstream;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use tandem_barnraising::admission::Rate;
+use tandem_barnraising::places::{Rank, Rules};
 use tandem_split::Decoder;
-use tandem_split::message::{Channel, Message, Side};
-use tokio::io::AsyncReadExt as _;
+use tandem_split::message::{Channel, Greeting, Side};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::error::SplitIoError;
 use crate::greet::{SPLIT, greet};
+use crate::places::{self, Place, Places};
 use crate::tls::server::Site;
+use hearing::{Telling, hearing};
 use renewal::Files;
 use served::Watched;
-use session::Session;
+use session::{Credit, Session};
 use spool::Spool;
 use tandem_channel::{Acceptor, Admission, ChannelKey, KeyName, ServerChannel};
 use tandem_daemon::listener;
 use tandem_daemon::metrics::Number;
 
-/// Connections at a time. One takes some 100 kB.
+/// Connections at a time, unless [`Origin::limited_to`] says otherwise. One takes some 100 kB.
 const CONNECTIONS: usize = 4096;
+/// One of so many is for volunteers alone through which clients have been served.
+const RESERVED: usize = 4;
+/// How often the others of a network may open a channel: each takes a handshake, 0.37 ms of the
+/// processor's time. A new volunteer may have so many clients before the first of them is served.
+const STRANGERS: Rate = Rate {
+    every: Duration::from_millis(50),
+    burst: 128,
+};
 /// How long a volunteer may take to open a channel.
-const OPENING: Duration = Duration::from_secs(15);
-/// How long a channel may be there before the volunteer says what it wants: it keeps one ready for
-/// a client that is still to come.
+const OPENING: Duration = Duration::from_secs(10);
+/// How long a channel may be there before the volunteer says what it wants,
+const WORD: Duration = Duration::from_secs(10);
+/// and if clients have been served through it: it keeps one ready for a client that is still to
+/// come.
 const GREETING: Duration = Duration::from_secs(120);
 
 /// What an origin needs to know.
@@ -70,6 +94,8 @@ pub struct Settings {
     pub channel_key: Option<PathBuf>,
     /// The volunteers that are served; any if there is no list.
     pub admitted: Option<PathBuf>,
+    /// Whether clients may resume sessions, by which volunteers can tell that one has come before.
+    pub resumption: Resumption,
 }
 
 /// What is counted.
@@ -78,6 +104,7 @@ struct Numbers {
     sent: Number,
     connections: Number,
     open: Number,
+    sent_away: places::Numbers,
     requests: Number,
     body_bytes: Number,
     misses: Number,
@@ -85,6 +112,7 @@ struct Numbers {
     unpublished: Number,
     refused_requests: Number,
     not_public: Number,
+    secured: Number,
     resumed: Number,
     refused_by_clients: Number,
     forged_by_clients: Number,
@@ -110,6 +138,16 @@ impl Numbers {
                 "tandem_split_origin_open_channels",
                 "Channels that are open",
             ),
+            sent_away: places::Numbers {
+                refused: Number::counter(
+                    "tandem_split_origin_refused_channels",
+                    "Channels that got no place: those of their network, or with their key, had all that one may have, or came too often",
+                ),
+                displaced: Number::counter(
+                    "tandem_split_origin_displaced_channels",
+                    "Channels that had asked for nothing and made room for another",
+                ),
+            },
             requests: Number::counter(
                 "tandem_split_origin_requests",
                 "Requests that clients have made",
@@ -137,6 +175,10 @@ impl Numbers {
             not_public: Number::counter(
                 "tandem_split_origin_not_public",
                 "Answers of the server behind that were not public",
+            ),
+            secured: Number::counter(
+                "tandem_split_origin_secured_locations",
+                "Header lines of the server behind that led to http of this site, and lead to https now",
             ),
             resumed: Number::counter(
                 "tandem_split_origin_resumed_sessions",
@@ -178,6 +220,8 @@ impl Numbers {
             &self.sent,
             &self.connections,
             &self.open,
+            &self.sent_away.refused,
+            &self.sent_away.displaced,
             &self.requests,
             &self.body_bytes,
             &self.misses,
@@ -185,6 +229,7 @@ impl Numbers {
             &self.unpublished,
             &self.refused_requests,
             &self.not_public,
+            &self.secured,
             &self.resumed,
             &self.refused_by_clients,
             &self.forged_by_clients,
@@ -207,9 +252,23 @@ struct Shared {
     spool: Arc<Spool>,
     numbers: Numbers,
     watched: Watched,
+    told_of_http: Once,
 }
 
 impl Shared {
+    /// Counts header lines that led into the clear, and says at the first what to do about it.
+    fn count_secured(&self, lines: u64) {
+        if lines == 0 {
+            return;
+        }
+        self.numbers.secured.add(lines);
+        self.told_of_http.call_once(|| {
+            tracing::warn!(
+                "the server behind leads clients to http:// of this site, where anybody can answer: the origin makes it https:// in headers, not in pages; let the server redirect without a host (nginx: absolute_redirect off)"
+            );
+        });
+    }
+
     fn site(&self) -> Site {
         self.site
             .lock()
@@ -231,20 +290,21 @@ enum Failed {
     Upstream(upstream::Fault),
     #[error("the server behind the origin has fallen silent")]
     Silence,
-    #[error("the body of a request is not in chunks")]
-    Chunks,
     #[error("nobody takes what is written")]
     Stalled,
     #[error("nothing was said in time")]
     Late,
     #[error("a record that was not expected")]
     NoKeys,
+    #[error("there are too many channels of this key")]
+    Crowded,
 }
 
 /// An origin that listens, and does not answer yet.
 #[derive(Debug)]
 pub struct Origin {
     listener: TcpListener,
+    places: Places,
     acceptor: Acceptor,
     shared: Arc<Shared>,
     files: Files,
@@ -257,7 +317,7 @@ impl Origin {
     /// # Errors
     /// Whatever is wrong with the settings or what they name.
     pub async fn bind(settings: Settings) -> Result<Self, SplitIoError> {
-        let (files, site) = Files::open(settings.certificate, settings.key)?;
+        let (files, site) = Files::open(settings.certificate, settings.key, settings.resumption)?;
         let tls = |error: rustls::Error| SplitIoError::System {
             what: "TLS",
             source: io::Error::other(error),
@@ -281,19 +341,29 @@ impl Origin {
             source,
         })?;
         let listener = listener::listen("--listen", settings.listen).await?;
+        let numbers = Numbers::new();
         Ok(Self {
             listener,
+            places: places_of_channels(CONNECTIONS, &numbers),
             acceptor: Acceptor::new(SPLIT, &key, admission)?,
             shared: Arc::new(Shared {
                 site: Mutex::new(site),
                 upstream: settings.upstream,
                 spool: Arc::new(spool),
-                numbers: Numbers::new(),
+                numbers,
                 watched: Watched::new(),
+                told_of_http: Once::new(),
             }),
             files,
             key: key.name(),
         })
+    }
+
+    /// Serves so many channels at a time in place of 4096. One takes some 100 kB.
+    #[must_use]
+    pub fn limited_to(self, channels: usize) -> Self {
+        let places = places_of_channels(channels, &self.shared.numbers);
+        Self { places, ..self }
     }
 
     /// Where it listens, the port in numbers.
@@ -331,95 +401,89 @@ impl Origin {
     /// Serves for ever.
     pub async fn serve(self) {
         tokio::spawn(self.files.keep_current(Arc::clone(&self.shared)));
-        listener::serve(self.listener, CONNECTIONS, |stream| {
+        let rank = |_: IpAddr| Rank::Stranger;
+        let serving = self.places.serve(self.listener, rank, |stream, place| {
             let (acceptor, shared) = (self.acceptor.clone(), Arc::clone(&self.shared));
             async move {
                 let _open = shared.numbers.open.hold();
-                if let Err(error) = serve_channel(&acceptor, &shared, stream).await {
+                if let Err(error) = serve_channel(&acceptor, &shared, stream, place).await {
                     shared.numbers.failed.add(1);
                     tracing::debug!(%error, "a channel ended early");
                 }
             }
-        })
-        .await;
+        });
+        serving.await;
     }
+}
+
+fn places_of_channels(total: usize, numbers: &Numbers) -> Places {
+    let rules = Rules {
+        total,
+        reserved: total / RESERVED,
+        strangers: Some(STRANGERS),
+    };
+    Places::new(rules, numbers.sent_away.clone())
 }
 
 async fn serve_channel(
     acceptor: &Acceptor,
     shared: &Arc<Shared>,
     stream: TcpStream,
+    place: Place,
 ) -> Result<(), Failed> {
     let opened = acceptor.open(stream, shared.numbers.sent.shared());
     let mut io = timeout(OPENING, opened).await.map_err(|_| Failed::Late)??;
+    let volunteer = tandem_channel::holder(&io);
+    if volunteer.is_some_and(|key| !place.count_for(key)) {
+        return Err(Failed::Crowded);
+    }
     let mut decoder = Decoder::new(Side::Volunteer);
-    let greeted = timeout(GREETING, greet(&mut io, &mut decoder)).await;
-    let greeting = match greeted {
-        Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error.into()),
-        Ok(Ok(greeting)) => greeting,
-        // Nobody came for whom it was kept ready.
-        Ok(Err(_)) | Err(_) => return Ok(()),
+    let Some(greeting) = greeting(&mut io, &mut decoder, &place).await? else {
+        return Ok(());
     };
     match greeting.channel {
-        Channel::Misses => misses::serve(shared, io, decoder).await,
+        Channel::Misses => misses::serve(shared, io, decoder, &place).await,
         Channel::Connection => {
             shared.numbers.connections.add(1);
-            let volunteer = tandem_channel::holder(&io);
             let (from_volunteer, to_volunteer) = tokio::io::split(io);
-            let (records, from_client) = mpsc::channel(8);
-            let reader = tokio::spawn(pass_records(from_volunteer, decoder, records));
+            let telling = match greeting.tells_progress() {
+                true => Telling::Both,
+                false => Telling::Nobody,
+            };
+            let (ear, records, taken) = hearing(telling);
+            // A set ends its task when it is dropped: also where the channel ends for want of a
+            // place.
+            let mut reader = JoinSet::new();
+            reader.spawn(ear.hear(from_volunteer, decoder));
             let session = Session::new(
                 shared,
                 volunteer,
                 greeting.encodings,
                 to_volunteer,
-                from_client,
+                records,
+                Credit::new(telling, taken),
+                place,
             )?;
-            let served = session.run().await;
-            reader.abort();
-            served
+            session.run().await
         }
     }
 }
 
-/// Hands on the client's records until there are no more, so that an alert is heard while a
-/// response is being written.
-async fn pass_records(
-    mut from_volunteer: tokio::io::ReadHalf<ServerChannel>,
-    mut decoder: Decoder,
-    records: mpsc::Sender<Vec<u8>>,
-) {
-    let mut buffer = vec![0; 16 << 10];
-    loop {
-        loop {
-            match decoder.next_message() {
-                Ok(Some(Message::Verbatim(record))) => {
-                    if records.send(record.bytes().to_vec()).await.is_err() {
-                        return;
-                    }
-                }
-                // The decoder lets nothing else through on this channel.
-                Ok(Some(_)) | Err(_) => return,
-                Ok(None) => break,
-            }
-        }
-        let Ok(len @ 1..) = from_volunteer.read(&mut buffer).await else {
-            return;
-        };
-        let mut bytes = &buffer[..len];
-        while !bytes.is_empty() {
-            let taken = decoder.push(bytes);
-            bytes = &bytes[taken..];
-            if taken == 0 {
-                match decoder.next_message() {
-                    Ok(Some(Message::Verbatim(record))) => {
-                        if records.send(record.bytes().to_vec()).await.is_err() {
-                            return;
-                        }
-                    }
-                    Ok(_) | Err(_) => return,
-                }
-            }
-        }
+/// What the volunteer wants; nothing if it goes, or no client has come for whom the channel was
+/// kept ready.
+async fn greeting(
+    io: &mut ServerChannel,
+    decoder: &mut Decoder,
+    place: &Place,
+) -> Result<Option<Greeting>, Failed> {
+    let mut greeted = pin!(greet(io, decoder));
+    let mut in_time = timeout(WORD, greeted.as_mut()).await;
+    if in_time.is_err() && place.is_known() {
+        in_time = timeout(GREETING - WORD, greeted).await;
+    }
+    match in_time {
+        Ok(Ok(greeting)) => Ok(Some(greeting)),
+        Ok(Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error.into()),
+        Ok(Err(_)) | Err(_) => Ok(None),
     }
 }

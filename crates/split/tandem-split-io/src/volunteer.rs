@@ -5,8 +5,8 @@
 //! answers it reads.
 //!
 //! Invariants: no open relay: there is one origin, and nothing but TLS records goes there; clients,
-//! memory, disk and rate are bounded; an origin that cannot be reached costs the clients that ask
-//! then, and nothing else.
+//! memory, disk and rate are bounded; clients of one network leave places to others (`places`); an
+//! origin that cannot be reached costs the clients that ask then, and nothing else.
 
 mod allowance;
 mod answer;
@@ -26,16 +26,17 @@ pub use guide::Guide;
 pub use sharing::{Directory, Holders, Members, Nobody, Placement, constant_members};
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tandem_barnraising::places::{Rank, Rules};
 use tandem_barnraising::talk::Told;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::net::TcpListener;
 
 use crate::error::SplitIoError;
 use crate::greet::SPLIT;
+use crate::places::{self, Places};
 use allowance::Allowance;
 use ask::{Arrivals, Asker};
 use cache::Cache;
@@ -49,7 +50,8 @@ use tandem_channel::{Acceptor, Admission, ChannelError, ChannelKey, KeyName, Pin
 use tandem_daemon::listener;
 use tandem_daemon::metrics::Number;
 
-/// Clients at a time. One takes at most about a megabyte.
+/// Clients at a time, unless [`Volunteer::limited_to`] says otherwise. One takes at most about a
+/// megabyte.
 const CLIENTS: usize = 1024;
 /// Payloads and lists in memory: 128 MiB.
 const MEMORY: usize = 128 << 20;
@@ -138,6 +140,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Volunteer {
     listener: TcpListener,
+    places: Places,
     peers: Option<PeerPort>,
     shared: Arc<Shared>,
     key: ChannelKey,
@@ -192,10 +195,18 @@ impl Volunteer {
         };
         Ok(Self {
             listener,
+            places: places_of_clients(CLIENTS, &shared.numbers),
             peers,
             shared: Arc::new(shared),
             key,
         })
+    }
+
+    /// Serves so many clients at a time in place of 1024. One takes at most about a megabyte.
+    #[must_use]
+    pub fn limited_to(self, clients: usize) -> Self {
+        let places = places_of_clients(clients, &self.shared.numbers);
+        Self { places, ..self }
     }
 
     /// Where it listens, the port in numbers.
@@ -244,19 +255,29 @@ impl Volunteer {
         if let Some(port) = self.peers {
             tokio::spawn(port.serve(Arc::clone(&self.shared)));
         }
-        listener::serve(self.listener, CLIENTS, |client| {
+        let rank = |_: IpAddr| Rank::Stranger;
+        let serving = self.places.serve(self.listener, rank, |client, place| {
             let shared = Arc::clone(&self.shared);
             async move {
                 shared.numbers.clients.add(1);
                 let _open = shared.numbers.open.hold();
-                if let Err(error) = session::serve(&shared, client).await {
+                if let Err(error) = session::serve(&shared, client, place).await {
                     count(&shared.numbers, &error);
                     tracing::debug!(%error, "a client's connection ended early");
                 }
             }
-        })
-        .await;
+        });
+        serving.await;
     }
+}
+
+fn places_of_clients(total: usize, numbers: &Numbers) -> Places {
+    let rules = Rules {
+        total,
+        reserved: 0,
+        strangers: None,
+    };
+    Places::new(rules, numbers.clients_sent_away.clone())
 }
 
 /// Where other volunteers ask.
@@ -284,22 +305,28 @@ impl PeerPort {
     }
 
     async fn serve(self, shared: Arc<Shared>) {
-        let strangers = Arc::new(Semaphore::new(STRANGERS));
-        listener::serve(self.listener, PEERS, |stream| {
+        let rules = Rules {
+            total: PEERS,
+            reserved: PEERS - STRANGERS,
+            strangers: None,
+        };
+        let refused = &shared.numbers.refused_peers;
+        let numbers = places::Numbers {
+            refused: refused.clone(),
+            displaced: refused.clone(),
+        };
+        let ranked = |from| rank(&self.members, from);
+        let serving = Places::new(rules, numbers).serve(self.listener, ranked, |stream, place| {
             let (shared, acceptor) = (Arc::clone(&shared), self.acceptor.clone());
             let members = self.members.clone();
-            let place = place(&members, &stream, &strangers);
             async move {
-                let Ok(place) = place else {
-                    return;
-                };
                 let served = answer::serve(&shared, &acceptor, &members, stream, place).await;
                 if let Err(error) = served {
                     tracing::debug!(%error, "a channel of another volunteer ended early");
                 }
             }
-        })
-        .await;
+        });
+        serving.await;
     }
 }
 
@@ -312,19 +339,12 @@ fn count(numbers: &Numbers, error: &session::Failed) {
     }
 }
 
-/// What somebody at this address takes up until its key is known; an error where there is no room.
-fn place(
-    members: &Members,
-    stream: &TcpStream,
-    strangers: &Arc<Semaphore>,
-) -> Result<Option<OwnedSemaphorePermit>, TryAcquireError> {
-    let is_listed = stream.peer_addr().is_ok_and(|from| {
-        let from = from.ip().to_canonical();
-        let members = members.borrow();
-        members.iter().any(|member| member.peers.ip() == from)
-    });
-    if is_listed {
-        return Ok(None);
+/// What is known of whoever comes from this address before its key is.
+fn rank(members: &Members, from: IpAddr) -> Rank {
+    let from = from.to_canonical();
+    let members = members.borrow();
+    match members.iter().any(|member| member.peers.ip() == from) {
+        true => Rank::Known,
+        false => Rank::Stranger,
     }
-    Arc::clone(strangers).try_acquire_owned().map(Some)
 }

@@ -46,6 +46,40 @@ fn a_session_is_resumed_by_whichever_volunteer_by_ticket_and_by_identifier() {
 }
 
 #[test]
+fn an_origin_that_offers_no_resumption_gives_volunteers_no_name_to_know_a_client_by() {
+    let site = Site::new();
+    let settings = origin::Settings {
+        resumption: origin::Resumption::Off,
+        ..common::origin_settings(&site.pki, site.server.address)
+    };
+    let origin = site.runtime().block_on(origin::Origin::bind(settings));
+    let origin = origin.expect("it starts");
+    let (address, key) = (origin.address().expect("bound"), origin.key());
+    let numbers = origin.numbers();
+    site.runtime().spawn(origin.serve());
+    let (volunteer, _) = site.another_volunteer(address, key, None);
+    let file = site.pki.path().join("session");
+    let file = file.to_str().expect("a plain path");
+    let is_named =
+        |text: &str| text.contains("TLS session ticket:") || !text.contains("    Session-ID: \n");
+    for more in [&[][..], &["-no_ticket"]] {
+        let offered = s_client(
+            &site,
+            site.volunteer,
+            &[more, &["-sess_out", file]].concat(),
+        );
+        assert!(is_named(&offered), "{offered}");
+        // Not even one who has a name from before is told that it is known.
+        for more in [more, &[more, &["-sess_in", file]].concat()] {
+            let text = s_client(&site, volunteer, more);
+            assert!(text.contains("\nNew, ") && !is_named(&text), "{text}");
+        }
+    }
+    assert_eq!(value(&numbers, "tandem_split_origin_resumed_sessions"), 0);
+    assert_eq!(value(&numbers, "tandem_split_origin_connections"), 4);
+}
+
+#[test]
 fn a_new_certificate_is_taken_while_the_origin_runs_and_a_bad_one_is_not() {
     let site = Site::new();
     let serial = |path: &Path| {
@@ -94,14 +128,9 @@ fn a_volunteer_that_is_not_on_the_list_is_not_served() {
     std::fs::write(&list, format!("# ours\n{listed} # the first\n")).expect("ours");
     let own_key = site.pki.path().join("channel.key");
     let settings = || origin::Settings {
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        upstream: format!("http://{}", site.server.address)
-            .parse()
-            .expect("a URL"),
-        certificate: site.pki.certificate.clone(),
-        key: site.pki.key.clone(),
         channel_key: Some(own_key.clone()),
         admitted: Some(list.clone()),
+        ..common::origin_settings(&site.pki, site.server.address)
     };
     let bind = || {
         let bound = site.runtime().block_on(origin::Origin::bind(settings()));
@@ -161,14 +190,8 @@ fn the_first_origin_that_is_met_is_the_one_that_is_trusted_ever_after() {
 
     // The same site behind another channel key: somebody else, as far as a volunteer can know.
     let other = origin::Settings {
-        listen: "127.0.0.1:0".parse().expect("an address"),
-        upstream: format!("http://{}", site.server.address)
-            .parse()
-            .expect("a URL"),
-        certificate: site.pki.certificate.clone(),
-        key: site.pki.key.clone(),
         channel_key: Some(site.pki.path().join("other.key")),
-        admitted: None,
+        ..common::origin_settings(&site.pki, site.server.address)
     };
     let other = site
         .runtime()

@@ -118,6 +118,9 @@ pub enum Breach {
     /// The connection ends in the middle of a message.
     #[error("an end in the middle of a message")]
     CutMessage,
+    /// More is said to have been taken than was sent, or less than before.
+    #[error("{0} bytes that cannot have been taken")]
+    Taken(u64),
     /// Bytes that have not the digest that names them.
     #[error("bytes with another digest")]
     Digest,

@@ -4,14 +4,16 @@
 //! Not part of the public interface. A function returns where all is well and panics where an
 //! invariant is broken.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::clear::ClearWriter;
+use crate::cut::{Cut, Cutter, End, Extent, NamedBy, PIECE_LEN};
 use crate::error::Error;
 use crate::message::{
     Channel, Decoder, Encodings, Greeting, MAX_MESSAGE_LEN, Message, PROTOCOL_VERSION, Read, Side,
 };
-use crate::object::List;
+use crate::object::{CHUNK_LEN, List};
 use crate::open::Opener;
 use crate::payload::Payload;
 use crate::splice::{Limits, Splicer};
@@ -22,12 +24,13 @@ use crate::want::Want;
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 5] = [
+pub const CHECKS: [(&str, Check); 6] = [
     ("split_message", split_message),
     ("split_decoder", split_decoder),
     ("split_splicer", split_splicer),
     ("split_clear", split_clear),
     ("split_open", split_open),
+    ("split_cut", split_cut),
 ];
 
 /// The front of a stream: a message written again is the same bytes, and every cut of it says so.
@@ -208,7 +211,8 @@ pub fn split_clear(data: &[u8]) {
             | Message::Miss(_)
             | Message::Found(_)
             | Message::ListPart(_)
-            | Message::Absent(_) => panic!("not in clear"),
+            | Message::Absent(_)
+            | Message::Progress(_) => panic!("not in clear"),
         }
         rest = &rest[length..];
     }
@@ -259,4 +263,131 @@ pub fn split_open(data: &[u8]) {
                 .open(RecordType::ApplicationData, &mut fragment)
                 .is_err()
     );
+}
+
+/// Where a body is cut: the first byte says whether it ends where its file does, eight bytes say
+/// where it begins, and each three bytes how many more bytes of it come; none are a pause. All of
+/// it goes out once and in order, and what is whole of a piece of the file is named as that piece.
+pub fn split_cut(data: &[u8]) {
+    let Some((&first, rest)) = data.split_first() else {
+        return;
+    };
+    let Some((begin, rest)) = rest.split_first_chunk::<8>() else {
+        return;
+    };
+    let extent = Extent {
+        first: u64::from_be_bytes(*begin),
+        end: if first.is_multiple_of(2) {
+            End::OfFile
+        } else {
+            End::Elsewhere
+        },
+    };
+    let (steps, _) = rest.as_chunks::<3>();
+    let arrivals: Vec<usize> = steps
+        .iter()
+        .map(|&[high, middle, low]| u32::from_be_bytes([0, high, middle, low]) as usize)
+        .collect();
+    let cuts = cut_up(extent, &arrivals);
+    let len = arrivals.iter().sum();
+    check_cuts(extent, len, &cuts);
+    if !arrivals.contains(&0) {
+        assert_eq!(cuts, cut_up(extent, &[len]), "cut by how it came");
+    }
+}
+
+/// A cut, by where in the file it is.
+#[derive(Debug, PartialEq, Eq)]
+struct Placed {
+    at: Range<u128>,
+    named_by: NamedBy,
+    /// Whether it is one before its time, for a pause.
+    is_early: bool,
+}
+
+/// How a body is cut that comes so many bytes at a time.
+fn cut_up(extent: Extent, arrivals: &[usize]) -> Vec<Placed> {
+    let mut cutter = Cutter::new(extent);
+    let (mut waiting, mut gone, mut cuts) = (0, u128::from(extent.first), Vec::new());
+    let mut place = |cut: Cut, waiting: &mut usize, is_early| {
+        assert!(cut.len > 0 && cut.len <= PIECE_LEN && cut.len <= *waiting);
+        *waiting -= cut.len;
+        let at = gone..gone + cut.len as u128;
+        gone = at.end;
+        cuts.push(Placed {
+            at,
+            named_by: cut.named_by,
+            is_early,
+        });
+    };
+    for &arrived in arrivals {
+        waiting += arrived;
+        while let Some(cut) = cutter.cut(waiting) {
+            place(cut, &mut waiting, false);
+        }
+        assert!(waiting < PIECE_LEN, "more waits than a piece");
+        if arrived == 0 {
+            let nothing_waits = waiting == 0;
+            let cut = cutter.cut_early(waiting);
+            assert_eq!(cut.is_none(), nothing_waits);
+            if let Some(cut) = cut {
+                place(cut, &mut waiting, true);
+            }
+        }
+    }
+    if let Some(cut) = cutter.cut_rest(waiting) {
+        place(cut, &mut waiting, false);
+    }
+    assert_eq!(waiting, 0, "some of it stays");
+    cuts
+}
+
+/// Holds that the cuts of a body of `len` bytes are what [`crate::cut`] says.
+fn check_cuts(extent: Extent, len: usize, cuts: &[Placed]) {
+    let (piece_len, chunk_len) = (PIECE_LEN as u128, CHUNK_LEN as u128);
+    let begin = u128::from(extent.first);
+    let body = begin..begin + len as u128;
+    let mut gone = body.start;
+    for (number, cut) in cuts.iter().enumerate() {
+        let Range { start, end } = cut.at;
+        assert_eq!(start, gone, "not in order");
+        gone = end;
+        let is_last = number + 1 == cuts.len();
+        // Behind a cut that is no chunk's end nothing is cut but the rest of that chunk.
+        assert!(start % chunk_len == 0 || end - start <= chunk_len - start % chunk_len);
+        let may_end_anywhere = if cut.is_early {
+            end - start < chunk_len
+        } else {
+            is_last
+        };
+        assert!(end % chunk_len == 0 || may_end_anywhere);
+        let ends_piece = end % piece_len == 0 || (is_last && extent.end == End::OfFile);
+        let is_piece = start % piece_len == 0 && ends_piece && !cut.is_early;
+        assert_eq!(cut.named_by == NamedBy::Object, is_piece, "{cut:?}");
+    }
+    assert_eq!(gone, body.end, "not all of it");
+
+    // Every piece that is whole in the body, and in which nobody paused, is one object.
+    let early: Vec<&Range<u128>> = cuts
+        .iter()
+        .filter(|cut| cut.is_early)
+        .map(|cut| &cut.at)
+        .collect();
+    let mut objects = cuts
+        .iter()
+        .filter(|cut| cut.named_by == NamedBy::Object)
+        .map(|cut| cut.at.clone());
+    let mut start = body.start.next_multiple_of(piece_len);
+    while start < body.end {
+        let piece = start..body.end.min(start + piece_len);
+        start = piece.end;
+        let is_whole = piece.end % piece_len == 0 || extent.end == End::OfFile;
+        let is_paused_in = early
+            .iter()
+            .any(|early| early.start < piece.end && piece.start < early.end);
+        if is_whole && !is_paused_in {
+            assert_eq!(objects.next(), Some(piece));
+        }
+    }
+    assert_eq!(objects.next(), None);
 }

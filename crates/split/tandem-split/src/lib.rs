@@ -2,10 +2,11 @@
 //! the client checks both.
 //!
 //! Is: the messages between origin and volunteer ([`message`]), the names of payloads and objects
-//! ([`name`], [`payload`], [`object`]), the origin's record writer ([`seal`], [`stub`], [`clear`])
-//! and its reader of the client's records ([`open`]), the volunteer's splicer ([`splice`]), and a
-//! client's records ([`whole`]). Is not: a TLS handshake, HTTP, a cache, sockets, or the decision
-//! which record is worth a reference.
+//! ([`name`], [`payload`], [`object`]) and where bodies are cut into them ([`cut`]), the origin's
+//! record writer ([`seal`], [`stub`], [`clear`]) and its reader of the client's records ([`open`]),
+//! how far either may run ahead ([`credit`]), the volunteer's splicer ([`splice`]), and a client's
+//! records ([`whole`]). Is not: a TLS handshake, HTTP, a cache, sockets, or the decision which
+//! record is worth a reference.
 //!
 //! ```text
 //!            stubs: reference + MAC                      records: IV, E(payload | MAC | padding)
@@ -29,6 +30,8 @@
 
 mod aes_cbc;
 pub mod clear;
+pub mod credit;
+pub mod cut;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -13,6 +13,8 @@
 //!  0x50  "P"   payload      what (1) | name (20 or 32) | bytes
 //!  0x4c  "L"   list part    name (32) | offset (4) | length of the list (4) | bytes
 //!  0x41  "A"   absent       as the miss that it answers
+//!  0x54  "T"   taken        bytes (8)
+//!  0x45  "E"   end          nothing
 //! ```
 //!
 //! Stub and key-expose are figures 3-2 and 3-3 of the thesis; the suite, the encodings 3 and 4, and
@@ -20,6 +22,8 @@
 //! either side: *connection* (one for each client; the volunteer sends verbatim records, the origin
 //! all three) and *misses* (one for each pair of volunteer and origin; misses one way, answers the
 //! other). They are apart because an answer behind the stubs that wait for it would never arrive.
+//! Since version 2 either side of a connection says how much of the other's has been taken, and the
+//! volunteer says when its client has ended ([`crate::credit`]).
 //! Either is authenticated and encrypted by what carries it; nothing here is.
 //!
 //! Is: reading and writing of one message ([`Message::read`]) and of a stream ([`Decoder`]). Is
@@ -35,12 +39,14 @@ mod decoder;
 mod greeting;
 mod key_expose;
 mod miss;
+mod progress;
 mod stub;
 
 pub use decoder::{Decoder, Side};
 pub use greeting::{Channel, Encodings, Greeting, PROTOCOL_VERSION};
 pub use key_expose::KeyExpose;
 pub use miss::{Absent, Found, ListPart, MAX_PART_LEN, Miss, list_parts};
+pub use progress::Progress;
 pub use stub::{Id, MAX_MACS_LEN, Run, Stub};
 
 use tandem_wire::tls::record::{HEADER_LEN, MAX_FRAGMENT_LEN};
@@ -77,6 +83,8 @@ pub enum Message<'a> {
     ListPart(ListPart<'a>),
     /// The origin has not got it either.
     Absent(Absent),
+    /// How far it has come at the side that writes this.
+    Progress(Progress),
 }
 
 /// A TLS record.
@@ -114,6 +122,8 @@ mod kind {
     pub(super) const FOUND: u8 = b'P';
     pub(super) const LIST_PART: u8 = b'L';
     pub(super) const ABSENT: u8 = b'A';
+    pub(super) const TAKEN: u8 = b'T';
+    pub(super) const END: u8 = b'E';
 }
 
 /// What a message's first byte says it is.
@@ -127,6 +137,8 @@ enum Kind {
     Found,
     ListPart,
     Absent,
+    Taken,
+    End,
 }
 
 impl Kind {
@@ -138,6 +150,8 @@ impl Kind {
             kind::FOUND => Some(Self::Found),
             kind::LIST_PART => Some(Self::ListPart),
             kind::ABSENT => Some(Self::Absent),
+            kind::TAKEN => Some(Self::Taken),
+            kind::END => Some(Self::End),
             stub if stub & STUB != 0 => RecordType::from_u8(stub & !STUB).map(Self::Stub),
             verbatim => RecordType::from_u8(verbatim).map(Self::Verbatim),
         }
@@ -153,6 +167,8 @@ impl Kind {
             Self::Miss | Self::Absent => miss::MAX_MISS_LEN,
             Self::Found => miss::MAX_FOUND_LEN,
             Self::ListPart => miss::MAX_LIST_PART_LEN,
+            Self::Taken => progress::TAKEN_LEN,
+            Self::End => 0,
         }
     }
 }
@@ -197,6 +213,8 @@ impl<'a> Message<'a> {
             Kind::Found => Self::Found(Found::parse(body)?),
             Kind::ListPart => Self::ListPart(ListPart::parse(body)?),
             Kind::Absent => Self::Absent(Absent(Miss::parse(body)?)),
+            Kind::Taken => Self::Progress(Progress::parse_taken(body)?),
+            Kind::End => Self::Progress(Progress::End),
         };
         Ok(Read::Whole(message, length))
     }
@@ -212,6 +230,7 @@ impl<'a> Message<'a> {
             Self::Found(found) => found.write(out),
             Self::ListPart(part) => part.write(out),
             Self::Absent(absent) => absent.write(out),
+            Self::Progress(progress) => progress.write(out),
         }
     }
 }
@@ -236,7 +255,9 @@ fn header(bytes: &[u8]) -> Result<Option<(Kind, usize)>, Malformed> {
         | Kind::Miss
         | Kind::Found
         | Kind::ListPart
-        | Kind::Absent => version == VERSION,
+        | Kind::Absent
+        | Kind::Taken
+        | Kind::End => version == VERSION,
     };
     if !right {
         return Err(Malformed::Version(u16::from_be_bytes(version)));

@@ -37,6 +37,7 @@ use crate::message::{Channel, Decoder, Encodings, Greeting, Run, Side};
 use crate::object::{CHUNK_LEN, List};
 use crate::payload::Payload;
 use crate::protect::Protection;
+use crate::suite::RecordType;
 use crate::want::Want;
 use gate::Gate;
 use lists::{ListState, Lists};
@@ -78,6 +79,8 @@ pub struct Splicer {
     /// Of what leaves.
     protection: Protection,
     limits: Limits,
+    /// Bytes of application data in what was written.
+    content: u64,
     failed: Option<Error>,
 }
 
@@ -95,6 +98,7 @@ impl Splicer {
             wants: VecDeque::new(),
             protection: Protection::Clear,
             limits,
+            content: 0,
             failed: None,
         }
     }
@@ -103,6 +107,24 @@ impl Splicer {
     #[must_use]
     pub const fn greeting(&self) -> Greeting {
         self.gate.asked()
+    }
+
+    /// What the origin has answered, once it has.
+    #[must_use]
+    pub const fn answer(&self) -> Option<Greeting> {
+        self.gate.answer()
+    }
+
+    /// Bytes of the client's records that the origin says it has taken.
+    #[must_use]
+    pub const fn heard(&self) -> u64 {
+        self.gate.heard()
+    }
+
+    /// Bytes of application data, without what protects it, in all records that were written.
+    #[must_use]
+    pub const fn content_written(&self) -> u64 {
+        self.content
     }
 
     /// Takes bytes from the origin, and says how many: fewer than all while enough waits to be
@@ -224,6 +246,10 @@ impl Splicer {
                 Some(Front::Ready(Entry::Record(record))) => {
                     let parts = record.pieces.iter().filter_map(Piece::bytes);
                     let (record_type, mac) = (record.record_type, record.mac.as_ref());
+                    if record_type == RecordType::ApplicationData {
+                        let len: usize = parts.clone().map(<[u8]>::len).sum();
+                        self.content += len as u64;
+                    }
                     self.protection.write(out, record_type, parts, mac, &mut iv);
                 }
             }

@@ -103,7 +103,11 @@ pub(crate) struct SplitDemoArgs {
 /// carry. NOT PRIVATE: a volunteer reads whatever the site answers, and learns which client fetched
 /// what; it cannot change a byte. For public content alone: Cookie and Authorization do not reach
 /// the server, and answers with Set-Cookie, `private` or `no-store` are not passed on (403). The
-/// certificate is RSA and names exactly one host. It prints `ready` when it listens.
+/// certificate is RSA and names exactly one host.
+///
+/// A public name is served only if no volunteer could get a certificate for it, as `tandem split
+/// check` finds out; the start waits for that, for a minute at most. It prints `ready` when it
+/// serves.
 #[derive(Debug, Args)]
 #[command(after_long_help = ORIGIN_EXAMPLE)]
 pub(crate) struct OriginArgs {
@@ -113,7 +117,8 @@ pub(crate) struct OriginArgs {
     /// The server behind, `http://HOST[:PORT]`
     #[arg(long, value_name = "URL")]
     pub(crate) upstream: String,
-    /// The site's certificate and its chain, PEM; read anew within ten seconds when it changes
+    /// The site's certificate and its chain, PEM; looked at every 2 seconds, read anew when it has
+    /// changed
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: PathBuf,
     /// Its key, PEM; it serves nothing else
@@ -128,9 +133,17 @@ pub(crate) struct OriginArgs {
     /// Volunteers that are served, a key on each line [default: any]
     #[arg(long, value_name = "FILE")]
     pub(crate) volunteers: Option<PathBuf>,
-    /// Answer /metrics and /healthz here
+    /// Let no client resume a session: each connection costs a full handshake
+    ///
+    /// Volunteers see the ticket by which a client resumes. Those that compare what they see can
+    /// tell by it that connections are one client's, for the 12 hours that a ticket counts.
+    #[arg(long)]
+    pub(crate) no_resumption: bool,
+    /// Answer /metrics, /status.json and /healthz here
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) name: NameArgs,
     #[command(flatten)]
     pub(crate) logging: SplitLogging,
 }
@@ -191,8 +204,12 @@ pub(crate) struct VolunteerArgs {
 ///
 /// Volunteers come with the URI that --uri prints, are known by their keys, and renew about once a
 /// minute. Each is looked at as a browser would do it: a GET of the site through it, with the
-/// certificate checked. What is known survives a restart; volunteers serve on without a broker. It
-/// prints `ready` when it listens.
+/// certificate checked. What is known survives a restart; volunteers serve on without a broker.
+///
+/// A public name leads to volunteers only if none of them could get a certificate for it, as
+/// `tandem split check` finds out. A broker with `[dns]` sends browsers to the origin alone
+/// until then; one without waits for that at its start, for a minute at most, and ends if it is not
+/// so. It prints `ready` when it serves.
 #[derive(Debug, Args)]
 #[command(after_long_help = BROKER_EXAMPLE)]
 pub(crate) struct BrokerArgs {
@@ -207,6 +224,8 @@ pub(crate) struct BrokerArgs {
     /// there is none yet
     #[arg(long, conflicts_with = "uri")]
     pub(crate) ds: bool,
+    #[command(flatten)]
+    pub(crate) name: NameArgs,
     #[command(flatten)]
     pub(crate) logging: SplitLogging,
 }
@@ -223,6 +242,26 @@ pub(crate) enum Sharing {
     None,
 }
 
+/// How a public name is looked at before it is served.
+#[derive(Debug, Args)]
+pub(crate) struct NameArgs {
+    /// Ask this resolver about the site's name, if it is public [default: the first in
+    /// /etc/resolv.conf]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) resolver: Option<SocketAddr>,
+    /// Trust the keys in this file (DNSKEY records, as in a zone file) [default: the root's]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trust_anchor: Option<PathBuf>,
+    /// Take this authority (as CAA records name it) for one that observes RFC 8657; Let's Encrypt
+    /// is known to. May be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) observant: Vec<String>,
+    /// Serve a public name although ANY VOLUNTEER MAY OBTAIN A CERTIFICATE for it, and then serve
+    /// what it likes under it; DNS is not asked. A warning stays in status and metrics
+    #[arg(long = "i-accept-that-volunteers-may-obtain-certificates")]
+    pub(crate) accept: bool,
+}
+
 /// What is logged.
 #[derive(Debug, Args)]
 pub(crate) struct SplitLogging {
@@ -232,4 +271,20 @@ pub(crate) struct SplitLogging {
     /// text or json [default: text]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) log_format: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_says_how_often_the_certificate_is_looked_at() {
+        let command = OriginArgs::augment_args(clap::Command::new("origin"));
+        let mut arguments = command.get_arguments();
+        let certificate = arguments.find(|argument| argument.get_id() == "cert");
+        let help = certificate.and_then(|argument| argument.get_help());
+        let said = help.expect("it has help").to_string();
+        let seconds = tandem_split_io::origin::RELOAD.as_secs();
+        assert!(said.contains(&format!("every {seconds} seconds")), "{said}");
+    }
 }

@@ -2,6 +2,7 @@
 //! `tandem-split-io` or `tandem-broker` serves.
 
 mod broker;
+mod guard;
 mod membership;
 mod sharing;
 
@@ -11,12 +12,14 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tandem_barnraising::certificate_policy::Safeguard;
+use tandem_daemon::admin::Page;
 use tandem_daemon::metrics::Number;
 use tandem_daemon::runtime;
 use tandem_daemon::{admin, logging};
 use tandem_split_demo::Demo;
 use tandem_split_io::SplitIoError;
-use tandem_split_io::origin::{self, Origin};
+use tandem_split_io::origin::{self, Origin, Resumption};
 use tandem_split_io::volunteer::{self, Nobody, Volunteer};
 
 use crate::cli::{OriginArgs, SplitCommand, SplitDemoArgs, SplitLogging, VolunteerArgs};
@@ -49,17 +52,42 @@ fn serve_origin(arguments: OriginArgs) -> Result<(), Failure> {
         key: arguments.key,
         channel_key: arguments.channel_key,
         admitted: arguments.volunteers,
+        resumption: if arguments.no_resumption {
+            Resumption::Off
+        } else {
+            Resumption::Offered
+        },
     };
     let admin = arguments.admin;
+    let (consent, options) = (
+        guard::consent(&arguments.name),
+        guard::options(&arguments.name),
+    );
     runtime::run(async move {
         let origin = Origin::bind(settings).await?;
+        let host = origin.host();
         tracing::warn!(
-            host = origin.host(),
+            host,
             "not private: volunteers read what this site answers and learn who fetched what; public content only"
         );
+        // Before the name is looked at: a broker that is its name server cannot do without the key.
         tracing::info!(key = %origin.key(), "volunteers know this origin by its key (--origin-key)");
-        announce(admin, origin.numbers())?;
-        until_asked(origin.serve()).await
+        let safeguard = Safeguard::of(&host, consent);
+        guard::warn(&host, safeguard);
+        // Heard from here on to the end: who is asked to end while it looks does so.
+        let mut ended = Box::pin(runtime::asked_to_end()?);
+        let looking = guard::look(&host, safeguard, &options);
+        let Some(looked) = runtime::unless(&mut ended, looking).await else {
+            return Ok(());
+        };
+        looked?;
+        let mut numbers = origin.numbers();
+        numbers.push(guard::number(safeguard));
+        announce(admin, numbers, move |path| {
+            (path == "/status.json").then(|| guard::status(&host, safeguard))
+        })?;
+        runtime::first(origin.serve(), ended).await;
+        Ok(())
     })
 }
 
@@ -92,7 +120,7 @@ fn serve_volunteer(arguments: VolunteerArgs) -> Result<(), Failure> {
                 let settings = sharing::among(settings, arguments.sharing)?;
                 let volunteer = Volunteer::bind(settings).await?;
                 tracing::info!(key = %volunteer.key(), "an origin with a list of volunteers knows this one by its key");
-                announce(admin, volunteer.numbers())?;
+                announce(admin, volunteer.numbers(), |_| None)?;
                 until_asked(volunteer.serve()).await
             }
         }
@@ -143,10 +171,15 @@ fn start_logging(said: &SplitLogging) -> Result<(), Failure> {
     )?)
 }
 
-/// Opens the admin port, and tells scripts that it serves.
-fn announce(admin: Option<SocketAddr>, numbers: Vec<Number>) -> Result<(), Failure> {
+/// Opens the admin port, which shows these pages besides the numbers, and tells scripts that it
+/// serves.
+fn announce(
+    admin: Option<SocketAddr>,
+    numbers: Vec<Number>,
+    pages: impl Fn(&str) -> Option<Page> + Send + Sync + 'static,
+) -> Result<(), Failure> {
     if let Some(address) = admin {
-        let bound = admin::show("--admin", address, numbers, |_| None)?;
+        let bound = admin::show("--admin", address, numbers, pages)?;
         tracing::info!(address = %bound, "metrics are served");
     }
     say_ready();

@@ -93,12 +93,19 @@ fn split(part: &str, before: &str, folder: &Path) -> Command {
     command
 }
 
-/// One number of an admin port.
-pub(crate) fn metric(admin: u16, name: &str) -> u64 {
+/// What an admin port shows under a path.
+pub(crate) fn get(admin: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", admin)).expect("it listens");
-    write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").expect("it reads");
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it reads");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("it answers");
+    let (_, body) = text.split_once("\r\n\r\n").expect("a head");
+    body.to_owned()
+}
+
+/// One number of an admin port.
+pub(crate) fn metric(admin: u16, name: &str) -> u64 {
+    let text = get(admin, "/metrics");
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
@@ -182,6 +189,11 @@ impl Site {
     }
 
     pub(crate) fn start_origin(&mut self, before: &str) {
+        self.start_origin_with(before, &[]);
+    }
+
+    /// One with these options, too.
+    pub(crate) fn start_origin_with(&mut self, before: &str, more: &[&str]) {
         let local = |port: u16| format!("127.0.0.1:{port}");
         let mut command = split("origin", before, self.folder.path());
         command
@@ -191,7 +203,8 @@ impl Site {
             .arg("--cert")
             .arg(&self.cert)
             .arg("--key")
-            .arg(&self.key);
+            .arg(&self.key)
+            .args(more);
         self.origin = Some(start(&mut command, "ready"));
     }
 

@@ -118,6 +118,7 @@ impl Site {
                 key: pki.key.clone(),
                 channel_key: None,
                 admitted: None,
+                resumption: origin::Resumption::Offered,
             };
             let origin = origin::Origin::bind(settings).await.map_err(failed)?;
             let address = origin.address().map_err(LabError::io("ask for a port"))?;

@@ -298,6 +298,9 @@ fn names_that_nobody_issues_for_are_private() {
         "a.local",
         "x.example",
         "home.arpa",
+        "example.org",
+        "www.Example.COM",
+        "a.b.example.net",
     ] {
         assert!(
             matches!(Subject::parse(text), Some(Subject::Private(_))),
@@ -311,8 +314,12 @@ fn names_that_nobody_issues_for_are_private() {
         );
     }
     for text in [
-        "example.org",
-        "test.example.com",
+        "site.org",
+        "test.site.com",
+        "example.site.org",
+        "myexample.org",
+        "example.edu",
+        "nas.lan",
         "nothome.arpa",
         "contest.net",
         "a.b.c",

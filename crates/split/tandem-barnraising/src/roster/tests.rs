@@ -1,7 +1,10 @@
 //! Joining, leaving, health and what follows for DNS, each rule by itself; then all of them in any
-//! order.
+//! order. Is not: shares of networks (`flood`).
+
+mod flood;
 
 use super::*;
+use crate::list::MAX_MEMBERS;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -181,7 +184,9 @@ fn after_a_restart_no_more_are_taken_back_than_a_list_has() {
     let numbered = |number: u32| {
         let mut key = [0; 32];
         key[..4].copy_from_slice(&number.to_be_bytes());
-        let address = IpAddr::from((0x0a00_0000 + number).to_be_bytes());
+        // So many in a /16 as are its share.
+        let address = 0x0a00_0000 + ((number / 256) << 16) + number % 256;
+        let address = IpAddr::from(address.to_be_bytes());
         let key = PublicKey(key);
         at(address, Member { key, ..member(0) })
     };

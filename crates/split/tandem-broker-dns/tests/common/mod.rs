@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tandem_barnraising::uri::Name;
-use tandem_broker_dns::{Answers, Dns, Settings};
+use tandem_broker_dns::{Answers, Dns, Settings, Whose};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -39,6 +39,7 @@ pub(crate) fn addresses(texts: &[&str]) -> Arc<Answers> {
     let parse = |text: &&str| text.parse::<IpAddr>().expect("an address");
     Arc::new(Answers {
         addresses: texts.iter().map(parse).collect(),
+        whose: Whose::Volunteers,
     })
 }
 

@@ -208,6 +208,61 @@ fn who_asks_too_often_is_sent_away() {
 }
 
 #[test]
+fn only_who_was_well_has_places_at_the_door_of_its_own() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    let addresses = keeper.addresses();
+    joins(&keeper, 1, Told::default());
+    joins(&keeper, 2, Told::default());
+    assert!(addresses.borrow().is_empty(), "joining is not enough");
+    look(&keeper, 1, Ok(200), 3);
+    assert_eq!(**addresses.borrow(), BTreeSet::from([address(1)]));
+    look(&keeper, 1, ill(), 2);
+    assert_eq!(**addresses.borrow(), BTreeSet::from([address(1)]));
+}
+
+#[test]
+fn who_makes_room_for_another_is_counted_and_not_known_any_more() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let limit = "[admission]\nevery-seconds = 0.001\nburst = 1000";
+    let keeper = start(folder.path(), limit);
+    let joins = |host: u16| {
+        let question = Question {
+            site: Name::parse("www.example.org").expect("a name"),
+            wish: Wish::Join(Join::default()),
+        };
+        let [high, low] = host.to_be_bytes();
+        let mut key = [0; 32];
+        key[..2].copy_from_slice(&[high, low]);
+        let from = IpAddr::from([192, 0, high, low]);
+        let key = PublicKey(key);
+        (key, keeper.lock().answer(key, from, &question))
+    };
+    let share = u16::try_from(tandem_barnraising::shares::ROSTER_WIDE).expect("few");
+    for host in 0..share {
+        assert!(is_welcome(&joins(host).1), "{host}");
+    }
+    let (first, _) = joins(0);
+    let refused = joins(share).1;
+    assert_eq!(refused, Answer::Refused(Refusal::Full));
+    let bad = Look {
+        result: ill(),
+        took: Duration::from_millis(3),
+    };
+    keeper.lock().note(&first, bad);
+    assert!(is_welcome(&joins(share).1));
+    assert_eq!(keeper.numbers().evicted.value(), 1);
+    assert_eq!(keeper.snapshot().members.len(), usize::from(share));
+    let restarted = {
+        drop(keeper);
+        start(folder.path(), limit)
+    };
+    let members = restarted.snapshot().members;
+    assert_eq!(members.len(), usize::from(share));
+    assert!(members.iter().all(|shown| shown.member.key != first));
+}
+
+#[test]
 fn a_database_that_takes_nothing_costs_nothing_now_and_is_written_later() {
     let folder = tempfile::tempdir().expect("a directory");
     let keeper = start(folder.path(), "");

@@ -5,6 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Instant;
 
+use tandem_barnraising::certificate_policy::{Consent, Subject};
+
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -68,6 +70,22 @@ async fn leads_to(server: SocketAddr, site: &str, address: &str) {
     }
 }
 
+/// The name server of a site of which one volunteer is well, the way to tell it of others, and when
+/// its name was last found safe.
+async fn bound(
+    config: &Config,
+) -> (
+    Names,
+    watch::Sender<Arc<Published>>,
+    watch::Sender<UnixTime>,
+) {
+    let sender = watch::Sender::new(published(config, &["192.0.2.1"]));
+    let accepted = watch::Sender::new(UnixTime(0));
+    let names = Names::bind(config, sender.subscribe(), accepted.clone());
+    let names = names.await.expect("loopback").expect("configured");
+    (names, sender, accepted)
+}
+
 const GOOD: &str = "authority = \"letsencrypt.org\"\naccount = \"https://letsencrypt.org/acct/1\"";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,12 +93,7 @@ async fn a_public_name_leads_to_the_origin_until_no_volunteer_can_get_a_certific
     let folder = tempfile::tempdir().expect("a folder");
     let (site, server) = ("www.tandem-site.org", free());
     let config = config(folder.path(), site, server, GOOD);
-    let sender = watch::Sender::new(published(&config, &["192.0.2.1"]));
-    let accepted = watch::Sender::new(UnixTime(0));
-    let names = Names::bind(&config, sender.subscribe(), accepted.clone())
-        .await
-        .expect("loopback")
-        .expect("configured");
+    let (names, sender, accepted) = bound(&config).await;
     let numbers = names.numbers();
     let serving = tokio::spawn(names.serve());
     leads_to(server, site, "192.0.2.99").await;
@@ -106,12 +119,7 @@ async fn a_private_name_leads_to_volunteers_without_a_question() {
     let folder = tempfile::tempdir().expect("a folder");
     let (site, server) = ("site.test", free());
     let config = config(folder.path(), site, server, "");
-    let sender = watch::Sender::new(published(&config, &["192.0.2.1"]));
-    let accepted = watch::Sender::new(UnixTime(0));
-    let names = Names::bind(&config, sender.subscribe(), accepted.clone())
-        .await
-        .expect("loopback")
-        .expect("configured");
+    let (names, _sender, _) = bound(&config).await;
     assert_eq!(names.numbers()[0].value(), 0);
     let serving = tokio::spawn(names.serve());
     leads_to(server, site, "192.0.2.1").await;
@@ -120,6 +128,35 @@ async fn a_private_name_leads_to_volunteers_without_a_question() {
         ["0 issue \";\"", "0 issuewild \";\""]
     );
     serving.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_public_name_leads_to_volunteers_by_the_operators_consent_without_a_question() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (site, server) = ("www.tandem-site.org", free());
+    // There is no file of trust anchors: no look could be made.
+    let config = config(folder.path(), site, server, GOOD).with_consent(Consent::Given);
+    let (names, _sender, accepted) = bound(&config).await;
+    assert_eq!(names.numbers()[0].value(), 0);
+    let serving = tokio::spawn(names.serve());
+    leads_to(server, site, "192.0.2.1").await;
+    serving.abort();
+    // Without consent the next start has nothing to remember.
+    assert_eq!(*accepted.borrow(), UnixTime(0));
+}
+
+#[test]
+fn volunteers_networks_take_turns_and_the_origin_s_addresses_do_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = config(folder.path(), "site.test", free(), "");
+    let told = |gate, healthy: &[&str]| {
+        let answers = answers(gate, &published(&config, healthy));
+        (answers.whose, answers.addresses.len())
+    };
+    let some = ["192.0.2.1", "192.0.2.2"];
+    assert_eq!(told(Gate::Open, &some), (Whose::Volunteers, 2));
+    assert_eq!(told(Gate::Shut, &some), (Whose::Origin, 1));
+    assert_eq!(told(Gate::Open, &[]), (Whose::Origin, 1));
 }
 
 #[test]

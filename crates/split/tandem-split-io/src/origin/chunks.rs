@@ -4,7 +4,8 @@
 //! in another's body (RFC 9112, 11.2).
 //!
 //! Invariants: a chunk's size line and the trailers are bounded; extensions and trailers are read
-//! over and passed to nobody.
+//! over and passed to nobody; every line ends in a carriage return and a line feed, since some
+//! programs take a line feed alone for an end and others do not.
 
 use httparse::Status;
 
@@ -58,7 +59,16 @@ impl Chunks {
     /// all is over.
     fn step(&mut self, bytes: &[u8], content: &mut Vec<u8>) -> Result<Option<usize>, Malformed> {
         match self.at {
+            // The parser takes no digits for a zero.
+            At::Size if bytes.first().is_some_and(|byte| !byte.is_ascii_hexdigit()) => {
+                Err(Malformed)
+            }
             At::Size => match httparse::parse_chunk_size(bytes) {
+                // In an extension the parser takes any byte.
+                Ok(Status::Complete((len, _))) if has_bare_line_feed(&bytes[..len]) => {
+                    Err(Malformed)
+                }
+                Ok(Status::Partial) if has_bare_line_feed(bytes) => Err(Malformed),
                 Ok(Status::Complete((len, size))) if len <= MAX_LINE => {
                     self.at = match size {
                         0 => At::Trailers,
@@ -89,6 +99,9 @@ impl Chunks {
             At::Trailers => {
                 let mut fields = [httparse::EMPTY_HEADER; MAX_TRAILER_FIELDS];
                 match httparse::parse_headers(bytes, &mut fields) {
+                    Ok(Status::Complete((len, _))) if has_bare_line_feed(&bytes[..len]) => {
+                        Err(Malformed)
+                    }
                     Ok(Status::Complete((len, _))) if len <= MAX_TRAILERS => {
                         self.at = At::End;
                         Ok(Some(len))
@@ -100,6 +113,14 @@ impl Chunks {
             At::End => Ok(None),
         }
     }
+}
+
+/// Whether a line feed is there without a carriage return before it.
+fn has_bare_line_feed(bytes: &[u8]) -> bool {
+    let shifted = std::iter::once(&0).chain(bytes);
+    shifted
+        .zip(bytes)
+        .any(|(before, byte)| *byte == b'\n' && *before != b'\r')
 }
 
 #[cfg(test)]
@@ -140,8 +161,17 @@ mod tests {
             b"4\nwiki\r\n",
             b"10000000000000000\r\n",
             b"0\r\nno field\r\n\r\n",
+            b"4;x\n2\r\nwiki\r\n0\r\n\r\n",
+            b"4;x=\"\n\"\r\nwiki\r\n0\r\n\r\n",
+            b"0;\n\r\n\r\n",
+            b"\r\n\r\n",
+            b";x\r\n\r\n",
+            b"0\r\nX: y\n\r\n",
+            b"0\r\nX: y\r\n\n",
         ] {
-            assert_eq!(read(text, text.len()), Err(Malformed), "{text:?}");
+            for step in [1, text.len()] {
+                assert_eq!(read(text, step), Err(Malformed), "{text:?} by {step}");
+            }
         }
         let line = [&b"4;"[..], &[b'x'; MAX_LINE]].concat();
         assert_eq!(read(&line, 100), Err(Malformed));

@@ -2,14 +2,15 @@
 //!
 //! Is not: a server of files, nor a cache. Responses are judged in [`super::response`].
 //!
-//! Invariants: nothing that tells one client from another passes (Cookie, Authorization), nor what
-//! the server behind would take for the word of a proxy (Forwarded and the like); a request for
-//! another host is answered 421 and one whose end two programs could see at different places is
-//! answered 400, so that no request hides in another (RFC 9112, 6.3 and 11.2).
+//! Invariants: no header passes that is not known to be harmless (`passing`); a request for another
+//! host is answered 421 and one whose end two programs could see at different places is answered
+//! 400, so that no request hides in another (RFC 9112, 6.3 and 11.2).
 
 use std::fmt::Write as _;
 
 use httparse::{EMPTY_HEADER, Status};
+
+use super::passing::passes;
 
 /// The most bytes of a request's head.
 pub(super) const MAX_HEAD: usize = 32 << 10;
@@ -32,6 +33,8 @@ pub(super) struct Request {
     pub(super) method: String,
     /// The path and query.
     pub(super) target: String,
+    /// The port at which the client has asked, where it is not that of HTTPS.
+    pub(super) port: Option<u16>,
     /// Those that pass.
     pub(super) headers: Vec<(String, Vec<u8>)>,
     pub(super) body: Coding,
@@ -128,32 +131,10 @@ impl Refusal {
     }
 }
 
-/// Headers that stay here: those that tell clients apart, those of one connection (RFC 9110,
-/// 7.6.1), and what the origin says itself.
-const STAY: [&str; 16] = [
-    "cookie",
-    "cookie2",
-    "authorization",
-    "proxy-authorization",
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "expect",
-    "content-length",
-    "forwarded",
-    "x-real-ip",
-    // Servers that speak CGI take it for a setting of their own.
-    "proxy",
-];
-
-/// Whether a header stays here, its name in lower case: one of those, one that a proxy says, or one
-/// whose name many servers read with `-` for `_`.
-fn stays(name: &str) -> bool {
-    STAY.contains(&name) || name.starts_with("x-forwarded") || name.contains('_')
+/// Whether the end of a head is in there: an empty line. Lines may end in a line feed alone, as for
+/// [`parse`].
+pub(super) fn ends_head(bytes: &[u8]) -> bool {
+    bytes.windows(2).any(|pair| pair == b"\n\n") || bytes.windows(3).any(|end| end == b"\n\r\n")
 }
 
 /// Reads the request at the front of `bytes` for the site `host`: it and the length of its head,
@@ -206,13 +187,14 @@ pub(super) fn parse(bytes: &[u8], host: &str) -> Result<Option<(Request, usize)>
         .iter()
         .filter(|field| {
             let name = field.name.to_ascii_lowercase();
-            name == "host" || !(stays(&name) || named_by_connection(&name))
+            name == "host" || (passes(&name) && !named_by_connection(&name))
         })
         .map(|field| (field.name.to_owned(), field.value.to_vec()))
         .collect();
     let request = Request {
         method: method.to_owned(),
         target: target.to_owned(),
+        port: port(named),
         headers: passing,
         body,
         keeps: version == 1 && !named_by_connection("close"),
@@ -273,6 +255,13 @@ fn is_host(value: &[u8], host: &str) -> bool {
         && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port))
 }
 
+/// The port in a Host, where it is not that of HTTPS.
+fn port(value: &[u8]) -> Option<u16> {
+    let (_, port) = std::str::from_utf8(value).ok()?.rsplit_once(':')?;
+    let port = port.trim_ascii().parse::<u16>().ok()?;
+    (!matches!(port, 0 | 443)).then_some(port)
+}
+
 /// How the body's end is told. Both ways at once are what hides requests in bodies: refused (RFC
 /// 9112, 6.1).
 fn coding(fields: &Fields<'_, '_>, version: u8) -> Result<Coding, Refusal> {
@@ -318,7 +307,9 @@ mod tests {
             "GET /a?b HTTP/1.1\r\nHost: split.test:8443\r\nCookie: id=1\r\nAuthorization: Basic x\r\nAccept: */*\r\n\
              Connection: keep-alive, X-Mine, host\r\nX-Mine: 1\r\nUpgrade: h2c\r\nRange: bytes=1-\r\n\
              X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: a\r\nForwarded: for=127.0.0.1\r\nX-Real-IP: 127.0.0.1\r\nProxy: a\r\n\
-             X_Forwarded_For: 127.0.0.1\r\nCONTENT_LENGTH: 3\r\n\r\n",
+             X_Forwarded_For: 127.0.0.1\r\nCONTENT_LENGTH: 3\r\nClient-IP: 127.0.0.1\r\nTrue-Client-IP: 127.0.0.1\r\n\
+             CF-Connecting-IP: 127.0.0.1\r\nX-Client-IP: 127.0.0.1\r\nX-Cluster-Client-IP: 127.0.0.1\r\nVia: 1.1 a\r\n\
+             X-Api-Key: 1\r\nX-Remote-User: root\r\nX-Unheard-Of: 1\r\n\r\n",
         )
         .expect("a good one");
         let names: Vec<&str> = request
@@ -427,6 +418,35 @@ mod tests {
             ("::1", "::1", false),
         ] {
             assert_eq!(is_host(value.as_bytes(), host), is, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_ends_where_it_is_read_as_whole() {
+        for end in ["\r\n\r\n", "\n\n", "\n\r\n", "\r\n\n"] {
+            let text = format!("GET / HTTP/1.1\r\nHost: split.test{end}");
+            let (whole, part) = (text.as_bytes(), &text.as_bytes()[..text.len() - 1]);
+            assert!(ends_head(whole) && !ends_head(part), "{end:?}");
+            assert!(matches!(parse(whole, "split.test"), Ok(Some(_))), "{end:?}");
+            assert!(matches!(parse(part, "split.test"), Ok(None)), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn the_port_of_the_site_is_the_one_that_the_client_has_asked_at() {
+        for (target, host, port) in [
+            ("/", "split.test", None),
+            ("/", "split.test:", None),
+            ("/", "split.test:443", None),
+            ("/", "SPLIT.test.:8443 ", Some(8443)),
+            ("/", "split.test:0", None),
+            ("/", "split.test:65536", None),
+            ("https://split.test:8443/", "split.test", Some(8443)),
+            ("https://split.test/", "split.test:8443", None),
+        ] {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let request = request(&text).expect("a good one");
+            assert_eq!(request.port, port, "{target} {host}");
         }
     }
 

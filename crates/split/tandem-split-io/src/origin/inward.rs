@@ -4,8 +4,9 @@
 //! Is not: the response. It can be heard while one is being written: an alert ends that response at
 //! once.
 //!
-//! Invariants: no more is taken in than one request's head, one record and the pieces that wait for
-//! the server; a body that does not come to its end reaches the server as one that was cut off.
+//! Invariants: no more is taken in than one request's head, one record and the pieces that wait
+//! for the server; a body that does not come to its end, or is not in chunks where it should be,
+//! reaches the server as one that was cut off.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use tokio::sync::mpsc;
 
 use super::body::{Piece, RequestBody};
 use super::chunks::{Chunks, Malformed};
-use super::http::{Coding, MAX_HEAD};
+use super::hearing::Records;
+use super::http::{self, Coding, MAX_HEAD};
 use super::{Failed, Numbers};
 use crate::tls::server::Endpoint;
 
@@ -24,10 +26,11 @@ pub(super) struct Inward {
     pub(super) endpoint: Endpoint,
     host: Arc<str>,
     numbers: Numbers,
-    from_client: mpsc::Receiver<Vec<u8>>,
+    from_client: Records,
     upload: Option<Upload>,
     is_ended: bool,
     is_cut_off: bool,
+    is_malformed: bool,
     /// Whether the name in the hello, and what kind of handshake it was, are known and counted.
     is_named: bool,
     is_established: bool,
@@ -52,7 +55,7 @@ impl Inward {
         endpoint: Endpoint,
         host: &str,
         numbers: &Numbers,
-        from_client: mpsc::Receiver<Vec<u8>>,
+        from_client: Records,
     ) -> Self {
         Self {
             endpoint,
@@ -62,15 +65,26 @@ impl Inward {
             upload: None,
             is_ended: false,
             is_cut_off: false,
+            is_malformed: false,
             is_named: false,
             is_established: false,
         }
     }
 
+    /// Whether the volunteer is to be told how much of what it sent has been taken.
+    pub(super) fn owes_receipt(&self) -> bool {
+        self.from_client.owe_receipt()
+    }
+
+    /// What it is to be told, once.
+    pub(super) fn poll_receipt(&mut self) -> Option<u64> {
+        self.from_client.poll_receipt()
+    }
+
     /// The body that follows a head, for the server behind.
-    pub(super) fn begin(&mut self, coding: Coding) -> Result<RequestBody, Failed> {
+    pub(super) fn begin(&mut self, coding: Coding) -> RequestBody {
         let (left, len) = match coding {
-            Coding::None | Coding::Length(0) => return Ok(RequestBody::none()),
+            Coding::None | Coding::Length(0) => return RequestBody::none(),
             Coding::Length(len) => (Left::Length(len), Some(len)),
             Coding::Chunks => (Left::Chunks(Chunks::default()), None),
         };
@@ -80,8 +94,8 @@ impl Inward {
             waiting: VecDeque::new(),
             to_server: Some(to_server),
         });
-        self.decode()?;
-        Ok(body)
+        self.decode();
+        body
     }
 
     /// Whether the client has still to send some of its request's body.
@@ -102,26 +116,43 @@ impl Inward {
         self.is_cut_off
     }
 
+    /// Whether what came of the request's body is not in chunks. Where another request would begin
+    /// is not known then, and whatever comes is read over.
+    pub(super) fn is_malformed(&self) -> bool {
+        self.is_malformed
+    }
+
     /// Whether the client said, or showed, that nothing more comes.
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended || self.endpoint.is_closed()
     }
 
     /// What comes of the body from here on is read over.
-    pub(super) fn discard(&mut self) -> Result<(), Failed> {
+    pub(super) fn discard(&mut self) {
         if let Some(upload) = &mut self.upload {
             upload.to_server = None;
         }
-        self.decode()
+        self.decode();
     }
 
-    /// Whether [`Self::step`] has anything to do or to wait for.
+    /// Reads over what has come of a head that is too long: whether its end was there.
+    pub(super) fn discard_head(&mut self) -> bool {
+        let received = self.endpoint.received();
+        let is_whole = http::ends_head(received);
+        // The end, of three bytes at most, may come in parts.
+        let read = received.len().saturating_sub(2);
+        received.drain(..read);
+        is_whole
+    }
+
+    /// Whether [`Self::step`] has anything to do or to wait for. Where there is as much as a head
+    /// may have, one more record shows whether it is too long.
     pub(super) fn has_more(&mut self) -> bool {
         let waits = self
             .upload
             .as_ref()
             .is_some_and(|upload| !upload.waiting.is_empty());
-        waits || (!self.is_ended() && self.endpoint.received().len() < MAX_HEAD)
+        waits || (!self.is_ended() && self.endpoint.received().len() <= MAX_HEAD)
     }
 
     /// Hands on one piece, or takes in one record. May be dropped at any time, and nothing is lost
@@ -144,12 +175,13 @@ impl Inward {
             if !is_wanted {
                 upload.to_server = None;
             }
-            return self.decode();
+            self.decode();
+            return Ok(());
         }
         match self.from_client.recv().await {
             Some(bytes) => {
                 self.take_in(&bytes)?;
-                self.decode()?;
+                self.decode();
             }
             None => self.end(),
         }
@@ -239,15 +271,21 @@ impl Inward {
     }
 
     /// Makes a piece of what has come of the body.
-    fn decode(&mut self) -> Result<(), Failed> {
+    fn decode(&mut self) {
+        if self.is_malformed {
+            self.endpoint.received().clear();
+        }
         let Some(upload) = &mut self.upload else {
-            return Ok(());
+            return;
         };
         if upload.waiting.is_empty() && !upload.is_over() {
-            let content = upload
-                .left
-                .take(self.endpoint.received())
-                .map_err(|_| Failed::Chunks)?;
+            let Ok(content) = upload.left.take(self.endpoint.received()) else {
+                self.is_malformed = true;
+                self.endpoint.received().clear();
+                // The server sees it by the sender that is gone.
+                self.upload = None;
+                return;
+            };
             if !content.is_empty() {
                 upload.waiting.push_back(Piece::Data(content.into()));
             }
@@ -261,7 +299,6 @@ impl Inward {
         if upload.waiting.is_empty() && upload.is_over() {
             self.upload = None;
         }
-        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Is not: pushed. Nothing crosses here that was not asked for by its digest.
 //!
 //! Invariants: a volunteer that asks nothing for long, or takes nothing, is left; one that leaves
-//! without a close has left all the same.
+//! without a close has left all the same; one keeps its place from its first question on.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::session::STALL;
 use super::{Failed, Shared};
+use crate::places::Place;
 use tandem_channel::ServerChannel;
 use tandem_split::Decoder;
 
@@ -30,12 +31,14 @@ pub(super) async fn serve(
     shared: &Arc<Shared>,
     mut io: ServerChannel,
     mut decoder: Decoder,
+    place: &Place,
 ) -> Result<(), Failed> {
     let mut buffer = vec![0; 16 << 10];
     let mut out = Vec::new();
     loop {
         while let Some(message) = decoder.next_message()? {
             if let Message::Miss(miss) = message {
+                place.keep();
                 answer(shared, miss, &mut out, &mut io).await?;
             }
         }
@@ -54,6 +57,7 @@ pub(super) async fn serve(
             if taken == 0 {
                 // A whole message waits.
                 if let Some(Message::Miss(miss)) = decoder.next_message()? {
+                    place.keep();
                     answer(shared, miss, &mut out, &mut io).await?;
                 }
             }

@@ -15,10 +15,11 @@ use std::time::Duration;
 use super::Shared;
 use crate::error::SplitIoError;
 use crate::tls::identity::Identity;
-use crate::tls::server::Site;
+use crate::tls::server::{Resumption, Site};
+use tandem_channel::warn_if_exposed;
 
-/// How often the files are looked at.
-const RELOAD: Duration = Duration::from_secs(2);
+/// How often an origin looks whether the files of its certificate and key have changed.
+pub const RELOAD: Duration = Duration::from_secs(2);
 
 /// When the certificate and the key were changed last, content or permissions, in seconds and
 /// nanoseconds.
@@ -29,6 +30,7 @@ type Changed = [Option<[i64; 4]>; 2];
 pub(super) struct Files {
     certificate: PathBuf,
     pub(super) key: PathBuf,
+    resumption: Resumption,
     seen: Seen,
 }
 
@@ -42,15 +44,21 @@ struct Seen {
 
 impl Files {
     /// Reads them for the first time.
-    pub(super) fn open(certificate: PathBuf, key: PathBuf) -> Result<(Self, Site), SplitIoError> {
+    pub(super) fn open(
+        certificate: PathBuf,
+        key: PathBuf,
+        resumption: Resumption,
+    ) -> Result<(Self, Site), SplitIoError> {
         // Before they are read: what changes meanwhile is read again.
         let taken = changed(&certificate, &key);
-        let site = read(&certificate, &key)?;
+        let site = read(&certificate, &key, resumption)?;
+        warn_if_exposed(&key);
         let seen = Seen { taken, told: taken };
         Ok((
             Self {
                 certificate,
                 key,
+                resumption,
                 seen,
             },
             site,
@@ -61,9 +69,9 @@ impl Files {
     pub(super) async fn keep_current(mut self, shared: Arc<Shared>) {
         loop {
             tokio::time::sleep(RELOAD).await;
-            let (certificate, key) = (&self.certificate, &self.key);
+            let (certificate, key, resumption) = (&self.certificate, &self.key, self.resumption);
             let looked = self.seen.look(changed(certificate, key), || {
-                let site = read(certificate, key)?;
+                let site = read(certificate, key, resumption)?;
                 if site.host() == shared.site().host() {
                     return Ok(site);
                 }
@@ -74,6 +82,7 @@ impl Files {
                 Some(Ok(site)) => {
                     *shared.site.lock().unwrap_or_else(PoisonError::into_inner) = site;
                     tracing::info!("the certificate was read anew");
+                    warn_if_exposed(key);
                 }
                 Some(Err(error)) => {
                     tracing::error!(%error, "the new certificate does not fit: the old one stays until it does");
@@ -104,9 +113,10 @@ impl Seen {
     }
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<Site, SplitIoError> {
+fn read(certificate: &Path, key: &Path, resumption: Resumption) -> Result<Site, SplitIoError> {
     let identity = Identity::load(certificate, key)?;
-    Site::new(&identity).map_err(|error| SplitIoError::content(certificate, error.to_string()))
+    Site::new(&identity, resumption)
+        .map_err(|error| SplitIoError::content(certificate, error.to_string()))
 }
 
 fn changed(certificate: &Path, key: &Path) -> Changed {

@@ -9,6 +9,7 @@
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, HeaderMap, SET_COOKIE};
 
+use super::cache_control;
 use super::http::Refusal;
 
 /// How the end of a body is told.
@@ -35,21 +36,12 @@ const STAY: [&str; 9] = [
     "content-length",
 ];
 
-/// Whether anybody may read it. A cookie is somebody's; `private` and `no-store` say it (RFC 9111,
-/// 5.2.2).
+/// Whether anybody may read it. A cookie is somebody's; every line of Cache-Control may say it.
 pub(super) fn is_public(headers: &HeaderMap) -> bool {
-    let is_kept_from_caches = headers.get_all(CACHE_CONTROL).iter().any(|value| {
-        // What cannot be read may say it.
-        value.to_str().map_or(true, |value| {
-            value.split(',').any(|directive| {
-                let name = directive.split('=').next().unwrap_or_default().trim();
-                name.eq_ignore_ascii_case("private") || name.eq_ignore_ascii_case("no-store")
-            })
-        })
-    });
+    let mut lines = headers.get_all(CACHE_CONTROL).iter();
     !headers.contains_key(SET_COOKIE)
         && !headers.contains_key("set-cookie2")
-        && !is_kept_from_caches
+        && lines.all(|line| cache_control::is_public(line.as_bytes()))
 }
 
 /// How the end of a response to a request of this method is told, if it can be. `len` is the body's
@@ -142,8 +134,7 @@ mod tests {
         for (name, value, public) in [
             ("cache-control", "max-age=60, public", true),
             ("cache-control", "max-age=60,Private", false),
-            ("cache-control", "no-store", false),
-            ("cache-control", "private=\"x\"", false),
+            ("cache-control", "public private", false),
             ("cache-control", "no-cache", true),
             ("set-cookie", "a=b", false),
             ("content-type", "text/private", true),
@@ -153,6 +144,10 @@ mod tests {
                 public,
                 "{name}: {value}"
             );
+        }
+        for second in ["private", "max-age=60;", "\"private\""] {
+            let lines = [("cache-control", "public"), ("cache-control", second)];
+            assert!(!is_public(&headers(&lines)), "{second}");
         }
     }
 

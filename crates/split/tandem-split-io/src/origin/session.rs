@@ -5,9 +5,11 @@
 //!
 //! Invariants: every record of the server after ChangeCipherSpec is a stub; a payload that a stub
 //! names is published first, and stays so until many others have followed on the channel, or it is
-//! closed (`spool`); when the client or somebody on the way breaks the protocol, there is one alert
-//! and then the end.
+//! closed (`spool`); nothing is read or sealed further ahead of what the client has taken than the
+//! credit says (`credit`); when the client or somebody on the way breaks the protocol, there is one
+//! alert and then the end.
 
+mod credit;
 mod outward;
 
 use std::future::Future;
@@ -19,27 +21,33 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
 use tandem_split::clear::ClearWriter;
+use tandem_split::cut::{Cutter, Extent};
 use tandem_split::message::Encodings;
 use tandem_split::object::CHUNK_LEN;
 use tokio::io::{AsyncWriteExt as _, WriteHalf};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::content_range;
+use super::hearing::Records;
 use super::http::{self, Refusal, Request};
 use super::inward::Inward;
+use super::locations::{self, Own};
 use super::response::{self, Framing};
 use super::served::Served;
 use super::spool::Pins;
 use super::upstream::Fault;
 use super::{Failed, Shared};
+use crate::places::Place;
 use crate::tls::server::{Endpoint, Site};
 use tandem_channel::{KeyName, ServerChannel};
 
+pub(super) use credit::Credit;
 pub(super) use outward::STALL;
 
-/// How long a handshake may take, and a request that has begun.
+/// How long a handshake and the first request may take together, and any other request that has
+/// begun.
 const REQUEST: Duration = Duration::from_secs(30);
-/// How long a connection is kept for another request.
+/// How long a connection is kept for another request. It does not count for the first.
 const IDLE: Duration = Duration::from_secs(75);
 /// How long the server behind may take to begin its response, once it has the request.
 const FIRST_BYTE: Duration = Duration::from_secs(60);
@@ -53,9 +61,8 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 const LAST_RECORDS: usize = 4096;
 /// How long a client may go on sending a request that is answered already.
 const LINGER: Duration = Duration::from_secs(30);
-/// A response goes out in pieces of this many bytes: each is an object, and takes one message of
-/// its own.
-const PIECE: usize = 64 * CHUNK_LEN;
+/// Records of a head that are read over at most once it was refused: a megabyte of full ones.
+const HEAD_RECORDS: usize = 64;
 
 /// See above.
 pub(super) struct Session {
@@ -71,10 +78,12 @@ pub(super) struct Session {
     /// Bytes at the front of `out` that are written.
     written: usize,
     to_volunteer: WriteHalf<ServerChannel>,
+    credit: Credit,
     pins: Pins,
     /// Bytes of bodies, and of messages, so far.
     body_bytes: u64,
     sent_bytes: u64,
+    place: Place,
 }
 
 /// Whether anything may follow.
@@ -90,7 +99,9 @@ impl Session {
         volunteer: Option<KeyName>,
         encodings: Encodings,
         to_volunteer: WriteHalf<ServerChannel>,
-        from_client: mpsc::Receiver<Vec<u8>>,
+        from_client: Records,
+        credit: Credit,
+        place: Place,
     ) -> Result<Self, Failed> {
         let site = shared.site();
         let endpoint = Endpoint::new(&site)?;
@@ -105,9 +116,11 @@ impl Session {
             out: Vec::new(),
             written: 0,
             to_volunteer,
+            credit,
             pins: Pins::new(&shared.spool),
             body_bytes: 0,
             sent_bytes: 0,
+            place,
         })
     }
 
@@ -150,11 +163,14 @@ impl Session {
         // Until when a handshake, the silence before a request, or its head may last: records in
         // between put nothing off.
         let mut awaited: Option<(bool, Instant)> = None;
+        // The same for all that comes before the end of the first head.
+        let mut first = Some(Instant::now() + 2 * REQUEST);
         loop {
             let parsed = http::parse(self.inward.endpoint.received(), self.site.host());
             let goes = match parsed {
                 Ok(Some((request, len))) => {
-                    awaited = None;
+                    (awaited, first) = (None, None);
+                    self.place.keep();
                     self.inward.endpoint.received().drain(..len);
                     self.shared.numbers.requests.add(1);
                     self.respond_watched(request).await?
@@ -162,10 +178,11 @@ impl Session {
                 Ok(None) => {
                     let endpoint = &mut self.inward.endpoint;
                     let is_idle = endpoint.is_established() && endpoint.received().is_empty();
-                    let deadline = match awaited {
-                        Some((was_idle, deadline)) if was_idle == is_idle => deadline,
-                        Some(_) | None if is_idle => Instant::now() + IDLE,
-                        Some(_) | None => Instant::now() + REQUEST,
+                    let deadline = match (first, awaited) {
+                        (Some(deadline), _) => deadline,
+                        (None, Some((was_idle, deadline))) if was_idle == is_idle => deadline,
+                        (None, _) if is_idle => Instant::now() + IDLE,
+                        (None, _) => Instant::now() + REQUEST,
                     };
                     awaited = Some((is_idle, deadline));
                     self.receive(deadline).await?
@@ -209,15 +226,15 @@ impl Session {
     }
 
     async fn respond(&mut self, request: Request) -> Result<Goes, Failed> {
+        let port = request.port;
         let method = request.method.clone();
         if self.is_misdirected() {
             return self.refuse(Refusal::HOST, &method).await;
         }
+        // Answers that follow on each other run ahead together.
+        self.await_credit(CHUNK_LEN).await?;
         let (keeps, knows_chunks) = (request.keeps, request.knows_chunks);
-        let body = match self.inward.begin(request.body) {
-            Ok(body) => body,
-            Err(_) => return self.refuse(Refusal::MALFORMED, &method).await,
-        };
+        let body = self.inward.begin(request.body);
         if request.awaits_continue && self.inward.is_uploading() {
             self.literal(b"HTTP/1.1 100 Continue\r\n\r\n")?;
             self.flush().await?;
@@ -227,7 +244,6 @@ impl Session {
             Ok(Some(Ok(response))) => response,
             Ok(Some(Err(refusal))) => return self.refuse(refusal, &method).await,
             Ok(None) => return Ok(Goes::ToItsEnd),
-            Err(Failed::Chunks) => return self.refuse(Refusal::MALFORMED, &method).await,
             Err(error) => return Err(error),
         };
         if !response::is_public(response.headers()) {
@@ -242,19 +258,24 @@ impl Session {
         };
         // A response that comes before its request is whole is the last.
         let keeps = keeps && !self.inward.is_uploading();
-        let (parts, body) = response.into_parts();
+        let (mut parts, body) = response.into_parts();
+        let host = self.site.host();
+        let secured = locations::secure(&mut parts.headers, Own { host, port });
+        self.shared.count_secured(secured);
         self.literal(&response::head(
             parts.status,
             &parts.headers,
             framing,
             keeps,
         ))?;
-        if let Err(error) = self.pass_on(body, framing).await {
+        let extent = content_range::extent(parts.status, &parts.headers, len);
+        if let Err(error) = self.pass_on(body, framing, extent).await {
             if matches!(error, Failed::Io(_) | Failed::Stalled) {
                 self.shared.numbers.cut_answers.add(1);
             }
             return Err(error);
         }
+        self.place.note_served();
         self.read_over_upload().await?;
         Ok(if keeps { Goes::On } else { Goes::ToItsEnd })
     }
@@ -267,6 +288,9 @@ impl Session {
     ) -> Result<Option<Result<T, Refusal>>, Failed> {
         let mut asked = pin!(asked);
         loop {
+            if self.inward.is_malformed() {
+                return Ok(Some(Err(Refusal::MALFORMED)));
+            }
             let awaits_client = self.inward.awaits_client();
             let patience = if awaits_client { REQUEST } else { FIRST_BYTE };
             let hears = self.inward.has_more();
@@ -282,19 +306,37 @@ impl Session {
             if self.inward.is_cut_off() {
                 return Ok(None);
             }
+            self.tell().await?;
         }
     }
 
     /// What is still to come of a request that was answered early: a client that sends it all first
     /// reads the response only then.
     async fn read_over_upload(&mut self) -> Result<(), Failed> {
-        self.inward.discard()?;
+        self.inward.discard();
         let deadline = Instant::now() + LINGER;
         while self.inward.is_uploading() && self.inward.has_more() {
             match timeout_at(deadline, self.inward.step()).await {
                 Ok(stepped) => stepped?,
                 Err(_) => break,
             }
+            self.tell().await?;
+        }
+        Ok(())
+    }
+
+    /// The same of a head that was refused for its length.
+    async fn read_over_head(&mut self) -> Result<(), Failed> {
+        let deadline = Instant::now() + LINGER;
+        for _ in 0..HEAD_RECORDS {
+            if self.inward.discard_head() || !self.inward.has_more() {
+                break;
+            }
+            match timeout_at(deadline, self.inward.step()).await {
+                Ok(stepped) => stepped?,
+                Err(_) => break,
+            }
+            self.tell().await?;
         }
         Ok(())
     }
@@ -305,20 +347,28 @@ impl Session {
         &mut self,
         mut body: UnsyncBoxBody<Bytes, Fault>,
         framing: Framing,
+        extent: Extent,
     ) -> Result<(), Failed> {
         self.flush().await?;
         if matches!(framing, Framing::NoBody(_)) {
             return Ok(());
         }
-        let mut piece: Vec<u8> = Vec::new();
+        let mut cutter = Cutter::new(extent);
+        let mut waiting: Vec<u8> = Vec::new();
         let mut deadline = Instant::now() + SILENCE;
         loop {
+            // What is read ahead is work, too.
+            if !self.credit.covers(waiting.len() + 1)? {
+                self.await_credit(waiting.len() + 1).await?;
+                deadline = Instant::now() + patience(&waiting);
+            }
             let hears = self.inward.has_more();
             let frame = tokio::select! {
                 biased;
                 frame = body.frame() => Some(frame),
                 stepped = self.inward.step(), if hears => {
                     stepped?;
+                    self.tell().await?;
                     continue;
                 }
                 () = sleep_until(deadline) => None,
@@ -327,30 +377,29 @@ impl Session {
                 Some(Some(frame)) => {
                     let frame = frame.map_err(Failed::Upstream)?;
                     if let Ok(data) = frame.into_data() {
-                        piece.extend_from_slice(&data);
+                        waiting.extend_from_slice(&data);
                     }
-                    while piece.len() >= PIECE {
-                        let rest = piece.split_off(PIECE);
-                        self.send_piece(&piece, framing).await?;
-                        piece = rest;
+                    let mut sent = 0;
+                    while let Some(cut) = cutter.cut(waiting.len() - sent) {
+                        let piece = &waiting[sent..][..cut.len];
+                        self.send_piece(piece, cut.named_by, framing).await?;
+                        sent += cut.len;
                     }
+                    waiting.drain(..sent);
                 }
                 Some(None) => break,
-                None if piece.is_empty() => return Err(Failed::Silence),
                 // The server behind is slow: nobody waits for the rest of a piece.
                 None => {
-                    // Whole chunks first: where they are cut decides whether a volunteer has them.
-                    let whole = piece.len() - piece.len() % CHUNK_LEN;
-                    let rest = piece.split_off(if whole > 0 { whole } else { piece.len() });
-                    self.send_piece(&piece, framing).await?;
-                    piece = rest;
+                    let cut = cutter.cut_early(waiting.len()).ok_or(Failed::Silence)?;
+                    let piece = &waiting[..cut.len];
+                    self.send_piece(piece, cut.named_by, framing).await?;
+                    waiting.drain(..cut.len);
                 }
             }
-            let patience = if piece.is_empty() { SILENCE } else { LULL };
-            deadline = Instant::now() + patience;
+            deadline = Instant::now() + patience(&waiting);
         }
-        if !piece.is_empty() {
-            self.send_piece(&piece, framing).await?;
+        if let Some(cut) = cutter.cut_rest(waiting.len()) {
+            self.send_piece(&waiting, cut.named_by, framing).await?;
         }
         if framing == Framing::Chunks {
             self.literal(b"0\r\n\r\n")?;
@@ -375,8 +424,16 @@ impl Session {
         if self.inward.endpoint.is_established() {
             self.literal(&refusal.response(method))?;
             self.flush().await?;
+            if refusal == Refusal::HEAD {
+                self.read_over_head().await?;
+            }
             self.read_over_upload().await?;
         }
         Ok(Goes::ToItsEnd)
     }
+}
+
+/// How long the server behind may say nothing while this much waits.
+fn patience(waiting: &[u8]) -> Duration {
+    if waiting.is_empty() { SILENCE } else { LULL }
 }

@@ -35,6 +35,8 @@ struct Kept {
     lists: HashMap<ObjectName, KeptList>,
     pinned: usize,
     hand: usize,
+    /// Whether the log has it that the file cannot be written.
+    is_told: bool,
 }
 
 #[derive(Debug)]
@@ -125,10 +127,12 @@ impl Pins {
             },
         };
         if is_new {
-            if bytes.len() > MAX_PAYLOAD_LEN
-                || self.spool.file.write_all_at(bytes, offset(number)).is_err()
-            {
+            if bytes.len() > MAX_PAYLOAD_LEN {
+                return false;
+            }
+            if let Err(error) = self.spool.file.write_all_at(bytes, offset(number)) {
                 // A full disk: the slot stays free.
+                kept.tell(&error);
                 return false;
             }
             kept.by_name.insert(name, number);
@@ -189,6 +193,18 @@ impl Kept {
     fn share(&self) -> usize {
         let parts = if self.pinned > self.most / 2 { 16 } else { 4 };
         self.most.div_ceil(parts)
+    }
+
+    /// Says that the file cannot be written: once, since a disk that is almost full takes one
+    /// payload and not the next.
+    fn tell(&mut self, error: &std::io::Error) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::warn!(
+                folder = %std::env::temp_dir().display(),
+                %error,
+                "the folder for temporary files is full: what does not fit crosses the line in full each time; make room for 1 GiB there, or name another folder in TMPDIR and start the origin again"
+            );
+        }
     }
 
     fn unpin_slot(&mut self, number: usize) {

@@ -110,9 +110,9 @@ fn address(url: &str) -> Result<(Arc<str>, u16), String> {
 
 impl Upstream {
     /// A service in this process, of the kind that hyper 1 serves. It gets what a server behind the
-    /// origin would get: requests for the one host, without Cookie, Authorization, what a proxy
-    /// says (Forwarded and the like), names with `_` and what concerns a single connection,
-    /// with `X-Forwarded-Proto: https`.
+    /// origin would get: requests for the one host, with those of their headers that a public
+    /// answer can depend on (no Cookie, no Authorization, nothing that a proxy says, no name of
+    /// one's own), and `X-Forwarded-Proto: https`.
     ///
     /// A service of tower (axum's routers are such) becomes one by
     /// `hyper_util::service::TowerToHyperService`.

@@ -11,7 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
-use rustls::server::ServerSessionMemoryCache;
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 use rustls::sign::SingleCertAndKey;
 use rustls::version::TLS12;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection};
@@ -28,6 +28,17 @@ pub const MAX_CONTENT: usize = 1 << 14;
 /// Sessions of each kind that can be resumed, by whichever way the client comes. One takes some 200
 /// bytes.
 const SESSIONS: usize = 16_384;
+
+/// Whether clients may resume sessions. A volunteer sees the name by which one does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resumption {
+    /// By ticket or by identifier, through whichever volunteer. Volunteers that compare what they
+    /// see can tell that two connections are one client's, for as long as a ticket counts.
+    #[default]
+    Offered,
+    /// Each connection costs a full handshake.
+    Off,
+}
 
 /// What all connections of a site have in common.
 #[derive(Clone)]
@@ -47,7 +58,7 @@ impl Site {
     ///
     /// # Errors
     /// The TLS library refuses the certificate or the suites.
-    pub fn new(identity: &Identity) -> Result<Self, rustls::Error> {
+    pub fn new(identity: &Identity, resumption: Resumption) -> Result<Self, rustls::Error> {
         let provider = CryptoProvider {
             cipher_suites: suites::all(),
             ..crypto::default_provider()
@@ -61,9 +72,15 @@ impl Site {
         config.ignore_client_order = true;
         config.require_ems = true;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // By identifier or by ticket, as clients know it. Either is a name, and short.
-        config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
-        config.ticketer = Arc::new(Tickets::new(SESSIONS));
+        match resumption {
+            // By identifier or by ticket, as clients know it. Either is a name, and short.
+            Resumption::Offered => {
+                config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+                config.ticketer = Arc::new(Tickets::new(SESSIONS));
+            }
+            // The library gives out identifiers unless told otherwise, and no tickets.
+            Resumption::Off => config.session_storage = Arc::new(NoServerSessionStorage {}),
+        }
         Ok(Self {
             host: identity.host().into(),
             config: Arc::new(config),

@@ -4,7 +4,8 @@
 //! Is not: an encrypted state, of some 200 bytes, that would cross the origin's thin line with each
 //! full handshake. A name has 16. Some clients, Go's among them, resume by tickets alone.
 //!
-//! Invariants: a ticket tells nothing; what is kept is bounded, and gone with the process.
+//! Invariants: a ticket tells nothing but that a client has come before, which volunteers see; what
+//! is kept is bounded, and gone with the process.
 
 use std::fmt;
 use std::sync::Arc;

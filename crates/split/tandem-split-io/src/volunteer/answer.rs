@@ -16,7 +16,6 @@ use tandem_split::message::{Absent, Channel, Found, Message, Miss, Side, list_pa
 use tandem_split::{Decoder, Error};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -24,6 +23,7 @@ use super::Shared;
 use super::cache::Thing;
 use super::sharing::{self, Members};
 use crate::greet::greet;
+use crate::places::Place;
 use tandem_channel::{Acceptor, ServerChannel};
 
 /// How long a volunteer may take to say what it wants.
@@ -37,14 +37,13 @@ const AT_ONCE: usize = 64;
 /// Questions of one volunteer that may wait. It asks for eight chunks along with a list at most.
 const WAITING: usize = 4096;
 
-/// Serves one channel of misses to its end. `place` is given back once it is known to be a
-/// member's.
+/// Serves one channel of misses to its end. `place` is a member's once the member's key is known.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
     acceptor: &Acceptor,
     members: &Members,
     stream: TcpStream,
-    place: Option<OwnedSemaphorePermit>,
+    place: Place,
 ) -> io::Result<()> {
     let sent = shared.numbers.to_peers.shared();
     let greeted = async {
@@ -56,7 +55,10 @@ pub(super) async fn serve(
         Ok::<_, io::Error>((io, decoder, greeting))
     };
     let (io, decoder, greeting) = timeout(GREETING, greeted).await??;
-    drop(place);
+    place.count_as_member();
+    if tandem_channel::holder(&io).is_some_and(|key| !place.count_for(key)) {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
     match greeting.channel {
         Channel::Misses => {}
         // No open relay: clients come by another port.
@@ -69,6 +71,7 @@ pub(super) async fn serve(
         decoder,
         pending: VecDeque::new(),
         gets: JoinSet::new(),
+        place,
     };
     questions.answer_all().await
 }
@@ -80,6 +83,7 @@ struct Questions {
     decoder: Decoder,
     pending: VecDeque<Miss>,
     gets: JoinSet<(Miss, Option<Thing>)>,
+    place: Place,
 }
 
 impl Questions {
@@ -133,6 +137,7 @@ impl Questions {
             bytes = &bytes[self.decoder.push(bytes)..];
             while let Some(message) = self.decoder.next_message()? {
                 if let Message::Miss(miss) = message {
+                    self.place.keep();
                     self.shared.numbers.asked_by_peers.add(1);
                     self.pending.push_back(miss);
                 }

@@ -383,7 +383,8 @@ impl Answers {
                     Message::Verbatim(_)
                     | Message::Stub(_)
                     | Message::KeyExpose(_)
-                    | Message::Miss(_) => {}
+                    | Message::Miss(_)
+                    | Message::Progress(_) => {}
                 }
             }
             if bytes.is_empty() {

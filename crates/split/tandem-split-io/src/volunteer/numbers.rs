@@ -3,6 +3,7 @@
 //! Is not: who it was that it counted; no name or address is among them.
 
 use super::{cache, peers};
+use crate::places;
 use tandem_daemon::metrics::Number;
 
 /// What is counted.
@@ -17,6 +18,7 @@ pub(super) struct Numbers {
     pub(super) failed: Number,
     pub(super) unreachable: Number,
     pub(super) not_tls: Number,
+    pub(super) clients_sent_away: places::Numbers,
     pub(super) refused_peers: Number,
     pub(super) asked_by_peers: Number,
     pub(super) to_peers: Number,
@@ -60,9 +62,19 @@ impl Numbers {
                 "tandem_split_volunteer_not_tls",
                 "Connections of clients that spoke no TLS",
             ),
+            clients_sent_away: places::Numbers {
+                refused: Number::counter(
+                    "tandem_split_volunteer_refused_clients",
+                    "Connections of clients that got no place: those of their network had all that one may have",
+                ),
+                displaced: Number::counter(
+                    "tandem_split_volunteer_displaced_clients",
+                    "Connections of clients that had asked for nothing and made room for another",
+                ),
+            },
             refused_peers: Number::counter(
                 "tandem_split_volunteer_refused_peers",
-                "Channels of others that were not opened: strangers, or lines that failed",
+                "Channels of others that were not opened: strangers, lines that failed, or no place",
             ),
             asked_by_peers: Number::counter(
                 "tandem_split_volunteer_peer_questions",
@@ -127,6 +139,8 @@ impl Numbers {
             &self.failed,
             &self.unreachable,
             &self.not_tls,
+            &self.clients_sent_away.refused,
+            &self.clients_sent_away.displaced,
             &self.refused_peers,
             &self.asked_by_peers,
             &self.to_peers,

@@ -19,7 +19,8 @@ use tokio::time::{sleep, timeout};
 use super::link::Link;
 use tandem_channel::ClientChannel;
 
-/// How long a channel waits for a client: less than an origin waits for a word.
+/// How long a channel waits for a client: less than an origin waits for a word from a volunteer
+/// that has served.
 const KEPT: Duration = Duration::from_secs(100);
 
 /// How long the origin may take to answer on a channel that was kept: one that is lost on the way

@@ -5,28 +5,33 @@
 //! its records end.
 //!
 //! Invariants: bytes of the client go to the one origin and nowhere else, and only if they are TLS
-//! records; what the client gets is a correct prefix or nothing; what waits is bounded.
+//! records; what the client gets is a correct prefix or nothing; what waits is bounded; a client
+//! that has asked for nothing yet may end at any point, by losing its place; the origin is told of
+//! what the client has taken, and is sent no more than it has room for (`tandem_split::credit`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_split::message::{Encodings, Message, Side};
+use socket2::SockRef;
+use tandem_split::credit::{self, Receipts, Window};
+use tandem_split::message::{Encodings, Message, Progress, Side};
 use tandem_split::splice::Limits;
 use tandem_split::{Decoder, Splicer, Want};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Shared;
 use super::cache::Thing;
 use super::fetch::Fetcher;
+use crate::places::Place;
 use tandem_channel::ClientChannel;
 
-/// How long a client may take for its first record.
-const HELLO: Duration = Duration::from_secs(15);
+/// How long a client may take for its first record: TCP repeats it after 1, 3 and 7 s (RFC 6298).
+const HELLO: Duration = Duration::from_secs(10);
 /// How long nothing may happen between origin and client.
 const IDLE: Duration = Duration::from_secs(150);
 /// How long a client may take to read what was written to it.
@@ -35,11 +40,19 @@ const STALL: Duration = Duration::from_secs(60);
 const LAST_WORD: Duration = Duration::from_secs(2);
 /// Bytes of records that are written at once.
 const BATCH: usize = 64 << 10;
+/// Bytes that may wait in this machine for a client to take them, beside what its window lets
+/// through: more than a line needs between two writes, and with a segment less than what the origin
+/// is first told of. Without it megabytes that nobody has taken would count as taken.
+const UNSENT: u32 = 32 << 10;
+/// What is read at once from the origin.
+const READ: usize = 32 << 10;
 
 /// How a connection begins (RFC 5246, sections 6.2.1 and 7.4).
 const HANDSHAKE: u8 = 22;
 const RECORD_HEADER: usize = 5;
 const CLIENT_HELLO: u8 = 1;
+/// What comes after the handshake: a request.
+const APPLICATION_DATA: u8 = 23;
 
 /// Why a client's connection ended early.
 #[derive(Debug, thiserror::Error)]
@@ -61,8 +74,15 @@ pub(super) enum Failed {
 }
 
 /// Serves one client to its end.
-pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(), Failed> {
+pub(super) async fn serve(
+    shared: &Arc<Shared>,
+    client: TcpStream,
+    place: Place,
+) -> Result<(), Failed> {
     client.set_nodelay(true).map_err(Failed::Client)?;
+    SockRef::from(&client)
+        .set_tcp_notsent_lowat(UNSENT)
+        .map_err(Failed::Client)?;
     let (mut from_client, to_client) = client.into_split();
     let mut decoder = Decoder::new(Side::Client);
     let mut first = Vec::new();
@@ -76,16 +96,41 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
     if first.first() != Some(&HANDSHAKE) || first.get(RECORD_HEADER) != Some(&CLIENT_HELLO) {
         return Err(Failed::NoHello);
     }
-    let splicer = Splicer::new(Encodings::DEFAULT, Limits::default());
+    let mut splicer = Splicer::new(Encodings::DEFAULT, Limits::default());
     let mut hello = Vec::new();
     Message::Greeting(splicer.greeting()).write(&mut hello);
     hello.extend_from_slice(&first);
     let said = shared.ready.say(&hello).await;
     let (channel, answer) = said.map_err(Failed::Origin)?;
     let (from_origin, to_origin) = tokio::io::split(channel);
+    shared.numbers.from_origin.add(answer.len() as u64);
+    let start = splicer.push(&answer).map_err(Failed::Stubs)?;
+    // The origin says its version in one piece.
+    let version = splicer.answer();
+    let version = version.ok_or(Failed::Origin(std::io::ErrorKind::InvalidData.into()))?;
+    let mut sent = Window::new(credit::RECORDS);
+    sent.note_sent(first.len() as u64);
+    let (stands, standing) = watch::channel(Standing::default());
 
     let moved = Arc::new(Notify::new());
-    let mut upward = tokio::spawn(pass_up(from_client, decoder, to_origin, Arc::clone(&moved)));
+    let place = Arc::new(place);
+    // A set ends its task when it is dropped: also where this connection ends for want of a place.
+    let mut upward = JoinSet::new();
+    let up = Upward {
+        from_client,
+        decoder,
+        to_origin,
+        sent,
+        told: 0,
+        standing,
+        moved: Arc::clone(&moved),
+        place: Arc::clone(&place),
+    };
+    if version.tells_progress() {
+        upward.spawn(up.pass());
+    } else {
+        upward.spawn(up.pass_to_first_version());
+    }
     let mut downward = Downward {
         shared: Arc::clone(shared),
         splicer,
@@ -93,8 +138,11 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
         to_client,
         gets: JoinSet::new(),
         moved,
+        receipts: Receipts::of_content(),
+        stands,
+        arrived: Arrived::from(answer, start),
     };
-    let served = downward.run(answer, &mut upward).await;
+    let served = downward.run(&mut upward).await;
     if matches!(served, Err(Failed::Client(_))) {
         // Its last record may be an alert that says what was wrong, and it may not have gone up
         // yet. The origin ends when it has heard all.
@@ -102,7 +150,6 @@ pub(super) async fn serve(shared: &Arc<Shared>, client: TcpStream) -> Result<(),
         let end = tokio::io::copy(&mut downward.from_origin, &mut unheard);
         drop(timeout(LAST_WORD, end).await);
     }
-    upward.abort();
     served
 }
 
@@ -138,29 +185,108 @@ fn whole_records(decoder: &mut Decoder, mut bytes: &[u8], out: &mut Vec<u8>) -> 
     }
 }
 
-/// From the client to the origin, until the client has no more to say.
-async fn pass_up(
-    mut from_client: OwnedReadHalf,
-    mut decoder: Decoder,
-    mut to_origin: WriteHalf<ClientChannel>,
+/// How far it has come downwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Standing {
+    /// Bytes of content that the client has taken, when it is time to say so.
+    taken: u64,
+    /// Bytes of the client's records that the origin says it has taken.
+    heard: u64,
+}
+
+/// From the client to the origin, until the client has no more to say. With its first request the
+/// client keeps its place.
+struct Upward {
+    from_client: OwnedReadHalf,
+    decoder: Decoder,
+    to_origin: WriteHalf<ClientChannel>,
+    sent: Window,
+    /// Bytes of content of which the origin is told that the client has taken them.
+    told: u64,
+    standing: watch::Receiver<Standing>,
     moved: Arc<Notify>,
-) -> Result<(), Failed> {
-    let mut buffer = vec![0; 16 << 10];
-    let mut out = Vec::new();
-    loop {
-        let read = from_client.read(&mut buffer).await;
-        match read {
-            Ok(0) | Err(_) => {
-                to_origin.shutdown().await.map_err(Failed::Origin)?;
-                return Ok(());
+    place: Arc<Place>,
+}
+
+impl Upward {
+    /// Goes on behind the client's end: what it takes then is told all the same.
+    async fn pass(mut self) -> Result<(), Failed> {
+        let mut buffer = vec![0; 16 << 10];
+        let mut out = Vec::new();
+        let mut is_over = false;
+        loop {
+            let reads = !is_over && self.sent.has_room(credit::RECORDS_AT_ONCE);
+            tokio::select! {
+                biased;
+                changed = self.standing.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    let now = *self.standing.borrow_and_update();
+                    let heard = self.sent.note_taken(now.heard);
+                    heard.map_err(|breach| Failed::Stubs(breach.into()))?;
+                    if now.taken > self.told {
+                        self.told = now.taken;
+                        Message::Progress(Progress::Taken(now.taken)).write(&mut out);
+                    }
+                }
+                read = self.from_client.read(&mut buffer), if reads => match read {
+                    Ok(0) | Err(_) => {
+                        is_over = true;
+                        Message::Progress(Progress::End).write(&mut out);
+                    }
+                    Ok(len) => {
+                        whole_records(&mut self.decoder, &buffer[..len], &mut out)?;
+                        self.sent.note_sent(out.len() as u64);
+                    }
+                },
             }
-            Ok(len) => whole_records(&mut decoder, &buffer[..len], &mut out)?,
+            self.send(&mut out).await?;
         }
-        to_origin.write_all(&out).await.map_err(Failed::Origin)?;
-        to_origin.flush().await.map_err(Failed::Origin)?;
-        moved.notify_one();
-        out.clear();
     }
+
+    /// To an origin that knows no more than records, and no more of an end than the channel's.
+    async fn pass_to_first_version(mut self) -> Result<(), Failed> {
+        let mut buffer = vec![0; 16 << 10];
+        let mut out = Vec::new();
+        loop {
+            match self.from_client.read(&mut buffer).await {
+                Ok(0) | Err(_) => {
+                    return self.to_origin.shutdown().await.map_err(Failed::Origin);
+                }
+                Ok(len) => whole_records(&mut self.decoder, &buffer[..len], &mut out)?,
+            }
+            self.send(&mut out).await?;
+        }
+    }
+
+    async fn send(&mut self, out: &mut Vec<u8>) -> Result<(), Failed> {
+        if has_data(out) {
+            self.place.keep();
+        }
+        if !out.is_empty() {
+            self.to_origin
+                .write_all(out)
+                .await
+                .map_err(Failed::Origin)?;
+            self.to_origin.flush().await.map_err(Failed::Origin)?;
+            self.moved.notify_one();
+            out.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Whether application data is among these records, which are whole.
+fn has_data(mut records: &[u8]) -> bool {
+    while let Some((header, rest)) = records.split_first_chunk::<RECORD_HEADER>() {
+        if header[0] == APPLICATION_DATA {
+            return true;
+        }
+        let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        records = rest.get(length..).unwrap_or_default();
+    }
+    false
 }
 
 /// From the origin to the client.
@@ -172,43 +298,63 @@ struct Downward {
     gets: JoinSet<(Want, Option<Thing>)>,
     /// Something has gone up: a long upload is no idle connection.
     moved: Arc<Notify>,
+    receipts: Receipts,
+    stands: watch::Sender<Standing>,
+    arrived: Arrived,
+}
+
+/// What has come from the origin and was not pushed yet.
+struct Arrived {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    is_over: bool,
+    /// Why no more comes.
+    failed: Option<std::io::Error>,
+}
+
+impl Arrived {
+    /// What came first, of which `start` bytes were pushed.
+    fn from(mut first: Vec<u8>, start: usize) -> Self {
+        let end = first.len();
+        first.resize(READ.max(end), 0);
+        Self {
+            buffer: first,
+            start,
+            end,
+            is_over: false,
+            failed: None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether more is to be read.
+    fn wants(&self) -> bool {
+        self.is_empty() && !self.is_over && self.failed.is_none()
+    }
 }
 
 impl Downward {
-    async fn run(
-        &mut self,
-        answer: Vec<u8>,
-        upward: &mut tokio::task::JoinHandle<Result<(), Failed>>,
-    ) -> Result<(), Failed> {
-        self.shared.numbers.from_origin.add(answer.len() as u64);
-        let (mut start, mut end) = (0, answer.len());
-        let mut buffer = answer;
-        buffer.resize(32 << 10, 0);
-        let mut is_over = false;
+    async fn run(&mut self, upward: &mut JoinSet<Result<(), Failed>>) -> Result<(), Failed> {
         let mut client_is_done = false;
         loop {
-            if start < end {
-                start += self
-                    .splicer
-                    .push(&buffer[start..end])
-                    .map_err(Failed::Stubs)?;
-            }
+            self.push()?;
             self.write().await?;
-            if start < end && self.splicer.has_room() {
+            if !self.arrived.is_empty() && self.splicer.has_room() {
                 continue;
             }
-            if is_over && start == end && self.splicer.is_drained() {
+            if let Some(error) = self.arrived.failed.take() {
+                return Err(Failed::Origin(error));
+            }
+            if self.arrived.is_over && self.arrived.is_empty() && self.splicer.is_drained() {
                 return self.to_client.shutdown().await.map_err(Failed::Client);
             }
             tokio::select! {
-                read = self.from_origin.read(&mut buffer), if !is_over && start == end => {
-                    let len = read.map_err(Failed::Origin)?;
-                    self.shared.numbers.from_origin.add(len as u64);
-                    (start, end) = (0, len);
-                    if len == 0 {
-                        is_over = true;
-                        self.splicer.end().map_err(Failed::Stubs)?;
-                    }
+                read = self.from_origin.read(&mut self.arrived.buffer), if self.arrived.wants() => {
+                    self.take_in(read)?;
                 }
                 Some(got) = self.gets.join_next(), if !self.gets.is_empty() => {
                     // A task of ours that panicked has nothing to give; the connection ends by its
@@ -217,7 +363,7 @@ impl Downward {
                         self.take(want, thing);
                     }
                 }
-                ended = &mut *upward, if !client_is_done => {
+                Some(ended) = upward.join_next(), if !client_is_done => {
                     client_is_done = true;
                     if let Ok(ended) = ended {
                         ended?;
@@ -227,6 +373,63 @@ impl Downward {
                 () = tokio::time::sleep(IDLE) => return Err(Failed::Late),
             }
         }
+    }
+
+    /// Takes what was read from the origin, or that it has ended.
+    fn take_in(&mut self, read: std::io::Result<usize>) -> Result<(), Failed> {
+        match read {
+            Ok(len) => {
+                self.shared.numbers.from_origin.add(len as u64);
+                (self.arrived.start, self.arrived.end) = (0, len);
+                if len == 0 {
+                    self.arrived.is_over = true;
+                    self.splicer.end().map_err(Failed::Stubs)?;
+                }
+            }
+            Err(error) => self.arrived.failed = Some(error),
+        }
+        Ok(())
+    }
+
+    /// Hands on to the splicer what it has room for, and to the way upwards what the origin says.
+    fn push(&mut self) -> Result<(), Failed> {
+        let arrived = &mut self.arrived;
+        if !arrived.is_empty() {
+            let bytes = &arrived.buffer[arrived.start..arrived.end];
+            arrived.start += self.splicer.push(bytes).map_err(Failed::Stubs)?;
+        }
+        let heard = self.splicer.heard();
+        self.stands.send_if_modified(|standing| {
+            let is_new = standing.heard != heard;
+            standing.heard = heard;
+            is_new
+        });
+        Ok(())
+    }
+
+    /// Has the client take all of `out`, and hears the origin meanwhile: it may have to say that
+    /// the client may send more, to one that sends before it reads.
+    async fn hand_over(&mut self, out: &[u8]) -> Result<(), Failed> {
+        let deadline = Instant::now() + STALL;
+        let mut written = 0;
+        while written < out.len() {
+            let reads = self.arrived.wants() && self.splicer.has_room();
+            tokio::select! {
+                biased;
+                wrote = timeout_at(deadline, self.to_client.write(&out[written..])) => {
+                    match wrote.map_err(|_| Failed::Late)?.map_err(Failed::Client)? {
+                        0 => return Err(Failed::Client(std::io::ErrorKind::WriteZero.into())),
+                        len => written += len,
+                    }
+                }
+                read = self.from_origin.read(&mut self.arrived.buffer), if reads => {
+                    // What is wrong with it is said again behind what came before.
+                    self.take_in(read).ok();
+                    self.push().ok();
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes what can be written, and asks for what is lacking.
@@ -248,11 +451,12 @@ impl Downward {
             }
             if !out.is_empty() {
                 self.shared.allowance.take(out.len()).await;
-                timeout(STALL, self.to_client.write_all(&out))
-                    .await
-                    .map_err(|_| Failed::Late)?
-                    .map_err(Failed::Client)?;
+                self.hand_over(&out).await?;
                 self.shared.numbers.to_clients.add(out.len() as u64);
+                self.receipts.note_taken(self.splicer.content_written());
+                if let Some(taken) = self.receipts.poll() {
+                    self.stands.send_modify(|standing| standing.taken = taken);
+                }
             }
             written.map_err(Failed::Stubs)?;
             if out.is_empty() {
@@ -281,5 +485,22 @@ impl Downward {
             }
             None => self.splicer.missing(want),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_told_from_a_handshake_behind_other_records_too() {
+        let record = |kind: u8, length: u8| {
+            let body = vec![APPLICATION_DATA; usize::from(length)];
+            [vec![kind, 3, 3, 0, length], body].concat()
+        };
+        let handshake = [record(HANDSHAKE, 70), record(20, 1), record(HANDSHAKE, 64)].concat();
+        assert!(!has_data(&[]) && !has_data(&handshake));
+        assert!(has_data(&record(APPLICATION_DATA, 0)));
+        assert!(has_data(&[handshake, record(APPLICATION_DATA, 9)].concat()));
     }
 }

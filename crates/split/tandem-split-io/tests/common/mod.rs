@@ -80,7 +80,12 @@ impl Site {
     }
 
     pub(crate) fn with_cache(cache: Option<PathBuf>) -> Self {
-        Self::build(Server::start(), cache)
+        Self::build(Server::start(), cache, None)
+    }
+
+    /// One whose origin serves so many channels at a time.
+    pub(crate) fn with_channels(channels: usize) -> Self {
+        Self::build(Server::start(), None, Some(channels))
     }
 
     /// One with another server behind it.
@@ -89,23 +94,20 @@ impl Site {
             address: server,
             seen: std::sync::Arc::default(),
         };
-        Self::build(server, None)
+        Self::build(server, None, None)
     }
 
-    fn build(server: Server, cache: Option<PathBuf>) -> Self {
+    fn build(server: Server, cache: Option<PathBuf>, channels: Option<usize>) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let pki = Pki::new();
-        let settings = origin::Settings {
-            listen: "127.0.0.1:0".parse().expect("an address"),
-            upstream: format!("http://{}", server.address).parse().expect("a URL"),
-            certificate: pki.certificate.clone(),
-            key: pki.key.clone(),
-            channel_key: None,
-            admitted: None,
-        };
+        let settings = origin_settings(&pki, server.address);
         let bound = runtime
             .block_on(origin::Origin::bind(settings))
             .expect("the origin starts");
+        let bound = match channels {
+            Some(channels) => bound.limited_to(channels),
+            None => bound,
+        };
         let (address, at_origin) = (bound.address().expect("bound"), bound.numbers());
         let key = bound.key();
         runtime.spawn(bound.serve());
@@ -167,6 +169,19 @@ pub(crate) fn curl(pki: &Pki, address: SocketAddr, path: &str) -> Command {
         .args(["--resolve", &format!("split.test:{port}:127.0.0.1")])
         .arg(format!("https://split.test:{port}{path}"));
     curl
+}
+
+/// The site's origin, in front of this server.
+pub(crate) fn origin_settings(pki: &Pki, server: SocketAddr) -> origin::Settings {
+    origin::Settings {
+        listen: "127.0.0.1:0".parse().expect("an address"),
+        upstream: format!("http://{server}").parse().expect("a URL"),
+        certificate: pki.certificate.clone(),
+        key: pki.key.clone(),
+        channel_key: None,
+        admitted: None,
+        resumption: origin::Resumption::Offered,
+    }
 }
 
 /// A volunteer of this origin, with nothing but a cache.

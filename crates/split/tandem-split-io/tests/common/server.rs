@@ -101,6 +101,7 @@ fn answer(request: &Request, seen: &Mutex<Vec<String>>) -> Response<Content> {
     match parts[0] {
         "bytes" => Response::new(content(body(number(1) as usize, number(2)))),
         "file" => file(number(1) as usize, number(2), request.headers()),
+        "partial" => partial(number(1) as usize, number(2), request.uri().query()),
         "chunked" => Response::new(Content {
             is_chunked: true,
             ..content(body(number(1) as usize, number(2)))
@@ -137,8 +138,15 @@ fn file(len: usize, seed: u64, headers: &HeaderMap) -> Response<Content> {
         .and_then(|asked| asked.strip_prefix("bytes="))
         .map(|asked| {
             let ends = asked.split(',').filter_map(|range| range.split_once('-'));
-            ends.filter_map(|(from, to)| Some((from.trim().parse().ok()?, to.parse().ok()?)))
-                .collect()
+            ends.filter_map(|(from, to)| {
+                let to = if to.is_empty() {
+                    len - 1
+                } else {
+                    to.parse().ok()?
+                };
+                Some((from.trim().parse().ok()?, to))
+            })
+            .collect()
         })
         .unwrap_or_default();
     match ranges.as_slice() {
@@ -159,4 +167,14 @@ fn file(len: usize, seed: u64, headers: &HeaderMap) -> Response<Content> {
             of(206, "Content-Type", kind, parts)
         }
     }
+}
+
+/// A 206 that nobody has asked for, with a Content-Range as the query has it, `+` for a space, or
+/// with none.
+fn partial(len: usize, seed: u64, place: Option<&str>) -> Response<Content> {
+    let mut head = Response::builder().status(206);
+    if let Some(place) = place {
+        head = head.header("Content-Range", place.replace('+', " "));
+    }
+    head.body(content(body(len, seed))).expect("well-formed")
 }

@@ -7,7 +7,7 @@
 //! at most [`MAX_MESSAGE_LEN`] bytes are kept, and work is linear in what comes; after an error
 //! nothing more comes.
 
-use super::{Channel, Greeting, MAX_MESSAGE_LEN, Message, Read};
+use super::{Channel, Greeting, MAX_MESSAGE_LEN, Message, Progress, Read};
 use crate::error::{Breach, Error};
 
 /// Who writes the stream.
@@ -128,7 +128,8 @@ fn judge(
                 | Message::Miss(_)
                 | Message::Found(_)
                 | Message::ListPart(_)
-                | Message::Absent(_) => Err(Breach::Greeting),
+                | Message::Absent(_)
+                | Message::Progress(_) => Err(Breach::Greeting),
             };
         }
     };
@@ -140,6 +141,11 @@ fn judge(
         Message::Found(_) | Message::ListPart(_) | Message::Absent(_) => {
             (Some(Side::Origin), Channel::Misses)
         }
+        Message::Progress(_) if !greeting.is_some_and(|greeting| greeting.tells_progress()) => {
+            return Err(Breach::Direction(kind));
+        }
+        Message::Progress(Progress::Taken(_)) => (None, Channel::Connection),
+        Message::Progress(Progress::End) => (Some(Side::Volunteer), Channel::Connection),
     };
     if on == channel && from.is_none_or(|from| from == side) {
         Ok(())

@@ -7,8 +7,9 @@
 //!
 //! The volunteer says the newest version that it knows and the encodings that it can follow; the
 //! origin answers with what they have in common, and writes nothing else afterwards. The volunteer
-//! need not wait for the answer: its own messages are the same in every version. Is not: proof of
-//! who speaks; what carries the channel sees to that.
+//! need not wait for the answer before it sends records; it says how far its client has come once
+//! the answer has a version that knows of it. Is not: proof of who speaks; what carries the channel
+//! sees to that.
 //!
 //! Invariant: an answer's version and encodings are among those of the question.
 
@@ -16,8 +17,8 @@ use super::{frame, kind};
 use crate::error::{Breach, Malformed};
 use crate::read::Reader;
 
-/// The newest version that this crate knows.
-pub const PROTOCOL_VERSION: u8 = 1;
+/// The newest version that this crate knows. The first one knows no [`super::Progress`].
+pub const PROTOCOL_VERSION: u8 = 2;
 
 /// A later version may add to its greeting, not without end.
 pub(super) const MAX_BODY_LEN: usize = 64;
@@ -103,6 +104,12 @@ impl Greeting {
             channel: self.channel,
             encodings: self.encodings.common(encodings),
         }
+    }
+
+    /// Whether either side says how far a connection has come.
+    #[must_use]
+    pub const fn tells_progress(&self) -> bool {
+        self.version >= 2 && matches!(self.channel, Channel::Connection)
     }
 
     /// Whether `answer` is one to this.

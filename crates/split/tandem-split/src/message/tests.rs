@@ -104,6 +104,8 @@ fn all() -> Vec<Vec<u8>> {
         Message::Found(Found::new(&payload)),
         Message::ListPart(part),
         Message::Absent(Absent(miss)),
+        Message::Progress(Progress::Taken(0x0102_0304_0506_0708)),
+        Message::Progress(Progress::End),
     ]
     .iter()
     .map(written)
@@ -195,7 +197,7 @@ fn greetings_agree_on_what_both_know() {
     };
     assert_eq!(asked.accept(&other), Err(Breach::Greeting));
     // A later version may add to its greeting.
-    let longer = [0x47, 3, 3, 0, 6, 2, 1, 0, 0x18, 9, 9];
+    let longer = [0x47, 3, 3, 0, 6, 3, 1, 0, 0x18, 9, 9];
     assert_eq!(read(&longer), Ok(Message::Greeting(later)));
     let own = [0x47, 3, 3, 0, 6, 1, 1, 0, 0x18, 9, 9];
     assert_eq!(read(&own), Err(Malformed::TrailingBytes.into()));
@@ -228,14 +230,35 @@ fn a_side_says_what_is_its_own_to_say() {
     let (connection, misses) = (Some(Channel::Connection), Some(Channel::Misses));
     assert_eq!(allowed(Side::Client, None), [22]);
     assert_eq!(allowed(Side::Volunteer, None), b"G");
-    assert_eq!(allowed(Side::Volunteer, connection), [22]);
+    assert_eq!(allowed(Side::Volunteer, connection), [22, b'T', b'E']);
     assert_eq!(allowed(Side::Volunteer, misses), b"MM");
     assert_eq!(allowed(Side::Origin, None), b"G");
     assert_eq!(
         allowed(Side::Origin, connection),
-        [22, 0x95, 0x97, 0x96, 0x97, 0x58]
+        [22, 0x95, 0x97, 0x96, 0x97, 0x58, b'T']
     );
     assert_eq!(allowed(Side::Origin, misses), b"PLA");
+}
+
+#[test]
+fn nobody_speaks_of_progress_to_the_first_version() {
+    for (version, side, is_known) in [
+        (1, Side::Volunteer, false),
+        (1, Side::Origin, false),
+        (2, Side::Volunteer, true),
+        (2, Side::Origin, true),
+    ] {
+        let greeting = Greeting {
+            version,
+            ..Greeting::new(Channel::Connection, Encodings::DEFAULT)
+        };
+        let mut stream = written(&Message::Greeting(greeting));
+        Message::Progress(Progress::Taken(7)).write(&mut stream);
+        let mut decoder = Decoder::new(side);
+        assert_eq!(decoder.push(&stream), stream.len());
+        assert!(decoder.next_message().is_ok());
+        assert_eq!(decoder.next_message().is_ok(), is_known);
+    }
 }
 
 fn refused(bytes: &[u8]) -> Option<Malformed> {

@@ -7,7 +7,7 @@
 
 use super::queue::{Body, Item, RunItem};
 use crate::error::{Breach, Error};
-use crate::message::{Encodings, Greeting, Id, Message, Stub};
+use crate::message::{Encodings, Greeting, Id, Message, Progress, Stub};
 use crate::name::PayloadName;
 use crate::object::MAX_OBJECT_LEN;
 use crate::seal::Mac;
@@ -18,6 +18,9 @@ pub(super) struct Gate {
     asked: Greeting,
     /// The origin's answer.
     agreed: Encodings,
+    answer: Option<Greeting>,
+    /// Bytes of the client's records that the origin has taken, as it says.
+    heard: u64,
     /// Whose keys have come, if they have.
     suite: Option<Suite>,
 }
@@ -26,6 +29,8 @@ impl Gate {
     pub(super) const fn new(asked: Greeting) -> Self {
         Self {
             agreed: asked.encodings,
+            answer: None,
+            heard: 0,
             asked,
             suite: None,
         }
@@ -35,12 +40,21 @@ impl Gate {
         self.asked
     }
 
+    pub(super) const fn answer(&self) -> Option<Greeting> {
+        self.answer
+    }
+
+    pub(super) const fn heard(&self) -> u64 {
+        self.heard
+    }
+
     /// What this message adds to the queue.
     pub(super) fn admit(&mut self, message: &Message<'_>) -> Result<Option<Item>, Error> {
         Ok(match message {
             Message::Greeting(answer) => {
                 self.asked.accept(answer)?;
                 self.agreed = answer.encodings;
+                self.answer = Some(*answer);
                 None
             }
             Message::Verbatim(_) if self.suite.is_some() => {
@@ -53,8 +67,16 @@ impl Gate {
                 Some(Item::Keys(*keys))
             }
             Message::Stub(stub) => Some(self.stub(stub)?),
+            Message::Progress(Progress::Taken(bytes)) => {
+                self.heard = self.heard.max(*bytes);
+                None
+            }
             // The decoder lets none of these through on this channel.
-            Message::Miss(_) | Message::Found(_) | Message::ListPart(_) | Message::Absent(_) => {
+            Message::Miss(_)
+            | Message::Found(_)
+            | Message::ListPart(_)
+            | Message::Absent(_)
+            | Message::Progress(Progress::End) => {
                 return Err(Breach::Greeting.into());
             }
         })

@@ -63,7 +63,7 @@ async fn serve_as(
     };
     let volunteer = Volunteer::bind(sharing::among(settings, sharing)?).await?;
     let (tally, guide) = (volunteer.tally(), volunteer.guide());
-    announce(admin, volunteer.numbers())?;
+    announce(admin, volunteer.numbers(), |_| None)?;
     let staying = membership.stay(
         move || tally.told(),
         move |origin| {

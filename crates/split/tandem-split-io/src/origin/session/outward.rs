@@ -10,7 +10,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_split::message::{Encodings, Id, KeyExpose, Message, Read};
+use tandem_split::cut::NamedBy;
+use tandem_split::message::{Encodings, Id, KeyExpose, Message, Progress, Read};
 use tandem_split::object::CHUNK_LEN;
 use tandem_split::seal::Mac;
 use tandem_split::stub::{self, RunBuilder};
@@ -29,13 +30,15 @@ const DATA: RecordType = RecordType::ApplicationData;
 pub(in crate::origin) const STALL: Duration = Duration::from_secs(120);
 
 impl Session {
-    /// Some bytes of a body, at most a piece of a response: by reference, in full where that is not
+    /// Some bytes of a body, at most a piece of its file: by reference, in full where that is not
     /// longer or nothing more can be published.
     pub(super) async fn send_piece(
         &mut self,
         piece: &[u8],
+        named_by: NamedBy,
         framing: Framing,
     ) -> Result<(), Failed> {
+        self.await_credit(piece.len()).await?;
         if framing == Framing::Chunks {
             self.literal(format!("{:x}\r\n", piece.len()).as_bytes())?;
         }
@@ -47,7 +50,9 @@ impl Session {
             .iter()
             .map(|(name, chunk)| self.pins.payload(*name, chunk))
             .collect();
-        let may_run = chunks.len() > 1 && self.encodings.contains(Encodings::RUN);
+        let may_run = named_by == NamedBy::Object
+            && chunks.len() > 1
+            && self.encodings.contains(Encodings::RUN);
         if may_run && published.iter().all(|is| *is) && self.pins.list(&list) {
             let mut run = RunBuilder::new(list.name(), 0, CHUNK_LEN)?;
             for (_, chunk) in &chunks {
@@ -90,7 +95,10 @@ impl Session {
         let endpoint = &mut self.inward.endpoint;
         endpoint.send(content)?;
         match (endpoint.poll_record(), endpoint.poll_record()) {
-            (Some(Record::Data(mac)), None) if self.is_exposed => Ok(mac),
+            (Some(Record::Data(mac)), None) if self.is_exposed => {
+                self.credit.note_sealed(content.len());
+                Ok(mac)
+            }
             _ => Err(Failed::NoKeys),
         }
     }
@@ -150,6 +158,9 @@ impl Session {
     pub(super) async fn flush(&mut self) -> Result<(), Failed> {
         self.write_records()?;
         loop {
+            if let Some(bytes) = self.inward.poll_receipt() {
+                Message::Progress(Progress::Taken(bytes)).write(&mut self.out);
+            }
             let hears = self.inward.has_more();
             let rest = &self.out[self.written..];
             let leaves = async {
