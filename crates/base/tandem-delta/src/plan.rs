@@ -28,6 +28,10 @@ use crate::writer::DeltaWriter;
 /// of the literal after it.
 const RUN_COST: usize = 7;
 
+/// What a run costs more where its source has a number: that is written each time, in up to three
+/// bytes for one below 2^20.
+const NUMBER_COST: usize = 2;
+
 /// What a compressed literal costs beside its bytes: head, length, number of dictionaries, size,
 /// and the head of the literal after it.
 const INFLATE_COST: usize = 1 + 2 + 1 + 2 + 2;
@@ -43,7 +47,7 @@ pub struct Planner<'t> {
     from: usize,
     copies: Copies,
     /// What the reader holds beside what is copied.
-    sources: Vec<(Reference, Arc<[u8]>)>,
+    sources: Vec<(Name, Arc<[u8]>)>,
     /// Ranges of the stream that may be compressed.
     compressible: Vec<Range<usize>>,
 }
@@ -56,7 +60,7 @@ struct Copies(Vec<Copied>);
 #[derive(Debug, Clone)]
 struct Copied {
     range: Range<usize>,
-    name: Reference,
+    name: Name,
     offset: usize,
 }
 
@@ -98,7 +102,7 @@ impl<'t> Planner<'t> {
             if range.start >= self.from && range.end <= self.stream.len() {
                 self.copies.insert(Copied {
                     range,
-                    name,
+                    name: name.into(),
                     offset,
                 });
             }
@@ -107,9 +111,12 @@ impl<'t> Planner<'t> {
     }
 
     /// The reader holds these sources, too, and the rest of the target may have something of them.
-    /// A source is used where it saves more than its name costs.
-    pub fn search(&mut self, sources: impl IntoIterator<Item = (Reference, Arc<[u8]>)>) {
-        self.sources.extend(sources);
+    /// A source is used where it saves more than its name costs; one with a number, only in an
+    /// encoding that has numbers.
+    pub fn search<N: Into<Name>>(&mut self, sources: impl IntoIterator<Item = (N, Arc<[u8]>)>) {
+        let sources = sources.into_iter();
+        self.sources
+            .extend(sources.map(|(name, source)| (name.into(), source)));
     }
 
     /// What of this range the reader does not hold may be compressed, in an encoding that can:
@@ -137,7 +144,7 @@ impl<'t> Planner<'t> {
         let mut copies = self.copies.clone();
         for run in &runs {
             let (name, _) = self.sources[run.source];
-            if self.is_worth(name, run.source, &runs) {
+            if self.is_worth(encoding, name, run.source, &runs) {
                 copies.insert(Copied {
                     range: run.at..run.at + run.length,
                     name,
@@ -161,8 +168,8 @@ impl<'t> Planner<'t> {
         let runs = self.runs(&sources);
         let (mut names, mut window) = (Vec::new(), dictionary::BUILT_IN.to_vec());
         for (index, (name, source)) in (1..).zip(&self.sources) {
-            if names.len() < MAX_INFLATED && self.is_worth(*name, index, &runs) {
-                names.push(Name::Digest(*name));
+            if names.len() < MAX_INFLATED && self.is_worth(encoding, *name, index, &runs) {
+                names.push(*name);
                 window.extend_from_slice(source);
             }
         }
@@ -225,11 +232,16 @@ impl<'t> Planner<'t> {
     }
 
     /// Whether the runs of this source save more than its name costs.
-    fn is_worth(&self, name: Reference, source: usize, runs: &[Run]) -> bool {
+    fn is_worth(&self, encoding: Encoding, name: Name, source: usize, runs: &[Run]) -> bool {
         let is_named = self.copies.0.iter().any(|copied| copied.name == name);
-        let cost = if is_named { 0 } else { Reference::LEN };
+        let (once, each) = match name {
+            Name::Digest(_) if is_named => (0, 0),
+            Name::Digest(_) => (Reference::LEN, 0),
+            Name::Number(_) if encoding.can_inflate() => (0, NUMBER_COST),
+            Name::Number(_) => return false,
+        };
         let own = runs.iter().filter(|run| run.source == source);
-        own.map(|run| run.length - RUN_COST).sum::<usize>() > cost
+        own.map(|run| run.length - RUN_COST - each).sum::<usize>() > once
     }
 
     /// What lies before, between and behind the copies.

@@ -141,6 +141,21 @@ impl Connection {
         name.map_or(Site::Address(server), |name| Site::Name(name.clone()))
     }
 
+    /// Both sides have the client's hello, and so the next may be written against it: to be said
+    /// when the server's first bytes have come, by the server-side proxy before it sends them on,
+    /// by the client-side one when they arrive. Does nothing where hellos are not remembered, or
+    /// this is none.
+    pub fn hello_seen<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>) {
+        if !engine.keeps_hellos {
+            return;
+        }
+        if let Some(hello) = self.handshake.hello(streams.client)
+            && engine.peer().hellos.learn(&hello)
+        {
+            engine.tell(Event::HelloLearned);
+        }
+    }
+
     /// Both Finished have passed: what each sent is what the other accepted, so that it is
     /// remembered. `crossed` says how the client's flight came over the link, `round_trip` how long
     /// it takes until whoever has learned it too says so.

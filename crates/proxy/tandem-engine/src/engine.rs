@@ -45,6 +45,8 @@ pub struct Engine<S> {
     /// The numbers of the thesis's messages, where these are what the proxies say to each other.
     pub(crate) codes: Option<Codes>,
     pub(crate) store: S,
+    /// Whether hellos are remembered, and written against earlier ones.
+    pub(crate) keeps_hellos: bool,
     peers: Peers,
     events: Vec<Event>,
 }
@@ -63,9 +65,19 @@ impl<S: Store> Engine<S> {
             client_certificates,
             codes,
             store,
+            keeps_hellos: false,
             peers: Peers::new(role),
             events: Vec::new(),
         }
+    }
+
+    /// The same, that writes and rebuilds hellos against earlier hellos: for a data plane that can
+    /// hold any hello, whose far side does the same, and which says what both have seen
+    /// ([`crate::Connection::hello_seen`]).
+    #[must_use]
+    pub fn with_hello_templates(mut self) -> Self {
+        self.keeps_hellos = true;
+        self
     }
 
     /// What is held here.
@@ -76,7 +88,7 @@ impl<S: Store> Engine<S> {
     /// What a delta that arrives takes its copies from.
     pub fn source(&mut self, now: Instant) -> impl Source {
         let (peer, store) = self.peer_and_store();
-        LocalSource::new(&peer.tickets, store, now)
+        LocalSource::new(peer, store, now)
     }
 
     /// What has happened since this was last asked.
@@ -118,18 +130,33 @@ impl<S: Store> Engine<S> {
 
     /// A hello crosses in another form.
     pub fn hello_written(&mut self) {
-        self.tell(Event::TicketReferred);
+        self.tell(match self.keeps_hellos {
+            true => Event::HelloShortened,
+            false => Event::TicketReferred,
+        });
     }
 
     /// The far side has rebuilt such a hello.
     pub fn hello_rebuilt(&mut self) {
-        self.peer().tickets.rebuilt();
+        let peer = self.peer();
+        peer.tickets.rebuilt();
+        peer.hellos.rebuilt();
     }
 
-    /// It has not.
+    /// It has not. It does not say which of what the hello referred to it lacks, so that all is
+    /// forgotten that hellos may refer to.
     pub fn hello_missed(&mut self) {
-        self.peer().tickets.missed();
-        self.tell(Event::TicketMissed);
+        if !self.keeps_hellos {
+            self.peer().tickets.missed();
+            return self.tell(Event::TicketMissed);
+        }
+        self.tell(Event::HelloMissed);
+        let peer = self.peer();
+        // Several hellos may be under way when the far side starts anew: that is one miss.
+        if !peer.hellos.is_empty() {
+            peer.hellos.missed();
+            peer.tickets.missed();
+        }
     }
 
     /// A client's flight could not be rebuilt here: the store may have let go of more.
@@ -152,6 +179,11 @@ impl<S: Store> Engine<S> {
     #[doc(hidden)]
     pub fn remember_ticket(&mut self, site: &Site, ticket: &[u8], now: Instant) {
         self.peer().tickets.learn(site, ticket, None, now);
+    }
+
+    /// How many hellos are remembered, and about how many bytes they take.
+    pub fn hello_templates(&self) -> (usize, usize) {
+        self.peers.hello_templates()
     }
 
     /// Forgets all session tickets, as a restart does.

@@ -12,10 +12,17 @@ pub enum Event {
     ClientChainLearned,
     /// A session ticket that was given or taken is remembered.
     TicketLearned,
-    /// A hello crossed with a reference in place of its session ticket.
+    /// A hello crossed with a reference in place of its session ticket, where hellos are not
+    /// remembered themselves.
     TicketReferred,
     /// Such a hello was not rebuilt, and its originals were sent.
     TicketMissed,
+    /// A hello that both sides have seen is remembered as a template.
+    HelloLearned,
+    /// A hello crossed as a delta against earlier hellos, its session ticket, or both.
+    HelloShortened,
+    /// Such a hello was not rebuilt, and its original was sent.
+    HelloMissed,
     /// A client named its chain in its hello, and some of it is held here, at the server's side.
     IntentionHeld,
     /// A client named its chain in its hello, and nothing of it is held here, at the server's side.
@@ -34,12 +41,15 @@ pub enum Event {
 
 impl Event {
     /// One of each, amounts zero.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::ChainLearned,
         Self::ClientChainLearned,
         Self::TicketLearned,
         Self::TicketReferred,
         Self::TicketMissed,
+        Self::HelloLearned,
+        Self::HelloShortened,
+        Self::HelloMissed,
         Self::IntentionHeld,
         Self::IntentionNotHeld,
         Self::IntentionConfirmed,
@@ -57,6 +67,9 @@ impl Event {
             Self::TicketLearned => "session_tickets_learned",
             Self::TicketReferred => "session_tickets_referred",
             Self::TicketMissed => "session_tickets_missed",
+            Self::HelloLearned => "hellos_learned",
+            Self::HelloShortened => "hellos_shortened",
+            Self::HelloMissed => "hellos_missed",
             Self::IntentionHeld => "intentions_held",
             Self::IntentionNotHeld => "intentions_not_held",
             Self::IntentionConfirmed => "intentions_confirmed",
@@ -76,6 +89,9 @@ impl Event {
             | Self::TicketLearned
             | Self::TicketReferred
             | Self::TicketMissed
+            | Self::HelloLearned
+            | Self::HelloShortened
+            | Self::HelloMissed
             | Self::IntentionHeld
             | Self::IntentionNotHeld
             | Self::IntentionConfirmed

@@ -19,6 +19,7 @@
 mod certificate_request;
 mod chain;
 mod flight;
+pub(crate) mod hello;
 mod staple;
 pub mod ticket;
 

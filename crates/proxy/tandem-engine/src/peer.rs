@@ -7,14 +7,17 @@
 mod client_chain;
 mod far_side;
 pub mod filter;
+mod hellos;
 pub mod intention;
 mod peers;
 mod possession;
 mod publisher;
 mod tickets;
+mod trust;
 
 pub(crate) use client_chain::{Believed, ClientChain};
 pub(crate) use far_side::FarSide;
+pub(crate) use hellos::{HelloTemplates, Template};
 pub use peers::{Epoch, PeerId, Peers};
 pub use possession::{Hints, Possession, expected_chains};
 pub use publisher::{Asked, Crossed};
@@ -39,6 +42,8 @@ pub struct Peer {
     pub publisher: Publisher,
     /// The tickets that both have seen.
     pub tickets: SessionTickets,
+    /// The hellos that both have seen.
+    pub hellos: HelloTemplates,
 }
 
 impl Peer {
@@ -48,12 +53,14 @@ impl Peer {
             far: FarSide::default(),
             publisher: Publisher::default(),
             tickets: SessionTickets::new(role),
+            hellos: HelloTemplates::new(role),
         }
     }
 
     /// Bytes of memory in use, about.
     fn footprint(&self) -> usize {
         let (_, tickets) = self.tickets.size();
-        size_of::<Self>() + self.far.footprint() + self.publisher.footprint() + tickets
+        let more = tickets + self.hellos.footprint();
+        size_of::<Self>() + self.far.footprint() + self.publisher.footprint() + more
     }
 }

@@ -5,6 +5,7 @@
 
 mod client_flight;
 mod ground;
+mod hello;
 mod miss;
 mod server_flight;
 mod source;
@@ -12,6 +13,7 @@ pub mod thesis;
 
 pub(crate) use client_flight::plan_client_flight;
 pub use ground::{Ground, Outgoing};
+pub(crate) use hello::KnownHello;
 pub use miss::Miss;
 pub use server_flight::plan_flight;
 pub(crate) use source::LocalSource;

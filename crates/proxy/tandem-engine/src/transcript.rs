@@ -17,6 +17,7 @@ use tandem_wire::tls::{
     ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan, ScanEnd, ServerHello,
 };
 
+use crate::objects::hello::Hello;
 use crate::objects::ticket::{GivenTicket, ShownTicket};
 use crate::objects::{self, Flight, Object, Sender};
 use crate::peer::intention::Intention;
@@ -215,6 +216,13 @@ impl Handshake {
             Sender::Server => &self.server,
         };
         objects::of(sender, &side.scanner.scan().messages, stream)
+    }
+
+    /// The client's hello, once all of it was read: from its stream's first byte to the message's
+    /// last.
+    pub(crate) fn hello<'s>(&self, client_stream: &'s [u8]) -> Option<Hello<'s>> {
+        let span = self.client.scanner.scan().messages.first()?;
+        Hello::of(span, client_stream)
     }
 
     /// The session ticket that the client shows in its hello.

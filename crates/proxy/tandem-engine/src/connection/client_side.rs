@@ -15,8 +15,8 @@ use crate::objects::ticket;
 use crate::peer::filter::{Filter, Fingerprint};
 use crate::peer::intention::HeldBits;
 use crate::peer::{Believed, ClientChain, Hints, expected_chains};
-use crate::rewrite::{Ground, thesis};
-use crate::transcript::ClientCertificate;
+use crate::rewrite::{Ground, KnownHello, thesis};
+use crate::transcript::{ClientCertificate, Stage};
 
 /// Most chains whose certificates a CPI names. Each certificate makes the hello 16 bytes longer.
 const ANNOUNCED_CHAINS: usize = 2;
@@ -64,20 +64,33 @@ impl Connection {
     ) -> Outlook {
         let hello = streams.client;
         if !self.hello_is_complete() {
-            return match ticket::begins(hello) {
+            let may_come = match engine.keeps_hellos {
+                true => self.stage() == Stage::Going,
+                false => ticket::begins(hello),
+            };
+            return match may_come {
                 true => Outlook::Open,
                 false => Outlook::Nothing,
             };
         }
-        let shown = self.handshake.shown_ticket();
-        let Some(shown) = shown.filter(|_| hello.len() <= limit) else {
+        if hello.len() > limit {
             return Outlook::Nothing;
-        };
-        let name = ticket::name_of(&shown.bytes(hello));
-        match engine.peer().tickets.may_refer_to(&name, now) {
-            true => Outlook::Ground(Ground::hello(shown.clone(), name)),
-            false => Outlook::Nothing,
         }
+        let shown = self.handshake.shown_ticket();
+        let shown = shown.map(|ticket| (ticket.clone(), ticket::name_of(&ticket.bytes(hello))));
+        let ticket = shown.filter(|(_, name)| engine.peer().tickets.may_refer_to(name, now));
+        let read = self.handshake.hello(hello).filter(|_| engine.keeps_hellos);
+        let templates = read.as_ref().map(|read| engine.peer().hellos.like(read));
+        let templates = templates.unwrap_or_default();
+        if ticket.is_none() && templates.is_empty() {
+            return Outlook::Nothing;
+        }
+        let steady = read.map(|read| read.steady).unwrap_or_default();
+        Outlook::Ground(Ground::hello(KnownHello {
+            ticket,
+            templates,
+            steady,
+        }))
     }
 
     /// Before the client sends more: whether that may be a flight of which something can be made.

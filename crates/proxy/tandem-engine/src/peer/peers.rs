@@ -85,8 +85,17 @@ impl Peers {
 
     /// How many session tickets are remembered, and about how many bytes they take.
     pub fn session_tickets(&self) -> (usize, usize) {
+        self.sum(|peer| peer.tickets.size())
+    }
+
+    /// The same of hellos.
+    pub fn hello_templates(&self) -> (usize, usize) {
+        self.sum(|peer| peer.hellos.size())
+    }
+
+    fn sum(&self, size: impl Fn(&Peer) -> (usize, usize)) -> (usize, usize) {
         let all = self.current.iter().chain(self.others.values());
-        let sizes = all.map(|entry| entry.peer.tickets.size());
+        let sizes = all.map(|entry| size(&entry.peer));
         sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 

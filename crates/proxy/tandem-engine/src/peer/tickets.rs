@@ -21,6 +21,7 @@ use tandem_wire::Instant;
 
 use crate::objects::ticket;
 use crate::peer::Role;
+use crate::peer::trust::Trust;
 
 /// The shortest ticket that is worth a reference: with fewer bytes the frame around it saves next
 /// to nothing.
@@ -39,9 +40,6 @@ const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// What a ticket takes beside its bytes, about.
 const ENTRY_COST: usize = 256;
-
-/// Most hellos whose tickets are left alone after misses in a row.
-const MAX_PAUSE: u32 = 64;
 
 /// How much is held at most.
 #[derive(Debug, Clone, Copy)]
@@ -89,14 +87,6 @@ struct Held {
     site: Site,
     turn: u64,
     until: Instant,
-}
-
-/// Whether the far side is trusted to remember what it has seen: where several take turns, or it
-/// forgets, it is asked less and less.
-#[derive(Debug, Default)]
-struct Trust {
-    pause: u32,
-    left: u32,
 }
 
 impl SessionTickets {
@@ -147,35 +137,21 @@ impl SessionTickets {
     /// Whether a hello may refer to this ticket: it is held here, and the far side may be trusted
     /// to hold it too. To be asked once for each hello.
     pub fn may_refer_to(&mut self, name: &Reference, now: Instant) -> bool {
-        if self.find(name, now).is_none() {
-            return false;
-        }
-        let rests = self.trust.left > 0;
-        self.trust.left = self.trust.left.saturating_sub(1);
-        !rests
+        self.find(name, now).is_some() && self.trust.may_refer()
     }
 
     /// A hello that referred to a ticket has arrived.
     pub fn rebuilt(&mut self) {
-        self.trust = Trust::default();
+        self.trust.rebuilt();
     }
 
     /// One was not rebuilt: the far side has lost what it held, or is another.
     pub fn missed(&mut self) {
-        let pause = (self.trust.pause * 2 + 1).min(MAX_PAUSE);
-        *self = Self {
-            bounds: self.bounds,
-            // The first miss says only that what was learned before it is gone.
-            trust: Trust {
-                pause,
-                left: pause - 1,
-            },
-            held: BTreeMap::new(),
-            turns: BTreeMap::new(),
-            sites: BTreeMap::new(),
-            bytes: 0,
-            turn: self.turn,
-        };
+        self.trust.missed();
+        self.held.clear();
+        self.turns.clear();
+        self.sites.clear();
+        self.bytes = 0;
     }
 
     /// The ticket of this name.

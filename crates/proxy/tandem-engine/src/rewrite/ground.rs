@@ -6,9 +6,8 @@
 use tandem_delta::{Planner, Reference};
 use tandem_store::Store;
 
-use super::{plan_client_flight, plan_flight, thesis};
+use super::{KnownHello, plan_client_flight, plan_flight, thesis};
 use crate::objects::Flight;
-use crate::objects::ticket::ShownTicket;
 use crate::peer::{Believed, Possession};
 
 /// What is known of what the far side holds of one flight.
@@ -25,8 +24,8 @@ enum Known {
     ClientFlight(Believed),
     /// The client's hello, in which a ticket has begun.
     HelloUnseen,
-    /// The client's hello: the ticket that is believed to be held, and its name.
-    Hello(ShownTicket, Reference),
+    /// The client's hello: what is believed to be held of it.
+    Hello(KnownHello),
 }
 
 /// A flight that is to cross in another form.
@@ -73,8 +72,8 @@ impl Ground {
         Self(Known::HelloUnseen)
     }
 
-    pub(crate) fn hello(ticket: ShownTicket, name: Reference) -> Self {
-        Self(Known::Hello(ticket, name))
+    pub(crate) fn hello(known: KnownHello) -> Self {
+        Self(Known::Hello(known))
     }
 
     /// Whether the flight is the client's flight, and it is still to be said what the far side
@@ -107,7 +106,7 @@ impl Ground {
         match &self.0 {
             Known::Said(possession) => Some(plan_flight(stream, flight?, possession, store)),
             Known::ClientFlight(believed) => plan_client_flight(stream, before, flight?, believed),
-            Known::Hello(ticket, name) if before == 0 => Some(ticket.plan_hello(stream, *name)),
+            Known::Hello(known) if before == 0 => Some(known.plan(stream)),
             Known::Hello(..) | Known::ClientFlightUnseen | Known::HelloUnseen => None,
         }
     }

@@ -8,7 +8,7 @@ use tandem_delta::{Reference, Source};
 use tandem_store::Store;
 use tandem_wire::Instant;
 
-use crate::peer::SessionTickets;
+use crate::peer::{HelloTemplates, Peer, SessionTickets};
 
 /// A store as the source of a delta's copies: a reference names an object (of a chain, the list of
 /// its certificates), or a certificate.
@@ -31,19 +31,22 @@ impl<S: Store> Source for StoreSource<'_, S> {
     }
 }
 
-/// All that a reference may name here: a ticket, or what the store holds.
+/// All that may be named here: by a reference a ticket, or what the store holds; by a number a
+/// hello.
 #[derive(Debug)]
 pub(crate) struct LocalSource<'a, S> {
     tickets: &'a SessionTickets,
+    hellos: &'a mut HelloTemplates,
     store: StoreSource<'a, S>,
     now: Instant,
 }
 
 impl<'a, S: Store> LocalSource<'a, S> {
-    /// What `tickets` and `store` hold at `now`.
-    pub(crate) fn new(tickets: &'a SessionTickets, store: &'a mut S, now: Instant) -> Self {
+    /// What is held at `now` in memory, as seen by this peer too, and in `store`.
+    pub(crate) fn new(peer: &'a mut Peer, store: &'a mut S, now: Instant) -> Self {
         Self {
-            tickets,
+            tickets: &peer.tickets,
+            hellos: &mut peer.hellos,
             store: StoreSource::new(store),
             now,
         }
@@ -56,5 +59,9 @@ impl<S: Store> Source for LocalSource<'_, S> {
             Some(ticket) => Some(Arc::clone(ticket)),
             None => self.store.resolve(reference),
         }
+    }
+
+    fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
+        self.hellos.find(number)
     }
 }
