@@ -15,9 +15,13 @@
 /// Bytes that have to be equal before a place is looked at.
 const WINDOW: usize = 8;
 
-/// Shortest run that is worth an instruction: a copy is about five bytes, and cuts the literal
-/// around it in two.
-const MIN_RUN: usize = 12;
+/// Shortest run that is worth an instruction where names are digests: a copy is about five bytes,
+/// and cuts the literal around it in two.
+pub(crate) const MIN_RUN: usize = 12;
+
+/// The same where names are numbers, and no digest has to be worth its sixteen bytes: a copy is
+/// about seven bytes, the literal's head after it included.
+pub(crate) const MIN_NUMBERED_RUN: usize = 8;
 
 /// Most bytes of all sources together. What is beyond is not compared with: a chain with
 /// post-quantum keys has 20 kB.
@@ -32,7 +36,7 @@ pub(crate) struct Run {
     pub(crate) source: usize,
     /// Where it begins there.
     pub(crate) offset: usize,
-    /// How many bytes, at least [`MIN_RUN`].
+    /// How many bytes.
     pub(crate) length: usize,
 }
 
@@ -40,6 +44,8 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Likeness<'s> {
     sources: Vec<&'s [u8]>,
+    /// Shortest run that is looked for, at least [`WINDOW`].
+    min_run: usize,
     /// By hash: the place of a window, one more than its number in the order of all sources'
     /// positions; 0 for none.
     table: Vec<u32>,
@@ -54,8 +60,8 @@ struct Place {
 }
 
 impl<'s> Likeness<'s> {
-    /// Enters every window of the sources.
-    pub(crate) fn to(sources: &[&'s [u8]]) -> Self {
+    /// Enters every window of the sources, for runs of `min_run` bytes and more.
+    pub(crate) fn to(sources: &[&'s [u8]], min_run: usize) -> Self {
         let mut room = MAX_SOURCES_LEN;
         let sources: Vec<&[u8]> = sources
             .iter()
@@ -70,6 +76,7 @@ impl<'s> Likeness<'s> {
         let mut likeness = Self {
             table: vec![0; 1 << bits],
             shift: u64::BITS - bits,
+            min_run,
             sources,
         };
         let mut number = 0u32;
@@ -132,7 +139,7 @@ impl<'s> Likeness<'s> {
             offset: place.offset - back,
             length: back + forward,
         })
-        .filter(|run| run.length >= MIN_RUN)
+        .filter(|run| run.length >= self.min_run)
     }
 
     /// Where a source may have the bytes that `target` begins with.
@@ -183,7 +190,7 @@ mod tests {
         let mut new = old.clone();
         new[200..220].copy_from_slice(&noise(20, 2));
         new.splice(500..500, noise(7, 3));
-        let runs = Likeness::to(&[&old]).runs(&new);
+        let runs = Likeness::to(&[&old], MIN_RUN).runs(&new);
         check(&runs, &new, &[&old]);
         let spans: Vec<_> = runs.iter().map(|run| (run.at, run.length)).collect();
         assert_eq!(spans, [(0, 200), (220, 280), (507, 400)]);
@@ -193,7 +200,7 @@ mod tests {
     fn the_end_of_one_source_does_not_run_into_the_next() {
         let (one, other) = (noise(100, 1), noise(100, 2));
         let both = [&one[..], &other].concat();
-        let runs = Likeness::to(&[&one, &other]).runs(&both);
+        let runs = Likeness::to(&[&one, &other], MIN_RUN).runs(&both);
         check(&runs, &both, &[&one, &other]);
         assert_eq!(runs.len(), 2);
     }
@@ -204,7 +211,7 @@ mod tests {
         let old = [&noise(30, 4)[..], &start, &noise(5, 5), &middle, &end].concat();
         let new = [&noise(10, 6)[..], &start, &noise(5, 7), &middle, &end].concat();
         // The first source has the middle alone: shorter than what goes on in the second.
-        let runs = Likeness::to(&[&middle, &old]).runs(&new);
+        let runs = Likeness::to(&[&middle, &old], MIN_RUN).runs(&new);
         let [.., last] = runs.as_slice() else {
             panic!("nothing alike")
         };
@@ -217,7 +224,7 @@ mod tests {
     fn a_shorter_run_elsewhere_hides_no_longer_one() {
         let target = noise(MIN_RUN, 1);
         let cut = [&target[..MIN_RUN - 1], &[!target[MIN_RUN - 1]]].concat();
-        let runs = Likeness::to(&[&cut, &target]).runs(&target);
+        let runs = Likeness::to(&[&cut, &target], MIN_RUN).runs(&target);
         check(&runs, &target, &[&cut, &target]);
         assert_eq!(runs.len(), 1);
     }
@@ -225,7 +232,7 @@ mod tests {
     #[test]
     fn the_first_byte_of_a_later_source_is_found() {
         let target = noise(50, 1);
-        let runs = Likeness::to(&[&target[1..], &target]).runs(&target);
+        let runs = Likeness::to(&[&target[1..], &target], MIN_RUN).runs(&target);
         let [run] = runs.as_slice() else {
             panic!("{runs:?}")
         };
@@ -234,19 +241,22 @@ mod tests {
 
     #[test]
     fn nothing_is_like_nothing() {
-        assert_eq!(Likeness::to(&[]).runs(&noise(100, 1)), []);
-        assert_eq!(Likeness::to(&[b""]).runs(&noise(100, 1)), []);
-        assert_eq!(Likeness::to(&[&noise(100, 1)]).runs(b"short"), []);
-        assert_eq!(Likeness::to(&[&noise(100, 1)]).runs(&noise(100, 2)), []);
+        assert_eq!(Likeness::to(&[], MIN_RUN).runs(&noise(100, 1)), []);
+        assert_eq!(Likeness::to(&[b""], MIN_RUN).runs(&noise(100, 1)), []);
+        assert_eq!(Likeness::to(&[&noise(100, 1)], MIN_RUN).runs(b"short"), []);
+        assert_eq!(
+            Likeness::to(&[&noise(100, 1)], MIN_RUN).runs(&noise(100, 2)),
+            []
+        );
     }
 
     #[test]
     fn endless_repetition_and_sources_beyond_the_bound_stay_cheap() {
         let zeros = vec![0; 1 << 16];
-        let runs = Likeness::to(&[&zeros]).runs(&zeros);
+        let runs = Likeness::to(&[&zeros], MIN_RUN).runs(&zeros);
         assert_eq!(runs.len(), 1);
         let long = vec![0; MAX_SOURCES_LEN + 1];
-        let likeness = Likeness::to(&[&long, &long]);
+        let likeness = Likeness::to(&[&long, &long], MIN_RUN);
         let kept: Vec<_> = likeness.sources.iter().map(|part| part.len()).collect();
         assert_eq!(kept, [MAX_SOURCES_LEN, 0]);
     }
@@ -258,7 +268,7 @@ mod tests {
             target in proptest::collection::vec(0u8..3, 0..300),
         ) {
             let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
-            check(&Likeness::to(&sources).runs(&target), &target, &sources);
+            check(&Likeness::to(&sources, MIN_RUN).runs(&target), &target, &sources);
         }
     }
 }

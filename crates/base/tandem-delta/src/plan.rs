@@ -20,17 +20,13 @@ use crate::delta::{MAX_INFLATED, MAX_INFLATED_LEN};
 use crate::dictionary;
 use crate::encoding::Encoding;
 use crate::inflate::deflate;
-use crate::likeness::{Likeness, Run};
+use crate::likeness::{Likeness, MIN_NUMBERED_RUN, MIN_RUN, Run};
 use crate::name::{Name, Reference};
 use crate::writer::DeltaWriter;
 
 /// What a run costs in a delta, beside a literal that goes on: head, index and offset, and the head
 /// of the literal after it.
 const RUN_COST: usize = 7;
-
-/// What a run costs more where its source has a number: that is written each time, in up to three
-/// bytes for one below 2^20.
-const NUMBER_COST: usize = 2;
 
 /// What a compressed literal costs beside its bytes: head, length, number of dictionaries, size,
 /// and the head of the literal after it.
@@ -219,7 +215,12 @@ impl<'t> Planner<'t> {
         if sources.is_empty() {
             return Vec::new();
         }
-        let likeness = Likeness::to(sources);
+        let is_digest = |name: &Name| matches!(name, Name::Digest(_));
+        let min_run = match self.sources.iter().any(|(name, _)| is_digest(name)) {
+            true => MIN_RUN,
+            false => MIN_NUMBERED_RUN,
+        };
+        let likeness = Likeness::to(sources, min_run);
         let found = |rest: Range<usize>| {
             let start = rest.start;
             let runs = likeness.runs(&self.stream[rest]);
@@ -233,15 +234,16 @@ impl<'t> Planner<'t> {
 
     /// Whether the runs of this source save more than its name costs.
     fn is_worth(&self, encoding: Encoding, name: Name, source: usize, runs: &[Run]) -> bool {
-        let is_named = self.copies.0.iter().any(|copied| copied.name == name);
-        let (once, each) = match name {
-            Name::Digest(_) if is_named => (0, 0),
-            Name::Digest(_) => (Reference::LEN, 0),
-            Name::Number(_) if encoding.can_inflate() => (0, NUMBER_COST),
-            Name::Number(_) => return false,
-        };
-        let own = runs.iter().filter(|run| run.source == source);
-        own.map(|run| run.length - RUN_COST - each).sum::<usize>() > once
+        let mut own = runs.iter().filter(|run| run.source == source);
+        match name {
+            Name::Digest(_) => {
+                let is_named = self.copies.0.iter().any(|copied| copied.name == name);
+                let cost = if is_named { 0 } else { Reference::LEN };
+                own.map(|run| run.length - RUN_COST).sum::<usize>() > cost
+            }
+            // Written with each run, and each run is worth that.
+            Name::Number(_) => encoding.can_inflate() && own.next().is_some(),
+        }
     }
 
     /// What lies before, between and behind the copies.

@@ -13,7 +13,7 @@ pub mod thesis;
 
 pub(crate) use client_flight::plan_client_flight;
 pub use ground::{Ground, Outgoing};
-pub(crate) use hello::KnownHello;
+pub(crate) use hello::{KnownHello, KnownTicket};
 pub use miss::Miss;
 pub use server_flight::plan_flight;
 pub(crate) use source::LocalSource;

@@ -15,7 +15,7 @@ use crate::objects::ticket;
 use crate::peer::filter::{Filter, Fingerprint};
 use crate::peer::intention::HeldBits;
 use crate::peer::{Believed, ClientChain, Hints, expected_chains};
-use crate::rewrite::{Ground, KnownHello, thesis};
+use crate::rewrite::{Ground, KnownHello, KnownTicket, thesis};
 use crate::transcript::{ClientCertificate, Stage};
 
 /// Most chains whose certificates a CPI names. Each certificate makes the hello 16 bytes longer.
@@ -77,20 +77,22 @@ impl Connection {
             return Outlook::Nothing;
         }
         let shown = self.handshake.shown_ticket();
-        let shown = shown.map(|ticket| (ticket.clone(), ticket::name_of(&ticket.bytes(hello))));
-        let ticket = shown.filter(|(_, name)| engine.peer().tickets.may_refer_to(name, now));
+        let shown = shown.map(|ticket| KnownTicket {
+            name: ticket::name_of(&ticket.bytes(hello)),
+            ticket: ticket.clone(),
+        });
+        let ticket = shown.filter(|it| engine.peer().tickets.may_refer_to(&it.name, now));
         let read = self.handshake.hello(hello).filter(|_| engine.keeps_hellos);
-        let templates = read.as_ref().map(|read| engine.peer().hellos.like(read));
-        let templates = templates.unwrap_or_default();
-        if ticket.is_none() && templates.is_empty() {
-            return Outlook::Nothing;
+        match (read, ticket) {
+            (None, None) => Outlook::Nothing,
+            (None, Some(ticket)) => Outlook::Ground(Ground::hello(KnownHello::Ticket(ticket))),
+            // One that is like no other may be compressed.
+            (Some(read), ticket) => Outlook::Ground(Ground::hello(KnownHello::Like {
+                templates: engine.peer().hellos.like(&read),
+                steady: read.steady,
+                ticket,
+            })),
         }
-        let steady = read.map(|read| read.steady).unwrap_or_default();
-        Outlook::Ground(Ground::hello(KnownHello {
-            ticket,
-            templates,
-            steady,
-        }))
     }
 
     /// Before the client sends more: whether that may be a flight of which something can be made.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tandem_delta::Encoding;
+use tandem_delta::{Delta, DeltaError, Encoding};
 use tandem_store::{MemoryStore, Site};
 
 use super::*;
@@ -150,4 +150,140 @@ fn who_goes_by_what_is_published_is_told_once_and_only_where_a_certificate_is_as
         let filter = connection.publication(&mut engine, (400, 60), (at, Duration::ZERO));
         assert_eq!(filter.is_some(), asked.is_some());
     }
+}
+
+/// What a client-side engine makes of a hello: its delta, or `None` where it goes as it is.
+fn hello_delta(engine: &mut Engine<MemoryStore>, hello: &[u8]) -> Option<Vec<u8>> {
+    let mut connection = Connection::new(None);
+    connection.read(Sender::Client, hello);
+    match connection.hello(streams(hello, &[]), engine, (1 << 16, Instant::ZERO)) {
+        Outlook::Open | Outlook::Nothing => None,
+        Outlook::Ground(ground) => {
+            let outgoing = connection.outgoing(Sender::Client, hello, 0);
+            let plan = ground.plan(outgoing, engine.store())?;
+            plan.finish(Encoding::Two)
+        }
+    }
+}
+
+fn rebuilt(engine: &mut Engine<MemoryStore>, delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
+    Delta::parse(Encoding::Two, delta, 1 << 16)?.apply(&mut engine.source(Instant::ZERO))
+}
+
+fn seen(engine: &mut Engine<MemoryStore>, hello: &[u8]) {
+    let mut connection = Connection::new(None);
+    connection.read(Sender::Client, hello);
+    connection.hello_seen(streams(hello, &[]), engine);
+}
+
+/// Hellos of one client that differ in a byte of their random bytes.
+fn hellos(ticket: &[u8]) -> impl Fn(u8) -> Vec<u8> + use<> {
+    let hello = resuming(ticket);
+    move |number| {
+        let mut hello = hello.clone();
+        hello[20] ^= number;
+        hello
+    }
+}
+
+fn templated(role: Role) -> Engine<MemoryStore> {
+    engine(role, ClientCertificates::None).with_hello_templates()
+}
+
+#[test]
+fn the_next_hello_is_written_against_the_last_once_both_have_seen_it() {
+    let (mut near, mut far) = (templated(Role::ClientSide), templated(Role::ServerSide));
+    let hello = hellos(&noise(200, 5));
+    let literal = hello_delta(&mut near, &hello(1));
+    assert!(literal.is_none(), "noise is not compressed");
+    for engine in [&mut far, &mut near] {
+        seen(engine, &hello(1));
+        seen(engine, &hello(1));
+        assert_eq!(events(engine), [Event::HelloLearned]);
+        assert_eq!(engine.hello_templates().0, 1);
+    }
+    let delta = hello_delta(&mut near, &hello(2)).expect("it is like the first");
+    assert!(delta.len() < 20, "{}", delta.len());
+    assert_eq!(rebuilt(&mut far, &delta), Ok(hello(2)));
+    near.hello_written();
+    near.hello_rebuilt();
+    assert_eq!(events(&mut near), [Event::HelloShortened]);
+}
+
+#[test]
+fn a_hello_of_which_more_is_to_come_is_awaited_and_nothing_else_is() {
+    let mut engine = templated(Role::ClientSide);
+    let hello = client_hello(&[]);
+    for (stream, is_awaited) in [(&hello[..20], true), (b"GET / HTTP/1.1\r\n", false)] {
+        let mut connection = Connection::new(None);
+        connection.read(Sender::Client, stream);
+        let limit = (9_999, Instant::ZERO);
+        let outlook = connection.hello(streams(stream, &[]), &mut engine, limit);
+        assert_eq!(matches!(outlook, Outlook::Open), is_awaited);
+    }
+}
+
+#[test]
+fn an_engine_that_keeps_no_hellos_learns_none_and_writes_none() {
+    let mut engine = engine(Role::ClientSide, ClientCertificates::None);
+    let hello = hellos(&noise(200, 5));
+    seen(&mut engine, &hello(1));
+    assert_eq!(engine.hello_templates(), (0, 0));
+    assert_eq!(hello_delta(&mut engine, &hello(2)), None);
+}
+
+#[test]
+fn after_a_restart_of_the_far_side_all_that_is_under_way_is_one_miss() {
+    let (mut near, mut far) = (templated(Role::ClientSide), templated(Role::ServerSide));
+    let hello = hellos(&noise(200, 5));
+    seen(&mut far, &hello(1));
+    seen(&mut near, &hello(1));
+    let under_way: Vec<_> = (2..12)
+        .map(|number| hello_delta(&mut near, &hello(number)).expect("like the first"))
+        .collect();
+    assert_eq!(rebuilt(&mut far, &under_way[0]), Ok(hello(2)));
+    far = templated(Role::ServerSide);
+    for delta in &under_way {
+        assert!(matches!(rebuilt(&mut far, delta), Err(DeltaError::Miss(_))));
+        near.hello_missed();
+    }
+    assert_eq!(near.hello_templates(), (0, 0));
+    assert_eq!(hello_delta(&mut near, &hello(20)), None);
+    // And the next that both see is good again.
+    seen(&mut far, &hello(20));
+    seen(&mut near, &hello(20));
+    let delta = hello_delta(&mut near, &hello(21)).expect("like the last");
+    assert_eq!(rebuilt(&mut far, &delta), Ok(hello(21)));
+    // After a restart of the near side it begins anew without a miss.
+    let mut near = templated(Role::ClientSide);
+    assert_eq!(hello_delta(&mut near, &hello(22)), None);
+}
+
+#[test]
+fn a_ticket_is_named_beside_a_template_that_lacks_it_and_not_beside_one_that_has_it() {
+    let (mut near, mut far) = (templated(Role::ClientSide), templated(Role::ServerSide));
+    let site = Site::Address(moment().server);
+    let (old, new) = (hellos(&noise(200, 5)), hellos(&noise(200, 40)));
+    for engine in [&mut near, &mut far] {
+        seen(engine, &old(1));
+        engine.remember_ticket(&site, &noise(200, 40), Instant::ZERO);
+    }
+    let references = |delta: &[u8]| delta[0];
+    let delta = hello_delta(&mut near, &new(2)).expect("ticket and template");
+    assert!(
+        references(&delta) == 1 && delta.len() < 60,
+        "{}",
+        delta.len()
+    );
+    assert_eq!(rebuilt(&mut far, &delta), Ok(new(2)));
+    for engine in [&mut near, &mut far] {
+        seen(engine, &new(2));
+    }
+    let delta = hello_delta(&mut near, &new(3)).expect("the template has both");
+    assert!(
+        references(&delta) == 0 && delta.len() < 20,
+        "{}",
+        delta.len()
+    );
+    assert_eq!(rebuilt(&mut far, &delta), Ok(new(3)));
 }

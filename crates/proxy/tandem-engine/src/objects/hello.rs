@@ -136,3 +136,6 @@ fn digest(numbers: impl IntoIterator<Item = u16>) -> [u8; 16] {
     let bytes: Vec<u8> = numbers.into_iter().flat_map(u16::to_be_bytes).collect();
     Digest::of(&bytes).prefix16()
 }
+
+#[cfg(test)]
+mod tests;

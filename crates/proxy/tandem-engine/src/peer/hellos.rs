@@ -213,3 +213,6 @@ impl HelloTemplates {
 fn number_of(hello: &[u8]) -> u32 {
     u32::from_be_bytes(Digest::of(hello).prefix4()) >> (u32::BITS - NUMBER_BITS)
 }
+
+#[cfg(test)]
+mod tests;

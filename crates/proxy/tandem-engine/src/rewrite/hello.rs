@@ -1,7 +1,8 @@
 //! The client's hello, written with references to the ticket and the earlier hellos that the far
 //! side is believed to hold.
 //!
-//! Invariant: a wrong belief costs a miss, never a byte.
+//! Invariants: a wrong belief costs a miss, never a byte; where hellos are not remembered, nothing
+//! but the ticket is written in another form.
 
 use std::ops::Range;
 
@@ -12,38 +13,59 @@ use crate::peer::Template;
 
 /// What is believed to be held of a hello.
 #[derive(Debug)]
-pub(crate) struct KnownHello {
-    /// The ticket that it shows, and the ticket's name.
-    pub(crate) ticket: Option<(ShownTicket, Reference)>,
-    /// The hellos that it is like, the likest first.
-    pub(crate) templates: Vec<Template>,
-    /// What of it may repeat.
-    pub(crate) steady: Vec<Range<usize>>,
+pub(crate) enum KnownHello {
+    /// The ticket alone.
+    Ticket(KnownTicket),
+    /// Hellos that it is like, and perhaps the ticket.
+    Like {
+        /// Those hellos, the likest first; none, perhaps.
+        templates: Vec<Template>,
+        /// What of this one may repeat.
+        steady: Vec<Range<usize>>,
+        /// The ticket.
+        ticket: Option<KnownTicket>,
+    },
+}
+
+/// A ticket that is believed to be held.
+#[derive(Debug)]
+pub(crate) struct KnownTicket {
+    /// Where it lies.
+    pub(crate) ticket: ShownTicket,
+    /// What it is called.
+    pub(crate) name: Reference,
 }
 
 impl KnownHello {
     /// The plan of what the client has sent, its hello.
     pub(crate) fn plan<'t>(&self, stream: &'t [u8]) -> Planner<'t> {
-        let ticket = self.ticket.as_ref();
-        // A template that has the ticket too is named anyway.
-        let ticket = ticket.filter(|(ticket, _)| {
-            let ticket = ticket.bytes(stream);
-            let mut templates = self.templates.iter();
-            !templates.any(|template| contains(&template.bytes, &ticket))
-        });
-        let mut plan = match ticket {
-            Some((ticket, name)) => ticket.plan_hello(stream, *name),
-            None => Planner::new(stream),
-        };
-        let templates = self.templates.iter();
-        plan.search(templates.map(|it| (Name::Number(it.number), it.bytes.clone())));
-        self.steady
-            .iter()
-            .for_each(|range| plan.compress(range.clone()));
-        plan
+        match self {
+            Self::Ticket(known) => known.ticket.plan_hello(stream, known.name),
+            Self::Like {
+                templates,
+                steady,
+                ticket,
+            } => {
+                let mut plan = match ticket {
+                    Some(known) if !known.is_in_one_of(templates, stream) => {
+                        known.ticket.plan_hello(stream, known.name)
+                    }
+                    Some(_) | None => Planner::new(stream),
+                };
+                let sources = templates.iter();
+                plan.search(sources.map(|it| (Name::Number(it.number), it.bytes.clone())));
+                steady.iter().for_each(|range| plan.compress(range.clone()));
+                plan
+            }
+        }
     }
 }
 
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len().max(1)).any(|window| window == part)
+impl KnownTicket {
+    /// Whether a hello that is named anyway shows it, so that it needs no name of its own.
+    fn is_in_one_of(&self, templates: &[Template], stream: &[u8]) -> bool {
+        let ticket = self.ticket.bytes(stream);
+        let mut hellos = templates.iter().map(|template| &template.bytes);
+        hellos.any(|hello| hello.windows(ticket.len()).any(|part| part == &*ticket))
+    }
 }
