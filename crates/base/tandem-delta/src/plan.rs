@@ -364,6 +364,39 @@ mod tests {
         }
     }
 
+    /// What both sides gave the number 700,000.
+    struct Numbered(Arc<[u8]>);
+
+    impl Source for Numbered {
+        fn resolve(&mut self, _: &Reference) -> Option<Arc<[u8]>> {
+            None
+        }
+
+        fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
+            (number == 700_000).then(|| Arc::clone(&self.0))
+        }
+    }
+
+    #[test]
+    fn a_source_with_a_number_is_worth_shorter_runs_and_only_where_there_are_numbers() {
+        let source: Arc<[u8]> = noise(200, 1).into();
+        for (alike, is_worth) in [(7, false), (8, true)] {
+            let target = [&noise(50, 2)[..], &source[20..20 + alike], &noise(50, 3)].concat();
+            let deltas = [Encoding::One, Encoding::Two].map(|encoding| {
+                let mut plan = Planner::new(&target);
+                plan.search([(Name::Number(700_000), source.clone())]);
+                plan.finish(encoding)
+            });
+            assert_eq!(deltas[0], None);
+            assert_eq!(deltas[1].is_some(), is_worth, "{alike}");
+            if let Some(delta) = &deltas[1] {
+                assert!(delta.len() <= target.len());
+                let delta = Delta::parse(Encoding::Two, delta, 1 << 16).expect("our own");
+                assert_eq!(delta.apply(&mut Numbered(source.clone())), Ok(target));
+            }
+        }
+    }
+
     #[test]
     fn an_empty_piece_is_nothing_that_the_reader_has() {
         let target = noise(100, 1);

@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 
 use tandem_delta::{Delta, Encoding, Reference};
 use tandem_store::{Kind, MemoryStore, Site, Store};
-use tandem_wire::UnixTime;
+use tandem_wire::{Instant, UnixTime};
 
-use crate::peer::{Hints, Possession, expected_chains};
+use crate::objects::hello::Hello;
+use crate::peer::{HelloTemplates, Hints, Peer, Possession, Role, expected_chains};
 use crate::rewrite::thesis::{self, Codes, Expanded};
-use crate::rewrite::{StoreSource, plan_flight};
+use crate::rewrite::{KnownHello, LocalSource, StoreSource, plan_flight};
 use crate::transcript::{Handshake, Stage};
 
 /// A function that checks the invariants of a parser on any input.
@@ -50,6 +51,8 @@ pub fn handshake_read_along(data: &[u8]) {
     assert_eq!(in_steps.server_name(), at_once.server_name());
     assert!(at_once.footprint() <= 64 * (data.len() + 64));
 
+    against_the_last(&at_once, client);
+
     let site = Site::Address(SocketAddr::from(([192, 0, 2, 1], 443)));
     let mut store = MemoryStore::default();
     let learned = at_once.learn(server, &mut store, &site, NOW);
@@ -84,6 +87,34 @@ pub fn handshake_read_along(data: &[u8]) {
         assert!(shorter.len() < server.len());
         let expanded = thesis::expand(&shorter, &mut store, codes);
         assert!(expanded == Expanded::Whole(server.to_vec()));
+    }
+}
+
+/// A hello, written against one that differs from it in a byte, is rebuilt.
+fn against_the_last(handshake: &Handshake, client: &[u8]) {
+    let Some(hello) = handshake.hello(client) else {
+        return;
+    };
+    let mut last = hello.bytes.to_vec();
+    last[hello.bytes.len() / 2] ^= 1;
+    let last = Hello {
+        bytes: &last,
+        ..hello.clone()
+    };
+    let mut near = HelloTemplates::new(Role::ClientSide);
+    let mut far = Peer::new(Role::ServerSide);
+    near.learn(&last);
+    far.hellos.learn(&last);
+    let plan = KnownHello::Like {
+        templates: near.like(&hello),
+        steady: hello.steady,
+        ticket: None,
+    };
+    if let Some(delta) = plan.plan(client).finish(Encoding::Two) {
+        let mut store = MemoryStore::default();
+        let mut source = LocalSource::new(&mut far, &mut store, Instant::ZERO);
+        let delta = Delta::parse(Encoding::Two, &delta, client.len());
+        assert!(delta.and_then(|delta| delta.apply(&mut source)).as_deref() == Ok(client));
     }
 }
 

@@ -48,7 +48,7 @@ pub struct Peer {
 
 impl Peer {
     /// Nothing is known of it yet.
-    fn new(role: Role) -> Self {
+    pub(crate) fn new(role: Role) -> Self {
         Self {
             far: FarSide::default(),
             publisher: Publisher::default(),

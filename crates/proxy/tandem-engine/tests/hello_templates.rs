@@ -6,6 +6,7 @@
 #[path = "../../../base/tandem-wire/tests/support/mod.rs"]
 mod support;
 
+use proptest::prelude::*;
 use tandem_delta::{Delta, Encoding};
 use tandem_engine::{ClientCertificates, Connection, Engine, Outlook, Role, Sender, Streams};
 use tandem_store::MemoryStore;
@@ -111,15 +112,25 @@ fn key_shares(data: &[u8]) -> usize {
     sum
 }
 
-fn show(label: &str, cost: &Cost) {
-    let Cost {
-        hello,
-        delta,
-        fresh,
-    } = cost;
-    let delta = delta.unwrap_or(*hello);
-    let share = delta as f64 / *fresh as f64;
-    eprintln!("{label:45} {hello:5} {delta:5} {fresh:5} {share:6.2}");
+impl Cost {
+    /// How many times the fresh bytes crossed; printed.
+    fn show(&self, label: &str) -> f64 {
+        let Self { hello, fresh, .. } = self;
+        let link = self.link();
+        let share = link as f64 / *fresh as f64;
+        eprintln!("{label:45} {hello:5} {link:5} {fresh:5} {share:6.2}");
+        share
+    }
+
+    /// What crossed.
+    fn link(&self) -> usize {
+        self.delta.unwrap_or(self.hello)
+    }
+}
+
+/// The columns of what is printed.
+fn show_header() {
+    eprintln!("{:45} hello delta fresh  delta/fresh", "");
 }
 
 fn programs() -> Vec<(&'static str, &'static str, Vec<u8>)> {
@@ -137,10 +148,18 @@ fn programs() -> Vec<(&'static str, &'static str, Vec<u8>)> {
 
 #[test]
 fn the_next_hello_of_a_program_costs_little_more_than_what_is_fresh_in_it() {
+    show_header();
     let mut pair = Pair::new();
+    let mut came_before: Option<(&str, &str)> = None;
     for (program, name, hello) in programs() {
-        let cost = pair.cross(&hello);
-        show(&format!("{program} {name}"), &cost);
+        let share = pair.cross(&hello).show(&format!("{program} {name}"));
+        match came_before {
+            Some(before) if before == (program, name) => assert!(share < 1.6),
+            // The name is not counted as fresh, nor what its length changes.
+            Some((before, _)) if before == program => assert!(share < 2.2),
+            Some(_) | None => {}
+        }
+        came_before = Some((program, name));
     }
 }
 
@@ -149,14 +168,19 @@ fn hellos_of_captures_are_rebuilt_to_the_byte_whatever_came_before() {
     let Some(folder) = support::captures_folder() else {
         return;
     };
+    show_header();
     let mut pair = Pair::new();
+    let (mut count, mut before, mut after) = (0, 0, 0);
     for path in support::capture_files(&folder) {
         for hello in hellos(&support::ip_packets(&path)) {
             let cost = pair.cross(&hello);
             let name = path.file_name().expect("a file").to_string_lossy();
-            show(&name, &cost);
+            cost.show(&name);
+            (count, before, after) = (count + 1, before + cost.hello, after + cost.link());
         }
     }
+    eprintln!("{count} hellos: {before} bytes as {after}");
+    assert!(count >= 60 && after * 3 < before * 2);
 }
 
 /// What clients sent first.
@@ -248,15 +272,52 @@ fn shuffled(stream: &[u8], seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn shuffled_extensions_and_values_that_mean_nothing_cost_a_tenth() {
+fn shuffled_extensions_and_values_that_mean_nothing_cost_less_than_a_tenth_of_what_is_fresh() {
     let Some(folder) = support::captures_folder() else {
         return;
     };
     let path = folder.join("zeek/chrome-1250-tls-x25519-kyber.pcap");
     let first = hellos(&support::ip_packets(&path)).remove(0);
+    show_header();
     let mut pair = Pair::new();
+    pair.cross(&first);
     for seed in 0..6 {
-        let cost = pair.cross(&shuffled(&first, seed));
-        show("chrome, shuffled", &cost);
+        let share = pair.cross(&shuffled(&first, seed)).show("chrome, shuffled");
+        assert!(share < 1.1);
     }
+}
+
+proptest! {
+    #[test]
+    fn any_hello_after_any_others_is_rebuilt_to_the_byte(
+        steps in proptest::collection::vec(step(), 1..12),
+        extra in proptest::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let samples = programs();
+        let mut pair = Pair::new();
+        for step in steps {
+            let mut hello = samples[step.sample % samples.len()].2.clone();
+            for (at, byte) in step.changes {
+                // Lengths stay, so that most of them are hellos still.
+                let at = 11 + at % (hello.len() - 11);
+                hello[at] = byte;
+            }
+            // What a client sends behind its hello, without waiting.
+            hello.extend(&extra);
+            let cost = pair.cross(&hello);
+            prop_assert!(cost.hello == hello.len());
+        }
+    }
+}
+
+/// Which sample is sent next, and with which bytes changed.
+#[derive(Debug, Clone)]
+struct Step {
+    sample: usize,
+    changes: Vec<(usize, u8)>,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let changes = proptest::collection::vec((any::<usize>(), any::<u8>()), 0..6);
+    (any::<usize>(), changes).prop_map(|(sample, changes)| Step { sample, changes })
 }
