@@ -141,10 +141,13 @@ impl Connection {
         name.map_or(Site::Address(server), |name| Site::Name(name.clone()))
     }
 
-    /// Both sides have the client's hello, and so the next may be written against it: to be said
-    /// when the server's first bytes have come, by the server-side proxy before it sends them on,
-    /// by the client-side one when they arrive. Does nothing where hellos are not remembered, or
-    /// this is none.
+    /// Remembers the client's hello, so that the next one may be written against it. To be called at
+    /// both sides when the server's first bytes have come: at the server side before they are sent
+    /// over the link, at the client side when they arrive. Then the server side is never asked for
+    /// a hello that it has not learned. Calling it again does no harm.
+    ///
+    /// Does nothing in an engine without [`Engine::with_hello_templates`], or before the hello is
+    /// complete. `streams.client` still has to begin with the hello.
     pub fn hello_seen<S: Store>(&self, streams: Streams<'_>, engine: &mut Engine<S>) {
         if !engine.keeps_hellos {
             return;

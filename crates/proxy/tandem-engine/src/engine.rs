@@ -71,9 +71,9 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// The same, that writes and rebuilds hellos against earlier hellos: for a data plane that can
-    /// hold any hello, whose far side does the same, and which says what both have seen
-    /// ([`crate::Connection::hello_seen`]).
+    /// The same engine, which also remembers hellos and writes a hello against earlier ones. For a
+    /// data plane that can hold every hello until it is complete, checks what it rebuilds, and tells
+    /// the engines of both sides what both have seen ([`crate::Connection::hello_seen`]).
     #[must_use]
     pub fn with_hello_templates(mut self) -> Self {
         self.keeps_hellos = true;
@@ -128,7 +128,7 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// A hello crosses in another form.
+    /// A hello crosses in another form. To be called once for each that does.
     pub fn hello_written(&mut self) {
         self.tell(match self.keeps_hellos {
             true => Event::HelloShortened,
@@ -138,13 +138,17 @@ impl<S: Store> Engine<S> {
 
     /// The far side has rebuilt such a hello.
     pub fn hello_rebuilt(&mut self) {
+        let keeps_hellos = self.keeps_hellos;
         let peer = self.peer();
-        peer.tickets.rebuilt();
-        peer.hellos.rebuilt();
+        if peer.has_referred || !keeps_hellos {
+            peer.tickets.rebuilt();
+            peer.hellos.rebuilt();
+        }
     }
 
-    /// It has not. It does not say which of what the hello referred to it lacks, so that all is
-    /// forgotten that hellos may refer to.
+    /// The far side has not rebuilt such a hello. It does not say what it lacks, so everything is
+    /// forgotten that hellos may refer to. Where several are under way when it restarts, that counts
+    /// as one miss.
     pub fn hello_missed(&mut self) {
         if !self.keeps_hellos {
             self.peer().tickets.missed();
@@ -152,10 +156,9 @@ impl<S: Store> Engine<S> {
         }
         self.tell(Event::HelloMissed);
         let peer = self.peer();
-        // Several hellos may be under way when the far side starts anew: that is one miss.
-        if !peer.hellos.is_empty() {
-            peer.hellos.missed();
+        if std::mem::take(&mut peer.has_referred) {
             peer.tickets.missed();
+            peer.hellos.missed();
         }
     }
 

@@ -105,8 +105,8 @@ fn against_the_last(handshake: &Handshake, client: &[u8]) {
     let mut far = Peer::new(Role::ServerSide);
     near.learn(&last);
     far.hellos.learn(&last);
-    let plan = KnownHello::Like {
-        templates: near.like(&hello),
+    let plan = KnownHello::Similar {
+        templates: near.similar_to(&hello),
         steady: hello.steady,
         ticket: None,
     };

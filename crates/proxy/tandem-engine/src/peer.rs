@@ -44,6 +44,10 @@ pub struct Peer {
     pub tickets: SessionTickets,
     /// The hellos that both have seen.
     pub hellos: HelloTemplates,
+    /// Whether a hello has referred to tickets or hellos since the last miss. Until then no outcome
+    /// says anything about the far side's memory: the hello was only compressed, or was under way
+    /// when another was missed.
+    pub(crate) has_referred: bool,
 }
 
 impl Peer {
@@ -54,6 +58,7 @@ impl Peer {
             publisher: Publisher::default(),
             tickets: SessionTickets::new(role),
             hellos: HelloTemplates::new(role),
+            has_referred: false,
         }
     }
 

@@ -56,6 +56,10 @@ impl Connection {
 
     /// What is to be made of the hello, as far as it has come; of one longer than `limit`, nothing.
     /// To be asked once for each hello that is complete.
+    ///
+    /// With [`Engine::with_hello_templates`], a hello that is not complete is [`Outlook::Open`], and
+    /// one that is complete has a ground; its plan may still yield no delta. Such a delta is in
+    /// [`tandem_delta::Encoding::Two`].
     pub fn hello<S: Store>(
         &self,
         streams: Streams<'_>,
@@ -83,16 +87,22 @@ impl Connection {
         });
         let ticket = shown.filter(|it| engine.peer().tickets.may_refer_to(&it.name, now));
         let read = self.handshake.hello(hello).filter(|_| engine.keeps_hellos);
-        match (read, ticket) {
-            (None, None) => Outlook::Nothing,
-            (None, Some(ticket)) => Outlook::Ground(Ground::hello(KnownHello::Ticket(ticket))),
-            // One that is like no other may be compressed.
-            (Some(read), ticket) => Outlook::Ground(Ground::hello(KnownHello::Like {
-                templates: engine.peer().hellos.like(&read),
-                steady: read.steady,
-                ticket,
-            })),
-        }
+        let known = match (read, ticket) {
+            (None, None) => return Outlook::Nothing,
+            (None, Some(ticket)) => KnownHello::Ticket(ticket),
+            // A hello that is like no other may still be compressed.
+            (Some(read), ticket) => {
+                let peer = engine.peer();
+                let templates = peer.hellos.similar_to(&read);
+                peer.has_referred |= ticket.is_some() || !templates.is_empty();
+                KnownHello::Similar {
+                    templates,
+                    steady: read.steady,
+                    ticket,
+                }
+            }
+        };
+        Outlook::Ground(Ground::hello(known))
     }
 
     /// Before the client sends more: whether that may be a flight of which something can be made.

@@ -259,6 +259,39 @@ fn after_a_restart_of_the_far_side_all_that_is_under_way_is_one_miss() {
     assert_eq!(hello_delta(&mut near, &hello(22)), None);
 }
 
+/// A hello whose bytes are worth compressing although nothing is like them.
+fn compressible(number: u8) -> Vec<u8> {
+    let padding = [&[0, 104, 0, 21, 0, 100][..], &[0; 100]].concat();
+    let mut hello = client_hello(&padding);
+    hello[20] ^= number;
+    hello
+}
+
+#[test]
+fn what_is_only_compressed_says_nothing_of_the_far_sides_memory() {
+    let mut near = templated(Role::ClientSide);
+    // The far side is one that forgets each time.
+    let mut referred = vec![];
+    for number in 0..40 {
+        let hello = compressible(number);
+        let delta = hello_delta(&mut near, &hello).expect("zeros are short");
+        near.hello_written();
+        let outcome = rebuilt(&mut templated(Role::ServerSide), &delta);
+        match outcome {
+            Ok(bytes) => {
+                assert_eq!(bytes, hello);
+                near.hello_rebuilt();
+            }
+            Err(_) => {
+                referred.push(number);
+                near.hello_missed();
+            }
+        }
+        seen(&mut near, &hello);
+    }
+    assert_eq!(referred, [1, 2, 5, 12, 27]);
+}
+
 #[test]
 fn a_ticket_is_named_beside_a_template_that_lacks_it_and_not_beside_one_that_has_it() {
     let (mut near, mut far) = (templated(Role::ClientSide), templated(Role::ServerSide));

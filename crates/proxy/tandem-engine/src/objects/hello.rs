@@ -1,15 +1,15 @@
-//! A client's hello as a template for its next one: which client sent it, and what of it repeats.
+//! A ClientHello as a template for the client's next one: which client sent it, and which of its
+//! bytes repeat.
 //!
 //! ```text
 //!   version | random | session id | suites | ... | extensions: server name | key share | ...
 //!   repeats | fresh  | fresh      | repeats      | the site's              | fresh     | repeats
 //! ```
 //!
-//! Is not: which hellos are remembered (`peer`), nor the delta (`rewrite`). Random values of
-//! reserved numbers (GREASE, RFC 8701) and the order of extensions differ from one hello of a client
-//! to the next, so neither counts when two are compared.
+//! Is not: which hellos are remembered (`peer`), nor the delta (`rewrite`).
 //!
-//! Invariant: whatever a hello holds, it is only compared and copied, never trusted.
+//! Invariant: two hellos of one client have the same [`Profile`], although the client may choose
+//! other GREASE values (RFC 8701) and another order of extensions each time.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ const COOKIE: ExtensionType = ExtensionType(44);
 /// RFC 9849. Clients without a configuration fill it with random bytes.
 const ENCRYPTED_HELLO: ExtensionType = ExtensionType(0xfe0d);
 
-/// Extensions that one visit has and another of the same client has not.
+/// Extensions that depend on the visit: two hellos of one client may differ in them.
 const OF_THE_VISIT: [ExtensionType; 5] = [
     ExtensionType::SERVER_NAME,
     ExtensionType::PRE_SHARED_KEY,
@@ -40,7 +40,7 @@ const OF_THE_VISIT: [ExtensionType; 5] = [
     COOKIE,
 ];
 
-/// Extensions whose data is another in each hello.
+/// Extensions whose data is new in each hello.
 const FRESH: [ExtensionType; 3] = [
     ExtensionType::KEY_SHARE,
     ExtensionType::PRE_SHARED_KEY,
@@ -54,18 +54,18 @@ pub(crate) struct Hello<'s> {
     pub(crate) bytes: &'s [u8],
     /// Whom the client asked for.
     pub(crate) site: Option<HostName>,
-    /// What all hellos of its client have in common.
-    pub(crate) client: Likeness,
-    /// What may repeat, in the stream's order, record headers left out.
+    /// What identifies its client.
+    pub(crate) client: Profile,
+    /// Where the bytes lie that may repeat: ranges of the stream, in order, without record headers.
     pub(crate) steady: Vec<Range<usize>>,
 }
 
-/// By what the hellos of one client are recognised.
+/// What all hellos of one client have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Likeness {
-    /// The digest of version and cipher suites.
+pub(crate) struct Profile {
+    /// The digest of the version and the cipher suites.
     pub(crate) suites: [u8; 16],
-    /// The digest of which extensions there are.
+    /// The digest of the types of extensions, in order of their numbers.
     pub(crate) extensions: [u8; 16],
 }
 
@@ -80,7 +80,7 @@ impl<'s> Hello<'s> {
         Some(Self {
             bytes: stream.get(..end)?,
             site: name.and_then(|name| HostName::new(name).ok()),
-            client: Likeness::of(&hello),
+            client: Profile::of(&hello),
             steady: steady(&hello, body.len())
                 .flat_map(|range| cut(pieces(), range))
                 .collect(),
@@ -88,7 +88,7 @@ impl<'s> Hello<'s> {
     }
 }
 
-impl Likeness {
+impl Profile {
     fn of(hello: &ClientHello<'_>) -> Self {
         let suites = hello.cipher_suites().filter(|suite| !is_reserved(*suite));
         let mut types: Vec<u16> = hello
@@ -107,7 +107,7 @@ impl Likeness {
     }
 }
 
-/// What lies around the fresh fields of a body.
+/// The ranges of a body around its fresh fields.
 fn steady(hello: &ClientHello<'_>, end: usize) -> impl Iterator<Item = Range<usize>> {
     let session_id = SESSION_ID..SESSION_ID + 1 + hello.session_id().len();
     let extensions = hello.extensions().into_iter().flatten();
@@ -126,7 +126,7 @@ fn steady(hello: &ClientHello<'_>, end: usize) -> impl Iterator<Item = Range<usi
     })
 }
 
-/// Whether a number is one of those that mean nothing (RFC 8701, section 2).
+/// Whether a number is a GREASE value (RFC 8701, section 2).
 fn is_reserved(number: u16) -> bool {
     let [high, low] = number.to_be_bytes();
     high == low && low & 0x0f == 0x0a

@@ -1,35 +1,33 @@
-//! The hellos that have passed: templates for a client's next one.
+//! The ClientHellos that have passed: templates for the clients' next ones.
 //!
-//! Is: both sides' memory of whole hellos, by number, and at the client's side the choice of the
-//! ones that a hello is most like. Is not: the reading of hellos (`objects`), the delta (`rewrite`),
-//! nor the store: a hello is in use for minutes, and says who asked for which site.
+//! Is: both sides' memory of whole hellos, by number; at the client side, the choice of those that
+//! a hello is most like. Is not: the reading of hellos (`objects`), the delta (`rewrite`), nor the
+//! store: a hello is useful for minutes, and says who asked for which site.
 //!
-//! A hello is named by the first 20 bits of its digest, so that both sides give it the same number
-//! without a word about it. Two hellos of the same number do not lie in one memory: the later takes
-//! the earlier's place.
+//! A hello's number is the first 20 bits of its digest, so both sides use the same number without
+//! having to agree on it. A memory holds one hello of a number at most: a later one replaces it.
 //!
-//! Invariants: number and bytes are bounded, for the hellos of one client and in all, the least
-//! recently used forgotten first, at the server's side later; a number that means nothing at the
-//! far side, or another hello, costs a miss (the check over what is rebuilt tells), and a miss all
-//! hellos.
+//! Invariants: the hellos of one client, all hellos, and their bytes are bounded; the least recently
+//! used hello is forgotten first. A number that means nothing at the far side, or another hello,
+//! costs a miss: the check over the rebuilt bytes finds out. A miss forgets all hellos.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tandem_store::{Digest, HostName};
 
-use crate::objects::hello::{Hello, Likeness};
+use crate::objects::hello::{Hello, Profile};
 use crate::peer::Role;
 use crate::peer::trust::Trust;
 
-/// The longest that is held. Those of browsers have about 2,000 bytes.
+/// The longest hello that is held, in bytes. Browsers send about 2,000.
 const MAX_LEN: usize = 8 << 10;
 
-/// What a hello takes beside its bytes, about.
+/// Bytes of memory that a hello takes beside its own, about.
 const ENTRY_COST: usize = 256;
 
-/// How much of a hello's digest is its number: three bytes in a delta, and of 128 hellos one takes
-/// another's place once in 8,000 times.
+/// Length of a hello's number: three bytes in a delta. A new hello replaces another one of 128 held
+/// once in 8,000 times.
 const NUMBER_BITS: u32 = 20;
 
 /// How much is held at most.
@@ -41,8 +39,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The server's side must not be the first to forget: it has seen hellos that the client's
-    /// never had an answer to, and in another order.
+    /// The server side must not be the first to forget. It may learn in another order, and learns
+    /// hellos whose answers never arrive at the client side.
     fn of(role: Role) -> Self {
         match role {
             Role::ClientSide => Self {
@@ -73,7 +71,7 @@ pub struct HelloTemplates {
 struct Held {
     bytes: Arc<[u8]>,
     site: Option<HostName>,
-    client: Likeness,
+    client: Profile,
     /// When it was last seen or referred to.
     turn: u64,
 }
@@ -99,7 +97,7 @@ impl HelloTemplates {
         }
     }
 
-    /// Both sides have seen this hello. `true`: it is new here.
+    /// Remembers a hello that both sides have seen. `true`: it is new here.
     pub(crate) fn learn(&mut self, hello: &Hello<'_>) -> bool {
         if hello.bytes.len() > MAX_LEN {
             return false;
@@ -120,10 +118,10 @@ impl HelloTemplates {
         is_new
     }
 
-    /// The hellos that this one is most like, the likest first: one of the same client, and one for
-    /// the same site where that is another. None while the far side is not trusted to remember. To
-    /// be asked once for each hello.
-    pub(crate) fn like(&mut self, hello: &Hello<'_>) -> Vec<Template> {
+    /// The hellos that this one is most like, the best first: the latest of the same client, for the
+    /// same site if there is one; beside it, if it is for another site, the best for the same site.
+    /// None while the far side is not trusted to remember. To be asked once for each hello.
+    pub(crate) fn similar_to(&mut self, hello: &Hello<'_>) -> Vec<Template> {
         let is_of_site = |held: &Held| held.site.is_some() && held.site == hello.site;
         let likeness = |(_, held): &(&u32, &Held)| {
             (
@@ -133,11 +131,11 @@ impl HelloTemplates {
                 held.turn,
             )
         };
-        let likest = self.held.iter().max_by_key(likeness);
+        let best = self.held.iter().max_by_key(likeness);
         let of_site = self.held.iter().filter(|(_, held)| is_of_site(held));
         let of_site = of_site.max_by_key(likeness);
-        let beside = of_site.filter(|_| likest.is_some_and(|(_, held)| !is_of_site(held)));
-        let numbers: Vec<u32> = likest.into_iter().chain(beside).map(|it| *it.0).collect();
+        let beside = of_site.filter(|_| best.is_some_and(|(_, held)| !is_of_site(held)));
+        let numbers: Vec<u32> = best.into_iter().chain(beside).map(|it| *it.0).collect();
         if numbers.is_empty() || !self.trust.may_refer() {
             return Vec::new();
         }
@@ -161,16 +159,12 @@ impl HelloTemplates {
         self.trust.rebuilt();
     }
 
-    /// One was not rebuilt: the far side has lost what it held, or is another.
+    /// One was not rebuilt: the far side has lost what it held, or another proxy has taken its
+    /// place.
     pub fn missed(&mut self) {
         self.trust.missed();
         self.held.clear();
         self.bytes = 0;
-    }
-
-    /// Whether none is held.
-    pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
     }
 
     /// How many are held, and about how many bytes they take.
@@ -183,8 +177,8 @@ impl HelloTemplates {
         self.bytes
     }
 
-    /// Forgets what is too much: of this client, and in all.
-    fn shrink(&mut self, client: Likeness) {
+    /// Keeps the bounds, after one more hello of this client.
+    fn shrink(&mut self, client: Profile) {
         let of_client = |held: &Held| held.client == client;
         let count = self.held.values().filter(|held| of_client(held)).count();
         if count > self.bounds.of_one_client {

@@ -1,12 +1,12 @@
-//! Whether the far side is trusted to remember what it has seen: where several take turns, or it
-//! forgets, it is asked less and less.
+//! Whether the far side is trusted to remember what it has seen. Where it forgets, or several far
+//! sides take turns, hellos refer to its memory less and less often.
 //!
 //! Is not: what it is thought to remember (`tickets`, `hellos`).
 
 /// Most hellos that refer to nothing after misses in a row.
 const MAX_PAUSE: u32 = 64;
 
-/// The trust in the far side's memory of one kind of object. Full at first: the first miss says
+/// Trust in the far side's memory of one kind of object. It is full at first. The first miss says
 /// only that what was learned before it is gone.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
@@ -28,8 +28,8 @@ impl Trust {
         *self = Self::default();
     }
 
-    /// It did not: after the first miss nothing is left out, then twice as many hellos and two more
-    /// each time.
+    /// It did not remember. After the first miss in a row no hello is left out, then 2, 6, 14, and
+    /// so on up to 63.
     pub(crate) fn missed(&mut self) {
         self.pause = (self.pause * 2 + 1).min(MAX_PAUSE);
         self.left = self.pause - 1;

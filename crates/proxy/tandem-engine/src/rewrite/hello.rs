@@ -16,11 +16,11 @@ use crate::peer::Template;
 pub(crate) enum KnownHello {
     /// The ticket alone.
     Ticket(KnownTicket),
-    /// Hellos that it is like, and perhaps the ticket.
-    Like {
-        /// Those hellos, the likest first; none, perhaps.
+    /// Similar hellos, and perhaps the ticket.
+    Similar {
+        /// Those hellos, the most similar first. Without any, the hello is compressed alone.
         templates: Vec<Template>,
-        /// What of this one may repeat.
+        /// Where the bytes of this hello lie that may repeat.
         steady: Vec<Range<usize>>,
         /// The ticket.
         ticket: Option<KnownTicket>,
@@ -41,7 +41,7 @@ impl KnownHello {
     pub(crate) fn plan<'t>(&self, stream: &'t [u8]) -> Planner<'t> {
         match self {
             Self::Ticket(known) => known.ticket.plan_hello(stream, known.name),
-            Self::Like {
+            Self::Similar {
                 templates,
                 steady,
                 ticket,
@@ -62,7 +62,8 @@ impl KnownHello {
 }
 
 impl KnownTicket {
-    /// Whether a hello that is named anyway shows it, so that it needs no name of its own.
+    /// Whether one of the templates has the ticket: then it can be copied from there, and needs no
+    /// name of its own.
     fn is_in_one_of(&self, templates: &[Template], stream: &[u8]) -> bool {
         let ticket = self.ticket.bytes(stream);
         let mut hellos = templates.iter().map(|template| &template.bytes);

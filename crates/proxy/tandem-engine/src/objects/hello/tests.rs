@@ -34,7 +34,7 @@ fn read<T>(stream: &[u8], look: impl FnOnce(Hello<'_>) -> T) -> T {
     look(handshake.hello(stream).expect("a whole hello"))
 }
 
-fn client_of(hello: &[u8]) -> Likeness {
+fn client_of(hello: &[u8]) -> Profile {
     read(&record(22, hello), |hello| hello.client)
 }
 

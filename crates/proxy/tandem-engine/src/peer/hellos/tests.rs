@@ -24,7 +24,7 @@ impl Sample {
         Hello {
             bytes: &self.bytes,
             site: HostName::new(self.site).ok(),
-            client: Likeness {
+            client: Profile {
                 suites: [self.client / 2; 16],
                 extensions: [self.client; 16],
             },
@@ -44,7 +44,7 @@ fn learn(hellos: &mut HelloTemplates, number: u32, client: u8, site: &'static st
 }
 
 fn chosen(hellos: &mut HelloTemplates, like: &Sample) -> Vec<u32> {
-    let found = hellos.like(&like.hello());
+    let found = hellos.similar_to(&like.hello());
     found.into_iter().map(|template| template.number).collect()
 }
 
@@ -163,7 +163,7 @@ fn a_miss_forgets_all_and_misses_in_a_row_refer_less_and_less() {
     let again = |hellos: &mut HelloTemplates| {
         hellos.learn(&Sample::new(1, 1, "a.example").hello());
         let next = Sample::new(2, 1, "a.example");
-        !hellos.like(&next.hello()).is_empty()
+        !hellos.similar_to(&next.hello()).is_empty()
     };
     assert!(again(&mut hellos));
     hellos.missed();
