@@ -141,10 +141,10 @@ impl Connection {
         name.map_or(Site::Address(server), |name| Site::Name(name.clone()))
     }
 
-    /// Remembers the client's hello, so that the next one may be written against it. To be called at
-    /// both sides when the server's first bytes have come: at the server side before they are sent
-    /// over the link, at the client side when they arrive. Then the server side is never asked for
-    /// a hello that it has not learned. Calling it again does no harm.
+    /// Remembers the client's hello, so that the next one may be written against it. To be called
+    /// at both sides when the server's first bytes have come: at the server side before they are
+    /// sent over the link, at the client side when they arrive. Then the server side is never asked
+    /// for a hello that it has not learned. Calling it again does no harm.
     ///
     /// Does nothing in an engine without [`Engine::with_hello_templates`], or before the hello is
     /// complete. `streams.client` still has to begin with the hello.

@@ -72,8 +72,8 @@ impl<S: Store> Engine<S> {
     }
 
     /// The same engine, which also remembers hellos and writes a hello against earlier ones. For a
-    /// data plane that can hold every hello until it is complete, checks what it rebuilds, and tells
-    /// the engines of both sides what both have seen ([`crate::Connection::hello_seen`]).
+    /// data plane that can hold every hello until it is complete, checks what it rebuilds, and
+    /// tells the engines of both sides what both have seen ([`crate::Connection::hello_seen`]).
     #[must_use]
     pub fn with_hello_templates(mut self) -> Self {
         self.keeps_hellos = true;
@@ -147,8 +147,8 @@ impl<S: Store> Engine<S> {
     }
 
     /// The far side has not rebuilt such a hello. It does not say what it lacks, so everything is
-    /// forgotten that hellos may refer to. Where several are under way when it restarts, that counts
-    /// as one miss.
+    /// forgotten that hellos may refer to. Where several are under way when it restarts, that
+    /// counts as one miss.
     pub fn hello_missed(&mut self) {
         if !self.keeps_hellos {
             self.peer().tickets.missed();

@@ -1,4 +1,5 @@
-//! Real hellos as deltas against earlier ones: what each costs on the link, and what of it is fresh.
+//! Real hellos as deltas against earlier ones: what each costs on the link, and how much of it is
+//! fresh.
 //!
 //! `fixtures/hellos.txt` has hellos of programs that are at hand: for each the same name twice, and
 //! another. The captures are not part of the project; without them their test says so and passes.

@@ -57,8 +57,8 @@ impl Connection {
     /// What is to be made of the hello, as far as it has come; of one longer than `limit`, nothing.
     /// To be asked once for each hello that is complete.
     ///
-    /// With [`Engine::with_hello_templates`], a hello that is not complete is [`Outlook::Open`], and
-    /// one that is complete has a ground; its plan may still yield no delta. Such a delta is in
+    /// With [`Engine::with_hello_templates`], a hello that is not complete is [`Outlook::Open`],
+    /// and one that is complete has a ground; its plan may still yield no delta. Such a delta is in
     /// [`tandem_delta::Encoding::Two`].
     pub fn hello<S: Store>(
         &self,

@@ -7,9 +7,9 @@
 //! A hello's number is the first 20 bits of its digest, so both sides use the same number without
 //! having to agree on it. A memory holds one hello of a number at most: a later one replaces it.
 //!
-//! Invariants: the hellos of one client, all hellos, and their bytes are bounded; the least recently
-//! used hello is forgotten first. A number that means nothing at the far side, or another hello,
-//! costs a miss: the check over the rebuilt bytes finds out. A miss forgets all hellos.
+//! Invariants: the hellos of one client, all hellos, and their bytes are bounded; the least
+//! recently used hello is forgotten first. A number that means nothing at the far side, or another
+//! hello, costs a miss: the check over the rebuilt bytes finds out. A miss forgets all hellos.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,9 +118,9 @@ impl HelloTemplates {
         is_new
     }
 
-    /// The hellos that this one is most like, the best first: the latest of the same client, for the
-    /// same site if there is one; beside it, if it is for another site, the best for the same site.
-    /// None while the far side is not trusted to remember. To be asked once for each hello.
+    /// The hellos that this one is most like, the best first: the latest of the same client, for
+    /// the same site if there is one; beside it, if it is for another site, the best for the same
+    /// site. None while the far side is not trusted to remember. To be asked once for each hello.
     pub(crate) fn similar_to(&mut self, hello: &Hello<'_>) -> Vec<Template> {
         let is_of_site = |held: &Held| held.site.is_some() && held.site == hello.site;
         let likeness = |(_, held): &(&u32, &Held)| {
