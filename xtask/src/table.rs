@@ -63,6 +63,7 @@ const PACKET: &str = "tandem-packet";
 const SPLIT: &str = "tandem-split";
 const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
+const FIREWALL: &str = "tandem-firewall";
 const IO: &str = "tandem-packet-io";
 const REPORT: &str = "tandem-report";
 const TESTBED: &str = "tandem-testbed";
@@ -125,10 +126,25 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[WIRE],
     ),
     Layer::new(
+        FIREWALL,
+        "crates/proxy/tandem-firewall",
+        Kind::Adapter,
+        &[DAEMON],
+    ),
+    Layer::new(
         IO,
         "crates/proxy/tandem-packet-io",
         Kind::Adapter,
-        &[DAEMON, PACKET, LINK, ENGINE, STORE_SQLITE, STORE, WIRE],
+        &[
+            FIREWALL,
+            DAEMON,
+            PACKET,
+            LINK,
+            ENGINE,
+            STORE_SQLITE,
+            STORE,
+            WIRE,
+        ],
     ),
     Layer::new(
         SPLIT_IO,

@@ -22,8 +22,9 @@ use tandem_packet::Limits;
 use crate::error::IoError;
 
 pub use key::KeyChoice;
-pub use names::{LinkName, Marks, role_name};
+pub use names::{Marks, role_name};
 pub use settings::Settings;
+pub use tandem_firewall::LinkName;
 pub use tandem_packet::{ClientCertificates, Role, WireFormat};
 
 /// Port of the servers whose connections are looked at, unless others are named: HTTPS (RFC 9110,

@@ -9,12 +9,11 @@
 //! wait are let go.
 
 mod event_loop;
-mod keeper;
-mod link;
-pub(crate) mod lock;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use tandem_firewall::lock::{InstanceLock, StartLock};
+use tandem_firewall::{Firewall, Link, RuleSet, RulesKeeper, Sight, privilege};
 use tandem_link::inband::Key;
 use tandem_packet::{Limits, Proxy};
 use tandem_store_sqlite::SqliteStore;
@@ -23,20 +22,15 @@ use crate::admin;
 use crate::config::{Config, MarkChoice, Marks, Mode, role_name};
 use crate::engine::{Engine, PassThrough};
 use crate::error::IoError;
-use crate::firewall::{Firewall, Sight};
 use crate::inject::Injector;
-use crate::metrics::{Board, Counting, Facts};
-use crate::privilege;
+use crate::metrics::{Board, Counting, Facts, Tally};
 use crate::queue::PacketQueue;
-use crate::rules::RuleSet;
+use crate::rules;
 use tandem_daemon::admin::AdminPort;
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
 
 use event_loop::EventLoop;
-use keeper::RulesKeeper;
-use link::Link;
-use lock::{InstanceLock, StartLock};
 
 /// Runs the daemon that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything is
 /// taken down and the result is `Ok`.
@@ -86,15 +80,14 @@ pub fn dry_run(config: &Config) -> Result<String, IoError> {
         (MarkChoice::Fixed(marks), _) => marks,
         (MarkChoice::FirstFree, Sight::None) => Marks::CANDIDATES[0],
         (choice @ MarkChoice::FirstFree, Sight::Full) => {
-            let named = rules(config, Marks::CANDIDATES[0]);
-            firewall.marks(choice, named.chain())?
+            rules::marks(&firewall, choice, config.role, &config.link)?
         }
     };
-    firewall.describe(&rules(config, marks), sight)
+    Ok(firewall.describe(&rules(config, marks), sight)?)
 }
 
 fn rules(config: &Config, marks: Marks) -> RuleSet {
-    RuleSet::new(
+    rules::rules(
         config.role,
         &config.link,
         &config.ports,
@@ -133,7 +126,7 @@ fn start<E: Engine>(
 ) -> Result<(), IoError> {
     let link = Link::find(&config.link)?;
     privilege::require()?;
-    let _instance = InstanceLock::take(config.role, &config.link)?;
+    let _instance = InstanceLock::take(role_name(config.role), &config.link)?;
     let signals = Signals::catch()?;
     let manager = ServiceManager::of_environment();
     let admin = config
@@ -144,8 +137,7 @@ fn start<E: Engine>(
     // From here on nobody else chooses marks, until ours show in the rules.
     let starting = StartLock::take()?;
     let firewall = Firewall::here();
-    let named = rules(&config, Marks::CANDIDATES[0]);
-    let marks = firewall.marks(config.marks, named.chain())?;
+    let marks = rules::marks(&firewall, config.marks, config.role, &config.link)?;
     let rules = rules(&config, marks);
     firewall.try_features(&rules)?;
     let mut queue = PacketQueue::bind(config.queue)?;
@@ -162,7 +154,9 @@ fn start<E: Engine>(
     let overdue = config.limits.hold_time;
     let mut event_loop = EventLoop::new(engine, injector, Counting::on(&board), marks, overdue);
 
-    let rules = RulesKeeper::start(firewall.install(rules)?, board)?;
+    let rules = RulesKeeper::start(firewall.install(rules)?, move |restored| {
+        board.count(Tally::RulesRestored, restored);
+    })?;
     drop(starting);
     tracing::info!(
         role = role_name(config.role),
@@ -183,7 +177,7 @@ fn start<E: Engine>(
     match outcome {
         Ok(outcome) => {
             event_loop.finish(&mut queue);
-            outcome.and(removed)
+            outcome.and(removed.map_err(IoError::from))
         }
         Err(panic) => {
             // The engine is in an unknown state: its packets go without it.

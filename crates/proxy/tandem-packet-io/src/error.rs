@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tandem_daemon::DaemonError;
+use tandem_firewall::FirewallError;
 
 /// Why a daemon did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -165,6 +166,33 @@ impl From<DaemonError> for IoError {
                 address, source, ..
             } => Self::Admin { address, source },
             DaemonError::System { what, source } => Self::system(what, source),
+        }
+    }
+}
+
+impl From<FirewallError> for IoError {
+    fn from(error: FirewallError) -> Self {
+        match error {
+            FirewallError::LinkName { problem } => Self::setting("link", problem),
+            FirewallError::NoSuchInterface { link } => Self::NoSuchInterface { link },
+            FirewallError::MissingCapability { missing } => Self::MissingCapability { missing },
+            FirewallError::MissingTool { program, package } => {
+                Self::MissingTool { program, package }
+            }
+            FirewallError::MissingKernelFeature {
+                program,
+                feature,
+                kernel_option,
+                reason,
+            } => Self::MissingKernelFeature {
+                program,
+                feature,
+                kernel_option,
+                reason,
+            },
+            FirewallError::AlreadyRunning { role, link } => Self::AlreadyRunning { role, link },
+            FirewallError::Firewall { program, reason } => Self::Firewall { program, reason },
+            FirewallError::System { doing, source } => Self::System { doing, source },
         }
     }
 }

@@ -12,14 +12,12 @@ pub mod daemon;
 pub mod engine;
 pub mod error;
 pub mod off;
-pub mod rules;
 pub mod status;
 
 mod admin;
-mod firewall;
 mod inject;
 mod metrics;
-mod privilege;
 mod queue;
+mod rules;
 
 pub use error::IoError;

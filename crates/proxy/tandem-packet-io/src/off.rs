@@ -16,11 +16,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use tandem_firewall::lock::{Running, StartLock, running};
+use tandem_firewall::{Firewall, privilege};
 
-use crate::daemon::lock::{Running, StartLock, running};
 use crate::error::IoError;
-use crate::firewall::Firewall;
-use crate::privilege;
 
 /// How long a daemon may take to end. It takes milliseconds, and on a busy machine as long as four
 /// runs of `iptables`.

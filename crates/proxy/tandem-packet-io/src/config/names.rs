@@ -1,9 +1,8 @@
-//! Names and numbers that identify a daemon on its machine: link, mark bits, the names of roles.
+//! What identifies a daemon on its machine beside its link: mark bits, the names of roles.
 //!
-//! Invariants: a [`LinkName`] can stand unquoted in a firewall rule and matches one interface only;
-//! [`Marks`] are two different single bits.
-
-use std::fmt;
+//! Is not: the name of the link, [`tandem_firewall::LinkName`].
+//!
+//! Invariant: [`Marks`] are two different single bits.
 
 use tandem_packet::Role;
 
@@ -15,48 +14,6 @@ pub fn role_name(role: Role) -> &'static str {
     match role {
         Role::ClientSide => "client-side",
         Role::ServerSide => "server-side",
-    }
-}
-
-/// The name of a network interface: 1 to 15 bytes (`IFNAMSIZ` less the final zero).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct LinkName(String);
-
-impl LinkName {
-    /// Takes letters, digits and `. _ - @ :`; the first is a letter or digit.
-    ///
-    /// # Errors
-    /// Any other name: `iptables` would read `+` at the end as "any that begins so", and blanks and
-    /// quotes as its own.
-    pub fn new(name: &str) -> Result<Self, IoError> {
-        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._-@:".contains(&byte);
-        let starts = name
-            .bytes()
-            .next()
-            .is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if starts && name.len() <= 15 && name.bytes().all(good) {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(IoError::setting(
-                "link",
-                format!(
-                    "`{}` is no interface name that can be used here: 1 to 15 letters, digits and . _ - @ :",
-                    name.escape_debug()
-                ),
-            ))
-        }
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for LinkName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -132,34 +89,6 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn link_names_that_rules_would_read_differently_are_refused() {
-        for good in [
-            "tun0",
-            "eth0.100",
-            "wg-a_b",
-            "br@if7",
-            "a",
-            "abcdefghijklmno",
-        ] {
-            assert_eq!(LinkName::new(good).expect(good).as_str(), good);
-        }
-        for bad in [
-            "",
-            "eth+",
-            "a b",
-            "-x",
-            "abcdefghijklmnop",
-            "a/b",
-            "a\"b",
-            "a\nb",
-            "!a",
-            "é",
-        ] {
-            assert!(LinkName::new(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn marks_are_two_different_single_bits() {

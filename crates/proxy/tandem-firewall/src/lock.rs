@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 use tandem_daemon::lock::{Lock, holder};
-use tandem_packet::Role;
 
-use crate::config::{LinkName, role_name};
-use crate::error::IoError;
+use crate::error::FirewallError;
+use crate::link::LinkName;
 
 /// How long one start waits for another: two dozen runs of `iptables` on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,15 +22,19 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Held by the one daemon of a role and link.
 #[derive(Debug)]
-pub(super) struct InstanceLock(#[expect(dead_code, reason = "held for its name")] Lock);
+pub struct InstanceLock(#[expect(dead_code, reason = "held for its name")] Lock);
 
 impl InstanceLock {
-    pub(super) fn take(role: Role, link: &LinkName) -> Result<Self, IoError> {
-        let name = format!("tandem/{}/{link}", role_name(role));
+    /// Takes it for `role`, which is `client-side` or `server-side`.
+    ///
+    /// # Errors
+    /// Another daemon has it, or the system refuses a lock.
+    pub fn take(role: &'static str, link: &LinkName) -> Result<Self, FirewallError> {
+        let name = format!("tandem/{role}/{link}");
         match take(&name)? {
             Some(listener) => Ok(Self(listener)),
-            None => Err(IoError::AlreadyRunning {
-                role: role_name(role),
+            None => Err(FirewallError::AlreadyRunning {
+                role,
                 link: link.as_str().to_owned(),
             }),
         }
@@ -40,10 +43,11 @@ impl InstanceLock {
 
 /// Process, role and link of a daemon that runs in this network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Running {
-    pub(crate) pid: Pid,
+pub struct Running {
+    /// Its process.
+    pub pid: Pid,
     /// `client-side on ppp0`.
-    pub(crate) name: String,
+    pub name: String,
     lock: String,
 }
 
@@ -52,9 +56,9 @@ pub(crate) struct Running {
 ///
 /// # Errors
 /// The list of sockets cannot be read.
-pub(crate) fn running() -> Result<Vec<Running>, IoError> {
+pub fn running() -> Result<Vec<Running>, FirewallError> {
     let names = tandem_daemon::lock::names()
-        .map_err(|error| IoError::system("looking for running daemons", error))?;
+        .map_err(|error| FirewallError::system("looking for running daemons", error))?;
     Ok(names.iter().filter_map(|name| Running::by(name)).collect())
 }
 
@@ -70,24 +74,29 @@ impl Running {
     }
 
     /// Whether it still holds its lock.
-    pub(crate) fn is_there(&self) -> bool {
+    #[must_use]
+    pub fn is_there(&self) -> bool {
         holder(&self.lock) == Some(self.pid)
     }
 }
 
 /// Held while marks are chosen and rules set.
 #[derive(Debug)]
-pub(crate) struct StartLock(#[expect(dead_code, reason = "held for its name")] Lock);
+pub struct StartLock(#[expect(dead_code, reason = "held for its name")] Lock);
 
 impl StartLock {
-    pub(crate) fn take() -> Result<Self, IoError> {
+    /// Takes it, after a while if another start has it.
+    ///
+    /// # Errors
+    /// The other start takes more than 10 s, or the system refuses a lock.
+    pub fn take() -> Result<Self, FirewallError> {
         let start = Instant::now();
         loop {
             if let Some(listener) = take("tandem/start")? {
                 return Ok(Self(listener));
             }
             if start.elapsed() > PATIENCE {
-                return Err(IoError::system(
+                return Err(FirewallError::system(
                     "waiting for another daemon's start",
                     std::io::Error::from(ErrorKind::TimedOut),
                 ));
@@ -97,8 +106,8 @@ impl StartLock {
     }
 }
 
-fn take(name: &str) -> Result<Option<Lock>, IoError> {
-    Lock::take(name).map_err(|error| IoError::system("taking a lock", error))
+fn take(name: &str) -> Result<Option<Lock>, FirewallError> {
+    Lock::take(name).map_err(|error| FirewallError::system("taking a lock", error))
 }
 
 #[cfg(test)]
@@ -108,13 +117,13 @@ mod tests {
     #[test]
     fn a_second_daemon_of_the_same_role_and_link_is_told_so() {
         let link = LinkName::new(&format!("t{}", std::process::id())).expect("good");
-        let first = InstanceLock::take(Role::ClientSide, &link).expect("nobody else");
-        let second = InstanceLock::take(Role::ClientSide, &link).expect_err("taken");
+        let first = InstanceLock::take("client-side", &link).expect("nobody else");
+        let second = InstanceLock::take("client-side", &link).expect_err("taken");
         assert!(
-            matches!(second, IoError::AlreadyRunning { .. }),
+            matches!(second, FirewallError::AlreadyRunning { .. }),
             "{second:?}"
         );
-        InstanceLock::take(Role::ServerSide, &link).expect("the other role is another lock");
+        InstanceLock::take("server-side", &link).expect("the other role is another lock");
         let name = format!("client-side on {link}");
         let found: Vec<Pid> = running()
             .expect("readable")
@@ -127,7 +136,7 @@ mod tests {
         // A program that another test starts has all descriptors of this process for a moment,
         // until it is another program.
         let start = Instant::now();
-        while let Err(error) = InstanceLock::take(Role::ClientSide, &link) {
+        while let Err(error) = InstanceLock::take("client-side", &link) {
             assert!(start.elapsed() < PATIENCE, "free again: {error}");
             std::thread::yield_now();
         }

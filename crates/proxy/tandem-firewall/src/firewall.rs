@@ -1,7 +1,7 @@
 //! Running the firewall's programs: what is there, a trial of the kernel's features, setting the
 //! rules, removing them.
 //!
-//! Is not: the rules themselves (`rules.rs`).
+//! Is not: the rules themselves ([`RuleSet`]).
 //!
 //! Invariants: what was set is removed when [`InstalledRules`] is dropped, on a panic too; before
 //! anything is set, what an earlier daemon of the same role and link left is removed in the same
@@ -14,9 +14,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::config::{MarkChoice, Marks};
-use crate::error::IoError;
-use crate::rules::{Family, LeftBehind, RuleSet, Table, Trial, marks_of_others};
+use crate::error::FirewallError;
+use crate::rules::{Family, LeftBehind, RuleSet, TRIAL_PREFIX, Trial, marks_of_others, tables};
 
 /// Seconds to wait for another program that is changing the firewall: longer than such a change
 /// takes, shorter than a person waits.
@@ -27,13 +26,13 @@ const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// The firewalls of this network namespace.
 #[derive(Debug, Clone)]
-pub(crate) struct Firewall {
+pub struct Firewall {
     families: Vec<Family>,
 }
 
 impl Firewall {
     /// IPv4's, and IPv6's where the kernel has IPv6.
-    pub(crate) fn here() -> Self {
+    pub fn here() -> Self {
         let families = Family::ALL
             .into_iter()
             .filter(|family| match family {
@@ -44,24 +43,16 @@ impl Firewall {
         Self { families }
     }
 
-    /// The marks to use for a daemon whose rules would be named `chain`.
+    /// The bits of packet marks that daemons of Tandem use, all but the one whose chain is `chain`.
     ///
     /// # Errors
-    /// All are taken, or the firewall cannot be read.
-    pub(crate) fn marks(&self, choice: MarkChoice, chain: &str) -> Result<Marks, IoError> {
-        match choice {
-            MarkChoice::Fixed(marks) => Ok(marks),
-            MarkChoice::FirstFree => {
-                let mut taken = 0;
-                for family in &self.families {
-                    taken |= marks_of_others(chain, &saved(*family)?);
-                }
-                Marks::CANDIDATES
-                    .into_iter()
-                    .find(|marks| !marks.meets(taken))
-                    .ok_or(IoError::NoMarkLeft)
-            }
+    /// The firewall cannot be read.
+    pub fn marks_of_others(&self, chain: &str) -> Result<u32, FirewallError> {
+        let mut taken = 0;
+        for family in &self.families {
+            taken |= marks_of_others(chain, &saved(*family)?);
         }
+        Ok(taken)
     }
 
     /// Tries each feature of the kernel that `rules` need, in a chain that no packet visits and
@@ -69,22 +60,25 @@ impl Firewall {
     ///
     /// # Errors
     /// The first feature that is missing.
-    pub(crate) fn try_features(&self, rules: &RuleSet) -> Result<(), IoError> {
-        let scratch = format!("tandem-try-{}", std::process::id());
+    pub fn try_features(&self, rules: &RuleSet) -> Result<(), FirewallError> {
+        let scratch = format!("{TRIAL_PREFIX}{}", std::process::id());
         for family in &self.families {
-            let trials = rules.trial();
-            let tried = restore(*family, &trial_text(&scratch, &trials));
-            let removed = restore(*family, &trial_removal(&scratch));
+            let trials = rules.trials();
+            let tried = restore(*family, &trial_text(&scratch, trials));
+            let removed = restore(*family, &trial_removal(&scratch, trials));
             match tried {
                 Ok(()) => removed?,
-                Err(IoError::Firewall { .. }) => {
+                Err(FirewallError::Firewall { .. }) => {
                     for trial in trials {
-                        let text = trial_text(&scratch, std::slice::from_ref(&trial));
+                        let text = trial_text(&scratch, std::slice::from_ref(trial));
                         let outcome = restore(*family, &text);
                         // What failed whole left nothing, and then this fails too.
-                        let _ = restore(*family, &trial_removal(&scratch));
-                        if let Err(IoError::Firewall { reason, .. }) = outcome {
-                            return Err(IoError::MissingKernelFeature {
+                        let _ = restore(
+                            *family,
+                            &trial_removal(&scratch, std::slice::from_ref(trial)),
+                        );
+                        if let Err(FirewallError::Firewall { reason, .. }) = outcome {
+                            return Err(FirewallError::MissingKernelFeature {
                                 program: family.program().to_owned(),
                                 feature: trial.feature,
                                 kernel_option: trial.kernel_option,
@@ -105,7 +99,7 @@ impl Firewall {
     ///
     /// # Errors
     /// One of the programs failed; then nothing of `rules` stays.
-    pub(crate) fn install(&self, rules: RuleSet) -> Result<InstalledRules, IoError> {
+    pub fn install(&self, rules: RuleSet) -> Result<InstalledRules, FirewallError> {
         let mut installed = InstalledRules {
             rules,
             families: Vec::new(),
@@ -131,7 +125,7 @@ impl Firewall {
     ///
     /// # Errors
     /// A program failed.
-    pub(crate) fn clear(&self) -> Result<Vec<(&'static str, String)>, IoError> {
+    pub fn clear(&self) -> Result<Vec<(&'static str, String)>, FirewallError> {
         let mut removed = Vec::new();
         for family in &self.families {
             for left in LeftBehind::all(&saved(*family)?) {
@@ -147,7 +141,7 @@ impl Firewall {
     ///
     /// # Errors
     /// The firewall cannot be read.
-    pub(crate) fn describe(&self, rules: &RuleSet, sight: Sight) -> Result<String, IoError> {
+    pub fn describe(&self, rules: &RuleSet, sight: Sight) -> Result<String, FirewallError> {
         let mut out = String::new();
         for family in &self.families {
             let left = match sight {
@@ -176,7 +170,7 @@ impl Firewall {
 
 /// Whether the firewall may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub enum Sight {
     /// It may.
     Full,
     /// A capability for it is missing.
@@ -185,7 +179,7 @@ pub(crate) enum Sight {
 
 /// Rules that are in force; dropping it removes them.
 #[derive(Debug)]
-pub(crate) struct InstalledRules {
+pub struct InstalledRules {
     rules: RuleSet,
     families: Vec<Family>,
 }
@@ -195,7 +189,7 @@ impl InstalledRules {
     ///
     /// # Errors
     /// A program failed; the others ran all the same.
-    pub(crate) fn remove(mut self) -> Result<(), IoError> {
+    pub fn remove(mut self) -> Result<(), FirewallError> {
         self.take_away()
     }
 
@@ -204,7 +198,7 @@ impl InstalledRules {
     ///
     /// # Errors
     /// A program failed.
-    pub(crate) fn restore_missing(&self) -> Result<u64, IoError> {
+    pub fn restore_missing(&self) -> Result<u64, FirewallError> {
         let mut restored = 0;
         for family in &self.families {
             let left = LeftBehind::find(&self.rules, &saved(*family)?);
@@ -216,7 +210,7 @@ impl InstalledRules {
         Ok(restored)
     }
 
-    fn take_away(&mut self) -> Result<(), IoError> {
+    fn take_away(&mut self) -> Result<(), FirewallError> {
         let mut outcome = Ok(());
         for family in self.families.drain(..) {
             let removed = remove(family, &self.rules);
@@ -233,14 +227,14 @@ impl Drop for InstalledRules {
         if let Err(error) = self.take_away() {
             tracing::error!(
                 chain = self.rules.chain(),
-                "rules may be left, with the queue bypassed; the next start removes them: {error}"
+                "rules may be left; the next start removes them, or `tandem off`: {error}"
             );
         }
     }
 }
 
 /// Removes what is there now, whoever changed it meanwhile.
-fn remove(family: Family, rules: &RuleSet) -> Result<(), IoError> {
+fn remove(family: Family, rules: &RuleSet) -> Result<(), FirewallError> {
     let left = LeftBehind::find(rules, &saved(family)?);
     if left.is_empty() {
         return Ok(());
@@ -250,7 +244,7 @@ fn remove(family: Family, rules: &RuleSet) -> Result<(), IoError> {
 
 fn trial_text(scratch: &str, trials: &[Trial]) -> String {
     let mut out = String::new();
-    for table in Table::ALL {
+    for table in tables(trials) {
         let _ = writeln!(out, "*{}\n:{scratch} - [0:0]", table.name());
         for trial in trials.iter().filter(|trial| trial.table == table) {
             let _ = writeln!(out, "-A {scratch} {}", trial.rule);
@@ -260,9 +254,9 @@ fn trial_text(scratch: &str, trials: &[Trial]) -> String {
     out
 }
 
-fn trial_removal(scratch: &str) -> String {
+fn trial_removal(scratch: &str, trials: &[Trial]) -> String {
     let mut out = String::new();
-    for table in Table::ALL {
+    for table in tables(trials) {
         let _ = writeln!(
             out,
             "*{}\n:{scratch} - [0:0]\n-X {scratch}\nCOMMIT",
@@ -281,14 +275,14 @@ fn here_document(out: &mut String, family: Family, text: &str) {
 }
 
 /// The rules in force.
-fn saved(family: Family) -> Result<String, IoError> {
+fn saved(family: Family) -> Result<String, FirewallError> {
     // One call per table: without -t only the tables that exist already are listed, which is as
     // good, and one call less.
     call(&format!("{}-save", family.program()), &[], "")
 }
 
 /// Gives `text` to the kernel.
-fn restore(family: Family, text: &str) -> Result<(), IoError> {
+fn restore(family: Family, text: &str) -> Result<(), FirewallError> {
     call(
         &format!("{}-restore", family.program()),
         &["--noflush", WAIT],
@@ -297,12 +291,12 @@ fn restore(family: Family, text: &str) -> Result<(), IoError> {
     .map(drop)
 }
 
-fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, IoError> {
-    let failed = |reason: String| IoError::Firewall {
+fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, FirewallError> {
+    let failed = |reason: String| FirewallError::Firewall {
         program: program.to_owned(),
         reason,
     };
-    let path = find(program).ok_or_else(|| IoError::MissingTool {
+    let path = find(program).ok_or_else(|| FirewallError::MissingTool {
         program: program.to_owned(),
         package: "iptables",
     })?;
@@ -358,7 +352,10 @@ mod tests {
     #[test]
     fn a_missing_program_is_named_with_its_package() {
         let error = call("tandem-no-such-program", &[], "").expect_err("there is none");
-        assert!(matches!(error, IoError::MissingTool { .. }), "{error:?}");
+        assert!(
+            matches!(error, FirewallError::MissingTool { .. }),
+            "{error:?}"
+        );
         assert!(error.to_string().contains("package iptables"), "{error}");
     }
 
@@ -366,7 +363,7 @@ mod tests {
     fn a_failing_program_is_one_line() {
         let error =
             call("sh", &["-c", "echo one >&2; echo two >&2; exit 3"], "").expect_err("it fails");
-        assert!(matches!(error, IoError::Firewall { .. }), "{error:?}");
+        assert!(matches!(error, FirewallError::Firewall { .. }), "{error:?}");
         assert!(error.to_string().contains("one two"), "{error}");
         assert!(!error.to_string().contains('\n'));
     }

@@ -8,7 +8,7 @@
 
 use nix::errno::Errno;
 
-use crate::error::IoError;
+use crate::error::FirewallError;
 
 /// A capability by its number (include/uapi/linux/capability.h).
 #[derive(Debug, Clone, Copy)]
@@ -51,8 +51,9 @@ struct Sets {
 ///
 /// # Errors
 /// The system call failed.
-pub(crate) fn missing() -> Result<Vec<&'static str>, IoError> {
-    let [low, _] = read().map_err(|errno| IoError::system("reading the capabilities", errno))?;
+pub fn missing() -> Result<Vec<&'static str>, FirewallError> {
+    let [low, _] =
+        read().map_err(|errno| FirewallError::system("reading the capabilities", errno))?;
     Ok(NEEDED
         .iter()
         .filter(|capability| low.effective & (1 << capability.bit) == 0)
@@ -64,12 +65,12 @@ pub(crate) fn missing() -> Result<Vec<&'static str>, IoError> {
 ///
 /// # Errors
 /// Names those that are missing.
-pub(crate) fn require() -> Result<(), IoError> {
+pub fn require() -> Result<(), FirewallError> {
     let missing = missing()?;
     if missing.is_empty() {
         Ok(())
     } else {
-        Err(IoError::MissingCapability {
+        Err(FirewallError::MissingCapability {
             missing: missing.join(" and "),
         })
     }
@@ -80,8 +81,8 @@ pub(crate) fn require() -> Result<(), IoError> {
 ///
 /// # Errors
 /// A system call failed; nothing is worse than before.
-pub(crate) fn keep_only_needed() -> Result<(), IoError> {
-    let failed = |errno| IoError::system("giving up capabilities", errno);
+pub fn keep_only_needed() -> Result<(), FirewallError> {
+    let failed = |errno| FirewallError::system("giving up capabilities", errno);
     let needed = NEEDED
         .iter()
         .fold(0, |bits, capability| bits | 1_u32 << capability.bit);

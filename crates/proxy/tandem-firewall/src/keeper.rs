@@ -1,7 +1,7 @@
 //! Keeps the firewall's rules in force: another program that reloads its own firewall may empty all
 //! of it.
 //!
-//! Is not: the rules (`rules.rs`) or how they are set (`firewall.rs`). A thread of its own, since
+//! Is not: the rules (`rules.rs`) or how they are set (`firewall.rs`). It is a thread of its own, since
 //! the firewall's programs take milliseconds and on a busy machine seconds, and packets must not
 //! wait for them.
 //!
@@ -11,9 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::error::IoError;
+use crate::error::FirewallError;
 use crate::firewall::InstalledRules;
-use crate::metrics::{Board, Tally};
 
 /// Between two looks. Rules that are gone cost no connection, only what would have been saved until
 /// they are back; a look takes two short-lived processes.
@@ -21,7 +20,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The thread that looks after the rules.
 #[derive(Debug)]
-pub(super) struct RulesKeeper {
+pub struct RulesKeeper {
     end: Arc<End>,
     thread: Option<JoinHandle<InstalledRules>>,
 }
@@ -34,19 +33,25 @@ struct End {
 }
 
 impl RulesKeeper {
-    /// Looks after `rules` from now on.
-    pub(super) fn start(rules: InstalledRules, board: Arc<Board>) -> Result<Self, IoError> {
+    /// Looks after `rules` from now on, and tells `restored` how often they had to be set again.
+    ///
+    /// # Errors
+    /// No thread can be started; the rules are gone then.
+    pub fn start(
+        rules: InstalledRules,
+        restored: impl Fn(u64) + Send + 'static,
+    ) -> Result<Self, FirewallError> {
         let end = Arc::new(End::default());
         let seen = Arc::clone(&end);
         let thread = thread::Builder::new()
             .name("tandem-rules".to_owned())
             .spawn(move || {
                 while !seen.comes_within(INTERVAL) {
-                    look_after(&rules, &board);
+                    look_after(&rules, &restored);
                 }
                 rules
             })
-            .map_err(|error| IoError::system("starting a thread", error))?;
+            .map_err(|error| FirewallError::system("starting a thread", error))?;
         Ok(Self {
             end,
             thread: Some(thread),
@@ -54,7 +59,10 @@ impl RulesKeeper {
     }
 
     /// Takes the rules away.
-    pub(super) fn remove(mut self) -> Result<(), IoError> {
+    ///
+    /// # Errors
+    /// As [`InstalledRules::remove`].
+    pub fn remove(mut self) -> Result<(), FirewallError> {
         match self.stop() {
             Some(rules) => rules.remove(),
             // It panicked, and the rules went with it.
@@ -89,11 +97,11 @@ impl End {
     }
 }
 
-fn look_after(rules: &InstalledRules, board: &Board) {
+fn look_after(rules: &InstalledRules, tell: &impl Fn(u64)) {
     match rules.restore_missing() {
         Ok(0) => {}
         Ok(restored) => {
-            board.count(Tally::RulesRestored, restored);
+            tell(restored);
             tracing::warn!(
                 "another program took Tandem's rules out of the firewall; they are set again (to be without them, stop the daemon)"
             );

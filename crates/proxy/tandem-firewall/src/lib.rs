@@ -1,0 +1,22 @@
+//! tandem-firewall: what a daemon of Tandem needs to set rules in the firewall of its network
+//! namespace, keep them in force, and take them away again; its link, its locks, its capabilities.
+//!
+//! Is not: any rule. Each mode of the proxies brings its own, as a [`RuleSet`].
+//!
+//! Invariants: every rule stands in a chain whose name tells its daemon, or is a jump to one, so
+//! that rules of a killed daemon are found by name; no other rule is ever touched.
+
+pub mod lock;
+pub mod privilege;
+
+mod error;
+mod firewall;
+mod keeper;
+mod link;
+mod rules;
+
+pub use error::FirewallError;
+pub use firewall::{Firewall, InstalledRules, Sight};
+pub use keeper::RulesKeeper;
+pub use link::{Link, LinkName};
+pub use rules::{Family, LeftBehind, Owner, RuleSet, Table, TableRules, Trial, port_lists};

@@ -1,0 +1,484 @@
+//! The firewall's rules as data: chains and the jumps to them, and the exact input of the programs
+//! that say so to the kernel.
+//!
+//! Is not: the running of these programs (`firewall.rs`), nor the rules of any mode.
+//!
+//! Invariants: everything that is set stands in one chain per table, named after its owner and
+//! link, and in jumps to it; so what another daemon of the same owner and link left is found by
+//! name, and no other rule is ever touched. The jumps come last in their chains.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::link::LinkName;
+
+/// Ports that one `multiport` match takes (`XT_MULTI_PORTS`,
+/// include/uapi/linux/netfilter/xt_multiport.h).
+const PORTS_A_RULE: usize = 15;
+
+/// How every chain of Tandem's begins.
+const CHAIN_PREFIX: &str = "tandem-";
+
+/// How the names of the chains begin in which a start tries the kernel's features.
+pub(crate) const TRIAL_PREFIX: &str = "tandem-try-";
+
+/// An IP version, by the programs that set its rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4: `iptables`.
+    V4,
+    /// IPv6: `ip6tables`.
+    V6,
+}
+
+impl Family {
+    /// Both, in the order in which rules are set.
+    pub const ALL: [Family; 2] = [Family::V4, Family::V6];
+
+    /// The program that sets one rule; `-save` and `-restore` are appended to it for the others.
+    #[must_use]
+    pub fn program(self) -> &'static str {
+        match self {
+            Family::V4 => "iptables",
+            Family::V6 => "ip6tables",
+        }
+    }
+}
+
+/// A table of the firewall in which Tandem has rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// `mangle`: queues packets.
+    Mangle,
+    /// `raw`: keeps packets from connection tracking.
+    Raw,
+    /// `nat`: redirects connections.
+    Nat,
+}
+
+impl Table {
+    /// All, in the order in which rules are tried and removed.
+    pub const ALL: [Table; 3] = [Table::Mangle, Table::Raw, Table::Nat];
+
+    /// The name that `-t` takes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Mangle => "mangle",
+            Table::Raw => "raw",
+            Table::Nat => "nat",
+        }
+    }
+}
+
+/// Which daemon of a link has set a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// Packet mode's client side.
+    ClientSide,
+    /// Packet mode's server side.
+    ServerSide,
+    /// Tunnel mode's client side.
+    Tunnel,
+}
+
+impl Owner {
+    /// All of them.
+    pub const ALL: [Owner; 3] = [Owner::ClientSide, Owner::ServerSide, Owner::Tunnel];
+
+    /// How the names of its chains begin.
+    #[must_use]
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Owner::ClientSide => "tandem-c-",
+            Owner::ServerSide => "tandem-s-",
+            Owner::Tunnel => "tandem-t-",
+        }
+    }
+
+    /// The name of its chains for `link`: at most 28 bytes, the kernel's bound
+    /// (`XT_EXTENSION_MAXNAMELEN` less the final zero).
+    #[must_use]
+    pub fn chain(self, link: &LinkName) -> String {
+        format!("{}{link}", self.prefix())
+    }
+}
+
+/// What one daemon needs of the firewall. The same for IPv4 and IPv6.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleSet {
+    chain: String,
+    tables: Vec<TableRules>,
+    trials: Vec<Trial>,
+}
+
+/// What is to stand in one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableRules {
+    /// The table.
+    pub table: Table,
+    /// What stands in the chain, in order: matches and target, without the chain.
+    pub rules: Vec<String>,
+    /// Which packets visit the chain: the built-in chain and the matches, without the target.
+    pub jumps: Vec<String>,
+}
+
+impl RuleSet {
+    /// The rules of `owner` for `link`: each table once. `trials` are the rules that need a feature
+    /// of the kernel, each alone.
+    #[must_use]
+    pub fn new(owner: Owner, link: &LinkName, tables: Vec<TableRules>, trials: Vec<Trial>) -> Self {
+        Self {
+            chain: owner.chain(link),
+            tables,
+            trials,
+        }
+    }
+
+    /// The name of the chains.
+    #[must_use]
+    pub fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    /// The input of `iptables-restore --noflush` that sets the rules in place of `left`, those of
+    /// an earlier daemon; per table the kernel takes it whole or not at all.
+    #[must_use]
+    pub fn install(&self, left: &LeftBehind) -> String {
+        let mut out = String::new();
+        for TableRules {
+            table,
+            rules,
+            jumps,
+        } in &self.tables
+        {
+            let _ = writeln!(out, "*{}", table.name());
+            // Makes the chain, or empties the one that is there.
+            let _ = writeln!(out, ":{} - [0:0]", self.chain);
+            for jump in left.jumps(*table) {
+                let _ = writeln!(out, "-D {jump}");
+            }
+            for rule in rules {
+                let _ = writeln!(out, "-A {} {rule}", self.chain);
+            }
+            for jump in jumps {
+                let _ = writeln!(out, "-A {jump} -j {}", self.chain);
+            }
+            out.push_str("COMMIT\n");
+        }
+        out
+    }
+
+    pub(crate) fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+}
+
+/// `ports` in the form that `--sports` and `--dports` of the match `multiport` take, in as many
+/// pieces as are needed.
+#[must_use]
+pub fn port_lists(ports: &[u16]) -> Vec<String> {
+    let list = |ports: &[u16]| {
+        let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+        ports.join(",")
+    };
+    ports.chunks(PORTS_A_RULE).map(list).collect()
+}
+
+/// One feature of the kernel and a rule that needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trial {
+    /// The match or target, in words.
+    pub feature: &'static str,
+    /// The kernel option that it needs.
+    pub kernel_option: &'static str,
+    /// The table to try it in.
+    pub table: Table,
+    /// The rule, without its chain.
+    pub rule: String,
+}
+
+/// The tables in which `trials` are.
+pub(crate) fn tables(trials: &[Trial]) -> impl Iterator<Item = Table> {
+    Table::ALL
+        .into_iter()
+        .filter(|table| trials.iter().any(|trial| trial.table == *table))
+}
+
+/// What stands in the firewall under the chain name of one daemon: what an earlier one left, or
+/// what is to be removed at the end.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct LeftBehind {
+    chain: String,
+    mangle: InTable,
+    raw: InTable,
+    nat: InTable,
+}
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct InTable {
+    has_chain: bool,
+    /// Jumps as `iptables-save` prints them, without `-A `.
+    jumps: Vec<String>,
+}
+
+impl LeftBehind {
+    /// Finds what belongs to `rules` in the output of `iptables-save`, whose tables may come in any
+    /// order.
+    #[must_use]
+    pub fn find(rules: &RuleSet, saved: &str) -> Self {
+        Self::of_chain(&rules.chain, saved)
+    }
+
+    /// Finds everything that daemons of Tandem have set, whether they run or not: one for each
+    /// chain's name.
+    #[must_use]
+    pub fn all(saved: &str) -> Vec<Self> {
+        let names: BTreeSet<&str> = saved
+            .lines()
+            .filter_map(|line| line.strip_prefix(':')?.split(' ').next())
+            .filter(|name| is_ours(name))
+            .collect();
+        names
+            .into_iter()
+            .map(|name| Self::of_chain(name, saved))
+            .collect()
+    }
+
+    /// The name of the chains.
+    #[must_use]
+    pub fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    fn of_chain(chain: &str, saved: &str) -> Self {
+        let mut left = Self {
+            chain: chain.to_owned(),
+            ..Self::default()
+        };
+        let mut table = None;
+        for line in saved.lines() {
+            if let Some(name) = line.strip_prefix('*') {
+                table = Table::ALL
+                    .into_iter()
+                    .find(|table| table.name() == name.trim());
+                continue;
+            }
+            let Some(table) = table else { continue };
+            let found = match table {
+                Table::Mangle => &mut left.mangle,
+                Table::Raw => &mut left.raw,
+                Table::Nat => &mut left.nat,
+            };
+            if let Some(declared) = line.strip_prefix(':') {
+                if declared.split(' ').next() == Some(chain) {
+                    found.has_chain = true;
+                }
+            } else if let Some(rule) = line.strip_prefix("-A ") {
+                let mut words = rule.split(' ');
+                let own = words.next() == Some(chain);
+                if !own && jumps_to(words, chain) {
+                    found.jumps.push(rule.trim_end().to_owned());
+                }
+            }
+        }
+        left
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        Table::ALL.into_iter().all(|table| {
+            let found = self.in_table(table);
+            !found.has_chain && found.jumps.is_empty()
+        })
+    }
+
+    /// Whether all chains and jumps of `rules` are there. What stands in a chain is not looked at:
+    /// emptying one by its name is no accident.
+    #[must_use]
+    pub fn is_whole(&self, rules: &RuleSet) -> bool {
+        rules.tables.iter().all(|set| {
+            let found = self.in_table(set.table);
+            found.has_chain && found.jumps.len() == set.jumps.len()
+        })
+    }
+
+    /// The input of `iptables-restore --noflush` that removes it all.
+    #[must_use]
+    pub fn removal(&self) -> String {
+        let mut out = String::new();
+        for table in Table::ALL {
+            let found = self.in_table(table);
+            if !found.has_chain {
+                continue;
+            }
+            let _ = writeln!(out, "*{}", table.name());
+            for jump in &found.jumps {
+                let _ = writeln!(out, "-D {jump}");
+            }
+            let _ = writeln!(out, "-F {0}\n-X {0}\nCOMMIT", self.chain);
+        }
+        out
+    }
+
+    fn in_table(&self, table: Table) -> &InTable {
+        match table {
+            Table::Mangle => &self.mangle,
+            Table::Raw => &self.raw,
+            Table::Nat => &self.nat,
+        }
+    }
+
+    fn jumps(&self, table: Table) -> &[String] {
+        &self.in_table(table).jumps
+    }
+}
+
+/// Whether a chain of this name is a daemon's of Tandem, or was for a trial.
+fn is_ours(name: &str) -> bool {
+    let prefixes = Owner::ALL.map(Owner::prefix);
+    name.starts_with(TRIAL_PREFIX) || prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The mark bits that the rules of other daemons than the one with `chain` use, out of the output
+/// of `iptables-save`.
+#[must_use]
+pub(crate) fn marks_of_others(chain: &str, saved: &str) -> u32 {
+    saved
+        .lines()
+        .filter_map(|line| line.strip_prefix("-A "))
+        .filter(|rule| {
+            let owner = rule.split(' ').next().unwrap_or_default();
+            owner.starts_with(CHAIN_PREFIX) && owner != chain
+        })
+        .flat_map(|rule| {
+            let words: Vec<&str> = rule.split(' ').collect();
+            words
+                .windows(2)
+                .filter(|pair| pair[0] == "--mark")
+                .filter_map(|pair| mask_of(pair[1]))
+                .collect::<Vec<_>>()
+        })
+        .fold(0, |bits, mask| bits | mask)
+}
+
+/// The mask of `0xVALUE/0xMASK`, or of `0xVALUE`, which is then all bits of the value.
+fn mask_of(word: &str) -> Option<u32> {
+    let last = word.rsplit('/').next()?;
+    u32::from_str_radix(last.strip_prefix("0x")?, 16).ok()
+}
+
+fn jumps_to<'a>(words: impl Iterator<Item = &'a str>, chain: &str) -> bool {
+    let mut words = words.skip_while(|word| !matches!(*word, "-j" | "-g"));
+    words.next().is_some() && words.next() == Some(chain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> RuleSet {
+        let link = LinkName::new("tun0").expect("a good name");
+        let jump = |hook: &str| format!("{hook} -o tun0 -p tcp");
+        let table = |table, jumps: &[&str]| TableRules {
+            table,
+            rules: vec!["-j RETURN".to_owned()],
+            jumps: jumps.iter().copied().map(jump).collect(),
+        };
+        let tables = vec![
+            table(Table::Mangle, &["POSTROUTING", "OUTPUT"]),
+            table(Table::Raw, &["OUTPUT"]),
+        ];
+        RuleSet::new(Owner::ClientSide, &link, tables, Vec::new())
+    }
+
+    #[test]
+    fn only_the_tables_of_a_set_are_touched() {
+        assert_eq!(
+            rules().install(&LeftBehind::default()),
+            "\
+*mangle
+:tandem-c-tun0 - [0:0]
+-A tandem-c-tun0 -j RETURN
+-A POSTROUTING -o tun0 -p tcp -j tandem-c-tun0
+-A OUTPUT -o tun0 -p tcp -j tandem-c-tun0
+COMMIT
+*raw
+:tandem-c-tun0 - [0:0]
+-A tandem-c-tun0 -j RETURN
+-A OUTPUT -o tun0 -p tcp -j tandem-c-tun0
+COMMIT
+"
+        );
+    }
+
+    #[test]
+    fn more_ports_than_a_match_takes_make_more_lists() {
+        let ports: Vec<u16> = (1000..1031).collect();
+        let lists = port_lists(&ports);
+        assert_eq!(lists.len(), 3);
+        assert_eq!(lists[2], "1030");
+        assert_eq!(port_lists(&[443, 8443]), ["443,8443"]);
+    }
+
+    #[test]
+    fn the_longest_link_name_gives_a_chain_name_within_the_bound() {
+        let link = LinkName::new("abcdefghijklmno").expect("a good name");
+        for owner in Owner::ALL {
+            assert!(owner.chain(&link).len() <= 28);
+        }
+    }
+
+    #[test]
+    fn what_a_killed_daemon_left_is_found_and_nothing_else() {
+        let rules = rules();
+        // As iptables-save prints: other tables, another daemon whose name begins alike, a comment
+        // with blanks.
+        let saved = "\
+*filter
+:tandem-c-tun0 - [0:0]
+-A INPUT -j tandem-c-tun0
+COMMIT
+*mangle
+:POSTROUTING ACCEPT [12:3400]
+:tandem-c-tun0 - [0:0]
+:tandem-c-tun01 - [0:0]
+-A POSTROUTING -o tun01 -p tcp -j tandem-c-tun01
+-A POSTROUTING -o tun0 -p tcp -m multiport --dports 8443 -j tandem-c-tun0
+-A POSTROUTING -m comment --comment \"not -j here\" -j MARK --set-xmark 0x1/0xffffffff
+-A tandem-c-tun0 -m mark --mark 0x2000000/0x2000000 -j RETURN
+-A tandem-c-tun01 -m connmark --mark 0x4000000/0x4000000 -j RETURN
+COMMIT
+*nat
+:tandem-t-tun0 - [0:0]
+-A OUTPUT -o tun0 -j tandem-t-tun0
+-A tandem-t-tun0 -j RETURN
+COMMIT
+";
+        let left = LeftBehind::find(&rules, saved);
+        assert_eq!(
+            left.removal(),
+            "*mangle\n-D POSTROUTING -o tun0 -p tcp -m multiport --dports 8443 -j tandem-c-tun0\n-F tandem-c-tun0\n-X tandem-c-tun0\nCOMMIT\n"
+        );
+        assert!(!left.is_empty());
+        assert!(
+            !left.is_whole(&rules),
+            "a jump and the raw table are missing"
+        );
+        let all = rules.install(&LeftBehind::default());
+        assert!(LeftBehind::find(&rules, &all).is_whole(&rules));
+        assert!(
+            rules
+                .install(&left)
+                .starts_with("*mangle\n:tandem-c-tun0 - [0:0]\n-D POSTROUTING -o tun0")
+        );
+        assert_eq!(marks_of_others(rules.chain(), saved), 0x0400_0000);
+        assert!(LeftBehind::find(&rules, "").is_empty());
+        let chains: Vec<String> = LeftBehind::all(saved)
+            .iter()
+            .map(|left| left.chain().to_owned())
+            .collect();
+        assert_eq!(chains, ["tandem-c-tun0", "tandem-c-tun01", "tandem-t-tun0"]);
+    }
+}
