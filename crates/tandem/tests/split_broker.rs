@@ -5,9 +5,11 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -69,11 +71,12 @@ fn ran(command: &mut Command) {
     assert!(out.status.success(), "{command:?}: {out:?}");
 }
 
-/// Waits until something holds: long, for a machine that has much else to do.
+/// Waits until something holds: long, for a machine that has much else to do, and for the minute
+/// that lies between two proofs.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(90), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(180), "{what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -105,7 +108,7 @@ struct Site {
 
 const LEN: usize = 1_500_000;
 
-fn start_origin(folder: &Path, port: u16, server: u16) -> Running {
+fn start_origin(folder: &Path, port: u16, server: u16, more: &[&str]) -> Running {
     let mut command = common::tandem(&["split", "origin", "--cert", "site.pem"]);
     command
         .args([
@@ -115,6 +118,7 @@ fn start_origin(folder: &Path, port: u16, server: u16) -> Running {
             &format!("127.0.0.1:{port}"),
         ])
         .args(["--upstream", &format!("http://127.0.0.1:{server}")])
+        .args(more)
         .current_dir(folder);
     start(&mut command, &folder.join("origin.log"), "ready")
 }
@@ -168,7 +172,7 @@ impl Site {
             &at("server.log"),
             "Serving",
         );
-        let running_origin = start_origin(folder.path(), origin, server);
+        let running_origin = start_origin(folder.path(), origin, server, &[]);
         let log = fs::read_to_string(at("origin.log")).expect("it logs");
         let (_, key) = log.split_once(" key=").expect("it logs its key");
         Self {
@@ -352,6 +356,127 @@ fn volunteers_come_by_one_argument_and_browsers_are_sent_to_those_that_are_well(
     site.resolves_to(&[99]);
     assert!(site.counts("tandem_broker_bad_looks_total ") >= 2);
     let _again = site.joined(2);
+    site.publishes(&[2]);
+}
+
+/// Leads from one address to another, and flips a bit of each data record but the first `intact`
+/// ones, for every second client while it `harms`.
+fn flipping(from: String, to: String, intact: usize, harms: Arc<AtomicBool>) {
+    let listener = TcpListener::bind(from).expect("a free port");
+    std::thread::spawn(move || {
+        let mut is_next = true;
+        for near in listener.incoming().flatten() {
+            let Ok(far) = TcpStream::connect(&to) else {
+                continue;
+            };
+            let flips = (harms.load(Ordering::Relaxed) && is_next).then_some(intact);
+            is_next = !is_next;
+            let (mut near2, mut far2) = (
+                near.try_clone().expect("a descriptor"),
+                far.try_clone().expect("a descriptor"),
+            );
+            std::thread::spawn(move || {
+                // Either may go away at any time.
+                let _ = std::io::copy(&mut near2, &mut far2);
+                let _ = far2.shutdown(Shutdown::Write);
+            });
+            std::thread::spawn(move || {
+                let _ = pass_records(&far, &near, flips);
+                let _ = near.shutdown(Shutdown::Write);
+            });
+        }
+    });
+}
+
+fn pass_records(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    flips: Option<usize>,
+) -> std::io::Result<()> {
+    const APPLICATION_DATA: u8 = 23;
+    let mut passed = 0;
+    loop {
+        let mut record = vec![0; 5];
+        from.read_exact(&mut record)?;
+        let len = usize::from(u16::from_be_bytes([record[3], record[4]]));
+        record.resize(5 + len, 0);
+        from.read_exact(&mut record[5..])?;
+        if record[0] == APPLICATION_DATA {
+            if flips.is_some_and(|intact| passed >= intact) {
+                record[5 + 20] ^= 1;
+            }
+            passed += 1;
+        }
+        to.write_all(&record)?;
+    }
+}
+
+#[test]
+fn a_volunteer_that_changes_what_every_second_client_gets_is_put_out() {
+    let site = Site::new();
+    let _broker = site.broker();
+    let harms = Arc::new(AtomicBool::new(false));
+    // One changes the record with the head, the other one that of the body.
+    let bad = [(2, 0), (4, 1)].map(|(number, intact)| {
+        let behind = format!("127.0.0.{number}:{}", free_port());
+        let front = format!("127.0.0.{number}:{}", site.port);
+        flipping(front, behind.clone(), intact, Arc::clone(&harms));
+        let mut command = common::tandem(&["split", "volunteer", &site.uri()]);
+        command.args(["--listen", &behind]);
+        let log = site.at(&format!("volunteer-{number}.log"));
+        start(&mut command, &log, "ready")
+    });
+    let _good = site.joined(3);
+    site.publishes(&[2, 3, 4]);
+    // Every second look is good: bad ones in a row, which end its health, are rare.
+    harms.store(true, Ordering::Relaxed);
+    site.publishes(&[3]);
+    until("they are out", || {
+        site.counts("tandem_broker_barred_total ") == 2
+    });
+    assert!(site.counts("tandem_broker_altered_records_total ") >= 4);
+    let status = site.status();
+    let volunteers = status["volunteers"].as_array().expect("a list");
+    for volunteer in volunteers {
+        let is_bad = volunteer["address"] != "127.0.0.3";
+        assert_eq!(volunteer["barred"], is_bad, "{status}");
+    }
+    // They behave again, renew, and stay out.
+    harms.store(false, Ordering::Relaxed);
+    let renewed = site.counts("tandem_broker_renewals_total ");
+    until("all have renewed", || {
+        site.counts("tandem_broker_renewals_total ") >= renewed + 12
+    });
+    site.publishes(&[3]);
+    drop(bad);
+}
+
+#[test]
+fn a_volunteer_that_clients_accuse_is_looked_at_and_stays() {
+    let mut site = Site::new();
+    site.configure("", "");
+    let uri = site.uri();
+    // Its key is that of the one before.
+    site.origin = free_port();
+    let tells = ["--broker", uri.as_str()];
+    site.running_origin = start_origin(site.folder.path(), site.origin, site.server, &tells);
+    let _broker = site.broker();
+    let _volunteer = site.joined(2);
+    site.publishes(&[2]);
+    // What these clients refuse is changed behind the volunteer, on their own side.
+    let own = format!("127.0.0.50:{}", site.port);
+    let volunteer = format!("127.0.0.2:{}", site.port);
+    flipping(own, volunteer, 0, Arc::new(AtomicBool::new(true)));
+    let refused = (0..8).filter(|_| !site.fetches(50)).count();
+    assert_eq!(refused, 4);
+    until("the origin has reported it", || {
+        site.counts("tandem_broker_reports_total ") >= 1
+    });
+    until("it is looked at", || {
+        site.counts("tandem_broker_reported_looks_total ") >= 3
+    });
+    assert_eq!(site.counts("tandem_broker_altered_records_total "), 0);
+    assert_eq!(site.status()["volunteers"][0]["barred"], false);
     site.publishes(&[2]);
 }
 
@@ -566,7 +691,7 @@ fn volunteers_follow_the_broker_to_another_origin() {
     site.publishes(&[2]);
     drop(broker);
     site.origin = free_port();
-    site.running_origin = start_origin(site.folder.path(), site.origin, site.server);
+    site.running_origin = start_origin(site.folder.path(), site.origin, site.server, &[]);
     let _broker = site.broker();
     until("it is served by the other", || site.fetches(2));
     assert!(

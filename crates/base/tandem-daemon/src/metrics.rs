@@ -1,8 +1,9 @@
 //! Counters and gauges, and their text for the admin port.
 //!
-//! Is not: a log. No name, address or content is in it.
+//! Is not: a log. No name, address or content is in it; the only labels are keys of volunteers, of
+//! which whoever counts has to bound the number.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +16,24 @@ pub struct Number {
     value: Arc<AtomicU64>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Kind {
     Counter,
     Gauge,
+    Labelled(Labelled),
+}
+
+/// A counter for each value of a label.
+#[derive(Clone)]
+struct Labelled {
+    label: &'static str,
+    read: Arc<dyn Fn() -> Vec<(String, u64)> + Send + Sync>,
+}
+
+impl fmt::Debug for Labelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Labelled({})", self.label)
+    }
 }
 
 impl Number {
@@ -32,6 +47,19 @@ impl Number {
     #[must_use]
     pub fn gauge(name: &'static str, help: &'static str) -> Self {
         Self::new(name, help, Kind::Gauge)
+    }
+
+    /// Counters of one name, one for each value of a label, which `read` gives: few, and without
+    /// quotation marks, backslashes or line ends.
+    #[must_use]
+    pub fn labelled(
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        read: impl Fn() -> Vec<(String, u64)> + Send + Sync + 'static,
+    ) -> Self {
+        let read = Arc::new(read);
+        Self::new(name, help, Kind::Labelled(Labelled { label, read }))
     }
 
     fn new(name: &'static str, help: &'static str, kind: Kind) -> Self {
@@ -59,10 +87,13 @@ impl Number {
         self.value.store(to, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// How many; of a label, all together.
     #[must_use]
     pub fn value(&self) -> u64 {
-        self.value.load(Ordering::Relaxed)
+        match &self.kind {
+            Kind::Counter | Kind::Gauge => self.value.load(Ordering::Relaxed),
+            Kind::Labelled(labelled) => (labelled.read)().iter().map(|(_, value)| value).sum(),
+        }
     }
 
     /// One more until what is returned is dropped.
@@ -94,9 +125,12 @@ impl Drop for Held {
 pub fn text(numbers: &[Number]) -> String {
     let mut text = Text::default();
     for number in numbers {
-        match number.kind {
+        match &number.kind {
             Kind::Counter => text.counter(number.name, number.help, number.value()),
             Kind::Gauge => text.gauge(number.name, number.help, number.value()),
+            Kind::Labelled(labelled) => {
+                text.labelled(number.name, number.help, labelled.label, &(labelled.read)());
+            }
         }
     }
     text.finish()
@@ -115,6 +149,14 @@ impl Text {
     /// Adds a gauge.
     pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.metric(name, help, "gauge", "", &value);
+    }
+
+    /// Adds a counter for each value of a label.
+    fn labelled(&mut self, name: &str, help: &str, label: &str, values: &[(String, u64)]) {
+        self.0 += &format!("# HELP {name} {help}\n# TYPE {name} counter\n");
+        for (at, value) in values {
+            self.0 += &format!("{name}_total{{{label}=\"{at}\"}} {value}\n");
+        }
     }
 
     fn metric(&mut self, name: &str, help: &str, kind: &str, ending: &str, value: &dyn Display) {
@@ -148,6 +190,18 @@ mod tests {
         assert_eq!(
             text(&[sent]),
             "# HELP sent_bytes bytes sent\n# TYPE sent_bytes counter\nsent_bytes_total 7\n# EOF\n"
+        );
+    }
+
+    #[test]
+    fn each_value_of_a_label_has_a_line() {
+        let read = || vec![("ab".to_owned(), 3), ("other".to_owned(), 4)];
+        let refused = Number::labelled("refused", "refusals", "volunteer", read);
+        assert_eq!(refused.value(), 7);
+        assert_eq!(
+            text(&[refused]),
+            "# HELP refused refusals\n# TYPE refused counter\n\
+             refused_total{volunteer=\"ab\"} 3\nrefused_total{volunteer=\"other\"} 4\n# EOF\n"
         );
     }
 }

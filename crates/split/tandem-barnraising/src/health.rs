@@ -87,6 +87,18 @@ impl Health {
         self.last == Some(Outcome::Bad)
     }
 
+    /// It counts as ill, whatever looks said before; whether it was healthy.
+    pub fn fail(&mut self) -> bool {
+        let was_healthy = self.is_healthy();
+        self.against = 0;
+        self.last = Some(Outcome::Bad);
+        self.state = match self.state {
+            State::Healthy | State::Ill => State::Ill,
+            State::Unproven => State::Unproven,
+        };
+        was_healthy
+    }
+
     /// Takes in one look; whether that changed what it counts as.
     pub fn note(&mut self, outcome: Outcome, thresholds: Thresholds) -> bool {
         let healthy = self.is_healthy();

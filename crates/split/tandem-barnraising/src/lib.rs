@@ -5,8 +5,9 @@
 //! ([`roster`]) with its rules for joining ([`admission`]), for health ([`health`]) and for what
 //! one network may have of it all ([`shares`]), the addresses that DNS shows in turn ([`turns`]),
 //! the signed list that every volunteer may check ([`list`]), and where in it a payload belongs
-//! ([`placement`]); how both talk ([`talk`]). Is not: DNS, HTTP, a database, sockets, or SSL
-//! splitting itself.
+//! ([`placement`]); how both talk ([`talk`]). At the origin: how much work volunteers cause and in
+//! which order it is done ([`work`]), and what clients refuse ([`refusals`]). Is not: DNS, HTTP, a
+//! database, sockets, or SSL splitting itself.
 //!
 //! ```text
 //!   volunteer -- join --> broker: roster --+-- healthy members --> the site's addresses in DNS
@@ -35,11 +36,13 @@ pub mod member;
 pub mod network;
 pub mod placement;
 pub mod places;
+pub mod refusals;
 pub mod roster;
 pub mod shares;
 pub mod talk;
 pub mod turns;
 pub mod uri;
+pub mod work;
 
 pub use list::{List, ListError};
 pub use member::{Member, PublicKey};

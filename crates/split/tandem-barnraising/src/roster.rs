@@ -11,6 +11,7 @@
 //! renewal; no network has more of the site than its share ([`crate::shares`]), and no healthy
 //! member goes to make room.
 
+mod evidence;
 mod listed;
 mod looks;
 mod room;
@@ -27,6 +28,8 @@ use crate::member::{Member, PublicKey};
 use crate::turns::answers;
 use crate::uri::Name;
 
+use evidence::Evidence;
+pub use evidence::{LOOKS_PER_REPORT, LOOKS_REPORTED, PROOFS, Ruling, Suspect};
 pub use looks::Group;
 use room::Room;
 
@@ -71,6 +74,7 @@ pub struct Roster {
     /// Of members that ask from where they serve.
     known: Limiter,
     members: BTreeMap<PublicKey, Entry>,
+    evidence: Evidence,
     version: u64,
     /// Counts what happens, so that it can be said what was before what.
     moment: u64,
@@ -149,6 +153,7 @@ impl Roster {
             strangers: Limiter::default(),
             known: Limiter::default(),
             members: BTreeMap::new(),
+            evidence: Evidence::default(),
             version,
             moment: 0,
             evicted: 0,
@@ -252,8 +257,13 @@ impl Roster {
         was.is_some()
     }
 
-    /// Takes in how one look at a member ended; whether that changed where browsers are sent.
+    /// Takes in how one look at a member ended; whether that changed where browsers are sent. Looks
+    /// at one that is out count for nothing.
     pub fn note(&mut self, key: &PublicKey, outcome: Outcome) -> bool {
+        let member = self.member(key);
+        if member.is_some_and(|member| self.is_barred(member)) {
+            return false;
+        }
         let thresholds = self.settings.thresholds;
         let moment = self.next_moment();
         let changed = self.members.get_mut(key).is_some_and(|entry| {
@@ -267,8 +277,10 @@ impl Roster {
         changed
     }
 
-    /// Forgets members that have not renewed in time; how many.
+    /// Forgets members that have not renewed in time, and ends the terms of those that are out; how
+    /// many are forgotten.
     pub fn forget_silent(&mut self, wall: UnixTime) -> usize {
+        self.evidence.release(wall);
         let before = self.members.len();
         let lease = self.settings.lease;
         let mut listed = 0;

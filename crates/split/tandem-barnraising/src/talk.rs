@@ -1,12 +1,14 @@
-//! What a volunteer and its broker say to each other: one question, one answer, then the channel is
-//! closed.
+//! What a volunteer, or the origin, and the broker say to each other: one question, one answer,
+//! then the channel is closed.
 //!
 //! ```text
 //!  question: "TBQ" 1 | kind 1 | site's name: length 1, name | to join: peers' port 2 | held list: version 8, issued 8
 //!                                                          | told: connections 8, bytes to clients 8, bytes of the origin 8
+//!                                                          | to report: volunteer's key 32, path: length 1, path
 //!  answer:   "TBA" 1 | 1 | seconds until the next 4 | origin: key 32, length 1, HOST:PORT | list: length 4, list     welcome
 //!            "TBA" 1 | 2 | reason 1                                                                                 refused
 //!            "TBA" 1 | 3                                                                                            farewell
+//!            "TBA" 1 | 4                                                                                            noted
 //! ```
 //!
 //! Is not: the channel, by which both know each other's keys; nor the list ([`crate::list`]), which
@@ -23,7 +25,10 @@ use crate::roster::Refused;
 use crate::uri::Name;
 
 /// Longest question in bytes.
-pub const MAX_QUESTION: usize = 4 + 1 + 1 + Name::MAX_LEN + 2 + 16 + 24;
+pub const MAX_QUESTION: usize = 4 + 1 + 1 + Name::MAX_LEN + PublicKey::LEN + 1 + MAX_PATH;
+
+/// Longest path of a report in bytes.
+pub const MAX_PATH: usize = 255;
 
 /// Longest answer in bytes.
 pub const MAX_ANSWER: usize = 4 + 1 + 4 + PublicKey::LEN + 1 + 255 + 4 + list::MAX_LEN;
@@ -31,7 +36,7 @@ pub const MAX_ANSWER: usize = 4 + 1 + 4 + PublicKey::LEN + 1 + 255 + 4 + list::M
 const QUESTION: [u8; 4] = *b"TBQ\x01";
 const ANSWER: [u8; 4] = *b"TBA\x01";
 
-/// What a volunteer wants. Who it is, its channel says.
+/// What somebody wants. Who it is, its channel says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// Of which site.
@@ -40,13 +45,51 @@ pub struct Question {
     pub wish: Wish,
 }
 
-/// To be a member, or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// To be a member, or not; or, of the origin, that a member is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wish {
     /// To be one, or to stay one.
     Join(Join),
     /// To be none any more.
     Leave,
+    /// That the broker looks at a member soon. Only the origin is heard.
+    Report(Report),
+}
+
+/// A volunteer through which clients refuse what they get, as the origin sees it: a reason to look,
+/// and no evidence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Its key.
+    pub volunteer: PublicKey,
+    /// What was asked for: a path of at most [`MAX_PATH`] bytes, visible ASCII. It has no query,
+    /// which may be a client's own.
+    path: String,
+}
+
+impl Report {
+    /// With the path that a client has asked for; with `/`, where it asked for nothing that can be
+    /// said.
+    #[must_use]
+    pub fn new(volunteer: PublicKey, path: &str) -> Self {
+        let path = if is_path(path) { path } else { "/" };
+        Self {
+            volunteer,
+            path: path.to_owned(),
+        }
+    }
+
+    /// What the broker should fetch.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+fn is_path(text: &str) -> bool {
+    let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let has_query = text.contains('?');
+    text.starts_with('/') && text.len() <= MAX_PATH && is_visible && !has_query
 }
 
 /// What comes with the wish to join.
@@ -83,6 +126,8 @@ pub enum Answer {
     Refused(Refusal),
     /// It has left.
     Farewell,
+    /// The report is taken.
+    Noted,
 }
 
 /// What a member needs to know.
@@ -183,6 +228,7 @@ impl Question {
         let kind = match self.wish {
             Wish::Join(_) => 1,
             Wish::Leave => 2,
+            Wish::Report(_) => 3,
         };
         // A name has at most 253 bytes.
         out.extend([kind, u8::try_from(site.len()).unwrap_or(u8::MAX)]);
@@ -200,6 +246,12 @@ impl Question {
                 }
             }
             Wish::Leave => {}
+            Wish::Report(report) => {
+                out.extend(report.volunteer.0);
+                // Made and read with this bound.
+                out.push(u8::try_from(report.path.len()).unwrap_or(u8::MAX));
+                out.extend(report.path.as_bytes());
+            }
         }
         out
     }
@@ -223,6 +275,12 @@ impl Question {
                 },
             }),
             2 => Wish::Leave,
+            3 => {
+                let volunteer = PublicKey(rest.array()?);
+                let [length] = rest.array()?;
+                let path = rest.text(length.into()).filter(|path| is_path(path))?;
+                Wish::Report(Report::new(volunteer, path))
+            }
             _ => return None,
         };
         rest.0.is_empty().then_some(Self { site, wish })
@@ -252,6 +310,7 @@ impl Answer {
             }
             Self::Refused(refusal) => out.extend([2, refusal.number()]),
             Self::Farewell => out.push(3),
+            Self::Noted => out.push(4),
         }
         out
     }
@@ -289,6 +348,7 @@ impl Answer {
                 Self::Refused(found?)
             }
             [3] => Self::Farewell,
+            [4] => Self::Noted,
             _ => return None,
         };
         rest.0.is_empty().then_some(answer)
@@ -343,12 +403,19 @@ mod tests {
                 from_origin: u64::MAX,
             },
         };
-        [Wish::Join(join), Wish::Join(Join::default()), Wish::Leave]
-            .map(|wish| Question {
-                site: site.clone(),
-                wish,
-            })
-            .to_vec()
+        let longest = format!("/{}", "p".repeat(MAX_PATH - 1));
+        [
+            Wish::Join(join),
+            Wish::Join(Join::default()),
+            Wish::Leave,
+            Wish::Report(Report::new(PublicKey([4; 32]), "/a/b")),
+            Wish::Report(Report::new(PublicKey([4; 32]), &longest)),
+        ]
+        .map(|wish| Question {
+            site: site.clone(),
+            wish,
+        })
+        .to_vec()
     }
 
     fn answers() -> Vec<Answer> {
@@ -367,6 +434,7 @@ mod tests {
                 welcome(Vec::new()),
                 welcome(vec![5; list::MAX_LEN]),
                 Answer::Farewell,
+                Answer::Noted,
             ],
         ]
         .concat()
@@ -401,6 +469,21 @@ mod tests {
             }
             assert_eq!(Answer::parse(&[&*bytes, &[0]].concat()), None);
         }
+    }
+
+    #[test]
+    fn a_path_that_no_request_could_have_or_with_a_query_is_not_reported() {
+        let long = format!("/{}", "p".repeat(MAX_PATH));
+        for path in ["", "a", "/ b", "/\r\nHost:x", "/\u{e4}", "/a?b", &long] {
+            let report = Report::new(PublicKey([4; 32]), path);
+            assert_eq!(report.path(), "/", "{path}");
+        }
+        let site = Name::parse("www.example.org").expect("a name");
+        let wish = Wish::Report(Report::new(PublicKey([4; 32]), "/ab"));
+        let mut bytes = Question { site, wish }.write();
+        let last = bytes.len() - 1;
+        bytes[last] = b' ';
+        assert_eq!(Question::parse(&bytes), None);
     }
 
     #[test]

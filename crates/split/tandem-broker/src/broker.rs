@@ -180,6 +180,7 @@ impl Broker {
         for standing in [Standing::Healthy, Standing::Unproven] {
             tokio::spawn(self.looker.clone().watch(self.keeper.clone(), standing));
         }
+        tokio::spawn(self.looker.watch_reported(self.keeper.clone()));
         tokio::spawn(tick(self.keeper));
         if let Some(names) = self.names {
             tokio::spawn(names.serve());

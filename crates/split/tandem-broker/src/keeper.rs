@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tandem_barnraising::health::{Health, Outcome};
-use tandem_barnraising::roster::{Group, Joined};
-use tandem_barnraising::talk::{Answer, Join, Question, Refusal, Told, Welcome, Wish};
+use tandem_barnraising::roster::{Group, Joined, Ruling, Suspect};
+use tandem_barnraising::talk::{Answer, Join, Question, Refusal, Report, Told, Welcome, Wish};
 use tandem_barnraising::uri::Name;
 use tandem_barnraising::{Member, PublicKey, Roster};
 use tandem_channel::ChannelKey;
@@ -63,6 +63,10 @@ pub(crate) struct Numbers {
     refused: Number,
     looks: Number,
     bad_looks: Number,
+    reports: Number,
+    reported_looks: Number,
+    altered: Number,
+    barred: Number,
     not_written: Number,
     pub(crate) strangers: Number,
 }
@@ -89,10 +93,29 @@ impl Numbers {
                 "Members, none of them well, that made room for others",
             ),
             refused: counter("tandem_broker_refusals", "Volunteers that were not taken"),
-            looks: counter("tandem_broker_looks", "Looks at members"),
+            looks: counter(
+                "tandem_broker_looks",
+                "Looks at members in turn, and those after reports that found a changed record",
+            ),
             bad_looks: counter(
                 "tandem_broker_bad_looks",
                 "Looks at members that found no good answer",
+            ),
+            reports: counter(
+                "tandem_broker_reports",
+                "Reports of the origin that clients refuse what comes through a member",
+            ),
+            reported_looks: counter(
+                "tandem_broker_reported_looks",
+                "Looks at members because of reports",
+            ),
+            altered: counter(
+                "tandem_broker_altered_records",
+                "Looks whose own TLS refused a record that came through a member",
+            ),
+            barred: counter(
+                "tandem_broker_barred",
+                "Times that a member was put out because of what it changed",
             ),
             not_written: counter(
                 "tandem_broker_not_written",
@@ -118,6 +141,10 @@ impl Numbers {
             &self.refused,
             &self.looks,
             &self.bad_looks,
+            &self.reports,
+            &self.reported_looks,
+            &self.altered,
+            &self.barred,
             &self.not_written,
             &self.strangers,
         ]
@@ -148,6 +175,8 @@ pub(crate) struct Shown {
     pub(crate) look: Option<(Look, u64)>,
     /// All that it has said that it did.
     pub(crate) told: Told,
+    /// Whether it is out because of what it changed.
+    pub(crate) is_barred: bool,
 }
 
 /// All that is shown.
@@ -313,6 +342,25 @@ impl Keeper {
         self.with(move |state| state.note(&key, look)).await;
     }
 
+    /// Takes in a look that fetched this path, and whose own TLS refused a record.
+    pub(crate) async fn note_altered(&self, key: PublicKey, path: String, look: Look) {
+        self.with(move |state| {
+            let now = state.clock.steady();
+            state.note_altered(&key, &path, look, now);
+        })
+        .await;
+    }
+
+    /// Members to look at in this turn because the origin has reported them.
+    pub(crate) async fn suspects(&self) -> Vec<Suspect> {
+        let suspects = self.with(|state| {
+            let suspects = state.roster.suspects();
+            state.numbers.reported_looks.add(suspects.len() as u64);
+            suspects
+        });
+        suspects.await.unwrap_or_default()
+    }
+
     /// Forgets who has not renewed, and writes down what has not been.
     pub(crate) async fn tick(&self) {
         self.with(State::tick).await;
@@ -374,7 +422,20 @@ impl State {
                 }
                 Answer::Farewell
             }
+            Wish::Report(report) => self.report(key, report),
         }
+    }
+
+    /// Only the origin sees what clients refuse.
+    fn report(&mut self, key: PublicKey, report: &Report) -> Answer {
+        if key != self.origin_key {
+            self.numbers.refused.add(1);
+            return Answer::Refused(Refusal::Policy);
+        }
+        self.numbers.reports.add(1);
+        let looks = self.roster.report(&report.volunteer, report.path());
+        tracing::info!(volunteer = %report.volunteer, looks, "the origin's clients refuse what comes through this volunteer");
+        Answer::Noted
     }
 
     fn join(&mut self, key: PublicKey, from: IpAddr, join: &Join) -> Answer {
@@ -510,6 +571,33 @@ impl State {
         }
     }
 
+    fn note_altered(&mut self, key: &PublicKey, path: &str, look: Look, now: UnixTime) {
+        self.numbers.looks.add(1);
+        self.numbers.bad_looks.add(1);
+        self.numbers.altered.add(1);
+        let Some(note) = self.notes.get_mut(key) else {
+            return;
+        };
+        note.look = Some((look, now));
+        tracing::debug!(volunteer = %key, path, "a look found a changed record");
+        match self.roster.note_altered(key, path, now) {
+            None => return,
+            Some(Ruling::Noted) => {
+                tracing::warn!(volunteer = %key, "a record that came through this volunteer was changed: it is looked at again soon");
+                self.unwritten.insert(*key);
+            }
+            Some(Ruling::Barred(seconds)) => {
+                tracing::warn!(volunteer = %key, seconds, "records that came through this volunteer were changed: browsers are not sent to its address for so long");
+                self.numbers.barred.add(1);
+                // All members of the address are out with it.
+                let members = self.roster.members().map(|(member, _)| member);
+                let out = members.filter(|member| self.roster.is_barred(member));
+                self.unwritten.extend(out.map(|member| member.key));
+            }
+        }
+        self.changed();
+    }
+
     fn tick(&mut self) {
         let gone = self.roster.forget_silent(self.clock.steady());
         if gone > 0 {
@@ -625,6 +713,7 @@ impl State {
                 renewed: ago(note.renewed),
                 look: note.look.clone().map(|(look, at)| (look, ago(at))),
                 told: sum(note.was, note.told),
+                is_barred: self.roster.is_barred(member),
             })
         });
         Snapshot {

@@ -132,7 +132,7 @@ impl Now {
 
 /// Why there was no answer.
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+pub(crate) enum Trouble {
     #[error("another key than the one in the URI")]
     WrongKey,
     #[error(transparent)]
@@ -171,7 +171,7 @@ impl Membership {
                     Prospect::Never => return Err(BrokerError::Refused { broker, refusal }),
                     Prospect::Later => refusal.to_string(),
                 },
-                Ok(Answer::Farewell) => "an answer to another question".to_owned(),
+                Ok(Answer::Farewell | Answer::Noted) => "an answer to another question".to_owned(),
                 Err(Trouble::WrongKey) if kept.is_none() => {
                     return Err(BrokerError::WrongKey { broker });
                 }
@@ -259,7 +259,9 @@ impl Membership {
                 tracing::warn!(%broker, %refusal, "not renewed");
                 self.failures = self.failures.saturating_add(1);
             }
-            Ok(Answer::Farewell) => self.failures = self.failures.saturating_add(1),
+            Ok(Answer::Farewell | Answer::Noted) => {
+                self.failures = self.failures.saturating_add(1);
+            }
             Err(trouble) => {
                 if self.failures == 0 {
                     tracing::warn!(%broker, %trouble, "the broker is not there: clients are served with what is known");
@@ -405,9 +407,9 @@ fn backoff(failures: u32, longest: Duration) -> Duration {
         .mul_f64(1.0 + f64::from(random[0]) / 1024.0)
 }
 
-/// A volunteer's access to the broker.
+/// A volunteer's, or an origin's, access to the broker.
 #[derive(Clone)]
-struct BrokerAccess {
+pub(crate) struct BrokerAccess {
     uri: SiteUri,
     listen: IpAddr,
     connector: Connector,
@@ -420,7 +422,11 @@ impl std::fmt::Debug for BrokerAccess {
 }
 
 impl BrokerAccess {
-    fn new(uri: SiteUri, key: &ChannelKey, listen: IpAddr) -> Result<Self, SplitIoError> {
+    pub(crate) fn new(
+        uri: SiteUri,
+        key: &ChannelKey,
+        listen: IpAddr,
+    ) -> Result<Self, SplitIoError> {
         let pin = Pin::to(KeyName::from_bytes(uri.key.0));
         let connector = Connector::new(BROKER, key, pin)?;
         Ok(Self {
@@ -431,11 +437,11 @@ impl BrokerAccess {
     }
 
     /// For messages.
-    fn broker(&self) -> String {
+    pub(crate) fn broker(&self) -> String {
         format!("the broker at {}:{}", self.uri.host, self.uri.port)
     }
 
-    async fn ask(&self, wish: Wish) -> Result<Answer, Trouble> {
+    pub(crate) async fn ask(&self, wish: Wish) -> Result<Answer, Trouble> {
         let answer = timeout(PATIENCE, self.exchange(wish)).await;
         answer.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }

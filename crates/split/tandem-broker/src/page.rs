@@ -95,6 +95,7 @@ pub(crate) fn html(snapshot: &Snapshot, safeguard: Safeguard) -> String {
 fn row(out: &mut String, member: &Shown) {
     let key = member.member.key.to_string();
     let (mark, word) = match (member.standing, &member.look) {
+        _ if member.is_barred => ("ill", "changed what it served"),
         (Standing::Healthy, _) => ("well", "well"),
         (Standing::Unproven, None) => ("new", "new"),
         (Standing::Unproven, Some((look, _))) => match look.result {
@@ -160,6 +161,7 @@ pub(crate) fn json(snapshot: &Snapshot, safeguard: Safeguard) -> String {
                 "key": member.member.key.to_string(),
                 "address": member.member.address,
                 "healthy": member.standing == Standing::Healthy,
+                "barred": member.is_barred,
                 "joined": member.joined.0,
                 "renewed_seconds_ago": member.renewed,
                 "last_look": look,
@@ -330,6 +332,7 @@ mod tests {
                     renewed: 0,
                     look: None,
                     told,
+                    is_barred: false,
                 }],
                 gone: Told::default(),
             };

@@ -4,8 +4,9 @@
 //! Is not: reachable by clients. Who comes to its port is a volunteer.
 //!
 //! Invariants: what is served is public (`http`, `response`), and leads to HTTPS (`locations`); the
-//! site's key serves nothing but the site; connections are bounded; a connection that fails ends
-//! alone.
+//! site's key serves nothing but the site; connections are bounded; who is served next, and how
+//! much work a volunteer may cause, is bounded by key and network (`work`); a connection that fails
+//! ends alone.
 
 mod body;
 mod cache_control;
@@ -24,11 +25,15 @@ mod served;
 mod session;
 mod spool;
 mod upstream;
+mod witness;
+mod work;
 
 pub use crate::tls::server::Resumption;
 pub use body::{CutOff, RequestBody};
 pub use renewal::RELOAD;
 pub use served::Served;
+pub use tandem_barnraising::talk::Report;
+pub use tandem_barnraising::work::Limits;
 pub use upstream::Upstream;
 
 use std::io;
@@ -59,6 +64,8 @@ use spool::Spool;
 use tandem_channel::{Acceptor, Admission, ChannelKey, KeyName, ServerChannel};
 use tandem_daemon::listener;
 use tandem_daemon::metrics::Number;
+use witness::Witnesses;
+use work::Work;
 
 /// Connections at a time, unless [`Origin::limited_to`] says otherwise. One takes some 100 kB.
 const CONNECTIONS: usize = 4096;
@@ -105,6 +112,7 @@ struct Numbers {
     connections: Number,
     open: Number,
     sent_away: places::Numbers,
+    work: work::Numbers,
     requests: Number,
     body_bytes: Number,
     misses: Number,
@@ -146,6 +154,20 @@ impl Numbers {
                 displaced: Number::counter(
                     "tandem_split_origin_displaced_channels",
                     "Channels that had asked for nothing and made room for another",
+                ),
+            },
+            work: work::Numbers {
+                hashed: Number::counter(
+                    "tandem_split_origin_hashed_bytes",
+                    "Bytes of bodies, and of what volunteers lacked, that were hashed",
+                ),
+                waiting: Number::gauge(
+                    "tandem_split_origin_waiting_turns",
+                    "Pieces of work that wait for their turn",
+                ),
+                delayed: Number::counter(
+                    "tandem_split_origin_delayed_turns",
+                    "Pieces of work that were put off because their volunteer had reached a limit",
                 ),
             },
             requests: Number::counter(
@@ -222,6 +244,9 @@ impl Numbers {
             &self.open,
             &self.sent_away.refused,
             &self.sent_away.displaced,
+            &self.work.hashed,
+            &self.work.waiting,
+            &self.work.delayed,
             &self.requests,
             &self.body_bytes,
             &self.misses,
@@ -250,6 +275,8 @@ struct Shared {
     site: Mutex<Site>,
     upstream: Upstream,
     spool: Arc<Spool>,
+    work: Work,
+    witnesses: Witnesses,
     numbers: Numbers,
     watched: Watched,
     told_of_http: Once,
@@ -308,7 +335,7 @@ pub struct Origin {
     acceptor: Acceptor,
     shared: Arc<Shared>,
     files: Files,
-    key: KeyName,
+    channel_key: ChannelKey,
 }
 
 impl Origin {
@@ -350,12 +377,14 @@ impl Origin {
                 site: Mutex::new(site),
                 upstream: settings.upstream,
                 spool: Arc::new(spool),
+                work: Work::new(numbers.work.clone()),
+                witnesses: Witnesses::new(),
                 numbers,
                 watched: Watched::new(),
                 told_of_http: Once::new(),
             }),
             files,
-            key: key.name(),
+            channel_key: key,
         })
     }
 
@@ -364,6 +393,13 @@ impl Origin {
     pub fn limited_to(self, channels: usize) -> Self {
         let places = places_of_channels(channels, &self.shared.numbers);
         Self { places, ..self }
+    }
+
+    /// Lets volunteers cause no more than this over time, in place of [`Limits::default`].
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        self.shared.work.limit(limits);
+        self
     }
 
     /// Where it listens, the port in numbers.
@@ -383,19 +419,34 @@ impl Origin {
     /// The key by which volunteers know it.
     #[must_use]
     pub fn key(&self) -> KeyName {
-        self.key
+        self.channel_key.name()
     }
 
     /// What is counted.
     #[must_use]
     pub fn numbers(&self) -> Vec<Number> {
-        self.shared.numbers.all()
+        let mut numbers = self.shared.numbers.all();
+        numbers.extend(self.shared.witnesses.numbers());
+        numbers
     }
 
     /// What is served from now on, response by response.
     #[must_use]
     pub fn watch(&self) -> broadcast::Receiver<Served> {
         self.shared.watched.watch()
+    }
+
+    /// Volunteers through which clients refuse what they get, from now on: what a broker should be
+    /// told.
+    #[must_use]
+    pub fn reports(&self) -> broadcast::Receiver<Report> {
+        self.shared.witnesses.reports()
+    }
+
+    /// The key that it shows, for whoever speaks for it.
+    #[must_use]
+    pub fn channel_key(&self) -> &ChannelKey {
+        &self.channel_key
     }
 
     /// Serves for ever.
@@ -437,12 +488,13 @@ async fn serve_channel(
     if volunteer.is_some_and(|key| !place.count_for(key)) {
         return Err(Failed::Crowded);
     }
+    let account = shared.work.account(volunteer, place.address());
     let mut decoder = Decoder::new(Side::Volunteer);
     let Some(greeting) = greeting(&mut io, &mut decoder, &place).await? else {
         return Ok(());
     };
     match greeting.channel {
-        Channel::Misses => misses::serve(shared, io, decoder, &place).await,
+        Channel::Misses => misses::serve(shared, io, decoder, &place, &account).await,
         Channel::Connection => {
             shared.numbers.connections.add(1);
             let (from_volunteer, to_volunteer) = tokio::io::split(io);
@@ -457,11 +509,11 @@ async fn serve_channel(
             reader.spawn(ear.hear(from_volunteer, decoder));
             let session = Session::new(
                 shared,
-                volunteer,
                 greeting.encodings,
                 to_volunteer,
                 records,
                 Credit::new(telling, taken),
+                account,
                 place,
             )?;
             session.run().await

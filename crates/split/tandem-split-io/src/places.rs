@@ -152,6 +152,11 @@ impl Place {
         self.places.lock().fair.raise(self.id, self.from);
     }
 
+    /// From where whoever has it comes.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.from
+    }
+
     /// It was asked for something: nobody takes it over any more.
     pub(crate) fn keep(&self) {
         if !self.is_kept.swap(true, Ordering::Relaxed) {

@@ -41,6 +41,14 @@ fn every_harm_to_the_records_is_refused_by_the_client_and_counted() {
             eventually(&format!("{harm:?} is counted"), || counted() > before);
         }
     }
+    assert_eq!(
+        site.origin_counts("tandem_split_origin_volunteer_refused"),
+        counted(),
+        "each by the volunteer through which it came"
+    );
+    let text = tandem_daemon::metrics::text(&site.at_origin);
+    let labels = text.matches("tandem_split_origin_volunteer_refused_total{");
+    assert_eq!(labels.count(), 2, "one key, and all others: {text}");
     assert!(
         ran(&mut site.curl(path)).stdout == whole,
         "the others are served all the same"

@@ -74,8 +74,7 @@ impl Window {
     }
 
     /// Bytes that were sent and not taken.
-    #[must_use]
-    pub const fn ahead(&self) -> u64 {
+    const fn ahead(&self) -> u64 {
         self.sent - self.taken
     }
 

@@ -133,6 +133,20 @@ pub(crate) struct OriginArgs {
     /// Volunteers that are served, a key on each line [default: any]
     #[arg(long, value_name = "FILE")]
     pub(crate) volunteers: Option<PathBuf>,
+    /// MB each second, at most, that are hashed for one volunteer, by key and by address
+    ///
+    /// What a volunteer's clients ask for, and what it lacks. 8 seconds' worth may come at once; a
+    /// /16 or /48 has four times as much. Whoever has reached it waits.
+    #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) work_limit: u64,
+    /// kB each second, at most, that are sent to one volunteer, likewise [default: what the line
+    /// takes]
+    #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) send_limit: Option<u64>,
+    /// The site's broker, which is told through which volunteers clients refuse what they get:
+    /// `barnraising://BROKER[:PORT]/SITE#KEY`
+    #[arg(long, value_name = "URI")]
+    pub(crate) broker: Option<SiteUri>,
     /// Let no client resume a session: each connection costs a full handshake
     ///
     /// Volunteers see the ticket by which a client resumes. Those that compare what they see can

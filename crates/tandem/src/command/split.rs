@@ -10,9 +10,11 @@ mod check;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tandem_barnraising::certificate_policy::Safeguard;
+use tandem_broker::report::send_reports;
 use tandem_daemon::admin::Page;
 use tandem_daemon::metrics::Number;
 use tandem_daemon::runtime;
@@ -58,13 +60,20 @@ fn serve_origin(arguments: OriginArgs) -> Result<(), Failure> {
             Resumption::Offered
         },
     };
+    let limits = origin::Limits {
+        hashed: NonZeroU64::new(arguments.work_limit.saturating_mul(1_000_000)),
+        sent: arguments
+            .send_limit
+            .and_then(|limit| NonZeroU64::new(limit.saturating_mul(1000))),
+    };
+    let broker = arguments.broker;
     let admin = arguments.admin;
     let (consent, options) = (
         guard::consent(&arguments.name),
         guard::options(&arguments.name),
     );
     runtime::run(async move {
-        let origin = Origin::bind(settings).await?;
+        let origin = Origin::bind(settings).await?.with_limits(limits);
         let host = origin.host();
         tracing::warn!(
             host,
@@ -86,6 +95,14 @@ fn serve_origin(arguments: OriginArgs) -> Result<(), Failure> {
         announce(admin, numbers, move |path| {
             (path == "/status.json").then(|| guard::status(&host, safeguard))
         })?;
+        if let Some(uri) = broker {
+            let (key, reports) = (origin.channel_key().clone(), origin.reports());
+            tokio::spawn(async move {
+                if let Err(error) = send_reports(uri, &key, reports).await {
+                    tracing::error!(%error, "nothing is reported to the broker");
+                }
+            });
+        }
         runtime::first(origin.serve(), ended).await;
         Ok(())
     })

@@ -5,7 +5,7 @@
 //! Invariants: so many in one turn and no more, whoever has joined; each network has one look of a
 //! turn before any has two, so that a flood from one leaves the others theirs; where there are more
 //! networks than looks, those come first whose members have waited the longest; members that are
-//! healthy have looks of their own.
+//! healthy have looks of their own; who is out ([`super::evidence`]) has none.
 
 use std::collections::BTreeMap;
 
@@ -34,6 +34,7 @@ impl Roster {
             .members
             .values()
             .filter(|entry| entry.health.is_healthy() == is_healthy)
+            .filter(|entry| !self.is_barred(&entry.member))
             .collect();
         queue.sort_by_key(|entry| entry.waits);
         let queue = in_turns(queue, |entry| Network::narrow(entry.member.address));

@@ -1,6 +1,7 @@
 //! Joining, leaving, health and what follows for DNS, each rule by itself; then all of them in any
-//! order. Is not: shares of networks (`flood`).
+//! order. Is not: shares of networks (`flood`), nor what a member is barred for (`evidence`).
 
+mod evidence;
 mod flood;
 
 use super::*;

@@ -288,3 +288,69 @@ fn when_the_name_was_found_safe_is_known_after_a_restart() {
     let keeper = start(folder.path(), "");
     assert_eq!(*keeper.accepted().borrow(), UnixTime(1_800_000_000));
 }
+
+fn reports(keeper: &Keeper, from: PublicKey, number: u8) -> Answer {
+    let question = Question {
+        site: Name::parse("www.example.org").expect("a name"),
+        wish: Wish::Report(Report::new(PublicKey([number; 32]), "/large")),
+    };
+    keeper.lock().answer(from, address(200), &question)
+}
+
+#[test]
+fn only_the_origin_is_heard_and_what_it_reports_is_looked_at_and_costs_nothing() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    joins(&keeper, 1, Told::default());
+    look(&keeper, 1, Ok(200), 3);
+    for stranger in [1, 9] {
+        let answer = reports(&keeper, PublicKey([stranger; 32]), 1);
+        assert_eq!(answer, Answer::Refused(Refusal::Policy));
+    }
+    assert!(keeper.lock().roster.suspects().is_empty());
+    for _ in 0..100 {
+        let answer = reports(&keeper, PublicKey([0x0f; 32]), 1);
+        assert_eq!(answer, Answer::Noted);
+    }
+    let suspects = keeper.lock().roster.suspects();
+    assert_eq!(suspects.len(), 1);
+    assert_eq!(suspects[0].path.as_deref(), Some("/large"));
+    assert_eq!(keeper.published().borrow().addresses(), [address(1)]);
+    assert_eq!(keeper.numbers().reports.value(), 100);
+}
+
+#[test]
+fn a_member_whose_records_were_changed_twice_is_out_and_shown_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let keeper = start(folder.path(), "");
+    for number in [1, 2] {
+        joins(&keeper, number, Told::default());
+        look(&keeper, number, Ok(200), 3);
+    }
+    let start = keeper.lock().clock.steady();
+    let altered = |seconds: u64| {
+        let look = Look {
+            result: Err("a record was changed on the way".to_owned()),
+            took: Duration::from_millis(3),
+        };
+        let key = PublicKey([1; 32]);
+        let now = UnixTime(start.0 + seconds);
+        keeper.lock().note_altered(&key, "/", look, now);
+    };
+    altered(0);
+    // A good one between them changes nothing.
+    look(&keeper, 1, Ok(200), 1);
+    assert_eq!(keeper.published().borrow().addresses().len(), 2);
+    altered(60);
+    assert_eq!(keeper.published().borrow().addresses(), [address(2)]);
+    look(&keeper, 1, Ok(200), 10);
+    assert_eq!(keeper.published().borrow().addresses(), [address(2)]);
+    let barred: Vec<bool> = keeper
+        .snapshot()
+        .members
+        .iter()
+        .map(|shown| shown.is_barred)
+        .collect();
+    assert_eq!(barred, [true, false]);
+    assert_eq!(keeper.numbers().barred.value(), 1);
+}

@@ -1,5 +1,5 @@
-//! What a client sends, at the origin: its records opened, its alerts counted, the body of its
-//! request handed on.
+//! What a client sends, at the origin: its records opened, its alerts counted, by volunteer too,
+//! the body of its request handed on.
 //!
 //! Is not: the response. It can be heard while one is being written: an alert ends that response at
 //! once.
@@ -12,12 +12,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustls::AlertDescription;
+use tandem_barnraising::refusals::Event;
 use tokio::sync::mpsc;
 
 use super::body::{Piece, RequestBody};
 use super::chunks::{Chunks, Malformed};
 use super::hearing::Records;
 use super::http::{self, Coding, MAX_HEAD};
+use super::witness::Witness;
 use super::{Failed, Numbers};
 use crate::tls::server::Endpoint;
 
@@ -27,6 +29,7 @@ pub(super) struct Inward {
     host: Arc<str>,
     numbers: Numbers,
     from_client: Records,
+    witness: Witness,
     upload: Option<Upload>,
     is_ended: bool,
     is_cut_off: bool,
@@ -56,12 +59,14 @@ impl Inward {
         host: &str,
         numbers: &Numbers,
         from_client: Records,
+        witness: Witness,
     ) -> Self {
         Self {
             endpoint,
             host: host.into(),
             numbers: numbers.clone(),
             from_client,
+            witness,
             upload: None,
             is_ended: false,
             is_cut_off: false,
@@ -69,6 +74,11 @@ impl Inward {
             is_named: false,
             is_established: false,
         }
+    }
+
+    /// What the client asks for now.
+    pub(super) fn note_asked(&mut self, method: &str, target: &str) {
+        self.witness.asked(method, target);
     }
 
     /// Whether the volunteer is to be told how much of what it sent has been taken.
@@ -255,8 +265,15 @@ impl Inward {
                 | AlertDescription::RecordOverflow
                 | AlertDescription::DecodeError
                 | AlertDescription::UnexpectedMessage,
-            ) => numbers.refused_by_clients.add(1),
-            // What it says of a certificate that is not the one it looks for.
+            ) => {
+                numbers.refused_by_clients.add(1);
+                // Before, anybody on the way can say it in the client's name.
+                if self.endpoint.is_established() {
+                    self.witness.note(Event::Refused);
+                }
+            }
+            // What it says of a certificate that is not the one it looks for. Nobody has
+            // authenticated it: it is counted, and makes no report.
             rustls::Error::AlertReceived(
                 AlertDescription::BadCertificate
                 | AlertDescription::UnsupportedCertificate
@@ -264,8 +281,16 @@ impl Inward {
                 | AlertDescription::CertificateExpired
                 | AlertDescription::CertificateUnknown
                 | AlertDescription::UnknownCA,
-            ) => numbers.distrusted.add(1),
-            rustls::Error::DecryptError => numbers.forged_by_clients.add(1),
+            ) => {
+                numbers.distrusted.add(1);
+                self.witness.note(Event::Distrusted);
+            }
+            rustls::Error::DecryptError => {
+                numbers.forged_by_clients.add(1);
+                if self.endpoint.is_established() {
+                    self.witness.note(Event::Forged);
+                }
+            }
             _ => {}
         }
     }

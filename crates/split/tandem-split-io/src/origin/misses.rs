@@ -13,13 +13,15 @@ use std::time::Duration;
 use tandem_split::message::{Absent, Found, Message, Miss, list_parts};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::session::STALL;
+use super::work::Account;
 use super::{Failed, Shared};
 use crate::places::Place;
 use tandem_channel::ServerChannel;
-use tandem_split::Decoder;
+use tandem_split::payload::MAX_PAYLOAD_LEN;
+use tandem_split::{Decoder, Payload, PayloadName};
 
 /// How long nothing may be asked: longer than a volunteer keeps a channel that it does not use.
 const IDLE: Duration = Duration::from_secs(90);
@@ -32,6 +34,7 @@ pub(super) async fn serve(
     mut io: ServerChannel,
     mut decoder: Decoder,
     place: &Place,
+    account: &Account,
 ) -> Result<(), Failed> {
     let mut buffer = vec![0; 16 << 10];
     let mut out = Vec::new();
@@ -39,10 +42,10 @@ pub(super) async fn serve(
         while let Some(message) = decoder.next_message()? {
             if let Message::Miss(miss) = message {
                 place.keep();
-                answer(shared, miss, &mut out, &mut io).await?;
+                answer(shared, account, miss, &mut out, &mut io).await?;
             }
         }
-        write(&mut io, &mut out).await?;
+        write(account, &mut io, &mut out).await?;
         let len = match timeout(IDLE, io.read(&mut buffer)).await {
             Ok(Ok(len @ 1..)) => len,
             Ok(Err(error)) if error.kind() != ErrorKind::UnexpectedEof => {
@@ -58,7 +61,7 @@ pub(super) async fn serve(
                 // A whole message waits.
                 if let Some(Message::Miss(miss)) = decoder.next_message()? {
                     place.keep();
-                    answer(shared, miss, &mut out, &mut io).await?;
+                    answer(shared, account, miss, &mut out, &mut io).await?;
                 }
             }
         }
@@ -67,13 +70,19 @@ pub(super) async fn serve(
 
 async fn answer(
     shared: &Shared,
+    account: &Account,
     miss: Miss,
     out: &mut Vec<u8>,
     io: &mut ServerChannel,
 ) -> Result<(), Failed> {
     shared.numbers.misses.add(1);
+    // Lists, and what is not there, take no turn.
+    let delay = account.delay();
+    if !delay.is_zero() {
+        sleep(delay).await;
+    }
     match miss {
-        Miss::Payload(name) => match shared.spool.payload(name) {
+        Miss::Payload(name) => match found(shared, account, name).await {
             Some(payload) => Message::Found(Found::new(&payload)).write(out),
             None => absent(shared, miss, out),
         },
@@ -95,24 +104,30 @@ async fn answer(
                 if !answered.insert(name) {
                     continue;
                 }
-                match shared.spool.payload(name) {
+                match found(shared, account, name).await {
                     Some(payload) => Message::Found(Found::new(&payload)).write(out),
                     None => absent(shared, Miss::Payload(name), out),
                 }
                 if out.len() >= BATCH {
-                    write(io, out).await?;
+                    write(account, io, out).await?;
                 }
             }
         }
     }
     if out.len() >= BATCH {
-        write(io, out).await?;
+        write(account, io, out).await?;
     }
     Ok(())
 }
 
+/// A payload, which is read and hashed when it is its volunteer's turn.
+async fn found(shared: &Shared, account: &Account, name: PayloadName) -> Option<Payload> {
+    let _turn = account.turn(MAX_PAYLOAD_LEN as u64).await;
+    shared.spool.payload(name)
+}
+
 /// Sends what waits, which is little more than a batch.
-async fn write(io: &mut ServerChannel, out: &mut Vec<u8>) -> Result<(), Failed> {
+async fn write(account: &Account, io: &mut ServerChannel, out: &mut Vec<u8>) -> Result<(), Failed> {
     let written = async {
         io.write_all(out).await?;
         io.flush().await
@@ -120,6 +135,7 @@ async fn write(io: &mut ServerChannel, out: &mut Vec<u8>) -> Result<(), Failed> 
     timeout(STALL, written)
         .await
         .map_err(|_| Failed::Stalled)??;
+    account.note_sent(out.len() as u64);
     out.clear();
     Ok(())
 }

@@ -6,8 +6,8 @@
 //! Invariants: every record of the server after ChangeCipherSpec is a stub; a payload that a stub
 //! names is published first, and stays so until many others have followed on the channel, or it is
 //! closed (`spool`); nothing is read or sealed further ahead of what the client has taken than the
-//! credit says (`credit`); when the client or somebody on the way breaks the protocol, there is one
-//! alert and then the end.
+//! credit says (`credit`), and not before its turn has come; when the client or somebody on the way
+//! breaks the protocol, there is one alert and then the end.
 
 mod credit;
 mod outward;
@@ -36,10 +36,11 @@ use super::response::{self, Framing};
 use super::served::Served;
 use super::spool::Pins;
 use super::upstream::Fault;
+use super::work::Account;
 use super::{Failed, Shared};
 use crate::places::Place;
 use crate::tls::server::{Endpoint, Site};
-use tandem_channel::{KeyName, ServerChannel};
+use tandem_channel::ServerChannel;
 
 pub(super) use credit::Credit;
 pub(super) use outward::STALL;
@@ -67,7 +68,6 @@ const HEAD_RECORDS: usize = 64;
 /// See above.
 pub(super) struct Session {
     shared: Arc<Shared>,
-    volunteer: Option<KeyName>,
     site: Site,
     inward: Inward,
     encodings: Encodings,
@@ -79,6 +79,7 @@ pub(super) struct Session {
     written: usize,
     to_volunteer: WriteHalf<ServerChannel>,
     credit: Credit,
+    account: Account,
     pins: Pins,
     /// Bytes of bodies, and of messages, so far.
     body_bytes: u64,
@@ -96,19 +97,24 @@ enum Goes {
 impl Session {
     pub(super) fn new(
         shared: &Arc<Shared>,
-        volunteer: Option<KeyName>,
         encodings: Encodings,
         to_volunteer: WriteHalf<ServerChannel>,
         from_client: Records,
         credit: Credit,
+        account: Account,
         place: Place,
     ) -> Result<Self, Failed> {
         let site = shared.site();
         let endpoint = Endpoint::new(&site)?;
         Ok(Self {
             shared: Arc::clone(shared),
-            volunteer,
-            inward: Inward::new(endpoint, site.host(), &shared.numbers, from_client),
+            inward: Inward::new(
+                endpoint,
+                site.host(),
+                &shared.numbers,
+                from_client,
+                shared.witnesses.of(account.asker()),
+            ),
             site,
             encodings,
             clear: ClearWriter::new(encodings),
@@ -117,6 +123,7 @@ impl Session {
             written: 0,
             to_volunteer,
             credit,
+            account,
             pins: Pins::new(&shared.spool),
             body_bytes: 0,
             sent_bytes: 0,
@@ -214,10 +221,11 @@ impl Session {
 
     async fn respond_watched(&mut self, request: Request) -> Result<Goes, Failed> {
         let target = request.target.clone();
+        self.inward.note_asked(&request.method, &target);
         let (body_before, sent_before) = (self.body_bytes, self.sent_bytes);
         let goes = self.respond(request).await?;
         self.shared.watched.tell(|| Served {
-            volunteer: self.volunteer,
+            volunteer: self.account.volunteer(),
             target,
             body_bytes: self.body_bytes - body_before,
             sent_bytes: self.sent_bytes - sent_before,
@@ -233,6 +241,8 @@ impl Session {
         }
         // Answers that follow on each other run ahead together.
         self.await_credit(CHUNK_LEN).await?;
+        // A head takes no turn.
+        self.await_limit(self.account.delay()).await?;
         let (keeps, knows_chunks) = (request.keeps, request.knows_chunks);
         let body = self.inward.begin(request.body);
         if request.awaits_continue && self.inward.is_uploading() {

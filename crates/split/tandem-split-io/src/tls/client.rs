@@ -24,6 +24,9 @@ use tokio_rustls::{TlsConnector, client};
 use super::client_suites;
 use crate::error::SplitIoError;
 
+/// A connection, whose certificate was good.
+pub type Connection = client::TlsStream<TcpStream>;
+
 /// Opens connections as a browser would.
 #[derive(Clone)]
 pub struct Client {
@@ -85,7 +88,7 @@ impl Client {
     ///
     /// # Errors
     /// The connection fails, or the site's certificate is not good.
-    pub async fn open(&self, stream: TcpStream) -> io::Result<client::TlsStream<TcpStream>> {
+    pub async fn open(&self, stream: TcpStream) -> io::Result<Connection> {
         stream.set_nodelay(true)?;
         self.tls.connect(self.name.clone(), stream).await
     }

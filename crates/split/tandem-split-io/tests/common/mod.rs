@@ -80,34 +80,36 @@ impl Site {
     }
 
     pub(crate) fn with_cache(cache: Option<PathBuf>) -> Self {
-        Self::build(Server::start(), cache, None)
+        Self::build(Server::start(), cache, |origin| origin)
     }
 
     /// One whose origin serves so many channels at a time.
     pub(crate) fn with_channels(channels: usize) -> Self {
-        Self::build(Server::start(), None, Some(channels))
+        Self::build(Server::start(), None, |origin| origin.limited_to(channels))
     }
 
     /// One with another server behind it.
     pub(crate) fn in_front_of(server: SocketAddr) -> Self {
-        let server = Server {
-            address: server,
-            seen: std::sync::Arc::default(),
-        };
-        Self::build(server, None, None)
+        Self::build(behind(server), None, |origin| origin)
     }
 
-    fn build(server: Server, cache: Option<PathBuf>, channels: Option<usize>) -> Self {
+    /// The same, with limits on what a volunteer may cause.
+    pub(crate) fn with_limits(server: SocketAddr, limits: origin::Limits) -> Self {
+        Self::build(behind(server), None, |origin| origin.with_limits(limits))
+    }
+
+    fn build(
+        server: Server,
+        cache: Option<PathBuf>,
+        set: impl FnOnce(origin::Origin) -> origin::Origin,
+    ) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let pki = Pki::new();
         let settings = origin_settings(&pki, server.address);
         let bound = runtime
             .block_on(origin::Origin::bind(settings))
             .expect("the origin starts");
-        let bound = match channels {
-            Some(channels) => bound.limited_to(channels),
-            None => bound,
-        };
+        let bound = set(bound);
         let (address, at_origin) = (bound.address().expect("bound"), bound.numbers());
         let key = bound.key();
         runtime.spawn(bound.serve());
@@ -157,6 +159,14 @@ impl Site {
 
     pub(crate) fn volunteer_counts(&self, name: &str) -> u64 {
         value(&self.at_volunteer, name)
+    }
+}
+
+/// A server of the test's own.
+fn behind(address: SocketAddr) -> Server {
+    Server {
+        address,
+        seen: std::sync::Arc::default(),
     }
 }
 

@@ -1,12 +1,16 @@
-//! How far the origin works ahead of its client.
+//! How far the origin works ahead of its client, and the wait for its turn to do so.
 //!
 //! Is not: a pace for clients that take what they get: a piece is sealed while the client takes the
 //! one before.
 //!
 //! Invariants: what is sealed and not taken is within the window, but for heads; whoever waits for
-//! credit hears the client meanwhile, and has sent all that the volunteer waits for.
+//! credit, a limit or its turn hears the client meanwhile, and stops when the volunteer is gone;
+//! whoever waits for credit or a limit says how much of an upload was taken; who is queued for its
+//! turn writes nothing, so that no turn waits for a volunteer.
 
+use std::future::pending;
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use tandem_split::Error;
@@ -16,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::super::Failed;
 use super::super::hearing::{Taken, Telling};
+use super::super::work::Turn;
 use super::Session;
 
 /// How long a client may take for what the volunteer tells of at once. The volunteer ends one that
@@ -55,6 +60,16 @@ impl Credit {
         self.window.note_sent(bytes as u64);
     }
 
+    /// Waits for the end of the channel: nobody takes anything any more. One of the first version
+    /// is known to be gone when nothing can be written to it.
+    async fn is_gone(&mut self) -> Failed {
+        match self.telling {
+            Telling::Both => while self.taken.changed().await.is_ok() {},
+            Telling::Nobody => pending().await,
+        }
+        Failed::Io(io::ErrorKind::UnexpectedEof.into())
+    }
+
     /// Waits for more of it.
     async fn grows(&mut self, since: Instant) -> Result<(), Failed> {
         match self.telling {
@@ -89,6 +104,40 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Waits for the volunteer's limits, and for the turn to seal so many bytes.
+    pub(super) async fn await_turn(&mut self, bytes: usize) -> Result<Turn, Failed> {
+        let reserved = self.account.reserve(bytes as u64);
+        self.await_limit(reserved.delay()).await?;
+        let mut turn = pin!(reserved.turn());
+        loop {
+            let hears = self.inward.has_more();
+            tokio::select! {
+                biased;
+                turn = &mut turn => return Ok(turn),
+                failed = self.credit.is_gone() => return Err(failed),
+                stepped = self.inward.step(), if hears => stepped?,
+            }
+        }
+    }
+
+    /// Waits for as long as a limit asks for.
+    pub(super) async fn await_limit(&mut self, delay: Duration) -> Result<(), Failed> {
+        if delay.is_zero() {
+            return Ok(());
+        }
+        let until = Instant::now() + delay;
+        loop {
+            let hears = self.inward.has_more();
+            tokio::select! {
+                biased;
+                () = sleep_until(until) => return Ok(()),
+                failed = self.credit.is_gone() => return Err(failed),
+                stepped = self.inward.step(), if hears => stepped?,
+            }
+            self.tell().await?;
+        }
     }
 
     /// Tells the volunteer how much of the client's records has been taken, when it is time.
@@ -169,5 +218,27 @@ mod tests {
             assert!(records.recv().await.is_some());
         }
         assert!(records.recv().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_volunteer_that_says_something_is_there_until_its_channel_ends() {
+        let (ear, _, taken) = hearing(Telling::Both);
+        let mut credit = Credit::new(Telling::Both, taken);
+        let mut ear = Some(ear);
+        let gone = credit.is_gone();
+        let mut gone = pin!(gone);
+        let told = Message::Progress(Progress::Taken(0));
+        for _ in 0..3 {
+            if let Some(ear) = &mut ear {
+                assert!(ear.take(&told).await.is_some());
+            }
+            tokio::select! {
+                biased;
+                _ = &mut gone => panic!("it is there"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        drop(ear.take());
+        assert!(matches!(gone.await, Failed::Io(_)));
     }
 }

@@ -43,6 +43,7 @@ impl Session {
             self.literal(format!("{:x}\r\n", piece.len()).as_bytes())?;
         }
         self.write_records()?;
+        let turn = self.await_turn(piece.len()).await?;
         let list = Arc::new(List::of(piece)?);
         let chunks: Vec<(PayloadName, &[u8])> =
             list.chunks().zip(piece.chunks(CHUNK_LEN)).collect();
@@ -70,6 +71,7 @@ impl Session {
                 }
             }
         }
+        drop(turn);
         self.body_bytes += piece.len() as u64;
         self.shared.numbers.body_bytes.add(piece.len() as u64);
         if framing == Framing::Chunks {
@@ -180,6 +182,7 @@ impl Session {
                 () = sleep(STALL) => return Err(Failed::Stalled),
             }
         }
+        self.account.note_sent(self.out.len() as u64);
         self.sent_bytes += self.out.len() as u64;
         self.out.clear();
         self.written = 0;
