@@ -29,7 +29,7 @@ demo: programs
 	@$(ENSURE) lab
 	$(LAB) demo
 
-## build: the release binary, target/release/tandem, and libtandem_keytap.so beside it
+## build: target/release/tandem, and tandem-split and libtandem_keytap.so beside it
 build:
 	@$(ENSURE) rust build
 	@[ -e $(TANDEM) ] || echo 'make: the first build takes two to four minutes on two cores'
@@ -63,7 +63,7 @@ bench:
 	@$(ENSURE) rust build $(if $(IS_ROOT),lab)
 	$(CARGO) bench --locked --workspace --bench '*'
 
-## fuzz: searches for inputs that break a parser or an engine; FUZZ_SECONDS each, default 1200 (some eleven hours in all)
+## fuzz: searches for inputs that break a parser or an engine; FUZZ_SECONDS each, default 1200 (some twelve hours in all)
 fuzz:
 	@$(ENSURE) rust fuzz
 	scripts/fuzz.sh $(TARGETS)

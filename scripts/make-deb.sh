@@ -29,7 +29,8 @@ put() { install -D -m "${3:-644}" "$1" "$root/$2"; }
 put_compressed() { mkdir -p "$root/$(dirname "$2")" && gzip -9n <"$1" >"$root/$2"; }
 
 put "$program" usr/bin/tandem 755
-strip --strip-unneeded "$root/usr/bin/tandem"
+put "$(dirname "$program")/tandem-split" usr/bin/tandem-split 755
+strip --strip-unneeded "$root/usr/bin/tandem" "$root/usr/bin/tandem-split"
 # Where the preloadable library was built beside the program, it comes along.
 keytap=$(dirname "$program")/libtandem_keytap.so
 if [ -e "$keytap" ]; then
@@ -40,6 +41,8 @@ fi
 for side in client server; do
     put "packaging/systemd/tandem-$side-side@.service" "usr/lib/systemd/system/tandem-$side-side@.service"
     put "packaging/etc/$side-side.toml" "etc/tandem/$side-side.toml"
+    put "packaging/systemd/tandem-tunnel-$side-side.service" "usr/lib/systemd/system/tandem-tunnel-$side-side.service"
+    put "packaging/etc/tunnel-$side-side.toml" "etc/tandem/tunnel-$side-side.toml"
 done
 
 for part in origin volunteer broker; do
@@ -77,7 +80,7 @@ done
 (cd "$root" && find etc -type f -printf '/%p\n' | LC_ALL=C sort) >"$root/DEBIAN/conffiles"
 (cd "$root" && find etc usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 # The newest of the C library's versions that the program names; packed relocations (DT_RELR) came with 2.36.
-libc=$(grep -aoE 'GLIBC_(2\.[0-9]+|ABI_DT_RELR)' "$root/usr/bin/tandem" |
+libc=$(grep -ahoE 'GLIBC_(2\.[0-9]+|ABI_DT_RELR)' "$root/usr/bin/tandem" "$root/usr/bin/tandem-split" |
     sed -e 's/ABI_DT_RELR/2.36/' -e 's/^GLIBC_//' | sort -uV | tail -n 1)
 size=$(du -sk --apparent-size --exclude=DEBIAN "$root" | cut -f1)
 sed -e "s|@VERSION@|$version|" -e "s|@ARCHITECTURE@|$architecture|" -e "s|@MAINTAINER@|$maintainer|" \

@@ -60,11 +60,13 @@ const NETSIM: &str = "tandem-netsim";
 const ENGINE: &str = "tandem-engine";
 const LINK: &str = "tandem-link";
 const PACKET: &str = "tandem-packet";
+const TUNNEL: &str = "tandem-tunnel";
 const SPLIT: &str = "tandem-split";
 const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
 const FIREWALL: &str = "tandem-firewall";
 const IO: &str = "tandem-packet-io";
+const TUNNEL_IO: &str = "tandem-tunnel-io";
 const REPORT: &str = "tandem-report";
 const TESTBED: &str = "tandem-testbed";
 const SPLIT_LAB: &str = "tandem-split-lab";
@@ -112,6 +114,12 @@ pub(crate) const LAYERS: &[Layer] = &[
             &[DELTA, ENGINE, LINK, STORE, WIRE],
         )
     },
+    Layer::new(
+        TUNNEL,
+        "crates/proxy/tandem-tunnel",
+        Kind::Core,
+        &[DELTA, ENGINE, LINK, STORE, WIRE],
+    ),
     Layer::new(SPLIT, "crates/split/tandem-split", Kind::Core, &[WIRE]),
     Layer::new(
         ESTIMATE,
@@ -139,6 +147,22 @@ pub(crate) const LAYERS: &[Layer] = &[
             FIREWALL,
             DAEMON,
             PACKET,
+            LINK,
+            ENGINE,
+            STORE_SQLITE,
+            STORE,
+            WIRE,
+        ],
+    ),
+    Layer::new(
+        TUNNEL_IO,
+        "crates/proxy/tandem-tunnel-io",
+        Kind::Adapter,
+        &[
+            TUNNEL,
+            FIREWALL,
+            CHANNEL,
+            DAEMON,
             LINK,
             ENGINE,
             STORE_SQLITE,
@@ -214,7 +238,10 @@ pub(crate) const LAYERS: &[Layer] = &[
                 SPLIT_IO,
                 BARNRAISING,
                 DAEMON,
+                TUNNEL_IO,
+                TUNNEL,
                 IO,
+                FIREWALL,
                 ESTIMATE,
                 STORE_SQLITE,
                 STORE,

@@ -15,7 +15,7 @@ mod split;
 mod status;
 mod store;
 
-pub(crate) use daemon::DaemonArgs;
+pub(crate) use daemon::{ClientSideArgs, CommonArgs, PacketArgs, ServerSideArgs, TuningArgs};
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
@@ -30,6 +30,8 @@ pub(crate) use store::{
     ExportFormat, PurgeChoice, StoreCommand, StoreExportArgs, StoreImportArgs, StoreLsArgs,
     StorePurgeArgs, StoreShowArgs,
 };
+
+use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -62,6 +64,11 @@ To run it, one proxy on each side of the link (root):
     tandem client-side --key /etc/tandem/key --link ppp0
     tandem server-side --key /etc/tandem/key --link eth1    # on the other side
 
+Without root, for programs that can be told of a proxy (tunnel mode):
+    tandem server-side --mode tunnel --key key --listen 0.0.0.0:4433
+    tandem client-side --mode tunnel --key key --peer 192.0.2.1:4433 \\
+        --socks 127.0.0.1:1080
+
 Exit codes:
   0 done                          3 missing privilege or kernel feature
   1 failed at run time            4 in use: queue, port, store or lock
@@ -71,9 +78,9 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     #[command(about = daemon::CLIENT_SIDE, long_about = daemon::CLIENT_SIDE_LONG, after_long_help = daemon::CLIENT_SIDE_EXAMPLES)]
-    ClientSide(Box<DaemonArgs>),
+    ClientSide(Box<ClientSideArgs>),
     #[command(about = daemon::SERVER_SIDE, long_about = daemon::SERVER_SIDE_LONG, after_long_help = daemon::SERVER_SIDE_EXAMPLES)]
-    ServerSide(Box<DaemonArgs>),
+    ServerSide(Box<ServerSideArgs>),
     Keygen(KeygenArgs),
     Status(StatusArgs),
     Off(OffArgs),
@@ -94,7 +101,7 @@ pub(crate) enum Command {
 
 /// What to do about arguments that clap does not take: help and version are printed, anything else
 /// is one line.
-pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
+pub(crate) fn refuse(error: &clap::Error, words: &[OsString]) -> Result<(), Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => output::print(&error.to_string()),
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -102,8 +109,8 @@ pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
             Err(Failure::Shown)
         }
         _ => {
-            let arguments = std::env::args_os().skip(1);
-            let command = command_of(arguments.map(|word| word.to_string_lossy().into_owned()));
+            let words = words.iter().skip(1);
+            let command = command_of(words.map(|word| word.to_string_lossy().into_owned()));
             Err(Failure::Usage(one_line(&error.to_string(), &command)))
         }
     }

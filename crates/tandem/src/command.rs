@@ -4,17 +4,15 @@ mod daemon;
 mod estimate;
 mod generate;
 mod keygen;
-mod lab;
 mod off;
+mod program;
 mod split;
 mod status;
 mod store;
 
 use std::process::ExitCode;
 
-use tandem_packet_io::config::Role;
-
-use crate::cli::Command;
+use crate::cli::{Command, SplitCommand};
 use crate::exit::Failure;
 
 /// Carries out a command.
@@ -24,16 +22,33 @@ use crate::exit::Failure;
 pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
     match command {
-        Command::ClientSide(arguments) => daemon::run(Role::ClientSide, *arguments).map(done),
-        Command::ServerSide(arguments) => daemon::run(Role::ServerSide, *arguments).map(done),
+        Command::ClientSide(arguments) => daemon::client_side(*arguments).map(done),
+        Command::ServerSide(arguments) => daemon::server_side(*arguments).map(done),
         Command::Keygen(arguments) => keygen::run(&arguments).map(done),
         Command::Status(arguments) => status::run(&arguments).map(done),
         Command::Off(_) => off::run().map(done),
         Command::Store(command) => store::run(command).map(done),
         Command::Estimate(arguments) => estimate::run(&arguments).map(done),
-        Command::Split(command) => split::run(command).map(done),
-        Command::Lab(arguments) => Err(lab::run(&arguments)),
+        // It has been read to the end here already: a mistake is told without the other program.
+        Command::Split(_) => Err(program::run(
+            "tandem-split",
+            "tandem",
+            std::env::args_os().skip(2),
+        )),
+        Command::Lab(arguments) => Err(program::run(
+            "tandem-lab",
+            "tandem-lab",
+            arguments.arguments,
+        )),
         Command::Man(arguments) => generate::man(&arguments).map(done),
         Command::Completions(arguments) => generate::completions(&arguments).map(done),
     }
+}
+
+/// Carries out a command of `tandem-split`.
+///
+/// # Errors
+/// Whatever kept it from being done.
+pub(crate) fn split(command: SplitCommand) -> Result<ExitCode, Failure> {
+    split::run(command).map(|()| ExitCode::SUCCESS)
 }

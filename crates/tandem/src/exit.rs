@@ -12,10 +12,14 @@ use tandem_daemon::DaemonError;
 use tandem_daemon::exit::Exit;
 use tandem_daemon::logging::LoggingError;
 use tandem_estimate::TraceError;
+use tandem_firewall::FirewallError;
 use tandem_packet_io::IoError;
 use tandem_split_demo::DemoError;
 use tandem_split_io::SplitIoError;
 use tandem_store_sqlite::{StoreError, Warning};
+use tandem_tunnel_io::TunnelError;
+
+use crate::settings::SettingsError;
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -32,9 +36,15 @@ pub(crate) enum Failure {
     /// The operating system gave no random bytes.
     #[error("no random bytes from the operating system: {0}")]
     Random(String),
-    /// The proxy, or asking one.
+    /// The settings of a proxy.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The proxy in packet mode, or asking one.
     #[error(transparent)]
     Proxy(#[from] IoError),
+    /// The proxy in tunnel mode.
+    #[error(transparent)]
+    Tunnel(#[from] TunnelError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -44,13 +54,17 @@ pub(crate) enum Failure {
     /// A capture or a store was read in part; what could be read is out already.
     #[error("{}: read in part only: {damage}", path.display())]
     ReadInPart { path: PathBuf, damage: String },
-    /// The lab is not installed.
+    /// A program that this one starts is not installed.
     #[error(
-        "the lab is a program of its own, tandem-lab, and is neither in {} nor on the PATH; \
-         `cargo build --release --package tandem-lab` makes it from the sources",
+        "this is a program of its own, {name}, and is neither in {} nor on the PATH; \
+         `cargo build --release --package {package}` makes it from the sources",
         beside.display()
     )]
-    NoLab {
+    NoProgram {
+        /// Its name.
+        name: &'static str,
+        /// The package of the sources that has it.
+        package: &'static str,
         /// The folder of this program.
         beside: PathBuf,
     },
@@ -121,13 +135,16 @@ fn exit_of(failure: &Failure) -> Exit {
         Failure::File { source, .. } => Exit::of_file(source),
         Failure::Random(_) => Exit::RunTime,
         Failure::Output(source) => Exit::of_output(source),
+        Failure::Settings(error) => match error {
+            SettingsError::File { source, .. } => Exit::of_file(source),
+            SettingsError::Syntax { .. }
+            | SettingsError::Misplaced { .. }
+            | SettingsError::Value { .. } => Exit::Usage,
+        },
+        Failure::Tunnel(error) => exit_of_tunnel(error),
         Failure::Proxy(error) => match error {
-            IoError::Setting { .. }
-            | IoError::ConfigSyntax { .. }
-            | IoError::NoSuchInterface { .. } => Exit::Usage,
-            IoError::ConfigFile { source, .. } | IoError::KeyFile { source, .. } => {
-                Exit::of_file(source)
-            }
+            IoError::Setting { .. } | IoError::NoSuchInterface { .. } => Exit::Usage,
+            IoError::KeyFile { source, .. } => Exit::of_file(source),
             IoError::MissingCapability { .. }
             | IoError::MissingTool { .. }
             | IoError::MissingKernelFeature { .. }
@@ -161,7 +178,7 @@ fn exit_of(failure: &Failure) -> Exit {
             TraceError::Read(source) => Exit::of_file(source),
         },
         Failure::ReadInPart { .. } => Exit::Damaged,
-        Failure::NoLab { .. } => Exit::Privilege,
+        Failure::NoProgram { .. } => Exit::Privilege,
         Failure::Start { source, .. } => Exit::of_file(source),
         Failure::Demo(error) => match error {
             DemoError::Part(error) => exit_of_split(error),
@@ -182,6 +199,23 @@ fn exit_of(failure: &Failure) -> Exit {
         Failure::Dns(error) => exit_of_dns(error),
         // DNS mends itself, or is mended, while nobody starts this by hand.
         Failure::Certificate { .. } | Failure::NotServed { .. } => Exit::RunTime,
+    }
+}
+
+/// A proxy in tunnel mode that does not start.
+fn exit_of_tunnel(error: &TunnelError) -> Exit {
+    match error {
+        TunnelError::Setting { .. } => Exit::Usage,
+        TunnelError::Daemon(error) => exit_of_daemon(error),
+        TunnelError::Firewall(error) => match error {
+            FirewallError::LinkName { .. } | FirewallError::NoSuchInterface { .. } => Exit::Usage,
+            FirewallError::MissingCapability { .. }
+            | FirewallError::MissingTool { .. }
+            | FirewallError::MissingKernelFeature { .. } => Exit::Privilege,
+            FirewallError::AlreadyRunning { .. } => Exit::Busy,
+            FirewallError::Firewall { .. } | FirewallError::System { .. } => Exit::RunTime,
+        },
+        TunnelError::System { .. } => Exit::RunTime,
     }
 }
 
@@ -305,7 +339,14 @@ mod tests {
             (Failure::Usage(text()), Exit::Usage),
             (Failure::Shown, Exit::Usage),
             (Failure::Random(text()), Exit::RunTime),
-            (Failure::NoLab { beside: path() }, Exit::Privilege),
+            (
+                Failure::NoProgram {
+                    name: "tandem-lab",
+                    package: "tandem-lab",
+                    beside: path(),
+                },
+                Exit::Privilege,
+            ),
             (
                 Failure::Start {
                     path: path(),
@@ -395,26 +436,42 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_a_proxy_have_these_codes() {
+    fn failures_of_settings_have_these_codes() {
+        let file = |kind| SettingsError::File {
+            path: path(),
+            source: io_error(kind),
+        };
         let table = [
+            (file(io::ErrorKind::NotFound), Exit::Usage),
+            (file(io::ErrorKind::PermissionDenied), Exit::Privilege),
             (
-                IoError::Setting {
-                    name: "link",
+                SettingsError::Syntax {
+                    path: path(),
+                    line: 1,
                     problem: text(),
                 },
                 Exit::Usage,
             ),
             (
-                IoError::ConfigFile {
-                    path: path(),
-                    source: io_error(io::ErrorKind::NotFound),
+                SettingsError::Misplaced {
+                    name: "wire",
+                    why: "needs --mode packet",
                 },
                 Exit::Usage,
             ),
+            (SettingsError::value("peer", "text"), Exit::Usage),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Settings(error)), expected);
+        }
+    }
+
+    #[test]
+    fn failures_of_a_proxy_have_these_codes() {
+        let table = [
             (
-                IoError::ConfigSyntax {
-                    path: path(),
-                    line: 1,
+                IoError::Setting {
+                    name: "link",
                     problem: text(),
                 },
                 Exit::Usage,
@@ -496,6 +553,100 @@ mod tests {
         ];
         for (error, expected) in table {
             assert_eq!(exit_of(&Failure::Proxy(error)), expected);
+        }
+    }
+
+    #[test]
+    fn failures_of_a_tunnel_have_these_codes() {
+        let listen = |kind| {
+            TunnelError::Daemon(DaemonError::Listen {
+                setting: "--listen",
+                address: address(),
+                source: io_error(kind),
+            })
+        };
+        let table = [
+            (
+                TunnelError::Setting {
+                    name: "peer",
+                    problem: text(),
+                },
+                Exit::Usage,
+            ),
+            (
+                TunnelError::Daemon(DaemonError::Busy {
+                    setting: "--socks",
+                    address: address(),
+                }),
+                Exit::Busy,
+            ),
+            (listen(io::ErrorKind::PermissionDenied), Exit::Privilege),
+            (listen(io::ErrorKind::AddrNotAvailable), Exit::Usage),
+            (listen(io::ErrorKind::Other), Exit::RunTime),
+            (
+                FirewallError::LinkName { problem: text() }.into(),
+                Exit::Usage,
+            ),
+            (
+                FirewallError::NoSuchInterface { link: text() }.into(),
+                Exit::Usage,
+            ),
+            (
+                FirewallError::MissingCapability { missing: text() }.into(),
+                Exit::Privilege,
+            ),
+            (
+                FirewallError::MissingTool {
+                    program: text(),
+                    package: "iptables",
+                }
+                .into(),
+                Exit::Privilege,
+            ),
+            (
+                FirewallError::MissingKernelFeature {
+                    program: text(),
+                    feature: "REDIRECT",
+                    kernel_option: "CONFIG_NETFILTER_XT_TARGET_REDIRECT",
+                    reason: text(),
+                }
+                .into(),
+                Exit::Privilege,
+            ),
+            (
+                FirewallError::AlreadyRunning {
+                    role: "client-side",
+                    link: text(),
+                }
+                .into(),
+                Exit::Busy,
+            ),
+            (
+                FirewallError::Firewall {
+                    program: text(),
+                    reason: text(),
+                }
+                .into(),
+                Exit::RunTime,
+            ),
+            (
+                FirewallError::System {
+                    doing: "reading",
+                    source: other(),
+                }
+                .into(),
+                Exit::RunTime,
+            ),
+            (
+                TunnelError::System {
+                    what: "threads",
+                    source: other(),
+                },
+                Exit::RunTime,
+            ),
+        ];
+        for (error, expected) in table {
+            assert_eq!(exit_of(&Failure::Tunnel(error)), expected);
         }
     }
 

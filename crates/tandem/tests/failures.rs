@@ -235,7 +235,7 @@ fn values_that_cannot_be_are_named_by_their_setting() {
     for (setting, value) in [
         ("admin", "\"localhost\""),
         ("ports", "[]"),
-        ("mode", "\"tunnel\""),
+        ("mode", "\"tunel\""),
         ("wire", "\"unsafe\""),
         ("log", "\"debgu\""),
         ("log-format", "\"xml\""),

@@ -88,7 +88,7 @@ fn the_service_manager_is_told_so_that_it_starts_nothing_anew() {
     assert!(output.status.success(), "{output:?}");
     wait_until("systemd is told", || {
         fs::read_to_string(&said).is_ok_and(|said| {
-            said == "--no-block stop tandem-client-side@*.service tandem-server-side@*.service\n"
+            said == "--no-block stop tandem-client-side@*.service tandem-server-side@*.service tandem-tunnel-*.service\n"
         })
     });
 }

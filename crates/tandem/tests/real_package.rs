@@ -46,9 +46,14 @@ fn the_package_holds_what_it_says_and_is_the_same_each_time() {
     }
     for path in [
         "./usr/bin/tandem",
+        "./usr/bin/tandem-split",
         "./etc/tandem/client-side.toml",
         "./etc/tandem/server-side.toml",
         "./usr/lib/systemd/system/tandem-client-side@.service",
+        "./etc/tandem/tunnel-client-side.toml",
+        "./etc/tandem/tunnel-server-side.toml",
+        "./usr/lib/systemd/system/tandem-tunnel-client-side.service",
+        "./usr/lib/systemd/system/tandem-tunnel-server-side.service",
         "./etc/tandem/split-origin.conf",
         "./etc/tandem/split-volunteer.conf",
         "./usr/lib/systemd/system/tandem-server-side@.service",

@@ -57,7 +57,7 @@ fn systemd_finds_no_fault_with_the_units_and_little_exposure() {
     let folder = tempfile::tempdir().expect("a place for temporary files");
     let units = fs::read_dir(packaging().join("systemd")).expect("it is part of the source");
     let units: Vec<PathBuf> = units.map(|unit| unit.expect("readable").path()).collect();
-    assert_eq!(units.len(), 5);
+    assert_eq!(units.len(), 7);
     for unit in units {
         let name = unit.file_name().expect("a file").to_string_lossy();
         let file = folder.path().join(name.replace('@', "@ppp0"));

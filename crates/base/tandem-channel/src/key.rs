@@ -94,6 +94,25 @@ impl FromStr for KeyName {
     }
 }
 
+/// An end of the channel between two programs that share a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The one that connects.
+    Client,
+    /// The one that accepts.
+    Server,
+}
+
+impl End {
+    /// What its key is derived by. The labels are part of the protocol.
+    fn label(self) -> &'static [u8] {
+        match self {
+            Self::Client => b"tandem channel of a pair, client side",
+            Self::Server => b"tandem channel of a pair, server side",
+        }
+    }
+}
+
 /// One end's key.
 #[derive(Clone)]
 pub struct ChannelKey {
@@ -136,6 +155,17 @@ impl ChannelKey {
         let mac = Hmac::<sha2::Sha256>::new_from_slice(b"tandem split channel key")
             .map_err(|_| rustls::Error::General("no key".to_owned()))?;
         Self::from_seed(&mac.chain_update(secret).finalize().into_bytes().into())
+    }
+
+    /// The key of one end of a pair that shares a secret: HMAC-SHA-256 (RFC 2104) of the end's
+    /// label. Whoever holds the secret knows the keys of both ends.
+    ///
+    /// # Errors
+    /// The TLS library refuses it.
+    pub fn of_pair(secret: &[u8; 32], end: End) -> Result<Self, rustls::Error> {
+        let mac = Hmac::<sha2::Sha256>::new_from_slice(secret)
+            .map_err(|_| rustls::Error::General("no key".to_owned()))?;
+        Self::from_seed(&mac.chain_update(end.label()).finalize().into_bytes().into())
     }
 
     /// The key in a file of 32 bytes, which is made if it is missing. One that everybody may read
@@ -265,6 +295,23 @@ mod tests {
         assert_eq!(text.parse(), Ok(name));
         assert!("d75a".parse::<KeyName>().is_err());
         assert_eq!(KeyName::from_bytes(name.bytes()), name);
+    }
+
+    #[test]
+    fn the_ends_of_a_pair_have_different_keys_that_both_can_derive() {
+        let key = |secret: u8, end| ChannelKey::of_pair(&[secret; 32], end).expect("a key");
+        let client = key(1, End::Client).name();
+        assert_eq!(key(1, End::Client).name(), client);
+        assert_ne!(key(1, End::Server).name(), client);
+        assert_ne!(key(2, End::Client).name(), client);
+        // HMAC-SHA-256 of the label by OpenSSL: a change would part pairs of different versions.
+        let seed = key(1, End::Client)
+            .secret()
+            .map(|byte| format!("{byte:02x}"));
+        assert_eq!(
+            seed.concat(),
+            "46059b695ecf19d11642dcb319e6e5ee19e0d68c879946315103ab6cdea8cfc5"
+        );
     }
 
     #[test]

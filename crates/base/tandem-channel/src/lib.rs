@@ -1,6 +1,7 @@
 //! tandem-channel: a connection between two programs that know each other by pinned keys: TCP under
-//! TLS 1.3, each end authenticated by a raw Ed25519 key (RFC 7250). Also the one crypto provider of
-//! the workspace (docs/adr/0012-crypto-provider.md).
+//! TLS 1.3, each end authenticated by a raw Ed25519 key (RFC 7250); and the same TLS settings for
+//! other transports. Also the one crypto provider of the workspace
+//! (docs/adr/0012-crypto-provider.md).
 //!
 //! Is not: what is said on the channel.
 //!
@@ -9,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod config;
 mod counted;
 mod error;
 mod key;
@@ -16,8 +18,9 @@ mod protocol;
 mod secrecy;
 mod verify;
 
+pub use config::{SERVER_NAME, client_config, server_config};
 pub use error::ChannelError;
-pub use key::{ChannelKey, KeyName};
+pub use key::{ChannelKey, End, KeyName};
 pub use protocol::{KeyExchange, Protocol};
 /// The crypto provider of the workspace. Its name is written here and in `Cargo.toml` only.
 pub use rustls::crypto::aws_lc_rs as crypto;
@@ -28,11 +31,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::pki_types::ServerName;
-use rustls::server::AlwaysResolvesServerRawPublicKeys;
-use rustls::version::TLS13;
-use rustls::{ClientConfig, ServerConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
@@ -61,19 +60,8 @@ impl Connector {
     /// # Errors
     /// The TLS library refuses its own defaults.
     pub fn new(protocol: Protocol, key: &ChannelKey, pin: Pin) -> Result<Self, ChannelError> {
-        let mut config = ClientConfig::builder_with_provider(protocol.provider())
-            .with_protocol_versions(&[&TLS13])
-            .map_err(ChannelError::tls)?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(pin))
-            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(
-                key.certified(),
-            )));
-        config.alpn_protocols = vec![protocol.name.to_vec()];
-        config.enable_sni = false;
-        config.resumption = Resumption::disabled();
         Ok(Self {
-            tls: TlsConnector::from(Arc::new(config)),
+            tls: TlsConnector::from(Arc::new(client_config(protocol, key, pin)?)),
         })
     }
 
@@ -83,8 +71,7 @@ impl Connector {
     /// The connection fails, or the other end is not the one that is pinned.
     pub async fn open(&self, stream: TcpStream) -> io::Result<ClientChannel> {
         stream.set_nodelay(true)?;
-        // Nobody looks at the name: the key is what is checked.
-        let name = ServerName::try_from("pinned.invalid").map_err(io::Error::other)?;
+        let name = ServerName::try_from(SERVER_NAME).map_err(io::Error::other)?;
         self.tls.connect(name, stream).await
     }
 }
@@ -111,18 +98,8 @@ impl Acceptor {
         key: &ChannelKey,
         admission: Admission,
     ) -> Result<Self, ChannelError> {
-        let mut config = ServerConfig::builder_with_provider(protocol.provider())
-            .with_protocol_versions(&[&TLS13])
-            .map_err(ChannelError::tls)?
-            .with_client_cert_verifier(Arc::new(admission))
-            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(
-                key.certified(),
-            )));
-        config.alpn_protocols = vec![protocol.name.to_vec()];
-        // Tickets would cost a slow line more than they save: the handshake has no certificate.
-        config.send_tls13_tickets = 0;
         Ok(Self {
-            tls: TlsAcceptor::from(Arc::new(config)),
+            tls: TlsAcceptor::from(Arc::new(server_config(protocol, key, admission)?)),
         })
     }
 

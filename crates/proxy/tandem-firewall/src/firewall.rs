@@ -15,7 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::FirewallError;
-use crate::rules::{Family, LeftBehind, RuleSet, TRIAL_PREFIX, Trial, marks_of_others, tables};
+use crate::guard::Guard;
+use crate::rules::{
+    CHAIN_PREFIX, Family, LeftBehind, RuleSet, TRIAL_PREFIX, Trial, marks_of_others, tables,
+};
 
 /// Seconds to wait for another program that is changing the firewall: longer than such a change
 /// takes, shorter than a person waits.
@@ -103,19 +106,23 @@ impl Firewall {
         let mut installed = InstalledRules {
             rules,
             families: Vec::new(),
+            guard: None,
         };
         for family in &self.families {
-            let left = LeftBehind::find(&installed.rules, &saved(*family)?);
-            if !left.is_empty() {
-                tracing::warn!(
-                    family = family.program(),
-                    chain = installed.rules.chain(),
-                    "replacing the rules that an earlier daemon left behind"
-                );
-            }
             // Remembered before it is done: removing what is not there is harmless.
             installed.families.push(*family);
-            restore(*family, &installed.rules.install(&left))?;
+            let rules = &installed.rules;
+            change(*family, |saved| {
+                let left = LeftBehind::find(rules, saved);
+                if !left.is_empty() {
+                    tracing::warn!(
+                        family = family.program(),
+                        chain = rules.chain(),
+                        "replacing the rules that an earlier daemon left behind"
+                    );
+                }
+                Some(rules.install(&left))
+            })?;
         }
         Ok(installed)
     }
@@ -129,7 +136,10 @@ impl Firewall {
         let mut removed = Vec::new();
         for family in &self.families {
             for left in LeftBehind::all(&saved(*family)?) {
-                restore(*family, &left.removal())?;
+                change(*family, |saved| {
+                    let mut there = LeftBehind::all(saved).into_iter();
+                    Some(there.find(|it| it.chain() == left.chain())?.removal())
+                })?;
                 removed.push((family.program(), left.chain().to_owned()));
             }
         }
@@ -160,10 +170,7 @@ impl Firewall {
             here_document(&mut out, *family, &rules.install(&left));
         }
         out.push_str("# At the end:\n");
-        for family in &self.families {
-            let set = LeftBehind::find(rules, &rules.install(&LeftBehind::default()));
-            here_document(&mut out, *family, &set.removal());
-        }
+        out.push_str(&removal_script(rules, &self.families));
         Ok(out)
     }
 }
@@ -182,9 +189,20 @@ pub enum Sight {
 pub struct InstalledRules {
     rules: RuleSet,
     families: Vec<Family>,
+    guard: Option<Guard>,
 }
 
 impl InstalledRules {
+    /// Has another process remove the rules if this one is killed: for rules that do harm without
+    /// their daemon.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    pub fn guarded(mut self) -> Result<Self, FirewallError> {
+        self.guard = Some(Guard::start(&removal_script(&self.rules, &self.families))?);
+        Ok(self)
+    }
+
     /// Takes the rules away.
     ///
     /// # Errors
@@ -218,6 +236,13 @@ impl InstalledRules {
                 outcome = removed;
             }
         }
+        if outcome.is_err()
+            && let Some(guard) = self.guard.take()
+        {
+            // Another program may have had the firewall for too long.
+            guard.carry_out();
+        }
+        self.guard = None;
         outcome
     }
 }
@@ -233,13 +258,46 @@ impl Drop for InstalledRules {
     }
 }
 
-/// Removes what is there now, whoever changed it meanwhile.
+/// Removes what is there now.
 fn remove(family: Family, rules: &RuleSet) -> Result<(), FirewallError> {
-    let left = LeftBehind::find(rules, &saved(family)?);
-    if left.is_empty() {
-        return Ok(());
+    change(family, |saved| {
+        let left = LeftBehind::find(rules, saved);
+        (!left.is_empty()).then(|| left.removal())
+    })
+}
+
+/// Gives the kernel what `text` makes of the rules in force. Where that fails because somebody else
+/// has changed them meanwhile, the guard of a daemon that was killed for instance, it is made anew.
+fn change(family: Family, text: impl Fn(&str) -> Option<String>) -> Result<(), FirewallError> {
+    let mut before = saved(family)?;
+    loop {
+        let Some(text) = text(&before) else {
+            return Ok(());
+        };
+        let Err(error) = restore(family, &text) else {
+            return Ok(());
+        };
+        let after = saved(family)?;
+        if ours(&after).eq(ours(&before)) {
+            return Err(error);
+        }
+        before = after;
     }
-    restore(family, &left.removal())
+}
+
+/// The lines about Tandem's chains: those that say nothing of dates and counters.
+fn ours(saved: &str) -> impl Iterator<Item = &str> {
+    saved.lines().filter(|line| line.contains(CHAIN_PREFIX))
+}
+
+/// What a shell would be told to remove `rules`, as they were set.
+fn removal_script(rules: &RuleSet, families: &[Family]) -> String {
+    let set = LeftBehind::find(rules, &rules.install(&LeftBehind::default()));
+    let mut out = String::new();
+    for family in families {
+        here_document(&mut out, *family, &set.removal());
+    }
+    out
 }
 
 fn trial_text(scratch: &str, trials: &[Trial]) -> String {
@@ -347,7 +405,14 @@ fn find(program: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use nix::sched::{CloneFlags, unshare};
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::Pid;
+
     use super::*;
+    use crate::link::LinkName;
+    use crate::privilege;
+    use crate::rules::{Owner, Table, TableRules};
 
     #[test]
     fn a_missing_program_is_named_with_its_package() {
@@ -357,6 +422,76 @@ mod tests {
             "{error:?}"
         );
         assert!(error.to_string().contains("package iptables"), "{error}");
+    }
+
+    #[test]
+    fn the_guard_removes_the_rules_of_a_daemon_that_is_gone_and_no_others() {
+        if !tandem_testkit::has_root_and(&["iptables", "ip6tables"]) {
+            return;
+        }
+        let checked = std::thread::spawn(|| {
+            // A network of this thread and of the programs that it runs.
+            unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+            let link = LinkName::new("lnk0").expect("a good name");
+            let nat = TableRules {
+                table: Table::Nat,
+                rules: vec!["-p tcp -j REDIRECT --to-ports 9".to_owned()],
+                jumps: vec!["OUTPUT -o lnk0 -p tcp".to_owned()],
+            };
+            let rules = RuleSet::new(Owner::Tunnel, &link, vec![nat], Vec::new());
+            let firewall = Firewall::here();
+            call(
+                "iptables",
+                &["-t", "nat", "-A", "OUTPUT", "-j", "ACCEPT"],
+                "",
+            )
+            .expect("it is set");
+            let chains = || {
+                let both = Family::ALL.map(|family| saved(family).expect("readable"));
+                both.concat().matches(":tandem-t-lnk0 ").count()
+            };
+            let install = || firewall.install(rules.clone())?.guarded();
+            let mut installed = install().expect("they can be set");
+            assert_eq!(chains(), 2);
+            installed.guard.as_mut().expect("there is one").finish();
+            assert_eq!(chains(), 0);
+            let kept = saved(Family::V4).expect("readable");
+            assert!(kept.contains("-A OUTPUT -j ACCEPT"), "{kept}");
+            drop(installed);
+            let installed = install().expect("they can be set");
+            let guard = installed.guard.as_ref().map(Guard::process);
+            installed.remove().expect("they can be removed");
+            assert_eq!(chains(), 0);
+            let process = guard.expect("there is one");
+            assert!(!Path::new(&format!("/proc/{process}")).exists());
+        });
+        checked.join().expect("the checks hold");
+    }
+
+    #[test]
+    fn what_the_daemon_fails_to_remove_is_left_to_the_guard() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let done = folder.path().join("done");
+        let removal = format!("echo > '{}'", done.display());
+        let process = std::thread::spawn(move || {
+            let link = LinkName::new("lnk0").expect("a good name");
+            let guard = Guard::start(&removal).expect("there is a shell");
+            let process = guard.process();
+            let installed = InstalledRules {
+                rules: RuleSet::new(Owner::Tunnel, &link, Vec::new(), Vec::new()),
+                families: vec![Family::V4],
+                guard: Some(guard),
+            };
+            // Then the firewall cannot even be read.
+            privilege::keep_none().expect("giving up is always allowed");
+            installed.remove().expect_err("not permitted");
+            process
+        });
+        let process = process.join().expect("the checks hold");
+        let process = Pid::from_raw(i32::try_from(process).expect("they are small"));
+        let ended = waitpid(process, None).expect("nobody else waited for it");
+        assert_eq!(ended, WaitStatus::Exited(process, 0));
+        assert!(done.exists());
     }
 
     #[test]

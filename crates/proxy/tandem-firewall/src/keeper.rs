@@ -1,9 +1,9 @@
 //! Keeps the firewall's rules in force: another program that reloads its own firewall may empty all
 //! of it.
 //!
-//! Is not: the rules (`rules.rs`) or how they are set (`firewall.rs`). It is a thread of its own, since
-//! the firewall's programs take milliseconds and on a busy machine seconds, and packets must not
-//! wait for them.
+//! Is not: the rules (`rules.rs`) or how they are set (`firewall.rs`). It is a thread of its own,
+//! since the firewall's programs take milliseconds and on a busy machine seconds, and packets must
+//! not wait for them.
 //!
 //! Invariant: whatever ends the keeper, the rules go.
 

@@ -11,6 +11,7 @@ pub mod privilege;
 
 mod error;
 mod firewall;
+mod guard;
 mod keeper;
 mod link;
 mod rules;

@@ -1,10 +1,10 @@
-//! Capabilities: are the two that are needed there, and giving up all others.
+//! Capabilities: are the two that rules need there, and giving up all others.
 //!
 //! Is not: seccomp or a sandbox; those are the service manager's.
 //!
 //! Invariant: after [`keep_only_needed`] this thread, the threads it starts and the programs it
 //! runs have CAP_NET_ADMIN and CAP_NET_RAW at most: the first for the queue and for removing the
-//! rules at the end, the second for the raw sockets.
+//! rules at the end, the second for the raw sockets. After [`keep_none`] they have none.
 
 use nix::errno::Errno;
 
@@ -82,10 +82,23 @@ pub fn require() -> Result<(), FirewallError> {
 /// # Errors
 /// A system call failed; nothing is worse than before.
 pub fn keep_only_needed() -> Result<(), FirewallError> {
-    let failed = |errno| FirewallError::system("giving up capabilities", errno);
     let needed = NEEDED
         .iter()
         .fold(0, |bits, capability| bits | 1_u32 << capability.bit);
+    keep(needed)
+}
+
+/// As [`keep_only_needed`], for a daemon that sets no rules: gives up every capability.
+///
+/// # Errors
+/// As [`keep_only_needed`].
+pub fn keep_none() -> Result<(), FirewallError> {
+    keep(0)
+}
+
+/// Gives up all capabilities but these.
+fn keep(needed: u32) -> Result<(), FirewallError> {
+    let failed = |errno| FirewallError::system("giving up capabilities", errno);
     // The bounding set first: shrinking it needs a capability that goes with the next step. The
     // kernel says EINVAL past the last one.
     for bit in 0..64_u32 {
@@ -169,6 +182,16 @@ mod tests {
             assert_eq!(low.permitted & !0x3000, 0);
             assert_eq!(high.permitted, 0);
             assert_eq!(missing().expect("readable"), before);
+        });
+        checked.join().expect("the checks hold");
+    }
+
+    #[test]
+    fn a_daemon_that_sets_no_rules_keeps_nothing() {
+        let checked = std::thread::spawn(|| {
+            keep_none().expect("giving up is always allowed");
+            let sets = read().expect("readable");
+            assert!(sets.iter().all(|set| set.effective | set.permitted == 0));
         });
         checked.join().expect("the checks hold");
     }

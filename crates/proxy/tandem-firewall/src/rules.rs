@@ -17,7 +17,7 @@ use crate::link::LinkName;
 const PORTS_A_RULE: usize = 15;
 
 /// How every chain of Tandem's begins.
-const CHAIN_PREFIX: &str = "tandem-";
+pub(crate) const CHAIN_PREFIX: &str = "tandem-";
 
 /// How the names of the chains begin in which a start tries the kernel's features.
 pub(crate) const TRIAL_PREFIX: &str = "tandem-try-";

@@ -9,15 +9,17 @@ use tandem_wire::Seq;
 use crate::inband::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed, Sender};
 use crate::inband::option::{self, MAX_HINTS, ProxyOption, ProxyOptionKind};
 use crate::inband::{FlowId, Key, Version, publication};
+use crate::tunnel::{self, Decoder, OpenDecoder};
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 3] = [
+pub const CHECKS: [(&str, Check); 4] = [
     ("link_option", link_option),
     ("link_frame", link_frame),
     ("link_publication", link_publication),
+    ("tunnel_frames", tunnel_frames),
 ];
 
 /// A key that the corpora were not made with.
@@ -126,6 +128,52 @@ pub fn link_frame(data: &[u8]) {
                 Frame::parse(&longer, Version::ONE, Sender::Server),
                 Parsed::No
             );
+        }
+    }
+}
+
+/// What a client-side proxy writes on a stream: read the same at once and byte by byte, written
+/// again the same, and never kept beyond one frame.
+pub fn tunnel_frames(data: &[u8]) {
+    let mut whole = data;
+    let mut single = OpenDecoder::default();
+    let open = OpenDecoder::default().next(&mut whole);
+    let after = data.len() - whole.len();
+    for (index, byte) in data[..after].iter().enumerate() {
+        let last = index + 1 == after;
+        let read = single.next(&mut std::slice::from_ref(byte));
+        assert!(if last { read == open } else { read == Ok(None) });
+    }
+    let Ok(Some(open)) = open else {
+        return;
+    };
+    let mut again = Vec::new();
+    open.write(&mut again).expect("what was read may cross");
+    assert_eq!(again, data[..after]);
+    let (mut at_once, mut by_bytes) = (Decoder::default(), Decoder::default());
+    loop {
+        let before = whole;
+        let frame = at_once.next(&mut whole);
+        let used = before.len() - whole.len();
+        assert!(at_once.kept() <= tunnel::MAX_LEN + tunnel::CHECK_LEN && at_once.kept() <= used);
+        for (index, byte) in before[..used].iter().enumerate() {
+            let last = index + 1 == used;
+            let read = by_bytes.next(&mut std::slice::from_ref(byte));
+            assert!(if last {
+                read == frame
+            } else {
+                read == Ok(None)
+            });
+        }
+        let Ok(Some(frame)) = frame else {
+            return;
+        };
+        let mut again = Vec::new();
+        frame.write(&mut again);
+        assert_eq!(again, before[..used]);
+        assert_eq!(again.len(), frame.encoded_len());
+        if frame == tunnel::Frame::Rest {
+            return;
         }
     }
 }

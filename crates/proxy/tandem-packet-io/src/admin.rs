@@ -5,13 +5,12 @@
 //! Invariant: it runs on threads of its own and reads [`Board`] only, so that whoever reads it, and
 //! however slowly, delays no packet.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use nix::time::{ClockId, clock_gettime};
 use tandem_daemon::admin::{AdminPort, Page};
 use tandem_daemon::http::Server;
 use tandem_daemon::metrics::Text;
+use tandem_daemon::process::{self, Memory};
 
 use crate::error::IoError;
 use crate::metrics::Board;
@@ -35,7 +34,7 @@ pub(crate) fn serve(port: AdminPort, board: Arc<Board>) -> Result<Server, IoErro
 
 fn status(board: &Board) -> Status {
     let snapshot = board.snapshot();
-    let memory = memory();
+    let memory = Memory::now();
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         role: board.facts.role.to_owned(),
@@ -44,7 +43,7 @@ fn status(board: &Board) -> Status {
         pid: std::process::id(),
         queue: board.facts.queue,
         uptime_seconds: board.started.elapsed().as_secs_f64(),
-        cpu_seconds: cpu_seconds(),
+        cpu_seconds: process::cpu_seconds(),
         resident_bytes: memory.resident,
         peak_resident_bytes: memory.peak,
         counters: snapshot.counters,
@@ -62,55 +61,13 @@ fn metrics(board: &Board) -> String {
     for (name, value) in &snapshot.gauges {
         text.gauge(&format!("tandem_{name}"), &help(name), value);
     }
-    // Names that Prometheus knows for every process (client library guidelines).
-    let memory = memory();
-    let uptime = board.started.elapsed().as_secs_f64();
-    text.counter("process_cpu_seconds", "process cpu seconds", cpu_seconds());
-    text.gauge(
-        "process_resident_memory_bytes",
-        "process resident memory bytes",
-        memory.resident,
-    );
-    text.gauge(
-        "tandem_peak_resident_bytes",
-        "peak resident bytes",
-        memory.peak,
-    );
-    text.gauge("tandem_uptime_seconds", "uptime seconds", uptime);
+    process::show(&mut text, board.started.elapsed());
     text.finish()
 }
 
 /// The name in words: the events name themselves.
 fn help(name: &str) -> String {
     name.replace('_', " ")
-}
-
-fn cpu_seconds() -> f64 {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
-        .map(|time| std::time::Duration::from(time).as_secs_f64())
-        .unwrap_or_default()
-}
-
-#[derive(Debug, Default, Clone, Copy)]
-struct Memory {
-    resident: u64,
-    peak: u64,
-}
-
-/// From `VmRSS` and `VmHWM` of proc(5); 0 where /proc is missing.
-fn memory() -> Memory {
-    let text = std::fs::read_to_string(Path::new("/proc/self/status")).unwrap_or_default();
-    let field = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name))
-            .and_then(|value| value.split_whitespace().next())
-            .and_then(|kilobytes| kilobytes.parse::<u64>().ok())
-            .map_or(0, |kilobytes| kilobytes * 1024)
-    };
-    Memory {
-        resident: field("VmRSS:"),
-        peak: field("VmHWM:"),
-    }
 }
 
 #[cfg(test)]

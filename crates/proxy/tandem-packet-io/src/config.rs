@@ -1,6 +1,6 @@
 //! The settings of the two daemons, checked: what the event loop works with.
 //!
-//! Is not: the file or the flags (`config/settings.rs`), nor the key's bytes in any form that
+//! Is not: the file or the flags, which are the program's, nor the key's bytes in any form that
 //! prints.
 //!
 //! Invariant: a [`Config`] is consistent in itself; whether this machine can do it is found out by
@@ -21,10 +21,11 @@ use tandem_packet::Limits;
 
 use crate::error::IoError;
 
-pub use key::KeyChoice;
+pub use key::{KeyChoice, read_key};
 pub use names::{Marks, role_name};
 pub use settings::Settings;
 pub use tandem_firewall::LinkName;
+pub use tandem_link::inband::Key;
 pub use tandem_packet::{ClientCertificates, Role, WireFormat};
 
 /// Port of the servers whose connections are looked at, unless others are named: HTTPS (RFC 9110,
@@ -118,7 +119,7 @@ impl Config {
         };
         let store = match settings.store {
             Some(directory) => directory,
-            None => default_store(role, &link)?,
+            None => default_store(role, link.as_str())?,
         };
         let queue = settings.queue.unwrap_or_else(|| default_queue(role, &link));
         Ok(Self {
@@ -243,7 +244,11 @@ fn rate(one_in: Option<u32>) -> Result<Rate, IoError> {
     })
 }
 
-fn ports(said: Option<Vec<u16>>) -> Result<Vec<u16>, IoError> {
+/// The ports of the servers, in order and each once.
+///
+/// # Errors
+/// There is none, or port 0 is among them.
+pub fn ports(said: Option<Vec<u16>>) -> Result<Vec<u16>, IoError> {
     let Some(mut ports) = said else {
         return Ok(vec![DEFAULT_PORT]);
     };
@@ -256,7 +261,11 @@ fn ports(said: Option<Vec<u16>>) -> Result<Vec<u16>, IoError> {
     }
 }
 
-fn admin(role: Role, said: Option<&str>) -> Result<Option<SocketAddr>, IoError> {
+/// The admin port of a daemon in `role`; `None`: there is none.
+///
+/// # Errors
+/// It is neither an address with a port nor `none`.
+pub fn admin(role: Role, said: Option<&str>) -> Result<Option<SocketAddr>, IoError> {
     match said {
         None => Ok(Some(default_admin(role))),
         Some("none") => Ok(None),
@@ -295,7 +304,12 @@ fn at_least_one(name: &'static str, said: Option<usize>) -> Result<Option<usize>
     }
 }
 
-fn default_store(role: Role, link: &LinkName) -> Result<PathBuf, IoError> {
+/// Where the store of a daemon in `role` is unless it is set. `place` is the link's name, or what
+/// stands for it.
+///
+/// # Errors
+/// A user other than root has no home directory.
+pub fn default_store(role: Role, place: &str) -> Result<PathBuf, IoError> {
     let base = if nix::unistd::geteuid().is_root() {
         PathBuf::from("/var/lib/tandem")
     } else {
@@ -304,7 +318,7 @@ fn default_store(role: Role, link: &LinkName) -> Result<PathBuf, IoError> {
             .ok_or_else(|| IoError::setting("store", "HOME is not set; name a directory"))?;
         PathBuf::from(home).join(".local/share/tandem")
     };
-    Ok(base.join(format!("{}-{}", role_name(role), link.as_str())))
+    Ok(base.join(format!("{}-{place}", role_name(role))))
 }
 
 /// A number that differs between roles and links: FNV-1a, 32 bit (draft-eastlake-fnv), into the

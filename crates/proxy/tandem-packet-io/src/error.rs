@@ -23,24 +23,6 @@ pub enum IoError {
         /// What is wrong with it and what would be right.
         problem: String,
     },
-    /// The configuration file cannot be read.
-    #[error("cannot read the configuration file {}: {source}; check --config", path.display())]
-    ConfigFile {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The configuration file is not what it must be.
-    #[error("{}, line {line}: {problem}", path.display())]
-    ConfigSyntax {
-        /// The file.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// What is wrong there.
-        problem: String,
-    },
     /// The key file cannot be read.
     #[error("cannot read the key file {}: {source}; write 64 hex digits into it, the same on both sides", path.display())]
     KeyFile {

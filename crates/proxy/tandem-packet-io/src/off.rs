@@ -32,9 +32,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 const SYSTEMD: &str = "/run/systemd/system";
 
 /// The services of the package.
-const SERVICES: [&str; 2] = [
+const SERVICES: [&str; 3] = [
     "tandem-client-side@*.service",
     "tandem-server-side@*.service",
+    "tandem-tunnel-*.service",
 ];
 
 /// What was done.

@@ -22,7 +22,8 @@ use crate::error::IoError;
 /// Lets pass what begins a connection in the eyes of connection tracking, and is no SYN.
 const PICKED_UP: &str = "-p tcp ! --syn -m conntrack --ctstate NEW -j RETURN";
 
-/// The rules that queue TLS over `link` for a daemon in `role`: connections to the servers' `ports`.
+/// The rules that queue TLS over `link` for a daemon in `role`: connections to the servers'
+/// `ports`.
 pub(crate) fn rules(
     role: Role,
     link: &LinkName,

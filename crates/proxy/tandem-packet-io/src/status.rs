@@ -19,6 +19,10 @@ use crate::error::IoError;
 /// The longest answer that is read. One of today takes 4 kB.
 const MAX_ANSWER: usize = 1 << 20;
 
+/// The mode that has no packet queue; its daemons are not this crate's, and answer in the same
+/// form.
+const TUNNEL: &str = "tunnel";
+
 /// A daemon at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -26,13 +30,13 @@ pub struct Status {
     pub version: String,
     /// `client-side` or `server-side`.
     pub role: String,
-    /// The interface of the link.
+    /// The interface of the link; in tunnel mode, where the proxies meet.
     pub link: String,
-    /// `packet` or `pass-through`.
+    /// `packet`, `pass-through` or `tunnel`.
     pub mode: String,
     /// Process number.
     pub pid: u32,
-    /// Number of the packet queue.
+    /// Number of the packet queue; 0 in tunnel mode.
     pub queue: u16,
     /// Seconds since the start.
     pub uptime_seconds: f64,
@@ -53,14 +57,13 @@ impl Status {
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = String::new();
-        let facts = [
+        let mut facts = vec![
             (
                 "daemon",
                 format!("{} on {} (version {})", self.role, self.link, self.version),
             ),
             ("mode", self.mode.clone()),
             ("process", self.pid.to_string()),
-            ("queue", self.queue.to_string()),
             ("up", format!("{:.0} s", self.uptime_seconds)),
             ("processor", format!("{:.3} s", self.cpu_seconds)),
             (
@@ -72,6 +75,9 @@ impl Status {
                 ),
             ),
         ];
+        if self.mode != TUNNEL {
+            facts.insert(3, ("queue", self.queue.to_string()));
+        }
         let numbers = self
             .gauges
             .iter()
@@ -188,6 +194,16 @@ flows          0
 queue_packets  3
 "
         );
+    }
+
+    #[test]
+    fn the_table_of_a_tunnel_has_no_queue() {
+        let tunnel = Status {
+            mode: "tunnel".into(),
+            queue: 0,
+            ..sample()
+        };
+        assert!(!tunnel.table().contains("\nqueue "), "{}", tunnel.table());
     }
 
     /// What `fetch` makes of a server that answers `answer` and closes.

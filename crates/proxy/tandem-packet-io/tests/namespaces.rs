@@ -11,7 +11,6 @@ mod support;
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -44,17 +43,16 @@ fn daemon_process() {
     };
     let settings = std::env::var(support::SETTINGS).expect("set by the test");
     let ready = || println!("\nready");
-    let outcome = Settings::parse(&settings, Path::new("test"))
-        .and_then(|settings| Config::resolve(role, settings))
-        .and_then(|config| match engine.as_str() {
-            "dry-run" => {
-                println!("\n{}", daemon::dry_run(&config)?);
-                ready();
-                Ok(())
-            }
-            "packet" => daemon::run(config, ready),
-            name => daemon::run_engine(config, support::engines::named(name), ready),
-        });
+    let settings: Settings = toml::from_str(&settings).expect("the test's own");
+    let outcome = Config::resolve(role, settings).and_then(|config| match engine.as_str() {
+        "dry-run" => {
+            println!("\n{}", daemon::dry_run(&config)?);
+            ready();
+            Ok(())
+        }
+        "packet" => daemon::run(config, ready),
+        name => daemon::run_engine(config, support::engines::named(name), ready),
+    });
     let code = match outcome {
         Ok(()) => 0,
         Err(error) => {

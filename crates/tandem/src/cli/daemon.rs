@@ -1,104 +1,125 @@
-//! `tandem client-side` and `tandem server-side`: one set of flags, two roles.
+//! `tandem client-side` and `tandem server-side`: two roles, which share the flags of packet mode
+//! and have flags of their own in tunnel mode.
 
+mod text;
+
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-/// What `--help` of a daemon closes with. Lines fit 80 columns, since clap would break longer ones
-/// anywhere.
-macro_rules! examples {
-    ($role:literal, $link:literal) => {
-        concat!(
-            "Examples:\n",
-            "  Show the firewall commands and stop\n",
-            "    tandem ",
-            $role,
-            " --key /etc/tandem/key --link ",
-            $link,
-            " --dry-run\n",
-            "  Take the settings from a file\n",
-            "    tandem ",
-            $role,
-            " --config /etc/tandem/",
-            $role,
-            ".toml\n",
-            "  Only to try it, without a key\n",
-            "    tandem ",
-            $role,
-            " --link ",
-            $link,
-            " --insecure-no-key\n",
-            "\n",
-            "The settings file has the flags' names as keys. A flag beats the file, the file\n",
-            "beats the default:\n",
-            "    link = \"",
-            $link,
-            "\"\n",
-            "    key = \"/etc/tandem/key\"\n",
-            "    ports = [443, 8443]\n",
-            "\n",
-            "The firewall rules are taken down at the end. Those that a killed proxy left are\n",
-            "found and removed at the next start.",
-        )
-    };
+use crate::settings::LinkRate;
+
+pub(super) use text::{
+    CLIENT_SIDE, CLIENT_SIDE_EXAMPLES, CLIENT_SIDE_LONG, SERVER_SIDE, SERVER_SIDE_EXAMPLES,
+    SERVER_SIDE_LONG,
+};
+
+// A group without a heading of its own would stand below the one before it: those with headings
+// come last.
+
+/// The flags of `tandem client-side`. All may come from the settings file instead.
+#[derive(Debug, Args)]
+pub(crate) struct ClientSideArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) packet: PacketArgs,
+    #[command(flatten)]
+    pub(crate) tunnel: TunnelClientArgs,
+    #[command(flatten)]
+    pub(crate) tuning: TuningArgs,
 }
 
-// The two commands share their flags and differ in what they say of themselves. Clap wraps what is
-// one line here.
-pub(crate) const CLIENT_SIDE: &str =
-    "Run the proxy on the clients' side of the link (packet mode; root)";
-pub(crate) const CLIENT_SIDE_LONG: &str = concat!(
-    "Run the proxy on the clients' side of the link, until SIGTERM or SIGINT\n\n",
-    "It runs on the last machine before the link: a gateway (its forwarded traffic) or the client itself. It tells \
-     the other proxy which certificates it holds, and rebuilds handshakes that arrive shrunk. Where no other proxy \
-     answers, every connection passes untouched. It prints `ready` when its firewall rules are in place.",
-);
-pub(crate) const SERVER_SIDE: &str =
-    "Run the proxy on the servers' side of the link (packet mode; root)";
-pub(crate) const SERVER_SIDE_LONG: &str = concat!(
-    "Run the proxy on the servers' side of the link, until SIGTERM or SIGINT\n\n",
-    "It runs on the first machine behind the link: a gateway (its forwarded traffic) or the server itself. It \
-     replaces certificates that the other proxy holds by references. Where no other proxy shows itself, every \
-     connection passes untouched. It prints `ready` when its firewall rules are in place.",
-);
-pub(crate) const CLIENT_SIDE_EXAMPLES: &str = examples!("client-side", "ppp0");
-pub(crate) const SERVER_SIDE_EXAMPLES: &str = examples!("server-side", "eth1");
-
-/// The flags of both daemons. All may come from the settings file instead.
+/// The flags of `tandem server-side`. All may come from the settings file instead.
 #[derive(Debug, Args)]
-pub(crate) struct DaemonArgs {
+pub(crate) struct ServerSideArgs {
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    #[command(flatten)]
+    pub(crate) packet: PacketArgs,
+    #[command(flatten)]
+    pub(crate) tunnel: TunnelServerArgs,
+    #[command(flatten)]
+    pub(crate) tuning: TuningArgs,
+}
+
+/// What both modes have.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
     /// Settings file (TOML); its keys are the names of these flags
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Network interface of the link
+    /// How the two proxies work: `packet`, `tunnel` or `pass-through` [default: packet]
     ///
-    /// What leaves by it is written shorter, what arrives by it is rebuilt. `ip link` lists the
-    /// interfaces.
+    /// `packet` rewrites handshakes inside the connections of clients and servers, in a netfilter
+    /// queue. `tunnel` ends each TCP connection at the proxy and carries it to the other one in a
+    /// connection of their own, over UDP: round trips are saved, too, and nothing has to survive
+    /// between the proxies but UDP. `pass-through` takes packets into the queue and lets them go
+    /// untouched, to measure what the queue alone costs. Both sides need the same.
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["packet", "tunnel", "pass-through"]), hide_possible_values = true)]
+    pub(crate) mode: Option<String>,
+
+    /// Network interface of the link; packet mode needs it
+    ///
+    /// In packet mode, what leaves by it is written shorter, what arrives by it is rebuilt. In
+    /// tunnel mode, on the client side only, TCP connections to `--ports` that would leave by it
+    /// are taken into the tunnel; that needs root, and without it nothing is intercepted. `ip
+    /// link` lists the interfaces.
     #[arg(long, value_name = "IFACE")]
     pub(crate) link: Option<String>,
 
     /// File with the key that both proxies share (see `tandem keygen`)
     ///
-    /// 64 hexadecimal digits, the same on both sides. By the key each proxy knows the other;
-    /// without one nothing is rewritten.
+    /// 64 hexadecimal digits, the same on both sides. By the key each proxy knows the other:
+    /// without one, packet mode rewrites nothing and tunnel mode does not start.
     #[arg(long, alias = "key-file", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
+    /// TCP ports of the servers whose connections are looked at, comma between [default: 443]
+    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    pub(crate) ports: Option<Vec<u16>>,
+
+    /// Directory of the store [default: /var/lib/tandem/ROLE-IFACE, in tunnel mode ROLE-tunnel]
+    ///
+    /// It holds the certificates seen, by server name: a browsing history, so it is made readable
+    /// by its owner only. Of other users than root it is below `~/.local/share/tandem`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) store: Option<PathBuf>,
+
+    /// Address of status and metrics, or `none` [default: 127.0.0.1:9470, server side 9471]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) admin: Option<String>,
+
+    /// What to log, to standard error: a level, or levels by module [default: info]
+    ///
+    /// Levels are error, warn, info, debug, trace; by module for example
+    /// `info,tandem_packet=debug`. Server names and addresses appear from debug on, single
+    /// packets from trace on; keys and contents never.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+
+    /// Log lines for people, `text`, or JSON objects, `json` [default: text]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["text", "json"]), hide_possible_values = true)]
+    pub(crate) log_format: Option<String>,
+
+    /// Print the firewall commands that would be run, and stop; nothing is touched
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// What packet mode alone has.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Packet mode")]
+pub(crate) struct PacketArgs {
     /// Run without a key, for trials only
     ///
     /// Anybody on the path, servers too, can then pass for the other proxy: find out what the
     /// store holds, and make handshakes fail.
     #[arg(long)]
     pub(crate) insecure_no_key: bool,
-
-    /// What is done with packets: `packet` or `pass-through` [default: packet]
-    ///
-    /// `packet` rewrites handshakes in a netfilter queue. `pass-through` takes packets into the
-    /// queue and lets them go untouched, to measure what the queue alone costs.
-    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["packet", "pass-through"]), hide_possible_values = true)]
-    pub(crate) mode: Option<String>,
 
     /// Format on the link: `safe` or `mcveety` [default: safe]
     ///
@@ -118,52 +139,85 @@ pub(crate) struct DaemonArgs {
     /// them. Both sides need the same.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "filter", "none"]), hide_possible_values = true)]
     pub(crate) client_certificates: Option<String>,
-
-    /// TCP ports of the servers whose connections are looked at, comma between [default: 443]
-    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
-    pub(crate) ports: Option<Vec<u16>>,
-
-    /// Directory of the store [default: /var/lib/tandem/ROLE-IFACE]
-    ///
-    /// It holds the certificates seen, by server name: a browsing history, so it is made readable
-    /// by its owner only.
-    #[arg(long, value_name = "DIR")]
-    pub(crate) store: Option<PathBuf>,
-
-    /// Address of status and metrics, or `none` [default: 127.0.0.1:9470, server side 9471]
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) admin: Option<String>,
-
-    /// Print the firewall commands that would be run, and stop; nothing is touched
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-
-    #[command(flatten)]
-    pub(crate) logging: LoggingArgs,
-
-    #[command(flatten)]
-    pub(crate) tuning: TuningArgs,
 }
 
-/// What is logged, and how.
+/// What the client side of tunnel mode alone has.
 #[derive(Debug, Args)]
-pub(crate) struct LoggingArgs {
-    /// What to log, to standard error: a level, or levels by module [default: info]
-    ///
-    /// Levels are error, warn, info, debug, trace; by module for example
-    /// `info,tandem_packet=debug`. Server names and addresses appear from debug on, single
-    /// packets from trace on; keys and contents never.
-    #[arg(long, value_name = "FILTER")]
-    pub(crate) log: Option<String>,
+#[command(next_help_heading = "Tunnel mode (with `--link`, `--socks`, `--http-proxy` or several)")]
+pub(crate) struct TunnelClientArgs {
+    /// The server-side proxy's address: its `--listen`, as it is reached from here
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) peer: Option<SocketAddr>,
 
-    /// Log lines for people, `text`, or JSON objects, `json` [default: text]
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["text", "json"]), hide_possible_values = true)]
-    pub(crate) log_format: Option<String>,
+    /// With `--link`, of other machines serve only those on these interfaces, comma between
+    /// [default: on all but the link]
+    ///
+    /// What is taken in does not pass the rules of FORWARD any more. So name the interfaces of
+    /// those who may use the link. Connections of this machine itself are always taken in.
+    #[arg(long, value_name = "IFACES", value_delimiter = ',')]
+    pub(crate) from: Option<Vec<String>>,
+
+    /// Take in connections of programs that speak SOCKS5, at this address
+    ///
+    /// There is no password: use an address that only those reach who may use it, such as
+    /// 127.0.0.1. Programs that leave names to the proxy (`curl --socks5-hostname`, "remote DNS")
+    /// have them resolved on the other side and save a round trip.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) socks: Option<SocketAddr>,
+
+    /// Take in connections of programs that ask an HTTP proxy (CONNECT), at this address
+    ///
+    /// For HTTPS only, by host name or address; there is no password here either.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) http_proxy: Option<SocketAddr>,
+
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
+}
+
+/// What the server side of tunnel mode alone has.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tunnel mode")]
+pub(crate) struct TunnelServerArgs {
+    /// UDP address where client-side proxies come; 0.0.0.0 is any of this machine's
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+
+    /// Servers that may be reached through here, by address; repeated [default: public addresses,
+    /// port 443]
+    ///
+    /// A network, and its ports; without any, all of them: `10.1.0.0/16:443`,
+    /// `10.1.2.3/32:443,8443`, `2001:db8::/32`. With the first one the default is gone. Names are
+    /// resolved here, and each address is held against this list.
+    #[arg(long, value_name = "CIDR[:PORT,...]")]
+    pub(crate) allow: Option<Vec<String>>,
+
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
+}
+
+/// What both sides of tunnel mode may be told of the link.
+#[derive(Debug, Args)]
+pub(crate) struct LineArgs {
+    /// Rate of the link from this side to the other in bit/s, such as 2400, 64k or 1.5M [default:
+    /// measured]
+    ///
+    /// The tunnel then sends at this rate, whatever is lost. Worth setting on thin and on lossy
+    /// links, on both sides; on a shared link, state your share.
+    #[arg(long, value_name = "BPS")]
+    pub(crate) link_rate: Option<LinkRate>,
+
+    /// Round-trip time of the link in milliseconds [default: measured, from 333 on]
+    ///
+    /// Worth setting, on both sides, where it is longer: a tunnel that expects an answer too soon
+    /// sends twice.
+    #[arg(long, value_name = "MS")]
+    pub(crate) link_rtt: Option<u64>,
 }
 
 /// Limits and numbers that rarely need a change.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Tuning (the defaults fit)")]
+#[command(next_help_heading = "Tuning of packet mode (the defaults fit)")]
 pub(crate) struct TuningArgs {
     /// Segments of an incomplete flight that are held before all go out unaltered
     #[arg(long, hide_short_help = true, value_name = "N")]

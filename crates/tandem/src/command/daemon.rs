@@ -1,85 +1,173 @@
-//! `tandem client-side` and `tandem server-side`: flags and file become settings, settings a
-//! configuration, and `tandem-packet-io` runs it.
+//! `tandem client-side` and `tandem server-side`: flags and file become settings, settings the
+//! configuration of a mode, and that mode's crate runs it.
 
-use tandem_packet_io::config::{Config, Mode, Role, Settings};
+mod tunnel;
+
+use std::path::PathBuf;
+
+use tandem_packet_io::config::{self, Config, Role};
 use tandem_packet_io::daemon;
 
-use crate::cli::DaemonArgs;
+use crate::cli::{ClientSideArgs, CommonArgs, PacketArgs, ServerSideArgs, TuningArgs};
 use crate::exit::Failure;
 use crate::output;
+use crate::settings::{Mode, Settings};
 use tandem_daemon::logging;
 
-pub(crate) fn run(role: Role, arguments: DaemonArgs) -> Result<(), Failure> {
-    let DaemonArgs {
-        config: file,
-        dry_run,
-        ..
-    } = &arguments;
-    let (file, dry_run) = (file.clone(), *dry_run);
-    let flags = settings(arguments);
+/// What is to be done with the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Run the daemon.
+    Run,
+    /// Show what would be done to the firewall.
+    DryRun,
+}
+
+pub(crate) fn client_side(arguments: ClientSideArgs) -> Result<(), Failure> {
+    let ClientSideArgs {
+        common,
+        packet,
+        tunnel,
+        tuning,
+    } = arguments;
+    let (file, purpose) = (common.config.clone(), purpose(&common));
+    let flags = Settings {
+        peer: tunnel.peer,
+        from: tunnel.from,
+        socks: tunnel.socks,
+        http_proxy: tunnel.http_proxy,
+        link_rate: tunnel.line.link_rate,
+        link_rtt: tunnel.line.link_rtt,
+        ..settings(common, packet, tuning)
+    };
+    run(Role::ClientSide, flags, file, purpose)
+}
+
+pub(crate) fn server_side(arguments: ServerSideArgs) -> Result<(), Failure> {
+    let ServerSideArgs {
+        common,
+        packet,
+        tunnel,
+        tuning,
+    } = arguments;
+    let (file, purpose) = (common.config.clone(), purpose(&common));
+    let flags = Settings {
+        listen: tunnel.listen,
+        allow: tunnel.allow,
+        link_rate: tunnel.line.link_rate,
+        link_rtt: tunnel.line.link_rtt,
+        ..settings(common, packet, tuning)
+    };
+    run(Role::ServerSide, flags, file, purpose)
+}
+
+fn purpose(common: &CommonArgs) -> Purpose {
+    if common.dry_run {
+        Purpose::DryRun
+    } else {
+        Purpose::Run
+    }
+}
+
+fn run(
+    role: Role,
+    flags: Settings,
+    file: Option<PathBuf>,
+    purpose: Purpose,
+) -> Result<(), Failure> {
     let said = match file {
         Some(path) => flags.over(Settings::load(&path)?),
         None => flags,
     };
     logging::start(said.log.as_deref(), said.log_format.as_deref())?;
-    let config = Config::resolve(role, said)?;
-    if dry_run {
-        // A dry run finds fault with the settings as the start would: that is what it is asked for.
-        match config.mode {
-            Mode::Packet => {
-                let _key = config.key.load()?;
-            }
-            Mode::PassThrough => {}
-        }
-        return output::print(&daemon::dry_run(&config)?);
+    match (said.mode(role)?, purpose) {
+        (Mode::Packet, _) => packet(Config::resolve(role, said.into_packet())?, purpose),
+        (Mode::Tunnel, Purpose::Run) => tunnel::run(role, said),
+        (Mode::Tunnel, Purpose::DryRun) => output::print(&tunnel::dry_run(role, said)?),
     }
-    // What scripts wait for. One that has closed its end waits no more, and the daemon runs all the
-    // same.
-    daemon::run(config, || drop(output::print("ready")))?;
-    Ok(())
 }
 
-/// The flags as settings. Every flag is named here, so that none is forgotten.
-fn settings(arguments: DaemonArgs) -> Settings {
-    let DaemonArgs {
+fn packet(config: Config, purpose: Purpose) -> Result<(), Failure> {
+    match purpose {
+        Purpose::DryRun => {
+            // A dry run finds fault with the settings as the start would: that is what it is asked
+            // for.
+            match config.mode {
+                config::Mode::Packet => {
+                    let _key = config.key.load()?;
+                }
+                config::Mode::PassThrough => {}
+            }
+            output::print(&daemon::dry_run(&config)?)
+        }
+        Purpose::Run => Ok(daemon::run(config, say_ready)?),
+    }
+}
+
+/// What scripts wait for. One that has closed its end waits no more, and the daemon runs all the
+/// same.
+fn say_ready() {
+    drop(output::print("ready"));
+}
+
+/// The flags that both sides have, as settings. Every one is named here, so that none is forgotten.
+fn settings(common: CommonArgs, packet: PacketArgs, tuning: TuningArgs) -> Settings {
+    let CommonArgs {
         config: _,
+        mode,
         link,
         key,
-        insecure_no_key,
-        mode,
-        wire,
-        client_certificates,
         ports,
         store,
         admin,
+        log,
+        log_format,
         dry_run: _,
-        logging,
-        tuning,
-    } = arguments;
-    Settings {
-        link,
-        mode,
+    } = common;
+    let PacketArgs {
+        insecure_no_key,
         wire,
         client_certificates,
-        cii_extension: tuning.cii_extension,
-        filter_one_in: tuning.filter_one_in,
-        mcveety_cpi: tuning.mcveety_cpi,
-        mcveety_certificate: tuning.mcveety_certificate,
+    } = packet;
+    let TuningArgs {
+        hold_packets,
+        hold_bytes,
+        hold_ms,
+        ack_hold_ms,
+        max_flows,
+        queue,
+        leave_mark,
+        inject_mark,
+        cii_extension,
+        filter_one_in,
+        mcveety_cpi,
+        mcveety_certificate,
+    } = tuning;
+    Settings {
+        mode,
+        link,
         key,
+        ports,
+        store,
+        admin,
+        log,
+        log_format,
+        wire,
+        client_certificates,
         // A flag can only be given: not given, it leaves the word to the file.
         insecure_no_key: insecure_no_key.then_some(true),
-        ports,
-        store,
-        admin,
-        hold_packets: tuning.hold_packets,
-        hold_bytes: tuning.hold_bytes,
-        hold_ms: tuning.hold_ms,
-        ack_hold_ms: tuning.ack_hold_ms,
-        max_flows: tuning.max_flows,
-        queue: tuning.queue,
-        leave_mark: tuning.leave_mark,
-        inject_mark: tuning.inject_mark,
-        log: logging.log,
-        log_format: logging.log_format,
+        hold_packets,
+        hold_bytes,
+        hold_ms,
+        ack_hold_ms,
+        max_flows,
+        queue,
+        leave_mark,
+        inject_mark,
+        cii_extension,
+        filter_one_in,
+        mcveety_cpi,
+        mcveety_certificate,
+        ..Settings::default()
     }
 }

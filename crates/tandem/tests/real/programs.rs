@@ -43,7 +43,7 @@ pub(crate) enum TlsVersion {
 }
 
 impl TlsVersion {
-    fn number(self) -> &'static str {
+    pub(crate) fn number(self) -> &'static str {
         match self {
             TlsVersion::Tls10 => "1.0",
             TlsVersion::Tls11 => "1.1",

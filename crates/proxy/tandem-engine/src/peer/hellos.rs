@@ -26,8 +26,8 @@ const MAX_LEN: usize = 8 << 10;
 /// Bytes of memory that a hello takes beside its own, about.
 const ENTRY_COST: usize = 256;
 
-/// Length of a hello's number: three bytes in a delta. A new hello replaces another one of 128 held
-/// once in 8,000 times.
+/// Length of a hello's number: three bytes in a delta. A new hello replaces another one of 512 held
+/// once in 2,000 times.
 const NUMBER_BITS: u32 = 20;
 
 /// How much is held at most.
@@ -39,8 +39,10 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// The server side must not be the first to forget. It may learn in another order, and learns
-    /// hellos whose answers never arrive at the client side.
+    /// The server side must not be the first to forget. It learns a hello when the answer sets out,
+    /// the client side when it arrives: while a hundred answers to one client are under way, the
+    /// server side holds them beside what the client side refers to. It may learn in another order,
+    /// and learns hellos whose answers never arrive.
     fn of(role: Role) -> Self {
         match role {
             Role::ClientSide => Self {
@@ -49,9 +51,9 @@ impl Bounds {
                 bytes: 64 << 10,
             },
             Role::ServerSide => Self {
-                hellos: 128,
-                of_one_client: 32,
-                bytes: 256 << 10,
+                hellos: 512,
+                of_one_client: 128,
+                bytes: 1 << 20,
             },
         }
     }

@@ -41,6 +41,11 @@ impl Key {
         Self(bytes)
     }
 
+    /// Its bytes, for keys that are derived from it.
+    pub fn bytes(&self) -> &[u8; Key::LEN] {
+        &self.0
+    }
+
     /// A key from 64 hexadecimal digits; white space around them is ignored.
     ///
     /// # Errors

@@ -29,7 +29,10 @@ pub enum KeyChoice {
 
 /// Reads a key file: 64 hex digits, white space around them ignored. Warns if others than the owner
 /// may read it.
-fn read(path: &Path) -> Result<Key, IoError> {
+///
+/// # Errors
+/// It cannot be read, or holds something else.
+pub fn read_key(path: &Path) -> Result<Key, IoError> {
     let unreadable = |source| IoError::KeyFile {
         path: path.to_owned(),
         source,
@@ -70,7 +73,7 @@ impl KeyChoice {
     /// Nothing was said, or the file cannot be read or holds something else.
     pub fn load(&self) -> Result<Option<Key>, IoError> {
         match self {
-            KeyChoice::File(path) => read(path).map(Some),
+            KeyChoice::File(path) => read_key(path).map(Some),
             KeyChoice::Insecure => {
                 tracing::warn!("without a key anybody on the path may speak as the other proxy");
                 Ok(None)

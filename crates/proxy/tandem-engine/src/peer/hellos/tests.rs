@@ -89,15 +89,17 @@ fn neither_one_client_nor_all_of_them_fill_the_memory() {
         }
         assert_eq!(hellos.size().0, 1 + bounds.of_one_client);
         assert!(hellos.find(quiet.number()).is_some() && hellos.find(first.number()).is_none());
-        for client in 3..=255 {
-            learn(&mut hellos, 1_000, client, "a.example");
+        for number in 1_000..1_003 {
+            for client in 3..=255 {
+                learn(&mut hellos, number, client, "a.example");
+            }
         }
         assert_eq!(hellos.size().0, bounds.hellos);
         assert!(
             hellos.find(quiet.number()).is_none(),
             "the oldest goes first"
         );
-        for client in 0..100 {
+        for client in 0..200 {
             let long = Sample {
                 bytes: noise(MAX_LEN, client),
                 ..Sample::new(0, client, "a.example")
@@ -128,11 +130,29 @@ fn one_that_is_referred_to_is_not_the_next_to_be_forgotten() {
     let mut hellos = HelloTemplates::new(Role::ServerSide);
     let used = learn(&mut hellos, 0, 1, "a.example");
     let unused = learn(&mut hellos, 1, 1, "a.example");
-    for number in 2..100 {
+    for number in 2..200 {
         assert!(hellos.find(used.number()).is_some());
         learn(&mut hellos, number, 1, "a.example");
     }
     assert!(hellos.find(used.number()).is_some() && hellos.find(unused.number()).is_none());
+}
+
+#[test]
+fn what_the_client_side_holds_outlives_a_hundred_answers_under_way() {
+    let (mut near, mut far) = (
+        HelloTemplates::new(Role::ClientSide),
+        HelloTemplates::new(Role::ServerSide),
+    );
+    for number in 0..8 {
+        learn(&mut far, number, 1, "a.example");
+        learn(&mut near, number, 1, "a.example");
+    }
+    for number in 8..108 {
+        learn(&mut far, number, 1, "b.example");
+    }
+    for number in near.held.keys() {
+        assert!(far.find(*number).is_some());
+    }
 }
 
 #[test]

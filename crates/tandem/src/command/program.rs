@@ -1,41 +1,46 @@
-//! `tandem lab`: the lab's own program in place of this one.
+//! `tandem lab` and `tandem split`: another program in place of this one.
 //!
-//! Is not: the lab. An operator's program carries none of it.
+//! Is not: what these do. An operator's program carries none of it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cli::LabArgs;
 use crate::exit::Failure;
 
-/// The lab's program.
-const PROGRAM: &str = "tandem-lab";
-
-/// Becomes the lab; comes back only where that is not there or does not start.
-pub(crate) fn run(arguments: &LabArgs) -> Failure {
+/// Becomes the program of this name; comes back only where that is not there or does not start.
+/// `package` is the one of the sources that has it.
+pub(crate) fn run(
+    name: &'static str,
+    package: &'static str,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Failure {
     let own = match std::env::current_exe() {
         Ok(own) => own,
         Err(source) => return Failure::file("the running program".as_ref(), source),
     };
     let beside = own.parent().unwrap_or(&own).to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let Some(program) = find(&beside, &path) else {
-        return Failure::NoLab { beside };
+    let Some(program) = find(name, &beside, &path) else {
+        return Failure::NoProgram {
+            name,
+            package,
+            beside,
+        };
     };
-    let source = Command::new(&program).args(&arguments.arguments).exec();
+    let source = Command::new(&program).args(arguments).exec();
     Failure::Start {
         path: program,
         source,
     }
 }
 
-/// The lab's program in this folder, else the first on the PATH.
-fn find(beside: &Path, path: &OsStr) -> Option<PathBuf> {
+/// The program of this name in this folder, else the first on the PATH.
+fn find(name: &str, beside: &Path, path: &OsStr) -> Option<PathBuf> {
     std::iter::once(beside.to_owned())
         .chain(std::env::split_paths(path))
-        .map(|folder| folder.join(PROGRAM))
+        .map(|folder| folder.join(name))
         .find(|program| program.is_file())
 }
 
@@ -51,10 +56,10 @@ mod tests {
             std::fs::create_dir(each).unwrap();
         }
         let path = std::env::join_paths([&first, &second]).unwrap();
-        assert_eq!(find(&own, &path), None);
+        assert_eq!(find("it", &own, &path), None);
         for place in [&second, &first, &own] {
-            std::fs::write(place.join(PROGRAM), "").unwrap();
-            assert_eq!(find(&own, &path), Some(place.join(PROGRAM)));
+            std::fs::write(place.join("it"), "").unwrap();
+            assert_eq!(find("it", &own, &path), Some(place.join("it")));
         }
     }
 }

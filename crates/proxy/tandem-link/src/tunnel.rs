@@ -1,0 +1,32 @@
+//! What travels on a stream of the tunnel: tunnel mode, version 1 (ALPN `tandem-tunnel/1`).
+//!
+//! A stream carries one TCP connection. The client-side proxy opens it with [`Open`]; after that
+//! each direction is a sequence of frames ([`Frame`]), until one says that the sender's bytes
+//! follow as they are. A stream that is reset carries an [`Ending`].
+//!
+//! Is: the bytes of these messages, written and read in any pieces. Is not: when each is sent
+//! (`tandem-tunnel`), the transport, or a check against forgery: the transport authenticates.
+//!
+//! ```text
+//! client to server:  open frame* (rest byte*)?
+//! server to client:       frame* (rest byte*)?
+//! ```
+//!
+//! Invariant: a declared length is checked before anything of that length is kept.
+
+mod ending;
+mod frame;
+#[cfg(test)]
+mod golden;
+mod open;
+mod target;
+
+pub use ending::Ending;
+pub use frame::{CHECK_LEN, Decoder, Frame, MAX_DELTAS, MAX_HINTS, MAX_LEN, Miss, Piece, check};
+pub use open::{Open, OpenDecoder};
+pub use target::{DEFAULT_PORT, Target, TargetError};
+
+/// The peer sent what this version does not define: its fault, and the stream's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the peer sent a malformed frame")]
+pub struct Malformed;

@@ -1,0 +1,115 @@
+//! The admin port: `/metrics` for Prometheus, `/status` for `tandem status`, `/healthz`.
+//!
+//! Is not: a way to change anything. Names of sites and addresses of endpoints are never shown.
+//!
+//! Invariant: it runs on a thread of its own and reads [`Board`] only, so that whoever reads it,
+//! and however slowly, delays no connection.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tandem_daemon::admin::{AdminPort, Page};
+use tandem_daemon::http::Server;
+use tandem_daemon::metrics::Text;
+use tandem_daemon::process::{self, Memory};
+
+use crate::board::Board;
+use crate::error::TunnelError;
+
+/// Starts answering on `port`.
+///
+/// # Errors
+/// A thread could not be started.
+pub(crate) fn serve(port: AdminPort, board: Arc<Board>) -> Result<Server, TunnelError> {
+    let page = move |path: &str| match path {
+        "/metrics" => Some(Page::metrics(metrics(&board))),
+        "/status" => Some(Page {
+            kind: "application/json",
+            body: status(&board) + "\n",
+        }),
+        _ => None,
+    };
+    Ok(port.serve("/metrics, /status", page)?)
+}
+
+/// In the form that packet mode's daemons have, which `tandem status` reads.
+fn status(board: &Board) -> String {
+    let snapshot = board.snapshot();
+    let memory = Memory::now();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "role": board.facts.role,
+        "link": board.facts.link,
+        "mode": "tunnel",
+        "pid": std::process::id(),
+        // There is no packet queue.
+        "queue": 0,
+        "uptime_seconds": board.started.elapsed().as_secs_f64(),
+        "cpu_seconds": process::cpu_seconds(),
+        "resident_bytes": memory.resident,
+        "peak_resident_bytes": memory.peak,
+        "counters": snapshot.counters,
+        "gauges": snapshot.gauges,
+    })
+    .to_string()
+}
+
+/// Everything in `/metrics`.
+fn metrics(board: &Board) -> String {
+    let snapshot = board.snapshot();
+    let mut text = Text::default();
+    for (name, value) in &snapshot.counters {
+        text.counter(&format!("tandem_{name}"), &name.replace('_', " "), value);
+    }
+    for (name, value) in &snapshot.gauges {
+        text.gauge(&format!("tandem_{name}"), &name.replace('_', " "), value);
+    }
+    process::show(&mut text, board.started.elapsed());
+    text.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::{Facts, Tally};
+    use std::io::{Read as _, Write as _};
+    use std::net::{SocketAddr, TcpStream};
+
+    fn body(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("HTTP");
+        body.to_owned()
+    }
+
+    #[test]
+    fn it_serves_metrics_and_a_status() {
+        let board = Board::new(Facts {
+            role: "server-side",
+            link: "192.0.2.1:4433".to_owned(),
+        });
+        board.count(Tally::ServersConnected, 3);
+        let free = "127.0.0.1:0".parse().expect("an address");
+        let port = AdminPort::bind("--admin", free).expect("a free port");
+        let address = port.address();
+        let server = serve(port, Arc::clone(&board)).expect("it starts");
+        let metrics = body(address, "/metrics");
+        assert!(
+            metrics.contains("\ntandem_servers_connected_total 3\n"),
+            "{metrics}"
+        );
+        assert!(metrics.contains("\ntandem_relays 0\n"), "{metrics}");
+        assert!(
+            metrics.contains("\nprocess_cpu_seconds_total "),
+            "{metrics}"
+        );
+        assert!(metrics.ends_with("# EOF\n"));
+        let status: serde_json::Value =
+            serde_json::from_str(&body(address, "/status")).expect("JSON");
+        assert_eq!(status["mode"], "tunnel");
+        assert_eq!(status["counters"]["servers_connected"], 3);
+        drop(server);
+    }
+}

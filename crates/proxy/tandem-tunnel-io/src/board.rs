@@ -1,0 +1,288 @@
+//! The numbers of a running daemon, shared between the tasks, which count, and the admin port,
+//! which reads.
+//!
+//! Is not: a copy of the cores' names: their events bring their own. No name of a site and no
+//! address of an endpoint is in it.
+//!
+//! Invariants: counters only grow, a tunnel's when it ends too; nothing that is counted waits for a
+//! reader longer than it takes to copy.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::transport::{Counts, Tunnel};
+
+/// What the adapter itself counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tally {
+    /// TCP connections that were not served, as there were too many.
+    RelaysRefused,
+    /// TCP connections that were given up because there was no tunnel.
+    RelaysWithoutTunnel,
+    /// Tunnels that came up.
+    TunnelsUp,
+    /// Tunnels that did not come up.
+    TunnelsFailed,
+    /// Tunnels that ended because the other side was restarted.
+    TunnelsRestarted,
+    /// Bytes that endpoints on this side sent.
+    FromEndpointsBytes,
+    /// Bytes that endpoints on this side were sent.
+    ToEndpointsBytes,
+    /// Names that were looked up for the other side.
+    NamesResolved,
+    /// Connections to servers that were made.
+    ServersConnected,
+    /// Connections to servers that failed, of those that are allowed.
+    ServersFailed,
+    /// Servers that may not be connected to.
+    ServersNotAllowed,
+}
+
+impl Tally {
+    /// All, for counters to be there from the start.
+    const ALL: [Tally; 11] = [
+        Tally::RelaysRefused,
+        Tally::RelaysWithoutTunnel,
+        Tally::TunnelsUp,
+        Tally::TunnelsFailed,
+        Tally::TunnelsRestarted,
+        Tally::FromEndpointsBytes,
+        Tally::ToEndpointsBytes,
+        Tally::NamesResolved,
+        Tally::ServersConnected,
+        Tally::ServersFailed,
+        Tally::ServersNotAllowed,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Tally::RelaysRefused => "relays_refused",
+            Tally::RelaysWithoutTunnel => "relays_without_tunnel",
+            Tally::TunnelsUp => "tunnels_up",
+            Tally::TunnelsFailed => "tunnels_failed",
+            Tally::TunnelsRestarted => "tunnels_restarted",
+            Tally::FromEndpointsBytes => "from_endpoints_bytes",
+            Tally::ToEndpointsBytes => "to_endpoints_bytes",
+            Tally::NamesResolved => "names_resolved",
+            Tally::ServersConnected => "servers_connected",
+            Tally::ServersFailed => "servers_failed",
+            Tally::ServersNotAllowed => "servers_not_allowed",
+        }
+    }
+}
+
+/// What does not change while a daemon runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// `client-side` or `server-side`.
+    pub(crate) role: &'static str,
+    /// The other side's address, or where this side waits for it.
+    pub(crate) link: String,
+}
+
+/// See the module.
+pub(crate) struct Board {
+    pub(crate) facts: Facts,
+    pub(crate) started: Instant,
+    tallies: [AtomicU64; Tally::ALL.len()],
+    events: Mutex<BTreeMap<&'static str, u64>>,
+    relays: Arc<AtomicU64>,
+    tunnels: Mutex<Tunnels>,
+    store: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// The connections to the other side.
+#[derive(Default)]
+struct Tunnels {
+    next: u64,
+    up: BTreeMap<u64, Up>,
+    /// What those carried that have ended.
+    ended: Counts,
+}
+
+struct Up {
+    since: Instant,
+    counts: Box<dyn Fn() -> Counts + Send>,
+}
+
+/// Numbers at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) counters: BTreeMap<String, u64>,
+    pub(crate) gauges: BTreeMap<String, u64>,
+}
+
+impl Board {
+    pub(crate) fn new(facts: Facts) -> Arc<Self> {
+        // A counter that is not there cannot be told from one that has not counted yet.
+        let relays = tandem_tunnel::Event::ALL.map(tandem_tunnel::Event::name);
+        let objects = tandem_engine::Event::ALL.map(tandem_engine::Event::name);
+        let events = relays.into_iter().chain(objects).map(|name| (name, 0));
+        Arc::new(Self {
+            facts,
+            started: Instant::now(),
+            tallies: Default::default(),
+            events: Mutex::new(events.collect()),
+            relays: Arc::default(),
+            tunnels: Mutex::default(),
+            store: Mutex::default(),
+        })
+    }
+
+    /// Counts what the adapter does.
+    pub(crate) fn count(&self, tally: Tally, amount: usize) {
+        self.tallies[tally as usize].fetch_add(amount as u64, Ordering::Relaxed);
+    }
+
+    /// Counts an event of a core.
+    pub(crate) fn event(&self, name: &'static str, amount: u64) {
+        *lock(&self.events).entry(name).or_default() += amount;
+    }
+
+    /// One more TCP connection until what is returned is dropped.
+    pub(crate) fn relay(&self) -> OpenRelay {
+        self.relays.fetch_add(1, Ordering::Relaxed);
+        OpenRelay(Arc::clone(&self.relays))
+    }
+
+    /// One more connection to the other side until what is returned is dropped.
+    pub(crate) fn tunnel<T: Tunnel>(self: &Arc<Self>, tunnel: &T) -> OpenTunnel {
+        self.count(Tally::TunnelsUp, 1);
+        let mut tunnels = lock(&self.tunnels);
+        let number = tunnels.next;
+        tunnels.next += 1;
+        let tunnel = tunnel.clone();
+        let up = Up {
+            since: Instant::now(),
+            counts: Box::new(move || tunnel.counts()),
+        };
+        tunnels.up.insert(number, up);
+        OpenTunnel {
+            board: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// Shows numbers of the store and the engine.
+    pub(crate) fn store(&self, numbers: impl IntoIterator<Item = (&'static str, u64)>) {
+        lock(&self.store).extend(numbers);
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let tallies = Tally::ALL.into_iter().map(|tally| {
+            let value = self.tallies[tally as usize].load(Ordering::Relaxed);
+            (tally.name().to_owned(), value)
+        });
+        let mut counters: BTreeMap<String, u64> = tallies.collect();
+        for (name, value) in lock(&self.events).iter() {
+            counters.insert(format!("tunnel_{name}"), *value);
+        }
+        let mut gauges: BTreeMap<String, u64> = lock(&self.store)
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect();
+        gauges.insert("relays".to_owned(), self.relays.load(Ordering::Relaxed));
+        lock(&self.tunnels).show(&mut counters, &mut gauges);
+        Snapshot { counters, gauges }
+    }
+}
+
+impl Tunnels {
+    fn show(&self, counters: &mut BTreeMap<String, u64>, gauges: &mut BTreeMap<String, u64>) {
+        let counts = self
+            .up
+            .values()
+            .map(|up| (up.counts)())
+            .fold(self.ended, Counts::and);
+        for (name, value) in [
+            ("udp_sent_bytes", counts.sent_bytes),
+            ("udp_sent_datagrams", counts.sent_datagrams),
+            ("udp_received_bytes", counts.received_bytes),
+            ("udp_received_datagrams", counts.received_datagrams),
+            ("lost_packets", counts.lost_packets),
+        ] {
+            counters.insert(name.to_owned(), value);
+        }
+        gauges.insert("tunnels".to_owned(), self.up.len() as u64);
+        // The newest: on the client side there is one.
+        if let Some(newest) = self.up.values().next_back() {
+            let round_trip = counts.round_trip.as_millis();
+            let seconds = newest.since.elapsed().as_secs();
+            gauges.insert("tunnel_up_seconds".to_owned(), seconds);
+            gauges.insert(
+                "round_trip_milliseconds".to_owned(),
+                u64::try_from(round_trip).unwrap_or(u64::MAX),
+            );
+        }
+    }
+}
+
+/// See [`Board::relay`].
+#[derive(Debug)]
+pub(crate) struct OpenRelay(Arc<AtomicU64>);
+
+impl Drop for OpenRelay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// See [`Board::tunnel`].
+pub(crate) struct OpenTunnel {
+    board: Arc<Board>,
+    number: u64,
+}
+
+impl Drop for OpenTunnel {
+    fn drop(&mut self) {
+        let mut tunnels = lock(&self.board.tunnels);
+        if let Some(up) = tunnels.up.remove(&self.number) {
+            tunnels.ended = tunnels.ended.and((up.counts)());
+        }
+    }
+}
+
+/// A reader that panicked while it copied has changed nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> Arc<Board> {
+        Board::new(Facts {
+            role: "client-side",
+            link: "192.0.2.1:4433".to_owned(),
+        })
+    }
+
+    #[test]
+    fn tallies_and_events_are_there_from_the_start_and_are_counted() {
+        let board = board();
+        for (index, tally) in Tally::ALL.into_iter().enumerate() {
+            assert_eq!(tally as usize, index, "the order of ALL is the enum's");
+            assert_eq!(board.snapshot().counters[tally.name()], 0);
+        }
+        let event = tandem_tunnel::Event::ALL[0].name();
+        board.count(Tally::ToEndpointsBytes, 5);
+        board.event(event, 2);
+        board.event(event, 1);
+        let counters = board.snapshot().counters;
+        assert_eq!(counters["to_endpoints_bytes"], 5);
+        assert_eq!(counters[&format!("tunnel_{event}")], 3);
+    }
+
+    #[test]
+    fn open_relays_are_counted_as_long_as_they_are_open() {
+        let board = board();
+        let relay = board.relay();
+        assert_eq!(board.snapshot().gauges["relays"], 1);
+        drop(relay);
+        assert_eq!(board.snapshot().gauges["relays"], 0);
+    }
+}

@@ -1,0 +1,219 @@
+//! The client side from start to end: what is taken in which order, a task for each TCP connection,
+//! and giving everything back.
+//!
+//! Is not: how connections are taken in (`intake.rs`), nor when the tunnel is connected
+//! (`keeper.rs`).
+//!
+//! Invariants: rules are the last thing that is set and the first that is taken away; a connection
+//! that cannot be served is reset at once or in bounded time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tandem_daemon::admin::AdminPort;
+use tandem_daemon::runtime;
+use tandem_daemon::service_manager::ServiceManager;
+use tandem_daemon::signals::Signals;
+use tandem_engine::Role;
+use tandem_firewall::privilege;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::admin;
+use crate::board::{Facts, Tally};
+use crate::config::ClientSide;
+use crate::endpoint::Endpoint;
+use crate::error::TunnelError;
+use crate::intake::{self, Accepted, Proxies, WaysIn};
+use crate::keeper::Keeper;
+use crate::relay_task::{Client, RelayTask};
+use crate::shared::{Place, Shared};
+use crate::signals::asked_to_end;
+use crate::transport::quic;
+use crate::transport::{Connect, Tunnel};
+
+/// Connections that are taken in and not yet looked at; more wait in the system's queues.
+const ARRIVING: usize = 64;
+
+/// How long the end of the process waits for the rules to be taken away: two dozen runs of
+/// `iptables` on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs the client side that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything
+/// is taken down and the result is `Ok`.
+///
+/// `ready` is called once, when connections are taken in, whether or not the server side answers
+/// yet. The calling thread gives up all capabilities for good; with a link, all but CAP_NET_ADMIN
+/// and CAP_NET_RAW.
+///
+/// # Errors
+/// What prevents the start, or ended the run; by then nothing is left in the firewall.
+pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), TunnelError> {
+    let signals = Signals::catch()?;
+    let manager = ServiceManager::of_environment();
+    let admin = config
+        .admin
+        .map(|address| AdminPort::bind("--admin", address))
+        .transpose()?;
+    let client = quic::Client::new(config.key.bytes(), config.peer, &config.line)?;
+    let proxies = Proxies::bind(&config)?;
+    // The ports are bound. Setting and removing rules needs no more than two; the rest is out of
+    // reach for the threads to come.
+    match config.link {
+        Some(_) => privilege::keep_only_needed()?,
+        None => privilege::keep_none()?,
+    }
+    let facts = Facts {
+        role: "client-side",
+        link: config.peer.to_string(),
+    };
+    let shared = Shared::open(Role::ClientSide, &config.store, facts)?;
+    let address = admin.as_ref().map(AdminPort::address);
+    let _server = admin
+        .map(|port| admin::serve(port, Arc::clone(&shared.board)))
+        .transpose()?;
+    let outcome = runtime::run(async {
+        let ways_in = WaysIn::open(proxies, config.link.as_ref())?;
+        let taking_in = || {
+            tracing::info!(
+                role = "client-side",
+                peer = %config.peer,
+                admin = address.map(tracing::field::display),
+                "ready"
+            );
+            manager.ready(&format!("client-side of {}", config.peer));
+            ready();
+        };
+        serve(client, ways_in, &shared, &signals, &manager, taking_in).await
+    });
+    shared.close();
+    outcome
+}
+
+/// What [`run_client_side`] would have the firewall do, as input for a shell, and what it would
+/// take away at the end. Changes nothing.
+///
+/// # Errors
+/// There is no such link, or the firewall cannot be read.
+pub fn dry_run(config: &ClientSide) -> Result<String, TunnelError> {
+    match &config.link {
+        Some(link) => intake::describe(link),
+        None => Ok("# Without --link no rules are set.\n".to_owned()),
+    }
+}
+
+async fn serve<C: Connect>(
+    connect: C,
+    ways_in: WaysIn,
+    shared: &Arc<Shared>,
+    signals: &Signals,
+    manager: &ServiceManager,
+    ready: impl FnOnce(),
+) -> Result<(), TunnelError> {
+    let (keeper, keep) = Keeper::new(connect, Arc::clone(&shared.board));
+    let keeper = Arc::new(keeper);
+    tokio::spawn(keep);
+    let (accepted, mut arriving) = mpsc::channel(ARRIVING);
+    let over = {
+        let shared = Arc::clone(shared);
+        async move { shared.over().await }
+    };
+    let mut ways_in = tokio::spawn(ways_in.run(accepted, over));
+    ready();
+    let relays = async {
+        while let Some(accepted) = arriving.recv().await {
+            admit(accepted, &keeper, shared);
+        }
+        // The ways in have ended, which is looked at beside this.
+        std::future::pending().await
+    };
+    let outcome = tokio::select! {
+        asked = asked_to_end(signals) => asked,
+        ended = &mut ways_in => ways_in_ended(ended),
+        () = relays => Ok(()),
+        () = shared.upkeep(manager) => Ok(()),
+    };
+    manager.stopping();
+    shared.end();
+    let removed = taken_down(ways_in).await;
+    shared.relays_ended().await;
+    if let Some(tunnel) = keeper.now() {
+        tunnel.farewell().await;
+    }
+    outcome.and(removed)
+}
+
+/// A task for a connection that was taken in; one too many is reset.
+pub(crate) fn admit<T: Tunnel>(accepted: Accepted, keeper: &Arc<Keeper<T>>, shared: &Arc<Shared>) {
+    let Accepted {
+        stream,
+        target,
+        client,
+        first,
+    } = accepted;
+    let endpoint = Endpoint::new(stream);
+    tracing::debug!(%client, ?target, "taken in");
+    if let Some(place) = shared.place() {
+        let (keeper, shared) = (Arc::clone(keeper), Arc::clone(shared));
+        let client = Client {
+            endpoint,
+            target,
+            first,
+        };
+        tokio::spawn(relay(client, keeper, shared, place));
+    }
+}
+
+async fn relay<T: Tunnel>(
+    client: Client,
+    keeper: Arc<Keeper<T>>,
+    shared: Arc<Shared>,
+    place: Place,
+) {
+    let opened = async {
+        let tunnel = keeper.tunnel().await?;
+        tunnel.open().await.ok()
+    };
+    let opened = tokio::select! {
+        opened = opened => opened,
+        () = shared.over() => return,
+    };
+    match opened {
+        Some(stream) => {
+            RelayTask::client_side(client, stream, shared, place)
+                .run()
+                .await;
+        }
+        // The client sees a reset, as of a network that rejects.
+        None => shared.board.count(Tally::RelaysWithoutTunnel, 1),
+    }
+}
+
+type WaysInEnded = Result<Result<(), TunnelError>, tokio::task::JoinError>;
+
+/// By themselves, which they should not.
+fn ways_in_ended(ended: WaysInEnded) -> Result<(), TunnelError> {
+    let failed = TunnelError::system("taking connections in");
+    match ended {
+        Ok(Ok(())) => Err(failed(std::io::Error::other("it ended"))),
+        Ok(Err(error)) => Err(error),
+        Err(panic) => Err(failed(std::io::Error::other(panic))),
+    }
+}
+
+async fn taken_down(ways_in: JoinHandle<Result<(), TunnelError>>) -> Result<(), TunnelError> {
+    if ways_in.is_finished() {
+        // That has been said.
+        return Ok(());
+    }
+    match timeout(PATIENCE, ways_in).await {
+        Ok(Ok(removed)) => removed,
+        Ok(Err(panic)) => Err(TunnelError::system("taking connections in")(
+            std::io::Error::other(panic),
+        )),
+        Err(_) => Err(TunnelError::system("removing the firewall's rules")(
+            std::io::ErrorKind::TimedOut.into(),
+        )),
+    }
+}

@@ -1,0 +1,64 @@
+//! The settings of the two daemons of tunnel mode, checked.
+//!
+//! Is not: the command line, nor the key's bytes in any form that prints.
+//!
+//! Invariant: what is here is consistent in itself; whether this machine can do it is found out by
+//! starting.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tandem_link::inband::Key;
+use tandem_tunnel::Allowed;
+
+pub use crate::line::Line;
+
+/// The client side: takes TCP connections in, and has one connection to the server side.
+#[derive(Clone, Debug)]
+pub struct ClientSide {
+    /// The pair's key.
+    pub key: Key,
+    /// Where the server side listens.
+    pub peer: SocketAddr,
+    /// What is intercepted; `None`: nothing, and no privilege is needed.
+    pub link: Option<Link>,
+    /// Where SOCKS5 is spoken, if anywhere.
+    pub socks: Option<SocketAddr>,
+    /// Where HTTP CONNECT is spoken, if anywhere.
+    pub http_proxy: Option<SocketAddr>,
+    /// What is known of the line to the server side.
+    pub line: Line,
+    /// Directory of the store.
+    pub store: PathBuf,
+    /// Address of the admin port; `None`: there is none.
+    pub admin: Option<SocketAddr>,
+}
+
+/// Which connections are intercepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Those that would leave by this interface...
+    pub interface: String,
+    /// ...to these ports. At least one.
+    pub ports: Vec<u16>,
+    /// Of other machines, only those that come by one of these interfaces; none: by any other than
+    /// the link.
+    pub from: Vec<String>,
+}
+
+/// The server side: connects to servers on behalf of the client side.
+#[derive(Clone, Debug)]
+pub struct ServerSide {
+    /// The pair's key.
+    pub key: Key,
+    /// Where the client side finds it: UDP.
+    pub listen: SocketAddr,
+    /// Which servers it may connect to.
+    pub allowed: Allowed,
+    /// What is known of the line to the client side.
+    pub line: Line,
+    /// Directory of the store.
+    pub store: PathBuf,
+    /// Address of the admin port; `None`: there is none.
+    pub admin: Option<SocketAddr>,
+}

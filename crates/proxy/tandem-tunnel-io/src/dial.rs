@@ -1,0 +1,311 @@
+//! The server side's connections to servers: names are looked up, addresses checked, and connected
+//! to.
+//!
+//! Is not: the rule what is allowed ([`Allowed`]).
+//!
+//! Invariants: no address is connected to that is not allowed, whatever a name resolves to; every
+//! step takes bounded time; lookups are bounded in number, those that were given up with them.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::ifaddrs::getifaddrs;
+use tandem_link::tunnel::{Ending, Target};
+use tandem_tunnel::Allowed;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
+
+use crate::board::{Board, Tally};
+
+/// For the resolver. Its own time-out is 5 s a server, twice (resolv.conf(5)).
+const RESOLVE: Duration = Duration::from_secs(10);
+/// Lookups at a time. Each has a thread until the resolver answers, which may be long after nobody
+/// waits for it any more.
+const MAX_LOOKUPS: usize = 64;
+/// For connecting, all addresses together: three SYNs (RFC 6298, section 2) and their answers.
+const CONNECT: Duration = Duration::from_secs(20);
+/// Addresses that are tried of those that a name has.
+const MAX_ADDRESSES: usize = 4;
+
+/// Connects.
+pub(crate) struct Dialer {
+    allowed: Allowed,
+    board: Arc<Board>,
+    lookups: Arc<Semaphore>,
+}
+
+impl Dialer {
+    pub(crate) fn new(allowed: Allowed, board: Arc<Board>) -> Self {
+        Self {
+            allowed,
+            board,
+            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
+        }
+    }
+
+    /// A connection to the target, or what the client is to see instead.
+    pub(crate) async fn dial(&self, target: Target) -> Result<TcpStream, Ending> {
+        let addresses = self.resolve(target).await?;
+        let permitted: Vec<SocketAddr> = addresses
+            .into_iter()
+            .filter(|address| self.permits(*address))
+            .take(MAX_ADDRESSES)
+            .collect();
+        if permitted.is_empty() {
+            self.board.count(Tally::ServersNotAllowed, 1);
+            return Err(Ending::NotAllowed);
+        }
+        let connected = connect(&permitted).await;
+        let tally = match &connected {
+            Ok(_) => Tally::ServersConnected,
+            Err(_) => Tally::ServersFailed,
+        };
+        self.board.count(tally, 1);
+        connected.map_err(|error| ending(&error))
+    }
+
+    fn permits(&self, address: SocketAddr) -> bool {
+        self.allowed.permits(address)
+            && (self.allowed.permits_own() || !is_own(address.ip().to_canonical()))
+    }
+
+    /// At least one address.
+    async fn resolve(&self, target: Target) -> Result<Vec<SocketAddr>, Ending> {
+        let (name, port) = match target {
+            Target::Address(address) => return Ok(vec![address]),
+            Target::Name { name, port } => (name, port),
+        };
+        self.board.count(Tally::NamesResolved, 1);
+        let asked = name.clone();
+        let lookup = self.lookup(move || {
+            let found = (asked.as_str(), port).to_socket_addrs()?;
+            Ok(found.collect())
+        });
+        let found: Vec<SocketAddr> = match timeout(RESOLVE, lookup).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
+                tracing::debug!(name, %error, "no address");
+                Vec::new()
+            }
+            Err(_) => return Err(Ending::TimedOut),
+        };
+        if found.is_empty() {
+            return Err(Ending::NameNotFound);
+        }
+        Ok(found)
+    }
+
+    /// Runs a lookup once there is a place for it, which it keeps until it ends, whether or not
+    /// anybody still waits for it.
+    async fn lookup(
+        &self,
+        ask: impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static,
+    ) -> io::Result<Vec<SocketAddr>> {
+        let place = Arc::clone(&self.lookups).acquire_owned().await;
+        let place = place.map_err(io::Error::other)?;
+        let answer = spawn_blocking(move || {
+            let _place = place;
+            ask()
+        });
+        answer.await.map_err(io::Error::other)?
+    }
+}
+
+/// Whether this machine has this address. Where the system does not say, it may have it.
+fn is_own(ip: IpAddr) -> bool {
+    let Ok(interfaces) = getifaddrs() else {
+        return true;
+    };
+    let mut addresses = interfaces.filter_map(|interface| interface.address);
+    addresses.any(|address| match ip {
+        IpAddr::V4(ip) => address.as_sockaddr_in().is_some_and(|own| own.ip() == ip),
+        IpAddr::V6(ip) => address.as_sockaddr_in6().is_some_and(|own| own.ip() == ip),
+    })
+}
+
+/// Tries one after the other. Each has its share of the time that is left, so that one that does
+/// not answer leaves time for the others.
+async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let end = Instant::now() + CONNECT;
+    let mut last = io::Error::from(io::ErrorKind::TimedOut);
+    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    for address in addresses {
+        let share = end.saturating_duration_since(Instant::now()) / left.max(1);
+        left = left.saturating_sub(1);
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
+}
+
+/// What an error of a connection means to the other side.
+pub(crate) fn ending(error: &io::Error) -> Ending {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Ending::Refused,
+        io::ErrorKind::HostUnreachable => Ending::HostUnreachable,
+        io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::NetworkDown
+        | io::ErrorKind::AddrNotAvailable => Ending::NetworkUnreachable,
+        io::ErrorKind::TimedOut => Ending::TimedOut,
+        // A firewall of this machine (EPERM, EACCES).
+        io::ErrorKind::PermissionDenied => Ending::NotAllowed,
+        _ => match error.raw_os_error() {
+            // ENFILE, EMFILE: no descriptors are left (errno(3)).
+            Some(23 | 24) => Ending::Overloaded,
+            _ => Ending::Reset,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use nix::sched::{CloneFlags, unshare};
+
+    use super::*;
+    use crate::board::Facts;
+    use tokio::net::TcpListener;
+
+    fn dialer(rules: &[&str]) -> Dialer {
+        let board = Board::new(Facts {
+            role: "server-side",
+            link: String::new(),
+        });
+        let rules = rules.iter().map(|rule| rule.parse().expect("a rule"));
+        Dialer::new(Allowed::new(rules.collect()), board)
+    }
+
+    #[tokio::test]
+    async fn what_is_allowed_is_connected_to_by_address_and_by_name() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let dialer = dialer(&[format!("127.0.0.0/8:{}", address.port()).as_str()]);
+        let by_address = dialer.dial(Target::Address(address)).await;
+        assert!(by_address.is_ok(), "{by_address:?}");
+        let name = Target::Name {
+            name: "localhost".to_owned(),
+            port: address.port(),
+        };
+        let by_name = dialer.dial(name).await;
+        assert!(by_name.is_ok(), "{by_name:?}");
+    }
+
+    #[test]
+    fn without_rules_a_public_address_of_this_machine_is_not_connected_to() {
+        if !tandem_testkit::has_root_and(&["ip"]) {
+            return;
+        }
+        let checked = std::thread::spawn(|| {
+            // A network of this thread and of the programs that it runs.
+            unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+            // The second of a network: what connects to it comes from the first.
+            for line in [
+                "link set lo up",
+                "addr add 93.184.215.14/24 dev lo",
+                "addr add 93.184.215.15/24 dev lo",
+            ] {
+                let status = Command::new("ip").args(line.split(' ')).status();
+                assert!(status.expect("it is installed").success(), "{line}");
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                let address: SocketAddr = "93.184.215.15:443".parse().expect("an address");
+                let _listener = TcpListener::bind(address).await.expect("it is free");
+                for (rules, expected) in [
+                    (&[][..], Err(Ending::NotAllowed)),
+                    (&["93.184.215.0/24"][..], Ok(())),
+                ] {
+                    let dialled = dialer(rules).dial(Target::Address(address)).await;
+                    assert_eq!(dialled.map(|_| ()), expected);
+                }
+            });
+        });
+        checked.join().expect("the checks hold");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lookup_that_nobody_waits_for_any_more_keeps_its_place_until_it_ends() {
+        let dialer = Arc::new(dialer(&[]));
+        let resolver = Arc::new(tokio::sync::Mutex::new(()));
+        let silent = resolver.lock().await;
+        let lookups: Vec<_> = (0..MAX_LOOKUPS)
+            .map(|_| {
+                let (dialer, resolver) = (Arc::clone(&dialer), Arc::clone(&resolver));
+                tokio::spawn(async move {
+                    let ask = move || {
+                        drop(resolver.blocking_lock());
+                        Ok(Vec::new())
+                    };
+                    timeout(RESOLVE, dialer.lookup(ask)).await.is_err()
+                })
+            })
+            .collect();
+        while dialer.lookups.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::advance(RESOLVE + Duration::from_millis(1)).await;
+        for lookup in lookups {
+            assert!(lookup.await.expect("no panic"), "given up");
+        }
+        assert_eq!(dialer.lookups.available_permits(), 0);
+        drop(silent);
+        let next = dialer.lookup(|| Ok(Vec::new())).await;
+        assert!(next.is_ok(), "{next:?}");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_an_address_that_is_not_allowed_is_not_connected_to() {
+        let dialer = dialer(&[]);
+        for target in [
+            Target::Address("127.0.0.1:443".parse().expect("an address")),
+            Target::Name {
+                name: "localhost".to_owned(),
+                port: 443,
+            },
+        ] {
+            let refused = dialer.dial(target).await.map(|_| ());
+            assert_eq!(refused, Err(Ending::NotAllowed));
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_refused_and_no_such_name_is_not_found() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        drop(listener);
+        let dialer = dialer(&["127.0.0.0/8"]);
+        let refused = dialer.dial(Target::Address(address)).await.map(|_| ());
+        assert_eq!(refused, Err(Ending::Refused));
+        // RFC 6761, section 6.4: no name ends in this.
+        let name = Target::Name {
+            name: "nobody.invalid".to_owned(),
+            port: 443,
+        };
+        let unknown = dialer.dial(name).await.map(|_| ());
+        assert_eq!(unknown, Err(Ending::NameNotFound));
+    }
+
+    #[test]
+    fn errors_of_the_system_have_these_endings() {
+        let of = |number| ending(&io::Error::from_raw_os_error(number));
+        // Numbers of errno(3) on Linux.
+        assert_eq!(of(111), Ending::Refused);
+        assert_eq!(of(113), Ending::HostUnreachable);
+        assert_eq!(of(101), Ending::NetworkUnreachable);
+        assert_eq!(of(110), Ending::TimedOut);
+        assert_eq!(of(104), Ending::Reset);
+        assert_eq!(of(13), Ending::NotAllowed);
+        assert_eq!(of(24), Ending::Overloaded);
+    }
+}

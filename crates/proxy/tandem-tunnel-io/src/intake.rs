@@ -1,0 +1,377 @@
+//! The ways in: how TCP connections come to the client side. SOCKS5 and HTTP CONNECT, for programs
+//! that are told of a proxy; and what would leave by the link, for those that are not.
+//!
+//! Is not: what becomes of a connection; that is a relay's.
+//!
+//! Invariants: a client that does not say where it wants to go is closed after 10 s; heads that are
+//! being read are bounded in number and size; whatever ends the ways in, the rules go.
+
+mod connect;
+pub(crate) mod fuzzing;
+mod head;
+mod redirect;
+mod route;
+mod socks;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tandem_daemon::{DaemonError, listener};
+use tandem_link::tunnel::Target;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::config::{ClientSide, Link};
+use crate::error::TunnelError;
+use head::HeadReader;
+use redirect::{PassingOn, Redirect, Way};
+
+pub(crate) use redirect::describe;
+
+/// How long a client may take to say where it wants to go: it is a program on this machine or one
+/// near it.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// Heads that are read at one time, for each listener. Other clients wait in the system's queue.
+const MAX_HEADS: usize = 1024;
+
+/// A connection that is to go through the tunnel.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    /// The client's connection.
+    pub(crate) stream: TcpStream,
+    /// Where it goes.
+    pub(crate) target: Target,
+    /// Whose it is.
+    pub(crate) client: SocketAddr,
+    /// The client's first bytes, as far as they have been read: they come before those of
+    /// `stream`. May be empty.
+    pub(crate) first: Vec<u8>,
+}
+
+/// What a client of an explicit proxy speaks.
+#[derive(Debug, Clone, Copy)]
+enum Protocol {
+    Socks,
+    Connect,
+}
+
+impl Protocol {
+    /// The setting that names the address, as on the command line.
+    fn setting(self) -> &'static str {
+        match self {
+            Protocol::Socks => "--socks",
+            Protocol::Connect => "--http-proxy",
+        }
+    }
+}
+
+/// The addresses of the explicit proxies, bound. A step of its own, without a runtime: low ports
+/// need a capability that is given up before there are threads.
+#[derive(Debug)]
+pub(crate) struct Proxies(Vec<(Protocol, std::net::TcpListener)>);
+
+impl Proxies {
+    /// Listens on the addresses that are configured. Connections wait.
+    ///
+    /// # Errors
+    /// An address cannot be listened on.
+    pub(crate) fn bind(config: &ClientSide) -> Result<Self, TunnelError> {
+        Self::of(config.socks, config.http_proxy)
+    }
+
+    fn of(socks: Option<SocketAddr>, http_proxy: Option<SocketAddr>) -> Result<Self, TunnelError> {
+        let wanted = [(Protocol::Socks, socks), (Protocol::Connect, http_proxy)];
+        let mut bound = Vec::new();
+        for (protocol, address) in wanted {
+            if let Some(address) = address {
+                bound.push((protocol, listen(protocol, address)?));
+            }
+        }
+        Ok(Self(bound))
+    }
+}
+
+/// The ways in that are open. Connections wait until [`Self::run`].
+#[derive(Debug)]
+pub(crate) struct WaysIn {
+    proxies: Vec<(Protocol, TcpListener)>,
+    redirect: Option<Redirect>,
+}
+
+impl WaysIn {
+    /// Opens the ways in; sets the rules where a link is among them. Within a runtime; takes as
+    /// long as the firewall's programs.
+    ///
+    /// # Errors
+    /// The rules cannot be set.
+    pub(crate) fn open(proxies: Proxies, link: Option<&Link>) -> Result<Self, TunnelError> {
+        let mut listening = Vec::new();
+        for (protocol, listener) in proxies.0 {
+            let listener = TcpListener::from_std(listener)
+                .map_err(TunnelError::system("listening for programs"))?;
+            listening.push((protocol, listener));
+        }
+        // The rules come last: what they lead to is to be served soon.
+        let redirect = link.map(Redirect::open).transpose()?;
+        Ok(Self {
+            proxies: listening,
+            redirect,
+        })
+    }
+
+    /// Gives each connection to `relays`, until `stop` is ready; then the rules are removed, and
+    /// after them nothing listens any more. Without anybody at the other end of `relays`
+    /// connections are closed.
+    ///
+    /// # Errors
+    /// The rules cannot be removed.
+    pub(crate) async fn run(
+        self,
+        relays: mpsc::Sender<Accepted>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), TunnelError> {
+        let Self {
+            proxies,
+            mut redirect,
+        } = self;
+        // Dropped at the end, and the listeners with it.
+        let mut listening = JoinSet::new();
+        for (protocol, listener) in proxies {
+            let relays = relays.clone();
+            listening.spawn(listener::serve(listener, MAX_HEADS, move |stream| {
+                take_asked(protocol, stream, relays.clone())
+            }));
+        }
+        if let Some(redirect) = &mut redirect {
+            let passing_on = PassingOn::new();
+            for listener in redirect.take_listeners() {
+                let (relays, passing_on) = (relays.clone(), passing_on.clone());
+                let link = redirect.link().clone();
+                listening.spawn(listener::serve(listener, MAX_HEADS, move |stream| {
+                    let way = redirect::way(&stream, &link);
+                    take_redirected(stream, way, relays.clone(), passing_on.clone())
+                }));
+            }
+        }
+        stop.await;
+        match redirect {
+            Some(redirect) => redirect.remove().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Listens on `address`, for `protocol`.
+fn listen(protocol: Protocol, address: SocketAddr) -> Result<std::net::TcpListener, TunnelError> {
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            "{} {address}: whoever can reach this address can use the tunnel; nobody has to \
+             authenticate",
+            protocol.setting()
+        );
+    }
+    let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    bound.map_err(|source| DaemonError::listening(protocol.setting(), address, source).into())
+}
+
+/// Takes a connection in whose client says where it wants to go.
+async fn take_asked(protocol: Protocol, stream: TcpStream, relays: mpsc::Sender<Accepted>) {
+    let Ok(client) = stream.peer_addr() else {
+        return;
+    };
+    let mut head = HeadReader::new(stream);
+    let talk = async {
+        match protocol {
+            Protocol::Socks => socks::talk(&mut head).await,
+            Protocol::Connect => connect::talk(&mut head).await,
+        }
+    };
+    // Refused, gone, or too slow: it is closed.
+    let Ok(Ok(Some(target))) = timeout(HEAD_TIME, talk).await else {
+        return;
+    };
+    let (stream, first) = head.into_parts();
+    give(stream, target, client, first, &relays).await;
+}
+
+/// Takes a connection in that the firewall has redirected.
+async fn take_redirected(
+    stream: TcpStream,
+    way: Way,
+    relays: mpsc::Sender<Accepted>,
+    passing_on: PassingOn,
+) {
+    let Ok(client) = stream.peer_addr() else {
+        return;
+    };
+    match way {
+        Way::Tunnel(server) => {
+            let target = Target::Address(server);
+            give(stream, target, client, Vec::new(), &relays).await;
+        }
+        Way::PassOn(server) => passing_on.start(stream, server),
+        // It is closed.
+        Way::Nowhere => {}
+    }
+}
+
+async fn give(
+    stream: TcpStream,
+    target: Target,
+    client: SocketAddr,
+    first: Vec<u8>,
+    relays: &mpsc::Sender<Accepted>,
+) {
+    let accepted = Accepted {
+        stream,
+        target,
+        client,
+        first,
+    };
+    if relays.send(accepted).await.is_err() {
+        tracing::debug!("a connection is closed: the daemon ends");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// A client of a proxy on a free port.
+    struct Proxied {
+        client: TcpStream,
+        accepted: mpsc::Receiver<Accepted>,
+        /// Sent or dropped, it ends the proxy.
+        stop: oneshot::Sender<()>,
+    }
+
+    async fn proxied(protocol: Protocol) -> Proxied {
+        let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let proxies = match protocol {
+            Protocol::Socks => Proxies::of(any, None),
+            Protocol::Connect => Proxies::of(None, any),
+        }
+        .expect("a free port");
+        let ways = WaysIn::open(proxies, None).expect("within a runtime");
+        let address = ways.proxies[0].1.local_addr().expect("bound");
+        let (relays, accepted) = mpsc::channel(1);
+        let (stop, stopped) = oneshot::channel();
+        tokio::spawn(ways.run(relays, async move {
+            let _ = stopped.await;
+        }));
+        let client = TcpStream::connect(address).await.expect("it listens");
+        Proxied {
+            client,
+            accepted,
+            stop,
+        }
+    }
+
+    async fn expect(client: &mut TcpStream, bytes: &[u8]) {
+        let mut said = vec![0; bytes.len()];
+        client.read_exact(&mut said).await.expect("it answers");
+        assert_eq!(said, bytes);
+    }
+
+    #[tokio::test]
+    async fn a_socks_client_is_answered_at_once_and_no_byte_of_it_is_lost() {
+        let mut proxied = proxied(Protocol::Socks).await;
+        // All in one segment: a client that does not wait for answers.
+        proxied
+            .client
+            .write_all(b"\x05\x01\x00\x05\x01\x00\x03\x09a.example\x01\xbbhello")
+            .await
+            .expect("it reads");
+        expect(&mut proxied.client, b"\x05\x00\x05\x00\x00\x01\0\0\0\0\0\0").await;
+        let mut taken = proxied.accepted.recv().await.expect("it is given on");
+        assert_eq!(taken.target.to_string(), "a.example:443");
+        assert_eq!(
+            taken.client,
+            proxied.client.local_addr().expect("connected")
+        );
+        assert_eq!(taken.first, b"hello");
+        proxied
+            .client
+            .write_all(b", more")
+            .await
+            .expect("it stands");
+        expect(&mut taken.stream, b", more").await;
+    }
+
+    #[tokio::test]
+    async fn a_connect_client_is_answered_at_once_and_no_byte_of_it_is_lost() {
+        let mut proxied = proxied(Protocol::Connect).await;
+        proxied
+            .client
+            .write_all(b"CONNECT a.example:8443 HTTP/1.1\r\nHost: a.example\r\n\r\nhello")
+            .await
+            .expect("it reads");
+        expect(
+            &mut proxied.client,
+            b"HTTP/1.1 200 Connection established\r\n\r\n",
+        )
+        .await;
+        let taken = proxied.accepted.recv().await.expect("it is given on");
+        assert_eq!(taken.target.to_string(), "a.example:8443");
+        assert_eq!(taken.first, b"hello");
+    }
+
+    #[tokio::test]
+    async fn refused_clients_get_the_whole_reply_and_the_end() {
+        for (protocol, said, reply) in [
+            (Protocol::Socks, &b"\x04\x01\x01\xbb"[..], "\0["),
+            (
+                Protocol::Connect,
+                &b"POST http://a.example/ HTTP/1.1\r\nContent-Length: 9\r\n\r\nsomething"[..],
+                "HTTP/1.1 405 ",
+            ),
+        ] {
+            let Proxied {
+                mut client,
+                mut accepted,
+                stop,
+            } = proxied(protocol).await;
+            client.write_all(said).await.expect("it reads");
+            let mut read = Vec::new();
+            client.read_to_end(&mut read).await.expect("no reset");
+            assert!(read.starts_with(reply.as_bytes()), "{read:?}");
+            drop((client, stop));
+            assert!(accepted.recv().await.is_none(), "nothing was taken in");
+        }
+    }
+
+    #[tokio::test]
+    async fn after_the_stop_nothing_listens() {
+        let Proxied {
+            client,
+            mut accepted,
+            stop,
+        } = proxied(Protocol::Socks).await;
+        let address = client.peer_addr().expect("connected");
+        stop.send(()).expect("it runs");
+        drop(client);
+        // The last sender goes with the listeners.
+        assert!(accepted.recv().await.is_none());
+        TcpStream::connect(address)
+            .await
+            .expect_err("nobody listens");
+    }
+
+    #[tokio::test]
+    async fn an_address_in_use_is_named_with_its_setting() {
+        let proxied = proxied(Protocol::Socks).await;
+        let taken = proxied.client.peer_addr().expect("connected");
+        let error = Proxies::of(None, Some(taken)).expect_err("in use");
+        assert!(error.to_string().contains("http-proxy"), "{error}");
+    }
+}

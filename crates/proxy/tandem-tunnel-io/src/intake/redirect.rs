@@ -1,0 +1,365 @@
+//! Connections that would leave by the link, taken in by the firewall's target REDIRECT: the rules,
+//! the port to which they lead, and where each connection was going.
+//!
+//! Is not: the setting of rules ([`tandem_firewall`]). The daemon's own packets to the far side are
+//! UDP, which the rules do not concern.
+//!
+//! | table, hook | connections |
+//! |---|---|
+//! | nat OUTPUT `-o LINK` | of this machine's programs that leave by the link |
+//! | nat PREROUTING `! -i LINK` | of other machines, from any other interface |
+//! | nat PREROUTING `-i IFACE` | in place of these where interfaces are named: from each of them |
+//!
+//! A connection of another machine can be redirected in PREROUTING only, before the kernel has
+//! looked up its route, and no match of iptables looks it up there. So all of them are taken, and
+//! the kernel is asked for the route when one is accepted. What another interface leads to is
+//! passed on from here, with an address of this machine as its source. So the rules of FORWARD do
+//! not see any of them: the interfaces that are named, and rules of INPUT, say whose connections
+//! are taken in. Rules by destination would be a second copy of the routes, which change;
+//! `rpfilter` looks at the source's route, and `addrtype` at the kind of an address.
+//!
+//! Invariants: a connection to the port itself goes nowhere; what the kernel has no route for is
+//! not passed on; the rules go before the port does, and soon after a daemon that is killed.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::sync::Arc;
+
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::{Ip6tOriginalDst, OriginalDst};
+use socket2::{Domain, Protocol, Socket, Type};
+use tandem_firewall::lock::{InstanceLock, StartLock};
+use tandem_firewall::{
+    Firewall, Link, LinkName, Owner, RuleSet, RulesKeeper, Sight, Table, TableRules, Trial,
+    port_lists, privilege,
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::route;
+use crate::config;
+use crate::endpoint;
+use crate::error::TunnelError;
+
+/// Connections that the system holds until they are accepted.
+const BACKLOG: i32 = 1024;
+
+/// How often a port is looked for that is free in both versions of IP.
+const TRIES: usize = 16;
+
+/// Connections that are passed on at one time, two descriptors each. Those beyond are reset.
+const MAX_PASSED_ON: usize = 4096;
+
+/// What goes to this machine is no business of the link's.
+const TO_THIS_MACHINE: &str = "-m addrtype --dst-type LOCAL -j RETURN";
+
+/// The rules in force, and the listeners to which they lead. Dropping it removes the rules.
+#[derive(Debug)]
+pub(super) struct Redirect {
+    // Fields are dropped in this order.
+    rules: RulesKeeper,
+    listeners: Vec<TcpListener>,
+    link: LinkName,
+    _instance: InstanceLock,
+}
+
+/// Which connections are redirected.
+#[derive(Debug, Clone)]
+struct Taken<'a> {
+    link: LinkName,
+    /// None: of any other than the link.
+    from: Vec<LinkName>,
+    ports: &'a [u16],
+}
+
+impl<'a> Taken<'a> {
+    /// What is configured, where there is such a link. The other interfaces may come later.
+    fn of(config: &'a config::Link) -> Result<Self, TunnelError> {
+        let link = LinkName::new(&config.interface)?;
+        Link::find(&link)?;
+        let from = config.from.iter().map(|name| {
+            LinkName::new(name).map_err(|_| {
+                let name = name.escape_debug();
+                TunnelError::setting("from", format!("`{name}` is no name of an interface"))
+            })
+        });
+        Ok(Self {
+            link,
+            from: from.collect::<Result<_, _>>()?,
+            ports: &config.ports,
+        })
+    }
+}
+
+/// What becomes of a redirected connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It would leave by the link, to this address.
+    Tunnel(SocketAddr),
+    /// It would leave by another interface, to this address.
+    PassOn(SocketAddr),
+    /// It was not redirected, or leads nowhere.
+    Nowhere,
+}
+
+impl Redirect {
+    /// Redirects what leaves by the link.
+    ///
+    /// # Errors
+    /// There is no such interface, another daemon has it, a capability, a program or a feature of
+    /// the kernel is missing.
+    pub(super) fn open(config: &config::Link) -> Result<Self, TunnelError> {
+        let taken = Taken::of(config)?;
+        let link = taken.link.clone();
+        privilege::require()?;
+        // Packet mode's lock, too: there is nothing to do for both on one link.
+        let instance = InstanceLock::take("client-side", &link)?;
+        let (listeners, port) =
+            listeners().map_err(TunnelError::system("listening for redirected connections"))?;
+        // Nobody else sets rules meanwhile.
+        let _starting = StartLock::take()?;
+        let firewall = Firewall::here();
+        let rules = rules(&taken, port);
+        firewall.try_features(&rules)?;
+        // The keeper itself says what it does.
+        let rules = RulesKeeper::start(firewall.install(rules)?.guarded()?, |_| {})?;
+        Ok(Self {
+            rules,
+            listeners,
+            link,
+            _instance: instance,
+        })
+    }
+
+    /// The listeners, one for each version of IP. Whoever takes them keeps them until the rules
+    /// are removed.
+    pub(super) fn take_listeners(&mut self) -> Vec<TcpListener> {
+        std::mem::take(&mut self.listeners)
+    }
+
+    /// The link.
+    pub(super) fn link(&self) -> &LinkName {
+        &self.link
+    }
+
+    /// Takes the rules away.
+    ///
+    /// # Errors
+    /// One of the firewall's programs failed.
+    pub(super) async fn remove(self) -> Result<(), TunnelError> {
+        match tokio::task::spawn_blocking(move || self.rules.remove()).await {
+            Ok(removed) => Ok(removed?),
+            // It panicked, and the rules went with it.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// What [`Redirect::open`] would have the firewall do, as input for a shell. Changes nothing.
+///
+/// # Errors
+/// There is no such interface, or the firewall cannot be read.
+pub(crate) fn describe(config: &config::Link) -> Result<String, TunnelError> {
+    let taken = Taken::of(config)?;
+    let sight = if privilege::missing()?.is_empty() {
+        Sight::Full
+    } else {
+        Sight::None
+    };
+    let free = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))
+        .and_then(|listener| listener.local_addr())
+        .map_err(TunnelError::system("looking for a free port"))?;
+    let rules = Firewall::here().describe(&rules(&taken, free.port()), sight)?;
+    Ok(format!(
+        "# Each start takes a free port of its own for --to-ports.\n{rules}"
+    ))
+}
+
+/// What a connection that came to one of the listeners is for.
+pub(super) fn way(stream: &TcpStream, link: &LinkName) -> Way {
+    let (Ok(here), Ok(client)) = (stream.local_addr(), stream.peer_addr()) else {
+        return Way::Nowhere;
+    };
+    let Some(server) = original_destination(stream, here) else {
+        return Way::Nowhere;
+    };
+    if (server.ip(), server.port()) == (here.ip(), here.port()) {
+        return Way::Nowhere;
+    }
+    // What OUTPUT redirects goes to the loopback address (nf_nat_redirect), and its route was the
+    // link's: that is in the rule.
+    if here.ip().is_loopback() {
+        return Way::Tunnel(server);
+    }
+    match route::forwarded(client, server) {
+        // Its number changes when the interface is made anew, as pppd does.
+        Ok(index) if if_nametoindex(link.as_str()) == Ok(index) => Way::Tunnel(server),
+        Ok(_) => Way::PassOn(server),
+        Err(errno) => {
+            tracing::debug!(%client, %server, %errno, "a connection that would not be forwarded");
+            Way::Nowhere
+        }
+    }
+}
+
+/// Where the connection was going before it was redirected: `None` if the kernel does not know it.
+fn original_destination(stream: &TcpStream, here: SocketAddr) -> Option<SocketAddr> {
+    match here {
+        SocketAddr::V4(_) => {
+            let said = getsockopt(stream, OriginalDst).ok()?;
+            let address = Ipv4Addr::from_bits(u32::from_be(said.sin_addr.s_addr));
+            let port = u16::from_be(said.sin_port);
+            Some(SocketAddrV4::new(address, port).into())
+        }
+        SocketAddr::V6(_) => {
+            let said = getsockopt(stream, Ip6tOriginalDst).ok()?;
+            let address = Ipv6Addr::from(said.sin6_addr.s6_addr);
+            let port = u16::from_be(said.sin6_port);
+            Some(SocketAddrV6::new(address, port, 0, 0).into())
+        }
+    }
+}
+
+/// Passes connections on that another interface leads to.
+#[derive(Debug, Clone)]
+pub(super) struct PassingOn {
+    room: Arc<Semaphore>,
+}
+
+impl PassingOn {
+    pub(super) fn new() -> Self {
+        Self {
+            room: Arc::new(Semaphore::new(MAX_PASSED_ON)),
+        }
+    }
+
+    /// Connects `client` with `server`, in a task of its own.
+    pub(super) fn start(&self, client: TcpStream, server: SocketAddr) {
+        match Arc::clone(&self.room).try_acquire_owned() {
+            Ok(place) => {
+                tokio::spawn(async move {
+                    pass_on(client, server).await;
+                    drop(place);
+                });
+            }
+            Err(_) => reset(&client),
+        }
+    }
+}
+
+async fn pass_on(mut client: TcpStream, server: SocketAddr) {
+    let mut server = match TcpStream::connect(server).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::debug!(%server, %error, "a connection that is passed on fails");
+            return reset(&client);
+        }
+    };
+    endpoint::prepare(&client);
+    endpoint::prepare(&server);
+    if tokio::io::copy_bidirectional(&mut client, &mut server)
+        .await
+        .is_err()
+    {
+        reset(&client);
+        reset(&server);
+    }
+}
+
+/// Has the other end see that the connection broke, when it is dropped.
+fn reset(stream: &TcpStream) {
+    let _ = stream.set_zero_linger();
+}
+
+/// Listeners on one port of all addresses, and the port.
+fn listeners() -> io::Result<(Vec<TcpListener>, u16)> {
+    for _ in 0..TRIES {
+        let v4 = listener((Ipv4Addr::UNSPECIFIED, 0).into())?;
+        let port = v4.local_addr()?.port();
+        match listener((Ipv6Addr::UNSPECIFIED, port).into()) {
+            Ok(v6) => return Ok((vec![v4, v6], port)),
+            // A kernel without IPv6.
+            Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
+                return Ok((vec![v4], port));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
+}
+
+fn listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    if address.is_ipv6() {
+        // IPv4 has a listener of its own.
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// The rules that lead to `to`. The same for IPv4 and IPv6.
+fn rules(taken: &Taken<'_>, to: u16) -> RuleSet {
+    let Taken { link, from, ports } = taken;
+    let mut hooks: Vec<String> = match from.as_slice() {
+        [] => vec![format!("PREROUTING ! -i {link}")],
+        from => from
+            .iter()
+            .map(|it| format!("PREROUTING -i {it}"))
+            .collect(),
+    };
+    hooks.push(format!("OUTPUT -o {link}"));
+    let mut jumps = Vec::new();
+    for ports in port_lists(ports) {
+        for hook in &hooks {
+            jumps.push(format!("{hook} -p tcp -m multiport --dports {ports}"));
+        }
+    }
+    let nat = TableRules {
+        table: Table::Nat,
+        rules: vec![
+            TO_THIS_MACHINE.to_owned(),
+            format!("-p tcp -j REDIRECT --to-ports {to}"),
+        ],
+        jumps,
+    };
+    RuleSet::new(Owner::Tunnel, link, vec![nat], trials())
+}
+
+/// The rules that need a feature of the kernel, each alone.
+fn trials() -> Vec<Trial> {
+    let nat = |feature, kernel_option, rule: &str| Trial {
+        feature,
+        kernel_option,
+        table: Table::Nat,
+        rule: rule.to_owned(),
+    };
+    vec![
+        nat(
+            "the match multiport",
+            "CONFIG_NETFILTER_XT_MATCH_MULTIPORT",
+            "-p tcp -m multiport --dports 443 -j RETURN",
+        ),
+        nat(
+            "the match addrtype",
+            "CONFIG_NETFILTER_XT_MATCH_ADDRTYPE",
+            TO_THIS_MACHINE,
+        ),
+        nat(
+            "the target REDIRECT",
+            "CONFIG_NETFILTER_XT_TARGET_REDIRECT",
+            "-p tcp -j REDIRECT --to-ports 443",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

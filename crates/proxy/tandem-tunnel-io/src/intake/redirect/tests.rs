@@ -1,0 +1,390 @@
+//! The rules as text; and against the kernel, in network namespaces that are made here.
+//!
+//! Everything made here is taken down when it is dropped, on a panic too.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use nix::sched::{CloneFlags, setns};
+use tandem_firewall::LeftBehind;
+
+use super::*;
+
+const RULES: &str = "\
+*nat
+:tandem-t-lnk0 - [0:0]
+-A tandem-t-lnk0 -m addrtype --dst-type LOCAL -j RETURN
+-A tandem-t-lnk0 -p tcp -j REDIRECT --to-ports 4711
+-A PREROUTING ! -i lnk0 -p tcp -m multiport --dports 443,8443 -j tandem-t-lnk0
+-A OUTPUT -o lnk0 -p tcp -m multiport --dports 443,8443 -j tandem-t-lnk0
+COMMIT
+";
+
+fn taken<'a>(from: &[&str], ports: &'a [u16]) -> Taken<'a> {
+    let name = |name: &str| LinkName::new(name).expect("a good name");
+    Taken {
+        link: name("lnk0"),
+        from: from.iter().copied().map(name).collect(),
+        ports,
+    }
+}
+
+/// Takes what would leave by this interface, from any other.
+fn open(link: &str, ports: &[u16]) -> Result<Redirect, TunnelError> {
+    open_from(&[], link, ports)
+}
+
+fn open_from(from: &[&str], link: &str, ports: &[u16]) -> Result<Redirect, TunnelError> {
+    Redirect::open(&config::Link {
+        interface: link.to_owned(),
+        from: from.iter().copied().map(str::to_owned).collect(),
+        ports: ports.to_vec(),
+    })
+}
+
+#[test]
+fn the_rules_take_what_leaves_by_the_link() {
+    let rules = rules(&taken(&[], &[443, 8443]), 4711);
+    assert_eq!(rules.install(&LeftBehind::default()), RULES);
+}
+
+#[test]
+fn of_other_machines_only_those_on_named_interfaces_are_taken() {
+    let rules = rules(&taken(&["lan0", "wg0"], &[443]), 4711);
+    let text = rules.install(&LeftBehind::default());
+    let jumps: Vec<&str> = text
+        .lines()
+        .filter(|line| line.ends_with("-j tandem-t-lnk0"))
+        .collect();
+    assert_eq!(
+        jumps,
+        [
+            "-A PREROUTING -i lan0 -p tcp -m multiport --dports 443 -j tandem-t-lnk0",
+            "-A PREROUTING -i wg0 -p tcp -m multiport --dports 443 -j tandem-t-lnk0",
+            "-A OUTPUT -o lnk0 -p tcp -m multiport --dports 443 -j tandem-t-lnk0",
+        ]
+    );
+}
+
+#[test]
+fn an_interface_that_cannot_be_is_named_with_its_setting() {
+    let error = open_from(&["a b"], "lo", &[443]).expect_err("no such name");
+    assert!(error.to_string().starts_with("from: `a b`"), "{error}");
+}
+
+/// client `c0` - `near0` gateway `lnk0`, `other0` - `s0`, `o0` server. The link is `lnk0`.
+struct Net {
+    prefix: String,
+}
+
+const CLIENT: &str = "client";
+const GATEWAY: &str = "gateway";
+const SERVER: &str = "server";
+
+/// The server's addresses by the link, and by the other interface.
+const BY_LINK: [&str; 2] = ["10.2.0.2", "fd00:2::2"];
+const BY_OTHER: [&str; 2] = ["10.3.0.2", "fd00:3::2"];
+
+/// Longest wait for something that takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+static COUNTER: AtomicU32 = AtomicU32::new(0);
+
+impl Net {
+    /// `None`, and a note, where namespaces cannot be made.
+    fn new() -> Option<Self> {
+        if !tandem_testkit::has_root_and(&["ip", "iptables", "ip6tables"]) {
+            return None;
+        }
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let net = Self {
+            prefix: format!("tti{}-{number}-", std::process::id()),
+        };
+        for host in [CLIENT, GATEWAY, SERVER] {
+            run(&format!("ip netns add {}", net.name(host)));
+            net.run(host, "ip link set lo up");
+            // Strict, as distributions set it.
+            net.run(host, "sysctl -qw net.ipv4.conf.all.rp_filter=1");
+        }
+        net.wire((CLIENT, "c0"), (GATEWAY, "near0"), 1);
+        net.wire((GATEWAY, "lnk0"), (SERVER, "s0"), 2);
+        net.wire((GATEWAY, "other0"), (SERVER, "o0"), 3);
+        for line in [
+            "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1",
+            // Rules of somebody else, which stay.
+            "iptables -t nat -A OUTPUT -p tcp --dport 9 -j ACCEPT",
+        ] {
+            net.run(GATEWAY, line);
+        }
+        net.run(CLIENT, "ip route add default via 10.1.0.2");
+        net.run(CLIENT, "ip -6 route add default via fd00:1::2");
+        net.run(SERVER, "ip route add default via 10.2.0.1");
+        Some(net)
+    }
+
+    fn name(&self, host: &str) -> String {
+        format!("{}{host}", self.prefix)
+    }
+
+    fn run(&self, host: &str, line: &str) -> String {
+        run(&format!("ip netns exec {} {line}", self.name(host)))
+    }
+
+    fn wire(&self, a: (&str, &str), b: (&str, &str), number: u8) {
+        let peer = self.name(b.0);
+        self.run(
+            a.0,
+            &format!(
+                "ip link add {} type veth peer name {} netns {peer}",
+                a.1, b.1
+            ),
+        );
+        for ((host, interface), end) in [(a, 1), (b, 2)] {
+            for line in [
+                format!("ip addr add 10.{number}.0.{end}/24 dev {interface}"),
+                format!("ip addr add fd00:{number}::{end}/64 dev {interface} nodad"),
+                format!("ip link set {interface} up"),
+            ] {
+                self.run(host, &line);
+            }
+        }
+    }
+
+    /// Runs `what` on a thread in `host`, in a runtime of its own.
+    fn inside<T: Send>(&self, host: &str, what: impl AsyncFnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.name(host));
+        let namespace = std::fs::File::open(path).expect("it was made");
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    setns(namespace, CloneFlags::CLONE_NEWNET).expect("root may");
+                    let runtime = tokio::runtime::Builder::new_current_thread()
+                        .enable_all()
+                        .build()
+                        .expect("a runtime");
+                    runtime.block_on(what())
+                })
+                .join()
+                .expect("it does not panic")
+        })
+    }
+
+    /// Connects from `host`; the connection stays this host's.
+    fn connect(&self, host: &str, to: SocketAddr) -> io::Result<std::net::TcpStream> {
+        self.inside(host, async || {
+            std::net::TcpStream::connect_timeout(&to, PATIENCE)
+        })
+    }
+
+    /// The gateway's rules in the table `nat`, without counters and dates.
+    fn rules(&self) -> String {
+        ["iptables-save", "ip6tables-save"]
+            .map(|program| self.run(GATEWAY, &format!("{program} -t nat")))
+            .concat()
+            .lines()
+            .filter(|line| line.starts_with("-A") || line.starts_with(":tandem"))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for host in [CLIENT, GATEWAY, SERVER] {
+            let _ = Command::new("ip")
+                .args(["netns", "del", &self.name(host)])
+                .status();
+        }
+    }
+}
+
+fn run(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let output = Command::new(words.next().expect("a program"))
+        .args(words)
+        .output()
+        .expect("it is installed");
+    assert!(
+        output.status.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn at(address: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(address.parse().expect("an address"), port)
+}
+
+/// Which way the next connection to either listener is.
+async fn next_way(listeners: &[TcpListener], link: &LinkName) -> Way {
+    let (stream, _) = tokio::time::timeout(PATIENCE, async {
+        match listeners {
+            [v4, v6] => tokio::select! {
+                accepted = v4.accept() => accepted,
+                accepted = v6.accept() => accepted,
+            },
+            _ => panic!("there is one for each version of IP"),
+        }
+    })
+    .await
+    .expect("a connection comes")
+    .expect("it is accepted");
+    way(&stream, link)
+}
+
+#[test]
+fn connections_are_redirected_with_their_destination_until_the_rules_are_removed() {
+    let Some(net) = Net::new() else { return };
+    let before = net.rules();
+    net.inside(GATEWAY, async || {
+        let mut redirect = open("lnk0", &[443]).expect("it can be set");
+        let listeners = redirect.take_listeners();
+        let link = redirect.link().clone();
+        let own = listeners[0].local_addr().expect("bound").port();
+        let mut cases = Vec::new();
+        for version in [0, 1] {
+            let [by_link, by_other] = [BY_LINK, BY_OTHER].map(|of| at(of[version], 443));
+            let itself = at(["10.1.0.2", "fd00:1::2"][version], own);
+            cases.push((CLIENT, by_link, Way::Tunnel(by_link)));
+            cases.push((GATEWAY, by_link, Way::Tunnel(by_link)));
+            cases.push((CLIENT, by_other, Way::PassOn(by_other)));
+            cases.push((CLIENT, itself, Way::Nowhere));
+        }
+        for (host, to, expected) in cases {
+            let stream = net.connect(host, to).expect("it is taken in");
+            let found = next_way(&listeners, &link).await;
+            assert_eq!(found, expected, "from {host} to {to}");
+            drop(stream);
+        }
+        // Other ports, this machine itself, and other interfaces of local programs are left alone.
+        for (host, to) in [
+            (CLIENT, at(BY_LINK[0], 444)),
+            (CLIENT, at("10.2.0.1", 443)),
+            (GATEWAY, at(BY_OTHER[0], 443)),
+        ] {
+            let error = net.connect(host, to).expect_err("nobody listens there");
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused,
+                "{host} {to}"
+            );
+        }
+        redirect.remove().await.expect("they can be removed");
+    });
+    assert_eq!(net.rules(), before);
+}
+
+#[test]
+fn other_machines_elsewhere_than_on_named_interfaces_are_left_alone() {
+    let Some(net) = Net::new() else { return };
+    net.inside(GATEWAY, async || {
+        let by_link = at(BY_LINK[0], 443);
+        let redirect = open_from(&["other0"], "lnk0", &[443]).expect("it can be set");
+        // It is forwarded, and the server refuses it.
+        let error = net.connect(CLIENT, by_link).expect_err("nobody listens");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        net.connect(GATEWAY, by_link).expect("it is taken in");
+        redirect.remove().await.expect("they can be removed");
+        let _redirect = open_from(&["near0"], "lnk0", &[443]).expect("it can be set");
+        net.connect(CLIENT, by_link).expect("it is taken in");
+    });
+}
+
+#[test]
+fn a_route_by_port_and_source_is_followed() {
+    let Some(net) = Net::new() else { return };
+    for line in [
+        "ip rule add from 10.1.0.0/24 ipproto tcp dport 443 table 100",
+        "ip route add default via 10.3.0.2 table 100",
+    ] {
+        net.run(GATEWAY, line);
+    }
+    net.inside(GATEWAY, async || {
+        let mut redirect = open("lnk0", &[443, 444]).expect("it can be set");
+        let listeners = redirect.take_listeners();
+        let link = redirect.link().clone();
+        for (to, expected) in [
+            (at(BY_LINK[0], 443), Way::PassOn(at(BY_LINK[0], 443))),
+            (at(BY_LINK[0], 444), Way::Tunnel(at(BY_LINK[0], 444))),
+        ] {
+            let stream = net.connect(CLIENT, to).expect("it is taken in");
+            assert_eq!(next_way(&listeners, &link).await, expected);
+            drop(stream);
+        }
+    });
+}
+
+#[test]
+fn what_another_interface_leads_to_is_passed_on_and_watched() {
+    use std::io::{Read as _, Write as _};
+
+    let Some(net) = Net::new() else { return };
+    let server = at(BY_OTHER[0], 443);
+    let listening = net
+        .inside(SERVER, async || std::net::TcpListener::bind(server))
+        .expect("a free port");
+    net.inside(GATEWAY, async || {
+        let mut redirect = open("lnk0", &[443]).expect("it can be set");
+        let listeners = redirect.take_listeners();
+        let mut client = net.connect(CLIENT, server).expect("it is taken in");
+        let (stream, _) = listeners[0].accept().await.expect("it comes");
+        assert_eq!(way(&stream, redirect.link()), Way::PassOn(server));
+        PassingOn::new().start(stream, server);
+        let echoed = tokio::task::spawn_blocking(move || {
+            let (mut end, _) = listening.accept()?;
+            client.write_all(b"there")?;
+            let mut read = [0; 5];
+            end.read_exact(&mut read)?;
+            end.write_all(&read)?;
+            client.read_exact(&mut read)?;
+            assert_eq!(&read, b"there");
+            io::Result::Ok((client, end))
+        });
+        let _ends = echoed.await.expect("no panic").expect("it stands");
+        // An endpoint that is gone without a word is found out. Until all is acknowledged, the
+        // timers are others.
+        let asked = || net.run(GATEWAY, "ss -Htno").matches("(keepalive,").count();
+        let end = std::time::Instant::now() + PATIENCE;
+        while asked() != 2 {
+            assert!(std::time::Instant::now() < end, "{} of 2", asked());
+        }
+    });
+}
+
+#[test]
+fn what_a_killed_daemon_left_is_replaced_by_the_next_and_found_by_off() {
+    let Some(net) = Net::new() else { return };
+    let before = net.rules();
+    net.inside(GATEWAY, async || {
+        // Rules without a daemon.
+        let leave = || {
+            let installed = Firewall::here().install(rules(&taken(&[], &[443]), 9));
+            std::mem::forget(installed.expect("they can be set"));
+        };
+        leave();
+        let redirect = open("lnk0", &[443]).expect("it can be set");
+        assert!(!net.rules().contains("--to-ports 9\n"), "{}", net.rules());
+        assert_eq!(net.rules().matches("REDIRECT").count(), 2);
+        drop(redirect);
+        assert_eq!(net.rules(), before, "dropping it removes them");
+        leave();
+        let removed = Firewall::here().clear().expect("they can be removed");
+        assert!(removed.iter().all(|(_, chain)| chain == "tandem-t-lnk0"));
+        assert_eq!(removed.len(), 2);
+    });
+    assert_eq!(net.rules(), before);
+}
+
+#[test]
+fn one_daemon_takes_a_link() {
+    let Some(net) = Net::new() else { return };
+    net.inside(GATEWAY, async || {
+        let _first = open("lnk0", &[443]).expect("it can be set");
+        let error = open("lnk0", &[443]).expect_err("taken");
+        assert!(error.to_string().contains("another tandem client-side"));
+        let error = open("none0", &[443]).expect_err("no such interface");
+        assert!(error.to_string().contains("none0"), "{error}");
+    });
+}

@@ -1,0 +1,278 @@
+//! SOCKS5 (RFC 1928): a client says where it wants to go.
+//!
+//! Is: the two parsers, of the greeting and of the request, and the answers. Is not: authentication
+//! (only "none" is taken), BIND and UDP ASSOCIATE, or the resolution of names: they cross as they
+//! are. SOCKS4 clients get SOCKS4's refusal.
+//!
+//! Success is answered at once, before the far side has connected: that saves a round trip over the
+//! link. A connection that fails later is reset.
+//!
+//! ```text
+//! greeting: 05 count method*count                 answer: 05 00, or 05 ff
+//! request:  05 01 00 kind address port(2)         answer: 05 code 00 01 0.0.0.0 0
+//!           kind 01: 4 bytes; 03: length(1) name; 04: 16 bytes
+//! ```
+//!
+//! Invariant: a head is at most 257 and 262 bytes long.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use tandem_link::tunnel::Target;
+
+use super::head::{Found, HeadReader, NoHead};
+
+const VERSION: u8 = 5;
+const NO_AUTHENTICATION: u8 = 0;
+const CONNECT: u8 = 1;
+
+const IPV4: u8 = 1;
+const NAME: u8 = 3;
+const IPV6: u8 = 4;
+
+/// Why a client is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It speaks SOCKS4 or 4a.
+    Socks4,
+    /// It speaks something else.
+    NotSocks,
+    /// It wants to authenticate (section 3).
+    NoMethod,
+    /// It asks for BIND or UDP ASSOCIATE (section 4).
+    Command,
+    /// It names its target in a way that is not defined.
+    Kind,
+    /// It names a target to which nobody can connect.
+    Target,
+}
+
+impl Refusal {
+    /// What the client is told, by sections 3 and 6.
+    pub(super) fn reply(self) -> &'static [u8] {
+        match self {
+            // "Request rejected or failed" in SOCKS4.
+            Refusal::Socks4 => &[0, 91, 0, 0, 0, 0, 0, 0],
+            Refusal::NotSocks => &[],
+            Refusal::NoMethod => &[VERSION, 0xff],
+            Refusal::Target => &[VERSION, 1, 0, IPV4, 0, 0, 0, 0, 0, 0],
+            Refusal::Command => &[VERSION, 7, 0, IPV4, 0, 0, 0, 0, 0, 0],
+            Refusal::Kind => &[VERSION, 8, 0, IPV4, 0, 0, 0, 0, 0, 0],
+        }
+    }
+}
+
+/// Where the client wants to go, once it has been told "succeeded". `None`: it was refused, or is
+/// gone.
+pub(super) async fn talk(client: &mut HeadReader) -> io::Result<Option<Target>> {
+    match ask(client).await {
+        Ok(target) => {
+            client
+                .write(&[VERSION, 0, 0, IPV4, 0, 0, 0, 0, 0, 0])
+                .await?;
+            Ok(Some(target))
+        }
+        Err(NoHead::Refused(refusal)) => {
+            tracing::debug!(?refusal, "a SOCKS client is refused");
+            client.refuse(refusal.reply()).await?;
+            Ok(None)
+        }
+        Err(NoHead::Gone) => Ok(None),
+    }
+}
+
+async fn ask(client: &mut HeadReader) -> Result<Target, NoHead<Refusal>> {
+    client.read(greeting).await?;
+    client
+        .write(&[VERSION, NO_AUTHENTICATION])
+        .await
+        .map_err(|_| NoHead::Gone)?;
+    client.read(request).await
+}
+
+/// A greeting that offers to do without authentication (section 3).
+pub(super) fn greeting(bytes: &[u8]) -> Result<Option<Found<()>>, Refusal> {
+    match bytes.first() {
+        None => return Ok(None),
+        Some(&VERSION) => {}
+        Some(4) => return Err(Refusal::Socks4),
+        Some(_) => return Err(Refusal::NotSocks),
+    }
+    let Some(&count) = bytes.get(1) else {
+        return Ok(None);
+    };
+    let len = 2 + usize::from(count);
+    let Some(methods) = bytes.get(2..len) else {
+        return Ok(None);
+    };
+    if methods.contains(&NO_AUTHENTICATION) {
+        Ok(Some(Found { value: (), len }))
+    } else {
+        Err(Refusal::NoMethod)
+    }
+}
+
+/// A request to connect (section 4). It is refused once it is whole, so that the client has nothing
+/// more to say; what has no known length, at once.
+pub(super) fn request(bytes: &[u8]) -> Result<Option<Found<Target>>, Refusal> {
+    if bytes.first().is_some_and(|version| *version != VERSION) {
+        return Err(Refusal::NotSocks);
+    }
+    let (Some(&command), Some(&kind)) = (bytes.get(1), bytes.get(3)) else {
+        return Ok(None);
+    };
+    let start = match kind {
+        IPV4 | IPV6 => 4,
+        NAME => 5,
+        _ => return Err(Refusal::Kind),
+    };
+    let host_len = match (kind, bytes.get(4)) {
+        (IPV4, _) => 4,
+        (IPV6, _) => 16,
+        (_, Some(&len)) => usize::from(len),
+        (_, None) => return Ok(None),
+    };
+    let end = start + host_len;
+    let len = end + 2;
+    let (Some(host), Some(&[high, low])) = (bytes.get(start..end), bytes.get(end..len)) else {
+        return Ok(None);
+    };
+    if command != CONNECT {
+        return Err(Refusal::Command);
+    }
+    let port = u16::from_be_bytes([high, low]);
+    let value = target(host, kind, port).ok_or(Refusal::Target)?;
+    Ok(Some(Found { value, len }))
+}
+
+fn target(host: &[u8], kind: u8, port: u16) -> Option<Target> {
+    let address = match kind {
+        IPV4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(host).ok()?)),
+        IPV6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(host).ok()?)),
+        _ => return Target::new(std::str::from_utf8(host).ok()?, port).ok(),
+    };
+    Target::Address(SocketAddr::new(address, port))
+        .validated()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A request for `host`, which begins with its kind.
+    fn request_for(command: u8, host: &[u8], port: u16) -> Vec<u8> {
+        let mut bytes = vec![VERSION, command, 0];
+        bytes.extend_from_slice(host);
+        bytes.extend_from_slice(&port.to_be_bytes());
+        bytes
+    }
+
+    fn name(text: &str) -> Vec<u8> {
+        let len = u8::try_from(text.len()).expect("short");
+        [&[NAME, len][..], text.as_bytes()].concat()
+    }
+
+    fn found(bytes: &[u8]) -> Option<String> {
+        let found = request(bytes).expect("not refused")?;
+        assert_eq!(found.len, bytes.len());
+        Some(found.value.to_string())
+    }
+
+    #[test]
+    fn addresses_and_names_are_read() {
+        let v6: Ipv6Addr = "2001:db8::1".parse().expect("an address");
+        for (host, text) in [
+            (vec![IPV4, 192, 0, 2, 1], "192.0.2.1:443"),
+            ([&[IPV6][..], &v6.octets()].concat(), "[2001:db8::1]:443"),
+            (name("WWW.example"), "www.example:443"),
+            // Clients that know addresses only as text.
+            (name("192.0.2.1"), "192.0.2.1:443"),
+        ] {
+            assert_eq!(
+                found(&request_for(CONNECT, &host, 443)).as_deref(),
+                Some(text)
+            );
+        }
+    }
+
+    #[test]
+    fn a_greeting_without_the_method_none_is_refused() {
+        assert_eq!(greeting(&[5, 1, 2]), Err(Refusal::NoMethod));
+        assert_eq!(greeting(&[5, 0]), Err(Refusal::NoMethod));
+        let found = greeting(&[5, 2, 2, 0, 9]).expect("taken").expect("whole");
+        assert_eq!(found.len, 4);
+    }
+
+    #[test]
+    fn each_refusal_has_the_reply_of_its_protocol() {
+        let any = [IPV4, 192, 0, 2, 1];
+        for (bytes, refusal, code) in [
+            (request_for(2, &any, 443), Refusal::Command, 7),
+            (request_for(3, &any, 443), Refusal::Command, 7),
+            (request_for(CONNECT, &[2, 0, 0], 1), Refusal::Kind, 8),
+            (request_for(CONNECT, &any, 0), Refusal::Target, 1),
+            (request_for(CONNECT, &name(""), 443), Refusal::Target, 1),
+            (request_for(CONNECT, &name("a b"), 443), Refusal::Target, 1),
+            (
+                request_for(CONNECT, &[NAME, 1, 0xff], 443),
+                Refusal::Target,
+                1,
+            ),
+        ] {
+            assert_eq!(request(&bytes), Err(refusal));
+            assert_eq!(refusal.reply()[1], code);
+        }
+        assert_eq!(greeting(b"\x04\x01\x01\xbb"), Err(Refusal::Socks4));
+        assert_eq!(Refusal::Socks4.reply()[1], 91);
+        assert_eq!(greeting(b"GET / HTTP/1.1"), Err(Refusal::NotSocks));
+        assert_eq!(request(&[4]), Err(Refusal::NotSocks));
+    }
+
+    /// Each prefix asks for more; with bytes behind it, what is found is the same.
+    fn holds_for_every_cut<T: PartialEq + std::fmt::Debug>(
+        parse: impl Fn(&[u8]) -> Result<Option<Found<T>>, Refusal>,
+        head: &[u8],
+        rest: &[u8],
+    ) {
+        for cut in 0..head.len() {
+            assert_eq!(parse(&head[..cut]), Ok(None), "cut at {cut}");
+        }
+        let whole = parse(head);
+        assert!(matches!(whole, Ok(Some(_))), "{whole:?}");
+        assert_eq!(parse(&[head, rest].concat()), whole);
+    }
+
+    proptest! {
+        #[test]
+        fn any_cut_gives_the_same_request(
+            label in "[a-z0-9]{1,60}(\\.[a-z0-9]{1,60}){0,2}",
+            port in 1..=u16::MAX,
+            methods in proptest::collection::vec(any::<u8>(), 0..254),
+            rest in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            holds_for_every_cut(request, &request_for(CONNECT, &name(&label), port), &rest);
+            let count = u8::try_from(methods.len() + 1).expect("short");
+            let head = [&[VERSION, count][..], &methods, &[NO_AUTHENTICATION]].concat();
+            holds_for_every_cut(greeting, &head, &rest);
+        }
+
+        #[test]
+        fn any_bytes_are_bounded_and_do_no_harm(
+            bytes in proptest::collection::vec(any::<u8>(), 0..600),
+        ) {
+            for (outcome, max) in [
+                (greeting(&bytes).map(|found| found.map(|found| found.len)), 257),
+                (request(&bytes).map(|found| found.map(|found| found.len)), 262),
+            ] {
+                match outcome {
+                    Ok(Some(len)) => prop_assert!(len <= max && len <= bytes.len()),
+                    Ok(None) => prop_assert!(bytes.len() < max),
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+}

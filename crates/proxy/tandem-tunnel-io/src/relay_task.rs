@@ -1,0 +1,388 @@
+//! One TCP connection through the tunnel: moves bytes between the endpoint's connection, the
+//! [`Relay`] that decides what crosses, and the stream of the tunnel.
+//!
+//! Is not: a decision on what crosses or is held.
+//!
+//! Invariants: what one direction waits for does not hold up the other; nothing is read while what
+//! came before still waits to be written, so that a slow reader slows its writer; while nothing
+//! happens the task holds no buffer; an endpoint that has sent its end is still watched.
+
+mod queue;
+
+use std::future::{Future, pending};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tandem_link::tunnel::{Ending, Target};
+use tandem_tunnel::{Input, Output, Relay};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::board::Tally;
+use crate::dial::{Dialer, ending};
+use crate::endpoint::Endpoint;
+use crate::shared::{Place, Shared};
+use crate::transport::{Broken, Receiving, Sending, Stopped, Stream};
+use queue::Queue;
+
+/// See the module.
+pub(crate) struct RelayTask<S, R> {
+    shared: Arc<Shared>,
+    /// Given back when the task ends.
+    _place: Place,
+    is_over: watch::Receiver<bool>,
+    relay: Relay,
+    endpoint: Option<Endpoint>,
+    from_endpoint: Half,
+    to_endpoint: Queue,
+    tunnel: Stream<S, R>,
+    from_tunnel: Half,
+    to_tunnel: Queue,
+    /// While only this end still sends: whether the other still wants it.
+    stopped: Option<Stopped>,
+    /// Server side.
+    dialer: Option<Arc<Dialer>>,
+    dialling: Option<Dialling>,
+}
+
+/// A client that was taken in.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) target: Target,
+    /// What has been read of it already.
+    pub(crate) first: Vec<u8>,
+}
+
+type Dialling = Pin<Box<dyn Future<Output = Result<TcpStream, Ending>> + Send>>;
+
+/// A direction that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    Open,
+    Ended,
+}
+
+/// What the task has waited for.
+enum Happened<P> {
+    /// The endpoint has sent something, or failed.
+    EndpointReadable(io::Result<()>),
+    /// The endpoint takes something, or failed.
+    EndpointWritable(io::Result<()>),
+    /// The endpoint, which has sent its end and is sent nothing now, has failed.
+    EndpointFailed(io::Error),
+    /// This came on the stream, or it ended.
+    TunnelRead(Result<Option<P>, Broken>),
+    /// So many bytes have gone into the stream.
+    TunnelWritten(Result<usize, Broken>),
+    /// The peer wants no more, or has everything.
+    TunnelStopped(Option<Broken>),
+    /// The server is connected to, or not.
+    Dialled(Result<TcpStream, Ending>),
+    /// The relay is to be reminded.
+    Due,
+    /// The daemon ends.
+    DaemonEnds,
+}
+
+impl<S: Sending, R: Receiving> RelayTask<S, R> {
+    /// At the client side.
+    pub(crate) fn client_side(
+        client: Client,
+        tunnel: Stream<S, R>,
+        shared: Arc<Shared>,
+        place: Place,
+    ) -> Self {
+        let relay = Relay::client_side(client.target, shared.clocks.now());
+        let mut task = Self::new(relay, tunnel, shared, place);
+        task.endpoint = Some(client.endpoint);
+        if !client.first.is_empty() {
+            let input = Input::Endpoint(&client.first);
+            task.shared.tell(&mut task.relay, input);
+        }
+        task
+    }
+
+    /// At the server side: for a stream that the client side has opened.
+    pub(crate) fn server_side(
+        tunnel: Stream<S, R>,
+        dialer: Arc<Dialer>,
+        shared: Arc<Shared>,
+        place: Place,
+    ) -> Self {
+        let mut task = Self::new(Relay::server_side(), tunnel, shared, place);
+        task.dialer = Some(dialer);
+        task
+    }
+
+    fn new(relay: Relay, tunnel: Stream<S, R>, shared: Arc<Shared>, place: Place) -> Self {
+        Self {
+            is_over: shared.watch_end(),
+            shared,
+            _place: place,
+            relay,
+            endpoint: None,
+            from_endpoint: Half::Open,
+            to_endpoint: Queue::default(),
+            tunnel,
+            from_tunnel: Half::Open,
+            to_tunnel: Queue::default(),
+            stopped: None,
+            dialer: None,
+            dialling: None,
+        }
+    }
+
+    /// Until both directions have ended, or either is broken off.
+    pub(crate) async fn run(mut self) {
+        loop {
+            self.carry_out();
+            if self.has_ended() {
+                return;
+            }
+            match self.next().await {
+                Happened::EndpointReadable(ready) => self.read_endpoint(ready),
+                Happened::EndpointWritable(ready) => self.write_endpoint(ready),
+                Happened::EndpointFailed(error) => self.endpoint_failed(ending(&error)),
+                Happened::TunnelRead(Ok(Some(piece))) => {
+                    self.shared
+                        .tell(&mut self.relay, Input::Tunnel(piece.as_ref()));
+                }
+                Happened::TunnelRead(Ok(None)) => {
+                    self.from_tunnel = Half::Ended;
+                    self.shared.tell(&mut self.relay, Input::TunnelEnd);
+                }
+                Happened::TunnelWritten(Ok(len)) => self.to_tunnel.written(len),
+                Happened::TunnelStopped(None) => self.stopped = None,
+                Happened::TunnelRead(Err(why))
+                | Happened::TunnelWritten(Err(why))
+                | Happened::TunnelStopped(Some(why)) => self.tunnel_broke(why),
+                Happened::Dialled(connected) => self.dialled(connected),
+                Happened::Due => self.shared.remind(&mut self.relay),
+                Happened::DaemonEnds => self.break_off(Ending::ShuttingDown),
+            }
+        }
+    }
+
+    /// Waits for whatever comes first.
+    async fn next(&mut self) -> Happened<R::Piece> {
+        let reads_endpoint = self.from_endpoint == Half::Open
+            && self.relay.wants_endpoint()
+            && self.to_tunnel.has_room();
+        let reads_tunnel = self.from_tunnel == Half::Open
+            && self.relay.wants_tunnel()
+            && self.to_endpoint.has_room();
+        // While more is to be read of it, a failure waits: what came before it can still be read.
+        let watches_endpoint = self.from_endpoint == Half::Ended && self.to_endpoint.is_empty();
+        let due = self.relay.poll_timeout();
+        let due = due.map(|(at, _)| self.shared.clocks.moment(at));
+        let Self {
+            endpoint,
+            to_endpoint,
+            tunnel: Stream { sending, receiving },
+            to_tunnel,
+            stopped,
+            dialling,
+            is_over,
+            ..
+        } = self;
+        let endpoint = endpoint.as_ref();
+        tokio::select! {
+            ready = readable(endpoint), if reads_endpoint => Happened::EndpointReadable(ready),
+            ready = writable(endpoint), if !to_endpoint.is_empty() => {
+                Happened::EndpointWritable(ready)
+            }
+            error = failed(endpoint), if watches_endpoint => Happened::EndpointFailed(error),
+            read = receiving.read(), if reads_tunnel => Happened::TunnelRead(read),
+            written = sending.write(to_tunnel.front()), if !to_tunnel.is_empty() => {
+                Happened::TunnelWritten(written)
+            }
+            why = or_never(stopped.as_mut()) => Happened::TunnelStopped(why),
+            connected = or_never(dialling.as_mut()) => Happened::Dialled(connected),
+            () = until(due) => Happened::Due,
+            () = over(is_over) => Happened::DaemonEnds,
+        }
+    }
+
+    /// Does what the relay wants.
+    fn carry_out(&mut self) {
+        while let Some(output) = self.relay.poll_output() {
+            match output {
+                Output::Connect(target) => self.connect(target),
+                Output::ToEndpoint(bytes) => self.to_endpoint.push(bytes),
+                Output::EndEndpoint => self.to_endpoint.end(),
+                Output::ToTunnel(bytes) => self.to_tunnel.push(bytes),
+                Output::EndTunnel => self.to_tunnel.end(),
+                Output::AbortEndpoint(ending) | Output::ResetTunnel(ending) => {
+                    self.break_off(ending);
+                }
+                Output::Bulk => self.to_tunnel.mark(),
+                Output::Event(event) => self.shared.board.event(event.name(), event.amount()),
+            }
+        }
+        if self.to_tunnel.is_past_mark() {
+            self.tunnel.sending.lower_priority();
+        }
+        if self.to_endpoint.ends_now() {
+            // An endpoint that is gone by now has all that was for it.
+            if let Some(endpoint) = &self.endpoint {
+                let _ = endpoint.finish();
+            }
+        }
+        if self.to_tunnel.ends_now() {
+            self.tunnel.sending.finish();
+            self.stopped = None;
+        }
+        if self.from_tunnel == Half::Ended && self.stopped.is_none() && !self.to_tunnel.has_ended()
+        {
+            self.stopped = Some(self.tunnel.sending.stopped());
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        let has_ended =
+            self.relay.is_over() && self.to_endpoint.has_ended() && self.to_tunnel.has_ended();
+        if has_ended
+            && self.from_endpoint == Half::Ended
+            && let Some(endpoint) = &mut self.endpoint
+        {
+            endpoint.ended();
+        }
+        has_ended
+    }
+
+    fn read_endpoint(&mut self, ready: io::Result<()>) {
+        let Self {
+            endpoint,
+            relay,
+            shared,
+            from_endpoint,
+            ..
+        } = self;
+        let Some(endpoint) = endpoint else { return };
+        let read = ready.and_then(|()| {
+            endpoint.read(|bytes| {
+                shared.board.count(Tally::FromEndpointsBytes, bytes.len());
+                let input = if bytes.is_empty() {
+                    *from_endpoint = Half::Ended;
+                    Input::EndpointEnd
+                } else {
+                    Input::Endpoint(bytes)
+                };
+                shared.tell(relay, input);
+            })
+        });
+        if let Err(error) = read {
+            self.endpoint_failed(ending(&error));
+        }
+    }
+
+    fn write_endpoint(&mut self, ready: io::Result<()>) {
+        let Some(endpoint) = &self.endpoint else {
+            return;
+        };
+        match ready.and_then(|()| endpoint.write(self.to_endpoint.front())) {
+            Ok(len) => {
+                self.to_endpoint.written(len);
+                self.shared.board.count(Tally::ToEndpointsBytes, len);
+            }
+            Err(error) => self.endpoint_failed(ending(&error)),
+        }
+    }
+
+    fn connect(&mut self, target: Target) {
+        match &self.dialer {
+            Some(dialer) => {
+                let dialer = Arc::clone(dialer);
+                self.dialling = Some(Box::pin(async move { dialer.dial(target).await }));
+            }
+            // Only a server side connects.
+            None => self.endpoint_failed(Ending::NotAllowed),
+        }
+    }
+
+    fn dialled(&mut self, connected: Result<TcpStream, Ending>) {
+        self.dialling = None;
+        let address = connected.and_then(|stream| {
+            let address = stream.peer_addr().map_err(|error| ending(&error))?;
+            self.endpoint = Some(Endpoint::new(stream));
+            Ok(address)
+        });
+        match address {
+            Ok(address) => self.shared.tell(&mut self.relay, Input::Connected(address)),
+            Err(ending) => self.endpoint_failed(ending),
+        }
+    }
+
+    fn endpoint_failed(&mut self, ending: Ending) {
+        self.shared
+            .tell(&mut self.relay, Input::EndpointFailed(ending));
+    }
+
+    fn tunnel_broke(&mut self, why: Broken) {
+        let ending = match why {
+            Broken::ByPeer(code) => Ending::from_code(code),
+            Broken::Lost => Ending::Reset,
+        };
+        self.shared
+            .tell(&mut self.relay, Input::TunnelReset(ending));
+    }
+
+    /// Ends everything at once. Both ends of this connection see a reset.
+    fn break_off(&mut self, ending: Ending) {
+        self.endpoint = None;
+        self.dialling = None;
+        self.stopped = None;
+        self.to_endpoint.discard();
+        self.to_tunnel.discard();
+        self.from_endpoint = Half::Ended;
+        self.from_tunnel = Half::Ended;
+        self.tunnel.sending.reset(ending.code());
+        self.tunnel.receiving.stop(ending.code());
+        // The daemon may have decided this; to a relay that is over it is nothing new.
+        self.shared
+            .tell(&mut self.relay, Input::TunnelReset(ending));
+    }
+}
+
+async fn readable(endpoint: Option<&Endpoint>) -> io::Result<()> {
+    match endpoint {
+        Some(endpoint) => endpoint.readable().await,
+        None => pending().await,
+    }
+}
+
+async fn writable(endpoint: Option<&Endpoint>) -> io::Result<()> {
+    match endpoint {
+        Some(endpoint) => endpoint.writable().await,
+        None => pending().await,
+    }
+}
+
+async fn failed(endpoint: Option<&Endpoint>) -> io::Error {
+    match endpoint {
+        Some(endpoint) => endpoint.failed().await,
+        None => pending().await,
+    }
+}
+
+async fn or_never<F: Future + Unpin>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
+}
+
+async fn over(is_over: &mut watch::Receiver<bool>) {
+    // It fails only where the sender is gone, and the daemon with it.
+    let _ = is_over.wait_for(|is_over| *is_over).await;
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => pending().await,
+    }
+}

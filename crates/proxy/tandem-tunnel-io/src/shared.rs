@@ -1,0 +1,178 @@
+//! What all tasks of one daemon have in common: the engine with its store, the numbers, the clocks,
+//! and whether it is over.
+//!
+//! Is not: anything of one connection.
+//!
+//! Invariants: the engine is locked for one call at a time, and never while anything is waited for;
+//! a task that panicked leaves the others their engine.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tandem_daemon::service_manager::ServiceManager;
+use tandem_engine::{ClientCertificates, Engine, Role};
+use tandem_store::{Keeping, Limits, Store as _};
+use tandem_store_sqlite::SqliteStore;
+use tandem_tunnel::{Clock, Input, Relay};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::board::{Board, Facts, OpenRelay, Tally};
+use crate::clock::{Clocks, wall};
+use crate::error::TunnelError;
+
+/// TCP connections at a time. Each has two descriptors' worth of buffers in the kernel, and a few
+/// kilobytes here.
+const MAX_RELAYS: u32 = 10_000;
+
+/// Between two rounds of what is not urgent.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the end of the process waits for connections to be reset.
+const RELAYS_FAREWELL: Duration = Duration::from_secs(1);
+
+/// How long the end of the process waits for what is not yet on disk.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub(crate) struct Shared {
+    engine: Mutex<Engine<SqliteStore>>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) clocks: Clocks,
+    room: Arc<Semaphore>,
+    is_over: watch::Sender<bool>,
+}
+
+/// A place for a TCP connection, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+    _shown: OpenRelay,
+}
+
+impl Shared {
+    /// With the store in this directory.
+    ///
+    /// # Errors
+    /// The store's directory is none.
+    pub(crate) fn open(role: Role, store: &Path, facts: Facts) -> Result<Arc<Self>, TunnelError> {
+        let (store, warnings) = SqliteStore::open(store, Limits::default())
+            .map_err(|error| TunnelError::setting("store", error.to_string()))?;
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        let engine =
+            Engine::new(role, ClientCertificates::Persistent, None, store).with_hello_templates();
+        Ok(Arc::new(Self {
+            engine: Mutex::new(engine),
+            board: Board::new(facts),
+            clocks: Clocks::new(),
+            room: Arc::new(Semaphore::new(MAX_RELAYS as usize)),
+            is_over: watch::Sender::new(false),
+        }))
+    }
+
+    /// A place for one more TCP connection; `None` where there are too many.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
+            self.board.count(Tally::RelaysRefused, 1);
+            return None;
+        };
+        Some(Place {
+            _permit: permit,
+            _shown: self.board.relay(),
+        })
+    }
+
+    /// Tells a relay what has happened.
+    pub(crate) fn tell(&self, relay: &mut Relay, input: Input<'_>) {
+        // Most of all bytes are those of a connection whose handshake is over.
+        if !relay.pass(input) {
+            self.with_engine(|engine, clock| relay.handle_input(input, engine, clock));
+        }
+    }
+
+    /// Tells a relay that it is time.
+    pub(crate) fn remind(&self, relay: &mut Relay) {
+        self.with_engine(|engine, clock| relay.handle_timeout(engine, clock));
+    }
+
+    /// All tasks are to end.
+    pub(crate) fn end(&self) {
+        self.is_over.send_replace(true);
+    }
+
+    /// Is ready once [`Shared::end`] was called.
+    pub(crate) async fn over(&self) {
+        let mut is_over = self.is_over.subscribe();
+        // It fails only where the sender is gone, and that is here.
+        let _ = is_over.wait_for(|is_over| *is_over).await;
+    }
+
+    /// For whoever has to end in order: becomes true when all tasks are to end.
+    pub(crate) fn watch_end(&self) -> watch::Receiver<bool> {
+        self.is_over.subscribe()
+    }
+
+    /// Is ready once all TCP connections have ended, or after a while.
+    pub(crate) async fn relays_ended(&self) {
+        let all = self.room.acquire_many(MAX_RELAYS);
+        let _ = tokio::time::timeout(RELAYS_FAREWELL, all).await;
+    }
+
+    /// Looks after the store and the service manager, for ever.
+    pub(crate) async fn upkeep(&self, manager: &ServiceManager) {
+        loop {
+            tokio::time::sleep(UPKEEP_INTERVAL).await;
+            manager.alive();
+            self.with_engine(|engine, clock| self.look_after(engine, clock));
+        }
+    }
+
+    /// The end: waits until what was learned is on disk, within bounds.
+    pub(crate) fn close(&self) {
+        let is_synced = self.with_engine(|engine, _| engine.store().sync(FAREWELL));
+        if !is_synced {
+            tracing::info!("not all that was learned is on disk");
+        }
+    }
+
+    fn look_after(&self, engine: &mut Engine<SqliteStore>, clock: Clock) {
+        for event in engine.events() {
+            self.board.event(event.name(), event.amount());
+        }
+        let (tickets, ticket_bytes) = engine.session_tickets();
+        let store = engine.store();
+        store.maintain(clock.wall);
+        for warning in store.take_warnings() {
+            tracing::warn!("{warning}");
+        }
+        let health = store.health();
+        let on_disk = match health.keeping {
+            Keeping::Disk => 1,
+            Keeping::Memory | Keeping::DiskFailing => 0,
+        };
+        self.board.store([
+            ("session_tickets", tickets as u64),
+            ("session_ticket_bytes", ticket_bytes as u64),
+            ("store_parts", health.parts),
+            ("store_objects", health.objects),
+            ("store_bytes", health.bytes),
+            ("store_unwritten_bytes", health.unwritten_bytes),
+            ("store_evicted", health.evicted),
+            ("store_disk_reads", health.disk_reads),
+            ("store_disk_errors", health.disk_errors),
+            ("store_on_disk", on_disk),
+        ]);
+    }
+
+    fn with_engine<T>(&self, call: impl FnOnce(&mut Engine<SqliteStore>, Clock) -> T) -> T {
+        // A call that panicked has left the store whole: it is written by one statement each.
+        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = Clock {
+            now: self.clocks.now(),
+            wall: wall(),
+        };
+        call(&mut engine, clock)
+    }
+}

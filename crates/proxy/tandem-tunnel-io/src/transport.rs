@@ -1,0 +1,167 @@
+//! What the tunnel asks of a transport: a connection to the other proxy that carries many
+//! independent streams, each with two halves that end on their own.
+//!
+//! Is not: a transport; there is one, [`quic`]. Nor what the streams say.
+//!
+//! Invariants: reading and writing can be given up at any await point and lose nothing; a stream
+//! that ends abnormally tells the other side a code.
+
+mod fixed_rate;
+pub(crate) mod quic;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// Makes connections to the other proxy.
+pub(crate) trait Connect: Send + Sync + 'static {
+    /// What it makes.
+    type Tunnel: Tunnel;
+
+    /// Makes one, in bounded time.
+    fn connect(&self) -> impl Future<Output = Result<Self::Tunnel, Lost>> + Send;
+
+    /// The longest that [`Connect::connect`] takes.
+    fn patience(&self) -> Duration;
+}
+
+/// A connection to the other proxy. Clones are the same connection.
+pub(crate) trait Tunnel: Clone + Send + Sync + 'static {
+    /// The half of a stream that sends.
+    type Sending: Sending;
+    /// The half of a stream that receives.
+    type Receiving: Receiving;
+
+    /// Opens a stream; waits while there are as many as the other side permits. The other side
+    /// learns of it with its first bytes.
+    fn open(
+        &self,
+    ) -> impl Future<Output = Result<Stream<Self::Sending, Self::Receiving>, Lost>> + Send;
+
+    /// The next stream that the other side has opened.
+    fn accept(
+        &self,
+    ) -> impl Future<Output = Result<Stream<Self::Sending, Self::Receiving>, Lost>> + Send;
+
+    /// Is ready once the connection has ended, with the reason.
+    fn closed(&self) -> impl Future<Output = Lost> + Send;
+
+    /// Ends the connection and all streams, and tells the other side.
+    fn close(&self);
+
+    /// The same, as the last thing that the process does with it: waits a moment, so that the other
+    /// side is told.
+    fn farewell(&self) -> impl Future<Output = ()> + Send;
+
+    /// What it has carried so far.
+    fn counts(&self) -> Counts;
+}
+
+/// Both halves of a stream.
+#[derive(Debug)]
+pub(crate) struct Stream<S, R> {
+    pub(crate) sending: S,
+    pub(crate) receiving: R,
+}
+
+/// The half of a stream that sends.
+pub(crate) trait Sending: Send + 'static {
+    /// Takes some of these bytes, at least one, once there is room.
+    fn write(&mut self, bytes: &[u8]) -> impl Future<Output = Result<usize, Broken>> + Send;
+
+    /// No more bytes follow. What was written still arrives.
+    fn finish(&mut self);
+
+    /// Ends the half at once; what was not yet delivered may be lost.
+    fn reset(&mut self, code: u32);
+
+    /// From now on other streams go first.
+    fn lower_priority(&mut self);
+
+    /// Is ready once the other side wants nothing more of this half, or the connection is lost.
+    /// `None`: everything has arrived.
+    fn stopped(&self) -> Stopped;
+}
+
+/// See [`Sending::stopped`].
+pub(crate) type Stopped = Pin<Box<dyn Future<Output = Option<Broken>> + Send>>;
+
+/// The half of a stream that receives.
+pub(crate) trait Receiving: Send + 'static {
+    /// Some bytes of the stream.
+    type Piece: AsRef<[u8]> + Send;
+
+    /// The next bytes; `None` at the end of the stream.
+    fn read(&mut self) -> impl Future<Output = Result<Option<Self::Piece>, Broken>> + Send;
+
+    /// Tells the other side that nothing more is wanted.
+    fn stop(&mut self, code: u32);
+}
+
+/// Why a half of a stream goes no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The other side ended it, with this code.
+    ByPeer(u64),
+    /// The connection is lost, or this half has ended on this side.
+    Lost,
+}
+
+/// Why there is no connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The other side no longer knows it: it has been restarted.
+    Restarted,
+    /// The other side closed it: it shuts down.
+    ByPeer,
+    /// This side closed it.
+    Here,
+    /// The other side did not answer in time.
+    Silent,
+    /// The other side is not the one that holds the key, or speaks another version.
+    Refused(String),
+    /// No packet can be sent from here.
+    Unusable(String),
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restarted => f.write_str("the other side was restarted"),
+            Self::ByPeer => f.write_str("the other side closed it"),
+            Self::Here => f.write_str("this side closed it"),
+            Self::Silent => f.write_str("the other side does not answer"),
+            Self::Refused(reason) => write!(
+                f,
+                "refused: {reason}; do both sides have the same key and version?"
+            ),
+            Self::Unusable(reason) => write!(f, "no packet can be sent: {reason}"),
+        }
+    }
+}
+
+/// What a connection has carried, as the transport counts: UDP payloads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) sent_bytes: u64,
+    pub(crate) sent_datagrams: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) received_datagrams: u64,
+    pub(crate) lost_packets: u64,
+    pub(crate) round_trip: Duration,
+}
+
+impl Counts {
+    /// Both together; the round trip is that of `other`.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            sent_datagrams: self.sent_datagrams + other.sent_datagrams,
+            received_bytes: self.received_bytes + other.received_bytes,
+            received_datagrams: self.received_datagrams + other.received_datagrams,
+            lost_packets: self.lost_packets + other.lost_packets,
+            round_trip: other.round_trip,
+        }
+    }
+}

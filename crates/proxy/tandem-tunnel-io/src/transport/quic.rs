@@ -1,0 +1,405 @@
+//! The tunnel over QUIC (RFC 9000), by quinn.
+//!
+//! Is not: when to connect (`keeper.rs`), nor what the streams say.
+//!
+//! Invariants: both ends are authenticated by keys that derive from the pair's; there is no 0-RTT
+//! data; at rest nothing is sent.
+
+mod parameters;
+mod reset_key;
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::{
+    Chunk, ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Incoming,
+    ReadError, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportErrorCode, VarInt,
+    WriteError,
+};
+use tandem_channel::{
+    Admission, ChannelError, ChannelKey, End, KeyExchange, Pin, Protocol, SERVER_NAME,
+    client_config, server_config,
+};
+use tokio::time::timeout;
+
+use super::{Broken, Connect, Counts, Lost, Receiving, Sending, Stopped, Stream, Tunnel};
+use crate::line::Line;
+use parameters::Parameters;
+use reset_key::ResetKey;
+
+/// What the two proxies speak in the tunnel. The number is the version.
+const PROTOCOL: Protocol = Protocol {
+    name: b"tandem-tunnel/1",
+    // Handshake keys of endpoints may cross the tunnel one day, and the handshakes that they belong
+    // to are hybrid.
+    key_exchange: KeyExchange::Hybrid,
+};
+
+/// Bytes that are taken out of a stream at a time.
+const PIECE: usize = 32 * 1024;
+
+/// Connections whose handshake is not yet complete, at a time; more are not answered. Each ends
+/// within [`Parameters::patience`].
+const MAX_INCOMING: usize = 64;
+
+/// Given with a close; the other side logs it, nothing depends on it.
+const SHUTTING_DOWN: VarInt = VarInt::from_u32(0);
+
+/// How long the end of the process waits until the other side has been told.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// Connects to the server side.
+pub(crate) struct Client {
+    config: ClientConfig,
+    reset_key: Arc<ResetKey>,
+    peer: SocketAddr,
+    patience: Duration,
+}
+
+impl Client {
+    /// As the client side of the pair with this key.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub(crate) fn new(
+        pair_key: &[u8; 32],
+        peer: SocketAddr,
+        line: &Line,
+    ) -> Result<Self, ChannelError> {
+        let key = key(pair_key, End::Client)?;
+        let pin = Pin::to(self::key(pair_key, End::Server)?.name());
+        let tls = client_config(PROTOCOL, &key, pin)?;
+        let tls = QuicClientConfig::try_from(tls).map_err(|error| refused(&error))?;
+        let parameters = Parameters::of(line);
+        let mut config = ClientConfig::new(Arc::new(tls));
+        config.transport_config(Arc::new(parameters.transport()));
+        Ok(Self {
+            config,
+            reset_key: Arc::new(ResetKey::of_pair(pair_key)),
+            peer,
+            patience: parameters.patience(),
+        })
+    }
+
+    /// An endpoint with a socket of its own. Each connection has one: packets to the client carry
+    /// no connection id, so that the port is what tells connections apart.
+    fn endpoint(&self) -> io::Result<Endpoint> {
+        let any: SocketAddr = match self.peer {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let config = endpoint_config(&self.reset_key, parameters::CLIENT_ID_LEN);
+        Endpoint::new(config, None, UdpSocket::bind(any)?, Arc::new(TokioRuntime))
+    }
+
+    async fn handshake(&self) -> Result<Quic, Lost> {
+        let unusable = |error: &dyn std::fmt::Display| Lost::Unusable(error.to_string());
+        let endpoint = self.endpoint().map_err(|error| unusable(&error))?;
+        let connecting = endpoint
+            .connect_with(self.config.clone(), self.peer, SERVER_NAME)
+            .map_err(|error| unusable(&error))?;
+        match timeout(self.patience, connecting).await {
+            Ok(Ok(connection)) => Ok(Quic(connection)),
+            Ok(Err(error)) => Err(lost(&error)),
+            Err(_) => Err(Lost::Silent),
+        }
+    }
+}
+
+impl Connect for Client {
+    type Tunnel = Quic;
+
+    fn connect(&self) -> impl Future<Output = Result<Quic, Lost>> + Send {
+        self.handshake()
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience
+    }
+}
+
+/// Waits for client sides.
+pub(crate) struct Server {
+    endpoint: Endpoint,
+    patience: Duration,
+}
+
+impl Server {
+    /// As the server side of the pair with this key, on this socket. Needs a runtime.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults, or the socket cannot be used.
+    pub(crate) fn new(
+        pair_key: &[u8; 32],
+        socket: UdpSocket,
+        line: &Line,
+    ) -> Result<Self, ChannelError> {
+        let key = key(pair_key, End::Server)?;
+        let client = self::key(pair_key, End::Client)?.name();
+        let admission = Admission::Listed(HashSet::from([client]));
+        let tls = server_config(PROTOCOL, &key, admission)?;
+        let tls = QuicServerConfig::try_from(tls).map_err(|error| refused(&error))?;
+        let parameters = Parameters::of(line);
+        let mut config = ServerConfig::with_crypto(Arc::new(tls));
+        config
+            .transport_config(Arc::new(parameters.transport()))
+            .max_incoming(MAX_INCOMING)
+            // Who is asked to come again does so with two datagrams, which take seconds.
+            .retry_token_lifetime(parameters.patience())
+            // The client side may come from another address at any time: another network, another
+            // port at its NAT.
+            .migration(true);
+        let reset_key = Arc::new(ResetKey::of_pair(pair_key));
+        let endpoint_config = endpoint_config(&reset_key, parameters::SERVER_ID_LEN);
+        let endpoint = Endpoint::new(
+            endpoint_config,
+            Some(config),
+            socket,
+            Arc::new(TokioRuntime),
+        )
+        .map_err(|source| ChannelError::System {
+            what: "UDP",
+            source,
+        })?;
+        Ok(Self {
+            endpoint,
+            patience: parameters.patience(),
+        })
+    }
+
+    /// The next client side that wants a connection; `None` once the server is closed.
+    pub(crate) async fn accept(&self) -> Option<Arriving> {
+        let incoming = self.endpoint.accept().await?;
+        Some(Arriving {
+            incoming,
+            patience: self.patience,
+        })
+    }
+
+    /// Ends all connections and tells the other sides, as far as that is possible at once.
+    pub(crate) async fn close(&self) {
+        self.endpoint.close(SHUTTING_DOWN, b"");
+        let _ = timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+}
+
+/// A connection whose handshake has begun.
+pub(crate) struct Arriving {
+    incoming: Incoming,
+    patience: Duration,
+}
+
+impl Arriving {
+    /// Completes the handshake.
+    ///
+    /// # Errors
+    /// The other end does not have the key, or is silent.
+    pub(crate) async fn complete(self) -> Result<Quic, Lost> {
+        match timeout(self.patience, self.incoming).await {
+            Ok(Ok(connection)) => Ok(Quic(connection)),
+            Ok(Err(error)) => Err(lost(&error)),
+            Err(_) => Err(Lost::Silent),
+        }
+    }
+
+    /// Whether it is known to come from the address that its packets bear: it has come again when
+    /// asked to.
+    pub(crate) fn has_shown_address(&self) -> bool {
+        self.incoming.remote_address_validated()
+    }
+
+    /// Asks it to come again and show its address (RFC 9000, section 8.1.2). Nothing is kept of it.
+    pub(crate) fn ask_again(self) {
+        // It fails only where the address has been shown.
+        let _ = self.incoming.retry();
+    }
+
+    /// Gives no answer.
+    pub(crate) fn ignore(self) {
+        self.incoming.ignore();
+    }
+}
+
+fn key(pair_key: &[u8; 32], end: End) -> Result<ChannelKey, ChannelError> {
+    ChannelKey::of_pair(pair_key, end).map_err(|error| refused(&error))
+}
+
+fn refused(error: &dyn std::fmt::Display) -> ChannelError {
+    ChannelError::System {
+        what: "TLS for the tunnel",
+        source: io::Error::other(error.to_string()),
+    }
+}
+
+fn endpoint_config(reset_key: &Arc<ResetKey>, id_len: usize) -> EndpointConfig {
+    let mut config = EndpointConfig::new(Arc::<ResetKey>::clone(reset_key));
+    config.cid_generator(move || Box::new(quinn_proto::RandomConnectionIdGenerator::new(id_len)));
+    config
+}
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Quic(Connection);
+
+impl Quic {
+    /// Whether both are the same connection.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.stable_id() == other.0.stable_id()
+    }
+}
+
+impl Tunnel for Quic {
+    type Sending = Out;
+    type Receiving = In;
+
+    async fn open(&self) -> Result<Stream<Out, In>, Lost> {
+        self.0
+            .open_bi()
+            .await
+            .map(stream)
+            .map_err(|error| lost(&error))
+    }
+
+    async fn accept(&self) -> Result<Stream<Out, In>, Lost> {
+        self.0
+            .accept_bi()
+            .await
+            .map(stream)
+            .map_err(|error| lost(&error))
+    }
+
+    async fn closed(&self) -> Lost {
+        lost(&self.0.closed().await)
+    }
+
+    fn close(&self) {
+        self.0.close(SHUTTING_DOWN, b"");
+    }
+
+    async fn farewell(&self) {
+        self.close();
+        // quinn's tasks send it at their next turn; what it waits for after that is long on a thin
+        // line, and of no use here.
+        tokio::time::sleep(FAREWELL).await;
+    }
+
+    fn counts(&self) -> Counts {
+        let stats = self.0.stats();
+        Counts {
+            sent_bytes: stats.udp_tx.bytes,
+            sent_datagrams: stats.udp_tx.datagrams,
+            received_bytes: stats.udp_rx.bytes,
+            received_datagrams: stats.udp_rx.datagrams,
+            lost_packets: stats.path.lost_packets,
+            round_trip: stats.path.rtt,
+        }
+    }
+}
+
+fn stream((out, receiving): (SendStream, RecvStream)) -> Stream<Out, In> {
+    Stream {
+        sending: Out(out),
+        receiving: In(receiving),
+    }
+}
+
+/// The half of a stream that sends.
+#[derive(Debug)]
+pub(crate) struct Out(SendStream);
+
+impl Sending for Out {
+    async fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
+        self.0.write(bytes).await.map_err(|error| match error {
+            WriteError::Stopped(code) => Broken::ByPeer(code.into_inner()),
+            WriteError::ConnectionLost(_)
+            | WriteError::ClosedStream
+            | WriteError::ZeroRttRejected => Broken::Lost,
+        })
+    }
+
+    fn finish(&mut self) {
+        // It fails only where the half has ended already.
+        let _ = self.0.finish();
+    }
+
+    fn reset(&mut self, code: u32) {
+        let _ = self.0.reset(code.into());
+    }
+
+    fn lower_priority(&mut self) {
+        let _ = self.0.set_priority(-1);
+    }
+
+    fn stopped(&self) -> Stopped {
+        let stopped = self.0.stopped();
+        Box::pin(async move {
+            match stopped.await {
+                Ok(Some(code)) => Some(Broken::ByPeer(code.into_inner())),
+                Ok(None) => None,
+                Err(_) => Some(Broken::Lost),
+            }
+        })
+    }
+}
+
+/// The half of a stream that receives.
+#[derive(Debug)]
+pub(crate) struct In(RecvStream);
+
+/// Some bytes of a stream.
+#[derive(Debug)]
+pub(crate) struct Piece(Chunk);
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes
+    }
+}
+
+impl Receiving for In {
+    type Piece = Piece;
+
+    async fn read(&mut self) -> Result<Option<Piece>, Broken> {
+        match self.0.read_chunk(PIECE, true).await {
+            Ok(piece) => Ok(piece.map(Piece)),
+            Err(ReadError::Reset(code)) => Err(Broken::ByPeer(code.into_inner())),
+            Err(
+                ReadError::ConnectionLost(_)
+                | ReadError::ClosedStream
+                | ReadError::IllegalOrderedRead
+                | ReadError::ZeroRttRejected,
+            ) => Err(Broken::Lost),
+        }
+    }
+
+    fn stop(&mut self, code: u32) {
+        let _ = self.0.stop(code.into());
+    }
+}
+
+fn lost(error: &ConnectionError) -> Lost {
+    match error {
+        ConnectionError::Reset => Lost::Restarted,
+        ConnectionError::ApplicationClosed(_) => Lost::ByPeer,
+        ConnectionError::LocallyClosed => Lost::Here,
+        ConnectionError::TimedOut => Lost::Silent,
+        // From a server that shuts down while the handshake goes on (RFC 9000, section 10.2.3).
+        ConnectionError::ConnectionClosed(close)
+            if close.error_code == TransportErrorCode::APPLICATION_ERROR =>
+        {
+            Lost::ByPeer
+        }
+        ConnectionError::ConnectionClosed(_)
+        | ConnectionError::TransportError(_)
+        | ConnectionError::VersionMismatch
+        | ConnectionError::CidsExhausted => Lost::Refused(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

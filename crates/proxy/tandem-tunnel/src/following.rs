@@ -1,0 +1,100 @@
+//! Both directions of a connection as the engine reads them along.
+//!
+//! Is not: what is held or sent. Invariant: of each direction at most [`STREAM_LIMIT`] bytes are
+//! kept, from the first on, and only while the handshake goes on.
+
+use tandem_engine::{Connection, Engine, Sender, Streams};
+use tandem_link::tunnel::MAX_LEN;
+use tandem_store::Store;
+
+/// Most bytes of either direction that are followed: what one frame stands for. A server's flight
+/// with post-quantum certificates has about 20,000.
+pub(crate) const STREAM_LIMIT: usize = MAX_LEN;
+
+/// A handshake that goes on.
+#[derive(Debug)]
+pub(crate) struct Following {
+    pub(crate) connection: Connection,
+    client: Vec<u8>,
+    server: Vec<u8>,
+}
+
+impl Following {
+    /// One of which nothing was read.
+    pub(crate) fn new() -> Self {
+        Self {
+            connection: Connection::new(None),
+            client: Vec::new(),
+            server: Vec::new(),
+        }
+    }
+
+    /// Reads what this end sent. `None`, and nothing read, where that is more than is followed.
+    pub(crate) fn read(&mut self, sender: Sender, bytes: &[u8]) -> Option<()> {
+        let stream = match sender {
+            Sender::Client => &mut self.client,
+            Sender::Server => &mut self.server,
+        };
+        if bytes.len() > STREAM_LIMIT - stream.len() {
+            return None;
+        }
+        stream.extend_from_slice(bytes);
+        self.connection.read(sender, stream);
+        Some(())
+    }
+
+    /// What this end has sent.
+    pub(crate) fn stream(&self, sender: Sender) -> &[u8] {
+        match sender {
+            Sender::Client => &self.client,
+            Sender::Server => &self.server,
+        }
+    }
+
+    /// What both have sent.
+    pub(crate) fn streams(&self) -> Streams<'_> {
+        Streams {
+            client: &self.client,
+            server: &self.server,
+        }
+    }
+
+    /// Remembers the client's hello for those to come: with the server's first bytes.
+    pub(crate) fn keep_hello<S: Store>(&self, engine: &mut Engine<S>) {
+        self.connection.hello_seen(self.streams(), engine);
+    }
+
+    /// Whether this end's stream ends in a fatal alert in clear (RFC 5246, section 7.2): then no
+    /// more of its flight comes. Bytes that only look like one cost a delta, never a byte.
+    pub(crate) fn ends_in_fatal_alert(&self, sender: Sender) -> bool {
+        const ALERT: u8 = 21;
+        const FATAL: u8 = 2;
+        matches!(
+            self.stream(sender).last_chunk(),
+            Some([ALERT, 3, _, 0, 2, FATAL, _])
+        )
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        size_of::<Self>()
+            + self.client.capacity()
+            + self.server.capacity()
+            + self.connection.footprint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_is_followed_as_far_as_the_limit_and_not_a_byte_further() {
+        for sender in [Sender::Client, Sender::Server] {
+            let mut following = Following::new();
+            assert!(following.read(sender, &vec![22; STREAM_LIMIT]).is_some());
+            assert!(following.read(sender, &[22]).is_none());
+            assert_eq!(following.stream(sender).len(), STREAM_LIMIT);
+        }
+    }
+}

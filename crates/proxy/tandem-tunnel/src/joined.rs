@@ -1,0 +1,642 @@
+//! A connection that stands, as long as there are frames: the handshake read along, flights held,
+//! written, rebuilt and asked for.
+//!
+//! Is not: the order of frames (`writer`, `reader`), or what is made of a flight
+//! (`tandem-engine`). It is the same at either side but for what is held: a hello and the client's
+//! flight after the server's, or the server's first.
+//!
+//! Invariants: what is held is the end of what was read along; what begins to pass as it is goes on
+//! so; when the handshake is over, or not one for the engine, everything that is kept for it is
+//! freed.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tandem_delta::{Delta, DeltaError, Encoding};
+use tandem_engine::{Crossed, Ground, Moment, Outlook, Role, Sender, Stage};
+use tandem_link::tunnel::{self, MAX_HINTS, MAX_LEN, Malformed, Miss, Piece};
+use tandem_store::Store;
+use tandem_wire::Instant;
+
+use crate::event::Event;
+use crate::following::Following;
+use crate::output::{Context, Output, Wakeup};
+use crate::passing::{Direction, Lead, Passing};
+use crate::reader::{Arrived, Reader};
+use crate::writer::{What, Writer};
+
+/// How long a client may say nothing before the server side is told of it all the same: some
+/// servers speak first. More delays those by as much; less spends a packet on clients that are
+/// slow.
+pub const SILENCE: Duration = Duration::from_millis(50);
+
+/// Longest that a client's bytes are held for the rest of a hello, or of a flight. Packet mode's
+/// `hold_time`.
+pub const CLIENT_HOLD: Duration = Duration::from_millis(200);
+
+/// Longest that a server's are. More than the client's: a server computes a signature, and may ask
+/// others, between two messages of its flight; nobody repeats anything meanwhile, as TCP ends at
+/// the proxy.
+pub const SERVER_HOLD: Duration = Duration::from_millis(500);
+
+/// What is to be made of what the endpoint sends next.
+#[derive(Debug)]
+enum Phase {
+    /// Client side: nothing has come, nothing was sent.
+    Silent { since: Instant },
+    /// Client side: the hello is not whole, and passes as it comes.
+    Hello,
+    /// Client side: the hello is held until it is whole.
+    HelloHeld { since: Instant },
+    /// A flight may come that is held.
+    Flight,
+    /// A flight is held until it is whole.
+    FlightHeld(Hold),
+    /// Everything passes as it comes.
+    Plain,
+}
+
+/// A flight that is held: the end of the stream that is read along.
+#[derive(Debug)]
+struct Hold {
+    since: Instant,
+    /// Where it begins.
+    before: usize,
+    ground: Ground,
+}
+
+/// Why the handshake is not followed any more.
+enum Over {
+    Finished,
+    Passed(tandem_engine::Pass),
+    TooLong,
+}
+
+/// A connection with frames.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    role: Role,
+    /// The site, where the client names none.
+    server: SocketAddr,
+    phase: Phase,
+    /// `None` once the handshake is over.
+    following: Option<Box<Following>>,
+    writer: Writer,
+    reader: Reader,
+    crossed: Crossed,
+    lead: Lead,
+}
+
+impl Joined {
+    /// One at the client side, which begins with this first message.
+    pub(crate) fn client_side(server: SocketAddr, opening: Vec<u8>, now: Instant) -> Self {
+        let phase = Phase::Silent { since: now };
+        Self::new(Role::ClientSide, server, opening, phase)
+    }
+
+    /// One at the server side, whose target is connected to.
+    pub(crate) fn server_side(server: SocketAddr) -> Self {
+        Self::new(Role::ServerSide, server, Vec::new(), Phase::Flight)
+    }
+
+    fn new(role: Role, server: SocketAddr, opening: Vec<u8>, phase: Phase) -> Self {
+        Self {
+            role,
+            server,
+            phase,
+            following: Some(Box::new(Following::new())),
+            writer: Writer::new(opening),
+            reader: Reader::new(),
+            crossed: Crossed::Whole,
+            lead: Lead::Handshake,
+        }
+    }
+
+    /// The endpoint of this side.
+    fn near(&self) -> Sender {
+        match self.role {
+            Role::ClientSide => Sender::Client,
+            Role::ServerSide => Sender::Server,
+        }
+    }
+
+    /// The other one.
+    fn far(&self) -> Sender {
+        match self.role {
+            Role::ClientSide => Sender::Server,
+            Role::ServerSide => Sender::Client,
+        }
+    }
+
+    fn moment<S>(&self, cx: &Context<'_, S>) -> Moment {
+        Moment {
+            server: self.server,
+            now: cx.clock.now,
+            wall: cx.clock.wall,
+        }
+    }
+
+    /// The endpoint sent this.
+    pub(crate) fn endpoint<S: Store>(&mut self, bytes: &[u8], cx: &mut Context<'_, S>) {
+        if bytes.is_empty() || self.writer.has_ended() {
+            return;
+        }
+        let near = self.near();
+        let to_come = self.flight_to_come(cx);
+        let Some(following) = &mut self.following else {
+            self.writer.bytes(bytes);
+            self.lead.sent(bytes.len());
+            return;
+        };
+        let before = following.stream(near).len();
+        if following.read(near, bytes).is_none() {
+            self.conclude(Over::TooLong, cx);
+            self.writer.bytes(bytes);
+            return;
+        }
+        if before == 0 && near == Sender::Server {
+            following.keep_hello(cx.engine);
+        }
+        match (following.connection.stage(), &self.phase) {
+            (Stage::Going, _) => self.consider(before, to_come, cx),
+            // They go with what is held.
+            (_, Phase::HelloHeld { .. } | Phase::FlightHeld(_)) => {}
+            (_, Phase::Silent { .. } | Phase::Hello | Phase::Flight | Phase::Plain) => {
+                self.phase = Phase::Plain;
+                self.writer.writes_no_delta();
+                self.pass(before);
+            }
+        }
+        self.conclude_if_over(cx);
+    }
+
+    /// The endpoint's stream has grown from `before` on; `to_come` is the ground of a flight that
+    /// may begin there.
+    fn consider<S: Store>(
+        &mut self,
+        before: usize,
+        to_come: Option<Ground>,
+        cx: &mut Context<'_, S>,
+    ) {
+        match &self.phase {
+            Phase::Silent { .. } => {
+                self.phase = Phase::HelloHeld {
+                    since: cx.clock.now,
+                };
+                self.consider_hello(0, cx);
+            }
+            Phase::Hello if before == 0 => {
+                self.phase = Phase::HelloHeld {
+                    since: cx.clock.now,
+                };
+                self.consider_hello(0, cx);
+            }
+            Phase::HelloHeld { .. } => self.consider_hello(0, cx),
+            Phase::Hello => {
+                self.consider_hello(before, cx);
+                if let Phase::Hello = self.phase {
+                    self.pass(before);
+                }
+            }
+            Phase::Flight => {
+                self.hold_flight(before, to_come, cx.clock.now);
+                self.consider_flight(cx);
+            }
+            Phase::FlightHeld(_) => self.consider_flight(cx),
+            Phase::Plain => self.pass(before),
+        }
+    }
+
+    /// The endpoint's stream from `before` on goes as it is.
+    fn pass(&mut self, before: usize) {
+        let near = self.near();
+        if let Some(following) = &self.following
+            && let Some(bytes) = following.stream(near).get(before..)
+        {
+            self.writer.bytes(bytes);
+        }
+    }
+
+    /// The client's hello may be whole; what was not sent of it begins at `before`.
+    fn consider_hello<S: Store>(&mut self, before: usize, cx: &mut Context<'_, S>) {
+        let moment = self.moment(cx);
+        let Some(following) = &self.following else {
+            return;
+        };
+        let connection = &following.connection;
+        if !connection.hello_is_complete() {
+            return;
+        }
+        let hints = connection.hints(cx.engine, moment, MAX_HINTS);
+        self.writer.hints(hints);
+        self.phase = Phase::Flight;
+        let streams = following.streams();
+        let outlook = match before {
+            0 => connection.hello(streams, cx.engine, (MAX_LEN, moment.now)),
+            _ => Outlook::Nothing,
+        };
+        let written = match outlook {
+            Outlook::Ground(ground) => self.write_delta(What::Hello, &ground, 0, cx),
+            Outlook::Open | Outlook::Nothing => None,
+        };
+        match written {
+            Some(()) => cx.engine.hello_written(),
+            None => self.pass(before),
+        }
+    }
+
+    /// Before the endpoint sends more: the ground of a flight that may come.
+    fn flight_to_come<S: Store>(&self, cx: &mut Context<'_, S>) -> Option<Ground> {
+        let (Phase::Flight, Some(following)) = (&self.phase, &self.following) else {
+            return None;
+        };
+        let connection = &following.connection;
+        let is_first = following.stream(Sender::Server).is_empty();
+        let ground = match self.role {
+            Role::ClientSide => connection.client_flight_to_come(cx.engine),
+            // What has begun to pass as it is goes on so.
+            Role::ServerSide => (is_first && connection.hello_is_complete())
+                .then(|| Ground::hinted(self.reader.hints())),
+        };
+        ground.filter(|_| self.writer.may_write_delta())
+    }
+
+    /// What the endpoint sends from `before` on is held, where a flight may come.
+    fn hold_flight(&mut self, before: usize, ground: Option<Ground>, now: Instant) {
+        let following = self.following.as_ref();
+        let server_has_spoken = following.is_some_and(|it| !it.stream(Sender::Server).is_empty());
+        match (ground, self.role) {
+            (Some(ground), _) => {
+                self.phase = Phase::FlightHeld(Hold {
+                    since: now,
+                    before,
+                    ground,
+                });
+            }
+            // Before the server's flight there is none of the client's.
+            (None, Role::ClientSide) if !server_has_spoken => self.pass(before),
+            (None, Role::ClientSide | Role::ServerSide) => {
+                self.phase = Phase::Plain;
+                self.writer.writes_no_delta();
+                self.pass(before);
+            }
+        }
+    }
+
+    /// A flight that is held may be whole.
+    fn consider_flight<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        let near = self.near();
+        let (Phase::FlightHeld(hold), Some(following)) = (&mut self.phase, &self.following) else {
+            return;
+        };
+        let connection = &following.connection;
+        if hold.ground.awaits_client_flight() {
+            match connection.client_flight(following.streams(), cx.engine) {
+                Outlook::Open => return,
+                Outlook::Nothing => return self.release(),
+                Outlook::Ground(ground) => hold.ground = ground,
+            }
+        }
+        if !connection.is_whole(&hold.ground, near) {
+            if following.ends_in_fatal_alert(near) {
+                self.release();
+            }
+            return;
+        }
+        let what = match self.role {
+            Role::ClientSide => What::ClientFlight,
+            Role::ServerSide => What::ServerFlight,
+        };
+        let Phase::FlightHeld(hold) = std::mem::replace(&mut self.phase, Phase::Plain) else {
+            return;
+        };
+        if self
+            .write_delta(what, &hold.ground, hold.before, cx)
+            .is_some()
+        {
+            self.writer.says_plain();
+        } else {
+            self.writer.writes_no_delta();
+            self.pass(hold.before);
+        }
+    }
+
+    /// Writes the endpoint's stream from `before` on as a delta; `None` where that is not shorter.
+    fn write_delta<S: Store>(
+        &mut self,
+        what: What,
+        ground: &Ground,
+        before: usize,
+        cx: &mut Context<'_, S>,
+    ) -> Option<()> {
+        let near = self.near();
+        let following = self.following.as_ref()?;
+        if !self.writer.may_write_delta() {
+            return None;
+        }
+        let stream = following.stream(near);
+        let outgoing = following.connection.outgoing(near, stream, before);
+        let bytes = outgoing.bytes()?;
+        let plan = ground.plan(outgoing, cx.engine.store())?;
+        self.writer.delta(what, plan.finish(Encoding::Two)?, bytes)
+    }
+
+    /// What is held goes as it is, and nothing is held any more but what follows a hello.
+    fn release(&mut self) {
+        match std::mem::replace(&mut self.phase, Phase::Plain) {
+            Phase::HelloHeld { .. } => {
+                self.phase = Phase::Hello;
+                self.pass(0);
+            }
+            Phase::FlightHeld(hold) => {
+                self.writer.writes_no_delta();
+                self.pass(hold.before);
+            }
+            other @ (Phase::Silent { .. } | Phase::Hello | Phase::Flight | Phase::Plain) => {
+                self.phase = other;
+            }
+        }
+    }
+
+    /// Ends the following of a handshake that is over.
+    fn conclude_if_over<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        let stage = self.following.as_ref().map(|it| it.connection.stage());
+        match stage {
+            Some(Stage::Finished) => self.conclude(Over::Finished, cx),
+            Some(Stage::Pass(pass)) => self.conclude(Over::Passed(pass), cx),
+            Some(Stage::Going) | None => {}
+        }
+    }
+
+    fn conclude<S: Store>(&mut self, over: Over, cx: &mut Context<'_, S>) {
+        self.writer.writes_no_delta();
+        self.release();
+        // A client that is still silent is told of by the timer, or with what the server says.
+        if !matches!(self.phase, Phase::Silent { .. }) {
+            self.phase = Phase::Plain;
+        }
+        let moment = self.moment(cx);
+        let Some(following) = self.following.take() else {
+            return;
+        };
+        let (connection, streams) = (&following.connection, following.streams());
+        let event = match over {
+            Over::Finished => {
+                self.lead = Lead::Ending;
+                // How long an answer takes matters to published filters alone, which the tunnel
+                // does not have.
+                let crossed = (self.crossed, Duration::ZERO);
+                connection.finished(streams, cx.engine, moment, crossed);
+                Event::HandshakeFinished
+            }
+            Over::Passed(pass) => {
+                self.lead = Lead::unfollowed();
+                connection.gave_up(streams, cx.engine, moment);
+                Event::HandshakePassed(pass)
+            }
+            Over::TooLong => {
+                self.lead = Lead::unfollowed();
+                Event::HandshakeTooLong
+            }
+        };
+        cx.tell(event);
+    }
+
+    /// The endpoint sends no more.
+    pub(crate) fn endpoint_end(&mut self) {
+        self.release();
+        self.phase = Phase::Plain;
+        self.writer.end();
+    }
+
+    /// This came on the stream.
+    pub(crate) fn tunnel<S: Store>(
+        &mut self,
+        mut bytes: &[u8],
+        cx: &mut Context<'_, S>,
+    ) -> Result<(), Malformed> {
+        while let Some(arrived) = self.reader.next(&mut bytes)? {
+            self.arrived(arrived, cx)?;
+        }
+        Ok(())
+    }
+
+    /// The peer has ended its direction.
+    pub(crate) fn tunnel_end<S: Store>(
+        &mut self,
+        cx: &mut Context<'_, S>,
+    ) -> Result<(), Malformed> {
+        if !self.writer.peer_needs_no_frames() {
+            return Err(Malformed);
+        }
+        match self.reader.close()? {
+            Some(arrived) => self.arrived(arrived, cx),
+            None => Ok(()),
+        }
+    }
+
+    fn arrived<S: Store>(
+        &mut self,
+        arrived: Arrived,
+        cx: &mut Context<'_, S>,
+    ) -> Result<(), Malformed> {
+        match arrived {
+            Arrived::Bytes(bytes) => {
+                self.writer.arrived(bytes.len());
+                self.deliver(bytes, cx);
+            }
+            Arrived::Delta { check, delta } => self.rebuild(check, &delta, cx)?,
+            Arrived::Answer(missed) => self.answered(missed, cx)?,
+            Arrived::Hints => match self.role {
+                Role::ClientSide => return Err(Malformed),
+                Role::ServerSide => {}
+            },
+            Arrived::Plain => self.writer.peer_sends_no_delta(),
+            Arrived::Rest if !self.writer.peer_needs_no_frames() => return Err(Malformed),
+            Arrived::Rest => self.writer.peer_sends_no_delta(),
+            Arrived::End => {
+                self.writer.answer();
+                self.writer.peer_sends_no_delta();
+                cx.out.push_back(Output::EndEndpoint);
+            }
+        }
+        Ok(())
+    }
+
+    /// The far endpoint's next bytes.
+    fn deliver<S: Store>(&mut self, bytes: Vec<u8>, cx: &mut Context<'_, S>) {
+        let far = self.far();
+        let is_followed = match &mut self.following {
+            Some(following) => {
+                let is_first = following.stream(far).is_empty();
+                let is_followed = following.read(far, &bytes);
+                if is_first && far == Sender::Server {
+                    following.keep_hello(cx.engine);
+                }
+                is_followed
+            }
+            None => Some(()),
+        };
+        cx.out.push_back(Output::ToEndpoint(bytes));
+        match is_followed {
+            Some(()) => self.conclude_if_over(cx),
+            None => self.conclude(Over::TooLong, cx),
+        }
+    }
+
+    /// A delta is rebuilt, or its original asked for.
+    fn rebuild<S: Store>(
+        &mut self,
+        check: [u8; tunnel::CHECK_LEN],
+        delta: &Piece,
+        cx: &mut Context<'_, S>,
+    ) -> Result<(), Malformed> {
+        if self.writer.owes_answer() {
+            return Err(Malformed);
+        }
+        let far = self.far();
+        let following = self.following.as_ref();
+        let is_first = following.is_some_and(|it| it.stream(far).is_empty());
+        let is_hello = self.role == Role::ServerSide && is_first;
+        match rebuilt(check, delta, cx) {
+            Ok(bytes) => {
+                cx.tell(if is_hello {
+                    Event::HelloRebuilt
+                } else {
+                    Event::FlightRebuilt
+                });
+                if self.role == Role::ServerSide && !is_hello {
+                    self.crossed = Crossed::Spared;
+                }
+                self.writer.rebuilt();
+                self.deliver(bytes, cx);
+            }
+            Err(miss) => {
+                cx.tell(Event::FlightMissed(miss));
+                if self.role == Role::ServerSide && !is_hello {
+                    cx.engine.client_flight_not_rebuilt(cx.clock.now);
+                }
+                self.reader.miss();
+                self.writer.missed(miss);
+            }
+        }
+        Ok(())
+    }
+
+    /// The peer says what became of our delta.
+    fn answered<S: Store>(
+        &mut self,
+        missed: Option<Miss>,
+        cx: &mut Context<'_, S>,
+    ) -> Result<(), Malformed> {
+        let what = self.writer.answered(missed).ok_or(Malformed)?;
+        match (what, missed) {
+            (What::Hello, None) => cx.engine.hello_rebuilt(),
+            (What::Hello, Some(_)) => cx.engine.hello_missed(),
+            (What::ClientFlight, Some(_)) => {
+                if let Some(following) = &self.following {
+                    let streams = following.streams();
+                    following.connection.client_was_missed(streams, cx.engine);
+                }
+            }
+            (What::ClientFlight, None) | (What::ServerFlight, _) => {}
+        }
+        Ok(())
+    }
+
+    /// What happens by itself, and when.
+    pub(crate) fn deadline(&self) -> Option<(Instant, Wakeup)> {
+        match &self.phase {
+            Phase::Silent { since } => Some((*since + SILENCE, Wakeup::Silence)),
+            Phase::HelloHeld { since } => Some((*since + CLIENT_HOLD, Wakeup::Hold)),
+            Phase::FlightHeld(hold) => {
+                let longest = match self.role {
+                    Role::ClientSide => CLIENT_HOLD,
+                    Role::ServerSide => SERVER_HOLD,
+                };
+                Some((hold.since + longest, Wakeup::Hold))
+            }
+            Phase::Hello | Phase::Flight | Phase::Plain => None,
+        }
+    }
+
+    /// The time has come, or not.
+    pub(crate) fn timeout<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        match self.deadline() {
+            Some((at, Wakeup::Silence)) if at <= cx.clock.now => {
+                self.writer.open();
+                self.phase = match self.following {
+                    Some(_) => Phase::Hello,
+                    None => Phase::Plain,
+                };
+            }
+            Some((at, Wakeup::Hold)) if at <= cx.clock.now => {
+                cx.tell(Event::HoldTimedOut);
+                self.release();
+            }
+            Some((_, Wakeup::Silence | Wakeup::Hold)) | None => {}
+        }
+    }
+
+    /// Hands over what was written.
+    pub(crate) fn flush<S>(&mut self, cx: &mut Context<'_, S>) {
+        self.writer.flush(cx.out);
+        self.lead.handed_over(cx.out);
+    }
+
+    /// What there is to do from here on, once there are no frames any more.
+    pub(crate) fn passing(&self) -> Option<Passing> {
+        let direction = |is_raw, is_closed| match (is_raw, is_closed) {
+            (_, true) => Some(Direction::Ended),
+            (true, false) => Some(Direction::Open),
+            (false, false) => None,
+        };
+        if self.following.is_some() && !(self.writer.is_closed() && self.reader.is_closed()) {
+            return None;
+        }
+        Some(Passing {
+            outward: direction(self.writer.is_raw(), self.writer.is_closed())?,
+            inward: direction(self.reader.is_raw(), self.reader.is_closed())?,
+            lead: self.lead,
+        })
+    }
+
+    /// Whether the endpoint's next bytes have room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.writer.has_room()
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        let following = self.following.as_ref();
+        following.map_or(0, |following| following.footprint())
+            + self.writer.footprint()
+            + self.reader.footprint()
+    }
+}
+
+/// The bytes that a delta stands for.
+fn rebuilt<S: Store>(
+    check: [u8; tunnel::CHECK_LEN],
+    delta: &Piece,
+    cx: &mut Context<'_, S>,
+) -> Result<Vec<u8>, Miss> {
+    let reason = |error| match error {
+        DeltaError::Miss(_) => Miss::NotHeld,
+        DeltaError::Malformed | DeltaError::TooLong { .. } | DeltaError::OutOfRange(_) => {
+            Miss::Malformed
+        }
+    };
+    let delta = Delta::parse(Encoding::Two, delta.bytes(), MAX_LEN).map_err(reason)?;
+    if delta.rebuilt_len() == 0 {
+        return Err(Miss::Malformed);
+    }
+    let bytes = delta
+        .apply(&mut cx.engine.source(cx.clock.now))
+        .map_err(reason)?;
+    if tunnel::check(&bytes) == check {
+        Ok(bytes)
+    } else {
+        Err(Miss::Check)
+    }
+}

@@ -1,0 +1,45 @@
+//! Tunnel mode: one TCP connection at one side, bytes in, bytes out (sans-IO).
+//!
+//! Each proxy ends TCP on its own side (RFC 3135, section 2.3); between the two, each connection is
+//! one bidirectional stream of an authenticated transport. A [`Relay`] is one connection at one
+//! side. It reads the TLS handshake along and writes what repeats in it as a delta; everything else
+//! passes as it is.
+//!
+//! Is: which frames are sent when, what is held and how long, what is rebuilt, how each kind of end
+//! crosses, and which addresses may be reached ([`Allowed`]). Is not: the transport, sockets, names
+//! (`tandem-tunnel-io`), the bytes of frames (`tandem-link`), or what is made of a flight
+//! (`tandem-engine`).
+//!
+//! | file | is |
+//! |---|---|
+//! | `relay`, with `opening`, `joined`, `passing` | a connection and its states |
+//! | `writer` | frames that leave, and what waits for an answer |
+//! | `reader` | frames that arrive, in which order they may |
+//! | `following` | both directions, as the engine reads them along |
+//! | `output` | what goes in, what comes out |
+//! | `event` | what is counted |
+//! | `allowed` | the allow list of the server side |
+//!
+//! Invariants: an endpoint gets the bytes that the other one sent, in order, each once, and a reset
+//! where that ends; what is kept is bounded, whatever the peer sends; after the handshake nothing
+//! is kept.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
+mod allowed;
+mod event;
+mod following;
+#[doc(hidden)]
+pub mod fuzzing;
+mod joined;
+mod opening;
+mod output;
+mod passing;
+mod reader;
+mod relay;
+mod writer;
+
+pub use allowed::{Allowed, Rule, RuleError};
+pub use event::Event;
+pub use output::{Clock, Input, Output, Wakeup};
+pub use relay::{CLIENT_HOLD, Relay, SERVER_HOLD, SILENCE};

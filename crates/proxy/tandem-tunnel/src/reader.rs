@@ -1,0 +1,200 @@
+//! What arrives on the stream: frames, and at last the bytes as they are.
+//!
+//! Is: which frame may follow which, and what waits behind a delta that was missed. Is not: the
+//! rebuilding, nor what becomes of answers (`joined`).
+//!
+//! Invariants: the endpoint's bytes come out in the order in which they were sent; behind a missed
+//! delta at most [`MAX_BEHIND`] bytes wait; a frame where none of our own writers puts it is
+//! malformed.
+
+use tandem_link::tunnel::{CHECK_LEN, Decoder, Frame, MAX_DELTAS, Malformed, Miss, Piece};
+
+use crate::writer::MAX_BEHIND;
+
+/// What the peer may still send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    /// Frames, deltas among them.
+    Deltas,
+    /// Frames without deltas.
+    Plain,
+    /// Answers alone; its endpoint's end waits behind a missed delta.
+    EndWaits,
+    /// Answers alone; its endpoint's end is to be passed on.
+    EndDue,
+    /// Answers alone.
+    Ended,
+    /// Its endpoint's bytes as they are.
+    Raw,
+    /// Nothing.
+    Closed,
+}
+
+/// Something that arrived.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Arrived {
+    /// The far endpoint's next bytes.
+    Bytes(Vec<u8>),
+    /// What rebuilds them.
+    Delta {
+        check: [u8; CHECK_LEN],
+        delta: Piece,
+    },
+    /// What became of our last delta: whether, and why, it was missed.
+    Answer(Option<Miss>),
+    /// What the far side holds.
+    Hints,
+    /// It sends no delta any more.
+    Plain,
+    /// From here on there are no frames.
+    Rest,
+    /// The far endpoint has ended.
+    End,
+}
+
+/// The inward direction.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    decoder: Decoder,
+    heard: Heard,
+    /// What waits behind a delta that was missed.
+    hole: Option<Vec<u8>>,
+    deltas: u8,
+    hints: Vec<[u8; 4]>,
+}
+
+impl Reader {
+    /// Nothing has arrived yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            decoder: Decoder::default(),
+            heard: Heard::Deltas,
+            hole: None,
+            deltas: 0,
+            hints: Vec::new(),
+        }
+    }
+
+    /// Takes the next thing off the front of `input`; `None` where more has to come.
+    pub(crate) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Arrived>, Malformed> {
+        loop {
+            if self.heard == Heard::EndDue {
+                self.heard = Heard::Ended;
+                return Ok(Some(Arrived::End));
+            }
+            if input.is_empty() {
+                return Ok(None);
+            }
+            match self.heard {
+                Heard::Raw => return Ok(Some(Arrived::Bytes(std::mem::take(input).to_vec()))),
+                Heard::Closed => return Err(Malformed),
+                Heard::Deltas | Heard::Plain | Heard::EndWaits | Heard::EndDue | Heard::Ended => {}
+            }
+            let Some(frame) = self.decoder.next(input)? else {
+                return Ok(None);
+            };
+            if let Some(arrived) = self.frame(frame)? {
+                return Ok(Some(arrived));
+            }
+        }
+    }
+
+    /// One frame; `None` for one that waits, or that another call passes on.
+    fn frame(&mut self, frame: Frame) -> Result<Option<Arrived>, Malformed> {
+        let may_send = match self.heard {
+            Heard::Deltas | Heard::Plain => true,
+            Heard::EndWaits | Heard::EndDue | Heard::Ended | Heard::Raw | Heard::Closed => false,
+        };
+        let is_whole = self.hole.is_none();
+        match frame {
+            Frame::Bytes(piece) if may_send => match &mut self.hole {
+                None => Ok(Some(Arrived::Bytes(piece.into_bytes()))),
+                Some(kept) if kept.len() + piece.bytes().len() <= MAX_BEHIND => {
+                    kept.extend_from_slice(piece.bytes());
+                    Ok(None)
+                }
+                Some(_) => Err(Malformed),
+            },
+            Frame::Delta { check, delta }
+                if self.heard == Heard::Deltas && is_whole && self.deltas < MAX_DELTAS =>
+            {
+                self.deltas += 1;
+                Ok(Some(Arrived::Delta { check, delta }))
+            }
+            Frame::Hints(hints) if self.heard == Heard::Deltas && self.hints.is_empty() => {
+                self.hints = hints;
+                Ok(Some(Arrived::Hints))
+            }
+            Frame::Plain if self.heard == Heard::Deltas => {
+                self.heard = Heard::Plain;
+                Ok(Some(Arrived::Plain))
+            }
+            Frame::Rest if may_send && is_whole => {
+                self.heard = Heard::Raw;
+                Ok(Some(Arrived::Rest))
+            }
+            Frame::End if may_send => {
+                self.heard = if is_whole {
+                    Heard::EndDue
+                } else {
+                    Heard::EndWaits
+                };
+                Ok(None)
+            }
+            Frame::Rebuilt => Ok(Some(Arrived::Answer(None))),
+            Frame::Missed(miss) => Ok(Some(Arrived::Answer(Some(miss)))),
+            Frame::Again(piece) => {
+                let behind = self.hole.take().ok_or(Malformed)?;
+                if self.heard == Heard::EndWaits {
+                    self.heard = Heard::EndDue;
+                }
+                let mut bytes = piece.into_bytes();
+                bytes.extend_from_slice(&behind);
+                Ok(Some(Arrived::Bytes(bytes)))
+            }
+            Frame::Bytes(_)
+            | Frame::Delta { .. }
+            | Frame::Hints(_)
+            | Frame::Plain
+            | Frame::Rest
+            | Frame::End => Err(Malformed),
+        }
+    }
+
+    /// The last delta was not rebuilt: what follows waits for its original.
+    pub(crate) fn miss(&mut self) {
+        self.hole = Some(Vec::new());
+    }
+
+    /// The peer has ended the stream's direction. Whether its endpoint's end is news.
+    pub(crate) fn close(&mut self) -> Result<Option<Arrived>, Malformed> {
+        if self.hole.is_some() || self.decoder.is_inside_frame() {
+            return Err(Malformed);
+        }
+        match std::mem::replace(&mut self.heard, Heard::Closed) {
+            Heard::Deltas | Heard::Plain | Heard::EndDue | Heard::Raw => Ok(Some(Arrived::End)),
+            Heard::Ended => Ok(None),
+            Heard::EndWaits | Heard::Closed => Err(Malformed),
+        }
+    }
+
+    /// What the far side holds of the site.
+    pub(crate) fn hints(&self) -> &[[u8; 4]] {
+        &self.hints
+    }
+
+    /// Whether nothing but bytes can come.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.heard == Heard::Raw
+    }
+
+    /// Whether nothing can come.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.heard == Heard::Closed
+    }
+
+    /// Bytes of memory in use, about.
+    pub(crate) fn footprint(&self) -> usize {
+        self.decoder.kept() + self.hole.as_ref().map_or(0, Vec::capacity)
+    }
+}

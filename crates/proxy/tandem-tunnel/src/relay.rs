@@ -1,0 +1,307 @@
+//! One TCP connection through the tunnel, at one side.
+//!
+//! Is: its states, and how each kind of end goes from one direction to the other. Is not: what each
+//! state does (`opening`, `joined`, `passing`).
+//!
+//! Invariants: after `AbortEndpoint` or `ResetTunnel`, or the end of both directions, nothing comes
+//! out any more, and nothing is kept; work for an input is linear in it.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use tandem_engine::Engine;
+use tandem_link::tunnel::{Ending, Malformed, Open, Target};
+use tandem_store::Store;
+use tandem_wire::Instant;
+
+use crate::event::Event;
+use crate::joined::Joined;
+pub use crate::joined::{CLIENT_HOLD, SERVER_HOLD, SILENCE};
+use crate::opening::{Arriving, Dialling, StreamEnd};
+use crate::output::{Clock, Context, Input, Output, Wakeup};
+use crate::passing::Passing;
+
+/// One TCP connection through the tunnel, at one side.
+///
+/// An adapter hands in what happens, drains the outputs after each input, and calls at the time
+/// that [`Relay::poll_timeout`] says. For back-pressure it does not read from the endpoint while
+/// what it was told to send to the tunnel has not gone or [`Relay::wants_endpoint`] says no, and
+/// not from the tunnel while what it was told to send to the endpoint has not gone or
+/// [`Relay::wants_tunnel`] says no.
+#[derive(Debug)]
+pub struct Relay {
+    state: State,
+    out: VecDeque<Output>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Server side: the first message is to come.
+    Arriving(Arriving),
+    /// Server side: the target is being connected to.
+    Dialling(Dialling),
+    /// There are frames.
+    Joined(Box<Joined>),
+    /// There are none any more.
+    Passing(Passing),
+    /// Nothing happens any more.
+    Over,
+}
+
+impl Relay {
+    /// One at the client side, for a client that wants to reach `target`. Where that may not cross
+    /// ([`Target::validated`]) the relay is over, and aborts the client.
+    pub fn client_side(target: Target, now: Instant) -> Self {
+        let mut opening = Vec::new();
+        // The site where the client names none. Of a target by name the address is not known at
+        // this side; clients that use names name them in the hello as well, but for a few.
+        let server = match &target {
+            Target::Address(address) => *address,
+            Target::Name { port, .. } => SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), *port),
+        };
+        let mut relay = Self {
+            state: State::Over,
+            out: VecDeque::new(),
+        };
+        match (Open { target }).write(&mut opening) {
+            Some(()) => {
+                let joined = Joined::client_side(server, opening, now);
+                relay.state = State::Joined(Box::new(joined));
+            }
+            None => relay.abort(Ending::Malformed),
+        }
+        relay
+    }
+
+    /// One at the server side; the target comes on the stream.
+    pub fn server_side() -> Self {
+        Self {
+            state: State::Arriving(Arriving::default()),
+            out: VecDeque::new(),
+        }
+    }
+
+    /// Something happened.
+    pub fn handle_input<S: Store>(
+        &mut self,
+        input: Input<'_>,
+        engine: &mut Engine<S>,
+        clock: Clock,
+    ) {
+        let done = match (&mut self.state, input) {
+            (State::Over, _) => Ok(()),
+            (_, Input::EndpointFailed(ending)) => {
+                self.reset(ending);
+                Ok(())
+            }
+            (_, Input::TunnelReset(ending)) => {
+                self.abort(ending);
+                Ok(())
+            }
+            (State::Arriving(arriving), Input::Tunnel(bytes)) => {
+                arriving.read(bytes).map(|opened| {
+                    if let Some((target, dialling)) = opened {
+                        self.state = State::Dialling(dialling);
+                        self.out.push_back(Output::Event(Event::RelayOpened));
+                        self.out.push_back(Output::Connect(target));
+                    }
+                })
+            }
+            (State::Arriving(_), Input::TunnelEnd) => Err(Malformed),
+            (State::Dialling(dialling), Input::Tunnel(bytes)) => {
+                dialling.keep(bytes);
+                Ok(())
+            }
+            (State::Dialling(dialling), Input::TunnelEnd) => {
+                dialling.end();
+                Ok(())
+            }
+            (State::Dialling(_), Input::Connected(address)) => self.join(address, engine, clock),
+            (State::Joined(joined), input) => {
+                let cx = &mut Context {
+                    engine,
+                    clock,
+                    out: &mut self.out,
+                };
+                joined_input(joined, input, cx)
+            }
+            (State::Passing(passing), input) => {
+                passing.handle(input, &mut self.out);
+                Ok(())
+            }
+            // Of an endpoint there is none yet.
+            (
+                State::Arriving(_) | State::Dialling(_),
+                Input::Endpoint(_) | Input::EndpointEnd | Input::Connected(_),
+            ) => Ok(()),
+        };
+        match done {
+            Ok(()) => self.settle(),
+            Err(Malformed) => self.refuse(),
+        }
+    }
+
+    /// As [`Relay::handle_input`], without an engine: the bytes, and their end, of a connection of
+    /// which the proxies have nothing more to say. `false`: it is another, and nothing was done.
+    #[must_use]
+    pub fn pass(&mut self, input: Input<'_>) -> bool {
+        match (&mut self.state, input) {
+            (
+                State::Passing(passing),
+                Input::Endpoint(_) | Input::EndpointEnd | Input::Tunnel(_) | Input::TunnelEnd,
+            ) => passing.handle(input, &mut self.out),
+            (
+                State::Arriving(_)
+                | State::Dialling(_)
+                | State::Joined(_)
+                | State::Passing(_)
+                | State::Over,
+                _,
+            ) => return false,
+        }
+        self.settle();
+        true
+    }
+
+    /// The target is connected to: what has come is worked off.
+    fn join<S: Store>(
+        &mut self,
+        address: SocketAddr,
+        engine: &mut Engine<S>,
+        clock: Clock,
+    ) -> Result<(), Malformed> {
+        let joined = State::Joined(Box::new(Joined::server_side(address)));
+        let State::Dialling(dialling) = std::mem::replace(&mut self.state, joined) else {
+            return Ok(());
+        };
+        let (kept, end) = dialling.into_parts();
+        self.handle_input(Input::Tunnel(&kept), engine, clock);
+        if end == StreamEnd::Come {
+            self.handle_input(Input::TunnelEnd, engine, clock);
+        }
+        Ok(())
+    }
+
+    /// The time has come that [`Relay::poll_timeout`] said. Too early, nothing happens.
+    pub fn handle_timeout<S: Store>(&mut self, engine: &mut Engine<S>, clock: Clock) {
+        if let State::Joined(joined) = &mut self.state {
+            let cx = &mut Context {
+                engine,
+                clock,
+                out: &mut self.out,
+            };
+            joined.timeout(cx);
+            joined.flush(cx);
+        }
+        self.settle();
+    }
+
+    /// What is to be done next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let output = self.out.pop_front();
+        if output.is_none() {
+            // A queue that was long is not kept.
+            self.out = VecDeque::new();
+        }
+        output
+    }
+
+    /// When [`Relay::handle_timeout`] is to be called, and why.
+    pub fn poll_timeout(&self) -> Option<(Instant, Wakeup)> {
+        match &self.state {
+            State::Joined(joined) => joined.deadline(),
+            State::Arriving(_) | State::Dialling(_) | State::Passing(_) | State::Over => None,
+        }
+    }
+
+    /// Whether the endpoint is to be read from. `false`: what it has sent waits for the peer's
+    /// answer, or there is no endpoint.
+    pub fn wants_endpoint(&self) -> bool {
+        match &self.state {
+            State::Joined(joined) => joined.has_room(),
+            State::Passing(_) => true,
+            State::Arriving(_) | State::Dialling(_) | State::Over => false,
+        }
+    }
+
+    /// Whether the stream is to be read from. `false`: the target is not connected to, and no more
+    /// is kept for it.
+    pub fn wants_tunnel(&self) -> bool {
+        match &self.state {
+            State::Dialling(dialling) => dialling.has_room(),
+            State::Arriving(_) | State::Joined(_) | State::Passing(_) => true,
+            State::Over => false,
+        }
+    }
+
+    /// Whether nothing happens any more: the outputs that are left are the last.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// Bytes of memory in use, about, once the outputs are drained.
+    pub fn footprint(&self) -> usize {
+        let state = match &self.state {
+            State::Dialling(dialling) => dialling.footprint(),
+            State::Joined(joined) => size_of::<Joined>() + joined.footprint(),
+            State::Arriving(_) | State::Passing(_) | State::Over => 0,
+        };
+        size_of::<Self>() + state
+    }
+
+    /// Goes over to a later state, where there is nothing left to do in this one.
+    fn settle(&mut self) {
+        if let State::Joined(joined) = &self.state
+            && let Some(passing) = joined.passing()
+        {
+            self.state = State::Passing(passing);
+        }
+        if let State::Passing(passing) = &self.state
+            && passing.is_over()
+        {
+            self.state = State::Over;
+            self.out.push_back(Output::Event(Event::RelayClosed));
+        }
+    }
+
+    /// The endpoint is gone.
+    fn reset(&mut self, ending: Ending) {
+        self.end(ending);
+        self.out.push_back(Output::ResetTunnel(ending));
+    }
+
+    /// The stream is gone.
+    fn abort(&mut self, ending: Ending) {
+        self.end(ending);
+        self.out.push_back(Output::AbortEndpoint(ending));
+    }
+
+    /// The peer is not to be believed.
+    fn refuse(&mut self) {
+        self.end(Ending::Malformed);
+        self.out.push_back(Output::ResetTunnel(Ending::Malformed));
+        self.out.push_back(Output::AbortEndpoint(Ending::Malformed));
+    }
+
+    fn end(&mut self, ending: Ending) {
+        self.state = State::Over;
+        self.out.push_back(Output::Event(Event::Ended(ending)));
+    }
+}
+
+/// What happens to a connection with frames; failures are the relay's.
+fn joined_input<S: Store>(
+    joined: &mut Joined,
+    input: Input<'_>,
+    cx: &mut Context<'_, S>,
+) -> Result<(), Malformed> {
+    match input {
+        Input::Endpoint(bytes) => joined.endpoint(bytes, cx),
+        Input::EndpointEnd => joined.endpoint_end(),
+        Input::Tunnel(bytes) => joined.tunnel(bytes, cx)?,
+        Input::TunnelEnd => joined.tunnel_end(cx)?,
+        Input::Connected(_) | Input::EndpointFailed(_) | Input::TunnelReset(_) => {}
+    }
+    joined.flush(cx);
+    Ok(())
+}

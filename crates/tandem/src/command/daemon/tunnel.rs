@@ -1,0 +1,159 @@
+//! Tunnel mode: its settings, checked, become the configuration of `tandem-tunnel-io`.
+//!
+//! Is not: packet mode, whose crate checks its settings itself.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tandem_packet_io::config::{self, Key, Role};
+use tandem_tunnel::{Allowed, Rule};
+use tandem_tunnel_io::config::{ClientSide, Line, Link, ServerSide};
+use tandem_tunnel_io::{run_client_side, run_server_side};
+
+use super::say_ready;
+use crate::exit::Failure;
+use crate::settings::{Settings, SettingsError};
+
+/// What stands in the default store's name in place of a link.
+const STORE: &str = "tunnel";
+
+pub(super) fn run(role: Role, said: Settings) -> Result<(), Failure> {
+    match role {
+        Role::ClientSide => run_client_side(resolve_client_side(said)?, say_ready)?,
+        Role::ServerSide => run_server_side(resolve_server_side(said)?, say_ready)?,
+    }
+    Ok(())
+}
+
+/// What would be done to the firewall. The settings are held to the same as by the start.
+pub(super) fn dry_run(role: Role, said: Settings) -> Result<String, Failure> {
+    match role {
+        Role::ClientSide => Ok(tandem_tunnel_io::dry_run(&resolve_client_side(said)?)?),
+        Role::ServerSide => {
+            resolve_server_side(said)?;
+            Ok("# In tunnel mode the server side sets no rules.\n".to_owned())
+        }
+    }
+}
+
+fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
+    let peer = said
+        .peer
+        .ok_or_else(|| SettingsError::value("peer", "name the server-side proxy, ADDRESS:PORT"))?;
+    let link = link(&said)?;
+    if link.is_none() && said.socks.is_none() && said.http_proxy.is_none() {
+        let problem = "no connection can come in; set --link, --socks or --http-proxy";
+        return Err(SettingsError::value("link", problem).into());
+    }
+    let common = Common::of(Role::ClientSide, &said)?;
+    Ok(ClientSide {
+        key: common.key,
+        peer,
+        link,
+        socks: said.socks,
+        http_proxy: said.http_proxy,
+        line: common.line,
+        store: common.store,
+        admin: common.admin,
+    })
+}
+
+fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
+    let listen = said.listen.ok_or_else(|| {
+        let problem = "name the UDP address where client-side proxies come, such as 0.0.0.0:4433";
+        SettingsError::value("listen", problem)
+    })?;
+    let allowed = allowed(said.allow.as_deref())?;
+    let common = Common::of(Role::ServerSide, &said)?;
+    Ok(ServerSide {
+        key: common.key,
+        listen,
+        allowed,
+        line: common.line,
+        store: common.store,
+        admin: common.admin,
+    })
+}
+
+/// What both sides have.
+struct Common {
+    key: Key,
+    line: Line,
+    store: PathBuf,
+    admin: Option<SocketAddr>,
+}
+
+impl Common {
+    fn of(role: Role, said: &Settings) -> Result<Self, Failure> {
+        let line = Line {
+            rate: said.link_rate.map(|rate| rate.bits_per_second().get()),
+            round_trip: round_trip(said.link_rtt)?,
+        };
+        let store = match &said.store {
+            Some(directory) => directory.clone(),
+            None => config::default_store(role, STORE)?,
+        };
+        let admin = config::admin(role, said.admin.as_deref())?;
+        let key = said.key.as_deref().ok_or_else(|| {
+            let problem =
+                "name the file of the key that both sides share (`tandem keygen` makes one)";
+            SettingsError::value("key", problem)
+        })?;
+        Ok(Self {
+            key: config::read_key(key)?,
+            line,
+            store,
+            admin,
+        })
+    }
+}
+
+fn link(said: &Settings) -> Result<Option<Link>, Failure> {
+    let Some(interface) = &said.link else {
+        let only_with_it = [
+            ("ports", said.ports.is_some()),
+            ("from", said.from.is_some()),
+        ];
+        return match only_with_it.into_iter().find(|(_, is_said)| *is_said) {
+            Some((name, _)) => Err(SettingsError::Misplaced {
+                name,
+                why: "needs --link",
+            }
+            .into()),
+            None => Ok(None),
+        };
+    };
+    if said.from.as_ref().is_some_and(Vec::is_empty) {
+        let problem = "the list is empty; name an interface, or leave it out for all";
+        return Err(SettingsError::value("from", problem).into());
+    }
+    Ok(Some(Link {
+        interface: interface.clone(),
+        ports: config::ports(said.ports.clone())?,
+        from: said.from.clone().unwrap_or_default(),
+    }))
+}
+
+fn round_trip(said: Option<u64>) -> Result<Option<Duration>, SettingsError> {
+    match said {
+        Some(0) => Err(SettingsError::value("link-rtt", "must be at least 1")),
+        said => Ok(said.map(Duration::from_millis)),
+    }
+}
+
+fn allowed(said: Option<&[String]>) -> Result<Allowed, SettingsError> {
+    let Some(said) = said else {
+        return Ok(Allowed::default());
+    };
+    if said.is_empty() {
+        let problem = "the list is empty; name a network, or leave it out for public addresses";
+        return Err(SettingsError::value("allow", problem));
+    }
+    let rule = |text: &String| {
+        text.parse::<Rule>()
+            .map_err(|error| SettingsError::value("allow", format!("`{text}`: {error}")))
+    };
+    let rules = said.iter().map(rule).collect::<Result<Vec<_>, _>>()?;
+    Ok(Allowed::new(rules))
+}

@@ -1,0 +1,296 @@
+//! What a user sees when something is wrong with a command line or a settings file of tunnel mode:
+//! one line that says what to do, and the documented exit code.
+//!
+//! Nothing here needs root, and no run lasts.
+
+mod common;
+mod real;
+mod split_site;
+mod tunnel_pair;
+
+use std::fs;
+use std::net::{TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use common::{Ran, run, tandem};
+use tunnel_pair::{Pair, local};
+
+/// A run of `tandem ROLE --mode tunnel` with these flags.
+fn tunnel(role: &str, more: &[&str]) -> Ran {
+    run(&mut tandem(&[&[role, "--mode", "tunnel"], more].concat()))
+}
+
+/// The same, with this key.
+fn with_key(pair: &Pair, role: &str, more: &[&str]) -> Ran {
+    let key = pair.path("key-0");
+    let key = key.to_str().expect("temporary paths are UTF-8");
+    let store = pair.path("store");
+    let store = store.to_str().expect("temporary paths are UTF-8");
+    tunnel(role, &[&["--key", key, "--store", store], more].concat())
+}
+
+const PEER: [&str; 2] = ["--peer", "192.0.2.1:4433"];
+const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
+const SOCKS: [&str; 2] = ["--socks", "127.0.0.1:0"];
+
+#[test]
+fn a_flag_of_packet_mode_is_refused_by_name() {
+    let pair = Pair::new();
+    for flag in [
+        &["--wire", "safe"][..],
+        &["--client-certificates", "none"],
+        &["--insecure-no-key"],
+        &["--max-flows", "7"],
+    ] {
+        let more = [flag, &PEER, &SOCKS].concat();
+        let ran = with_key(&pair, "client-side", &more);
+        let expected = format!("{} needs --mode packet", flag[0]);
+        assert_eq!(ran.failed_with(2), expected);
+    }
+    for flag in [["--link", "lo"], ["--ports", "443"]] {
+        let ran = with_key(&pair, "server-side", &[flag, LISTEN].concat());
+        let expected = format!("{} needs --mode packet", flag[0]);
+        assert_eq!(ran.failed_with(2), expected);
+    }
+}
+
+#[test]
+fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
+    for flag in [
+        ["--peer", "192.0.2.1:4433"],
+        SOCKS,
+        ["--http-proxy", "127.0.0.1:0"],
+        ["--link-rate", "64k"],
+        ["--link-rtt", "600"],
+        ["--from", "lan0"],
+    ] {
+        let words = [&["client-side", "--link", "lo"], &flag[..]].concat();
+        let ran = run(&mut tandem(&words));
+        let expected = format!("{} needs --mode tunnel", flag[0]);
+        assert_eq!(ran.failed_with(2), expected);
+    }
+    for flag in [LISTEN, ["--allow", "10.0.0.0/8"]] {
+        let words = [&["server-side", "--link", "lo"], &flag[..]].concat();
+        let ran = run(&mut tandem(&words));
+        let expected = format!("{} needs --mode tunnel", flag[0]);
+        assert_eq!(ran.failed_with(2), expected);
+    }
+}
+
+#[test]
+fn a_flag_of_the_other_side_is_unknown() {
+    let ran = tunnel("server-side", &SOCKS);
+    assert!(ran.failed_with(2).contains("'--socks'"), "{ran:?}");
+    let ran = tunnel("client-side", &LISTEN);
+    assert!(ran.failed_with(2).contains("'--listen'"), "{ran:?}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let pair = Pair::new();
+    let ran = with_key(&pair, "client-side", &PEER);
+    let line = ran.failed_with(2);
+    for way in ["--link", "--socks", "--http-proxy"] {
+        assert!(line.contains(way), "{way} in {line}");
+    }
+    let ran = with_key(&pair, "client-side", &SOCKS);
+    assert!(ran.failed_with(2).starts_with("peer: "), "{ran:?}");
+    let ran = with_key(&pair, "server-side", &[]);
+    assert!(ran.failed_with(2).starts_with("listen: "), "{ran:?}");
+    for (role, more) in [
+        ("client-side", [PEER, SOCKS].concat()),
+        ("server-side", LISTEN.to_vec()),
+    ] {
+        let ran = tunnel(role, &more);
+        assert!(ran.failed_with(2).contains("tandem keygen"), "{ran:?}");
+    }
+    for flag in [["--ports", "443"], ["--from", "lan0"]] {
+        let more = [PEER, SOCKS, flag].concat();
+        let ran = with_key(&pair, "client-side", &more);
+        let expected = format!("{} needs --link", flag[0]);
+        assert_eq!(ran.failed_with(2), expected);
+    }
+}
+
+#[test]
+fn values_that_cannot_be_are_named() {
+    let pair = Pair::new();
+    for (flag, value) in [
+        ("--link-rate", "0"),
+        ("--link-rate", "fast"),
+        ("--link-rtt", "0"),
+        ("--peer", "here"),
+        ("--socks", "1080"),
+        ("--admin", "here"),
+        ("--link", "no such link"),
+    ] {
+        let more = [&PEER[..], &SOCKS, &[flag, value]].concat();
+        // A flag given twice is a mistake of its own.
+        let more: Vec<&str> = match flag {
+            "--peer" => [&SOCKS[..], &[flag, value]].concat(),
+            "--socks" => [&PEER[..], &[flag, value]].concat(),
+            _ => more,
+        };
+        let ran = with_key(&pair, "client-side", &more);
+        let name = flag.trim_start_matches('-');
+        assert!(ran.failed_with(2).contains(name), "{ran:?}");
+    }
+    for value in ["10.0.0.0/33", "example.org", "10.0.0.0/8:", "10.0.0.0/8:0"] {
+        let more = [&LISTEN[..], &["--allow", value]].concat();
+        let ran = with_key(&pair, "server-side", &more);
+        assert!(ran.failed_with(2).contains("allow"), "{value}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_none_is_refused_without_being_shown() {
+    let pair = Pair::new();
+    let key = pair.path("bad");
+    let key_text = key.to_str().expect("temporary paths are UTF-8");
+    let more = [&["--key", key_text][..], &LISTEN].concat();
+    let ran = tunnel("server-side", &more);
+    assert!(ran.failed_with(2).contains(key_text), "{ran:?}");
+    tunnel_pair::write_private(&key, "secret words");
+    let ran = tunnel("server-side", &more);
+    let line = ran.failed_with(2);
+    assert!(line.contains("tandem keygen"), "{line}");
+    assert!(!line.contains("secret"), "{line}");
+}
+
+#[test]
+fn a_settings_file_may_hold_all_of_it_and_is_held_to_the_same() {
+    let pair = Pair::new();
+    let file = pair.path("settings.toml");
+    let key = pair.path("key-0");
+    let with = |role: &str, lines: &str| {
+        let text = format!("mode = \"tunnel\"\nkey = {key:?}\n{lines}");
+        fs::write(&file, text).expect("ours");
+        run(tandem(&[role, "--config"]).arg(&file))
+    };
+    for (role, lines, expected) in [
+        (
+            "client-side",
+            "peer = \"192.0.2.1:4433\"\nsocks = \"127.0.0.1:0\"\nwire = \"safe\"\n",
+            "--wire needs --mode packet",
+        ),
+        (
+            "server-side",
+            "socks = \"127.0.0.1:0\"\n",
+            "--socks is for `tandem client-side`",
+        ),
+        (
+            "client-side",
+            "allow = [\"10.0.0.0/8\"]\n",
+            "--allow is for `tandem server-side`",
+        ),
+    ] {
+        assert_eq!(with(role, lines).failed_with(2), expected);
+    }
+    let ran = with("client-side", "per = \"192.0.2.1:4433\"\n");
+    let line = ran.failed_with(2);
+    assert!(line.contains("line 3") && line.contains("`peer`"), "{line}");
+    let ran = with("client-side", "link-rate = \"fast\"\n");
+    assert!(ran.failed_with(2).contains("line 3"), "{ran:?}");
+    // Not the default, which permits most.
+    let ran = with("server-side", "listen = \"127.0.0.1:0\"\nallow = []\n");
+    assert!(ran.failed_with(2).starts_with("allow: "), "{ran:?}");
+}
+
+/// A run that has to end by itself: its address is in use.
+#[track_caller]
+fn is_busy(command: &mut Command, address: &str) {
+    let ran = run(command.args(["--log", "warn"]));
+    assert!(ran.failed_with(4).contains(address), "{ran:?}");
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let pair = Pair::new();
+    let udp = UdpSocket::bind(local(pair.listen)).expect("free until now");
+    is_busy(&mut pair.server_side(443), &local(pair.listen));
+    drop(udp);
+    for port in [pair.socks, pair.http_proxy] {
+        let tcp = TcpListener::bind(local(port)).expect("free until now");
+        is_busy(&mut pair.client_side(), &local(port));
+        drop(tcp);
+    }
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let admin = tcp.local_addr().expect("bound").to_string();
+    let mut own = tandem(&["server-side", "--mode", "tunnel", "--admin", &admin]);
+    own.args(LISTEN).arg("--key").arg(pair.path("key-0"));
+    own.arg("--store").arg(pair.path("store"));
+    is_busy(&mut own, &admin);
+}
+
+/// A run of the client side with `--link lo`, by another user than the tests' where these are
+/// root's.
+fn unprivileged_with_link(more: &[&str]) -> Ran {
+    let pair = Pair::new();
+    let key = pair.path("key-0");
+    let folder = key.parent().expect("it lies in one");
+    for (path, mode) in [(key.as_path(), 0o644), (folder, 0o777)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    }
+    run(common::unprivileged(&["client-side", "--mode", "tunnel"])
+        .args(["--link", "lo", "--admin", "none", "--log", "error"])
+        .args(PEER)
+        .args(more)
+        .arg("--key")
+        .arg(&key)
+        .arg("--store")
+        .arg(folder.join("store")))
+}
+
+#[test]
+fn the_link_needs_privileges_and_names_them() {
+    let ran = unprivileged_with_link(&[]);
+    assert!(ran.failed_with(3).contains("CAP_NET_ADMIN"), "{ran:?}");
+}
+
+#[test]
+fn a_dry_run_needs_no_privileges_and_shows_the_rules() {
+    let flags = ["--dry-run", "--ports", "443,8443", "--from", "lan0,wg0"];
+    let ran = unprivileged_with_link(&flags);
+    let commands = ran.succeeded();
+    for part in [
+        "iptables-restore --noflush",
+        "-p tcp -j REDIRECT --to-ports ",
+        "-A PREROUTING -i wg0 -p tcp -m multiport --dports 443,8443 -j ",
+        "-A OUTPUT -o lo -p tcp -m multiport --dports 443,8443 -j ",
+        "# At the end:",
+    ] {
+        assert!(commands.contains(part), "{part} in {commands}");
+    }
+}
+
+#[test]
+fn a_dry_run_finds_the_faults_that_a_start_would_find() {
+    let pair = Pair::new();
+    for (flags, part) in [
+        (["--link", "nosuchlink0"], "nosuchlink0"),
+        (["--link-rtt", "0"], "link-rtt"),
+    ] {
+        let more = [&PEER[..], &SOCKS, &flags, &["--dry-run"]].concat();
+        let ran = with_key(&pair, "client-side", &more);
+        assert!(ran.failed_with(2).contains(part), "{ran:?}");
+    }
+}
+
+#[test]
+fn without_a_link_a_dry_run_says_that_no_rules_are_set() {
+    let pair = Pair::new();
+    let dry = ["--dry-run"];
+    for (role, more) in [
+        ("client-side", [&PEER[..], &SOCKS, &dry].concat()),
+        ("server-side", [&LISTEN[..], &dry].concat()),
+    ] {
+        let ran = with_key(&pair, role, &more);
+        let said = ran.succeeded();
+        assert!(
+            said.starts_with("# ") && said.contains("no rules"),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1);
+    }
+}
