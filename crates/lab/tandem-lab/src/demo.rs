@@ -1,5 +1,5 @@
-//! The demonstration: one satellite link, a real server, a real client; without proxies, at first
-//! contact, and then.
+//! The demonstration: one satellite link, a real server, a real client; without proxies, in packet
+//! mode at first contact and then, and through a tunnel.
 //!
 //! It shows each packet as it leaves the link, so that what is said in the end can be believed:
 //! nothing in its figures comes from the proxies. It fails loudly where an endpoint received other
@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use tandem_netsim::link::{Direction, LinkConfig};
@@ -38,10 +39,11 @@ const LINK: &str = "iridium";
 const QUICK_LINK: &str = "inmarsat-64";
 
 /// What is shown, in this order.
-const STEPS: [(Arm, &str); 3] = [
+const STEPS: [(Arm, &str); 4] = [
     (Arm::Plain, "Plain"),
     (Arm::PacketCold, "First contact"),
-    (Arm::Packet, "With Tandem"),
+    (Arm::Packet, "Packet mode"),
+    (Arm::Tunnel, "Tunnel"),
 ];
 
 /// How often the display looks at the link. A packet of 60 bytes takes 200 ms on the slowest
@@ -105,7 +107,7 @@ impl<'a> Stage<'a> {
             },
             links: vec![link.clone()],
             endpoints: vec![endpoints.clone()],
-            arms: vec![Arm::Plain, Arm::PacketCold, Arm::Packet],
+            arms: STEPS.map(|(arm, _)| arm).into(),
             side_by_side: 2,
             situations: Vec::new(),
         };
@@ -127,7 +129,9 @@ impl<'a> Stage<'a> {
     fn introduce(&self) {
         let sizes: Vec<String> = self.chain.sizes.iter().map(usize::to_string).collect();
         let each = |arm| trial_seconds(&self.unit.config, &self.unit.endpoints, arm);
-        let mut seconds = each(Arm::Plain) + each(Arm::PacketCold) + each(Arm::Packet);
+        // The tunnel is set up during the first two.
+        let first = (each(Arm::Plain) + each(Arm::PacketCold)).max(each(Arm::TunnelCold));
+        let mut seconds = first + each(Arm::Packet) + each(Arm::Tunnel);
         if self.experiment.trials > 1 {
             seconds += each(Arm::Plain);
         }
@@ -139,7 +143,7 @@ impl<'a> Stage<'a> {
              server  nginx, shows itself by three certificates of {sizes} bytes\n\n\
              Programs and kernel are the real ones; only the link is emulated. It carries each packet bit by bit and counts it:\n\
              every figure below is the link's, or the kernel's clock at the client. None is the proxies' own.\n\
-             This takes about {time}. Times are those of arrival at the far end, from the first SYN on.\n",
+             This takes about {time}. Times are those of arrival at the far end, from the first packet on.\n",
             link = self.unit.link.name,
             figures = links::describe(&self.unit.config),
             body = tandem_testbed::server::BODY.len(),
@@ -152,39 +156,54 @@ impl<'a> Stage<'a> {
     fn play(&self) -> Result<Vec<Row>, LabError> {
         let mut plain = self.lane(Arm::Plain)?;
         let mut proxied = self.lane(Arm::Packet)?;
-        let mut trials = Vec::new();
-        console::result("1. Plain: the gateways only route.\n");
-        trials.push(self.shown(&mut plain, Arm::Plain)?);
+        let mut tunnel = self.lane(Arm::Tunnel)?;
+        let mut trials = std::thread::scope(|scope| {
+            let setting_up = scope.spawn(|| tunnel.warm_up());
+            let trials = self.play_first(&mut plain, &mut proxied);
+            joined(setting_up).and(trials)
+        })?;
         console::result(
-            "\n2. Through the proxies, first contact: both stores are empty. Nothing can be left out yet; the proxies remember\n   \
-             the certificates that pass.\n",
-        );
-        trials.push(self.shown(&mut proxied, Arm::PacketCold)?);
-        console::result(
-            "\n3. Through the proxies again. The client-side proxy says in the connection itself what it holds, the server-side\n   \
-             one leaves that out, and the client-side one puts the exact bytes back before the client sees them.\n",
+            "\n3. Packet mode again. The client-side proxy says in the connection itself what it holds, the server-side one\n   \
+             leaves that out, and the client-side one puts the exact bytes back before the client sees them.\n",
         );
         trials.push(self.shown(&mut proxied, Arm::Packet)?);
+        let counters = tunnel.emulator().counters();
+        console::result(&format!(
+            "\n4. Tunnel mode: TCP ends at each proxy, and between them there is one QUIC connection, which stays up. It was set\n   \
+             up meanwhile on a link of its own and carried a first contact: {} IP bytes in all.\n",
+            grouped(counters.up.ip_bytes + counters.down.ip_bytes),
+        ));
+        trials.push(self.shown(&mut tunnel, Arm::Tunnel)?);
         if self.experiment.trials > 1 {
             console::result(
-                "\n4. Plain and through the proxies once more, at the same time, each on a link of its own.\n",
+                "\n5. All three once more, at the same time, each on a link of its own.\n",
             );
-            let (one, other) = std::thread::scope(|scope| {
-                let other = scope.spawn(|| proxied.trial());
-                let one = plain.trial();
-                match other.join() {
-                    Ok(other) => (one, other),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
+            let again = std::thread::scope(|scope| {
+                [&mut plain, &mut proxied, &mut tunnel]
+                    .map(|lane| scope.spawn(move || lane.trial()))
+                    .map(joined)
             });
-            for trial in [one?, other?] {
+            for trial in again {
+                let trial = trial?;
                 console::result(&format!("   {}", in_short(&trial.row)));
                 trials.push(trial);
             }
         }
         self.write(&trials)?;
         proxied.finish()?;
+        tunnel.finish()?;
         Ok(trials.into_iter().map(|trial| trial.row).collect())
+    }
+
+    /// What does not take the tunnel.
+    fn play_first(&self, plain: &mut Lane, proxied: &mut Lane) -> Result<Vec<Trial>, LabError> {
+        console::result("1. Plain: the gateways only route.\n");
+        let first = self.shown(plain, Arm::Plain)?;
+        console::result(
+            "\n2. Packet mode, first contact: both stores are empty. Nothing can be left out yet; the proxies remember the\n   \
+             certificates that pass.\n",
+        );
+        Ok(vec![first, self.shown(proxied, Arm::PacketCold)?])
     }
 
     fn lane(&self, arm: Arm) -> Result<Lane, LabError> {
@@ -361,6 +380,14 @@ impl<'a> Display<'a> {
     }
 }
 
+/// What a thread came to.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 /// The client is on the left.
 fn arrow(direction: Direction) -> &'static str {
     match direction {
@@ -375,8 +402,11 @@ fn in_short(row: &Row) -> String {
     let name = said.map_or(row.arm.name(), |(_, name)| name);
     match (row.seconds_first_byte, &row.error) {
         (Some(seconds), None) => format!(
-            "{name}: first byte after {seconds:.2} s; the link carried {} bytes of TLS handshake, {} IP bytes in {} packets.",
-            grouped(row.tls_bytes()),
+            "{name}: first byte after {seconds:.2} s; the link carried {}{} IP bytes in {} packets.",
+            row.tls_bytes().map_or_else(String::new, |bytes| format!(
+                "{} bytes of TLS handshake, ",
+                grouped(bytes)
+            )),
             grouped(row.link_bytes()),
             row.link_packets_up + row.link_packets_down,
         ),
@@ -389,88 +419,82 @@ fn in_short(row: &Row) -> String {
 
 /// The first trials of each arm side by side, warm ones with their share of plain.
 fn table(rows: &[Row]) -> String {
-    type Figure = (&'static str, fn(&Row) -> f64, usize);
+    type Figure = (&'static str, fn(&Row) -> Option<f64>, usize);
     const FIGURES: [Figure; 5] = [
-        (
-            "time to the first byte, s",
-            |row| row.seconds_first_byte.unwrap_or(f64::NAN),
-            2,
-        ),
-        (
-            "time of the handshake, s",
-            |row| row.seconds_handshake.unwrap_or(f64::NAN),
-            2,
-        ),
+        ("time to the first byte, s", |row| row.seconds_first_byte, 2),
+        ("time of the handshake, s", |row| row.seconds_handshake, 2),
         (
             "TLS handshake bytes on the link",
-            |row| row.tls_bytes() as f64,
+            |row| row.tls_bytes().map(|bytes| bytes as f64),
             0,
         ),
         (
             "IP bytes on the link, whole connection",
-            |row| row.link_bytes() as f64,
+            |row| Some(row.link_bytes() as f64),
             0,
         ),
         (
             "packets on the link",
-            |row| (row.link_packets_up + row.link_packets_down) as f64,
+            |row| Some((row.link_packets_up + row.link_packets_down) as f64),
             0,
         ),
     ];
     let of = |arm| rows.iter().find(|row| row.arm == arm);
-    let (Some(plain), Some(cold), Some(warm)) =
-        (of(Arm::Plain), of(Arm::PacketCold), of(Arm::Packet))
-    else {
+    let (Some(plain), Some(cold), Some(packet), Some(tunnel)) = (
+        of(Arm::Plain),
+        of(Arm::PacketCold),
+        of(Arm::Packet),
+        of(Arm::Tunnel),
+    ) else {
         return String::new();
     };
-    let mut text = format!(
-        "{:40}{:>10}{:>16}{:>22}\n",
-        "", "plain", "first contact", "with Tandem"
+    let line = |name: &str, cells: [String; 4]| {
+        let [plain, cold, packet, tunnel] = cells;
+        format!("{name:40}{plain:>10}{cold:>15}{packet:>17}{tunnel:>17}\n")
+    };
+    let mut text = line(
+        "",
+        ["plain", "first contact", "packet mode", "tunnel"].map(str::to_owned),
     );
     for (name, figure, digits) in FIGURES {
-        let share = figure(warm) / figure(plain) * 100.0;
-        let last = format!("{:.digits$} = {share:.0} %", figure(warm));
-        text += &format!(
-            "{name:40}{:>10.digits$}{:>16.digits$}{last:>22}\n",
-            figure(plain),
-            figure(cold)
+        // What the link does not show, or a trial that failed does not have.
+        let in_words = |row: &Row| {
+            figure(row).map_or_else(
+                || "\u{2013}".to_owned(),
+                |figure| format!("{figure:.digits$}"),
+            )
+        };
+        let with_share = |row: &Row| match (figure(row), figure(plain)) {
+            (Some(own), Some(plain)) if plain > 0.0 => {
+                format!("{} = {:.0} %", in_words(row), own / plain * 100.0)
+            }
+            (_, _) => in_words(row),
+        };
+        text += &line(
+            name,
+            [
+                in_words(plain),
+                in_words(cold),
+                with_share(packet),
+                with_share(tunnel),
+            ],
         );
     }
-    let same = |arm| {
+    let same = |(arm, _): (Arm, &str)| {
         let all = rows
             .iter()
             .filter(|row| row.arm == arm)
             .all(|row| row.identical);
-        if all { "yes" } else { "NO" }
+        let word = if all { "yes" } else { "NO" };
+        word.to_owned()
     };
-    text += &format!(
-        "{:40}{:>10}{:>16}{:>22}\n",
-        "every byte arrived as it was sent",
-        same(Arm::Plain),
-        same(Arm::PacketCold),
-        same(Arm::Packet)
-    );
-    text
+    text + &line("every byte arrived as it was sent", STEPS.map(same))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(link: &str, endpoints: &str, arm: Arm, seconds: f64, tls: u64) -> Row {
-        serde_json::from_value(serde_json::json!({
-            "experiment": "test", "link": link, "endpoints": endpoints, "version": "1.2",
-            "key": "rsa-2048", "certificates": [926], "arm": arm.name(), "store": "none",
-            "trial": 1, "ok": true, "identical": true, "error": null,
-            "seconds_handshake": seconds * 0.75, "seconds_first_byte": seconds,
-            "link_bytes_up": 1000, "link_bytes_down": 1000 + tls,
-            "link_packets_up": 9, "link_packets_down": 9,
-            "handshake_bytes_up": 600, "handshake_bytes_down": 200 + tls,
-            "tls_bytes_up": 300, "tls_bytes_down": tls - 300, "option_bytes": 0,
-            "floor_bytes": 600, "proxy_cpu_us": 500, "proxy_memory_kib": 9000,
-        }))
-        .expect("these are a row's fields")
-    }
+    use crate::synthetic::row;
 
     #[test]
     fn the_table_has_the_arms_side_by_side_and_says_where_a_byte_differed() {
@@ -478,7 +502,9 @@ mod tests {
             row(LINK, "curl", Arm::Plain, 20.0, 4000),
             row(LINK, "curl", Arm::PacketCold, 21.0, 4100),
             row(LINK, "curl", Arm::Packet, 8.0, 1000),
+            row(LINK, "curl", Arm::Tunnel, 5.0, 1000),
         ];
+        (rows[3].tls_bytes_up, rows[3].tls_bytes_down) = (None, None);
         let text = table(&rows);
         let line = |start: &str| {
             let line = text.lines().find(|line| line.starts_with(start));
@@ -488,15 +514,15 @@ mod tests {
                 .join(" ")
         };
         assert!(
-            line("time to the first byte").ends_with("20.00 21.00 8.00 = 40 %"),
+            line("time to the first byte").ends_with("20.00 21.00 8.00 = 40 % 5.00 = 25 %"),
             "{text}"
         );
         assert!(
-            line("TLS handshake bytes").ends_with("4000 4100 1000 = 25 %"),
+            line("TLS handshake bytes").ends_with("4000 4100 1000 = 25 % \u{2013}"),
             "{text}"
         );
         assert!(
-            line("every byte arrived").ends_with("yes yes yes"),
+            line("every byte arrived").ends_with("yes yes yes yes"),
             "{text}"
         );
         rows[2].identical = false;
@@ -510,6 +536,6 @@ mod tests {
         let mut failed = row(LINK, "curl", Arm::Packet, 8.0, 1000);
         failed.ok = false;
         failed.error = Some("curl: (35)".to_owned());
-        assert_eq!(in_short(&failed), "With Tandem: FAILED: curl: (35)");
+        assert_eq!(in_short(&failed), "Packet mode: FAILED: curl: (35)");
     }
 }

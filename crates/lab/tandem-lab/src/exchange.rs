@@ -6,6 +6,9 @@
 //!   down.received <-------------------------- down.sent
 //! ```
 //!
+//! Where TCP ends at the proxies, there are two connections, one in each namespace, which carry one
+//! payload.
+//!
 //! What a host receives counts as its TCP would take it: segments with a bad checksum and segments
 //! that carry an old timestamp (PAWS, RFC 7323, section 5) are left out.
 //!
@@ -88,7 +91,7 @@ impl StreamPair {
 pub struct Exchange {
     /// The client's end.
     pub client: SocketAddr,
-    /// The server's end.
+    /// The server's end, and who the client takes for it.
     pub server: SocketAddr,
     /// When the client sent its first SYN.
     pub syn: Moment,
@@ -119,30 +122,30 @@ impl Exchange {
                 )
             })
         })?;
-        let down_start = at_server.iter().find_map(|seen| {
-            let packet = TcpPacket::parse(&seen.packet).ok()?;
-            let flags = packet.flags();
-            (packet.source() == server
-                && packet.destination() == client
-                && flags.contains(TcpFlags::SYN)
-                && flags.contains(TcpFlags::ACK))
-            .then(|| packet.seq().wrapping_add(1))
-        })?;
-        let streams =
-            |from: SocketAddr, to: SocketAddr, start, sender: &[Seen], receiver: &[Seen]| {
-                StreamPair {
-                    sent: assemble(sender, from, to, start, Seat::Sender),
-                    received: assemble(receiver, from, to, start, Seat::Receiver),
-                }
-            };
+        let far = Answer::first(at_server, server, Some(client))
+            .or_else(|| Answer::first(at_server, server, None))?;
+        let down_start = far.down_start;
+        let (far, near, seat) = if far.to == client {
+            let same = Answer { up_start, ..far };
+            (same, same, Seat::Receiver)
+        } else {
+            let near = Answer::first(at_client, server, Some(client))?;
+            (far, near, Seat::Neighbour)
+        };
         Some(Self {
             client,
             server,
             syn,
             up_start,
             down_start,
-            up: streams(client, server, up_start, at_client, at_server),
-            down: streams(server, client, down_start, at_server, at_client),
+            up: StreamPair {
+                sent: assemble(at_client, client, server, up_start, Seat::Sender),
+                received: assemble(at_server, far.to, server, far.up_start, seat),
+            },
+            down: StreamPair {
+                sent: assemble(at_server, server, far.to, down_start, Seat::Sender),
+                received: assemble(at_client, server, client, near.down_start, seat),
+            },
         })
     }
 
@@ -157,6 +160,33 @@ impl Exchange {
     }
 }
 
+/// A TCP connection with the server, as its SYN/ACK has it.
+#[derive(Clone, Copy)]
+struct Answer {
+    to: SocketAddr,
+    up_start: Seq,
+    down_start: Seq,
+}
+
+impl Answer {
+    /// The server's first one, to `to` if that is given.
+    fn first(seen: &[Seen], server: SocketAddr, to: Option<SocketAddr>) -> Option<Self> {
+        seen.iter().find_map(|seen| {
+            let packet = TcpPacket::parse(&seen.packet).ok()?;
+            let flags = packet.flags();
+            (packet.source() == server
+                && to.is_none_or(|to| packet.destination() == to)
+                && flags.contains(TcpFlags::SYN)
+                && flags.contains(TcpFlags::ACK))
+            .then(|| Self {
+                to: packet.destination(),
+                up_start: packet.ack(),
+                down_start: packet.seq().wrapping_add(1),
+            })
+        })
+    }
+}
+
 /// Where a capture stood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seat {
@@ -164,6 +194,10 @@ enum Seat {
     Sender,
     /// At the receiver: only what its TCP takes counts.
     Receiver,
+    /// At a receiver whose TCP peer is on the same cable: everything counts. The kernel hands over
+    /// what one host sends to the other with unfinished checksums, and nothing is in between that
+    /// could harm it.
+    Neighbour,
 }
 
 fn assemble(seen: &[Seen], from: SocketAddr, to: SocketAddr, start: Seq, seat: Seat) -> Stream {
@@ -221,28 +255,43 @@ pub(crate) mod tests {
     /// A conversation seen at both ends at once: (from the client?, payload), one packet each, one
     /// second apart.
     pub(crate) fn conversation(turns: &[(bool, &[u8])]) -> Vec<Seen> {
-        let mut talk = Talk::default();
-        talk.packet(true, TcpFlags::SYN, &[]);
-        talk.packet(false, TcpFlags::SYN.with(TcpFlags::ACK), &[]);
-        for (from_client, payload) in turns {
-            talk.packet(*from_client, TcpFlags::ACK, payload);
-        }
-        talk.seen
+        Talk::default().held(turns)
     }
 
-    #[derive(Default)]
     struct Talk {
+        /// The client's and the server's.
+        ends: [SocketAddr; 2],
         seen: Vec<Seen>,
         next: [u32; 2],
         stamp: u32,
     }
 
+    impl Default for Talk {
+        fn default() -> Self {
+            Self {
+                ends: [
+                    SocketAddr::from(([10, 77, 1, 2], 40_000)),
+                    SocketAddr::from(([10, 77, 3, 2], 443)),
+                ],
+                seen: Vec::new(),
+                next: [0, 0],
+                stamp: 0,
+            }
+        }
+    }
+
     impl Talk {
+        fn held(mut self, turns: &[(bool, &[u8])]) -> Vec<Seen> {
+            self.packet(true, TcpFlags::SYN, &[]);
+            self.packet(false, TcpFlags::SYN.with(TcpFlags::ACK), &[]);
+            for (from_client, payload) in turns {
+                self.packet(*from_client, TcpFlags::ACK, payload);
+            }
+            self.seen
+        }
+
         fn packet(&mut self, from_client: bool, flags: TcpFlags, payload: &[u8]) {
-            let ends = [
-                SocketAddr::from(([10, 77, 1, 2], 40_000)),
-                SocketAddr::from(([10, 77, 3, 2], 443)),
-            ];
+            let ends = self.ends;
             let side = usize::from(!from_client);
             let mut options = OptionsBuf::new();
             let stamped = options.push_timestamps(Timestamps {
@@ -290,6 +339,49 @@ pub(crate) mod tests {
                 .sent
                 .length_at(exchange.syn + Duration::from_secs(3)),
             5
+        );
+        Ok(())
+    }
+
+    /// The same turns where TCP ends at proxies: in the server's namespace another client with
+    /// other numbers. Neighbours leave the checksums of what they send to the kernel.
+    fn behind_proxies(turns: &[(bool, &[u8])]) -> Vec<Seen> {
+        const CHECKSUM_AT: usize = 20 + 16;
+        let talk = Talk {
+            ends: [
+                SocketAddr::from(([10, 77, 3, 1], 50_000)),
+                SocketAddr::from(([10, 77, 3, 2], 443)),
+            ],
+            next: [7_000, 9_000],
+            ..Talk::default()
+        };
+        let mut seen = talk.held(turns);
+        for seen in &mut seen {
+            seen.packet[CHECKSUM_AT] ^= 1;
+        }
+        seen
+    }
+
+    #[test]
+    fn a_connection_that_ends_at_proxies_is_followed_at_both_ends() -> Result<(), String> {
+        let turns: [(bool, &[u8]); 3] = [(true, b"hello"), (false, b"answer"), (true, b"more")];
+        let at_client = conversation(&turns);
+        let exchange = Exchange::find(&at_client, &behind_proxies(&turns), 443)
+            .ok_or("no connection found")?;
+        assert_eq!(exchange.client, SocketAddr::from(([10, 77, 1, 2], 40_000)));
+        assert_eq!(exchange.up.received.bytes(), b"hellomore");
+        assert_eq!(exchange.down.sent.bytes(), b"answer");
+        assert_eq!(exchange.down.received.bytes(), b"answer");
+        assert!(exchange.is_identical());
+
+        let other: [(bool, &[u8]); 3] = [(true, b"hello"), (false, b"answeR"), (true, b"more")];
+        let exchange = Exchange::find(&at_client, &behind_proxies(&other), 443)
+            .ok_or("no connection found")?;
+        assert!(exchange.up.is_identical() && !exchange.down.is_identical());
+
+        assert!(
+            Exchange::find(&at_client, &[], 443).is_none(),
+            "the server was not asked"
         );
         Ok(())
     }

@@ -9,7 +9,7 @@
 //! links = ["iridium", "kite"]              # presets, or names of [[link]] tables
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-filter,
-//!                                          # packet-mcveety;
+//!                                          # packet-mcveety, tunnel, tunnel-cold;
 //!                                          # peers: resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
 //! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
@@ -206,6 +206,9 @@ impl Experiment {
         }
         if !experiment.situations.is_empty() && experiment.arms.iter().any(|arm| arm.is_peer()) {
             return Err(wrong("peers are not run in situations".to_owned()));
+        }
+        if !experiment.situations.is_empty() && experiment.arms.iter().any(|arm| arm.is_tunnel()) {
+            return Err(wrong("the tunnel is not run in situations".to_owned()));
         }
         for endpoints in &experiment.endpoints {
             let can_be_many = endpoints.client_chain == 1 && endpoints.key == KeyKind::EcdsaP256;
@@ -407,7 +410,7 @@ impl Experiment {
             .map(|arm| {
                 let mut one = trial_seconds(&unit.config, &unit.endpoints, *arm);
                 let setup = Setup::of(*arm);
-                if setup.resumes() && setup.mode.is_some() {
+                if setup.resumes() && arm.has_proxies() {
                     // The visit before.
                     one += trial_seconds(&unit.config, &unit.endpoints, Arm::Packet);
                 }
@@ -464,6 +467,9 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     const VERIFY: usize = 270;
     /// Starting a client, and being sure that the link has gone quiet.
     const AROUND: f64 = 0.25;
+    /// IP bytes each way until a tunnel is up: padded Initials, and a key share and an encapsulated
+    /// key of X25519MLKEM768.
+    const TUNNEL_SET_UP: f64 = 3_000.0;
     let natural = match endpoints.key {
         KeyKind::Rsa2048 => 870,
         KeyKind::EcdsaP256 => 480,
@@ -488,10 +494,15 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
             leaf + issuer * usize::from(issuers) + VERIFY
         }
     };
+    let set_up = if arm.is_tunnel() && arm.store() == StoreState::Cold {
+        TUNNEL_SET_UP
+    } else {
+        0.0
+    };
     AROUND
         + ROUND_TRIPS * (config.up.delay + config.down.delay).as_secs_f64()
-        + links::air_seconds(&config.up, UP + of_client as f64)
-        + links::air_seconds(&config.down, DOWN + certificates as f64)
+        + links::air_seconds(&config.up, UP + of_client as f64 + set_up)
+        + links::air_seconds(&config.down, DOWN + certificates as f64 + set_up)
 }
 
 fn keep<T>(
@@ -629,6 +640,11 @@ mod tests {
         // 2,726 bytes of certificates at 2,400 bit/s, less the reference's 60.
         assert!((plain - warm - 2_666.0 * 8.0 / 2_400.0).abs() < 1e-6);
         assert!((20.0..25.0).contains(&plain), "{plain}");
+        let tunnel = |arm| trial_seconds(&iridium, &Endpoints::three(), arm);
+        assert_eq!(tunnel(Arm::Tunnel), warm);
+        // 3,000 bytes of set-up each way.
+        let set_up = tunnel(Arm::TunnelCold) - plain;
+        assert!((set_up - 20.0).abs() < 1e-6, "{set_up}");
         let experiment = Experiment::parse(TEXT, "test.toml")?;
         let full = experiment.estimate();
         let mut quick = experiment.clone();
@@ -651,6 +667,7 @@ mod tests {
             ("\"packet-cold\"]", "\"rfc8879\"]"),
             ("\"packet-cold\"]", "\"resumption\"]"),
             ("chain = 3", "chain = 3\narms = [\"tls13\"]"),
+            ("\"packet-cold\"]", "\"tunnel\"]\nsituations = [\"case-0\"]"),
         ];
         for (right, wrong) in cases {
             let text = TEXT.replacen(right, wrong, 1);

@@ -37,6 +37,21 @@ use tandem_testbed::topology::{Host, Topology};
 /// a trial.
 pub(crate) const QUIET: Duration = Duration::from_millis(150);
 
+/// Round trips for which a link with a tunnel must have been idle, beside [`QUIET`]. The tunnel's
+/// transport repeats what was not acknowledged after three of them at first (RFC 9002, section
+/// 6.2.1), and acknowledges before; with them a trial begins when nothing of the one before is left
+/// to be said.
+const TUNNEL_ROUND_TRIPS: u32 = 3;
+
+/// How long a link must have been idle with this arm for a connection to count as over.
+fn quiet(arm: Arm, link: &LinkConfig) -> Duration {
+    if arm.is_tunnel() {
+        QUIET + (link.up.delay + link.down.delay) * TUNNEL_ROUND_TRIPS
+    } else {
+        QUIET
+    }
+}
+
 /// What a lane is to be.
 #[derive(Debug, Clone)]
 pub struct LaneSpec<'a> {
@@ -76,6 +91,8 @@ pub struct Lane {
     /// The library that makes clients announce their certificates, where they do.
     keytap: Option<PathBuf>,
     endpoints: Endpoints,
+    /// The link, as the daemons are told it.
+    link: LinkConfig,
     exe: PathBuf,
     template: Row,
     limit: Duration,
@@ -100,7 +117,7 @@ pub struct Trial {
 
 impl Lane {
     /// Sets it up: hosts, link, captures, server, proxies. A warm arm's proxies hold nothing yet;
-    /// [`Lane::warm_up`] changes that.
+    /// [`Lane::warm_up`] changes that. A cold arm's are started by [`Lane::trial`].
     ///
     /// `limit` is how long a trial may take.
     ///
@@ -141,14 +158,18 @@ impl Lane {
             client: spec.client.cloned(),
             keytap: announced.map(|_| client::keytap(spec.exe)).transpose()?,
             endpoints: spec.endpoints.clone(),
+            link: spec.link.clone(),
             exe: spec.exe.to_owned(),
             template: template(spec),
             limit,
-            quiet: QUIET,
+            quiet: quiet(spec.arm, &spec.link),
             trials: 0,
             topology,
         };
-        lane.start_proxies()?;
+        match spec.arm.store() {
+            StoreState::None | StoreState::Warm => lane.start_proxies()?,
+            StoreState::Cold => {}
+        }
         Ok(lane)
     }
 
@@ -186,7 +207,7 @@ impl Lane {
     /// Puts a client side that holds nothing in place of the one that runs, where one does.
     pub(crate) fn reset_client_side(&mut self) -> Result<(), LabError> {
         let strategy = self.strategy();
-        match (&mut self.proxies, Setup::of(self.arm).mode) {
+        match (&mut self.proxies, Setup::of(self.arm).mode(&self.link)) {
             (Some(proxies), Some(mode)) => {
                 let store = self.topology.directory().join("store");
                 proxies.reset_client_side(&self.exe, &self.topology, mode, strategy, &store)
@@ -239,9 +260,11 @@ impl Lane {
     /// # Errors
     /// What keeps a trial from being made at all; a client that fails is a row with `ok: false`.
     pub fn trial(&mut self) -> Result<Trial, LabError> {
-        if self.arm.store() == StoreState::Cold && self.trials > 0 {
+        let is_cold = self.arm.store() == StoreState::Cold;
+        if is_cold && self.trials > 0 {
             self.stop_proxies()?;
-            self.start_proxies()?;
+            // The ends of a tunnel tell each other.
+            self.settle()?;
         }
         let (first, measured) = self.visits();
         // Proxies remember a ticket that crossed more than once: each trial is to be a second
@@ -252,6 +275,10 @@ impl Lane {
         self.topology.forget_tcp_metrics()?;
         self.forget();
         let before = self.emulator.counters();
+        // The ends of a tunnel may look for each other as soon as they run: that counts.
+        if is_cold {
+            self.start_proxies()?;
+        }
         let cpu_before = self.cpu_micros();
         let outcome = self.connect(measured)?;
         self.settle()?;
@@ -325,7 +352,7 @@ impl Lane {
     }
 
     fn start_proxies(&mut self) -> Result<(), LabError> {
-        if let Some(mode) = Setup::of(self.arm).mode {
+        if let Some(mode) = Setup::of(self.arm).mode(&self.link) {
             let store = self.topology.directory().join("store");
             if store.exists() {
                 fs::remove_dir_all(&store).map_err(LabError::io("empty the stores"))?;
@@ -425,7 +452,9 @@ pub(crate) fn judged(
                 .get_or_insert_with(|| "no connection was seen".to_owned());
         }
     }
-    if let Some(exchange) = &exchange {
+    if let Some(exchange) = &exchange
+        && !row.arm.is_tunnel()
+    {
         row.crossed = Some(crossed(
             &row.certificates,
             (exchange.server, &exchange.down, exchange.down_start),
@@ -540,9 +569,9 @@ pub(crate) fn template(spec: &LaneSpec<'_>) -> Row {
         link_packets_down: 0,
         handshake_bytes_up: 0,
         handshake_bytes_down: 0,
-        tls_bytes_up: 0,
-        tls_bytes_down: 0,
-        option_bytes: 0,
+        tls_bytes_up: None,
+        tls_bytes_down: None,
+        option_bytes: None,
         floor_bytes: None,
         proxy_cpu_us: 0,
         proxy_memory_kib: 0,
@@ -557,23 +586,64 @@ pub(crate) fn template(spec: &LaneSpec<'_>) -> Row {
 }
 
 fn measure(row: &mut Row, exchange: &Exchange, phases: &Phases, crossings: &[Crossing]) {
-    let after_syn = |moment: Moment| moment.seconds_since(exchange.syn);
+    let set_up = if row.arm.is_tunnel() {
+        set_up_before(crossings, exchange.syn)
+    } else {
+        0.0
+    };
+    let after_syn = |moment: Moment| set_up + moment.seconds_since(exchange.syn);
     row.seconds_handshake = Some(after_syn(phases.finished));
     row.seconds_first_byte = phases.first_byte.map(after_syn);
     row.floor_bytes = floor_bytes(exchange, phases).map(|bytes| bytes as u64);
+    if row.arm.is_tunnel() {
+        // Whatever crosses is the tunnel's, and sealed.
+        for crossing in crossings {
+            match crossing.fate {
+                Fate::Taken => add_to_handshake(row, crossing, phases),
+                Fate::Refused => {}
+            }
+        }
+        return;
+    }
+    let (mut up, mut down, mut options) = (0, 0, 0);
     for crossing in crossings {
         let Some(share) = share_of(crossing, exchange, phases) else {
             continue;
         };
-        let (tls, handshake) = match crossing.direction {
-            Direction::Up => (&mut row.tls_bytes_up, &mut row.handshake_bytes_up),
-            Direction::Down => (&mut row.tls_bytes_down, &mut row.handshake_bytes_down),
+        let tls = match crossing.direction {
+            Direction::Up => &mut up,
+            Direction::Down => &mut down,
         };
         *tls += share.payload + share.options;
-        row.option_bytes += share.options;
-        if crossing.offered <= phases.finished {
-            *handshake += crossing.packet.len() as u64;
-        }
+        options += share.options;
+        add_to_handshake(row, crossing, phases);
+    }
+    (row.tls_bytes_up, row.tls_bytes_down) = (Some(up), Some(down));
+    row.option_bytes = Some(options);
+}
+
+/// How long the link carried a tunnel's set-up before the client's SYN, seconds. A client side
+/// connects as soon as it runs; where the link is fast, that is over before a client has started.
+fn set_up_before(crossings: &[Crossing], syn: Moment) -> f64 {
+    let before = || {
+        let is_before = move |crossing: &&Crossing| crossing.offered < syn;
+        crossings.iter().filter(is_before)
+    };
+    let ends = before().map(|crossing| crossing.delivered.map_or(syn, |at| at.min(syn)));
+    match (before().next(), ends.max()) {
+        (Some(first), Some(end)) => end.seconds_since(first.offered),
+        (None, _) | (_, None) => 0.0,
+    }
+}
+
+/// Counts a packet that came to the link before the handshake's end.
+fn add_to_handshake(row: &mut Row, crossing: &Crossing, phases: &Phases) {
+    if crossing.offered <= phases.finished {
+        let bytes = match crossing.direction {
+            Direction::Up => &mut row.handshake_bytes_up,
+            Direction::Down => &mut row.handshake_bytes_down,
+        };
+        *bytes += crossing.packet.len() as u64;
     }
 }
 
@@ -642,8 +712,110 @@ pub(crate) fn difference(exchange: &Exchange) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tandem_wire::tls::ProtocolVersion;
+
     use super::*;
     use crate::exchange::tests::conversation;
+    use crate::synthetic::row;
+
+    #[test]
+    fn of_a_tunnel_all_packets_until_finished_count_and_no_tls_is_seen() -> Result<(), String> {
+        let seen = conversation(&[(true, b"hello"), (false, b"answer")]);
+        let exchange = Exchange::find(&seen, &seen, 443).ok_or("no connection found")?;
+        let after = |seconds| exchange.syn + Duration::from_secs(seconds);
+        let phases = Phases {
+            version: ProtocolVersion::TLS1_2,
+            up_end: 5,
+            down_end: 6,
+            finished: after(3),
+            first_byte: None,
+            flights: FULL_FLIGHTS,
+        };
+        let crossing = |direction, seconds, fate| Crossing {
+            direction,
+            offered: after(seconds),
+            delivered: None,
+            fate,
+            words: String::new(),
+            packet: vec![0; 100],
+        };
+        let crossings = [
+            crossing(Direction::Up, 1, Fate::Taken),
+            crossing(Direction::Up, 2, Fate::Refused),
+            crossing(Direction::Down, 2, Fate::Taken),
+            crossing(Direction::Down, 3, Fate::Taken),
+            crossing(Direction::Up, 4, Fate::Taken),
+        ];
+        let measured = |arm| {
+            let mut row = Row {
+                tls_bytes_up: None,
+                tls_bytes_down: None,
+                option_bytes: None,
+                handshake_bytes_up: 0,
+                handshake_bytes_down: 0,
+                ..row("iridium", "one", arm, 1.0, 2000)
+            };
+            measure(&mut row, &exchange, &phases, &crossings);
+            row
+        };
+        let tunnel = measured(Arm::Tunnel);
+        assert_eq!(
+            (tunnel.handshake_bytes_up, tunnel.handshake_bytes_down),
+            (100, 200)
+        );
+        assert_eq!((tunnel.tls_bytes(), tunnel.option_bytes), (None, None));
+        assert_eq!(tunnel.seconds_handshake, Some(3.0));
+        // What is not the connection's own is not a routed handshake's.
+        let plain = measured(Arm::Plain);
+        assert_eq!((plain.handshake_bytes(), plain.tls_bytes()), (0, Some(0)));
+        Ok(())
+    }
+
+    #[test]
+    fn a_set_up_before_the_syn_counts_for_as_long_as_it_took() {
+        let at = |seconds| Moment::from_duration(Duration::from_secs(seconds));
+        let crossing = |offered, delivered| Crossing {
+            direction: Direction::Up,
+            offered: at(offered),
+            delivered: Some(at(delivered)),
+            fate: Fate::Taken,
+            words: String::new(),
+            packet: Vec::new(),
+        };
+        let crossings = [crossing(10, 11), crossing(12, 14), crossing(20, 21)];
+        assert_eq!(set_up_before(&crossings, at(18)), 4.0, "it was over");
+        assert_eq!(set_up_before(&crossings, at(13)), 3.0, "it was under way");
+        assert_eq!(set_up_before(&crossings, at(9)), 0.0, "it was up before");
+        assert_eq!(set_up_before(&[], at(9)), 0.0);
+    }
+
+    #[test]
+    fn nothing_is_told_of_how_certificates_cross_a_tunnel() {
+        let seen = conversation(&[(true, b"hello"), (false, b"answer")]);
+        let of = |arm| {
+            let row = row("iridium", "one", arm, 1.0, 2000);
+            let seen = (seen.clone(), seen.clone());
+            judged(row, Outcome::Success, Vec::new(), &seen).row
+        };
+        assert_eq!(of(Arm::Tunnel).crossed, None);
+        assert!(of(Arm::Tunnel).identical);
+        assert!(of(Arm::Plain).crossed.is_some());
+    }
+
+    #[test]
+    fn a_tunnel_s_link_must_be_idle_for_longer_than_its_timers() -> Result<(), LabError> {
+        let of = |arm, link| {
+            let link = tandem_testbed::LinkSpec::preset(link).config()?;
+            Ok::<_, LabError>(quiet(arm, &link))
+        };
+        assert_eq!(of(Arm::Packet, "iridium")?, QUIET);
+        assert_eq!(
+            of(Arm::Tunnel, "iridium")?,
+            QUIET + Duration::from_millis(2_400)
+        );
+        assert_eq!(of(Arm::TunnelCold, "tcdl-10")?, QUIET);
+        Ok(())
+    }
 
     #[test]
     fn what_an_endpoint_sends_again_is_counted() -> Result<(), String> {

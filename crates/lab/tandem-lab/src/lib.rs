@@ -25,6 +25,8 @@ mod setup;
 mod soak;
 mod stage;
 mod standing;
+#[cfg(test)]
+mod synthetic;
 mod waterfalls;
 
 pub use demo::{DemoOptions, demo};

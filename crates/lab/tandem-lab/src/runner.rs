@@ -653,10 +653,13 @@ fn in_words(row: &Row) -> String {
     match (&row.error, row.seconds_first_byte.or(row.seconds_handshake)) {
         (Some(error), _) => format!("{}: FAILED: {error}", row.arm.name()),
         (None, seconds) => format!(
-            "{}: {:.3} s, {} TLS bytes",
+            "{}: {:.3} s, {}",
             row.arm.name(),
             seconds.unwrap_or_default(),
-            row.tls_bytes()
+            match row.tls_bytes() {
+                Some(bytes) => format!("{bytes} TLS bytes"),
+                None => format!("{} IP bytes", row.link_bytes()),
+            }
         ),
     }
 }

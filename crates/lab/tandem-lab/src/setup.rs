@@ -3,22 +3,33 @@
 //!
 //! Is not: what an arm is called and how it is drawn, which `tandem-report` knows.
 
+use tandem_netsim::link::LinkConfig;
 use tandem_report::arm::{Arm, StoreState};
 
 use tandem_testbed::endpoints::{
     Certificates, ClientProgram, Endpoints, ServerProgram, Sessions, Version,
 };
+use tandem_testbed::links::LinkFigures;
 use tandem_testbed::proxies::{Mode, Strategy};
 
 /// How an arm is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Setup {
     arm: Arm,
-    /// What the daemons do; `None` where there are none.
-    pub(crate) mode: Option<Mode>,
+    daemons: Daemons,
     /// What they do with clients' own chains.
     pub(crate) strategy: Strategy,
     ends: Ends,
+}
+
+/// What stands between the endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Daemons {
+    None,
+    /// Daemons that are told nothing of the link.
+    Queue(Mode),
+    /// Those of tunnel mode, which are told its rates and its round trip.
+    Tunnel,
 }
 
 /// What the endpoints do.
@@ -37,18 +48,18 @@ impl Setup {
     pub(crate) fn of(arm: Arm) -> Self {
         let routed = Self {
             arm,
-            mode: None,
+            daemons: Daemons::None,
             strategy: Strategy::Persistent,
             ends: Ends::Usual,
         };
         let proxied = Self {
-            mode: Some(Mode::Safe),
+            daemons: Daemons::Queue(Mode::Safe),
             ..routed
         };
         match arm {
             Arm::Plain => routed,
             Arm::PassThrough => Self {
-                mode: Some(Mode::PassThrough),
+                daemons: Daemons::Queue(Mode::PassThrough),
                 ..routed
             },
             Arm::PacketCold | Arm::Packet => proxied,
@@ -65,8 +76,12 @@ impl Setup {
                 ..proxied
             },
             Arm::PacketMcveety => Self {
-                mode: Some(Mode::Mcveety),
+                daemons: Daemons::Queue(Mode::Mcveety),
                 strategy: Strategy::Cii,
+                ..routed
+            },
+            Arm::Tunnel | Arm::TunnelCold => Self {
+                daemons: Daemons::Tunnel,
                 ..routed
             },
             Arm::Resumption => Self {
@@ -93,6 +108,15 @@ impl Setup {
                 ends: Ends::Tls13(Certificates::Compressed),
                 ..routed
             },
+        }
+    }
+
+    /// What the daemons do on this link; `None` where there are none.
+    pub(crate) fn mode(self, link: &LinkConfig) -> Option<Mode> {
+        match self.daemons {
+            Daemons::None => None,
+            Daemons::Queue(mode) => Some(mode),
+            Daemons::Tunnel => Some(Mode::Tunnel(LinkFigures::of(link))),
         }
     }
 
@@ -156,7 +180,8 @@ mod tests {
     fn arms_with_proxies_are_those_that_the_report_takes_for_such() {
         for arm in Arm::ALL {
             let setup = Setup::of(arm);
-            assert_eq!(setup.mode.is_some(), arm.has_proxies(), "{arm:?}");
+            assert_eq!(setup.daemons != Daemons::None, arm.has_proxies(), "{arm:?}");
+            assert_eq!(setup.daemons == Daemons::Tunnel, arm.is_tunnel(), "{arm:?}");
             assert_eq!(setup.ends != Ends::Usual, arm.is_peer(), "{arm:?}");
         }
     }

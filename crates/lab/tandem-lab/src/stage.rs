@@ -166,7 +166,7 @@ impl Stage {
         proxies::write_key(&key)?;
         let template = Row {
             situation: Some(situation),
-            store: match Setup::of(spec.arm).mode {
+            store: match Setup::of(spec.arm).mode(&spec.link) {
                 None | Some(Mode::PassThrough) => StoreState::None,
                 Some(_) if plan.before.is_empty() => StoreState::Cold,
                 Some(_) => StoreState::Warm,
@@ -188,7 +188,7 @@ impl Stage {
                 key,
                 stores: directory.join("stores"),
                 mode: Setup::of(spec.arm)
-                    .mode
+                    .mode(&spec.link)
                     .map(|mode| match (plan.stores, mode) {
                         (Stores::NamesOnly, Mode::Safe) => Mode::SafeLosing,
                         (Stores::NamesOnly, Mode::Mcveety) => Mode::McveetyLosing,

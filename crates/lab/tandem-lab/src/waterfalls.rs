@@ -68,11 +68,12 @@ impl<'a> Gallery<'a> {
 }
 
 fn picture(trial: &Trial, link: &LinkConfig) -> WaterfallArm {
-    // The client's SYN comes to the link some microseconds after the client has sent it.
-    let zero = trial
-        .crossings
-        .first()
-        .map(|crossing| crossing.offered)
+    // The client's SYN comes to the link some microseconds after the client has sent it. With a
+    // tunnel it does not come to the link.
+    let syn = trial.exchange.as_ref().map(|exchange| exchange.syn);
+    let zero = syn
+        .filter(|_| trial.row.arm.is_tunnel())
+        .or_else(|| trial.crossings.first().map(|crossing| crossing.offered))
         .unwrap_or_default();
     let end = trial
         .row

@@ -55,12 +55,12 @@ fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), Lab
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    assert_eq!(rows.len(), 10, "five arms, two trials each");
+    assert_eq!(rows.len(), 14, "seven arms, two trials each");
     assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
     let bytes = |arm: Arm| {
         rows.iter()
             .filter(|row| row.arm == arm)
-            .map(Row::tls_bytes)
+            .filter_map(Row::tls_bytes)
             .min()
             .unwrap_or(0)
     };
@@ -71,7 +71,21 @@ fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), Lab
     for warm in [Arm::Packet, Arm::PacketMcveety] {
         assert!(bytes(warm) < certificates / 2, "{warm:?}: {}", bytes(warm));
     }
+    let link_bytes = |arm: Arm| {
+        let of_arm = rows.iter().filter(|row| row.arm == arm);
+        of_arm.map(Row::link_bytes).min().unwrap_or(0)
+    };
+    assert!(link_bytes(Arm::Tunnel) < link_bytes(Arm::Plain) / 2);
+    // The padded Initials of both ends, at the least.
+    assert!(link_bytes(Arm::TunnelCold) > link_bytes(Arm::Tunnel) + 2 * 1_200);
     for row in &rows {
+        assert_eq!(row.tls_bytes().is_none(), row.arm.is_tunnel(), "{row:?}");
+        assert_eq!(row.crossed.is_none(), row.arm.is_tunnel(), "{row:?}");
+        assert!(row.seconds_first_byte > row.seconds_handshake, "{row:?}");
+        assert!(
+            row.handshake_bytes() > row.floor_bytes.unwrap_or(0),
+            "{row:?}"
+        );
         let proxied = row.arm != Arm::Plain;
         assert_eq!(row.proxy_cpu_us > 0, proxied, "{row:?}");
         assert_eq!(row.proxy_memory_kib > 0, proxied, "{row:?}");
@@ -194,7 +208,7 @@ fn peers_resume_and_compress() -> Result<(), LabError> {
     let bytes = |endpoints: &str, arm: Arm| {
         rows.iter()
             .filter(|row| row.endpoints == endpoints && row.arm == arm)
-            .map(Row::tls_bytes)
+            .filter_map(Row::tls_bytes)
             .min()
             .unwrap_or(0)
     };
@@ -262,7 +276,7 @@ fn an_interrupted_run_takes_everything_down() -> Result<(), LabError> {
     let under_way = words
         .by_ref()
         .map_while(Result::ok)
-        .any(|line| line.contains("3/5000"));
+        .any(|line| line.contains("3/7000"));
     assert!(under_way, "the run got to its third trial");
     let pid = i32::try_from(run.id()).unwrap_or_default();
     kill(Pid::from_raw(pid), Signal::SIGINT).map_err(|errno| io(errno.into()))?;

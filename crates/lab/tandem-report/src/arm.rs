@@ -36,6 +36,12 @@ pub enum Arm {
     /// Packet mode in the thesis's format; the client side holds the chain. Clients announce
     /// theirs, as in the thesis.
     PacketMcveety,
+    /// Tunnel mode: the connection between the proxies is up, and the client side holds the chain
+    /// (one handshake went before).
+    Tunnel,
+    /// Tunnel mode with daemons that have just been started and hold nothing: the connection
+    /// between them is set up within the trial.
+    TunnelCold,
     /// Routed: the client returns with a ticket (RFC 5077), so that the handshake is an abbreviated
     /// one.
     Resumption,
@@ -85,11 +91,15 @@ enum Kind {
     Peer,
 }
 
-/// Whether there are daemons in between.
+/// Whether there are daemons in between, and what the link carries with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Between {
+    /// None.
     Routed,
+    /// The endpoints' own TCP connection crosses.
     Proxies,
+    /// The endpoints' TCP ends at the daemons; what crosses is the daemons' own, and sealed.
+    Tunnel,
 }
 
 /// An arm's row.
@@ -187,6 +197,28 @@ const ROWS: [Row; Arm::COUNT] = [
         store: StoreState::Warm,
         needs: EARLIER,
         look: look("#E69F00", Shape::Triangle, "packet, thesis's format"),
+    },
+    Row {
+        arm: Arm::Tunnel,
+        name: "tunnel",
+        kind: Kind::Usual,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "proxies with a tunnel that is up; an earlier handshake of any client behind them with this server",
+        look: look("#5D3A9B", Shape::Pentagon, "tunnel, awake and warm"),
+    },
+    Row {
+        arm: Arm::TunnelCold,
+        name: "tunnel-cold",
+        kind: Kind::Usual,
+        between: Between::Tunnel,
+        store: StoreState::Cold,
+        needs: "proxies that have just been started; the tunnel's set-up is counted",
+        look: look(
+            "#B58BE0",
+            Shape::PentagonRing,
+            "tunnel, cold, set-up counted",
+        ),
     },
     Row {
         arm: Arm::Resumption,
@@ -291,7 +323,16 @@ impl Arm {
 
     /// Whether daemons are in between.
     pub fn has_proxies(self) -> bool {
-        self.row().between == Between::Proxies
+        match self.row().between {
+            Between::Routed => false,
+            Between::Proxies | Between::Tunnel => true,
+        }
+    }
+
+    /// Whether the endpoints' TCP ends at the daemons. The link then carries nothing in which their
+    /// TLS could be seen.
+    pub fn is_tunnel(self) -> bool {
+        self.row().between == Between::Tunnel
     }
 
     /// What it takes besides a client and a server.

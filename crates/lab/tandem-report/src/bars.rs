@@ -1,8 +1,11 @@
-//! The figures that packet mode has to reach, and whether the rows say that it does.
+//! The figures that packet mode and tunnel mode have to reach, and whether the rows say that they
+//! do.
 //!
 //! The figures are those of the lab's design ("figures to reach"). A bar names its case. Where
 //! several links or runs hold the case, the worst counts, so that a bar is reached everywhere or
 //! not at all. What packet mode costs without a kernel comes from the benches' own lines.
+
+mod table;
 
 use super::cases::{Case, Measure};
 use super::input::Bench;
@@ -10,227 +13,10 @@ use super::number::{self, SPACE};
 use super::verdict::{BarResult, Bound, Outcome, Unit};
 use crate::accounts::Accounts;
 use crate::arm::Arm;
+use table::{BARS, Bar, Source};
 
 /// Trials of each arm that the bars ask for.
 pub(crate) const TRIALS: usize = 20;
-
-/// Where a bar's figure comes from.
-#[derive(Debug, Clone, Copy)]
-enum Source {
-    /// Packet by plain, in per cent, and the share that is allowed.
-    Share { measure: Measure, bar: f64 },
-    /// Packet above plain, in milliseconds: at most this, or at most this share of plain, whichever
-    /// is more.
-    AddedTime { milliseconds: f64, share: f64 },
-    /// Packet alone, in milliseconds: one connection, after a rest.
-    Processor { bar: f64 },
-    /// Packet alone, in milliseconds: of one handshake of thousands, by the profile.
-    Profile { bar: f64 },
-    /// A line of the benches, in a unit of which one is so many of the bench's own.
-    Bench {
-        name: &'static str,
-        unit: Unit,
-        scale: f64,
-        bound: Bound,
-        bar: f64,
-    },
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Bar {
-    id: &'static str,
-    what: &'static str,
-    case: &'static str,
-    /// `None`: any.
-    link: Option<&'static str>,
-    endpoints: &'static [&'static str],
-    source: Source,
-    target: Option<f64>,
-    thesis: Option<&'static str>,
-}
-
-const NAMED: &[&str] = &["one", "three", "curl"];
-
-const BARS: [Bar; 13] = [
-    Bar {
-        id: "tls-bytes-one",
-        what: "TLS bytes on the link, warm",
-        case: "one, any link",
-        link: None,
-        endpoints: &["one"],
-        source: Source::Share {
-            measure: Measure::TlsBytes,
-            bar: 52.0,
-        },
-        target: Some(45.0),
-        thesis: Some("50 %"),
-    },
-    Bar {
-        id: "tls-bytes-three",
-        what: "TLS bytes on the link, warm",
-        case: "three, any link",
-        link: None,
-        endpoints: &["three"],
-        source: Source::Share {
-            measure: Measure::TlsBytes,
-            bar: 33.0,
-        },
-        target: Some(25.0),
-        thesis: None,
-    },
-    Bar {
-        id: "tls-bytes-curl",
-        what: "TLS bytes on the link, warm",
-        case: "curl, any link",
-        link: None,
-        endpoints: &["curl"],
-        source: Source::Share {
-            measure: Measure::TlsBytes,
-            bar: 36.0,
-        },
-        target: Some(28.0),
-        thesis: None,
-    },
-    Bar {
-        id: "time-iridium-one",
-        what: "Time to the first byte, warm",
-        case: "one, iridium",
-        link: Some("iridium"),
-        endpoints: &["one"],
-        source: Source::Share {
-            measure: Measure::FirstByte,
-            bar: 72.0,
-        },
-        target: Some(65.0),
-        thesis: Some("70 %"),
-    },
-    Bar {
-        id: "time-iridium-three",
-        what: "Time to the first byte, warm",
-        case: "three, iridium",
-        link: Some("iridium"),
-        endpoints: &["three"],
-        source: Source::Share {
-            measure: Measure::FirstByte,
-            bar: 50.0,
-        },
-        target: Some(45.0),
-        thesis: None,
-    },
-    Bar {
-        id: "added-time-tcdl-10",
-        what: "Time added to routed, warm",
-        case: "one, three or curl, tcdl-10",
-        link: Some("tcdl-10"),
-        endpoints: NAMED,
-        source: Source::AddedTime {
-            milliseconds: 2.0,
-            share: 0.05,
-        },
-        target: Some(1.0),
-        thesis: Some("440 ms"),
-    },
-    Bar {
-        id: "cpu-under-load",
-        what: "CPU of both proxies",
-        case: "one after the other, tcdl-10",
-        link: None,
-        endpoints: &[],
-        source: Source::Profile { bar: 1.0 },
-        target: Some(0.4),
-        thesis: Some("200 ms"),
-    },
-    Bar {
-        id: "cpu-both-proxies",
-        what: "CPU of both proxies",
-        case: "one after a rest, tcdl-10",
-        link: Some("tcdl-10"),
-        endpoints: NAMED,
-        source: Source::Processor { bar: 1.0 },
-        target: None,
-        thesis: Some("200 ms"),
-    },
-    Bar {
-        id: "engine-alone",
-        what: "Engine alone, both roles",
-        case: "one core, chain of three",
-        link: None,
-        endpoints: &[],
-        source: Source::Bench {
-            name: "engine",
-            unit: Unit::HandshakesPerSecond,
-            scale: 1.0,
-            bound: Bound::AtLeast,
-            bar: 10_000.0,
-        },
-        target: Some(50_000.0),
-        thesis: None,
-    },
-    Bar {
-        id: "memory-handshaking",
-        what: "Memory of a flow",
-        case: "in its handshake",
-        link: None,
-        endpoints: &[],
-        source: Source::Bench {
-            name: "memory_handshaking_flow",
-            unit: Unit::Kibibytes,
-            scale: 1024.0,
-            bound: Bound::AtMost,
-            bar: 64.0,
-        },
-        target: None,
-        thesis: None,
-    },
-    Bar {
-        id: "memory-finished",
-        what: "Memory of a flow",
-        case: "after its handshake",
-        link: None,
-        endpoints: &[],
-        source: Source::Bench {
-            name: "memory_finished_flow",
-            unit: Unit::Kibibytes,
-            scale: 1024.0,
-            bound: Bound::AtMost,
-            bar: 2.0,
-        },
-        target: None,
-        thesis: None,
-    },
-    Bar {
-        id: "bulk",
-        what: "Bulk after the handshake",
-        case: "against routed, median of 10",
-        link: None,
-        endpoints: &[],
-        source: Source::Bench {
-            name: "bulk_percent_of_routed",
-            unit: Unit::PercentOfRouted,
-            scale: 1.0,
-            bound: Bound::AtLeast,
-            bar: 90.0,
-        },
-        target: Some(98.0),
-        thesis: None,
-    },
-    Bar {
-        id: "bulk-100",
-        what: "Bulk of 100 connections at once",
-        case: "against routed, median of 10",
-        link: None,
-        endpoints: &[],
-        source: Source::Bench {
-            name: "bulk_100_flows_percent_of_routed",
-            unit: Unit::PercentOfRouted,
-            scale: 1.0,
-            bound: Bound::AtLeast,
-            bar: 90.0,
-        },
-        target: Some(98.0),
-        thesis: None,
-    },
-];
 
 /// A case's figure, with what is allowed there.
 struct Finding<'a> {
@@ -274,16 +60,22 @@ impl Bar {
                 },
                 cases,
             ),
+            Source::Floor { bar } => self.worst(
+                BarResult {
+                    unit: Unit::TimesFloor,
+                    bar,
+                    ..open
+                },
+                cases,
+            ),
             Source::AddedTime {
                 milliseconds: bar, ..
             }
             | Source::Processor { bar } => self.worst(BarResult { bar, ..open }, cases),
             Source::Profile { bar } => {
                 let open = BarResult { bar, ..open };
-                let lines: Vec<&Accounts> = profile
-                    .iter()
-                    .filter(|line| line.arm == Arm::Packet)
-                    .collect();
+                let lines: Vec<&Accounts> =
+                    profile.iter().filter(|line| line.arm == self.arm).collect();
                 let micros: f64 = lines.iter().map(|line| line.user_us + line.system_us).sum();
                 let Some(handshakes) = lines.iter().map(|line| line.handshakes).max() else {
                     return BarResult {
@@ -355,27 +147,30 @@ impl Bar {
     fn finding<'a>(&self, case: &'a Case) -> Option<Finding<'a>> {
         let median = |arm, measure| case.spread(arm, measure).map(|spread| spread.median);
         let (measured, allowed) = match self.source {
-            Source::Share { measure, bar } => (case.ratio(Arm::Packet, measure)? * 100.0, bar),
+            Source::Share { measure, bar } => (case.ratio(self.arm, measure)? * 100.0, bar),
+            Source::Floor { bar } => (median(self.arm, Measure::FloorRatio)?, bar),
             Source::AddedTime {
                 milliseconds,
                 share,
             } => {
                 let plain = median(Arm::Plain, Measure::FirstByte)? * 1e3;
-                let packet = median(Arm::Packet, Measure::FirstByte)? * 1e3;
-                (packet - plain, milliseconds.max(share * plain))
+                let own = median(self.arm, Measure::FirstByte)? * 1e3;
+                (own - plain, milliseconds.max(share * plain))
             }
-            Source::Processor { bar } => (median(Arm::Packet, Measure::Cpu)? / 1e3, bar),
+            Source::Processor { bar } => (median(self.arm, Measure::Cpu)? / 1e3, bar),
             Source::Profile { .. } | Source::Bench { .. } => return None,
         };
-        let compared: &[Arm] = match self.source {
-            Source::Share { .. } | Source::AddedTime { .. } => &[Arm::Plain, Arm::Packet],
-            Source::Processor { .. } | Source::Profile { .. } | Source::Bench { .. } => {
-                &[Arm::Packet]
-            }
+        let beside = match self.source {
+            Source::Share { .. } | Source::AddedTime { .. } => Some(Arm::Plain),
+            Source::Floor { .. }
+            | Source::Processor { .. }
+            | Source::Profile { .. }
+            | Source::Bench { .. } => None,
         };
-        let trials = compared
-            .iter()
-            .filter_map(|arm| case.arm(*arm))
+        let trials = beside
+            .into_iter()
+            .chain([self.arm])
+            .filter_map(|arm| case.arm(arm))
             .map(|figures| figures.sound())
             .min()?;
         Some(Finding {
@@ -395,7 +190,7 @@ impl Bar {
                 .iter()
                 .filter(|case| self.link.is_some_and(|link| link != case.link))
                 .filter_map(|case| {
-                    let median = case.spread(Arm::Packet, Measure::Cpu)?.median / 1e3;
+                    let median = case.spread(self.arm, Measure::Cpu)?.median / 1e3;
                     Some((case, median))
                 })
                 .max_by(|(_, a), (_, b)| a.total_cmp(b))
@@ -406,6 +201,7 @@ impl Bar {
                     )
                 }),
             Source::Share { .. }
+            | Source::Floor { .. }
             | Source::AddedTime { .. }
             | Source::Profile { .. }
             | Source::Bench { .. } => String::new(),
@@ -462,13 +258,13 @@ mod tests {
     }
 
     fn pair(link: &str, endpoints: &str, plain: f64, packet: f64) -> Vec<Row> {
+        pair_with(Arm::Packet, (link, endpoints), plain, packet)
+    }
+
+    /// Twenty trials of plain and of an arm with these times.
+    fn pair_with(arm: Arm, (link, endpoints): (&str, &str), plain: f64, own: f64) -> Vec<Row> {
         let mut rows = synthetic::arm_rows(link, endpoints, Arm::Plain, &[plain; 20]);
-        rows.extend(synthetic::arm_rows(
-            link,
-            endpoints,
-            Arm::Packet,
-            &[packet; 20],
-        ));
+        rows.extend(synthetic::arm_rows(link, endpoints, arm, &[own; 20]));
         rows
     }
 
@@ -500,16 +296,76 @@ mod tests {
         let mut rows = pair("iridium", "three", 10.0, 5.0);
         rows.extend(pair("tcdl-10", "three", 0.01, 0.01));
         for row in &mut rows {
-            (row.tls_bytes_up, row.tls_bytes_down) = match (row.arm, row.link.as_str()) {
+            let (up, down) = match (row.arm, row.link.as_str()) {
                 (Arm::Plain, "iridium") => (1000, 4000),
                 (Arm::Plain, _) => (500, 2500),
                 (_, _) => (400, 600),
             };
+            (row.tls_bytes_up, row.tls_bytes_down) = (Some(up), Some(down));
         }
         let result = result(rows, "tls-bytes-three");
         assert_eq!(result.outcome, Outcome::Missed);
         assert_eq!(result.in_words(result.measured.unwrap()), "33.3\u{a0}%");
         assert_eq!(result.note, "three on tcdl-10, the worst of 2");
+    }
+
+    #[test]
+    fn bytes_of_a_tunnel_are_those_of_ip_until_finished() {
+        let mut rows = pair_with(Arm::Tunnel, ("iridium", "three"), 20.0, 5.0);
+        for row in &mut rows {
+            (row.handshake_bytes_up, row.handshake_bytes_down) = if row.arm == Arm::Plain {
+                (1_000, 3_000)
+            } else {
+                (400, 620)
+            };
+            row.floor_bytes = Some(600);
+        }
+        let share = result(rows.clone(), "tunnel-bytes-three");
+        assert_eq!(share.measured, Some(25.5));
+        assert_eq!(share.verdict(), "missed by 0.5\u{a0}points");
+        let floor = result(rows.clone(), "tunnel-floor-three");
+        assert_eq!(floor.verdict(), "missed by 0.10\u{a0}times the floor");
+        assert_eq!(floor.trials, Some(20));
+        for row in &mut rows {
+            row.handshake_bytes_down = row.handshake_bytes_down.saturating_sub(60);
+        }
+        let floor = result(rows.clone(), "tunnel-floor-three");
+        assert_eq!(floor.measured, Some(1.6));
+        assert_eq!(
+            (floor.outcome, floor.target_reached),
+            (Outcome::Reached, Some(false))
+        );
+        assert_eq!(
+            floor.bar_in_words(),
+            "\u{2264}\u{a0}1.60\u{a0}times the floor"
+        );
+        // There are no TLS bytes to be seen, so no bar speaks of them.
+        let tls = result(rows, "tls-bytes-three");
+        assert_eq!(tls.outcome, Outcome::NotMeasured);
+    }
+
+    #[test]
+    fn a_tunnel_has_bars_of_its_own_beside_those_of_packet_mode() {
+        let mut rows = pair("iridium", "one", 100.0, 72.0);
+        rows.extend(synthetic::arm_rows(
+            "iridium",
+            "one",
+            Arm::Tunnel,
+            &[46.0; 20],
+        ));
+        assert_eq!(
+            result(rows.clone(), "time-iridium-one").measured,
+            Some(72.0)
+        );
+        let tunnel = result(rows, "tunnel-time-iridium-one");
+        assert_eq!(tunnel.measured, Some(46.0));
+        assert_eq!(tunnel.outcome, Outcome::Missed);
+        let mutual = pair_with(Arm::Tunnel, ("iridium", "mutual"), 10.0, 2.5);
+        let mutual = result(mutual, "tunnel-time-iridium-mutual");
+        assert_eq!(mutual.outcome, Outcome::Reached);
+        let fast = pair_with(Arm::Tunnel, ("tcdl-10", "curl"), 0.010, 0.0121);
+        let fast = result(fast, "tunnel-added-time-tcdl-10");
+        assert_eq!(fast.outcome, Outcome::Missed);
     }
 
     #[test]

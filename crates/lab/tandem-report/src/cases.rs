@@ -21,6 +21,8 @@ pub(crate) enum Measure {
     Handshake,
     /// TLS bytes of the handshake on the link, both ways.
     TlsBytes,
+    /// IP bytes until the end of the handshake on the link, both ways.
+    HandshakeBytes,
     /// IP bytes of the whole connection on the link, both ways.
     LinkBytes,
     /// IP packets of the whole connection, both ways.
@@ -202,7 +204,9 @@ fn value(row: &Row, measure: Measure) -> Option<f64> {
     match measure {
         Measure::FirstByte => row.seconds_first_byte,
         Measure::Handshake => row.seconds_handshake,
-        Measure::TlsBytes => Some(both(row.tls_bytes_up, row.tls_bytes_down)),
+        Measure::TlsBytes => Some(both(row.tls_bytes_up?, row.tls_bytes_down?)),
+        // What is the handshake's is known where its end is.
+        Measure::HandshakeBytes => row.seconds_handshake.map(|_| handshake),
         Measure::LinkBytes => Some(both(row.link_bytes_up, row.link_bytes_down)),
         Measure::Packets => Some(both(row.link_packets_up, row.link_packets_down)),
         Measure::OverFloor => floor.map(|floor| handshake - floor),

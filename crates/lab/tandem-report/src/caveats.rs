@@ -14,9 +14,10 @@ pub(crate) const METHOD: [&str; 5] = [
     "Client, two gateways and server are network namespaces of one machine; the programs at the ends are real, the link between \
      the gateways is emulated in user space.",
     "Bytes and packets are the emulated link's own counts, never a proxy's: retransmissions count each time they cross, the \
-     proxies' own TCP options count as TLS bytes.",
+     proxies' own TCP options count as TLS bytes. What crosses a tunnel is sealed, so there are no TLS bytes to be told: a dash.",
     "Time runs at the client from its first SYN to the first byte of application data, or to the end of the handshake where that \
-     is said, by the kernel's timestamps. Not in it: name resolution, starting programs, and the handshake that warms a pair up. \
+     is said, by the kernel's timestamps. Not in it: name resolution, starting programs, and the handshake that warms a pair up; \
+     a cold tunnel's set-up is in it. \
      In TLS 1.3 the first byte cannot be told from outside, and the handshake ends where the client sends its Finished.",
     "The arms of a case run interleaved in random order in one run, the kernel's memory of earlier connections is cleared before \
      each trial, and both ends' payload is compared byte for byte.",
@@ -39,6 +40,10 @@ const LIMITS: [&str; 5] = [
      they are read as the script has them, milstar and tcdl-10. Figures 4-4 and 4-5 (client certificates) have no data there.",
 ];
 
+/// Where a tunnel was measured.
+const TUNNEL_REST: &str = "A tunnel that is awake has been at rest for as long as the other arms' trials take, some minutes at the most. Its first \
+     data after an hour is not measured: that takes an hour a trial.";
+
 /// Limits of these results, the general ones last.
 pub(crate) fn limits(runs: &[Run], cases: &[Case]) -> Vec<String> {
     let mut limits = Vec::new();
@@ -52,6 +57,9 @@ pub(crate) fn limits(runs: &[Run], cases: &[Case]) -> Vec<String> {
             "Of {} it is not recorded when and on which machine it was made.",
             unknown.join(", ")
         ));
+    }
+    if cases.iter().any(|case| case.arm(Arm::Tunnel).is_some()) {
+        limits.push(TUNNEL_REST.to_owned());
     }
     let alone: Vec<String> = cases
         .iter()

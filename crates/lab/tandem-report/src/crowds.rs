@@ -133,7 +133,7 @@ impl Crowd<'_> {
             or_absent(self.bytes(), number::count),
             share,
             or_absent(
-                self.median(|row| Some(row.tls_bytes() as f64)),
+                self.median(|row| row.tls_bytes().map(|bytes| bytes as f64)),
                 number::count,
             ),
             or_absent(self.median(|row| row.seconds_handshake), number::seconds),

@@ -1,4 +1,4 @@
-//! The one sentence that stands on top: what packet mode does on the slowest link.
+//! What stands on top: what packet mode does on the slowest link, and the tunnel where it was run.
 
 use std::cmp::Reverse;
 
@@ -66,12 +66,13 @@ impl Headline {
         Some(Self {
             sentence: format!(
                 "On {}, a warm pair of proxies brings the first byte after {}{SPACE}s instead of {}{SPACE}s ({}), with {} of the TLS \
-                 bytes on the link.",
+                 bytes on the link.{}",
                 case.link,
                 number::seconds(packet.median),
                 number::seconds(plain.median),
                 number::percent(time),
                 number::percent(bytes),
+                tunnel(case).unwrap_or_default(),
             ),
             details: format!(
                 "Endpoints {}: {chain} of {}{SPACE}bytes, {}, TLS {}. {}",
@@ -83,6 +84,16 @@ impl Headline {
             ),
         })
     }
+}
+
+/// The same of the tunnel, by IP bytes, since it shows no TLS.
+fn tunnel(case: &Case) -> Option<String> {
+    Some(format!(
+        " Through a tunnel that is up: {}{SPACE}s ({}), with {} of the IP bytes until Finished.",
+        number::seconds(case.spread(Arm::Tunnel, Measure::FirstByte)?.median),
+        number::percent(case.ratio(Arm::Tunnel, Measure::FirstByte)?),
+        number::percent(case.ratio(Arm::Tunnel, Measure::HandshakeBytes)?),
+    ))
 }
 
 /// Of how many trials, and how far these spread.
@@ -136,12 +147,26 @@ mod tests {
             "{}",
             headline.sentence
         );
+        // 860 and 700 bytes of 3,760 and 700.
+        let tunnel = "with 35\u{a0}% of the IP bytes until Finished.";
+        assert!(headline.sentence.ends_with(tunnel), "{}", headline.sentence);
         assert!(
             headline
                 .details
                 .starts_with("Endpoints three: a chain of 3 certificates of 2,726"),
             "{}",
             headline.details
+        );
+    }
+
+    #[test]
+    fn of_a_tunnel_that_was_not_run_nothing_is_said() {
+        let mut rows = synthetic::rows();
+        rows.retain(|row| !row.arm.is_tunnel());
+        let sentence = headline(rows).sentence;
+        assert!(
+            sentence.ends_with("of the TLS bytes on the link."),
+            "{sentence}"
         );
     }
 

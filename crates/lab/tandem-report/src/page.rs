@@ -29,7 +29,7 @@ const STYLE: &str = include_str!("page.css");
 /// Columns of the table of everything.
 const COLUMNS: usize = 14;
 
-/// The document. `bars`: those of packet mode, and those of splitting.
+/// The document. `bars`: those of both modes of the proxies, and those of splitting.
 pub(crate) fn page(
     input: &Input,
     cases: &[Case],
@@ -54,7 +54,7 @@ pub(crate) fn page(
     ));
     page.header(input, &runs, &headline);
     page.bars(
-        "Figures to reach in packet mode",
+        "Figures to reach in packet mode and tunnel mode",
         "The worst link or run counts: on slow links the plain arm retransmits, which would make the ratio look better. ",
         bars.0,
     );

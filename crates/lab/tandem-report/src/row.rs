@@ -42,9 +42,11 @@ pub struct Row {
     pub identical: bool,
     /// Why not ok, or not identical.
     pub error: Option<String>,
-    /// From the client's SYN to the server's Finished at the client, seconds.
+    /// From the client's SYN to the server's Finished at the client, seconds. With a tunnel that is
+    /// set up within the trial, the time that its set-up took before the SYN is added.
     pub seconds_handshake: Option<f64>,
-    /// From the client's SYN to the first byte of application data at the client, seconds.
+    /// From the client's SYN to the first byte of application data at the client, seconds. Of a
+    /// tunnel's set-up the same holds.
     pub seconds_first_byte: Option<f64>,
     /// IP bytes that the link carried from client to server, the whole connection.
     pub link_bytes_up: u64,
@@ -55,17 +57,19 @@ pub struct Row {
     /// From server to client.
     pub link_packets_down: u64,
     /// Of the bytes that the link carried up: IP bytes of packets that came to it before the
-    /// client had the server's Finished.
+    /// client had the server's Finished. With a tunnel all packets count, those of its set-up too
+    /// where it is set up within the trial.
     pub handshake_bytes_up: u64,
     /// From server to client.
     pub handshake_bytes_down: u64,
     /// Of the bytes that the link carried up: TCP payload that belongs to the handshake, and the
-    /// proxies' own options. Retransmissions count again, since the link carries them again.
-    pub tls_bytes_up: u64,
+    /// proxies' own options. Retransmissions count again, since the link carries them again. Null
+    /// with a tunnel, where the link shows no TLS, and where the handshake did not come to its end.
+    pub tls_bytes_up: Option<u64>,
     /// From server to client.
-    pub tls_bytes_down: u64,
-    /// Of both `tls_bytes`: the proxies' own TCP options.
-    pub option_bytes: u64,
+    pub tls_bytes_down: Option<u64>,
+    /// Of both `tls_bytes`: the proxies' own TCP options. Null where these are.
+    pub option_bytes: Option<u64>,
     /// The handshake's floor: fresh bytes, and 28 for each one-way flight. Null for TLS 1.3.
     pub floor_bytes: Option<u64>,
     /// Processor time of both proxies during the trial, microseconds; 0 where there are none.
@@ -130,9 +134,9 @@ impl Row {
         Some(self.seconds_handshake? - self.staging_seconds.unwrap_or(0.0))
     }
 
-    /// TLS bytes both ways.
-    pub fn tls_bytes(&self) -> u64 {
-        self.tls_bytes_up + self.tls_bytes_down
+    /// TLS bytes both ways, where the link shows them.
+    pub fn tls_bytes(&self) -> Option<u64> {
+        Some(self.tls_bytes_up?.saturating_add(self.tls_bytes_down?))
     }
 
     /// IP bytes both ways, the whole connection.

@@ -47,7 +47,11 @@ impl Staged {
     /// TLS bytes of the handshake on the link, both ways.
     pub(crate) fn tls_bytes(&self) -> Option<f64> {
         // Which bytes are the handshake's is known where its end is.
-        self.median(|row| row.seconds_handshake.map(|_| row.tls_bytes() as f64))
+        self.median(|row| {
+            row.seconds_handshake
+                .and(row.tls_bytes())
+                .map(|bytes| bytes as f64)
+        })
     }
 
     pub(crate) fn trials(&self) -> usize {

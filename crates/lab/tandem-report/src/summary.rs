@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::arm::Arm;
+use crate::number::ABSENT;
 use crate::row::Row;
 use crate::stats::Spread;
 
@@ -38,7 +39,7 @@ impl<'a> Cell<'a> {
     }
 
     pub(crate) fn tls_bytes(&self) -> Option<f64> {
-        self.median(|row| Some(row.tls_bytes() as f64))
+        self.median(|row| row.tls_bytes().map(|bytes| bytes as f64))
     }
 
     pub(crate) fn failed(&self) -> usize {
@@ -143,7 +144,7 @@ pub(crate) fn line(cell: &Cell<'_>, cells: &[Cell<'_>]) -> Vec<String> {
         ratio(|cell| cell.seconds_first_byte()),
         spread_in_words(cell.spread(|row| row.seconds_handshake)),
         cell.tls_bytes()
-            .map_or_else(String::new, |bytes| grouped(bytes as u64)),
+            .map_or_else(|| ABSENT.to_owned(), |bytes| grouped(bytes as u64)),
         ratio(|cell| cell.tls_bytes()),
         match (handshake, floor) {
             (Some(bytes), Some(floor)) if floor > 0.0 => {
@@ -238,9 +239,9 @@ mod tests {
             link_packets_down: 9,
             handshake_bytes_up: 600,
             handshake_bytes_down: 200 + tls,
-            tls_bytes_up: 300,
-            tls_bytes_down: tls - 300,
-            option_bytes: 0,
+            tls_bytes_up: Some(300),
+            tls_bytes_down: Some(tls - 300),
+            option_bytes: Some(0),
             floor_bytes: Some(600),
             proxy_cpu_us: 500,
             proxy_memory_kib: 9000,
@@ -283,6 +284,19 @@ mod tests {
         );
         assert_eq!(packet[9], "1700 = 2.83 x");
         assert_eq!(markdown(&rows).lines().count(), 6);
+    }
+
+    #[test]
+    fn what_the_link_does_not_show_is_a_dash() {
+        let mut rows = [
+            row("iridium", "one", Arm::Plain, 10.0, 2000),
+            row("iridium", "one", Arm::Tunnel, 4.0, 2000),
+        ];
+        (rows[1].tls_bytes_up, rows[1].tls_bytes_down) = (None, None);
+        let cells = cells(&rows);
+        let tunnel = line(&cells[1], &cells);
+        assert_eq!((tunnel[7].as_str(), tunnel[8].as_str()), (ABSENT, ""));
+        assert_eq!(tunnel[9], "2800 = 4.67 x");
     }
 
     #[test]

@@ -95,6 +95,10 @@ pub(crate) enum Shape {
     TriangleRing,
     /// The outline of a triangle on its point.
     WedgeRing,
+    /// A shape with five corners.
+    Pentagon,
+    /// Its outline.
+    PentagonRing,
     /// Two lines that cross.
     Cross,
     /// A thick line.
@@ -209,6 +213,19 @@ impl Svg {
                 x - 4.8,
                 y + 3.8,
                 if shape == Shape::Triangle { &paint } else { &outline }
+            )),
+            Shape::Pentagon | Shape::PentagonRing => self.element(format_args!(
+                r#"<polygon points="{x:.1},{:.1} {:.1},{:.1} {:.1},{:.1} {:.1},{:.1} {:.1},{:.1}" {}/>"#,
+                y - 5.0,
+                x + 4.8,
+                y - 1.5,
+                x + 2.9,
+                y + 4.0,
+                x - 2.9,
+                y + 4.0,
+                x - 4.8,
+                y - 1.5,
+                if shape == Shape::Pentagon { &paint } else { &outline }
             )),
             Shape::Cross => self.element(format_args!(
                 r#"<path d="M{:.1} {:.1}l8 8m0 -8l-8 8" stroke="{colour}" stroke-width="2.4"/>"#,

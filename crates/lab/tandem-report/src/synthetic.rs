@@ -21,7 +21,7 @@ pub(super) const ENDPOINTS: [(&str, u64, u64); 3] = [
 ];
 
 /// Those of every experiment that is not about peers.
-pub(super) const ARMS: [Arm; 8] = [
+pub(super) const ARMS: [Arm; 10] = [
     Arm::Plain,
     Arm::PassThrough,
     Arm::PacketCold,
@@ -30,6 +30,8 @@ pub(super) const ARMS: [Arm; 8] = [
     Arm::Packet,
     Arm::PacketCii,
     Arm::PacketMcveety,
+    Arm::Tunnel,
+    Arm::TunnelCold,
 ];
 
 /// Twenty trials of these arms on every link with every pair of endpoints.
@@ -44,6 +46,8 @@ pub(super) fn rows() -> Vec<Row> {
                     Arm::PacketCold => (plain + 24, 0.0014),
                     Arm::Packet => (warm, 0.0012),
                     Arm::PacketMcveety => (warm + 60, 0.0012),
+                    Arm::Tunnel => (warm - 250, 0.0012),
+                    Arm::TunnelCold => (plain + 4_800, 0.0020),
                     Arm::PacketCii | Arm::PacketFilter | Arm::PacketNone => (warm, 0.0013),
                     Arm::Resumption
                     | Arm::ResumptionId
@@ -101,9 +105,9 @@ pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -
                 link_packets_down: 9,
                 handshake_bytes_up: 0,
                 handshake_bytes_down: 0,
-                tls_bytes_up: 0,
-                tls_bytes_down: 0,
-                option_bytes: 0,
+                tls_bytes_up: None,
+                tls_bytes_down: None,
+                option_bytes: None,
                 floor_bytes: Some(790),
                 proxy_cpu_us: proxies * (420 + 5 * u64::from(trial)),
                 proxy_memory_kib: proxies * 6_200,
@@ -122,8 +126,10 @@ pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -
 }
 
 fn set_bytes(row: &mut Row, tls: u64) {
-    row.tls_bytes_up = 400;
-    row.tls_bytes_down = tls - 400;
+    let is_seen = !row.arm.is_tunnel();
+    let shown = |bytes| is_seen.then_some(bytes);
+    (row.tls_bytes_up, row.tls_bytes_down) = (shown(400), shown(tls - 400));
+    row.option_bytes = shown(0);
     row.handshake_bytes_up = 700;
     row.handshake_bytes_down = tls + 100;
     row.link_bytes_up = 1_100;

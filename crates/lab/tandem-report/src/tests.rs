@@ -261,7 +261,7 @@ fn figures_without_bounds_do_not_break_a_plot() {
         &[1e-300],
     ));
     for row in &mut rows {
-        row.tls_bytes_up = u64::MAX;
+        row.tls_bytes_up = Some(u64::MAX);
         row.floor_bytes = Some(0);
     }
     let written = Written::of(&rows);

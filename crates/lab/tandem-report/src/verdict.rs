@@ -49,6 +49,8 @@ pub enum Unit {
     PercentOfHttps,
     /// Per cent that need not be sent.
     PercentSaved,
+    /// Times the bytes that are fresh by design.
+    TimesFloor,
     /// Milliseconds.
     Milliseconds,
     /// Handshakes a second.
@@ -125,6 +127,7 @@ impl BarResult {
             }
             // What is left is less than one.
             Unit::PercentSaved => format!("{figure:.2}{SPACE}%"),
+            Unit::TimesFloor => format!("{figure:.2}{SPACE}times the floor"),
             Unit::Milliseconds if figure.abs() < 10.0 => format!("{figure:.2}{SPACE}ms"),
             Unit::Milliseconds => format!("{figure:.1}{SPACE}ms"),
             Unit::HandshakesPerSecond => format!("{}/s", number::count(figure)),
@@ -161,7 +164,10 @@ impl BarResult {
             }
             Unit::PercentSaved => format!("missed by {by:.2}{SPACE}points"),
             Unit::Milliseconds if by < 0.005 => format!("missed by less than 0.01{SPACE}ms"),
-            Unit::Milliseconds | Unit::HandshakesPerSecond | Unit::Kibibytes => {
+            Unit::TimesFloor if by < 0.005 => {
+                format!("missed by less than 0.01{SPACE}times the floor")
+            }
+            Unit::TimesFloor | Unit::Milliseconds | Unit::HandshakesPerSecond | Unit::Kibibytes => {
                 format!("missed by {}", self.in_words(by))
             }
         }

@@ -34,7 +34,7 @@ impl Narrator {
     /// What a packet carries. Packets are told in the order in which they come to the link.
     pub fn words(&mut self, direction: Direction, packet: &[u8]) -> String {
         let Ok(packet) = TcpPacket::parse(packet) else {
-            return "not TCP".to_owned();
+            return datagram_in_words(packet).unwrap_or("not TCP").to_owned();
         };
         let flags = packet.flags();
         let mut words = Vec::new();
@@ -179,6 +179,27 @@ pub fn proxy_option_bytes(packet: &TcpPacket<'_>) -> usize {
         .sum()
 }
 
+/// What a UDP packet carries, as far as QUIC shows it: the header form is the highest bit (RFC
+/// 8999, section 5). `None` for what is no UDP over IPv4 or IPv6 without extensions.
+fn datagram_in_words(packet: &[u8]) -> Option<&'static str> {
+    /// RFC 768.
+    const UDP: u8 = 17;
+    const UDP_HEADER: usize = 8;
+    const IPV6_HEADER: usize = 40;
+    let first = *packet.first()?;
+    let (protocol, header) = match first >> 4 {
+        4 => (*packet.get(9)?, usize::from(first & 0x0f) * 4),
+        6 => (*packet.get(6)?, IPV6_HEADER),
+        _ => return None,
+    };
+    let byte = packet.get(header + UDP_HEADER)?;
+    (protocol == UDP).then_some(if byte & 0x80 != 0 {
+        "tunnel: set-up"
+    } else {
+        "tunnel: sealed"
+    })
+}
+
 /// Whether a record may begin here: a type from ChangeCipherSpec to heartbeat, and version 3.x.
 fn is_record(bytes: &[u8]) -> bool {
     matches!(bytes, [20..=24, 3, ..])
@@ -317,5 +338,19 @@ mod tests {
     #[test]
     fn what_is_not_tcp_is_said_to_be() {
         assert_eq!(Narrator::default().words(Direction::Up, &[0x45]), "not TCP");
+    }
+
+    #[test]
+    fn of_a_tunnel_only_its_set_up_can_be_told() {
+        let told = |packet: &[u8]| Narrator::default().words(Direction::Up, packet);
+        let mut packet = vec![0; 20 + 8 + 1];
+        (packet[0], packet[9], packet[28]) = (0x45, 17, 0xc0);
+        assert_eq!(told(&packet), "tunnel: set-up");
+        packet[28] = 0x40;
+        assert_eq!(told(&packet), "tunnel: sealed");
+        assert_eq!(told(&packet[..28]), "not TCP", "an empty datagram");
+        let mut packet = vec![0; 40 + 8 + 1];
+        (packet[0], packet[6], packet[48]) = (0x60, 17, 0x40);
+        assert_eq!(told(&packet), "tunnel: sealed");
     }
 }

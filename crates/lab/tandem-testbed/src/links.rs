@@ -106,6 +106,29 @@ impl LinkSpec {
     }
 }
 
+/// A link as an operator knows it who tells his proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LinkFigures {
+    /// Bits per second from client to server; `None` where there is no bound.
+    pub up: Option<u64>,
+    /// From server to client.
+    pub down: Option<u64>,
+    /// There and back without a queue, whole milliseconds, at least 1.
+    pub round_trip_ms: u128,
+}
+
+impl LinkFigures {
+    /// Those of a link.
+    pub fn of(config: &LinkConfig) -> Self {
+        let round_trip = config.up.delay + config.down.delay;
+        Self {
+            up: config.up.rate.map(BitRate::bits_per_second),
+            down: config.down.rate.map(BitRate::bits_per_second),
+            round_trip_ms: round_trip.as_millis().max(1),
+        }
+    }
+}
+
 /// Whether labs on this link may run beside others.
 pub fn is_slow(config: &LinkConfig) -> bool {
     let bits =
@@ -192,6 +215,20 @@ mod tests {
             ..LinkSpec::default()
         };
         assert_eq!(own.config()?.down.delay, Duration::from_micros(500));
+        Ok(())
+    }
+
+    #[test]
+    fn an_operator_knows_both_rates_and_the_round_trip() -> Result<(), LabError> {
+        let of = |name| {
+            LinkSpec::preset(name)
+                .config()
+                .map(|link| LinkFigures::of(&link))
+        };
+        let milstar = of("milstar")?;
+        assert_eq!((milstar.up, milstar.down), (Some(2_400), Some(256_000)));
+        assert_eq!(milstar.round_trip_ms, 1_000);
+        assert_eq!(of("tcdl-10")?.round_trip_ms, 1, "never 0");
         Ok(())
     }
 

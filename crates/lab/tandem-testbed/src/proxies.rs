@@ -21,8 +21,9 @@ use crate::accounts::{self, Accounts};
 use crate::command;
 use crate::error::LabError;
 use crate::interrupt;
+use crate::links::LinkFigures;
 use crate::programs;
-use crate::topology::{Host, LINK_DEVICE, Topology};
+use crate::topology::{Host, LINK_DEVICE, SERVER_NETWORKS, SERVER_SIDE_ON_LINK, Topology};
 
 /// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may
 /// take longer.
@@ -30,6 +31,9 @@ const READY_LIMIT: Duration = Duration::from_secs(20);
 
 /// A daemon takes its rules down in some tens of milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// Where the server side of a tunnel listens, UDP.
+const TUNNEL_PORT: u16 = 4433;
 
 /// What the daemons are told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,6 +48,9 @@ pub enum Mode {
     SafeLosing,
     /// As [`Mode::Mcveety`], likewise.
     McveetyLosing,
+    /// Tunnel mode, over a link of which they are told this. What they do with clients' own chains
+    /// cannot be chosen.
+    Tunnel(LinkFigures),
 }
 
 /// What the daemons do with clients' own chains, as `--client-certificates` says it.
@@ -127,10 +134,11 @@ impl Proxies {
             };
             Daemon::start(topology, &spec)
         };
-        let client_side = start(Host::ClientSide)?;
+        // The server side of a tunnel must listen before the client side looks for it.
         let server_side = start(Host::ServerSide)?;
-        client_side.wait_until_ready()?;
         server_side.wait_until_ready()?;
+        let client_side = start(Host::ClientSide)?;
+        client_side.wait_until_ready()?;
         Ok(Self {
             client_side,
             server_side,
@@ -227,6 +235,85 @@ pub struct DaemonSpec<'a> {
     pub admin: Admin,
 }
 
+impl DaemonSpec<'_> {
+    fn command(&self) -> Result<Command, LabError> {
+        match self.mode {
+            Mode::PassThrough => Ok(self.queue("pass-through")),
+            Mode::Safe => Ok(self.packet("safe")),
+            Mode::Mcveety => Ok(self.packet("mcveety")),
+            Mode::SafeLosing => self.losing("safe"),
+            Mode::McveetyLosing => self.losing("mcveety"),
+            Mode::Tunnel(figures) => Ok(self.tunnel(figures)),
+        }
+    }
+
+    /// What all daemons are told.
+    fn any(&self, mode: &str) -> Command {
+        let mut command = Command::new(self.exe);
+        command
+            .args([self.host.role().unwrap_or_default(), "--mode", mode])
+            .arg("--store")
+            .arg(self.store)
+            .arg("--key")
+            .arg(self.key);
+        match self.admin {
+            Admin::Off => drop(command.args(["--admin", "none"])),
+            Admin::On => {}
+        }
+        command
+    }
+
+    fn queue(&self, mode: &str) -> Command {
+        let mut command = self.any(mode);
+        command.args(["--link", LINK_DEVICE, "--ports", self.ports]);
+        command
+    }
+
+    fn packet(&self, wire: &str) -> Command {
+        let mut command = self.queue("packet");
+        command.args(["--client-certificates", self.strategy.name()]);
+        command.args(["--wire", wire]);
+        command
+    }
+
+    /// The client side loses what it claims to hold; the server side is a usual one.
+    fn losing(&self, wire: &str) -> Result<Command, LabError> {
+        if self.host.role() != Some("client-side") {
+            return Ok(self.packet(wire));
+        }
+        let mut command = Command::new(programs::lab()?);
+        command.args(["losing-proxy", "--link", LINK_DEVICE, "--key"]);
+        command.arg(self.key).args(["--wire", wire]);
+        Ok(command)
+    }
+
+    /// Each side is told the rate at which it can send. The server's networks have private
+    /// addresses, which a server side does not allow by itself.
+    fn tunnel(&self, figures: LinkFigures) -> Command {
+        let mut command = self.any("tunnel");
+        let meeting = format!("{SERVER_SIDE_ON_LINK}:{TUNNEL_PORT}");
+        let rate = if self.host.role() == Some("client-side") {
+            command.args(["--peer", &meeting, "--link", LINK_DEVICE]);
+            command.args(["--ports", self.ports]);
+            figures.up
+        } else {
+            command.args(["--listen", &meeting]);
+            for network in SERVER_NETWORKS {
+                command.arg("--allow");
+                command.arg(format!("{network}:{}", self.ports));
+            }
+            figures.down
+        };
+        if let Some(rate) = rate {
+            command.arg("--link-rate").arg(rate.to_string());
+        }
+        command
+            .arg("--link-rtt")
+            .arg(figures.round_trip_ms.to_string());
+        command
+    }
+}
+
 /// One daemon, until dropped.
 #[derive(Debug)]
 pub struct Daemon {
@@ -243,51 +330,10 @@ impl Daemon {
     /// # Errors
     /// `Io`.
     pub fn start(topology: &Topology, spec: &DaemonSpec<'_>) -> Result<Self, LabError> {
-        let DaemonSpec {
-            exe,
-            host,
-            mode,
-            strategy,
-            key,
-            store,
-            ports,
-            admin,
-        } = *spec;
-        fs::create_dir_all(store).map_err(LabError::io("make a store's directory"))?;
+        let host = spec.host;
+        fs::create_dir_all(spec.store).map_err(LabError::io("make a store's directory"))?;
         let log = topology.directory().join(format!("{}.log", host.name()));
-        let wire = match mode {
-            Mode::PassThrough => None,
-            Mode::Safe | Mode::SafeLosing => Some("safe"),
-            Mode::Mcveety | Mode::McveetyLosing => Some("mcveety"),
-        };
-        let loses = match mode {
-            Mode::PassThrough | Mode::Safe | Mode::Mcveety => false,
-            Mode::SafeLosing | Mode::McveetyLosing => host.role() == Some("client-side"),
-        };
-        let mut command;
-        if loses {
-            command = Command::new(programs::lab()?);
-            command.args(["losing-proxy", "--link", LINK_DEVICE]);
-        } else {
-            command = Command::new(exe);
-            command
-                .args([host.role().unwrap_or_default(), "--link", LINK_DEVICE])
-                .args(["--ports", ports, "--mode"])
-                .arg(wire.map_or("pass-through", |_| "packet"))
-                .arg("--store")
-                .arg(store);
-            match admin {
-                Admin::Off => drop(command.args(["--admin", "none"])),
-                Admin::On => {}
-            }
-            if wire.is_some() {
-                command.args(["--client-certificates", strategy.name()]);
-            }
-        }
-        command.arg("--key").arg(key);
-        if let Some(wire) = wire {
-            command.args(["--wire", wire]);
-        }
+        let mut command = spec.command()?;
         let errors = File::create(&log).map_err(LabError::io("write a daemon's log"))?;
         command
             .stdin(Stdio::null())
@@ -467,4 +513,56 @@ pub fn write_key(path: &Path) -> Result<(), LabError> {
         .open(path)
         .and_then(|mut file| writeln!(file, "{digits}"))
         .map_err(LabError::io("write the key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(host: Host, mode: Mode) -> Result<String, LabError> {
+        let spec = DaemonSpec {
+            exe: Path::new("tandem"),
+            host,
+            mode,
+            strategy: Strategy::Filter,
+            key: Path::new("k"),
+            store: Path::new("s"),
+            ports: "443",
+            admin: Admin::Off,
+        };
+        Ok(command::line(&spec.command()?))
+    }
+
+    #[test]
+    fn both_ends_of_a_tunnel_are_told_where_to_meet_and_what_the_link_is() -> Result<(), LabError> {
+        let mode = Mode::Tunnel(LinkFigures {
+            up: Some(2_400),
+            down: Some(256_000),
+            round_trip_ms: 1_000,
+        });
+        assert_eq!(
+            told(Host::ClientSide, mode)?,
+            "tandem client-side --mode tunnel --store s --key k --admin none --peer 10.77.2.2:4433 \
+             --link link0 --ports 443 --link-rate 2400 --link-rtt 1000"
+        );
+        assert_eq!(
+            told(Host::ServerSide, mode)?,
+            "tandem server-side --mode tunnel --store s --key k --admin none --listen \
+             10.77.2.2:4433 --allow 10.77.3.0/24:443 --allow fd77:3::/64:443 --link-rate 256000 \
+             --link-rtt 1000"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn only_packet_mode_is_told_its_format() -> Result<(), LabError> {
+        let line = told(Host::ServerSide, Mode::SafeLosing)?;
+        assert!(
+            line.ends_with("--client-certificates filter --wire safe"),
+            "{line}"
+        );
+        let line = told(Host::ClientSide, Mode::PassThrough)?;
+        assert!(line.ends_with("--link link0 --ports 443"), "{line}");
+        Ok(())
+    }
 }

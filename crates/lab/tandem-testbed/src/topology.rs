@@ -101,6 +101,12 @@ impl Host {
     }
 }
 
+/// The address of the first server-side gateway on the link.
+pub const SERVER_SIDE_ON_LINK: Ipv4Addr = Ipv4Addr::new(10, 77, 2, 2);
+
+/// The server's networks, one of each family.
+pub const SERVER_NETWORKS: [&str; 2] = ["10.77.3.0/24", "fd77:3::/64"];
+
 /// Which family of addresses an experiment uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Family {

@@ -242,6 +242,10 @@ fn caption(cases: &[Case], shown: usize) -> String {
     let mut caption = "Marks are medians, lines go from quartile to quartile where they are wider than the mark. TLS 1.3 hides the first byte: no \
                        time there."
         .to_owned();
+    let has_tunnel = |case: &Case| case.arms.iter().any(|figures| figures.arm.is_tunnel());
+    if cases.iter().any(has_tunnel) {
+        caption.push_str(" What crosses a tunnel is sealed: no TLS bytes there.");
+    }
     let peers = cases.iter().filter(|case| case.has_peers()).count();
     let all = cases.len() - peers;
     if peers > 0 {

@@ -16,8 +16,10 @@ use super::super::waterfall::{Waterfall, WaterfallArm, WaterfallDirection, Water
 use super::{FULL, Figure};
 use crate::arm::Arm;
 
-/// Arms that fit side by side.
-const MAX_ARMS: usize = 2;
+/// What is compared, where at least two of them are there.
+const COMPARED: [Arm; 3] = [Arm::Plain, Arm::Packet, Arm::Tunnel];
+/// Of other arms so many are drawn.
+const MAX_OTHERS: usize = 2;
 /// Packets of an arm that are drawn.
 const MAX_PACKETS: usize = 80;
 
@@ -67,17 +69,17 @@ pub(crate) fn waterfall(waterfall: &Waterfall) -> Option<Figure> {
     })
 }
 
-/// What is compared: plain and a warm packet mode; else what there is.
+/// What is compared: plain, and packet mode and the tunnel while warm; else what there is.
 fn chosen(waterfall: &Waterfall) -> Vec<&WaterfallArm> {
     let drawable = || waterfall.arms.iter().filter(|arm| !arm.packets.is_empty());
-    let both: Vec<&WaterfallArm> = [Arm::Plain, Arm::Packet]
+    let compared: Vec<&WaterfallArm> = COMPARED
         .into_iter()
         .filter_map(|arm| drawable().find(|drawn| drawn.arm == arm))
         .collect();
-    if both.len() == MAX_ARMS {
-        both
+    if compared.len() > 1 {
+        compared
     } else {
-        drawable().take(MAX_ARMS).collect()
+        drawable().take(MAX_OTHERS).collect()
     }
 }
 
@@ -302,14 +304,19 @@ mod tests {
     }
 
     #[test]
-    fn plain_and_warm_are_drawn_where_both_are_there() {
+    fn plain_and_warm_arms_are_drawn_where_they_are_there() {
         let mut waterfall = synthetic::waterfall();
         let mut cold = waterfall.arms[1].clone();
         cold.arm = Arm::PacketCold;
         waterfall.arms.insert(1, cold);
         let arms: Vec<Arm> = chosen(&waterfall).iter().map(|arm| arm.arm).collect();
         assert_eq!(arms, [Arm::Plain, Arm::Packet]);
-        waterfall.arms.remove(2);
+        let mut tunnel = waterfall.arms[2].clone();
+        tunnel.arm = Arm::Tunnel;
+        waterfall.arms.push(tunnel);
+        let arms: Vec<Arm> = chosen(&waterfall).iter().map(|arm| arm.arm).collect();
+        assert_eq!(arms, [Arm::Plain, Arm::Packet, Arm::Tunnel]);
+        waterfall.arms.truncate(2);
         assert_eq!(chosen(&waterfall).len(), 2);
     }
 }

@@ -84,9 +84,23 @@ pub(crate) struct DemoArgs {
 
 /// Run experiments: links, endpoints, arms and trials out of a TOML file
 ///
-/// The arms (plain, packet, ...) run interleaved in random order; every byte is compared at both
-/// ends. Results are JSON lines and a table. Needs root.
+/// The arms (plain, packet, tunnel, ...) run interleaved in random order; every byte is compared at
+/// both ends. Results are JSON lines and a table. Needs root.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+Arms, of which a file names some:
+    plain                the gateways route and do nothing else
+    pass-through         both daemons run and let every packet pass
+    packet               packet mode; the proxies know the server's certificates
+    packet-cold          packet mode at first contact
+    packet-none, -cii, -filter, -mcveety
+                         packet mode with other ways to treat clients' certificates, and in the
+                         thesis's format
+    tunnel               tunnel mode; the tunnel is up, the proxies know the certificates
+    tunnel-cold          tunnel mode with daemons that have just been started: the tunnel's set-up
+                         is counted
+    resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
+                         what endpoints can do themselves, and some of it through packet mode")]
 pub(crate) struct RunArgs {
     /// Experiment files, such as experiments/handshake.toml
     #[arg(value_name = "FILE", required = true)]
