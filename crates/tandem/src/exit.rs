@@ -143,18 +143,14 @@ fn exit_of(failure: &Failure) -> Exit {
         },
         Failure::Tunnel(error) => exit_of_tunnel(error),
         Failure::Proxy(error) => match error {
-            IoError::Setting { .. } | IoError::NoSuchInterface { .. } => Exit::Usage,
+            IoError::Setting { .. } => Exit::Usage,
             IoError::KeyFile { source, .. } => Exit::of_file(source),
-            IoError::MissingCapability { .. }
-            | IoError::MissingTool { .. }
-            | IoError::MissingKernelFeature { .. }
-            | IoError::NoPacketQueue { .. } => Exit::Privilege,
-            IoError::QueueBusy { .. }
-            | IoError::AdminBusy { .. }
-            | IoError::AlreadyRunning { .. }
-            | IoError::NoMarkLeft => Exit::Busy,
-            IoError::Firewall { .. }
-            | IoError::Queue { .. }
+            IoError::Firewall(error) => exit_of_firewall(error),
+            IoError::NoPacketQueue { .. } => Exit::Privilege,
+            IoError::QueueBusy { .. } | IoError::AdminBusy { .. } | IoError::NoMarkLeft => {
+                Exit::Busy
+            }
+            IoError::Queue { .. }
             | IoError::Admin { .. }
             | IoError::System { .. }
             | IoError::Status { .. } => Exit::RunTime,
@@ -207,15 +203,20 @@ fn exit_of_tunnel(error: &TunnelError) -> Exit {
     match error {
         TunnelError::Setting { .. } => Exit::Usage,
         TunnelError::Daemon(error) => exit_of_daemon(error),
-        TunnelError::Firewall(error) => match error {
-            FirewallError::LinkName { .. } | FirewallError::NoSuchInterface { .. } => Exit::Usage,
-            FirewallError::MissingCapability { .. }
-            | FirewallError::MissingTool { .. }
-            | FirewallError::MissingKernelFeature { .. } => Exit::Privilege,
-            FirewallError::AlreadyRunning { .. } => Exit::Busy,
-            FirewallError::Firewall { .. } | FirewallError::System { .. } => Exit::RunTime,
-        },
+        TunnelError::Firewall(error) => exit_of_firewall(error),
         TunnelError::System { .. } => Exit::RunTime,
+    }
+}
+
+/// A proxy whose rules cannot be set, in either mode.
+fn exit_of_firewall(error: &FirewallError) -> Exit {
+    match error {
+        FirewallError::LinkName { .. } | FirewallError::NoSuchInterface { .. } => Exit::Usage,
+        FirewallError::MissingCapability { .. }
+        | FirewallError::MissingTool { .. }
+        | FirewallError::MissingKernelFeature { .. } => Exit::Privilege,
+        FirewallError::AlreadyRunning { .. } => Exit::Busy,
+        FirewallError::Firewall { .. } | FirewallError::System { .. } => Exit::RunTime,
     }
 }
 
@@ -483,45 +484,14 @@ mod tests {
                 },
                 Exit::Privilege,
             ),
-            (IoError::NoSuchInterface { link: text() }, Exit::Usage),
             (
-                IoError::MissingCapability { missing: text() },
-                Exit::Privilege,
-            ),
-            (
-                IoError::MissingTool {
-                    program: text(),
-                    package: "iptables",
-                },
-                Exit::Privilege,
-            ),
-            (
-                IoError::MissingKernelFeature {
-                    program: text(),
-                    feature: "NFQUEUE",
-                    kernel_option: "CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
-                    reason: text(),
-                },
+                FirewallError::MissingCapability { missing: text() }.into(),
                 Exit::Privilege,
             ),
             (IoError::NoPacketQueue { source: other() }, Exit::Privilege),
             (IoError::QueueBusy { queue: 1 }, Exit::Busy),
             (IoError::AdminBusy { address: address() }, Exit::Busy),
-            (
-                IoError::AlreadyRunning {
-                    role: "client-side",
-                    link: text(),
-                },
-                Exit::Busy,
-            ),
             (IoError::NoMarkLeft, Exit::Busy),
-            (
-                IoError::Firewall {
-                    program: text(),
-                    reason: text(),
-                },
-                Exit::RunTime,
-            ),
             (
                 IoError::Queue {
                     doing: "reading",

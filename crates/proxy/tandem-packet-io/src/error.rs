@@ -31,38 +31,6 @@ pub enum IoError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The link is no interface of this machine.
-    #[error("there is no network interface {link}; `ip link` lists those there are")]
-    NoSuchInterface {
-        /// The name that was given.
-        link: String,
-    },
-    /// A capability is missing. Fault: how the program was started.
-    #[error("missing capabilities: {missing}; run it as root or let systemd grant them")]
-    MissingCapability {
-        /// The names of those that are missing.
-        missing: String,
-    },
-    /// A program is missing.
-    #[error("cannot find the program {program}; install the package {package}")]
-    MissingTool {
-        /// The program.
-        program: String,
-        /// Debian's package that holds it.
-        package: &'static str,
-    },
-    /// The kernel lacks something that the rules need.
-    #[error("{program} cannot use {feature} here: {reason}; enable {kernel_option} in the kernel")]
-    MissingKernelFeature {
-        /// `iptables` or `ip6tables`.
-        program: String,
-        /// The match or target.
-        feature: &'static str,
-        /// The kernel option to enable.
-        kernel_option: &'static str,
-        /// What the program said.
-        reason: String,
-    },
     /// The kernel has no packet queue.
     #[error(
         "the kernel offers no packet queue: {source}; enable CONFIG_NETFILTER_NETLINK_QUEUE or load nfnetlink_queue"
@@ -83,27 +51,14 @@ pub enum IoError {
         /// The address.
         address: SocketAddr,
     },
-    /// The same daemon runs already.
-    #[error("another tandem {role} runs on {link}; stop it first")]
-    AlreadyRunning {
-        /// `client-side` or `server-side`.
-        role: &'static str,
-        /// The link.
-        link: String,
-    },
     /// No pair of mark bits is left.
     #[error(
         "all mark bits that Tandem chooses from are taken by other daemons here; set leave-mark and inject-mark"
     )]
     NoMarkLeft,
-    /// Setting or removing the firewall's rules failed.
-    #[error("{program} failed: {reason}; see the rules with --dry-run")]
-    Firewall {
-        /// The program.
-        program: String,
-        /// What it said.
-        reason: String,
-    },
+    /// The firewall, the link, a privilege, or another daemon on it.
+    #[error(transparent)]
+    Firewall(#[from] FirewallError),
     /// The packet queue failed.
     #[error("the packet queue failed while {doing}: {source}")]
     Queue {
@@ -148,33 +103,6 @@ impl From<DaemonError> for IoError {
                 address, source, ..
             } => Self::Admin { address, source },
             DaemonError::System { what, source } => Self::system(what, source),
-        }
-    }
-}
-
-impl From<FirewallError> for IoError {
-    fn from(error: FirewallError) -> Self {
-        match error {
-            FirewallError::LinkName { problem } => Self::setting("link", problem),
-            FirewallError::NoSuchInterface { link } => Self::NoSuchInterface { link },
-            FirewallError::MissingCapability { missing } => Self::MissingCapability { missing },
-            FirewallError::MissingTool { program, package } => {
-                Self::MissingTool { program, package }
-            }
-            FirewallError::MissingKernelFeature {
-                program,
-                feature,
-                kernel_option,
-                reason,
-            } => Self::MissingKernelFeature {
-                program,
-                feature,
-                kernel_option,
-                reason,
-            },
-            FirewallError::AlreadyRunning { role, link } => Self::AlreadyRunning { role, link },
-            FirewallError::Firewall { program, reason } => Self::Firewall { program, reason },
-            FirewallError::System { doing, source } => Self::System { doing, source },
         }
     }
 }
