@@ -30,8 +30,6 @@ use queue::Queue;
 /// See the module.
 pub(crate) struct RelayTask<S, R> {
     shared: Arc<Shared>,
-    /// Given back when the task ends.
-    _place: Place,
     is_over: watch::Receiver<bool>,
     relay: Relay,
     endpoint: Option<Endpoint>,
@@ -45,6 +43,8 @@ pub(crate) struct RelayTask<S, R> {
     /// Server side.
     dialer: Option<Arc<Dialer>>,
     dialling: Option<Dialling>,
+    /// The last field: given back once the endpoint's connection is closed.
+    _place: Place,
 }
 
 /// A client that was taken in.

@@ -46,8 +46,9 @@ pub(crate) struct Shared {
 /// A place for a TCP connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
-    _permit: OwnedSemaphorePermit,
+    // In this order: once all places are free, none is shown as taken.
     _shown: OpenRelay,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Shared {
@@ -79,8 +80,8 @@ impl Shared {
             return None;
         };
         Some(Place {
-            _permit: permit,
             _shown: self.board.relay(),
+            _permit: permit,
         })
     }
 
