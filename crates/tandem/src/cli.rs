@@ -6,6 +6,7 @@
 //! Invariant: `--help` of every command is pinned by a snapshot (`tests/help.rs`).
 
 mod daemon;
+mod doctor;
 mod estimate;
 mod generate;
 mod keygen;
@@ -16,6 +17,7 @@ mod status;
 mod store;
 
 pub(crate) use daemon::{ClientSideArgs, CommonArgs, PacketArgs, ServerSideArgs, TuningArgs};
+pub(crate) use doctor::{DoctorArgs, DoctorSide};
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
@@ -83,6 +85,7 @@ pub(crate) enum Command {
     ServerSide(Box<ServerSideArgs>),
     Keygen(KeygenArgs),
     Status(StatusArgs),
+    Doctor(DoctorArgs),
     Off(OffArgs),
     /// Look into a proxy's store of certificates, fill it, copy it, empty it
     ///

@@ -1,6 +1,7 @@
 //! What each command does: thin calls into the crates that know how.
 
 mod daemon;
+mod doctor;
 mod estimate;
 mod generate;
 mod keygen;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::ServerSide(arguments) => daemon::server_side(*arguments).map(done),
         Command::Keygen(arguments) => keygen::run(&arguments).map(done),
         Command::Status(arguments) => status::run(&arguments).map(done),
+        Command::Doctor(arguments) => doctor::run(arguments).map(done),
         Command::Off(_) => off::run().map(done),
         Command::Store(command) => store::run(command).map(done),
         Command::Estimate(arguments) => estimate::run(&arguments).map(done),

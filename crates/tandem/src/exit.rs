@@ -86,6 +86,9 @@ pub(crate) enum Failure {
     /// A name server, or a look at a name.
     #[error(transparent)]
     Dns(#[from] DnsError),
+    /// `tandem doctor` found what keeps the proxies from working. It has been printed.
+    #[error("found: {0}; the report says what to do about each")]
+    Unwell(String),
     /// Volunteers could get a certificate for a name. Why has been printed.
     #[error(
         "{name}: a volunteer could get a certificate for it, or nothing rules it out; change what is refused"
@@ -193,6 +196,7 @@ fn exit_of(failure: &Failure) -> Exit {
         Failure::Split(error) => exit_of_split(error),
         Failure::Daemon(error) => exit_of_daemon(error),
         Failure::Dns(error) => exit_of_dns(error),
+        Failure::Unwell(_) => Exit::RunTime,
         // DNS mends itself, or is mended, while nobody starts this by hand.
         Failure::Certificate { .. } | Failure::NotServed { .. } => Exit::RunTime,
     }
@@ -340,6 +344,7 @@ mod tests {
             (Failure::Usage(text()), Exit::Usage),
             (Failure::Shown, Exit::Usage),
             (Failure::Random(text()), Exit::RunTime),
+            (Failure::Unwell(text()), Exit::RunTime),
             (
                 Failure::NoProgram {
                     name: "tandem-lab",

@@ -12,7 +12,7 @@ use crate::error::DaemonError;
 ///
 /// # Errors
 /// The threads cannot be started, or what `work` says.
-pub fn run<E: From<DaemonError>>(work: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+pub fn run<T, E: From<DaemonError>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("worker")

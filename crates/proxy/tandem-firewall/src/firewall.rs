@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::error::FirewallError;
 use crate::guard::Guard;
@@ -44,6 +44,10 @@ impl Firewall {
             })
             .collect();
         Self { families }
+    }
+
+    pub(crate) fn families(&self) -> &[Family] {
+        &self.families
     }
 
     /// The bits of packet marks that daemons of Tandem use, all but the one whose chain is `chain`.
@@ -300,7 +304,7 @@ fn removal_script(rules: &RuleSet, families: &[Family]) -> String {
     out
 }
 
-fn trial_text(scratch: &str, trials: &[Trial]) -> String {
+pub(crate) fn trial_text(scratch: &str, trials: &[Trial]) -> String {
     let mut out = String::new();
     for table in tables(trials) {
         let _ = writeln!(out, "*{}\n:{scratch} - [0:0]", table.name());
@@ -333,10 +337,27 @@ fn here_document(out: &mut String, family: Family, text: &str) {
 }
 
 /// The rules in force.
-fn saved(family: Family) -> Result<String, FirewallError> {
+pub(crate) fn saved(family: Family) -> Result<String, FirewallError> {
     // One call per table: without -t only the tables that exist already are listed, which is as
     // good, and one call less.
     call(&format!("{}-save", family.program()), &[], "")
+}
+
+/// Has the program check `text`; nothing of it is set.
+pub(crate) fn tested(family: Family, text: &str) -> Result<(), FirewallError> {
+    let program = format!("{}-restore", family.program());
+    let output = output(&program, &["--test", "--noflush", WAIT], text)?;
+    // A test that the kernel would fail ends well all the same, with a warning.
+    match missing_module(&String::from_utf8_lossy(&output.stderr)) {
+        Some(reason) => Err(FirewallError::Firewall { program, reason }),
+        None => Ok(()),
+    }
+}
+
+/// What the programs say, since 1.8.8, of an extension that the kernel does not have.
+fn missing_module(said: &str) -> Option<String> {
+    let line = said.lines().find(|line| line.contains("missing kernel"))?;
+    Some(line.trim().trim_start_matches("Warning: ").to_owned())
 }
 
 /// Gives `text` to the kernel.
@@ -349,7 +370,14 @@ fn restore(family: Family, text: &str) -> Result<(), FirewallError> {
     .map(drop)
 }
 
+/// What a program printed.
 fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, FirewallError> {
+    let output = output(program, arguments, input)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a program to its end, which is to be a good one.
+fn output(program: &str, arguments: &[&str], input: &str) -> Result<Output, FirewallError> {
     let failed = |reason: String| FirewallError::Firewall {
         program: program.to_owned(),
         reason,
@@ -377,7 +405,7 @@ fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, Firewa
         .map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         written.map_err(|error| failed(error.to_string()))?;
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        return Ok(output);
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let reason = said
@@ -492,6 +520,17 @@ mod tests {
         let ended = waitpid(process, None).expect("nobody else waited for it");
         assert_eq!(ended, WaitStatus::Exited(process, 0));
         assert!(done.exists());
+    }
+
+    #[test]
+    fn a_test_that_warns_of_the_kernel_has_failed() {
+        let said = "Warning: Extension LED revision 0 not supported, missing kernel module?\n";
+        let reason = missing_module(said).expect("it is missing");
+        assert!(reason.starts_with("Extension LED"), "{reason}");
+        assert_eq!(
+            missing_module("# Warning: iptables-legacy tables present\n"),
+            None
+        );
     }
 
     #[test]

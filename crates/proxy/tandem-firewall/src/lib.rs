@@ -15,9 +15,11 @@ mod guard;
 mod keeper;
 mod link;
 mod rules;
+mod survey;
 
 pub use error::FirewallError;
 pub use firewall::{Firewall, InstalledRules, Sight};
 pub use keeper::RulesKeeper;
 pub use link::{Link, LinkName};
 pub use rules::{Family, LeftBehind, Owner, RuleSet, Table, TableRules, Trial, port_lists};
+pub use survey::{Foreign, InForce, Survey, Trouble};

@@ -169,6 +169,10 @@ impl RuleSet {
         out
     }
 
+    pub(crate) fn has_table(&self, table: Table) -> bool {
+        self.tables.iter().any(|rules| rules.table == table)
+    }
+
     pub(crate) fn trials(&self) -> &[Trial] {
         &self.trials
     }

@@ -86,6 +86,16 @@ pub fn dry_run(config: &Config) -> Result<String, IoError> {
     Ok(firewall.describe(&rules(config, marks), sight)?)
 }
 
+/// The rules that [`run`] sets, for whoever looks for them: the marks may be others in force.
+#[must_use]
+pub fn rule_set(config: &Config) -> RuleSet {
+    let marks = match config.marks {
+        MarkChoice::Fixed(marks) => marks,
+        MarkChoice::FirstFree => Marks::CANDIDATES[0],
+    };
+    rules(config, marks)
+}
+
 fn rules(config: &Config, marks: Marks) -> RuleSet {
     rules::rules(
         config.role,

@@ -15,14 +15,14 @@ use tandem_daemon::runtime;
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
 use tandem_engine::Role;
-use tandem_firewall::privilege;
+use tandem_firewall::{RuleSet, privilege};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::admin;
 use crate::board::{Facts, Tally};
-use crate::config::ClientSide;
+use crate::config::{self, ClientSide};
 use crate::endpoint::Endpoint;
 use crate::error::TunnelError;
 use crate::intake::{self, Accepted, Proxies, WaysIn};
@@ -101,6 +101,15 @@ pub fn dry_run(config: &ClientSide) -> Result<String, TunnelError> {
         Some(link) => intake::describe(link),
         None => Ok("# Without --link no rules are set.\n".to_owned()),
     }
+}
+
+/// The rules that [`run_client_side`] sets for `link`, but for the port that they lead to, which
+/// each start chooses.
+///
+/// # Errors
+/// There is no such link.
+pub fn rule_set(link: &config::Link) -> Result<RuleSet, TunnelError> {
+    intake::rule_set(link)
 }
 
 async fn serve<C: Connect>(

@@ -29,7 +29,7 @@ use crate::error::TunnelError;
 use head::HeadReader;
 use redirect::{PassingOn, Redirect, Way};
 
-pub(crate) use redirect::describe;
+pub(crate) use redirect::{describe, rule_set};
 
 /// How long a client may take to say where it wants to go: it is a program on this machine or one
 /// near it.

@@ -12,6 +12,7 @@
 pub mod config;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod probe;
 
 mod admin;
 mod board;
@@ -32,6 +33,6 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
-pub use client_side::{dry_run, run_client_side};
+pub use client_side::{dry_run, rule_set, run_client_side};
 pub use error::TunnelError;
 pub use server_side::run_server_side;

@@ -1,7 +1,7 @@
 //! `tandem client-side` and `tandem server-side`: flags and file become settings, settings the
 //! configuration of a mode, and that mode's crate runs it.
 
-mod tunnel;
+pub(super) mod tunnel;
 
 use std::path::PathBuf;
 
@@ -24,13 +24,24 @@ enum Purpose {
 }
 
 pub(crate) fn client_side(arguments: ClientSideArgs) -> Result<(), Failure> {
+    let purpose = purpose(&arguments.common);
+    run(Role::ClientSide, client_side_settings(arguments)?, purpose)
+}
+
+pub(crate) fn server_side(arguments: ServerSideArgs) -> Result<(), Failure> {
+    let purpose = purpose(&arguments.common);
+    run(Role::ServerSide, server_side_settings(arguments)?, purpose)
+}
+
+/// What the flags and the file of a client side say.
+pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings, Failure> {
     let ClientSideArgs {
         common,
         packet,
         tunnel,
         tuning,
     } = arguments;
-    let (file, purpose) = (common.config.clone(), purpose(&common));
+    let file = common.config.clone();
     let flags = Settings {
         peer: tunnel.peer,
         from: tunnel.from,
@@ -40,17 +51,18 @@ pub(crate) fn client_side(arguments: ClientSideArgs) -> Result<(), Failure> {
         link_rtt: tunnel.line.link_rtt,
         ..settings(common, packet, tuning)
     };
-    run(Role::ClientSide, flags, file, purpose)
+    with_file(flags, file)
 }
 
-pub(crate) fn server_side(arguments: ServerSideArgs) -> Result<(), Failure> {
+/// What the flags and the file of a server side say.
+pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings, Failure> {
     let ServerSideArgs {
         common,
         packet,
         tunnel,
         tuning,
     } = arguments;
-    let (file, purpose) = (common.config.clone(), purpose(&common));
+    let file = common.config.clone();
     let flags = Settings {
         listen: tunnel.listen,
         allow: tunnel.allow,
@@ -58,7 +70,14 @@ pub(crate) fn server_side(arguments: ServerSideArgs) -> Result<(), Failure> {
         link_rtt: tunnel.line.link_rtt,
         ..settings(common, packet, tuning)
     };
-    run(Role::ServerSide, flags, file, purpose)
+    with_file(flags, file)
+}
+
+fn with_file(flags: Settings, file: Option<PathBuf>) -> Result<Settings, Failure> {
+    match file {
+        Some(path) => Ok(flags.over(Settings::load(&path)?)),
+        None => Ok(flags),
+    }
 }
 
 fn purpose(common: &CommonArgs) -> Purpose {
@@ -69,16 +88,7 @@ fn purpose(common: &CommonArgs) -> Purpose {
     }
 }
 
-fn run(
-    role: Role,
-    flags: Settings,
-    file: Option<PathBuf>,
-    purpose: Purpose,
-) -> Result<(), Failure> {
-    let said = match file {
-        Some(path) => flags.over(Settings::load(&path)?),
-        None => flags,
-    };
+fn run(role: Role, said: Settings, purpose: Purpose) -> Result<(), Failure> {
     logging::start(said.log.as_deref(), said.log_format.as_deref())?;
     match (said.mode(role)?, purpose) {
         (Mode::Packet, _) => packet(Config::resolve(role, said.into_packet())?, purpose),

@@ -12,7 +12,7 @@ use crate::output;
 
 /// How long a proxy may take to answer. It answers from memory: one that takes longer is stuck or
 /// is none.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(arguments: &StatusArgs) -> Result<(), Failure> {
     let addresses = match arguments.admin {
@@ -37,6 +37,6 @@ pub(crate) fn run(arguments: &StatusArgs) -> Result<(), Failure> {
 
 /// Where proxies answer that were given no `--admin`: the client side's port, and the server side's
 /// after it.
-fn default_addresses() -> [SocketAddr; 2] {
+pub(super) fn default_addresses() -> [SocketAddr; 2] {
     [DEFAULT_ADMIN_PORT, DEFAULT_ADMIN_PORT + 1].map(|port| (Ipv4Addr::LOCALHOST, port).into())
 }

@@ -14,7 +14,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn new(output: Output) -> Self {
+    pub(crate) fn new(output: Output) -> Self {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).expect("the program writes UTF-8"),

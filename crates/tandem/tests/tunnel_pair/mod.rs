@@ -295,6 +295,11 @@ impl Pair {
         counted(&get(self.admins[1], "/metrics"), name)
     }
 
+    /// Admin port of the client side.
+    pub(crate) fn client_side_admin(&self) -> u16 {
+        self.admins[0]
+    }
+
     /// `tandem status` of the client side.
     pub(crate) fn client_side_status(&self) -> Command {
         tandem(&["status", "--admin", &local(self.admins[0])])

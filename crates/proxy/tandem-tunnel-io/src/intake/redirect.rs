@@ -176,6 +176,15 @@ pub(crate) fn describe(config: &config::Link) -> Result<String, TunnelError> {
     ))
 }
 
+/// The rules of [`Redirect::open`], for whoever looks for them: the port that they lead to is not
+/// the one in force.
+///
+/// # Errors
+/// There is no such interface.
+pub(crate) fn rule_set(config: &config::Link) -> Result<RuleSet, TunnelError> {
+    Ok(rules(&Taken::of(config)?, 0))
+}
+
 /// What a connection that came to one of the listeners is for.
 pub(super) fn way(stream: &TcpStream, link: &LinkName) -> Way {
     let (Ok(here), Ok(client)) = (stream.local_addr(), stream.peer_addr()) else {

@@ -59,6 +59,7 @@ pub(crate) struct Client {
     reset_key: Arc<ResetKey>,
     peer: SocketAddr,
     patience: Duration,
+    probe_patience: Duration,
 }
 
 impl Client {
@@ -83,7 +84,14 @@ impl Client {
             reset_key: Arc::new(ResetKey::of_pair(pair_key)),
             peer,
             patience: parameters.patience(),
+            probe_patience: parameters.probe_patience(),
         })
+    }
+
+    /// As [`Connect::connect`], for one try alone: fewer packets where nobody answers.
+    pub(crate) async fn probe(&self) -> Result<Quic, Lost> {
+        let tried = timeout(self.probe_patience, self.handshake()).await;
+        tried.unwrap_or(Err(Lost::Silent))
     }
 
     /// An endpoint with a socket of its own. Each connection has one: packets to the client carry

@@ -86,13 +86,10 @@ struct Common {
 
 impl Common {
     fn of(role: Role, said: &Settings) -> Result<Self, Failure> {
-        let line = Line {
-            rate: said.link_rate.map(|rate| rate.bits_per_second().get()),
-            round_trip: round_trip(said.link_rtt)?,
-        };
+        let line = line(said)?;
         let store = match &said.store {
             Some(directory) => directory.clone(),
-            None => config::default_store(role, STORE)?,
+            None => default_store(role)?,
         };
         let admin = config::admin(role, said.admin.as_deref())?;
         let key = said.key.as_deref().ok_or_else(|| {
@@ -109,7 +106,21 @@ impl Common {
     }
 }
 
-fn link(said: &Settings) -> Result<Option<Link>, Failure> {
+/// Where the store is unless it is set.
+pub(in crate::command) fn default_store(role: Role) -> Result<PathBuf, Failure> {
+    Ok(config::default_store(role, STORE)?)
+}
+
+/// What is said of the line.
+pub(in crate::command) fn line(said: &Settings) -> Result<Line, SettingsError> {
+    Ok(Line {
+        rate: said.link_rate.map(|rate| rate.bits_per_second().get()),
+        round_trip: round_trip(said.link_rtt)?,
+    })
+}
+
+/// Which connections are taken in by the firewall.
+pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure> {
     let Some(interface) = &said.link else {
         let only_with_it = [
             ("ports", said.ports.is_some()),

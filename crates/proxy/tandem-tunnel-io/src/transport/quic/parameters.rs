@@ -71,6 +71,11 @@ const SEND_WINDOW: u64 = 64 * 1024 * 1024;
 const PATIENCE_ROUND_TRIPS: u32 = 6;
 const PATIENCE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(180));
 
+/// The same for one try alone: 18 s, as above, and round trips in which pauses of 3, 6, 12 and 24
+/// have room, and no longer one.
+const PROBE_PATIENCE: Duration = Duration::from_secs(20);
+const PROBE_ROUND_TRIPS: u32 = 60;
+
 /// What follows from the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameters {
@@ -85,6 +90,14 @@ impl Parameters {
     /// How long a handshake may take.
     pub(super) fn patience(&self) -> Duration {
         (self.initial_round_trip() * PATIENCE_ROUND_TRIPS).clamp(PATIENCE.0, PATIENCE.1)
+    }
+
+    /// How long a handshake may take that is tried once, by a person who waits. In this time the
+    /// first packets are sent five times at most: quinn doubles its pauses.
+    pub(super) fn probe_patience(&self) -> Duration {
+        let round_trip = self.initial_round_trip();
+        let enough = (round_trip * PATIENCE_ROUND_TRIPS).max(PROBE_PATIENCE);
+        enough.min(round_trip * PROBE_ROUND_TRIPS)
     }
 
     /// The round trip of the first packets: that of the line, and the time that they need to cross

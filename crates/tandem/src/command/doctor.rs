@@ -1,0 +1,262 @@
+//! `tandem doctor`: looks at everything that a proxy needs, and says what keeps it from saving.
+//!
+//! Is not: a repair. Nothing is changed; what the daemons would refuse at their start is found here
+//! without starting one.
+//!
+//! Invariant: nothing crosses the link but by `--probe`.
+
+mod counts;
+mod files;
+mod machine;
+mod peer;
+mod report;
+
+use std::net::SocketAddr;
+
+use tandem_packet_io::config::{self, Config, Role, role_name};
+use tandem_packet_io::daemon as packet_io;
+use tandem_packet_io::status::{self, Status};
+
+use super::daemon::{client_side_settings, server_side_settings, tunnel};
+use super::status::{PATIENCE, default_addresses};
+use crate::cli::{DoctorArgs, DoctorSide};
+use crate::exit::Failure;
+use crate::output;
+use crate::settings::{Mode, Settings, SettingsError};
+use report::{Check, Report};
+
+/// Whether something may cross the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probing {
+    Allowed,
+    Forbidden,
+}
+
+/// Whether the daemon that is looked at answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Daemon {
+    Answers,
+    IsSilent,
+}
+
+pub(crate) fn run(arguments: DoctorArgs) -> Result<(), Failure> {
+    let DoctorArgs {
+        json,
+        probe,
+        admin,
+        side,
+    } = arguments;
+    let probing = if probe {
+        Probing::Allowed
+    } else {
+        Probing::Forbidden
+    };
+    let report = match side {
+        Some(DoctorSide::ClientSide(said)) => {
+            side_report(Role::ClientSide, client_side_settings(*said)?, probing)?
+        }
+        Some(DoctorSide::ServerSide(said)) => {
+            side_report(Role::ServerSide, server_side_settings(*said)?, probing)?
+        }
+        None => running_report(admin),
+    };
+    if json {
+        output::print_json(&report)?;
+    } else {
+        output::print(&report.text())?;
+    }
+    match report.problems() {
+        0 => Ok(()),
+        1 => Err(Failure::Unwell("a problem".to_owned())),
+        several => Err(Failure::Unwell(format!("{several} problems"))),
+    }
+}
+
+/// Of a side with these settings.
+fn side_report(role: Role, said: Settings, probing: Probing) -> Result<Report, Failure> {
+    match (said.mode(role)?, role) {
+        (Mode::Packet, _) => packet(&Config::resolve(role, said.into_packet())?),
+        (Mode::Tunnel, Role::ClientSide) => tunnel_client_side(&said, probing),
+        (Mode::Tunnel, Role::ServerSide) => tunnel_server_side(&said),
+    }
+}
+
+fn packet(config: &Config) -> Result<Report, Failure> {
+    let role = role_name(config.role);
+    let mut report = Report::new(format!("{role} on {}, packet mode", config.link));
+    report.add(machine::clock());
+    report.add(machine::link(&config.link));
+    report.add(machine::privilege());
+    report.add(files::pair_key(&config.key));
+    report.add(files::store(&config.store));
+    let asked = ask(config.admin, role, config.link.as_str());
+    let rules = packet_io::rule_set(config);
+    report.extend(machine::rules(&rules, &config.ports, asked.daemon()));
+    report.extend(asked.checks);
+    if let Some(status) = &asked.status {
+        report.extend(counts::packet(status));
+    }
+    Ok(report)
+}
+
+fn tunnel_client_side(said: &Settings, probing: Probing) -> Result<Report, Failure> {
+    let role = Role::ClientSide;
+    let peer = said
+        .peer
+        .ok_or_else(|| SettingsError::value("peer", "name the server-side proxy, ADDRESS:PORT"))?;
+    let mut report = Report::new(format!("client-side of {peer}, tunnel mode"));
+    report.add(machine::clock());
+    let link = tunnel::link(said)?;
+    let (key_check, key) = files::tunnel_key(said.key.as_deref());
+    report.add(key_check);
+    report.add(files::store(&tunnel_store(role, said)?));
+    let asked = ask(
+        config::admin(role, said.admin.as_deref())?,
+        role_name(role),
+        &peer.to_string(),
+    );
+    if let Some(link) = &link {
+        report.extend(machine::tunnel_link(link, asked.daemon()));
+    }
+    report.extend(asked.checks);
+    report.add(peer::path(peer));
+    let is_up = asked.status.as_ref().is_some_and(counts::has_tunnel);
+    match (probing, key) {
+        (Probing::Allowed, Some(key)) if !is_up => {
+            report.add(peer::reach(&key, peer, &tunnel::line(said)?)?);
+        }
+        (Probing::Forbidden, _) if asked.status.is_none() => report.add(peer::not_tried()),
+        _ => {}
+    }
+    if let Some(status) = &asked.status {
+        report.extend(counts::tunnel(status));
+    }
+    Ok(report)
+}
+
+fn tunnel_server_side(said: &Settings) -> Result<Report, Failure> {
+    let role = Role::ServerSide;
+    let listen = said.listen.ok_or_else(|| {
+        let problem = "name the UDP address where client-side proxies come, such as 0.0.0.0:4433";
+        SettingsError::value("listen", problem)
+    })?;
+    let mut report = Report::new(format!("server-side on {listen}, tunnel mode"));
+    report.add(machine::clock());
+    let (key_check, _) = files::tunnel_key(said.key.as_deref());
+    report.add(key_check);
+    report.add(files::store(&tunnel_store(role, said)?));
+    let asked = ask(
+        config::admin(role, said.admin.as_deref())?,
+        role_name(role),
+        &listen.to_string(),
+    );
+    report.extend(asked.checks);
+    if let Some(status) = &asked.status {
+        report.extend(counts::tunnel(status));
+    }
+    Ok(report)
+}
+
+fn tunnel_store(role: Role, said: &Settings) -> Result<std::path::PathBuf, Failure> {
+    match &said.store {
+        Some(directory) => Ok(directory.clone()),
+        None => tunnel::default_store(role),
+    }
+}
+
+/// Of whatever runs here.
+fn running_report(admin: Option<SocketAddr>) -> Report {
+    let addresses = match admin {
+        Some(address) => vec![address],
+        None => default_addresses().to_vec(),
+    };
+    let found = addresses
+        .iter()
+        .filter_map(|address| status::fetch(*address, PATIENCE).ok());
+    let found: Vec<Status> = found.collect();
+    let mut report = Report::new("the proxies that run here".to_owned());
+    report.add(machine::clock());
+    if found.is_empty() {
+        let asked: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        report.add(Check::problem(
+            "daemon",
+            format!("nobody answers at {}", asked.join(" and ")),
+            "start a proxy, or name its side and settings: `tandem doctor client-side --config …`",
+        ));
+    }
+    for status in &found {
+        report.add(answers(status));
+        report.extend(counts::of(status));
+    }
+    report
+}
+
+/// What asking the daemon gave.
+struct Asked {
+    status: Option<Status>,
+    checks: Vec<Check>,
+}
+
+impl Asked {
+    fn daemon(&self) -> Daemon {
+        match self.status {
+            Some(_) => Daemon::Answers,
+            None => Daemon::IsSilent,
+        }
+    }
+}
+
+/// Asks the daemon that should run in `role` at `place`: a link, or where the proxies meet.
+fn ask(admin: Option<SocketAddr>, role: &str, place: &str) -> Asked {
+    let only = |check| Asked {
+        status: None,
+        checks: vec![check],
+    };
+    let Some(admin) = admin else {
+        return only(Check::warning(
+            "daemon",
+            "it has no admin port, so it cannot be asked",
+            "give it one with --admin",
+        ));
+    };
+    let status = match status::fetch(admin, PATIENCE) {
+        Ok(status) => status,
+        Err(error) => {
+            let to_do = format!("start it: `systemctl start` its unit, or `tandem {role} …`");
+            return only(Check {
+                to_do: Some(to_do),
+                ..Check::of_error("daemon", &error)
+            });
+        }
+    };
+    if status.role == role && status.link == place {
+        let check = answers(&status);
+        return Asked {
+            checks: vec![check],
+            status: Some(status),
+        };
+    }
+    only(Check::problem(
+        "daemon",
+        format!(
+            "at {admin} there is another one: {} on {}",
+            status.role, status.link
+        ),
+        "give each proxy an --admin of its own, and name it here",
+    ))
+}
+
+fn answers(status: &Status) -> Check {
+    Check::ok(
+        "daemon",
+        format!(
+            "{} on {}, {} mode, runs for {:.0} s (process {}, version {})",
+            status.role,
+            status.link,
+            status.mode,
+            status.uptime_seconds,
+            status.pid,
+            status.version
+        ),
+    )
+}
