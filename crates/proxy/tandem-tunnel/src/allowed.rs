@@ -96,6 +96,19 @@ impl Allowed {
         Self { rules }
     }
 
+    /// Every address, on every port.
+    pub fn everything() -> Self {
+        let everything = [
+            IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
+            IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0)),
+        ];
+        let rule = |network| Rule {
+            network,
+            ports: Vec::new(),
+        };
+        Self::new(everything.map(rule).to_vec())
+    }
+
     /// Whether this address may be connected to.
     pub fn permits(&self, address: SocketAddr) -> bool {
         let (ip, port) = (address.ip().to_canonical(), address.port());
@@ -253,6 +266,20 @@ mod tests {
         assert!(!Allowed::default().permits_own());
         let rule = "0.0.0.0/0".parse().expect("a rule");
         assert!(Allowed::new(vec![rule]).permits_own());
+    }
+
+    #[test]
+    fn everything_is_every_address_on_every_port() {
+        let everything = Allowed::everything();
+        for address in [
+            "0.0.0.0:1",
+            "255.255.255.255:65535",
+            "[::]:1",
+            "[ff02::1]:443",
+        ] {
+            let address = address.parse().expect("an address");
+            assert!(everything.permits(address), "{address}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! | `output` | what goes in, what comes out |
 //! | `event` | what is counted |
 //! | `allowed` | the allow list of the server side |
+//! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
 //!
 //! Invariants: an endpoint gets the bytes that the other one sent, in order, each once, and a reset
 //! where that ends; what is kept is bounded, whatever the peer sends; after the handshake nothing
@@ -37,9 +38,13 @@ mod output;
 mod passing;
 mod reader;
 mod relay;
+mod rules;
 mod writer;
 
 pub use allowed::{Allowed, Rule, RuleError};
 pub use event::Event;
 pub use output::{Clock, Input, Output, Wakeup};
 pub use relay::{CLIENT_HOLD, Relay, SERVER_HOLD, SILENCE};
+pub use rules::{
+    Action, ClientRule, ClientRuleError, Decision, FirstFlight, Hello, Parts, Rules, ServerName,
+};
