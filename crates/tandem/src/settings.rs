@@ -3,12 +3,13 @@
 //! Is not: a decision on any value. Each mode's adapter takes its own part and checks it
 //! (`tandem_packet_io::config::Config`, `tandem_tunnel_io::config`).
 //!
-//! Invariants: keys of the file and names of the flags are the same; a key that is not known is an
-//! error that names the nearest one; a setting of another mode or of the other side is an error
-//! that names it.
+//! Invariants: keys of the file and names of the flags are the same, but for `[[rules]]`, which are
+//! tables; a key that is not known is an error that names the nearest one; a setting of another
+//! mode or of the other side is an error that names it.
 
 mod link_rate;
 mod place;
+mod rule;
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use tandem_packet_io::config::Role;
 
 pub(crate) use link_rate::LinkRate;
 pub(crate) use place::Mode;
+pub(crate) use rule::RuleTable;
 
 use place::{Key, Place};
 
@@ -117,6 +119,10 @@ pub(crate) struct Settings {
     pub(crate) socks: Option<SocketAddr>,
     /// Where HTTP CONNECT is answered. Default: nowhere.
     pub(crate) http_proxy: Option<SocketAddr>,
+    /// What becomes of connections, each rule as one line. Default: all use the tunnel.
+    pub(crate) rule: Option<Vec<String>>,
+    /// The same as tables, which only the file has. They come after `rule`.
+    pub(crate) rules: Option<Vec<RuleTable>>,
     /// Rate of the link, away from this side. Default: measured.
     pub(crate) link_rate: Option<LinkRate>,
     /// Round-trip time of the link in milliseconds. Default: measured.
@@ -153,7 +159,9 @@ impl Settings {
                 .filter(|byte| *byte == b'\n')
                 .count();
             let word = text.get(span).unwrap_or_default();
-            let problem = if error.message().starts_with("unknown field") {
+            // One of a table's own fields is answered with the others of the table.
+            let is_setting = error.message().contains("`mode`");
+            let problem = if is_setting && error.message().starts_with("unknown field") {
                 format!(
                     "there is no setting `{word}`; the nearest is `{}`",
                     nearest(word)
@@ -200,6 +208,8 @@ impl Settings {
             from: self.from.or(below.from),
             socks: self.socks.or(below.socks),
             http_proxy: self.http_proxy.or(below.http_proxy),
+            rule: self.rule.or(below.rule),
+            rules: self.rules.or(below.rules),
             link_rate: self.link_rate.or(below.link_rate),
             link_rtt: self.link_rtt.or(below.link_rtt),
             listen: self.listen.or(below.listen),
@@ -254,7 +264,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 31] {
+    fn keys(&self) -> [Key; 33] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -286,6 +296,8 @@ impl Settings {
             key("from", tunnel_client, self.from.is_some()),
             key("socks", tunnel_client, self.socks.is_some()),
             key("http-proxy", tunnel_client, self.http_proxy.is_some()),
+            key("rule", tunnel_client, self.rule.is_some()),
+            key("rules", tunnel_client, self.rules.is_some()),
             key("link-rate", Place::Tunnel, self.link_rate.is_some()),
             key("link-rtt", Place::Tunnel, self.link_rtt.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
@@ -341,6 +353,7 @@ mode = \"packet\"\nlink = \"tun0\"\nkey = \"/k\"\nports = [443, 8443]\nstore = \
 wire = \"mcveety\"\nclient-certificates = \"cii\"\ninsecure-no-key = false\nhold-packets = 1\nhold-bytes = 2\nhold-ms = 3\nack-hold-ms = 9
 max-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\ncii-extension = 0x009b\nfilter-one-in = 16\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
 peer = \"192.0.2.1:4433\"\nfrom = [\"lan0\"]\nsocks = \"127.0.0.1:1080\"\nhttp-proxy = \"[::1]:3128\"\nlink-rate = \"64k\"\nlink-rtt = 600
+rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\n";
 
     #[test]
@@ -389,6 +402,8 @@ listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\n";
             ("=", 1),
             ("\npeer = \"here\"", 2),
             ("link-rate = \"fast\"", 1),
+            ("\n[[rules]]\ndo = \"direct\"\nto = \"a.example\"", 4),
+            ("\n[[rules]]\ndo = \"direct\"\nto-ports = 0", 2),
         ] {
             let problem = parse(text).expect_err(text);
             assert!(

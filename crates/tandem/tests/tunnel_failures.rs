@@ -64,6 +64,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--link-rate", "64k"],
         ["--link-rtt", "600"],
         ["--from", "lan0"],
+        ["--rule", "refuse"],
     ] {
         let words = [&["client-side", "--link", "lo"], &flag[..]].concat();
         let ran = run(&mut tandem(&words));
@@ -144,6 +145,27 @@ fn values_that_cannot_be_are_named() {
 }
 
 #[test]
+fn a_rule_that_cannot_be_is_shown_with_what_is_wrong_in_it() {
+    let pair = Pair::new();
+    for (rule, expected) in [
+        (
+            "direct to=*.example.com port=443",
+            "rule: in `direct to=*.example.com port=443`: `port=443` is no part of a rule: behind \
+             the action stand `to=`, `ports=` and `from=`",
+        ),
+        (
+            "block",
+            "rule: in `block`: `block` is no action: a rule begins with `tunnel`, `direct` or \
+             `refuse`",
+        ),
+    ] {
+        let more = [&PEER[..], &SOCKS, &["--rule", "tunnel", "--rule", rule]].concat();
+        let ran = with_key(&pair, "client-side", &more);
+        assert_eq!(ran.failed_with(2), expected);
+    }
+}
+
+#[test]
 fn a_key_that_is_none_is_refused_without_being_shown() {
     let pair = Pair::new();
     let key = pair.path("bad");
@@ -190,6 +212,12 @@ fn a_settings_file_may_hold_all_of_it_and_is_held_to_the_same() {
     let ran = with("client-side", "per = \"192.0.2.1:4433\"\n");
     let line = ran.failed_with(2);
     assert!(line.contains("line 3") && line.contains("`peer`"), "{line}");
+    let ran = with("client-side", "[[rules]]\ndo = \"direct\"\nport = 443\n");
+    let line = ran.failed_with(2);
+    assert!(
+        line.contains("line 5") && line.contains("`to-ports`"),
+        "{line}"
+    );
     let ran = with("client-side", "link-rate = \"fast\"\n");
     assert!(ran.failed_with(2).contains("line 3"), "{ran:?}");
     // Not the default, which permits most.

@@ -21,6 +21,10 @@ pub(crate) enum Tally {
     RelaysRefused,
     /// TCP connections that were given up because there was no tunnel.
     RelaysWithoutTunnel,
+    /// TCP connections that a rule refused.
+    RelaysRefusedByRule,
+    /// TCP connections that a rule sent to their server from here.
+    RelaysDirect,
     /// Tunnels that came up.
     TunnelsUp,
     /// Tunnels that did not come up.
@@ -43,9 +47,11 @@ pub(crate) enum Tally {
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 11] = [
+    const ALL: [Tally; 13] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
+        Tally::RelaysRefusedByRule,
+        Tally::RelaysDirect,
         Tally::TunnelsUp,
         Tally::TunnelsFailed,
         Tally::TunnelsRestarted,
@@ -61,6 +67,8 @@ impl Tally {
         match self {
             Tally::RelaysRefused => "relays_refused",
             Tally::RelaysWithoutTunnel => "relays_without_tunnel",
+            Tally::RelaysRefusedByRule => "relays_refused_by_rule",
+            Tally::RelaysDirect => "relays_direct",
             Tally::TunnelsUp => "tunnels_up",
             Tally::TunnelsFailed => "tunnels_failed",
             Tally::TunnelsRestarted => "tunnels_restarted",

@@ -25,7 +25,7 @@ use crate::board::{Facts, Tally};
 use crate::config::{self, ClientSide};
 use crate::endpoint::Endpoint;
 use crate::error::TunnelError;
-use crate::intake::{self, Accepted, Proxies, WaysIn};
+use crate::intake::{self, Accepted, Gate, Proxies, WaysIn};
 use crate::keeper::Keeper;
 use crate::relay_task::{Client, RelayTask};
 use crate::shared::{Place, Shared};
@@ -74,7 +74,8 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         .map(|port| admin::serve(port, Arc::clone(&shared.board)))
         .transpose()?;
     let outcome = runtime::run(async {
-        let ways_in = WaysIn::open(proxies, config.link.as_ref())?;
+        let board = Arc::clone(&shared.board);
+        let ways_in = WaysIn::open(proxies, config.link.as_ref(), config.rules, board)?;
         let taking_in = || {
             tracing::info!(
                 role = "client-side",
@@ -98,7 +99,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
 /// There is no such link, or the firewall cannot be read.
 pub fn dry_run(config: &ClientSide) -> Result<String, TunnelError> {
     match &config.link {
-        Some(link) => intake::describe(link),
+        Some(link) => intake::describe(link, intake::own(&config.rules)),
         None => Ok("# Without --link no rules are set.\n".to_owned()),
     }
 }
@@ -128,11 +129,12 @@ async fn serve<C: Connect>(
         let shared = Arc::clone(shared);
         async move { shared.over().await }
     };
+    let gate = ways_in.gate();
     let mut ways_in = tokio::spawn(ways_in.run(accepted, over));
     ready();
     let relays = async {
         while let Some(accepted) = arriving.recv().await {
-            admit(accepted, &keeper, shared);
+            admit(accepted, &gate, &keeper, shared);
         }
         // The ways in have ended, which is looked at beside this.
         std::future::pending().await
@@ -154,32 +156,36 @@ async fn serve<C: Connect>(
 }
 
 /// A task for a connection that was taken in; one too many is reset.
-pub(crate) fn admit<T: Tunnel>(accepted: Accepted, keeper: &Arc<Keeper<T>>, shared: &Arc<Shared>) {
-    let Accepted {
-        stream,
-        target,
-        client,
-        first,
-    } = accepted;
-    let endpoint = Endpoint::new(stream);
-    tracing::debug!(%client, ?target, "taken in");
-    if let Some(place) = shared.place() {
-        let (keeper, shared) = (Arc::clone(keeper), Arc::clone(shared));
-        let client = Client {
-            endpoint,
-            target,
-            first,
-        };
-        tokio::spawn(relay(client, keeper, shared, place));
-    }
+pub(crate) fn admit<T: Tunnel>(
+    accepted: Accepted,
+    gate: &Arc<Gate>,
+    keeper: &Arc<Keeper<T>>,
+    shared: &Arc<Shared>,
+) {
+    tracing::debug!(client = %accepted.client, target = ?accepted.target, "taken in");
+    let Some(place) = shared.place() else {
+        drop(Endpoint::new(accepted.stream));
+        return;
+    };
+    let (gate, keeper, shared) = (Arc::clone(gate), Arc::clone(keeper), Arc::clone(shared));
+    tokio::spawn(async move {
+        if let Some(accepted) = gate.pass(accepted).await {
+            relay(accepted, keeper, shared, place).await;
+        }
+    });
 }
 
 async fn relay<T: Tunnel>(
-    client: Client,
+    accepted: Accepted,
     keeper: Arc<Keeper<T>>,
     shared: Arc<Shared>,
     place: Place,
 ) {
+    let client = Client {
+        endpoint: Endpoint::new(accepted.stream),
+        target: accepted.target,
+        first: accepted.first,
+    };
     let opened = async {
         let tunnel = keeper.tunnel().await?;
         tunnel.open().await.ok()

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tandem_link::inband::Key;
-use tandem_tunnel::Allowed;
+use tandem_tunnel::{Allowed, Rules};
 
 pub use crate::line::Line;
 
@@ -26,6 +26,8 @@ pub struct ClientSide {
     pub socks: Option<SocketAddr>,
     /// Where HTTP CONNECT is spoken, if anywhere.
     pub http_proxy: Option<SocketAddr>,
+    /// Which connections use the tunnel, and what becomes of the others.
+    pub rules: Rules,
     /// What is known of the line to the server side.
     pub line: Line,
     /// Directory of the store.

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
+use socket2::SockRef;
 use tandem_link::tunnel::{Ending, Target};
 use tandem_tunnel::Allowed;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
@@ -36,6 +37,17 @@ pub(crate) struct Dialer {
     allowed: Allowed,
     board: Arc<Board>,
     lookups: Arc<Semaphore>,
+    own_addresses: OwnAddresses,
+    mark: Option<u32>,
+}
+
+/// Whether addresses of this machine itself are connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnAddresses {
+    /// Where the list has them.
+    AsAllowed,
+    /// Never.
+    Never,
 }
 
 impl Dialer {
@@ -44,6 +56,21 @@ impl Dialer {
             allowed,
             board,
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
+            own_addresses: OwnAddresses::AsAllowed,
+            mark: None,
+        }
+    }
+
+    /// The same, with this mark on every packet (`SO_MARK`), which needs CAP_NET_ADMIN.
+    pub(crate) fn marked(self, mark: Option<u32>) -> Self {
+        Self { mark, ..self }
+    }
+
+    /// The same, with this word on addresses of this machine itself.
+    pub(crate) fn with_own_addresses(self, own_addresses: OwnAddresses) -> Self {
+        Self {
+            own_addresses,
+            ..self
         }
     }
 
@@ -59,7 +86,7 @@ impl Dialer {
             self.board.count(Tally::ServersNotAllowed, 1);
             return Err(Ending::NotAllowed);
         }
-        let connected = connect(&permitted).await;
+        let connected = connect(&permitted, self.mark).await;
         let tally = match &connected {
             Ok(_) => Tally::ServersConnected,
             Err(_) => Tally::ServersFailed,
@@ -69,8 +96,11 @@ impl Dialer {
     }
 
     fn permits(&self, address: SocketAddr) -> bool {
-        self.allowed.permits(address)
-            && (self.allowed.permits_own() || !is_own(address.ip().to_canonical()))
+        let permits_own = match self.own_addresses {
+            OwnAddresses::AsAllowed => self.allowed.permits_own(),
+            OwnAddresses::Never => false,
+        };
+        self.allowed.permits(address) && (permits_own || !is_own(address.ip().to_canonical()))
     }
 
     /// At least one address.
@@ -117,6 +147,9 @@ impl Dialer {
 
 /// Whether this machine has this address. Where the system does not say, it may have it.
 fn is_own(ip: IpAddr) -> bool {
+    if ip.is_loopback() || ip.is_unspecified() {
+        return true;
+    }
     let Ok(interfaces) = getifaddrs() else {
         return true;
     };
@@ -129,20 +162,32 @@ fn is_own(ip: IpAddr) -> bool {
 
 /// Tries one after the other. Each has its share of the time that is left, so that one that does
 /// not answer leaves time for the others.
-async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+async fn connect(addresses: &[SocketAddr], mark: Option<u32>) -> io::Result<TcpStream> {
     let end = Instant::now() + CONNECT;
     let mut last = io::Error::from(io::ErrorKind::TimedOut);
     let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
         let share = end.saturating_duration_since(Instant::now()) / left.max(1);
         left = left.saturating_sub(1);
-        match timeout(share, TcpStream::connect(address)).await {
+        match timeout(share, connect_to(*address, mark)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => last = error,
             Err(_) => last = io::ErrorKind::TimedOut.into(),
         }
     }
     Err(last)
+}
+
+async fn connect_to(address: SocketAddr, mark: Option<u32>) -> io::Result<TcpStream> {
+    let Some(mark) = mark else {
+        return TcpStream::connect(address).await;
+    };
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    SockRef::from(&socket).set_mark(mark)?;
+    socket.connect(address).await
 }
 
 /// What an error of a connection means to the other side.

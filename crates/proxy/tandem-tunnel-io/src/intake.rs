@@ -8,27 +8,34 @@
 
 mod connect;
 pub(crate) mod fuzzing;
+mod gate;
 mod head;
+mod passing_on;
 mod redirect;
 mod route;
 mod socks;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_daemon::{DaemonError, listener};
 use tandem_link::tunnel::Target;
+use tandem_tunnel::Rules;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::board::Board;
 use crate::config::{ClientSide, Link};
 use crate::error::TunnelError;
 use head::HeadReader;
-use redirect::{PassingOn, Redirect, Way};
+use passing_on::PassingOn;
+use redirect::{Own, Redirect, Way};
 
+pub(crate) use gate::Gate;
 pub(crate) use redirect::{describe, rule_set};
 
 /// How long a client may take to say where it wants to go: it is a program on this machine or one
@@ -96,19 +103,24 @@ impl Proxies {
 }
 
 /// The ways in that are open. Connections wait until [`Self::run`].
-#[derive(Debug)]
 pub(crate) struct WaysIn {
     proxies: Vec<(Protocol, TcpListener)>,
     redirect: Option<Redirect>,
+    gate: Arc<Gate>,
 }
 
 impl WaysIn {
-    /// Opens the ways in; sets the rules where a link is among them. Within a runtime; takes as
-    /// long as the firewall's programs.
+    /// Opens the ways in; sets the firewall's rules where a link is among them. What becomes of a
+    /// connection is up to `rules`. Within a runtime; takes as long as the firewall's programs.
     ///
     /// # Errors
-    /// The rules cannot be set.
-    pub(crate) fn open(proxies: Proxies, link: Option<&Link>) -> Result<Self, TunnelError> {
+    /// The firewall's rules cannot be set.
+    pub(crate) fn open(
+        proxies: Proxies,
+        link: Option<&Link>,
+        rules: Rules,
+        board: Arc<Board>,
+    ) -> Result<Self, TunnelError> {
         let mut listening = Vec::new();
         for (protocol, listener) in proxies.0 {
             let listener = TcpListener::from_std(listener)
@@ -116,11 +128,20 @@ impl WaysIn {
             listening.push((protocol, listener));
         }
         // The rules come last: what they lead to is to be served soon.
-        let redirect = link.map(Redirect::open).transpose()?;
+        let redirect = link
+            .map(|link| Redirect::open(link, own(&rules)))
+            .transpose()?;
+        let mark = redirect.as_ref().and_then(Redirect::mark);
         Ok(Self {
             proxies: listening,
             redirect,
+            gate: Arc::new(Gate::new(rules, board, mark)),
         })
+    }
+
+    /// What each connection that is given on has to pass.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate)
     }
 
     /// Gives each connection to `relays`, until `stop` is ready; then the rules are removed, and
@@ -137,19 +158,19 @@ impl WaysIn {
         let Self {
             proxies,
             mut redirect,
+            gate,
         } = self;
         // Dropped at the end, and the listeners with it.
         let mut listening = JoinSet::new();
         for (protocol, listener) in proxies {
-            let relays = relays.clone();
+            let (relays, gate) = (relays.clone(), Arc::clone(&gate));
             listening.spawn(listener::serve(listener, MAX_HEADS, move |stream| {
-                take_asked(protocol, stream, relays.clone())
+                take_asked(protocol, stream, relays.clone(), Arc::clone(&gate))
             }));
         }
         if let Some(redirect) = &mut redirect {
-            let passing_on = PassingOn::new();
             for listener in redirect.take_listeners() {
-                let (relays, passing_on) = (relays.clone(), passing_on.clone());
+                let (relays, passing_on) = (relays.clone(), gate.passing_on().clone());
                 let link = redirect.link().clone();
                 listening.spawn(listener::serve(listener, MAX_HEADS, move |stream| {
                     let way = redirect::way(&stream, &link);
@@ -162,6 +183,15 @@ impl WaysIn {
             Some(redirect) => redirect.remove().await,
             None => Ok(()),
         }
+    }
+}
+
+/// Whether these rules make connections of the daemon's own, which leave by the link, too.
+pub(crate) fn own(rules: &Rules) -> Own {
+    if rules.has_direct() {
+        Own::Spared
+    } else {
+        Own::None
     }
 }
 
@@ -182,15 +212,21 @@ fn listen(protocol: Protocol, address: SocketAddr) -> Result<std::net::TcpListen
 }
 
 /// Takes a connection in whose client says where it wants to go.
-async fn take_asked(protocol: Protocol, stream: TcpStream, relays: mpsc::Sender<Accepted>) {
+async fn take_asked(
+    protocol: Protocol,
+    stream: TcpStream,
+    relays: mpsc::Sender<Accepted>,
+    gate: Arc<Gate>,
+) {
     let Ok(client) = stream.peer_addr() else {
         return;
     };
     let mut head = HeadReader::new(stream);
+    let permits = |target: &Target| gate.permits(client.ip(), target);
     let talk = async {
         match protocol {
-            Protocol::Socks => socks::talk(&mut head).await,
-            Protocol::Connect => connect::talk(&mut head).await,
+            Protocol::Socks => socks::talk(&mut head, permits).await,
+            Protocol::Connect => connect::talk(&mut head, permits).await,
         }
     };
     // Refused, gone, or too slow: it is closed.
@@ -216,7 +252,9 @@ async fn take_redirected(
             let target = Target::Address(server);
             give(stream, target, client, Vec::new(), &relays).await;
         }
-        Way::PassOn(server) => passing_on.start(stream, server),
+        Way::PassOn(server) => {
+            passing_on.start(stream, Vec::new(), TcpStream::connect(server));
+        }
         // It is closed.
         Way::Nowhere => {}
     }
@@ -246,6 +284,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::board::Facts;
 
     /// A client of a proxy on a free port.
     struct Proxied {
@@ -256,13 +295,23 @@ mod tests {
     }
 
     async fn proxied(protocol: Protocol) -> Proxied {
+        with_rules(protocol, &[]).await
+    }
+
+    async fn with_rules(protocol: Protocol, rules: &[&str]) -> Proxied {
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let proxies = match protocol {
             Protocol::Socks => Proxies::of(any, None),
             Protocol::Connect => Proxies::of(None, any),
         }
         .expect("a free port");
-        let ways = WaysIn::open(proxies, None).expect("within a runtime");
+        let rules = rules.iter().map(|rule| rule.parse().expect(rule));
+        let board = Board::new(Facts {
+            role: "client-side",
+            link: String::new(),
+        });
+        let rules = Rules::new(rules.collect());
+        let ways = WaysIn::open(proxies, None, rules, board).expect("within a runtime");
         let address = ways.proxies[0].1.local_addr().expect("bound");
         let (relays, accepted) = mpsc::channel(1);
         let (stop, stopped) = oneshot::channel();
@@ -348,6 +397,52 @@ mod tests {
             drop((client, stop));
             assert!(accepted.recv().await.is_none(), "nothing was taken in");
         }
+    }
+
+    #[tokio::test]
+    async fn what_the_rules_refuse_is_answered_so_and_not_given_on() {
+        let rules = ["refuse to=*.example", "refuse to=192.0.2.0/24 ports=80"];
+        let head = "HTTP/1.1 403 ";
+        for (protocol, said, reply) in [
+            (
+                Protocol::Socks,
+                &b"\x05\x01\x00\x05\x01\x00\x03\x09a.example\x01\xbb"[..],
+                "\x05\0\x05\x02\0",
+            ),
+            (
+                Protocol::Socks,
+                b"\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50",
+                "\x05\0\x05\x02\0",
+            ),
+            (
+                Protocol::Connect,
+                b"CONNECT a.example:443 HTTP/1.1\r\n\r\n",
+                head,
+            ),
+            (
+                Protocol::Connect,
+                b"CONNECT 192.0.2.1:80 HTTP/1.1\r\n\r\n",
+                head,
+            ),
+        ] {
+            let mut proxied = with_rules(protocol, &rules).await;
+            proxied.client.write_all(said).await.expect("it reads");
+            let mut read = Vec::new();
+            let read_all = proxied.client.read_to_end(&mut read);
+            read_all.await.expect("no reset");
+            assert!(read.starts_with(reply.as_bytes()), "{read:?}");
+            drop((proxied.client, proxied.stop));
+            assert!(
+                proxied.accepted.recv().await.is_none(),
+                "nothing was taken in"
+            );
+        }
+        // What depends on the hello is not refused before that has come.
+        let mut proxied = with_rules(Protocol::Socks, &rules).await;
+        let said = b"\x05\x01\x00\x05\x01\x00\x01\xc0\x00\x02\x01\x01\xbb";
+        proxied.client.write_all(said).await.expect("it reads");
+        expect(&mut proxied.client, b"\x05\x00\x05\x00\x00\x01\0\0\0\0\0\0").await;
+        assert!(proxied.accepted.recv().await.is_some());
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Both sides in one process: the client side and the server side over UDP on the loopback
 //! interface, endpoints over TCP.
 
+mod rules;
 mod tls;
 
 use std::io::ErrorKind;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use tandem_engine::Role;
 use tandem_link::tunnel::Target;
-use tandem_tunnel::Allowed;
+use tandem_tunnel::{Allowed, Rules};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +20,7 @@ use tokio::time::timeout;
 use crate::board::{Board, Facts};
 use crate::client_side::admit;
 use crate::dial::Dialer;
-use crate::intake::Accepted;
+use crate::intake::{Accepted, Gate};
 use crate::keeper::Keeper;
 use crate::line::Line;
 use crate::server_side::accept;
@@ -36,6 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Pair {
     client_side: Arc<Shared>,
     server_side: Arc<Shared>,
+    gate: Arc<Gate>,
     keeper: Arc<Keeper<Quic>>,
     server: Arc<Server>,
     /// The server side's socket, for one that comes after it.
@@ -45,6 +47,10 @@ struct Pair {
 
 impl Pair {
     async fn start() -> Self {
+        Self::with_rules(&[]).await
+    }
+
+    async fn with_rules(rules: &[&str]) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let peer = socket.local_addr().expect("bound");
         let stores = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
@@ -61,8 +67,12 @@ impl Pair {
         let client = Client::new(&KEY, peer, &Line::default()).expect("it starts");
         let (keeper, keep) = Keeper::new(client, Arc::clone(&client_side.board));
         tokio::spawn(keep);
+        let rules = rules.iter().map(|rule| rule.parse().expect(rule));
+        let rules = Rules::new(rules.collect());
+        let gate = Gate::new(rules, Arc::clone(&client_side.board), None);
         Self {
             client_side,
+            gate: Arc::new(gate),
             server_side,
             keeper: Arc::new(keeper),
             server,
@@ -83,7 +93,7 @@ impl Pair {
             client: client_address,
             first: Vec::new(),
         };
-        admit(accepted, &self.keeper, &self.client_side);
+        admit(accepted, &self.gate, &self.keeper, &self.client_side);
         client
     }
 

@@ -171,6 +171,16 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) http_proxy: Option<SocketAddr>,
 
+    /// What becomes of connections: `tunnel`, `direct` or `refuse`, and of which; repeated, the
+    /// first that matches counts [default: all use the tunnel]
+    ///
+    /// `direct to=*.example.com ports=443,8000-8999 from=10.0.0.0/8`: `to` names servers or
+    /// networks, `from` clients; what is left out is any. `direct` connects from here, not through
+    /// the tunnel. Of connections by address, the name is the one in the TLS hello. The settings
+    /// file may have `[[rules]]` instead.
+    #[arg(long, value_name = "RULE")]
+    pub(crate) rule: Option<Vec<String>>,
+
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }

@@ -47,6 +47,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         from: tunnel.from,
         socks: tunnel.socks,
         http_proxy: tunnel.http_proxy,
+        rule: tunnel.rule,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         ..settings(common, packet, tuning)

@@ -33,6 +33,8 @@ pub(super) enum Refusal {
     TooLarge,
     /// It asks for something else than a tunnel.
     Method,
+    /// It may not go there.
+    NotAllowed,
 }
 
 impl Refusal {
@@ -54,6 +56,11 @@ impl Refusal {
                 "Allow: CONNECT\r\n",
                 "This proxy only tunnels: use it for https:// addresses, with CONNECT.\n",
             ),
+            Refusal::NotAllowed => (
+                "403 Forbidden",
+                "",
+                "The rules or limits of this proxy do not allow this connection.\n",
+            ),
         };
         format!(
             "HTTP/1.1 {status}\r\n{field}Content-Type: text/plain\r\nContent-Length: {}\r\n\
@@ -64,9 +71,16 @@ impl Refusal {
 }
 
 /// Where the client wants to go, once it has been told that the connection is established. `None`:
-/// it was refused, or is gone.
-pub(super) async fn talk(client: &mut HeadReader) -> io::Result<Option<Target>> {
-    match client.read(head).await {
+/// it was refused, since `permits` says so or by its own fault, or is gone.
+pub(super) async fn talk(
+    client: &mut HeadReader,
+    permits: impl Fn(&Target) -> bool,
+) -> io::Result<Option<Target>> {
+    let asked = match client.read(head).await {
+        Ok(target) if !permits(&target) => Err(NoHead::Refused(Refusal::NotAllowed)),
+        asked => asked,
+    };
+    match asked {
         Ok(target) => {
             client.write(ESTABLISHED).await?;
             Ok(Some(target))

@@ -23,7 +23,6 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::sync::Arc;
 
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::getsockopt;
@@ -35,11 +34,9 @@ use tandem_firewall::{
     port_lists, privilege,
 };
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use super::route;
 use crate::config;
-use crate::endpoint;
 use crate::error::TunnelError;
 
 /// Connections that the system holds until they are accepted.
@@ -48,11 +45,12 @@ const BACKLOG: i32 = 1024;
 /// How often a port is looked for that is free in both versions of IP.
 const TRIES: usize = 16;
 
-/// Connections that are passed on at one time, two descriptors each. Those beyond are reset.
-const MAX_PASSED_ON: usize = 4096;
-
 /// What goes to this machine is no business of the link's.
 const TO_THIS_MACHINE: &str = "-m addrtype --dst-type LOCAL -j RETURN";
+
+/// Packet marks, of which one is on the daemon's own connections to servers where there are any, so
+/// that they are not redirected. Packet mode takes of the same byte, from the other end.
+const MARKS: [u32; 4] = [1 << 31, 1 << 30, 1 << 29, 1 << 28];
 
 /// The rules in force, and the listeners to which they lead. Dropping it removes the rules.
 #[derive(Debug)]
@@ -61,6 +59,7 @@ pub(super) struct Redirect {
     rules: RulesKeeper,
     listeners: Vec<TcpListener>,
     link: LinkName,
+    mark: Option<u32>,
     _instance: InstanceLock,
 }
 
@@ -92,6 +91,39 @@ impl<'a> Taken<'a> {
     }
 }
 
+/// Whether the daemon itself connects to servers by the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// It does not.
+    None,
+    /// It does, and these connections are not redirected.
+    Spared,
+}
+
+impl Own {
+    /// The mark of its connections.
+    fn mark(self, firewall: &Firewall, link: &LinkName) -> Result<Option<u32>, TunnelError> {
+        Ok(match self {
+            Self::None => None,
+            Self::Spared => {
+                let taken = firewall.marks_of_others(&Owner::Tunnel.chain(link))?;
+                Some(self.first_mark(taken).ok_or_else(|| {
+                    let problem = "`direct` needs a packet mark, and other daemons have them all";
+                    TunnelError::setting("rule", problem)
+                })?)
+            }
+        })
+    }
+
+    /// The first that has no bit of `taken`.
+    fn first_mark(self, taken: u32) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::Spared => MARKS.into_iter().find(|mark| mark & taken == 0),
+        }
+    }
+}
+
 /// What becomes of a redirected connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
@@ -109,7 +141,7 @@ impl Redirect {
     /// # Errors
     /// There is no such interface, another daemon has it, a capability, a program or a feature of
     /// the kernel is missing.
-    pub(super) fn open(config: &config::Link) -> Result<Self, TunnelError> {
+    pub(super) fn open(config: &config::Link, own: Own) -> Result<Self, TunnelError> {
         let taken = Taken::of(config)?;
         let link = taken.link.clone();
         privilege::require()?;
@@ -120,7 +152,8 @@ impl Redirect {
         // Nobody else sets rules meanwhile.
         let _starting = StartLock::take()?;
         let firewall = Firewall::here();
-        let rules = rules(&taken, port);
+        let mark = own.mark(&firewall, &link)?;
+        let rules = rules(&taken, port, mark);
         firewall.try_features(&rules)?;
         // The keeper itself says what it does.
         let rules = RulesKeeper::start(firewall.install(rules)?.guarded()?, |_| {})?;
@@ -128,6 +161,7 @@ impl Redirect {
             rules,
             listeners,
             link,
+            mark,
             _instance: instance,
         })
     }
@@ -141,6 +175,11 @@ impl Redirect {
     /// The link.
     pub(super) fn link(&self) -> &LinkName {
         &self.link
+    }
+
+    /// The mark of connections that are not redirected, if there is one.
+    pub(super) fn mark(&self) -> Option<u32> {
+        self.mark
     }
 
     /// Takes the rules away.
@@ -160,7 +199,7 @@ impl Redirect {
 ///
 /// # Errors
 /// There is no such interface, or the firewall cannot be read.
-pub(crate) fn describe(config: &config::Link) -> Result<String, TunnelError> {
+pub(crate) fn describe(config: &config::Link, own: Own) -> Result<String, TunnelError> {
     let taken = Taken::of(config)?;
     let sight = if privilege::missing()?.is_empty() {
         Sight::Full
@@ -170,7 +209,13 @@ pub(crate) fn describe(config: &config::Link) -> Result<String, TunnelError> {
     let free = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))
         .and_then(|listener| listener.local_addr())
         .map_err(TunnelError::system("looking for a free port"))?;
-    let rules = Firewall::here().describe(&rules(&taken, free.port()), sight)?;
+    let firewall = Firewall::here();
+    let mark = match sight {
+        Sight::Full => own.mark(&firewall, &taken.link)?,
+        // As where nobody else has marks.
+        Sight::None => own.first_mark(0),
+    };
+    let rules = firewall.describe(&rules(&taken, free.port(), mark), sight)?;
     Ok(format!(
         "# Each start takes a free port of its own for --to-ports.\n{rules}"
     ))
@@ -182,7 +227,7 @@ pub(crate) fn describe(config: &config::Link) -> Result<String, TunnelError> {
 /// # Errors
 /// There is no such interface.
 pub(crate) fn rule_set(config: &config::Link) -> Result<RuleSet, TunnelError> {
-    Ok(rules(&Taken::of(config)?, 0))
+    Ok(rules(&Taken::of(config)?, 0, None))
 }
 
 /// What a connection that came to one of the listeners is for.
@@ -230,57 +275,6 @@ fn original_destination(stream: &TcpStream, here: SocketAddr) -> Option<SocketAd
     }
 }
 
-/// Passes connections on that another interface leads to.
-#[derive(Debug, Clone)]
-pub(super) struct PassingOn {
-    room: Arc<Semaphore>,
-}
-
-impl PassingOn {
-    pub(super) fn new() -> Self {
-        Self {
-            room: Arc::new(Semaphore::new(MAX_PASSED_ON)),
-        }
-    }
-
-    /// Connects `client` with `server`, in a task of its own.
-    pub(super) fn start(&self, client: TcpStream, server: SocketAddr) {
-        match Arc::clone(&self.room).try_acquire_owned() {
-            Ok(place) => {
-                tokio::spawn(async move {
-                    pass_on(client, server).await;
-                    drop(place);
-                });
-            }
-            Err(_) => reset(&client),
-        }
-    }
-}
-
-async fn pass_on(mut client: TcpStream, server: SocketAddr) {
-    let mut server = match TcpStream::connect(server).await {
-        Ok(stream) => stream,
-        Err(error) => {
-            tracing::debug!(%server, %error, "a connection that is passed on fails");
-            return reset(&client);
-        }
-    };
-    endpoint::prepare(&client);
-    endpoint::prepare(&server);
-    if tokio::io::copy_bidirectional(&mut client, &mut server)
-        .await
-        .is_err()
-    {
-        reset(&client);
-        reset(&server);
-    }
-}
-
-/// Has the other end see that the connection broke, when it is dropped.
-fn reset(stream: &TcpStream) {
-    let _ = stream.set_zero_linger();
-}
-
 /// Listeners on one port of all addresses, and the port.
 fn listeners() -> io::Result<(Vec<TcpListener>, u16)> {
     for _ in 0..TRIES {
@@ -315,8 +309,8 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// The rules that lead to `to`. The same for IPv4 and IPv6.
-fn rules(taken: &Taken<'_>, to: u16) -> RuleSet {
+/// The rules that lead to `to`, but for what has the mark. The same for IPv4 and IPv6.
+fn rules(taken: &Taken<'_>, to: u16, mark: Option<u32>) -> RuleSet {
     let Taken { link, from, ports } = taken;
     let mut hooks: Vec<String> = match from.as_slice() {
         [] => vec![format!("PREROUTING ! -i {link}")],
@@ -332,42 +326,54 @@ fn rules(taken: &Taken<'_>, to: u16) -> RuleSet {
             jumps.push(format!("{hook} -p tcp -m multiport --dports {ports}"));
         }
     }
+    let mut rules = vec![TO_THIS_MACHINE.to_owned()];
+    let mut trials = trials();
+    if let Some(mark) = mark {
+        let is_marked = format!("-m mark --mark {mark:#x}/{mark:#x} -j RETURN");
+        trials.push(trial(
+            "the match mark",
+            "CONFIG_NETFILTER_XT_MARK",
+            &is_marked,
+        ));
+        rules.push(is_marked);
+    }
+    rules.push(format!("-p tcp -j REDIRECT --to-ports {to}"));
     let nat = TableRules {
         table: Table::Nat,
-        rules: vec![
-            TO_THIS_MACHINE.to_owned(),
-            format!("-p tcp -j REDIRECT --to-ports {to}"),
-        ],
+        rules,
         jumps,
     };
-    RuleSet::new(Owner::Tunnel, link, vec![nat], trials())
+    RuleSet::new(Owner::Tunnel, link, vec![nat], trials)
 }
 
 /// The rules that need a feature of the kernel, each alone.
 fn trials() -> Vec<Trial> {
-    let nat = |feature, kernel_option, rule: &str| Trial {
-        feature,
-        kernel_option,
-        table: Table::Nat,
-        rule: rule.to_owned(),
-    };
     vec![
-        nat(
+        trial(
             "the match multiport",
             "CONFIG_NETFILTER_XT_MATCH_MULTIPORT",
             "-p tcp -m multiport --dports 443 -j RETURN",
         ),
-        nat(
+        trial(
             "the match addrtype",
             "CONFIG_NETFILTER_XT_MATCH_ADDRTYPE",
             TO_THIS_MACHINE,
         ),
-        nat(
+        trial(
             "the target REDIRECT",
             "CONFIG_NETFILTER_XT_TARGET_REDIRECT",
             "-p tcp -j REDIRECT --to-ports 443",
         ),
     ]
+}
+
+fn trial(feature: &'static str, kernel_option: &'static str, rule: &str) -> Trial {
+    Trial {
+        feature,
+        kernel_option,
+        table: Table::Nat,
+        rule: rule.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,8 @@ pub(super) enum Refusal {
     Kind,
     /// It names a target to which nobody can connect.
     Target,
+    /// It may not go there.
+    NotAllowed,
 }
 
 impl Refusal {
@@ -56,16 +58,24 @@ impl Refusal {
             Refusal::NotSocks => &[],
             Refusal::NoMethod => &[VERSION, 0xff],
             Refusal::Target => &[VERSION, 1, 0, IPV4, 0, 0, 0, 0, 0, 0],
+            Refusal::NotAllowed => &[VERSION, 2, 0, IPV4, 0, 0, 0, 0, 0, 0],
             Refusal::Command => &[VERSION, 7, 0, IPV4, 0, 0, 0, 0, 0, 0],
             Refusal::Kind => &[VERSION, 8, 0, IPV4, 0, 0, 0, 0, 0, 0],
         }
     }
 }
 
-/// Where the client wants to go, once it has been told "succeeded". `None`: it was refused, or is
-/// gone.
-pub(super) async fn talk(client: &mut HeadReader) -> io::Result<Option<Target>> {
-    match ask(client).await {
+/// Where the client wants to go, once it has been told "succeeded". `None`: it was refused, since
+/// `permits` says so or by its own fault, or is gone.
+pub(super) async fn talk(
+    client: &mut HeadReader,
+    permits: impl Fn(&Target) -> bool,
+) -> io::Result<Option<Target>> {
+    let asked = match ask(client).await {
+        Ok(target) if !permits(&target) => Err(NoHead::Refused(Refusal::NotAllowed)),
+        asked => asked,
+    };
+    match asked {
         Ok(target) => {
             client
                 .write(&[VERSION, 0, 0, IPV4, 0, 0, 0, 0, 0, 0])

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tandem_packet_io::config::{self, Key, Role};
-use tandem_tunnel::{Allowed, Rule};
+use tandem_tunnel::{Allowed, ClientRule, Rule, Rules};
 use tandem_tunnel_io::config::{ClientSide, Line, Link, ServerSide};
 use tandem_tunnel_io::{run_client_side, run_server_side};
 
@@ -46,6 +46,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         let problem = "no connection can come in; set --link, --socks or --http-proxy";
         return Err(SettingsError::value("link", problem).into());
     }
+    let rules = rules(&said)?;
     let common = Common::of(Role::ClientSide, &said)?;
     Ok(ClientSide {
         key: common.key,
@@ -53,6 +54,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         link,
         socks: said.socks,
         http_proxy: said.http_proxy,
+        rules,
         line: common.line,
         store: common.store,
         admin: common.admin,
@@ -151,6 +153,18 @@ fn round_trip(said: Option<u64>) -> Result<Option<Duration>, SettingsError> {
         Some(0) => Err(SettingsError::value("link-rtt", "must be at least 1")),
         said => Ok(said.map(Duration::from_millis)),
     }
+}
+
+/// Those of the command line first.
+fn rules(said: &Settings) -> Result<Rules, SettingsError> {
+    let line = |text: &String| {
+        text.parse::<ClientRule>()
+            .map_err(|error| SettingsError::value("rule", format!("in `{text}`: {error}")))
+    };
+    let lines = said.rule.iter().flatten().map(line);
+    let tables = said.rules.iter().flatten();
+    let rules = lines.chain(tables.map(|table| Ok(table.0.clone())));
+    Ok(Rules::new(rules.collect::<Result<_, _>>()?))
 }
 
 fn allowed(said: Option<&[String]>) -> Result<Allowed, SettingsError> {

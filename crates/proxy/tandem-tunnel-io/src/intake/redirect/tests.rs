@@ -10,6 +10,7 @@ use nix::sched::{CloneFlags, setns};
 use tandem_firewall::LeftBehind;
 
 use super::*;
+use crate::intake::passing_on::PassingOn;
 
 const RULES: &str = "\
 *nat
@@ -36,22 +37,36 @@ fn open(link: &str, ports: &[u16]) -> Result<Redirect, TunnelError> {
 }
 
 fn open_from(from: &[&str], link: &str, ports: &[u16]) -> Result<Redirect, TunnelError> {
-    Redirect::open(&config::Link {
+    let link = config::Link {
         interface: link.to_owned(),
         from: from.iter().copied().map(str::to_owned).collect(),
         ports: ports.to_vec(),
-    })
+    };
+    Redirect::open(&link, Own::None)
 }
 
 #[test]
 fn the_rules_take_what_leaves_by_the_link() {
-    let rules = rules(&taken(&[], &[443, 8443]), 4711);
+    let rules = rules(&taken(&[], &[443, 8443]), 4711, None);
     assert_eq!(rules.install(&LeftBehind::default()), RULES);
 }
 
 #[test]
+fn the_daemons_own_connections_to_servers_are_spared_by_their_mark() {
+    let mark = Own::Spared.first_mark(0x8000_0000).expect("one is free");
+    assert_eq!(mark, 0x4000_0000);
+    let rules = rules(&taken(&[], &[443, 8443]), 4711, Some(mark));
+    let spared = "-A tandem-t-lnk0 -m mark --mark 0x40000000/0x40000000 -j RETURN\n";
+    let redirect = "-A tandem-t-lnk0 -p tcp -j";
+    let expected = RULES.replace(redirect, &format!("{spared}{redirect}"));
+    assert_eq!(rules.install(&LeftBehind::default()), expected);
+    assert_eq!(Own::None.first_mark(0), None);
+    assert_eq!(Own::Spared.first_mark(0xf000_0000), None);
+}
+
+#[test]
 fn of_other_machines_only_those_on_named_interfaces_are_taken() {
-    let rules = rules(&taken(&["lan0", "wg0"], &[443]), 4711);
+    let rules = rules(&taken(&["lan0", "wg0"], &[443]), 4711, None);
     let text = rules.install(&LeftBehind::default());
     let jumps: Vec<&str> = text
         .lines()
@@ -331,7 +346,7 @@ fn what_another_interface_leads_to_is_passed_on_and_watched() {
         let mut client = net.connect(CLIENT, server).expect("it is taken in");
         let (stream, _) = listeners[0].accept().await.expect("it comes");
         assert_eq!(way(&stream, redirect.link()), Way::PassOn(server));
-        PassingOn::new().start(stream, server);
+        PassingOn::new().start(stream, Vec::new(), TcpStream::connect(server));
         let echoed = tokio::task::spawn_blocking(move || {
             let (mut end, _) = listening.accept()?;
             client.write_all(b"there")?;
@@ -360,7 +375,7 @@ fn what_a_killed_daemon_left_is_replaced_by_the_next_and_found_by_off() {
     net.inside(GATEWAY, async || {
         // Rules without a daemon.
         let leave = || {
-            let installed = Firewall::here().install(rules(&taken(&[], &[443]), 9));
+            let installed = Firewall::here().install(rules(&taken(&[], &[443]), 9, None));
             std::mem::forget(installed.expect("they can be set"));
         };
         leave();

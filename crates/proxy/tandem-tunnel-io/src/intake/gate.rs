@@ -1,0 +1,160 @@
+//! The rules of the client side put to work: a connection that was taken in goes on into the
+//! tunnel, to its server from here, or nowhere.
+//!
+//! Is not: the decision ([`Rules`]), nor what happens in the tunnel.
+//!
+//! Invariants: nothing of a connection crosses the tunnel before it is decided; that waits for the
+//! client's hello where a rule goes by its name, and no longer than [`NAME_WAIT`]; no byte of the
+//! client is lost by it.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tandem_link::tunnel::Target;
+use tandem_tunnel::{Action, Allowed, Decision, FirstFlight, Hello, Rules, ServerName};
+use tokio::io::AsyncReadExt as _;
+use tokio::time::{Instant, timeout_at};
+
+use super::Accepted;
+use super::passing_on::PassingOn;
+use crate::board::{Board, Tally};
+use crate::dial::{Dialer, OwnAddresses};
+use crate::endpoint::Endpoint;
+
+/// How long a client may take for a hello that is waited for. As long as a relay holds one
+/// (`tandem_tunnel::CLIENT_HOLD`): it is on this side of the link.
+const NAME_WAIT: Duration = tandem_tunnel::CLIENT_HOLD;
+
+/// See the module.
+pub(crate) struct Gate {
+    rules: Rules,
+    board: Arc<Board>,
+    /// For programs of this machine.
+    own_dialer: Arc<Dialer>,
+    /// For other machines, which do not get at this one's own services in this way.
+    dialer: Arc<Dialer>,
+    passing_on: PassingOn,
+}
+
+impl Gate {
+    /// Connections to servers from here carry this mark.
+    pub(crate) fn new(rules: Rules, board: Arc<Board>, mark: Option<u32>) -> Self {
+        let dialer = |own| {
+            let dialer = Dialer::new(Allowed::everything(), Arc::clone(&board));
+            Arc::new(dialer.marked(mark).with_own_addresses(own))
+        };
+        Self {
+            rules,
+            own_dialer: dialer(OwnAddresses::AsAllowed),
+            dialer: dialer(OwnAddresses::Never),
+            board,
+            passing_on: PassingOn::new(),
+        }
+    }
+
+    /// What passes connections on.
+    pub(super) fn passing_on(&self) -> &PassingOn {
+        &self.passing_on
+    }
+
+    /// Whether a client that waits for the word may be told that it is connected. Where that
+    /// depends on its hello, it may.
+    pub(super) fn permits(&self, client: IpAddr, target: &Target) -> bool {
+        match self.rules.decide(client, target, ServerName::Awaited) {
+            Decision::Now(Action::Refuse) => {
+                self.count_refusal(client, target);
+                false
+            }
+            Decision::Now(Action::Tunnel | Action::Direct) | Decision::WithName => true,
+        }
+    }
+
+    /// The connection, if it is to go through the tunnel. Otherwise the rest has been seen to.
+    pub(crate) async fn pass(&self, mut accepted: Accepted) -> Option<Accepted> {
+        let action = match self.decide(&accepted, ServerName::Awaited) {
+            Decision::Now(action) => action,
+            Decision::WithName => {
+                let Ok(name) = hello(&mut accepted).await else {
+                    // The client has broken it off.
+                    return None;
+                };
+                let name = name
+                    .as_deref()
+                    .map_or(ServerName::Unsaid, ServerName::Known);
+                match self.decide(&accepted, name) {
+                    Decision::Now(action) => action,
+                    // There is nothing more to wait for.
+                    Decision::WithName => Action::Refuse,
+                }
+            }
+        };
+        let client = accepted.client.ip();
+        match action {
+            Action::Tunnel => Some(accepted),
+            Action::Direct => {
+                self.pass_on(accepted);
+                None
+            }
+            Action::Refuse => {
+                self.count_refusal(client, &accepted.target);
+                // The client sees a reset.
+                drop(Endpoint::new(accepted.stream));
+                None
+            }
+        }
+    }
+
+    fn decide(&self, accepted: &Accepted, name: ServerName<'_>) -> Decision {
+        let client = accepted.client.ip();
+        self.rules.decide(client, &accepted.target, name)
+    }
+
+    fn pass_on(&self, accepted: Accepted) {
+        let Accepted {
+            stream,
+            target,
+            client,
+            first,
+        } = accepted;
+        self.board.count(Tally::RelaysDirect, 1);
+        tracing::debug!(%client, %target, "by the rules it does not use the tunnel");
+        let is_own = client.ip().to_canonical().is_loopback();
+        let dialer = if is_own {
+            &self.own_dialer
+        } else {
+            &self.dialer
+        };
+        let dialer = Arc::clone(dialer);
+        let connect = async move { dialer.dial(target).await };
+        self.passing_on.start(stream, first, connect);
+    }
+
+    fn count_refusal(&self, client: IpAddr, target: &Target) {
+        self.board.count(Tally::RelaysRefusedByRule, 1);
+        tracing::debug!(%client, %target, "refused by the rules");
+    }
+}
+
+/// The name in the client's hello; `None` if it says none, or not in time. What is read of the
+/// client is kept.
+///
+/// # Errors
+/// The connection has failed.
+async fn hello(accepted: &mut Accepted) -> io::Result<Option<String>> {
+    let end = Instant::now() + NAME_WAIT;
+    let mut flight = FirstFlight::default();
+    loop {
+        match flight.read(&accepted.first) {
+            Hello::Named(name) => return Ok(Some(name)),
+            Hello::Unnamed => return Ok(None),
+            Hello::Unfinished => {}
+        }
+        match timeout_at(end, accepted.stream.read_buf(&mut accepted.first)).await {
+            // The end, which is read again, or too late.
+            Ok(Ok(0)) | Err(_) => return Ok(None),
+            Ok(read) => _ = read?,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The rules of the client side of tunnel mode, with both proxies as processes and an unmodified
+//! curl. One test needs root, for the way in by `--link`.
+//!
+//! Is not: which rules match what (`tandem-tunnel`), nor what is wrong in their text
+//! (`tunnel_failures.rs`).
+
+mod common;
+mod real;
+mod split_site;
+mod tunnel_pair;
+
+use std::fs;
+
+use common::tandem;
+use nix::sys::signal::Signal;
+use real::{Family, Fetch, Net, SITE, Server, Shape, TlsVersion, bytes, can_run, has};
+use tunnel_pair::{Curl, KEYS, Pair, Proxy, Site, counted, start, write_private};
+
+/// TCP connections that went to their server from the client side, and that were refused.
+const DIRECT: &str = "relays_direct";
+const REFUSED: &str = "relays_refused_by_rule";
+/// TCP connections that crossed the tunnel.
+const OPENED: &str = "tunnel_relays_opened";
+
+/// Exit codes of curl: the proxy refused by SOCKS, and by an error of HTTP.
+const REFUSED_BY_SOCKS: i32 = 97;
+const REFUSED_BY_HTTP: i32 = 22;
+/// TLS was broken off.
+const NO_TLS: i32 = 35;
+
+fn code(curl: &Curl, port: u16) -> Option<i32> {
+    curl.fetch(port, "page").status.code()
+}
+
+#[test]
+fn each_way_in_knows_its_rules_and_refuses_in_its_own_words() {
+    if !has(&["nginx", "curl", "openssl"]) {
+        return;
+    }
+    let (site, pair) = (Site::new(), Pair::new());
+    site.publish("page", b"page");
+    let _server_side = pair.start_server_side(&site);
+    let refused = format!("refuse to=localhost ports={}", site.port);
+    let mut client_side = pair.client_side();
+    let client_side = start(client_side.args(["--rule", "refuse ports=1", "--rule", &refused]));
+    // By address it is another target, and the hello has another name.
+    for way in [pair.by_socks(), pair.by_http_proxy()] {
+        way.gets(site.port, "page", b"page");
+    }
+    assert_eq!(
+        code(&pair.by_socks_name(), site.port),
+        Some(REFUSED_BY_SOCKS)
+    );
+    let by_http = pair.by_http_proxy().to("localhost");
+    assert_eq!(code(&by_http, site.port), Some(REFUSED_BY_HTTP));
+    assert_eq!(pair.client_side_counts(REFUSED), 2);
+    assert_eq!(pair.server_side_counts(OPENED), 2);
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn rules_of_the_settings_file_hold_by_the_name_in_the_hello() {
+    if !has(&["nginx", "curl", "openssl"]) {
+        return;
+    }
+    let (site, pair) = (Site::new(), Pair::new());
+    let page = bytes(300_000);
+    site.publish("page", &page);
+    let _server_side = pair.start_server_side(&site);
+    let settings = pair.path("settings.toml");
+    for (action, [direct, refused]) in [("direct", [2, 0]), ("refuse", [0, 2])] {
+        let text = format!(
+            "[[rules]]\ndo = \"tunnel\"\nto-ports = [1, 2]\n\
+             [[rules]]\ndo = \"{action}\"\nto-name = [\"{SITE}\", \"a.example\"]\n\
+             from = \"127.0.0.0/8\"\n"
+        );
+        fs::write(&settings, text).expect("ours");
+        let client_side = start(pair.client_side().arg("--config").arg(&settings));
+        for version in [TlsVersion::Tls12, TlsVersion::Tls13] {
+            let curl = pair.by_socks().version(version);
+            if action == "direct" {
+                curl.gets(site.port, "page", &page);
+            } else {
+                assert_eq!(code(&curl, site.port), Some(NO_TLS));
+            }
+        }
+        assert_eq!(pair.client_side_counts(DIRECT), direct);
+        assert_eq!(pair.client_side_counts(REFUSED), refused);
+        assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    }
+    assert_eq!(pair.server_side_counts(OPENED), 0);
+}
+
+#[test]
+fn what_is_taken_in_at_the_link_goes_by_the_name_in_the_hello_and_directly_only_once() {
+    if !can_run() {
+        return;
+    }
+    let net = Net::new(Shape::Wire);
+    let page = bytes(200_000);
+    Server::publish(&net, "page", &page);
+    let _nginx = Server::nginx(&net, &net.server, &real::Site::default());
+    write_private(&net.path("key"), KEYS[0]);
+    let before = [net.a.run("iptables-save"), net.a.run("ip6tables-save")].map(rules);
+    // There is no other proxy: what would use the tunnel fails.
+    let client_side = |rule: &str| {
+        let mut command = tandem(&["client-side", "--mode", "tunnel", "--link", "link0"]);
+        let peer = format!("{}:4433", net.b_address(Family::V4));
+        command.args(["--peer", &peer, "--rule", rule, "--key"]);
+        command
+            .arg(net.path("key"))
+            .arg("--store")
+            .arg(net.path("store"));
+        Proxy::start(&mut command, |command| net.a.spawn(command))
+    };
+    let count = |name| counted(&net.a.run("curl -s http://127.0.0.1:9470/metrics"), name);
+    let fetch = Fetch::new(net.server_address(Family::V4), "page");
+
+    let direct = client_side("direct to=*.tandem.test");
+    for (host, version) in [
+        (&net.client, TlsVersion::Tls12),
+        (&net.client, TlsVersion::Tls13),
+        // Its own connection is one of this machine's, as this one is.
+        (&net.a, TlsVersion::Tls13),
+    ] {
+        fetch.clone().version(version).curl(host).is(&page);
+    }
+    assert_eq!([count(DIRECT), count(REFUSED)], [3, 0]);
+    assert_eq!(direct.end(Signal::SIGTERM), Some(0));
+
+    let refusing = client_side(&format!("refuse to={SITE}"));
+    let refused = fetch.clone().curl(&net.client);
+    assert_eq!(refused.code, Some(NO_TLS), "{refused:?}");
+    assert_eq!([count(DIRECT), count(REFUSED)], [0, 1]);
+    assert_eq!(refusing.end(Signal::SIGTERM), Some(0));
+    let after = [net.a.run("iptables-save"), net.a.run("ip6tables-save")].map(rules);
+    assert_eq!(after, before);
+}
+
+/// The rules alone, without counters and dates.
+fn rules(saved: String) -> Vec<String> {
+    let rules = saved.lines().filter(|line| line.starts_with("-A"));
+    rules.map(str::to_owned).collect()
+}
