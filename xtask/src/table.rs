@@ -60,6 +60,7 @@ const NETSIM: &str = "tandem-netsim";
 const ENGINE: &str = "tandem-engine";
 const LINK: &str = "tandem-link";
 const PACKET: &str = "tandem-packet";
+const PAIR: &str = "tandem-pair";
 const TUNNEL: &str = "tandem-tunnel";
 const SPLIT: &str = "tandem-split";
 const ESTIMATE: &str = "tandem-estimate";
@@ -119,6 +120,12 @@ pub(crate) const LAYERS: &[Layer] = &[
         "crates/proxy/tandem-tunnel",
         Kind::Core,
         &[DELTA, ENGINE, LINK, STORE, WIRE],
+    ),
+    Layer::new(
+        PAIR,
+        "crates/proxy/tandem-pair",
+        Kind::Adapter,
+        &[LINK, CHANNEL, DAEMON, WIRE],
     ),
     Layer::new(SPLIT, "crates/split/tandem-split", Kind::Core, &[WIRE]),
     Layer::new(
@@ -240,6 +247,7 @@ pub(crate) const LAYERS: &[Layer] = &[
                 DAEMON,
                 TUNNEL_IO,
                 TUNNEL,
+                PAIR,
                 IO,
                 FIREWALL,
                 ESTIMATE,

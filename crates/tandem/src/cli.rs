@@ -12,6 +12,7 @@ mod generate;
 mod keygen;
 mod lab;
 mod off;
+mod pair;
 mod split;
 mod status;
 mod store;
@@ -23,6 +24,7 @@ pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
 pub(crate) use lab::LabArgs;
 pub(crate) use off::OffArgs;
+pub(crate) use pair::{AcceptArgs, FileArgs, InviteArgs, PairCommand};
 pub(crate) use split::{
     BrokerArgs, NameArgs, OriginArgs, Sharing, SplitCheckArgs, SplitCommand, SplitDemoArgs,
     SplitLogging, VolunteerArgs,
@@ -67,9 +69,9 @@ To run it, one proxy on each side of the link (root):
     tandem server-side --key /etc/tandem/key --link eth1    # on the other side
 
 Without root, for programs that can be told of a proxy (tunnel mode):
-    tandem server-side --mode tunnel --key key --listen 0.0.0.0:4433
-    tandem client-side --mode tunnel --key key --peer 192.0.2.1:4433 \\
-        --socks 127.0.0.1:1080
+    tandem pair invite --address 192.0.2.1      # on the servers' side
+    tandem pair accept                          # on the clients' side
+  Both say what they have written, and how to start.
 
 Exit codes:
   0 done                          3 missing privilege or kernel feature
@@ -83,6 +85,12 @@ pub(crate) enum Command {
     ClientSide(Box<ClientSideArgs>),
     #[command(about = daemon::SERVER_SIDE, long_about = daemon::SERVER_SIDE_LONG, after_long_help = daemon::SERVER_SIDE_EXAMPLES)]
     ServerSide(Box<ServerSideArgs>),
+    /// Give both proxies the same key, and settings for tunnel mode: one command on each side
+    ///
+    /// First `tandem pair invite` on the server side, then `tandem pair accept` on the client side
+    /// while the first one waits.
+    #[command(subcommand)]
+    Pair(PairCommand),
     Keygen(KeygenArgs),
     Status(StatusArgs),
     Doctor(DoctorArgs),

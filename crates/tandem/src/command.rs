@@ -6,6 +6,7 @@ mod estimate;
 mod generate;
 mod keygen;
 mod off;
+mod pair;
 mod program;
 mod split;
 mod status;
@@ -25,6 +26,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::ClientSide(arguments) => daemon::client_side(*arguments).map(done),
         Command::ServerSide(arguments) => daemon::server_side(*arguments).map(done),
+        Command::Pair(command) => pair::run(command).map(done),
         Command::Keygen(arguments) => keygen::run(&arguments).map(done),
         Command::Status(arguments) => status::run(&arguments).map(done),
         Command::Doctor(arguments) => doctor::run(arguments).map(done),

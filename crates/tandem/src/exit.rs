@@ -14,6 +14,7 @@ use tandem_daemon::logging::LoggingError;
 use tandem_estimate::TraceError;
 use tandem_firewall::FirewallError;
 use tandem_packet_io::IoError;
+use tandem_pair::{InvitationError, PairError};
 use tandem_split_demo::DemoError;
 use tandem_split_io::SplitIoError;
 use tandem_store_sqlite::{StoreError, Warning};
@@ -45,6 +46,37 @@ pub(crate) enum Failure {
     /// The proxy in tunnel mode.
     #[error(transparent)]
     Tunnel(#[from] TunnelError),
+    /// What was to be an invitation.
+    #[error(transparent)]
+    Invitation(#[from] InvitationError),
+    /// The exchange with the other side.
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    /// Nobody has used an invitation.
+    #[error(
+        "nobody came within {minutes} minutes, and nothing was written; \
+         make a new invitation when the other side is ready"
+    )]
+    NobodyCame {
+        /// How long it was waited.
+        minutes: u16,
+    },
+    /// The user has ended it.
+    #[error("ended before the two sides were paired; nothing was written")]
+    Interrupted,
+    /// The other side was sent the key, and has not said that it has it.
+    #[error(
+        "the key was sent, and the other side did not confirm it ({source}); if it says there that \
+         it is paired, all is well; if not, somebody else may have the key: remove {} and make a \
+         new invitation",
+        key.display()
+    )]
+    Unconfirmed {
+        /// The file of the key.
+        key: PathBuf,
+        /// How that showed.
+        source: io::Error,
+    },
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -145,6 +177,23 @@ fn exit_of(failure: &Failure) -> Exit {
             | SettingsError::Value { .. } => Exit::Usage,
         },
         Failure::Tunnel(error) => exit_of_tunnel(error),
+        Failure::Invitation(error) => match error {
+            InvitationError::Other | InvitationError::Version | InvitationError::Damaged => {
+                Exit::Usage
+            }
+        },
+        Failure::Pair(error) => match error {
+            PairError::Unreachable { .. }
+            | PairError::Expired { .. }
+            | PairError::WrongKey { .. }
+            | PairError::Foreign { .. }
+            | PairError::BrokenOff { .. }
+            | PairError::Unconfirmed { .. }
+            | PairError::System { .. } => Exit::RunTime,
+        },
+        Failure::NobodyCame { .. } | Failure::Interrupted | Failure::Unconfirmed { .. } => {
+            Exit::RunTime
+        }
         Failure::Proxy(error) => match error {
             IoError::Setting { .. } => Exit::Usage,
             IoError::KeyFile { source, .. } => Exit::of_file(source),
@@ -528,6 +577,35 @@ mod tests {
         ];
         for (error, expected) in table {
             assert_eq!(exit_of(&Failure::Proxy(error)), expected);
+        }
+    }
+
+    #[test]
+    fn failures_of_pairing_have_these_codes() {
+        let at = || tandem_pair::Target::Address(address());
+        let table = [
+            (Failure::Invitation(InvitationError::Other), Exit::Usage),
+            (Failure::Invitation(InvitationError::Damaged), Exit::Usage),
+            (
+                Failure::Pair(PairError::Expired { address: at() }),
+                Exit::RunTime,
+            ),
+            (
+                Failure::Pair(PairError::WrongKey { address: at() }),
+                Exit::RunTime,
+            ),
+            (Failure::NobodyCame { minutes: 15 }, Exit::RunTime),
+            (Failure::Interrupted, Exit::RunTime),
+            (
+                Failure::Unconfirmed {
+                    key: path(),
+                    source: other(),
+                },
+                Exit::RunTime,
+            ),
+        ];
+        for (failure, expected) in table {
+            assert_eq!(exit_of(&failure), expected, "{failure:?}");
         }
     }
 

@@ -19,6 +19,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         .map_err(Failure::Output)
 }
 
+/// Writes one of several results as JSON, in one line, for programs.
+///
+/// # Errors
+/// [`Failure::Output`] if standard output takes no more.
+pub(crate) fn print_json_line(value: &impl serde::Serialize) -> Result<(), Failure> {
+    print(&serde_json::to_string(value).map_err(|error| Failure::Output(error.into()))?)
+}
+
 /// Writes a result as JSON, for programs.
 ///
 /// # Errors

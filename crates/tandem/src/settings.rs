@@ -7,6 +7,7 @@
 //! tables; a key that is not known is an error that names the nearest one; a setting of another
 //! mode or of the other side is an error that names it.
 
+mod edit;
 mod link_rate;
 mod place;
 mod rule;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tandem_packet_io::config::Role;
 
+pub(crate) use edit::Edit;
 pub(crate) use link_rate::LinkRate;
 pub(crate) use place::Mode;
 pub(crate) use rule::RuleTable;
@@ -150,7 +152,7 @@ impl Settings {
     ///
     /// # Errors
     /// No TOML, an unknown key, or a value of the wrong type; with the line.
-    fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
         toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or_default();
             let line = 1 + text
@@ -233,6 +235,11 @@ impl Settings {
             }
         }
         Ok(mode)
+    }
+
+    /// Whether connections can come into a tunnel.
+    pub(crate) fn has_way_in(&self) -> bool {
+        self.link.is_some() || self.socks.is_some() || self.http_proxy.is_some()
     }
 
     /// Packet mode's part.

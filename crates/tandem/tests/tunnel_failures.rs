@@ -104,7 +104,7 @@ fn what_is_missing_is_named() {
         ("server-side", LISTEN.to_vec()),
     ] {
         let ran = tunnel(role, &more);
-        assert!(ran.failed_with(2).contains("tandem keygen"), "{ran:?}");
+        assert!(ran.failed_with(2).contains("tandem pair"), "{ran:?}");
     }
     for flag in [["--ports", "443"], ["--from", "lan0"]] {
         let more = [PEER, SOCKS, flag].concat();

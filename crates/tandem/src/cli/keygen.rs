@@ -8,7 +8,7 @@ use clap::Args;
 ///
 /// 32 bytes from the operating system's random source, written as 64 hexadecimal digits. The file
 /// gets mode 0600; an existing file is never overwritten. Copy the file to the other proxy by a way
-/// that you trust.
+/// that you trust. `tandem pair` makes a key and carries it, too.
 #[derive(Debug, Args)]
 pub(crate) struct KeygenArgs {
     /// File to make; without it the key goes to standard output

@@ -3,23 +3,19 @@
 //! Invariants: the key comes from the operating system; a file that holds it is readable by its
 //! owner only from the moment it exists; an existing file stays as it is.
 
-use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use tandem_packet_io::config::Key;
+
 use crate::cli::KeygenArgs;
 use crate::exit::Failure;
 use crate::output;
 
-/// Bytes of a key: `tandem-link` takes exactly these.
-const KEY_BYTES: usize = 32;
-
 pub(crate) fn run(arguments: &KeygenArgs) -> Result<(), Failure> {
-    let mut key = [0; KEY_BYTES];
-    getrandom::fill(&mut key).map_err(|error| Failure::Random(error.to_string()))?;
-    let digits = hexadecimal(&key);
+    let digits = Key::from_bytes(random()?).to_hex();
     match &arguments.file {
         None => output::print(&digits),
         Some(path) => {
@@ -36,11 +32,11 @@ pub(crate) fn run(arguments: &KeygenArgs) -> Result<(), Failure> {
     }
 }
 
-fn hexadecimal(key: &[u8]) -> String {
-    key.iter().fold(String::new(), |mut digits, byte| {
-        write!(digits, "{byte:02x}").expect("a String takes whatever is written to it");
-        digits
-    })
+/// The bytes of a new key.
+pub(super) fn random() -> Result<[u8; Key::LEN], Failure> {
+    let mut key = [0; Key::LEN];
+    getrandom::fill(&mut key).map_err(|error| Failure::Random(error.to_string()))?;
+    Ok(key)
 }
 
 fn write_new(path: &Path, digits: &str) -> io::Result<()> {

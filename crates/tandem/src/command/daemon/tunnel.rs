@@ -42,7 +42,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         .peer
         .ok_or_else(|| SettingsError::value("peer", "name the server-side proxy, ADDRESS:PORT"))?;
     let link = link(&said)?;
-    if link.is_none() && said.socks.is_none() && said.http_proxy.is_none() {
+    if !said.has_way_in() {
         let problem = "no connection can come in; set --link, --socks or --http-proxy";
         return Err(SettingsError::value("link", problem).into());
     }
@@ -96,7 +96,7 @@ impl Common {
         let admin = config::admin(role, said.admin.as_deref())?;
         let key = said.key.as_deref().ok_or_else(|| {
             let problem =
-                "name the file of the key that both sides share (`tandem keygen` makes one)";
+                "name the file of the key that both sides share (`tandem pair` makes one on each)";
             SettingsError::value("key", problem)
         })?;
         Ok(Self {
