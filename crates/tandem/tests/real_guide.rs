@@ -105,6 +105,8 @@ fn every_counter_of_a_tunnel_is_explained() {
 fn the_commands_are_ones_that_the_program_takes() {
     let folder = tempfile::tempdir().expect("a place for temporary files");
     let key = folder.path().join("key");
+    // What pairing leaves on either side.
+    fs::write(&key, "5a".repeat(32)).expect("the folder is ours");
     let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/etc");
     let mut tried = 0;
     for command in commands() {
@@ -122,10 +124,16 @@ fn the_commands_are_ones_that_the_program_takes() {
             .collect();
         let mut program = Command::new(env!("CARGO_BIN_EXE_tandem"));
         let output = match words[0].as_str() {
-            // What they do is tried below; here only that they are commands.
-            "status" | "off" => program.args(&words).arg("--help").output(),
-            // These would run; here only that they are commands.
-            "client-side" | "server-side" if words.iter().any(|word| word == "--mode") => {
+            // What they do is tried below, pairing and the doctor by their own tests: one waits for
+            // the other side and writes the settings, one tells of the machine that it runs on.
+            // Here only that they are commands.
+            "status" | "off" | "pair" | "doctor" => program.args(&words).arg("--help").output(),
+            // These would run a tunnel; here only that they are commands.
+            "client-side" | "server-side"
+                if words
+                    .iter()
+                    .any(|word| word == "--mode" || word.contains("/tunnel-")) =>
+            {
                 program.args(&words).arg("--help").output()
             }
             "client-side" | "server-side" => program.args(&words).arg("--key").arg(&key).output(),
