@@ -18,14 +18,22 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 const WINDOW: usize = 1 << 15;
 
 /// The most thorough of the ordinary levels: a flight is short and waits for the slow link anyway.
-const LEVEL: i32 = 9;
+const LEVEL: u8 = 9;
+
+/// While the dictionary is read. Each of its places can be referred to afterwards at any level; how
+/// well it would be compressed itself does not matter, and costs four times as much at [`LEVEL`].
+const FEEDING_LEVEL: u8 = 2;
 
 /// Raw: the delta's own check covers the result.
 const RAW: i32 = -15;
 
 /// `bytes`, compressed; `None` where that is not shorter.
 pub(crate) fn deflate(dictionary: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut compressor = CompressorOxide::new(create_comp_flags_from_zip_params(LEVEL, RAW, 0));
+    let mut compressor = CompressorOxide::new(create_comp_flags_from_zip_params(
+        FEEDING_LEVEL.into(),
+        RAW,
+        0,
+    ));
     // Compressed to nowhere, up to a byte's boundary: what follows may refer to it.
     let dictionary = tail(dictionary);
     let mut nowhere = vec![0; dictionary.len() + dictionary.len() / 8 + 64];
@@ -33,6 +41,7 @@ pub(crate) fn deflate(dictionary: &[u8], bytes: &[u8]) -> Option<Vec<u8>> {
     if status != TDEFLStatus::Okay || read != dictionary.len() {
         return None;
     }
+    compressor.set_compression_level_raw(LEVEL);
     let mut out = vec![0; bytes.len()];
     let (status, _, written) = compress(&mut compressor, bytes, &mut out, TDEFLFlush::Finish);
     out.truncate(written);
