@@ -34,8 +34,8 @@ use tandem_testbed::topology::Host;
 /// The fastest link of the thesis: nothing waits for it.
 const LINK: &str = "tcdl-10";
 
-/// A queue that does nothing, and packet mode.
-const ARMS: [Arm; 2] = [Arm::PassThrough, Arm::Packet];
+/// A queue that does nothing, packet mode, and tunnel mode.
+const ARMS: [Arm; 3] = [Arm::PassThrough, Arm::Packet, Arm::Tunnel];
 
 /// How long a lane's own handshakes may take.
 const LIMIT: Duration = Duration::from_secs(30);

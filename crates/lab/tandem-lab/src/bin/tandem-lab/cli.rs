@@ -187,10 +187,10 @@ pub(crate) struct SplitClientsArgs {
 
 /// Tell where the proxies' processor time goes, kernel and user apart
 ///
-/// Handshakes one after the other over a fast link, through a queue that does nothing and through
-/// packet mode. Writes profile.jsonl, which `tandem lab report` sets beside what the stages of a
-/// handshake take in benches. Takes the lab's client on rustls (`cargo build --release --package
-/// tandem-lab --examples`). Needs root.
+/// Handshakes one after the other over a fast link, through a queue that does nothing, through
+/// packet mode and through the tunnel. Writes profile.jsonl, which `tandem lab report` sets beside
+/// what the stages of a handshake take in benches. Takes the lab's client on rustls (`cargo build
+/// --release --package tandem-lab --examples`). Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
     /// How long with each
