@@ -3,10 +3,11 @@
 //! Is not: a decision on any value. Each mode's adapter takes its own part and checks it
 //! (`tandem_packet_io::config::Config`, `tandem_tunnel_io::config`).
 //!
-//! Invariants: keys of the file and names of the flags are the same, but for `[[rules]]`, which are
-//! tables; a key that is not known is an error that names the nearest one; a setting of another
-//! mode or of the other side is an error that names it.
+//! Invariants: keys of the file and names of the flags are the same, but for `[[rules]]` and
+//! `[[limits]]`, which are tables; a key that is not known is an error that names the nearest one;
+//! a setting of another mode or of the other side is an error that names it.
 
+mod byte_count;
 mod edit;
 mod link_rate;
 mod place;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tandem_packet_io::config::Role;
 
+pub(crate) use byte_count::{ByteCount, LimitTable};
 pub(crate) use edit::Edit;
 pub(crate) use link_rate::LinkRate;
 pub(crate) use place::Mode;
@@ -125,6 +127,10 @@ pub(crate) struct Settings {
     pub(crate) rule: Option<Vec<String>>,
     /// The same as tables, which only the file has. They come after `rule`.
     pub(crate) rules: Option<Vec<RuleTable>>,
+    /// Bytes of the link that a client may use in a day. Default: no limit.
+    pub(crate) client_limit: Option<ByteCount>,
+    /// Other limits for some clients, as tables, which only the file has.
+    pub(crate) limits: Option<Vec<LimitTable>>,
     /// Rate of the link, away from this side. Default: measured.
     pub(crate) link_rate: Option<LinkRate>,
     /// Round-trip time of the link in milliseconds. Default: measured.
@@ -212,6 +218,8 @@ impl Settings {
             http_proxy: self.http_proxy.or(below.http_proxy),
             rule: self.rule.or(below.rule),
             rules: self.rules.or(below.rules),
+            client_limit: self.client_limit.or(below.client_limit),
+            limits: self.limits.or(below.limits),
             link_rate: self.link_rate.or(below.link_rate),
             link_rtt: self.link_rtt.or(below.link_rtt),
             listen: self.listen.or(below.listen),
@@ -271,7 +279,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 33] {
+    fn keys(&self) -> [Key; 35] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -305,6 +313,8 @@ impl Settings {
             key("http-proxy", tunnel_client, self.http_proxy.is_some()),
             key("rule", tunnel_client, self.rule.is_some()),
             key("rules", tunnel_client, self.rules.is_some()),
+            key("client-limit", tunnel_client, self.client_limit.is_some()),
+            key("limits", tunnel_client, self.limits.is_some()),
             key("link-rate", Place::Tunnel, self.link_rate.is_some()),
             key("link-rtt", Place::Tunnel, self.link_rtt.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
@@ -361,6 +371,7 @@ wire = \"mcveety\"\nclient-certificates = \"cii\"\ninsecure-no-key = false\nhold
 max-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\ncii-extension = 0x009b\nfilter-one-in = 16\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
 peer = \"192.0.2.1:4433\"\nfrom = [\"lan0\"]\nsocks = \"127.0.0.1:1080\"\nhttp-proxy = \"[::1]:3128\"\nlink-rate = \"64k\"\nlink-rtt = 600
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
+client-limit = \"50M\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\n";
 
     #[test]
@@ -411,6 +422,8 @@ listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\n";
             ("link-rate = \"fast\"", 1),
             ("\n[[rules]]\ndo = \"direct\"\nto = \"a.example\"", 4),
             ("\n[[rules]]\ndo = \"direct\"\nto-ports = 0", 2),
+            ("client-limit = \"much\"", 1),
+            ("[[limits]]\nfrom = \"10.0.0.0/8\"\nbyte = 7", 3),
         ] {
             let problem = parse(text).expect_err(text);
             assert!(

@@ -65,6 +65,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--link-rtt", "600"],
         ["--from", "lan0"],
         ["--rule", "refuse"],
+        ["--client-limit", "50M"],
     ] {
         let words = [&["client-side", "--link", "lo"], &flag[..]].concat();
         let ran = run(&mut tandem(&words));
@@ -121,6 +122,7 @@ fn values_that_cannot_be_are_named() {
         ("--link-rate", "0"),
         ("--link-rate", "fast"),
         ("--link-rtt", "0"),
+        ("--client-limit", "much"),
         ("--peer", "here"),
         ("--socks", "1080"),
         ("--admin", "here"),

@@ -142,3 +142,34 @@ fn rules(saved: String) -> Vec<String> {
     let rules = saved.lines().filter(|line| line.starts_with("-A"));
     rules.map(str::to_owned).collect()
 }
+
+#[test]
+fn a_client_that_has_used_up_its_day_gets_nothing_more_after_a_restart_either() {
+    if !has(&["nginx", "curl", "openssl"]) {
+        return;
+    }
+    let (site, pair) = (Site::new(), Pair::new());
+    site.publish("page", &bytes(400_000));
+    let _server_side = pair.start_server_side(&site);
+    let limited = || start(pair.client_side().args(["--client-limit", "300k"]));
+    let client_side = limited();
+    let output = pair.by_socks().fetch(site.port, "page");
+    assert!(!output.status.success(), "its connection is reset");
+    assert!(output.stdout.len() < 400_000);
+    assert_eq!(pair.client_side_counts("relays_ended_by_limit"), 1);
+    let refused = |curl: Curl| code(&curl, site.port);
+    assert_eq!(refused(pair.by_socks()), Some(REFUSED_BY_SOCKS));
+    assert_eq!(refused(pair.by_http_proxy()), Some(REFUSED_BY_HTTP));
+    assert_eq!(pair.client_side_counts("relays_refused_by_limit"), 2);
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    let again = limited();
+    assert_eq!(refused(pair.by_socks()), Some(REFUSED_BY_SOCKS));
+    assert_eq!(again.end(Signal::SIGTERM), Some(0));
+    // With a greater limit it goes on.
+    let settings = pair.path("settings.toml");
+    let text = "client-limit = 1\n[[limits]]\nfrom = \"127.0.0.0/8\"\nbytes = \"9M\"\n";
+    fs::write(&settings, text).expect("ours");
+    let client_side = start(pair.client_side().arg("--config").arg(&settings));
+    pair.by_socks().gets(site.port, "page", &bytes(400_000));
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+}

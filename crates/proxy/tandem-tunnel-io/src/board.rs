@@ -25,6 +25,10 @@ pub(crate) enum Tally {
     RelaysRefusedByRule,
     /// TCP connections that a rule sent to their server from here.
     RelaysDirect,
+    /// TCP connections that were refused to clients that had used up their day.
+    RelaysRefusedByLimit,
+    /// TCP connections that ended because their client had used up its day.
+    RelaysEndedByLimit,
     /// Tunnels that came up.
     TunnelsUp,
     /// Tunnels that did not come up.
@@ -47,11 +51,13 @@ pub(crate) enum Tally {
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 13] = [
+    const ALL: [Tally; 15] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysRefusedByRule,
         Tally::RelaysDirect,
+        Tally::RelaysRefusedByLimit,
+        Tally::RelaysEndedByLimit,
         Tally::TunnelsUp,
         Tally::TunnelsFailed,
         Tally::TunnelsRestarted,
@@ -69,6 +75,8 @@ impl Tally {
             Tally::RelaysWithoutTunnel => "relays_without_tunnel",
             Tally::RelaysRefusedByRule => "relays_refused_by_rule",
             Tally::RelaysDirect => "relays_direct",
+            Tally::RelaysRefusedByLimit => "relays_refused_by_limit",
+            Tally::RelaysEndedByLimit => "relays_ended_by_limit",
             Tally::TunnelsUp => "tunnels_up",
             Tally::TunnelsFailed => "tunnels_failed",
             Tally::TunnelsRestarted => "tunnels_restarted",

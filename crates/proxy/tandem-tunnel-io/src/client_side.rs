@@ -27,6 +27,7 @@ use crate::endpoint::Endpoint;
 use crate::error::TunnelError;
 use crate::intake::{self, Accepted, Gate, Proxies, WaysIn};
 use crate::keeper::Keeper;
+use crate::limits::ClientLimits;
 use crate::relay_task::{Client, RelayTask};
 use crate::shared::{Place, Shared};
 use crate::signals::asked_to_end;
@@ -69,13 +70,15 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         link: config.peer.to_string(),
     };
     let shared = Shared::open(Role::ClientSide, &config.store, facts)?;
+    let limits = ClientLimits::open(config.limits, &config.store);
     let address = admin.as_ref().map(AdminPort::address);
     let _server = admin
         .map(|port| admin::serve(port, Arc::clone(&shared.board)))
         .transpose()?;
     let outcome = runtime::run(async {
         let board = Arc::clone(&shared.board);
-        let ways_in = WaysIn::open(proxies, config.link.as_ref(), config.rules, board)?;
+        let limits = limits.clone();
+        let ways_in = WaysIn::open(proxies, config.link.as_ref(), config.rules, limits, board)?;
         let taking_in = || {
             tracing::info!(
                 role = "client-side",
@@ -89,6 +92,9 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         serve(client, ways_in, &shared, &signals, &manager, taking_in).await
     });
     shared.close();
+    if let Some(limits) = limits {
+        limits.keep();
+    }
     outcome
 }
 
@@ -130,6 +136,7 @@ async fn serve<C: Connect>(
         async move { shared.over().await }
     };
     let gate = ways_in.gate();
+    tokio::spawn(gate.keep_limits());
     let mut ways_in = tokio::spawn(ways_in.run(accepted, over));
     ready();
     let relays = async {
@@ -170,22 +177,23 @@ pub(crate) fn admit<T: Tunnel>(
     let (gate, keeper, shared) = (Arc::clone(gate), Arc::clone(keeper), Arc::clone(shared));
     tokio::spawn(async move {
         if let Some(accepted) = gate.pass(accepted).await {
-            relay(accepted, keeper, shared, place).await;
+            let client = Client {
+                meter: gate.meter(accepted.client.ip()),
+                endpoint: Endpoint::new(accepted.stream),
+                target: accepted.target,
+                first: accepted.first,
+            };
+            relay(client, keeper, shared, place).await;
         }
     });
 }
 
 async fn relay<T: Tunnel>(
-    accepted: Accepted,
+    client: Client,
     keeper: Arc<Keeper<T>>,
     shared: Arc<Shared>,
     place: Place,
 ) {
-    let client = Client {
-        endpoint: Endpoint::new(accepted.stream),
-        target: accepted.target,
-        first: accepted.first,
-    };
     let opened = async {
         let tunnel = keeper.tunnel().await?;
         tunnel.open().await.ok()

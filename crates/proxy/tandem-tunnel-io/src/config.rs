@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tandem_link::inband::Key;
-use tandem_tunnel::{Allowed, Rules};
+use tandem_tunnel::{Allowed, Limits, Rules};
 
 pub use crate::line::Line;
 
@@ -28,6 +28,8 @@ pub struct ClientSide {
     pub http_proxy: Option<SocketAddr>,
     /// Which connections use the tunnel, and what becomes of the others.
     pub rules: Rules,
+    /// How much of the link each client may use in a day.
+    pub limits: Limits,
     /// What is known of the line to the server side.
     pub line: Line,
     /// Directory of the store.

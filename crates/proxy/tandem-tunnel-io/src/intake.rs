@@ -31,6 +31,7 @@ use tokio::time::timeout;
 use crate::board::Board;
 use crate::config::{ClientSide, Link};
 use crate::error::TunnelError;
+use crate::limits::ClientLimits;
 use head::HeadReader;
 use passing_on::PassingOn;
 use redirect::{Own, Redirect, Way};
@@ -111,7 +112,8 @@ pub(crate) struct WaysIn {
 
 impl WaysIn {
     /// Opens the ways in; sets the firewall's rules where a link is among them. What becomes of a
-    /// connection is up to `rules`. Within a runtime; takes as long as the firewall's programs.
+    /// connection is up to `rules` and `limits`. Within a runtime; takes as long as the firewall's
+    /// programs.
     ///
     /// # Errors
     /// The firewall's rules cannot be set.
@@ -119,6 +121,7 @@ impl WaysIn {
         proxies: Proxies,
         link: Option<&Link>,
         rules: Rules,
+        limits: Option<Arc<ClientLimits>>,
         board: Arc<Board>,
     ) -> Result<Self, TunnelError> {
         let mut listening = Vec::new();
@@ -135,7 +138,7 @@ impl WaysIn {
         Ok(Self {
             proxies: listening,
             redirect,
-            gate: Arc::new(Gate::new(rules, board, mark)),
+            gate: Arc::new(Gate::new(rules, limits, board, mark)),
         })
     }
 
@@ -311,7 +314,7 @@ mod tests {
             link: String::new(),
         });
         let rules = Rules::new(rules.collect());
-        let ways = WaysIn::open(proxies, None, rules, board).expect("within a runtime");
+        let ways = WaysIn::open(proxies, None, rules, None, board).expect("within a runtime");
         let address = ways.proxies[0].1.local_addr().expect("bound");
         let (relays, accepted) = mpsc::channel(1);
         let (stop, stopped) = oneshot::channel();

@@ -23,6 +23,8 @@ mod endpoint;
 mod error;
 mod intake;
 mod keeper;
+mod kept;
+mod limits;
 mod line;
 mod relay_task;
 mod server_side;

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tandem_link::tunnel::{Ending, Target};
-use tandem_tunnel::{Input, Output, Relay};
+use tandem_tunnel::{Input, Output, Relay, Standing};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::board::Tally;
 use crate::dial::{Dialer, ending};
 use crate::endpoint::Endpoint;
+use crate::limits::Meter;
 use crate::shared::{Place, Shared};
 use crate::transport::{Broken, Receiving, Sending, Stopped, Stream};
 use queue::Queue;
@@ -43,6 +44,8 @@ pub(crate) struct RelayTask<S, R> {
     /// Server side.
     dialer: Option<Arc<Dialer>>,
     dialling: Option<Dialling>,
+    /// Client side: counts for a client with a limit.
+    meter: Option<Meter>,
     /// The last field: given back once the endpoint's connection is closed.
     _place: Place,
 }
@@ -54,6 +57,8 @@ pub(crate) struct Client {
     pub(crate) target: Target,
     /// What has been read of it already.
     pub(crate) first: Vec<u8>,
+    /// Counts what it uses of the link, if that is limited.
+    pub(crate) meter: Option<Meter>,
 }
 
 type Dialling = Pin<Box<dyn Future<Output = Result<TcpStream, Ending>> + Send>>;
@@ -98,6 +103,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         let relay = Relay::client_side(client.target, shared.clocks.now());
         let mut task = Self::new(relay, tunnel, shared, place);
         task.endpoint = Some(client.endpoint);
+        task.meter = client.meter;
         if !client.first.is_empty() {
             let input = Input::Endpoint(&client.first);
             task.shared.tell(&mut task.relay, input);
@@ -132,6 +138,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
             stopped: None,
             dialer: None,
             dialling: None,
+            meter: None,
         }
     }
 
@@ -149,12 +156,16 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
                 Happened::TunnelRead(Ok(Some(piece))) => {
                     self.shared
                         .tell(&mut self.relay, Input::Tunnel(piece.as_ref()));
+                    self.charge(piece.as_ref().len());
                 }
                 Happened::TunnelRead(Ok(None)) => {
                     self.from_tunnel = Half::Ended;
                     self.shared.tell(&mut self.relay, Input::TunnelEnd);
                 }
-                Happened::TunnelWritten(Ok(len)) => self.to_tunnel.written(len),
+                Happened::TunnelWritten(Ok(len)) => {
+                    self.to_tunnel.written(len);
+                    self.charge(len);
+                }
                 Happened::TunnelStopped(None) => self.stopped = None,
                 Happened::TunnelRead(Err(why))
                 | Happened::TunnelWritten(Err(why))
@@ -319,6 +330,20 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     fn endpoint_failed(&mut self, ending: Ending) {
         self.shared
             .tell(&mut self.relay, Input::EndpointFailed(ending));
+    }
+
+    /// So many bytes have crossed the link. The client has them, or the server, unless that was the
+    /// last that the client may use.
+    fn charge(&mut self, len: usize) {
+        let Some(meter) = &self.meter else { return };
+        match meter.charge(len) {
+            Standing::Within => {}
+            Standing::Spent => {
+                self.shared.board.count(Tally::RelaysEndedByLimit, 1);
+                tracing::debug!(client = %meter.client(), "it has used up its bytes of the day");
+                self.break_off(Ending::NotAllowed);
+            }
+        }
     }
 
     fn tunnel_broke(&mut self, why: Broken) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tandem_engine::Role;
 use tandem_link::tunnel::Target;
-use tandem_tunnel::{Allowed, Rules};
+use tandem_tunnel::{Allowed, Limits, Rules};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +22,7 @@ use crate::client_side::admit;
 use crate::dial::Dialer;
 use crate::intake::{Accepted, Gate};
 use crate::keeper::Keeper;
+use crate::limits::ClientLimits;
 use crate::line::Line;
 use crate::server_side::accept;
 use crate::shared::Shared;
@@ -51,6 +52,10 @@ impl Pair {
     }
 
     async fn with_rules(rules: &[&str]) -> Self {
+        Self::with(rules, Limits::default()).await
+    }
+
+    async fn with(rules: &[&str], limits: Limits) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let peer = socket.local_addr().expect("bound");
         let stores = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
@@ -69,7 +74,9 @@ impl Pair {
         tokio::spawn(keep);
         let rules = rules.iter().map(|rule| rule.parse().expect(rule));
         let rules = Rules::new(rules.collect());
-        let gate = Gate::new(rules, Arc::clone(&client_side.board), None);
+        let limits = ClientLimits::open(limits, stores[0].path());
+        let board = Arc::clone(&client_side.board);
+        let gate = Gate::new(rules, limits, board, None);
         Self {
             client_side,
             gate: Arc::new(gate),

@@ -19,6 +19,7 @@
 //! | `output` | what goes in, what comes out |
 //! | `event` | what is counted |
 //! | `allowed` | the allow list of the server side |
+//! | `limits` | how much of the link each client may use |
 //! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
 //!
 //! Invariants: an endpoint gets the bytes that the other one sent, in order, each once, and a reset
@@ -33,6 +34,7 @@ mod following;
 #[doc(hidden)]
 pub mod fuzzing;
 mod joined;
+mod limits;
 mod opening;
 mod output;
 mod passing;
@@ -43,6 +45,7 @@ mod writer;
 
 pub use allowed::{Allowed, Rule, RuleError};
 pub use event::Event;
+pub use limits::{Exception, Limits, MAX_CLIENTS, Standing, Usage};
 pub use output::{Clock, Input, Output, Wakeup};
 pub use relay::{CLIENT_HOLD, Relay, SERVER_HOLD, SILENCE};
 pub use rules::{

@@ -322,7 +322,7 @@ fn name(word: &str) -> Option<String> {
 }
 
 /// A network, or one address.
-fn network(word: &str) -> Result<IpNet, ClientRuleError> {
+pub(crate) fn network(word: &str) -> Result<IpNet, ClientRuleError> {
     if let Ok(address) = word.parse::<IpAddr>() {
         return Ok(IpNet::from(address.to_canonical()));
     }

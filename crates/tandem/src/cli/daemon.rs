@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::settings::LinkRate;
+use crate::settings::{ByteCount, LinkRate};
 
 pub(super) use text::{
     CLIENT_SIDE, CLIENT_SIDE_EXAMPLES, CLIENT_SIDE_LONG, SERVER_SIDE, SERVER_SIDE_EXAMPLES,
@@ -180,6 +180,15 @@ pub(crate) struct TunnelClientArgs {
     /// file may have `[[rules]]` instead.
     #[arg(long, value_name = "RULE")]
     pub(crate) rule: Option<Vec<String>>,
+
+    /// Bytes of the link that each client may use in a day (UTC), such as 500k, 50M or 1.5G
+    /// [default: no limit]
+    ///
+    /// In both directions, as they cross in the tunnel. Who has used them up is refused, and its
+    /// connections are reset, until the day is over. A client is an address, of IPv6 a /64. The
+    /// settings file may have `[[limits]]` for some of them.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) client_limit: Option<ByteCount>,
 
     #[command(flatten)]
     pub(crate) line: LineArgs,

@@ -49,7 +49,7 @@ impl FromStr for LinkRate {
             Some(b'M') => (&text[..text.len() - 1], 1_000_000),
             Some(_) | None => (text, 1),
         };
-        bits(digits, unit)
+        scaled(digits, unit)
             .and_then(NonZeroU64::new)
             .map(Self)
             .ok_or_else(|| "not a rate in bit/s, such as 2400, 64k or 1.5M".to_owned())
@@ -58,7 +58,7 @@ impl FromStr for LinkRate {
 
 /// `digits`, a decimal number with or without a fraction, times `unit`. `None` where that is no
 /// whole number.
-fn bits(digits: &str, unit: u64) -> Option<u64> {
+pub(super) fn scaled(digits: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     // `parse` would take a sign, too.
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

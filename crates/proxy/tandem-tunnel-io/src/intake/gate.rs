@@ -1,5 +1,5 @@
-//! The rules of the client side put to work: a connection that was taken in goes on into the
-//! tunnel, to its server from here, or nowhere.
+//! The rules and limits of the client side put to work: a connection that was taken in goes on into
+//! the tunnel, to its server from here, or nowhere.
 //!
 //! Is not: the decision ([`Rules`]), nor what happens in the tunnel.
 //!
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_link::tunnel::Target;
-use tandem_tunnel::{Action, Allowed, Decision, FirstFlight, Hello, Rules, ServerName};
+use tandem_tunnel::{Action, Allowed, Decision, FirstFlight, Hello, Rules, ServerName, Standing};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, timeout_at};
 
@@ -22,6 +22,7 @@ use super::passing_on::PassingOn;
 use crate::board::{Board, Tally};
 use crate::dial::{Dialer, OwnAddresses};
 use crate::endpoint::Endpoint;
+use crate::limits::{ClientLimits, Meter};
 
 /// How long a client may take for a hello that is waited for. As long as a relay holds one
 /// (`tandem_tunnel::CLIENT_HOLD`): it is on this side of the link.
@@ -30,6 +31,7 @@ const NAME_WAIT: Duration = tandem_tunnel::CLIENT_HOLD;
 /// See the module.
 pub(crate) struct Gate {
     rules: Rules,
+    limits: Option<Arc<ClientLimits>>,
     board: Arc<Board>,
     /// For programs of this machine.
     own_dialer: Arc<Dialer>,
@@ -40,13 +42,19 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// Connections to servers from here carry this mark.
-    pub(crate) fn new(rules: Rules, board: Arc<Board>, mark: Option<u32>) -> Self {
+    pub(crate) fn new(
+        rules: Rules,
+        limits: Option<Arc<ClientLimits>>,
+        board: Arc<Board>,
+        mark: Option<u32>,
+    ) -> Self {
         let dialer = |own| {
             let dialer = Dialer::new(Allowed::everything(), Arc::clone(&board));
             Arc::new(dialer.marked(mark).with_own_addresses(own))
         };
         Self {
             rules,
+            limits,
             own_dialer: dialer(OwnAddresses::AsAllowed),
             dialer: dialer(OwnAddresses::Never),
             board,
@@ -67,7 +75,8 @@ impl Gate {
                 self.count_refusal(client, target);
                 false
             }
-            Decision::Now(Action::Tunnel | Action::Direct) | Decision::WithName => true,
+            Decision::Now(Action::Tunnel) => self.has_bytes(client),
+            Decision::Now(Action::Direct) | Decision::WithName => true,
         }
     }
 
@@ -92,7 +101,11 @@ impl Gate {
         };
         let client = accepted.client.ip();
         match action {
-            Action::Tunnel => Some(accepted),
+            Action::Tunnel if self.has_bytes(client) => Some(accepted),
+            Action::Tunnel => {
+                drop(Endpoint::new(accepted.stream));
+                None
+            }
             Action::Direct => {
                 self.pass_on(accepted);
                 None
@@ -102,6 +115,34 @@ impl Gate {
                 // The client sees a reset.
                 drop(Endpoint::new(accepted.stream));
                 None
+            }
+        }
+    }
+
+    /// What counts for a client in the tunnel, if it is limited.
+    pub(crate) fn meter(&self, client: IpAddr) -> Option<Meter> {
+        self.limits.as_ref().map(|limits| limits.meter(client))
+    }
+
+    /// Keeps the counts of the limits, for ever.
+    pub(crate) fn keep_limits(&self) -> impl Future<Output = ()> + use<> {
+        let limits = self.limits.clone();
+        async move {
+            if let Some(limits) = limits {
+                limits.keep_on().await;
+            }
+        }
+    }
+
+    /// Whether the client may use the link today; one that may not is counted.
+    fn has_bytes(&self, client: IpAddr) -> bool {
+        let standing = self.limits.as_ref().map(|limits| limits.standing(client));
+        match standing {
+            None | Some(Standing::Within) => true,
+            Some(Standing::Spent) => {
+                self.board.count(Tally::RelaysRefusedByLimit, 1);
+                tracing::debug!(%client, "refused: it has used up its bytes of the day");
+                false
             }
         }
     }

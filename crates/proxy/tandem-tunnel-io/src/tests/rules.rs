@@ -1,5 +1,6 @@
 //! What the rules of the client side make of connections.
 
+use tandem_tunnel::Exception;
 use tandem_wire::tls::record::write_records;
 use tandem_wire::tls::{
     ClientHelloRepr, ContentType, ExtensionType, HandshakeType, ProtocolVersion, handshake,
@@ -152,4 +153,37 @@ async fn other_machines_do_not_reach_this_one_by_a_direct_connection() {
             is_reset(client).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_has_used_up_its_day_is_broken_off_and_refused() {
+    let exception = Exception::new("192.0.2.0/24", 1_000_000_000).expect("a network");
+    let pair = Pair::with(&[], Limits::new(Some(500_000), vec![exception])).await;
+    let address = echo().await;
+    // Both directions count.
+    let client = pair.client_of(address).await;
+    let sent = bytes(200_000, 3);
+    assert!(soon(exchanged(client, &sent)).await == sent);
+    let mut client = pair.client_of(address).await;
+    let mut buffer = vec![0; 10_000];
+    let broken_off = async {
+        loop {
+            let echoed = async {
+                client.write_all(&sent[..10_000]).await?;
+                client.read_exact(&mut buffer).await
+            };
+            if echoed.await.is_err() {
+                return;
+            }
+        }
+    };
+    soon(broken_off).await;
+    let names = [
+        "relays_ended_by_limit",
+        "relays_refused_by_limit",
+        "relays_direct",
+    ];
+    assert_eq!(counts(&pair, names), [1, 0, 0]);
+    is_reset(pair.client_of(address).await).await;
+    assert_eq!(counts(&pair, names), [1, 1, 0]);
 }

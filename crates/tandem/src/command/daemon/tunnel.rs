@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tandem_packet_io::config::{self, Key, Role};
-use tandem_tunnel::{Allowed, ClientRule, Rule, Rules};
+use tandem_tunnel::{Allowed, ClientRule, Limits, Rule, Rules};
 use tandem_tunnel_io::config::{ClientSide, Line, Link, ServerSide};
 use tandem_tunnel_io::{run_client_side, run_server_side};
 
@@ -55,6 +55,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         socks: said.socks,
         http_proxy: said.http_proxy,
         rules,
+        limits: limits(&said),
         line: common.line,
         store: common.store,
         admin: common.admin,
@@ -153,6 +154,12 @@ fn round_trip(said: Option<u64>) -> Result<Option<Duration>, SettingsError> {
         Some(0) => Err(SettingsError::value("link-rtt", "must be at least 1")),
         said => Ok(said.map(Duration::from_millis)),
     }
+}
+
+fn limits(said: &Settings) -> Limits {
+    let tables = said.limits.iter().flatten();
+    let exceptions = tables.map(|table| table.0.clone());
+    Limits::new(said.client_limit.map(|bytes| bytes.0), exceptions.collect())
 }
 
 /// Those of the command line first.
