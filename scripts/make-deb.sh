@@ -52,6 +52,7 @@ for part in origin volunteer; do
     put "packaging/etc/split-$part.conf" "etc/tandem/split-$part.conf"
 done
 put packaging/examples/broker.toml usr/share/doc/tandem/examples/broker.toml
+put packaging/examples/tariff.toml usr/share/doc/tandem/examples/tariff.toml
 put packaging/examples/trial-certificate usr/share/doc/tandem/examples/trial-certificate 755
 
 "$program" man "$root/man1"

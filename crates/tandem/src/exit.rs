@@ -171,8 +171,11 @@ fn exit_of(failure: &Failure) -> Exit {
         Failure::Random(_) => Exit::RunTime,
         Failure::Output(source) => Exit::of_output(source),
         Failure::Settings(error) => match error {
-            SettingsError::File { source, .. } => Exit::of_file(source),
+            SettingsError::File { source, .. } | SettingsError::TariffFile { source, .. } => {
+                Exit::of_file(source)
+            }
             SettingsError::Syntax { .. }
+            | SettingsError::Tariff { .. }
             | SettingsError::Misplaced { .. }
             | SettingsError::Value { .. } => Exit::Usage,
         },

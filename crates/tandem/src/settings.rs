@@ -12,6 +12,7 @@ mod edit;
 mod link_rate;
 mod place;
 mod rule;
+pub(crate) mod tariff;
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,6 +40,17 @@ pub(crate) enum SettingsError {
     Syntax {
         path: PathBuf,
         line: usize,
+        problem: String,
+    },
+    /// The file of the tariff cannot be read.
+    #[error("cannot read the tariff {}: {source}; check --tariff", path.display())]
+    TariffFile { path: PathBuf, source: io::Error },
+    /// It is no tariff; lines and columns are counted from 1.
+    #[error("{}, line {line}, column {column}: {problem}", path.display())]
+    Tariff {
+        path: PathBuf,
+        line: usize,
+        column: usize,
         problem: String,
     },
     /// A setting of another mode, or of the other side.
@@ -131,6 +143,8 @@ pub(crate) struct Settings {
     pub(crate) client_limit: Option<ByteCount>,
     /// Other limits for some clients, as tables, which only the file has.
     pub(crate) limits: Option<Vec<LimitTable>>,
+    /// The file that says what the link costs. Default: none.
+    pub(crate) tariff: Option<PathBuf>,
     /// Rate of the link, away from this side. Default: measured.
     pub(crate) link_rate: Option<LinkRate>,
     /// Round-trip time of the link in milliseconds. Default: measured.
@@ -220,6 +234,7 @@ impl Settings {
             rules: self.rules.or(below.rules),
             client_limit: self.client_limit.or(below.client_limit),
             limits: self.limits.or(below.limits),
+            tariff: self.tariff.or(below.tariff),
             link_rate: self.link_rate.or(below.link_rate),
             link_rtt: self.link_rtt.or(below.link_rtt),
             listen: self.listen.or(below.listen),
@@ -279,7 +294,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 35] {
+    fn keys(&self) -> [Key; 36] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -315,6 +330,7 @@ impl Settings {
             key("rules", tunnel_client, self.rules.is_some()),
             key("client-limit", tunnel_client, self.client_limit.is_some()),
             key("limits", tunnel_client, self.limits.is_some()),
+            key("tariff", tunnel_client, self.tariff.is_some()),
             key("link-rate", Place::Tunnel, self.link_rate.is_some()),
             key("link-rtt", Place::Tunnel, self.link_rtt.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
@@ -371,7 +387,7 @@ wire = \"mcveety\"\nclient-certificates = \"cii\"\ninsecure-no-key = false\nhold
 max-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\ncii-extension = 0x009b\nfilter-one-in = 16\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
 peer = \"192.0.2.1:4433\"\nfrom = [\"lan0\"]\nsocks = \"127.0.0.1:1080\"\nhttp-proxy = \"[::1]:3128\"\nlink-rate = \"64k\"\nlink-rtt = 600
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
-client-limit = \"50M\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
+client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\n";
 
     #[test]

@@ -66,6 +66,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--from", "lan0"],
         ["--rule", "refuse"],
         ["--client-limit", "50M"],
+        ["--tariff", "tariff.toml"],
     ] {
         let words = [&["client-side", "--link", "lo"], &flag[..]].concat();
         let ran = run(&mut tandem(&words));

@@ -5,6 +5,7 @@
 //! Invariant: it runs on threads of its own and reads [`Board`] only, so that whoever reads it, and
 //! however slowly, delays no packet.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tandem_daemon::admin::{AdminPort, Page};
@@ -48,6 +49,7 @@ fn status(board: &Board) -> Status {
         peak_resident_bytes: memory.peak,
         counters: snapshot.counters,
         gauges: snapshot.gauges,
+        notes: BTreeMap::new(),
     }
 }
 

@@ -50,6 +50,9 @@ pub struct Status {
     pub counters: BTreeMap<String, u64>,
     /// Gauges: those of `/metrics` without `tandem_`.
     pub gauges: BTreeMap<String, u64>,
+    /// What is said in words, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub notes: BTreeMap<String, String>,
 }
 
 impl Status {
@@ -78,6 +81,8 @@ impl Status {
         if self.mode != TUNNEL {
             facts.insert(3, ("queue", self.queue.to_string()));
         }
+        let notes = self.notes.iter();
+        facts.extend(notes.map(|(name, text)| (name.as_str(), text.clone())));
         let numbers = self
             .gauges
             .iter()
@@ -175,6 +180,7 @@ mod tests {
             peak_resident_bytes: 6_000_000,
             counters: BTreeMap::from([("queue_packets".into(), 3), ("queue_overflows".into(), 0)]),
             gauges: BTreeMap::from([("flows".into(), 0)]),
+            notes: BTreeMap::new(),
         }
     }
 
@@ -204,6 +210,19 @@ queue_packets  3
             ..sample()
         };
         assert!(!tunnel.table().contains("\nqueue "), "{}", tunnel.table());
+    }
+
+    #[test]
+    fn what_is_said_in_words_stands_among_the_facts() {
+        let spent = Status {
+            notes: BTreeMap::from([("spent".into(), "0.50 EUR today".into())]),
+            ..sample()
+        };
+        let table = spent.table();
+        assert!(
+            table.contains("\nspent          0.50 EUR today\n"),
+            "{table}"
+        );
     }
 
     /// What `fetch` makes of a server that answers `answer` and closes.

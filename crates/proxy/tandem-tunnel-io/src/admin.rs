@@ -50,6 +50,7 @@ fn status(board: &Board) -> String {
         "peak_resident_bytes": memory.peak,
         "counters": snapshot.counters,
         "gauges": snapshot.gauges,
+        "notes": snapshot.notes,
     })
     .to_string()
 }

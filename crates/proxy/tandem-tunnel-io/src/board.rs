@@ -107,7 +107,21 @@ pub(crate) struct Board {
     events: Mutex<BTreeMap<&'static str, u64>>,
     relays: Arc<AtomicU64>,
     tunnels: Mutex<Tunnels>,
-    store: Mutex<BTreeMap<&'static str, u64>>,
+    numbers: Mutex<BTreeMap<&'static str, u64>>,
+    notes: Mutex<BTreeMap<&'static str, String>>,
+}
+
+/// What has crossed the link so far, and what clients and servers have said to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Carried {
+    /// UDP payloads, both directions.
+    pub(crate) bytes: u64,
+    /// Their number.
+    pub(crate) datagrams: u64,
+    /// Bytes of TCP connections that went through the tunnel, both directions.
+    pub(crate) payload: u64,
+    /// The number of these.
+    pub(crate) connections: u64,
 }
 
 /// The connections to the other side.
@@ -129,6 +143,8 @@ struct Up {
 pub(crate) struct Snapshot {
     pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) gauges: BTreeMap<String, u64>,
+    /// What is said in words.
+    pub(crate) notes: BTreeMap<&'static str, String>,
 }
 
 impl Board {
@@ -144,7 +160,8 @@ impl Board {
             events: Mutex::new(events.collect()),
             relays: Arc::default(),
             tunnels: Mutex::default(),
-            store: Mutex::default(),
+            numbers: Mutex::default(),
+            notes: Mutex::default(),
         })
     }
 
@@ -182,9 +199,27 @@ impl Board {
         }
     }
 
-    /// Shows numbers of the store and the engine.
-    pub(crate) fn store(&self, numbers: impl IntoIterator<Item = (&'static str, u64)>) {
-        lock(&self.store).extend(numbers);
+    /// Shows numbers that go up and down.
+    pub(crate) fn numbers(&self, numbers: impl IntoIterator<Item = (&'static str, u64)>) {
+        lock(&self.numbers).extend(numbers);
+    }
+
+    /// Shows a text.
+    pub(crate) fn note(&self, name: &'static str, text: String) {
+        lock(&self.notes).insert(name, text);
+    }
+
+    pub(crate) fn carried(&self) -> Carried {
+        let counts = lock(&self.tunnels).counts();
+        let of = |tally: Tally| self.tallies[tally as usize].load(Ordering::Relaxed);
+        let opened = tandem_tunnel::Event::RelayOpened.name();
+        let connections = lock(&self.events).get(opened).copied();
+        Carried {
+            bytes: counts.sent_bytes + counts.received_bytes,
+            datagrams: counts.sent_datagrams + counts.received_datagrams,
+            payload: of(Tally::FromEndpointsBytes) + of(Tally::ToEndpointsBytes),
+            connections: connections.unwrap_or_default(),
+        }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -196,23 +231,28 @@ impl Board {
         for (name, value) in lock(&self.events).iter() {
             counters.insert(format!("tunnel_{name}"), *value);
         }
-        let mut gauges: BTreeMap<String, u64> = lock(&self.store)
+        let mut gauges: BTreeMap<String, u64> = lock(&self.numbers)
             .iter()
             .map(|(name, value)| ((*name).to_owned(), *value))
             .collect();
         gauges.insert("relays".to_owned(), self.relays.load(Ordering::Relaxed));
         lock(&self.tunnels).show(&mut counters, &mut gauges);
-        Snapshot { counters, gauges }
+        Snapshot {
+            counters,
+            gauges,
+            notes: lock(&self.notes).clone(),
+        }
     }
 }
 
 impl Tunnels {
+    fn counts(&self) -> Counts {
+        let up = self.up.values().map(|up| (up.counts)());
+        up.fold(self.ended, Counts::and)
+    }
+
     fn show(&self, counters: &mut BTreeMap<String, u64>, gauges: &mut BTreeMap<String, u64>) {
-        let counts = self
-            .up
-            .values()
-            .map(|up| (up.counts)())
-            .fold(self.ended, Counts::and);
+        let counts = self.counts();
         for (name, value) in [
             ("udp_sent_bytes", counts.sent_bytes),
             ("udp_sent_datagrams", counts.sent_datagrams),

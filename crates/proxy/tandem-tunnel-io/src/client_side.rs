@@ -31,6 +31,7 @@ use crate::limits::ClientLimits;
 use crate::relay_task::{Client, RelayTask};
 use crate::shared::{Place, Shared};
 use crate::signals::asked_to_end;
+use crate::spending::Spending;
 use crate::transport::quic;
 use crate::transport::{Connect, Tunnel};
 
@@ -71,6 +72,9 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
     };
     let shared = Shared::open(Role::ClientSide, &config.store, facts)?;
     let limits = ClientLimits::open(config.limits, &config.store);
+    let spending = config
+        .tariff
+        .map(|tariff| Spending::open(tariff, &config.store, config.peer));
     let address = admin.as_ref().map(AdminPort::address);
     let _server = admin
         .map(|port| admin::serve(port, Arc::clone(&shared.board)))
@@ -89,11 +93,21 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             manager.ready(&format!("client-side of {}", config.peer));
             ready();
         };
-        serve(client, ways_in, &shared, &signals, &manager, taking_in).await
+        let serve = serve(client, ways_in, &shared, &signals, &manager, taking_in);
+        match &spending {
+            Some(spending) => tokio::select! {
+                outcome = serve => outcome,
+                outcome = spending.keep_on(&shared.board, shared.clocks) => outcome,
+            },
+            None => serve.await,
+        }
     });
     shared.close();
     if let Some(limits) = limits {
         limits.keep();
+    }
+    if let Some(spending) = spending {
+        spending.close(&shared.board, shared.clocks);
     }
     outcome
 }

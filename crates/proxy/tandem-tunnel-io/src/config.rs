@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tandem_link::inband::Key;
-use tandem_tunnel::{Allowed, Limits, Rules};
+use tandem_tunnel::{Allowed, Limits, Rules, Tariff};
 
 pub use crate::line::Line;
 
@@ -30,6 +30,8 @@ pub struct ClientSide {
     pub rules: Rules,
     /// How much of the link each client may use in a day.
     pub limits: Limits,
+    /// What the link costs, if that is to be shown.
+    pub tariff: Option<Tariff>,
     /// What is known of the line to the server side.
     pub line: Line,
     /// Directory of the store.

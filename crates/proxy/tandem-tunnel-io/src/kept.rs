@@ -22,11 +22,14 @@ pub(crate) fn read(path: &Path, take: impl FnOnce(&str) -> bool) -> io::Result<(
     }
 }
 
-/// Replaces the text.
+/// Replaces the text. Where it is the same nothing is written, which flash memory likes.
 ///
 /// # Errors
 /// It cannot be written; then the old one stays.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+    if fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
     let beside = path.with_extension("new");
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);

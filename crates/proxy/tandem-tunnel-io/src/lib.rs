@@ -30,6 +30,7 @@ mod relay_task;
 mod server_side;
 mod shared;
 mod signals;
+mod spending;
 mod transport;
 
 #[cfg(test)]

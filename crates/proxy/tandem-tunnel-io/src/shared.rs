@@ -153,7 +153,7 @@ impl Shared {
             Keeping::Disk => 1,
             Keeping::Memory | Keeping::DiskFailing => 0,
         };
-        self.board.store([
+        self.board.numbers([
             ("session_tickets", tickets as u64),
             ("session_ticket_bytes", ticket_bytes as u64),
             ("store_parts", health.parts),

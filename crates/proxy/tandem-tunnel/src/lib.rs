@@ -20,6 +20,7 @@
 //! | `event` | what is counted |
 //! | `allowed` | the allow list of the server side |
 //! | `limits` | how much of the link each client may use |
+//! | `tariff` | what the link costs, and what has been spent |
 //! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
 //!
 //! Invariants: an endpoint gets the bytes that the other one sent, in order, each once, and a reset
@@ -41,6 +42,7 @@ mod passing;
 mod reader;
 mod relay;
 mod rules;
+mod tariff;
 mod writer;
 
 pub use allowed::{Allowed, Rule, RuleError};
@@ -51,3 +53,4 @@ pub use relay::{CLIENT_HOLD, Relay, SERVER_HOLD, SILENCE};
 pub use rules::{
     Action, ClientRule, ClientRuleError, Decision, FirstFlight, Hello, Parts, Rules, ServerName,
 };
+pub use tariff::{Bill, ByteUnit, LongSession, Money, MoneyError, Spent, Tariff, plain_bytes};

@@ -190,6 +190,13 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long, value_name = "BYTES")]
     pub(crate) client_limit: Option<ByteCount>,
 
+    /// What the link costs, as a file (TOML); status, metrics and the log then say what was spent
+    ///
+    /// Prices by byte, minute and session, how they are rounded, and what is included. Also said is
+    /// an estimate of what it would have cost without Tandem. The operator's guide has an example.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tariff: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }

@@ -49,6 +49,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         http_proxy: tunnel.http_proxy,
         rule: tunnel.rule,
         client_limit: tunnel.client_limit,
+        tariff: tunnel.tariff,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         ..settings(common, packet, tuning)

@@ -112,6 +112,15 @@ impl Proxy {
         self.wait()
     }
 
+    /// Sends a signal, which it follows; all of its log.
+    #[track_caller]
+    pub(crate) fn end_with_log(mut self, signal: Signal) -> String {
+        let pid = i32::try_from(self.child.id()).expect("process numbers are small");
+        kill(Pid::from_raw(pid), signal).expect("it runs");
+        assert_eq!(self.wait(), Some(0));
+        self.log()
+    }
+
     /// Waits for the end that somebody else has asked for; the exit code.
     pub(crate) fn end_by_itself(mut self) -> Option<i32> {
         self.wait()
@@ -287,6 +296,14 @@ impl Pair {
     #[track_caller]
     pub(crate) fn client_side_counts(&self, name: &str) -> u64 {
         counted(&get(self.admins[0], "/metrics"), name)
+    }
+
+    /// A gauge of the client side, without `tandem_`; 0 if it is not there yet.
+    pub(crate) fn client_side_shows(&self, name: &str) -> u64 {
+        let full = format!("tandem_{name} ");
+        let metrics = get(self.admins[0], "/metrics");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&full));
+        value.map_or(0, |value| value.parse().expect("a number"))
     }
 
     /// A counter of the server side.

@@ -13,7 +13,7 @@ use tandem_tunnel_io::{run_client_side, run_server_side};
 
 use super::say_ready;
 use crate::exit::Failure;
-use crate::settings::{Settings, SettingsError};
+use crate::settings::{Settings, SettingsError, tariff};
 
 /// What stands in the default store's name in place of a link.
 const STORE: &str = "tunnel";
@@ -56,6 +56,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         http_proxy: said.http_proxy,
         rules,
         limits: limits(&said),
+        tariff: said.tariff.as_deref().map(tariff::load).transpose()?,
         line: common.line,
         store: common.store,
         admin: common.admin,
