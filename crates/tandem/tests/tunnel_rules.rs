@@ -144,7 +144,7 @@ fn rules(saved: String) -> Vec<String> {
 }
 
 #[test]
-fn a_client_that_has_used_up_its_day_gets_nothing_more_after_a_restart_either() {
+fn a_client_at_its_limit_gets_nothing_more_after_a_restart_either() {
     if !has(&["nginx", "curl", "openssl"]) {
         return;
     }

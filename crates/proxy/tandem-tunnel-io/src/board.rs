@@ -25,9 +25,9 @@ pub(crate) enum Tally {
     RelaysRefusedByRule,
     /// TCP connections that a rule sent to their server from here.
     RelaysDirect,
-    /// TCP connections that were refused to clients that had used up their day.
+    /// TCP connections that were refused to clients at their limit.
     RelaysRefusedByLimit,
-    /// TCP connections that ended because their client had used up its day.
+    /// TCP connections that ended because their client had reached its limit.
     RelaysEndedByLimit,
     /// Tunnels that came up.
     TunnelsUp,

@@ -81,8 +81,8 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         .transpose()?;
     let outcome = runtime::run(async {
         let board = Arc::clone(&shared.board);
-        let limits = limits.clone();
-        let ways_in = WaysIn::open(proxies, config.link.as_ref(), config.rules, limits, board)?;
+        let limited = limits.clone();
+        let ways_in = WaysIn::open(proxies, config.link.as_ref(), config.rules, limited, board)?;
         let taking_in = || {
             tracing::info!(
                 role = "client-side",
@@ -93,14 +93,14 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             manager.ready(&format!("client-side of {}", config.peer));
             ready();
         };
-        let serve = serve(client, ways_in, &shared, &signals, &manager, taking_in);
-        match &spending {
-            Some(spending) => tokio::select! {
-                outcome = serve => outcome,
-                outcome = spending.keep_on(&shared.board, shared.clocks) => outcome,
-            },
-            None => serve.await,
+        if let Some(limits) = &limits {
+            tokio::spawn(Arc::clone(limits).keep_on());
         }
+        if let Some(spending) = &spending {
+            let board = Arc::clone(&shared.board);
+            tokio::spawn(Arc::clone(spending).keep_on(board, shared.clocks));
+        }
+        serve(client, ways_in, &shared, &signals, &manager, taking_in).await
     });
     shared.close();
     if let Some(limits) = limits {
@@ -150,7 +150,6 @@ async fn serve<C: Connect>(
         async move { shared.over().await }
     };
     let gate = ways_in.gate();
-    tokio::spawn(gate.keep_limits());
     let mut ways_in = tokio::spawn(ways_in.run(accepted, over));
     ready();
     let relays = async {

@@ -3,11 +3,11 @@
 //!
 //! Is not: the counting rules ([`Usage`]).
 //!
-//! Invariants: the file is written at intervals and at the end, never by the byte; it is whole or
-//! not there; only its owner can read it, since it says who was here.
+//! Invariant: the file is written at intervals and at the end, never by the byte. Only its owner
+//! can read it, since it says who was here.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tandem_tunnel::{Limits, Standing, Usage};
 use tokio::task::spawn_blocking;
 
 use crate::clock::wall;
-use crate::kept;
+use crate::kept::Kept;
 
 /// The file's name.
 const FILE: &str = "client-bytes";
@@ -27,7 +27,7 @@ const KEEP_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct ClientLimits {
     usage: Mutex<Usage>,
-    file: PathBuf,
+    kept: Kept,
 }
 
 impl ClientLimits {
@@ -36,15 +36,11 @@ impl ClientLimits {
         if limits.is_empty() {
             return None;
         }
-        let file = store.join(FILE);
-        let mut usage = Usage::new(limits);
-        if let Err(problem) = kept::read(&file, |text| usage.read(text)) {
-            let file = file.display();
-            tracing::warn!("{file}: {problem}; the bytes of clients are counted from zero");
-        }
+        let kept = Kept::new(store, FILE, "what each client has used today");
+        let usage = kept.read(|text| Usage::read(limits.clone(), text));
         Some(Arc::new(Self {
-            usage: Mutex::new(usage),
-            file,
+            usage: Mutex::new(usage.unwrap_or_else(|| Usage::new(limits))),
+            kept,
         }))
     }
 
@@ -73,11 +69,7 @@ impl ClientLimits {
 
     /// Writes the file.
     pub(crate) fn keep(&self) {
-        let text = self.usage().write();
-        if let Err(error) = kept::write(&self.file, &text) {
-            let file = self.file.display();
-            tracing::warn!("{file}: {error}; the bytes of clients do not outlive a restart");
-        }
+        self.kept.write(|| self.usage().write());
     }
 
     fn usage(&self) -> MutexGuard<'_, Usage> {
@@ -109,7 +101,6 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -121,18 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_kept_for_the_next_start_and_only_the_owner_reads_them() {
+    fn counts_are_kept_for_the_next_start() {
         let store = tempfile::tempdir().expect("a directory");
         let limits = open(100, store.path());
-        assert_eq!(limits.meter(CLIENT).charge(100), Standing::Spent);
+        assert_eq!(limits.meter(CLIENT).charge(100), Standing::Reached);
         limits.keep();
-        let file = store.path().join(FILE);
-        let mode = fs::metadata(&file)
-            .expect("it is there")
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(open(100, store.path()).standing(CLIENT), Standing::Spent);
+        assert_eq!(open(100, store.path()).standing(CLIENT), Standing::AtLimit);
         assert_eq!(open(101, store.path()).standing(CLIENT), Standing::Within);
     }
 
@@ -141,9 +126,10 @@ mod tests {
         let store = tempfile::tempdir().expect("a directory");
         fs::write(store.path().join(FILE), "nonsense").expect("ours");
         let limits = open(100, store.path());
-        assert_eq!(limits.standing(CLIENT), Standing::Within);
+        assert_eq!(limits.meter(CLIENT).charge(60), Standing::Within);
         limits.keep();
-        assert_eq!(open(100, store.path()).standing(CLIENT), Standing::Within);
+        let limits = open(100, store.path());
+        assert_eq!(limits.meter(CLIENT).charge(40), Standing::Reached);
     }
 
     #[test]

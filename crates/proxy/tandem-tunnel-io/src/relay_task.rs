@@ -332,18 +332,20 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
             .tell(&mut self.relay, Input::EndpointFailed(ending));
     }
 
-    /// So many bytes have crossed the link. The client has them, or the server, unless that was the
-    /// last that the client may use.
+    /// So many bytes have crossed the link. At the client's limit the connection ends.
     fn charge(&mut self, len: usize) {
         let Some(meter) = &self.meter else { return };
         match meter.charge(len) {
-            Standing::Within => {}
-            Standing::Spent => {
-                self.shared.board.count(Tally::RelaysEndedByLimit, 1);
-                tracing::debug!(client = %meter.client(), "it has used up its bytes of the day");
-                self.break_off(Ending::NotAllowed);
-            }
+            Standing::Within => return,
+            Standing::Reached => tracing::info!(
+                "a client has reached its limit: until midnight UTC it has no more connections \
+                 through the tunnel"
+            ),
+            Standing::AtLimit => {}
         }
+        tracing::debug!(client = %meter.client(), "ended: it has reached its limit");
+        self.shared.board.count(Tally::RelaysEndedByLimit, 1);
+        self.break_off(Ending::Reset);
     }
 
     fn tunnel_broke(&mut self, why: Broken) {

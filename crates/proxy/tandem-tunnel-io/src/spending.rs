@@ -7,16 +7,17 @@
 //! restart.
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tandem_tunnel::{Bill, Spent, Tariff, plain_bytes};
+use tokio::task::spawn_blocking;
 
 use crate::board::{Board, Carried};
 use crate::clock::{Clocks, wall};
-use crate::kept;
+use crate::kept::Kept;
 
 /// The file's name, in the store's directory.
 const FILE: &str = "spent";
@@ -34,7 +35,7 @@ const HEADERS_V6: u64 = 48;
 /// See the module.
 pub(crate) struct Spending {
     bills: Mutex<Bills>,
-    file: PathBuf,
+    kept: Kept,
     headers: u64,
 }
 
@@ -50,40 +51,30 @@ struct Words<'a>(&'a Bills);
 
 impl Spending {
     /// Goes on from what the file in the directory of the store says.
-    pub(crate) fn open(tariff: Tariff, store: &Path, peer: SocketAddr) -> Self {
-        let file = store.join(FILE);
-        let mut bills = Bills {
-            paid: Bill::new(tariff.clone()),
-            plain: Bill::new(tariff),
-        };
-        let read = kept::read(&file, |text| match text.lines().collect::<Vec<_>>()[..] {
-            [paid, plain] => bills.paid.read(paid) && bills.plain.read(plain),
-            _ => false,
-        });
-        if let Err(problem) = read {
-            let file = file.display();
-            tracing::warn!("{file}: {problem}; what was spent this month is counted from zero");
-        }
+    pub(crate) fn open(tariff: Tariff, store: &Path, peer: SocketAddr) -> Arc<Self> {
+        let kept = Kept::new(store, FILE, "what was spent this month");
+        let bills = kept.read(|text| Bills::read(&tariff, text));
         let headers = match peer.ip().to_canonical() {
-            std::net::IpAddr::V4(_) => HEADERS_V4,
-            std::net::IpAddr::V6(_) => HEADERS_V6,
+            IpAddr::V4(_) => HEADERS_V4,
+            IpAddr::V6(_) => HEADERS_V6,
         };
-        Self {
-            bills: Mutex::new(bills),
-            file,
+        Arc::new(Self {
+            bills: Mutex::new(bills.unwrap_or_else(|| Bills::new(tariff))),
+            kept,
             headers,
-        }
+        })
     }
 
     /// Looks at the numbers from time to time, for ever.
-    pub(crate) async fn keep_on<T>(&self, board: &Board, clocks: Clocks) -> T {
+    pub(crate) async fn keep_on(self: Arc<Self>, board: Arc<Board>, clocks: Clocks) {
         loop {
             for _ in 0..LOOKS_A_WRITE {
                 tokio::time::sleep(LOOK_INTERVAL).await;
-                self.look(board, clocks);
+                self.look(&board, clocks);
             }
-            // Two short lines.
-            self.keep();
+            let spending = Arc::clone(&self);
+            // It does not panic, and if it did, the next may not.
+            let _ = spawn_blocking(move || spending.keep()).await;
         }
     }
 
@@ -125,18 +116,35 @@ impl Spending {
     }
 
     fn keep(&self) {
-        let bills = self.bills();
-        let text = format!("{}\n{}\n", bills.paid.write(), bills.plain.write());
-        drop(bills);
-        if let Err(error) = kept::write(&self.file, &text) {
-            let file = self.file.display();
-            tracing::warn!("{file}: {error}; what was spent does not outlive a restart");
-        }
+        self.kept.write(|| self.bills().write());
     }
 
     fn bills(&self) -> MutexGuard<'_, Bills> {
         // Each call leaves them whole.
         self.bills.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Bills {
+    fn new(tariff: Tariff) -> Self {
+        Self {
+            paid: Bill::new(tariff.clone()),
+            plain: Bill::new(tariff),
+        }
+    }
+
+    /// A line each.
+    fn write(&self) -> String {
+        format!("{}\n{}\n", self.paid.write(), self.plain.write())
+    }
+
+    /// `None`: these are no such lines.
+    fn read(tariff: &Tariff, text: &str) -> Option<Self> {
+        let (paid, plain) = text.strip_suffix('\n')?.split_once('\n')?;
+        Some(Self {
+            paid: Bill::read(tariff.clone(), paid)?,
+            plain: Bill::read(tariff.clone(), plain)?,
+        })
     }
 }
 

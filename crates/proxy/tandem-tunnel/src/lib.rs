@@ -19,6 +19,7 @@
 //! | `output` | what goes in, what comes out |
 //! | `event` | what is counted |
 //! | `allowed` | the allow list of the server side |
+//! | `day` | where a day ends, by a clock that may be wrong |
 //! | `limits` | how much of the link each client may use |
 //! | `tariff` | what the link costs, and what has been spent |
 //! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
@@ -30,6 +31,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 mod allowed;
+mod day;
 mod event;
 mod following;
 #[doc(hidden)]

@@ -1,28 +1,27 @@
 //! How many bytes of the link each client may use in a day, and has used.
 //!
 //! Is: the counts, the limits, and a text form of the counts that outlives a restart. Is not: where
-//! bytes are counted, nor what becomes of a client that has used up its day.
+//! bytes are counted, nor what becomes of a client at its limit.
 //!
 //! Invariants: at most [`MAX_CLIENTS`] clients are told apart; those that come after them share one
 //! account, so that nobody gains by many addresses. An IPv6 client is its /64, of which it may take
-//! any address. A day is one of UTC.
+//! any address; a limit for a smaller network makes an account for that. A day is one of UTC.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use tandem_wire::UnixTime;
 
+use crate::day::Day;
 use crate::rules::{ClientRuleError, network};
 
 /// Clients that are told apart in a day: some 100 bytes each.
 pub const MAX_CLIENTS: usize = 10_000;
 
-const SECONDS_A_DAY: u64 = 24 * 3600;
-
 /// Bits of an IPv6 address that are the network's.
-const PREFIX_BITS: u32 = 64;
+const PREFIX_BITS: u8 = 64;
 
 /// What each client may use, in bytes a day. By default, as much as it likes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,8 +42,16 @@ pub struct Exception {
 pub enum Standing {
     /// It has bytes left.
     Within,
+    /// It has just used the last of its bytes. Once a day.
+    Reached,
     /// It has none left today.
-    Spent,
+    AtLimit,
+}
+
+/// What a client may use, and whose account it is.
+struct Terms {
+    bytes: u64,
+    account: IpNet,
 }
 
 impl Exception {
@@ -72,10 +79,20 @@ impl Limits {
         self.everybody.is_none() && self.exceptions.is_empty()
     }
 
-    fn of(&self, client: IpAddr) -> Option<u64> {
+    /// `None` for a client that is not limited.
+    fn terms(&self, client: IpAddr) -> Option<Terms> {
+        let client = client.to_canonical();
         let mut exceptions = self.exceptions.iter();
-        let exception = exceptions.find(|exception| exception.from.contains(&client));
-        exception.map_or(self.everybody, |exception| Some(exception.bytes))
+        match exceptions.find(|exception| exception.from.contains(&client)) {
+            Some(Exception { from, bytes }) => Some(Terms {
+                bytes: *bytes,
+                account: account(client, from.prefix_len().max(PREFIX_BITS)),
+            }),
+            None => self.everybody.map(|bytes| Terms {
+                bytes,
+                account: account(client, PREFIX_BITS),
+            }),
+        }
     }
 }
 
@@ -83,9 +100,8 @@ impl Limits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     limits: Limits,
-    /// Days since 1970.
-    day: u64,
-    clients: BTreeMap<IpAddr, u64>,
+    day: Day,
+    accounts: BTreeMap<IpNet, u64>,
     /// Of all clients that came when there was no account left.
     others: u64,
 }
@@ -95,8 +111,8 @@ impl Usage {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            day: 0,
-            clients: BTreeMap::new(),
+            day: Day::default(),
+            accounts: BTreeMap::new(),
             others: 0,
         }
     }
@@ -104,105 +120,92 @@ impl Usage {
     /// Where a client stands.
     pub fn standing(&mut self, client: IpAddr, now: UnixTime) -> Standing {
         self.turn(now);
-        let client = client.to_canonical();
-        let Some(limit) = self.limits.of(client) else {
+        let Some(Terms { bytes, account }) = self.limits.terms(client) else {
             return Standing::Within;
         };
-        let account = account(client);
-        let used = match self.clients.get(&account) {
+        let used = match self.accounts.get(&account) {
             Some(used) => *used,
-            None if self.clients.len() < MAX_CLIENTS => 0,
+            None if self.accounts.len() < MAX_CLIENTS => 0,
             None => self.others,
         };
-        if used < limit {
+        if used < bytes {
             Standing::Within
         } else {
-            Standing::Spent
+            Standing::AtLimit
         }
     }
 
     /// A client has used so many bytes more: where it stands now.
-    pub fn charge(&mut self, client: IpAddr, bytes: u64, now: UnixTime) -> Standing {
+    pub fn charge(&mut self, client: IpAddr, more: u64, now: UnixTime) -> Standing {
         self.turn(now);
-        let canonical = client.to_canonical();
         // Who is not limited needs no account.
-        if self.limits.of(canonical).is_none() {
+        let Some(Terms { bytes, account }) = self.limits.terms(client) else {
             return Standing::Within;
-        }
-        let account = account(canonical);
-        let is_room = self.clients.len() < MAX_CLIENTS;
-        let used = if is_room || self.clients.contains_key(&account) {
-            self.clients.entry(account).or_default()
+        };
+        let is_room = self.accounts.len() < MAX_CLIENTS;
+        let used = if is_room || self.accounts.contains_key(&account) {
+            self.accounts.entry(account).or_default()
         } else {
             &mut self.others
         };
-        *used = used.saturating_add(bytes);
-        self.standing(client, now)
-    }
-
-    /// Clients with an account.
-    pub fn clients(&self) -> usize {
-        self.clients.len()
-    }
-
-    /// Begins a new day. A clock that is put back by less than a day begins none, so that midnight
-    /// does not come twice.
-    fn turn(&mut self, now: UnixTime) {
-        let day = now.0 / SECONDS_A_DAY;
-        if day == self.day || day + 1 == self.day {
-            return;
+        let before = *used;
+        *used = before.saturating_add(more);
+        if *used < bytes {
+            Standing::Within
+        } else if before < bytes {
+            Standing::Reached
+        } else {
+            Standing::AtLimit
         }
-        self.day = day;
-        self.clients.clear();
-        self.others = 0;
+    }
+
+    fn turn(&mut self, now: UnixTime) {
+        if self.day.turn(now).is_some() {
+            self.accounts.clear();
+            self.others = 0;
+        }
     }
 
     /// The counts as text.
     pub fn write(&self) -> String {
-        let mut text = format!("day {}\n", self.day);
-        for (client, used) in &self.clients {
+        let Day { current, seen } = self.day;
+        let mut text = format!("day {current} {seen}\n");
+        for (account, used) in &self.accounts {
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{client} {used}");
+            let _ = writeln!(text, "{account} {used}");
         }
         let _ = writeln!(text, "others {}", self.others);
         text
     }
 
-    /// The counts of this text in place of these. `false`: it is no such text, and nothing is
-    /// changed.
-    #[must_use]
-    pub fn read(&mut self, text: &str) -> bool {
-        let mut read = Self::new(Limits::default());
-        for line in text.lines() {
-            let Some((name, number)) = line.split_once(' ') else {
-                return false;
-            };
-            let Ok(number) = number.parse() else {
-                return false;
-            };
-            match (name, name.parse()) {
-                ("day", _) => read.day = number,
-                ("others", _) => read.others = number,
-                (_, Ok(client)) if read.clients.len() < MAX_CLIENTS => {
-                    read.clients.insert(account(client), number);
-                }
-                (_, Ok(_) | Err(_)) => return false,
-            }
-        }
-        read.limits = std::mem::take(&mut self.limits);
-        *self = read;
-        true
+    /// Goes on from the counts of this text. `None`: it is no such text, or not all of it.
+    pub fn read(limits: Limits, text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let (current, seen) = lines.next()?.strip_prefix("day ")?.split_once(' ')?;
+        let others = lines.next_back()?.strip_prefix("others ")?;
+        let account = |line: &str| {
+            let (account, used) = line.split_once(' ')?;
+            Some((account.parse().ok()?, used.parse().ok()?))
+        };
+        let accounts: BTreeMap<IpNet, u64> = lines.map(account).collect::<Option<_>>()?;
+        (accounts.len() <= MAX_CLIENTS).then_some(Self {
+            limits,
+            day: Day {
+                current: current.parse().ok()?,
+                seen: seen.parse().ok()?,
+            },
+            accounts,
+            others: others.parse().ok()?,
+        })
     }
 }
 
-/// Whose account it is.
-fn account(client: IpAddr) -> IpAddr {
+/// An IPv4 client's account is its address, an IPv6 client's the network of so many bits.
+fn account(client: IpAddr, bits: u8) -> IpNet {
     match client {
-        IpAddr::V4(_) => client,
-        IpAddr::V6(address) => {
-            let mask = u128::MAX << PREFIX_BITS;
-            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & mask))
-        }
+        IpAddr::V4(_) => IpNet::from(client),
+        IpAddr::V6(address) => Ipv6Net::new(address, bits)
+            .map_or(IpNet::from(client), |network| IpNet::V6(network.trunc())),
     }
 }
 
@@ -210,8 +213,8 @@ fn account(client: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    const NOON: UnixTime = UnixTime(20_000 * SECONDS_A_DAY + SECONDS_A_DAY / 2);
-    const DAY: u64 = SECONDS_A_DAY;
+    const DAY: u64 = 24 * 3600;
+    const NOON: UnixTime = UnixTime(20_000 * DAY + DAY / 2);
 
     fn ip(text: &str) -> IpAddr {
         text.parse().expect(text)
@@ -230,12 +233,13 @@ mod tests {
         let client = ip("10.0.0.1");
         assert_eq!(usage.standing(client, NOON), Standing::Within);
         assert_eq!(usage.charge(client, 99, NOON), Standing::Within);
-        assert_eq!(usage.charge(client, 1, NOON), Standing::Spent);
-        assert_eq!(usage.standing(client, NOON), Standing::Spent);
-        assert_eq!(usage.charge(client, u64::MAX, NOON), Standing::Spent);
-        // Others are not concerned; the same in other clothes is.
+        assert_eq!(usage.charge(client, 1, NOON), Standing::Reached);
+        assert_eq!(usage.standing(client, NOON), Standing::AtLimit);
+        assert_eq!(usage.charge(client, u64::MAX, NOON), Standing::AtLimit);
+        // Others are not concerned; the same in IPv6 form is.
         assert_eq!(usage.charge(ip("10.0.0.2"), 99, NOON), Standing::Within);
-        assert_eq!(usage.standing(ip("::ffff:10.0.0.1"), NOON), Standing::Spent);
+        let mapped = ip("::ffff:10.0.0.1");
+        assert_eq!(usage.standing(mapped, NOON), Standing::AtLimit);
     }
 
     #[test]
@@ -243,15 +247,13 @@ mod tests {
         let mut usage = usage(Some(100), &[]);
         let client = ip("10.0.0.1");
         let last = UnixTime(NOON.0 / DAY * DAY + DAY - 1);
-        assert_eq!(usage.charge(client, 100, last), Standing::Spent);
+        assert_eq!(usage.charge(client, 100, last), Standing::Reached);
         let midnight = UnixTime(last.0 + 1);
         assert_eq!(usage.standing(client, midnight), Standing::Within);
-        assert_eq!(usage.charge(client, 100, midnight), Standing::Spent);
+        assert_eq!(usage.charge(client, 100, midnight), Standing::Reached);
         // A clock that is put right around midnight.
-        assert_eq!(usage.standing(client, last), Standing::Spent);
-        assert_eq!(usage.standing(client, midnight), Standing::Spent);
-        // One that was wrong by years.
-        assert_eq!(usage.standing(client, UnixTime(0)), Standing::Within);
+        assert_eq!(usage.standing(client, last), Standing::AtLimit);
+        assert_eq!(usage.standing(client, midnight), Standing::AtLimit);
     }
 
     #[test]
@@ -260,11 +262,11 @@ mod tests {
         let mut usage = usage(Some(100), &exceptions);
         for (client, bytes, standing) in [
             ("10.1.2.3", 499, Standing::Within),
-            ("10.1.2.3", 1, Standing::Spent),
-            ("10.2.0.1", 0, Standing::Spent),
+            ("10.1.2.3", 1, Standing::Reached),
+            ("10.2.0.1", 0, Standing::AtLimit),
             ("192.0.2.1", 99, Standing::Within),
-            ("192.0.2.1", 1, Standing::Spent),
-            ("2001:db8::1", 7, Standing::Spent),
+            ("192.0.2.1", 1, Standing::Reached),
+            ("2001:db8::1", 7, Standing::Reached),
         ] {
             assert_eq!(usage.charge(ip(client), bytes, NOON), standing, "{client}");
         }
@@ -277,18 +279,34 @@ mod tests {
     fn who_is_not_limited_has_no_account() {
         let mut usage = usage(None, &[("10.0.0.0/8", 1)]);
         assert_eq!(usage.charge(ip("192.0.2.1"), 9, NOON), Standing::Within);
-        assert_eq!(usage.clients(), 0);
-        assert_eq!(usage.charge(ip("10.0.0.1"), 9, NOON), Standing::Spent);
-        assert_eq!(usage.clients(), 1);
+        assert!(usage.accounts.is_empty());
+        assert_eq!(usage.charge(ip("10.0.0.1"), 9, NOON), Standing::Reached);
+        assert_eq!(usage.accounts.len(), 1);
     }
 
     #[test]
     fn addresses_of_one_network_of_ipv6_are_one_client() {
         let mut usage = usage(Some(100), &[]);
         assert_eq!(usage.charge(ip("2001:db8::1"), 60, NOON), Standing::Within);
-        assert_eq!(usage.charge(ip("2001:db8::2"), 60, NOON), Standing::Spent);
+        assert_eq!(usage.charge(ip("2001:db8::2"), 60, NOON), Standing::Reached);
         let other = ip("2001:db8:0:1::1");
         assert_eq!(usage.standing(other, NOON), Standing::Within);
+    }
+
+    #[test]
+    fn a_limit_for_some_addresses_of_a_network_of_ipv6_makes_an_account_for_them() {
+        let exceptions = [("2001:db8::/128", 50), ("2001:db8::/126", 900)];
+        let mut usage = usage(Some(100), &exceptions);
+        for (client, bytes, standing) in [
+            ("2001:db8::2", 800, Standing::Within),
+            ("2001:db8::3", 100, Standing::Reached),
+            ("2001:db8::", 49, Standing::Within),
+            ("2001:db8::4", 99, Standing::Within),
+            ("2001:db8::5", 1, Standing::Reached),
+            ("2001:db8::", 1, Standing::Reached),
+        ] {
+            assert_eq!(usage.charge(ip(client), bytes, NOON), standing, "{client}");
+        }
     }
 
     #[test]
@@ -301,25 +319,19 @@ mod tests {
         for number in 0..MAX_CLIENTS {
             usage.charge(client(number), 1, NOON);
         }
-        assert_eq!(
-            usage.charge(client(MAX_CLIENTS), 60, NOON),
-            Standing::Within
-        );
-        assert_eq!(
-            usage.charge(client(MAX_CLIENTS + 1), 60, NOON),
-            Standing::Spent
-        );
-        assert_eq!(
-            usage.standing(client(MAX_CLIENTS + 2), NOON),
-            Standing::Spent
-        );
+        let [first, second, third] = [0, 1, 2].map(|number| client(MAX_CLIENTS + number));
+        assert_eq!(usage.charge(first, 60, NOON), Standing::Within);
+        assert_eq!(usage.charge(second, 60, NOON), Standing::Reached);
+        assert_eq!(usage.standing(third, NOON), Standing::AtLimit);
         assert_eq!(usage.charge(client(0), 1, NOON), Standing::Within);
-        assert_eq!(usage.clients(), MAX_CLIENTS);
-        let tomorrow = UnixTime(NOON.0 + DAY);
+        assert_eq!(usage.accounts.len(), MAX_CLIENTS);
+        let text = usage.write();
         assert_eq!(
-            usage.standing(client(MAX_CLIENTS + 2), tomorrow),
-            Standing::Within
+            Usage::read(usage.limits.clone(), &text),
+            Some(usage.clone())
         );
+        let tomorrow = UnixTime(NOON.0 + DAY);
+        assert_eq!(usage.standing(third, tomorrow), Standing::Within);
     }
 
     #[test]
@@ -328,26 +340,37 @@ mod tests {
         before.charge(ip("10.0.0.1"), 50, NOON);
         before.charge(ip("2001:db8::1"), 70, NOON);
         let text = before.write();
-        let mut after = usage(Some(60), &[]);
-        assert!(after.read(&text), "{text}");
+        let resumed = || Usage::read(Limits::new(Some(60), Vec::new()), &text).expect("its text");
+        let mut after = resumed();
         assert_eq!(after.write(), text);
+        // A machine that does not know the time yet.
+        let unset = UnixTime(7);
+        let client = ip("2001:db8::9");
+        assert_eq!(after.standing(client, unset), Standing::AtLimit);
+        assert_eq!(after.standing(client, NOON), Standing::AtLimit);
         assert_eq!(after.charge(ip("10.0.0.1"), 9, NOON), Standing::Within);
-        assert_eq!(after.standing(ip("2001:db8::9"), NOON), Standing::Spent);
         // Counts of another day do not count.
-        let mut later = usage(Some(60), &[]);
-        assert!(later.read(&text));
-        let standing = later.standing(ip("2001:db8::9"), UnixTime(NOON.0 + DAY));
-        assert_eq!(standing, Standing::Within);
+        let tomorrow = UnixTime(NOON.0 + DAY);
+        assert_eq!(resumed().standing(client, tomorrow), Standing::Within);
     }
 
     #[test]
-    fn what_are_no_counts_changes_nothing() {
-        let mut usage = usage(Some(100), &[]);
-        usage.charge(ip("10.0.0.1"), 50, NOON);
-        let before = usage.clone();
-        for text in ["day", "day x", "day 1\n10.0.0.1", "day 1\nhere 7", "\u{0}"] {
-            assert!(!usage.read(text), "{text}");
-            assert_eq!(usage, before);
+    fn what_are_no_counts_or_not_all_of_them_is_not_taken() {
+        let read = |text: &str| Usage::read(Limits::default(), text);
+        assert!(read("day 1 2\n10.0.0.1/32 7\nothers 3\n").is_some());
+        for text in [
+            "",
+            "\u{0}",
+            "day 1 2",
+            "day 1\nothers 3",
+            "day x 2\nothers 3",
+            "day 1 2\n10.0.0.1/32 7\n",
+            "day 1 2\n10.0.0.1/32\nothers 3",
+            "day 1 2\nhere 7\nothers 3",
+            "day 1 2\nothers -3",
+            "others 3\nday 1 2",
+        ] {
+            assert_eq!(read(text), None, "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Invariants: amounts are whole millionths of the currency and whole bytes and seconds; what is
 //! not whole is rounded up, once, over the month. What has been spent never becomes less while a
-//! month lasts, and the parts add up to the month.
+//! month and its tariff last, and the days add up to the month.
 
 mod bill;
 mod money;
@@ -33,7 +33,7 @@ pub struct Tariff {
     pub idle: Duration,
     /// The bytes of a session are rounded up to a multiple of this.
     pub byte_step: u64,
-    /// The seconds of a session are rounded up to a multiple of this.
+    /// The seconds of a session, one at least, are rounded up to a multiple of this.
     pub second_step: u64,
     /// What a long session is billed at least, if there is such a rule.
     pub long_session: Option<LongSession>,
@@ -101,6 +101,8 @@ impl Tariff {
     /// What is billed of a session that has lasted so long and carried so many bytes.
     fn session(&self, lasted: Duration, bytes: u64) -> Amounts {
         let seconds = lasted.as_secs() + u64::from(lasted.subsec_nanos() > 0);
+        // One packet takes its time, too.
+        let seconds = seconds.max(1);
         let at_least = match self.long_session {
             Some(long) if seconds > long.after => seconds.saturating_mul(long.bytes_per_second),
             Some(_) | None => 0,

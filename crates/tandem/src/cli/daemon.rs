@@ -184,9 +184,9 @@ pub(crate) struct TunnelClientArgs {
     /// Bytes of the link that each client may use in a day (UTC), such as 500k, 50M or 1.5G
     /// [default: no limit]
     ///
-    /// In both directions, as they cross in the tunnel. Who has used them up is refused, and its
-    /// connections are reset, until the day is over. A client is an address, of IPv6 a /64. The
-    /// settings file may have `[[limits]]` for some of them.
+    /// In both directions, as they cross in the tunnel. A client that reaches its limit is refused,
+    /// and its connections are reset, until the day is over. A client is an address, of IPv6 a /64.
+    /// The settings file may have `[[limits]]` for some of them.
     #[arg(long, value_name = "BYTES")]
     pub(crate) client_limit: Option<ByteCount>,
 

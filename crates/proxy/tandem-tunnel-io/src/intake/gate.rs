@@ -124,24 +124,14 @@ impl Gate {
         self.limits.as_ref().map(|limits| limits.meter(client))
     }
 
-    /// Keeps the counts of the limits, for ever.
-    pub(crate) fn keep_limits(&self) -> impl Future<Output = ()> + use<> {
-        let limits = self.limits.clone();
-        async move {
-            if let Some(limits) = limits {
-                limits.keep_on().await;
-            }
-        }
-    }
-
     /// Whether the client may use the link today; one that may not is counted.
     fn has_bytes(&self, client: IpAddr) -> bool {
         let standing = self.limits.as_ref().map(|limits| limits.standing(client));
         match standing {
             None | Some(Standing::Within) => true,
-            Some(Standing::Spent) => {
+            Some(Standing::Reached | Standing::AtLimit) => {
                 self.board.count(Tally::RelaysRefusedByLimit, 1);
-                tracing::debug!(%client, "refused: it has used up its bytes of the day");
+                tracing::debug!(%client, "refused: it has reached its limit");
                 false
             }
         }

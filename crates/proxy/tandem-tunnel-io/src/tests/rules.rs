@@ -156,7 +156,7 @@ async fn other_machines_do_not_reach_this_one_by_a_direct_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_has_used_up_its_day_is_broken_off_and_refused() {
+async fn a_client_that_reaches_its_limit_is_broken_off_and_refused() {
     let exception = Exception::new("192.0.2.0/24", 1_000_000_000).expect("a network");
     let pair = Pair::with(&[], Limits::new(Some(500_000), vec![exception])).await;
     let address = echo().await;

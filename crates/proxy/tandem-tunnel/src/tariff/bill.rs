@@ -2,12 +2,14 @@
 //!
 //! Is not: the prices. Whoever counts the bytes says from time to time how many there are, so that
 //! sessions are as exact as these times are close.
+//!
+//! Invariant: what is kept are amounts, and money only of months that are over; so the whole month
+//! has the price of the tariff that is in force.
 
 use tandem_wire::{Instant, UnixTime};
 
 use super::{Amounts, Money, Tariff};
-
-const SECONDS_A_DAY: u64 = 24 * 3600;
+use crate::day::Day;
 
 /// What has been spent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +26,7 @@ pub struct Spent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bill {
     tariff: Tariff,
+    day: Day,
     /// Bytes of which is known.
     seen: u64,
     session: Option<Session>,
@@ -33,9 +36,10 @@ pub struct Bill {
     before_month: Amounts,
     /// What another run has billed in this month.
     carried: Amounts,
-    /// Days since 1970.
-    day: u64,
-    spent: Spent,
+    /// What this month had come to when the day began.
+    before_today: Amounts,
+    /// Spent since the bill was opened, in months that are over.
+    earlier: Money,
 }
 
 /// A session that may go on.
@@ -51,19 +55,22 @@ impl Bill {
     pub fn new(tariff: Tariff) -> Self {
         Self {
             tariff,
+            day: Day::default(),
             seen: 0,
             session: None,
             ended: Amounts::default(),
             before_month: Amounts::default(),
             carried: Amounts::default(),
-            day: 0,
-            spent: Spent::default(),
+            before_today: Amounts::default(),
+            earlier: Money::default(),
         }
     }
 
     /// By now so many bytes have crossed the link since the bill was opened.
     pub fn observe(&mut self, total: u64, now: Instant, wall: UnixTime) {
-        self.turn(wall);
+        if let Some(day) = self.day.turn(wall) {
+            self.day_ended(day);
+        }
         if let Some(session) = self.session
             && now.saturating_since(session.last) >= self.tariff.idle
         {
@@ -79,18 +86,18 @@ impl Bill {
                 bytes: 0,
             });
             session.last = now;
-            session.bytes += new;
+            session.bytes = session.bytes.saturating_add(new);
         }
-        let cost = self.tariff.cost(self.month());
-        let more = cost.less(self.spent.month);
-        self.spent.month = self.spent.month.and(more);
-        self.spent.today = self.spent.today.and(more);
-        self.spent.since_start = self.spent.since_start.and(more);
     }
 
     /// What has been spent, as of the last [`Bill::observe`].
     pub fn spent(&self) -> Spent {
-        self.spent
+        let month = self.tariff.cost(self.month());
+        Spent {
+            today: month.less(self.tariff.cost(self.before_today)),
+            month,
+            since_start: self.earlier.and(self.own_of_month()),
+        }
     }
 
     /// The tariff.
@@ -114,51 +121,62 @@ impl Bill {
         self.total().less(self.before_month).and(self.carried)
     }
 
-    /// Begins a new day, and a new month. A clock that is put back by less than a day begins none,
-    /// so that midnight does not come twice.
-    fn turn(&mut self, wall: UnixTime) {
-        let day = wall.0 / SECONDS_A_DAY;
-        if day == self.day || day + 1 == self.day {
+    /// What this run has spent of this month.
+    fn own_of_month(&self) -> Money {
+        let month = self.tariff.cost(self.month());
+        month.less(self.tariff.cost(self.carried))
+    }
+
+    /// Another day has begun, and perhaps another month.
+    fn day_ended(&mut self, ended: u64) {
+        if month(self.day.current) == month(ended) {
+            self.before_today = self.month();
             return;
         }
-        self.spent.today = Money::default();
-        if month(day) != month(self.day) {
-            self.before_month = self.total();
-            self.carried = Amounts::default();
-            self.spent.month = Money::default();
-        }
-        self.day = day;
+        self.earlier = self.earlier.and(self.own_of_month());
+        self.before_month = self.total();
+        self.carried = Amounts::default();
+        self.before_today = Amounts::default();
     }
 
     /// This day and this month as one line of text, for the next run.
     pub fn write(&self) -> String {
-        let Amounts {
-            bytes,
-            seconds,
-            sessions,
-        } = self.month();
-        let (today, month) = (self.spent.today.micros(), self.spent.month.micros());
-        format!("{} {today} {month} {bytes} {seconds} {sessions}", self.day)
+        let Day { current, seen } = self.day;
+        let (month, before_today) = (self.month().line(), self.before_today.line());
+        format!("{current} {seen} {month} {before_today}")
     }
 
-    /// Goes on from what another run has written. `false`: it is no such line, and nothing is
-    /// changed. For a bill that has observed nothing yet.
-    #[must_use]
-    pub fn read(&mut self, line: &str) -> bool {
-        let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
-        let Ok(&[day, today, month, bytes, seconds, sessions]) = numbers.as_deref() else {
-            return false;
-        };
-        self.day = day;
-        self.carried = Amounts {
+    /// Goes on from what another run has written. `None`: it is no such line.
+    pub fn read(tariff: Tariff, line: &str) -> Option<Self> {
+        let numbers = line.split(' ').map(|number| number.parse().ok());
+        let numbers: Vec<u64> = numbers.collect::<Option<_>>()?;
+        let (&[current, seen], amounts) = numbers.split_first_chunk()?;
+        let (&month, before_today) = amounts.split_first_chunk()?;
+        Some(Self {
+            day: Day { current, seen },
+            carried: Amounts::of_numbers(month),
+            before_today: Amounts::of_numbers(before_today.try_into().ok()?),
+            ..Self::new(tariff)
+        })
+    }
+}
+
+impl Amounts {
+    fn line(self) -> String {
+        let Self {
             bytes,
             seconds,
             sessions,
-        };
-        // With another tariff the month may have cost more than this one says.
-        self.spent.month = Money::from_micros(month);
-        self.spent.today = Money::from_micros(today);
-        true
+        } = self;
+        format!("{bytes} {seconds} {sessions}")
+    }
+
+    fn of_numbers([bytes, seconds, sessions]: [u64; 3]) -> Self {
+        Self {
+            bytes,
+            seconds,
+            sessions,
+        }
     }
 }
 

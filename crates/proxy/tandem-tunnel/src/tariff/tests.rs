@@ -95,13 +95,13 @@ fn a_session_lasts_from_its_first_packet_to_its_last() {
         per_minute: money("0.60"),
         ..free()
     });
-    assert_eq!(run.at(NOON, 0, 10), all("0.10"));
+    assert_eq!(run.at(NOON, 0, 10), all("0.11"));
     // A minute, in gaps that are shorter than the idle time.
-    assert_eq!(run.at(NOON, 30, 0), all("0.10"));
+    assert_eq!(run.at(NOON, 30, 0), all("0.11"));
     assert_eq!(run.at(NOON, 59, 10), all("0.69"));
     // The idle time itself is not part of it, and the next packet opens a new one.
     assert_eq!(run.at(NOON, 118, 0), all("0.69"));
-    assert_eq!(run.at(NOON, 119, 10), all("0.79"));
+    assert_eq!(run.at(NOON, 119, 10), all("0.80"));
     assert_eq!(run.at(NOON, 129, 10), all("0.89"));
 }
 
@@ -115,11 +115,11 @@ fn sessions_are_rounded_up_each_for_itself() {
         unit: ByteUnit::Kilobyte,
         ..free()
     });
-    assert_eq!(run.at(NOON, 0, 1), all("1"));
+    assert_eq!(run.at(NOON, 0, 1), all("1.30"));
     assert_eq!(run.at(NOON, 1, 999), all("1.30"));
     assert_eq!(run.at(NOON, 31, 1), all("2.60"));
     // Another session.
-    assert_eq!(run.at(NOON, 131, 1), all("3.60"));
+    assert_eq!(run.at(NOON, 131, 1), all("3.90"));
 }
 
 #[test]
@@ -182,37 +182,77 @@ fn days_and_months_begin_anew_and_the_start_does_not() {
     assert_eq!(spent.month, money("0.000002"));
 }
 
+/// A byte costs a millionth.
+fn by_byte() -> Tariff {
+    Tariff {
+        per_unit: money("0.000001"),
+        unit: ByteUnit::Byte,
+        ..free()
+    }
+}
+
+/// A bill that goes on from what this one has written.
+fn restarted(run: &Run, tariff: Tariff) -> Run {
+    let bill = Bill::read(tariff, &run.bill.write()).expect("its own line");
+    Run { bill, bytes: 0 }
+}
+
 #[test]
 fn day_and_month_outlive_a_restart() {
     let tariff = Tariff {
-        per_unit: money("0.000001"),
-        unit: ByteUnit::Byte,
         per_session: money("1"),
         included_bytes: 10,
-        ..free()
+        ..by_byte()
     };
     let mut before = Run::new(tariff.clone());
-    before.at(NOON, 0, 30);
-    let line = before.bill.write();
-    let mut after = Run::new(tariff.clone());
-    assert!(after.bill.read(&line), "{line}");
+    before.at(NOON - DAY, 0, 11);
+    before.at(NOON, 0, 19);
+    let mut after = restarted(&before, tariff.clone());
     let spent = after.at(NOON, 100, 1);
-    assert_eq!(spent.month, money("2.000021"));
-    assert_eq!(spent.today, money("2.000021"));
+    assert_eq!(spent.month, money("3.000021"));
+    assert_eq!(spent.today, money("2.00002"));
     assert_eq!(spent.since_start, money("1.000001"));
     // The next month.
-    let mut later = Run::new(tariff);
-    assert!(later.bill.read(&line));
+    let mut later = restarted(&after, tariff.clone());
     assert_eq!(later.at(LAST + 10, 0, 11), all("1.000001"));
     for line in [
         "",
-        "1 2 3 4 5",
         "1 2 3 4 5 6 7",
-        "1 2 3 4 5 x",
-        "-1 2 3 4 5 6",
+        "1 2 3 4 5 6 7 8 9",
+        "1 2 3 4 5 6 7 x",
+        "-1 2 3 4 5 6 7 8",
     ] {
-        assert!(!later.bill.read(line), "{line}");
+        assert_eq!(Bill::read(tariff.clone(), line), None, "{line}");
     }
+}
+
+#[test]
+fn a_restart_without_the_time_forgets_no_month() {
+    let mut before = Run::new(by_byte());
+    before.at(NOON, 0, 30);
+    let mut after = restarted(&before, by_byte());
+    assert_eq!(after.at(0, 100, 1).month, money("0.000031"));
+    assert_eq!(after.at(NOON, 200, 1).month, money("0.000032"));
+}
+
+#[test]
+fn another_tariff_counts_for_all_of_the_month() {
+    let mut before = Run::new(by_byte());
+    before.at(NOON - DAY, 0, 30);
+    before.at(NOON, 0, 12);
+    let dearer = Tariff {
+        per_unit: money("0.00001"),
+        ..by_byte()
+    };
+    let mut after = restarted(&before, dearer);
+    let spent = after.at(NOON, 100, 1);
+    assert_eq!(spent.month, money("0.00043"));
+    assert_eq!(spent.today, money("0.00013"));
+    assert_eq!(spent.since_start, money("0.00001"));
+    // And back.
+    let spent = restarted(&after, by_byte()).at(NOON, 200, 1);
+    assert_eq!(spent.month, money("0.000044"));
+    assert_eq!(spent.since_start, money("0.000001"));
 }
 
 #[test]
