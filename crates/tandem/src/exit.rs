@@ -271,8 +271,10 @@ fn exit_of_firewall(error: &FirewallError) -> Exit {
         FirewallError::MissingCapability { .. }
         | FirewallError::MissingTool { .. }
         | FirewallError::MissingKernelFeature { .. } => Exit::Privilege,
-        FirewallError::AlreadyRunning { .. } => Exit::Busy,
-        FirewallError::Firewall { .. } | FirewallError::System { .. } => Exit::RunTime,
+        FirewallError::AlreadyRunning { .. } | FirewallError::NoMarkLeft => Exit::Busy,
+        FirewallError::Firewall { .. }
+        | FirewallError::Routing { .. }
+        | FirewallError::System { .. } => Exit::RunTime,
     }
 }
 
@@ -683,6 +685,11 @@ mod tests {
                     reason: text(),
                 }
                 .into(),
+                Exit::RunTime,
+            ),
+            (FirewallError::NoMarkLeft.into(), Exit::Busy),
+            (
+                FirewallError::Routing { reason: text() }.into(),
                 Exit::RunTime,
             ),
             (

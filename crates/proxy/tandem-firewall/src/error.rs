@@ -63,6 +63,15 @@ pub enum FirewallError {
         /// What it said.
         reason: String,
     },
+    /// Setting or removing routes failed.
+    #[error("ip failed: {reason}; see `ip rule` and `ip route show table all`")]
+    Routing {
+        /// What the program said.
+        reason: String,
+    },
+    /// Every mark is in use.
+    #[error("the rules of other proxies use all marks; stop one of them")]
+    NoMarkLeft,
     /// A call of the operating system failed.
     #[error("{doing} failed: {source}")]
     System {

@@ -1,31 +1,28 @@
-//! Running the firewall's programs: what is there, a trial of the kernel's features, setting the
-//! rules, removing them.
+//! What stands in the firewall: what is there, a trial of the kernel's features, setting the rules,
+//! removing them.
 //!
-//! Is not: the rules themselves ([`RuleSet`]).
+//! Is not: the rules themselves ([`RuleSet`]), nor how a program is run (`program.rs`).
 //!
 //! Invariants: what was set is removed when [`InstalledRules`] is dropped, on a panic too; before
 //! anything is set, what an earlier daemon of the same role and link left is removed in the same
-//! transaction; the programs run in a process group of their own, so that a Ctrl-C on the terminal
-//! does not cut them off half-way.
+//! transaction.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 
+use crate::delivery;
 use crate::error::FirewallError;
+use crate::family::Family;
 use crate::guard::Guard;
+use crate::privilege;
+use crate::program::{IP, call, output};
 use crate::rules::{
-    CHAIN_PREFIX, Family, LeftBehind, RuleSet, TRIAL_PREFIX, Trial, marks_of_others, tables,
+    CHAIN_PREFIX, LeftBehind, RuleSet, TRIAL_PREFIX, Trial, free_mark, marks_of_others, tables,
 };
 
 /// Seconds to wait for another program that is changing the firewall: longer than such a change
 /// takes, shorter than a person waits.
 const WAIT: &str = "--wait=5";
-
-/// Where the programs are when `PATH` does not lead there, as in a user's shell on Debian.
-const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// The firewalls of this network namespace.
 #[derive(Debug, Clone)]
@@ -58,8 +55,22 @@ impl Firewall {
         let mut taken = 0;
         for family in &self.families {
             taken |= marks_of_others(chain, &saved(*family)?);
+            taken |= delivery::marks_of_others(chain, *family)?;
         }
         Ok(taken)
+    }
+
+    /// A mark, one bit, that no other daemon than the one whose chain is `chain` uses, as far as
+    /// this thread sees.
+    ///
+    /// # Errors
+    /// There is none, or the firewall cannot be read.
+    pub fn free_mark(&self, chain: &str, sight: Sight) -> Result<u32, FirewallError> {
+        let taken = match sight {
+            Sight::Full => self.marks_of_others(chain)?,
+            Sight::None => 0,
+        };
+        free_mark(taken).ok_or(FirewallError::NoMarkLeft)
     }
 
     /// Tries each feature of the kernel that `rules` need, in a chain that no packet visits and
@@ -116,6 +127,10 @@ impl Firewall {
             // Remembered before it is done: removing what is not there is harmless.
             installed.families.push(*family);
             let rules = &installed.rules;
+            // Before what marks packets for it.
+            if let Some(delivery) = rules.delivery() {
+                delivery.install(*family)?;
+            }
             change(*family, |saved| {
                 let left = LeftBehind::find(rules, saved);
                 if !left.is_empty() {
@@ -146,6 +161,9 @@ impl Firewall {
                 })?;
                 removed.push((family.program(), left.chain().to_owned()));
             }
+            for table in delivery::clear(*family)? {
+                removed.push((IP, format!("table {table}")));
+            }
         }
         Ok(removed)
     }
@@ -171,6 +189,9 @@ impl Firewall {
                     out.push_str("# Without CAP_NET_ADMIN it cannot be seen whether an earlier daemon left rules.\n");
                 }
             }
+            if let Some(delivery) = rules.delivery() {
+                delivery.describe_install(&mut out, *family);
+            }
             here_document(&mut out, *family, &rules.install(&left));
         }
         out.push_str("# At the end:\n");
@@ -186,6 +207,20 @@ pub enum Sight {
     Full,
     /// A capability for it is missing.
     None,
+}
+
+impl Sight {
+    /// Whether this thread may read it.
+    ///
+    /// # Errors
+    /// The system call failed.
+    pub fn here() -> Result<Self, FirewallError> {
+        Ok(if privilege::missing()?.is_empty() {
+            Self::Full
+        } else {
+            Self::None
+        })
+    }
 }
 
 /// Rules that are in force; dropping it removes them.
@@ -215,14 +250,20 @@ impl InstalledRules {
         self.take_away()
     }
 
-    /// Sets the rules again where another program has taken them out. How often that had to be
-    /// done: once for each version of IP.
+    /// Sets the rules again where another program has taken them out, and their routes. How often
+    /// that had to be done: once for each of both and each version of IP.
     ///
     /// # Errors
     /// A program failed.
     pub fn restore_missing(&self) -> Result<u64, FirewallError> {
         let mut restored = 0;
         for family in &self.families {
+            if let Some(delivery) = self.rules.delivery()
+                && !delivery.is_whole(*family)?
+            {
+                delivery.install(*family)?;
+                restored += 1;
+            }
             let left = LeftBehind::find(&self.rules, &saved(*family)?);
             if !left.is_whole(&self.rules) {
                 restore(*family, &self.rules.install(&left))?;
@@ -267,7 +308,11 @@ fn remove(family: Family, rules: &RuleSet) -> Result<(), FirewallError> {
     change(family, |saved| {
         let left = LeftBehind::find(rules, saved);
         (!left.is_empty()).then(|| left.removal())
-    })
+    })?;
+    match rules.delivery() {
+        Some(delivery) => delivery.take_away(family),
+        None => Ok(()),
+    }
 }
 
 /// Gives the kernel what `text` makes of the rules in force. Where that fails because somebody else
@@ -300,6 +345,9 @@ fn removal_script(rules: &RuleSet, families: &[Family]) -> String {
     let mut out = String::new();
     for family in families {
         here_document(&mut out, *family, &set.removal());
+        if let Some(delivery) = rules.delivery() {
+            delivery.describe_removal(&mut out, *family);
+        }
     }
     out
 }
@@ -370,67 +418,6 @@ fn restore(family: Family, text: &str) -> Result<(), FirewallError> {
     .map(drop)
 }
 
-/// What a program printed.
-fn call(program: &str, arguments: &[&str], input: &str) -> Result<String, FirewallError> {
-    let output = output(program, arguments, input)?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Runs a program to its end, which is to be a good one.
-fn output(program: &str, arguments: &[&str], input: &str) -> Result<Output, FirewallError> {
-    let failed = |reason: String| FirewallError::Firewall {
-        program: program.to_owned(),
-        reason,
-    };
-    let path = find(program).ok_or_else(|| FirewallError::MissingTool {
-        program: program.to_owned(),
-        package: "iptables",
-    })?;
-    let mut child = Command::new(path)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| failed(error.to_string()))?;
-    // The programs read all input before they print, and print less than a pipe holds until it is
-    // closed.
-    let written = child
-        .stdin
-        .take()
-        .map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
-    let output = child
-        .wait_with_output()
-        .map_err(|error| failed(error.to_string()))?;
-    if output.status.success() {
-        written.map_err(|error| failed(error.to_string()))?;
-        return Ok(output);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let reason = said
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with("Try "))
-        .collect::<Vec<_>>()
-        .join(" ");
-    Err(failed(if reason.is_empty() {
-        output.status.to_string()
-    } else {
-        reason
-    }))
-}
-
-/// The program by its full path. Exec's own search would not do: it takes a folder of the PATH that
-/// this user may not enter for a program that may not be run.
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from))
-        .map(|directory| directory.join(program))
-        .find(|candidate| candidate.is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use nix::sched::{CloneFlags, unshare};
@@ -439,18 +426,7 @@ mod tests {
 
     use super::*;
     use crate::link::LinkName;
-    use crate::privilege;
     use crate::rules::{Owner, Table, TableRules};
-
-    #[test]
-    fn a_missing_program_is_named_with_its_package() {
-        let error = call("tandem-no-such-program", &[], "").expect_err("there is none");
-        assert!(
-            matches!(error, FirewallError::MissingTool { .. }),
-            "{error:?}"
-        );
-        assert!(error.to_string().contains("package iptables"), "{error}");
-    }
 
     #[test]
     fn the_guard_removes_the_rules_of_a_daemon_that_is_gone_and_no_others() {
@@ -531,14 +507,5 @@ mod tests {
             missing_module("# Warning: iptables-legacy tables present\n"),
             None
         );
-    }
-
-    #[test]
-    fn a_failing_program_is_one_line() {
-        let error =
-            call("sh", &["-c", "echo one >&2; echo two >&2; exit 3"], "").expect_err("it fails");
-        assert!(matches!(error, FirewallError::Firewall { .. }), "{error:?}");
-        assert!(error.to_string().contains("one two"), "{error}");
-        assert!(!error.to_string().contains('\n'));
     }
 }

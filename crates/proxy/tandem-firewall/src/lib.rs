@@ -1,5 +1,6 @@
 //! tandem-firewall: what a daemon of Tandem needs to set rules in the firewall of its network
-//! namespace, keep them in force, and take them away again; its link, its locks, its capabilities.
+//! namespace, and the routes that some of them need, keep them in force, and take them away again;
+//! its link, its locks, its capabilities.
 //!
 //! Is not: any rule. Each mode of the proxies brings its own, as a [`RuleSet`].
 //!
@@ -9,17 +10,21 @@
 pub mod lock;
 pub mod privilege;
 
+mod delivery;
 mod error;
+mod family;
 mod firewall;
 mod guard;
 mod keeper;
 mod link;
+mod program;
 mod rules;
 mod survey;
 
 pub use error::FirewallError;
+pub use family::Family;
 pub use firewall::{Firewall, InstalledRules, Sight};
 pub use keeper::RulesKeeper;
 pub use link::{Link, LinkName};
-pub use rules::{Family, LeftBehind, Owner, RuleSet, Table, TableRules, Trial, port_lists};
+pub use rules::{LeftBehind, Owner, RuleSet, Table, TableRules, Trial, port_lists};
 pub use survey::{Foreign, InForce, Survey, Trouble};

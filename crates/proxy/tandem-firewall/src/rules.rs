@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use crate::delivery::{Delivery, mask_of};
 use crate::link::LinkName;
 
 /// Ports that one `multiport` match takes (`XT_MULTI_PORTS`,
@@ -22,33 +23,10 @@ pub(crate) const CHAIN_PREFIX: &str = "tandem-";
 /// How the names of the chains begin in which a start tries the kernel's features.
 pub(crate) const TRIAL_PREFIX: &str = "tandem-try-";
 
-/// An IP version, by the programs that set its rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
-    /// IPv4: `iptables`.
-    V4,
-    /// IPv6: `ip6tables`.
-    V6,
-}
-
-impl Family {
-    /// Both, in the order in which rules are set.
-    pub const ALL: [Family; 2] = [Family::V4, Family::V6];
-
-    /// The program that sets one rule; `-save` and `-restore` are appended to it for the others.
-    #[must_use]
-    pub fn program(self) -> &'static str {
-        match self {
-            Family::V4 => "iptables",
-            Family::V6 => "ip6tables",
-        }
-    }
-}
-
 /// A table of the firewall in which Tandem has rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Table {
-    /// `mangle`: queues packets.
+    /// `mangle`: queues or marks packets.
     Mangle,
     /// `raw`: keeps packets from connection tracking.
     Raw,
@@ -80,11 +58,18 @@ pub enum Owner {
     ServerSide,
     /// Tunnel mode's client side.
     Tunnel,
+    /// Tunnel mode's server side, which has the port where it listens in place of a link.
+    TunnelOut,
 }
 
 impl Owner {
     /// All of them.
-    pub const ALL: [Owner; 3] = [Owner::ClientSide, Owner::ServerSide, Owner::Tunnel];
+    pub const ALL: [Owner; 4] = [
+        Owner::ClientSide,
+        Owner::ServerSide,
+        Owner::Tunnel,
+        Owner::TunnelOut,
+    ];
 
     /// How the names of its chains begin.
     #[must_use]
@@ -93,6 +78,7 @@ impl Owner {
             Owner::ClientSide => "tandem-c-",
             Owner::ServerSide => "tandem-s-",
             Owner::Tunnel => "tandem-t-",
+            Owner::TunnelOut => "tandem-o-",
         }
     }
 
@@ -110,6 +96,7 @@ pub struct RuleSet {
     chain: String,
     tables: Vec<TableRules>,
     trials: Vec<Trial>,
+    delivery: Option<Delivery>,
 }
 
 /// What is to stand in one table.
@@ -132,6 +119,17 @@ impl RuleSet {
             chain: owner.chain(link),
             tables,
             trials,
+            delivery: None,
+        }
+    }
+
+    /// The same, where packets that the rules give this mark, one bit, are to go to sockets of this
+    /// machine whatever their destination.
+    #[must_use]
+    pub fn delivering(self, mark: u32) -> Self {
+        Self {
+            delivery: Some(Delivery::new(mark, &self.chain)),
+            ..self
         }
     }
 
@@ -171,6 +169,10 @@ impl RuleSet {
 
     pub(crate) fn has_table(&self, table: Table) -> bool {
         self.tables.iter().any(|rules| rules.table == table)
+    }
+
+    pub(crate) fn delivery(&self) -> Option<Delivery> {
+        self.delivery
     }
 
     pub(crate) fn trials(&self) -> &[Trial] {
@@ -345,6 +347,18 @@ fn is_ours(name: &str) -> bool {
     name.starts_with(TRIAL_PREFIX) || prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// What stands before a mark in a rule.
+const MARKS: [&str; 2] = ["--mark", "--set-xmark"];
+
+/// Marks to choose from: bits that other programs seldom use. Packet mode takes of the same byte,
+/// from the other end.
+const CANDIDATES: [u32; 4] = [1 << 31, 1 << 30, 1 << 29, 1 << 28];
+
+/// The first mark that has no bit of these.
+pub(crate) fn free_mark(taken: u32) -> Option<u32> {
+    CANDIDATES.into_iter().find(|mark| mark & taken == 0)
+}
+
 /// The mark bits that the rules of other daemons than the one with `chain` use, out of the output
 /// of `iptables-save`.
 #[must_use]
@@ -360,17 +374,11 @@ pub(crate) fn marks_of_others(chain: &str, saved: &str) -> u32 {
             let words: Vec<&str> = rule.split(' ').collect();
             words
                 .windows(2)
-                .filter(|pair| pair[0] == "--mark")
+                .filter(|pair| MARKS.contains(&pair[0]))
                 .filter_map(|pair| mask_of(pair[1]))
                 .collect::<Vec<_>>()
         })
         .fold(0, |bits, mask| bits | mask)
-}
-
-/// The mask of `0xVALUE/0xMASK`, or of `0xVALUE`, which is then all bits of the value.
-fn mask_of(word: &str) -> Option<u32> {
-    let last = word.rsplit('/').next()?;
-    u32::from_str_radix(last.strip_prefix("0x")?, 16).ok()
 }
 
 fn jumps_to<'a>(words: impl Iterator<Item = &'a str>, chain: &str) -> bool {
@@ -432,6 +440,21 @@ COMMIT
         for owner in Owner::ALL {
             assert!(owner.chain(&link).len() <= 28);
         }
+    }
+
+    #[test]
+    fn a_mark_that_others_match_or_set_is_not_free() {
+        let saved = "\
+*mangle
+-A tandem-t-tun1 -m mark --mark 0x80000000/0x80000000 -j RETURN
+-A tandem-o-4433 -j MARK --set-xmark 0x40000000/0x40000000
+-A tandem-t-tun0 -m mark --mark 0x20000000/0x20000000 -j RETURN
+COMMIT
+";
+        let taken = marks_of_others("tandem-t-tun0", saved);
+        assert_eq!(taken, 0xc000_0000);
+        assert_eq!(free_mark(taken), Some(0x2000_0000));
+        assert_eq!(free_mark(u32::MAX), None);
     }
 
     #[test]

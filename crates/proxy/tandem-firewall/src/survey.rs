@@ -7,8 +7,9 @@
 //! Invariant: reads, and tests what would be set; sets nothing, in no table.
 
 use crate::error::FirewallError;
+use crate::family::Family;
 use crate::firewall::{Firewall, saved, tested, trial_text};
-use crate::rules::{CHAIN_PREFIX, Family, LeftBehind, RuleSet, Table};
+use crate::rules::{CHAIN_PREFIX, LeftBehind, RuleSet, Table};
 
 /// The most rules of other programs that are told of.
 const MAX_FOREIGN: usize = 8;

@@ -1,0 +1,124 @@
+//! Running the programs that change the firewall and the routes.
+//!
+//! Is not: what they are told.
+//!
+//! Invariant: they run in a process group of their own, so that a Ctrl-C on the terminal does not
+//! cut them off half-way.
+
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use crate::error::FirewallError;
+
+/// The program that sets routes and rules for them.
+pub(crate) const IP: &str = "ip";
+
+/// Where the programs are when `PATH` does not lead there, as in a user's shell on Debian.
+const SYSTEM_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/sbin"];
+
+/// Runs a program with this input; what it prints.
+///
+/// # Errors
+/// There is no such program, or it failed.
+pub(crate) fn call(
+    program: &str,
+    arguments: &[&str],
+    input: &str,
+) -> Result<String, FirewallError> {
+    let output = output(program, arguments, input)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a program to its end, which is to be a good one.
+///
+/// # Errors
+/// As [`call`].
+pub(crate) fn output(
+    program: &str,
+    arguments: &[&str],
+    input: &str,
+) -> Result<Output, FirewallError> {
+    let failed = |reason: String| match program {
+        IP => FirewallError::Routing { reason },
+        _ => FirewallError::Firewall {
+            program: program.to_owned(),
+            reason,
+        },
+    };
+    let path = find(program).ok_or_else(|| FirewallError::MissingTool {
+        program: program.to_owned(),
+        package: match program {
+            IP => "iproute2",
+            _ => "iptables",
+        },
+    })?;
+    let mut child = Command::new(path)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    // The programs read all input before they print, and print less than a pipe holds until it is
+    // closed.
+    let written = child
+        .stdin
+        .take()
+        .map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
+    let output = child
+        .wait_with_output()
+        .map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        written.map_err(|error| failed(error.to_string()))?;
+        return Ok(output);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let reason = said
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("Try "))
+        .collect::<Vec<_>>()
+        .join(" ");
+    Err(failed(if reason.is_empty() {
+        output.status.to_string()
+    } else {
+        reason
+    }))
+}
+
+/// The program by its full path. Exec's own search would not do: it takes a folder of the PATH that
+/// this user may not enter for a program that may not be run.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from))
+        .map(|directory| directory.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        let error = call("tandem-no-such-program", &[], "").expect_err("there is none");
+        assert!(
+            matches!(error, FirewallError::MissingTool { .. }),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains("package iptables"), "{error}");
+    }
+
+    #[test]
+    fn a_failing_program_is_one_line() {
+        let error =
+            call("sh", &["-c", "echo one >&2; echo two >&2; exit 3"], "").expect_err("it fails");
+        assert!(matches!(error, FirewallError::Firewall { .. }), "{error:?}");
+        assert!(error.to_string().contains("one two"), "{error}");
+        assert!(!error.to_string().contains('\n'));
+    }
+}
