@@ -61,7 +61,24 @@ fn each_open_has_the_bytes_of_its_layout() {
     ] {
         let mut out = Vec::new();
         let target = Target::new(host, port).expect("a target");
-        Open { target }.write(&mut out).expect("it may cross");
+        Open::to(target).write(&mut out).expect("it may cross");
         assert_eq!(hex(&out), expected, "{host}");
+    }
+}
+
+#[test]
+fn a_client_that_is_told_follows_the_target() {
+    for (client, expected) in [
+        ("198.51.100.7:50000", "08c0000201c6336407c350"),
+        (
+            "[2001:db8::7]:50000",
+            "10c000020120010db8000000000000000000000007c350",
+        ),
+    ] {
+        let mut out = Vec::new();
+        let target = Target::new("192.0.2.1", 443).expect("a target");
+        let open = Open::to(target).of_client(client.parse().expect("an address"));
+        open.write(&mut out).expect("it may cross");
+        assert_eq!(hex(&out), expected, "{client}");
     }
 }

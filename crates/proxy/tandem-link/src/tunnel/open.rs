@@ -1,39 +1,73 @@
-//! The first message on a stream: where the connection goes.
+//! The first message on a stream: where the connection goes and, where the client side tells it,
+//! whose it is.
 //!
 //! ```text
-//! +------+---------------+-------------------+-----------------------------+
-//! | form | length (name) | address or name   | port (2 bytes, unless 443)  |
-//! +------+---------------+-------------------+-----------------------------+
+//! +------+---------------+-----------------+----------------------------+----------------------+
+//! | form | length (name) | address or name | port (2 bytes, unless 443) | client: address port |
+//! +------+---------------+-----------------+----------------------------+----------------------+
 //!
-//! form = 0 IPv4 | 1 IPv6 | 2 name; 4 more where a port follows
+//! form = 0 IPv4 | 1 IPv6 | 2 name; 4 more where a port follows;
+//!        8 more where a client of IPv4 follows, 16 more where one of IPv6 does
 //! ```
 //!
-//! Is: the bytes. Is not: the way to a target, or whether it is allowed.
+//! Is: the bytes. Is not: the way to a target, whether it is allowed, or whether what is said of
+//! the client is believed.
 //!
-//! Invariants: each target has one encoding; at most [`MAX_OPEN`] bytes are kept of one that is not
-//! whole.
+//! Invariants: each message has one encoding; at most [`MAX_OPEN`] bytes are kept of one that is
+//! not whole.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Malformed;
 use super::target::{DEFAULT_PORT, Target};
 
-/// Longest message: a name of 255 bytes, which is refused, with a port.
-const MAX_OPEN: usize = 1 + 1 + 255 + 2;
+/// Longest message: a name of 255 bytes, which is refused, with a port, and a client of IPv6.
+const MAX_OPEN: usize = 1 + 1 + 255 + 2 + 16 + 2;
 
 const IPV4: u8 = 0;
 const IPV6: u8 = 1;
 const NAME: u8 = 2;
 const WITH_PORT: u8 = 4;
+const WITH_CLIENT_V4: u8 = 8;
+const WITH_CLIENT_V6: u8 = 16;
+
+/// What [`Open::client`] adds to the form.
+const CLIENT: u8 = WITH_CLIENT_V4 | WITH_CLIENT_V6;
 
 /// The first message on a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
     /// Where the connection goes.
     pub target: Target,
+    client: Option<SocketAddr>,
 }
 
 impl Open {
+    /// To this target, for a client that is not told of.
+    pub fn to(target: Target) -> Self {
+        Self {
+            target,
+            client: None,
+        }
+    }
+
+    /// For this client, as far as its address means anything elsewhere: one of the loopback network
+    /// or local to a link is not told.
+    #[must_use]
+    pub fn of_client(self, client: SocketAddr) -> Self {
+        let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+        Self {
+            client: may_be_told(client).then_some(client),
+            ..self
+        }
+    }
+
+    /// Whose it is, where the client side tells it. IPv4 is not written as IPv6.
+    #[must_use]
+    pub fn client(&self) -> Option<SocketAddr> {
+        self.client
+    }
+
     /// Appends the message. `None`, and nothing written, for a target that may not cross
     /// ([`Target::validated`]). An IPv6 address loses its scope: it means nothing elsewhere.
     pub fn write(&self, out: &mut Vec<u8>) -> Option<()> {
@@ -41,6 +75,12 @@ impl Open {
         let port = target.port();
         let port = (port != DEFAULT_PORT).then_some(port.to_be_bytes());
         let form = if port.is_some() { WITH_PORT } else { 0 };
+        let form = form
+            | match self.client {
+                None => 0,
+                Some(SocketAddr::V4(_)) => WITH_CLIENT_V4,
+                Some(SocketAddr::V6(_)) => WITH_CLIENT_V6,
+            };
         match &target {
             Target::Address(address) => match address.ip() {
                 IpAddr::V4(ip) => {
@@ -59,6 +99,13 @@ impl Open {
             }
         }
         out.extend(port.into_iter().flatten());
+        if let Some(client) = self.client {
+            match client.ip() {
+                IpAddr::V4(ip) => out.extend_from_slice(&ip.octets()),
+                IpAddr::V6(ip) => out.extend_from_slice(&ip.octets()),
+            }
+            out.extend_from_slice(&client.port().to_be_bytes());
+        }
         Some(())
     }
 
@@ -67,15 +114,9 @@ impl Open {
         let Some((&form, rest)) = input.split_first() else {
             return Ok(None);
         };
-        let host = match form & !WITH_PORT {
-            IPV4 => rest.split_first_chunk().map(|(octets, rest)| {
-                let ip = IpAddr::V4(Ipv4Addr::from(*octets as [u8; 4]));
-                (Host::Address(ip), rest)
-            }),
-            IPV6 => rest.split_first_chunk().map(|(octets, rest)| {
-                let ip = IpAddr::V6(Ipv6Addr::from(*octets as [u8; 16]));
-                (Host::Address(ip), rest)
-            }),
+        let host = match form & !(WITH_PORT | CLIENT) {
+            IPV4 => ipv4(rest).map(|(ip, rest)| (Host::Address(ip), rest)),
+            IPV6 => ipv6(rest).map(|(ip, rest)| (Host::Address(ip), rest)),
             NAME => name(rest)?,
             _ => return Err(Malformed),
         };
@@ -95,8 +136,59 @@ impl Open {
             Host::Name(name) => Target::Name { name, port },
         };
         let target = target.validated().map_err(|_| Malformed)?;
-        Ok(Some((Self { target }, input.len() - rest.len())))
+        let client = match form & CLIENT {
+            0 => Some((None, rest)),
+            WITH_CLIENT_V4 => client(ipv4(rest))?,
+            WITH_CLIENT_V6 => client(ipv6(rest))?,
+            _ => return Err(Malformed),
+        };
+        Ok(client.map(|(client, rest)| {
+            let length = input.len() - rest.len();
+            (Self { target, client }, length)
+        }))
     }
+}
+
+/// An address and what follows it; `None` where it is not whole.
+fn ipv4(input: &[u8]) -> Option<(IpAddr, &[u8])> {
+    let (octets, rest) = input.split_first_chunk::<4>()?;
+    Some((Ipv4Addr::from(*octets).into(), rest))
+}
+
+/// As [`ipv4`].
+fn ipv6(input: &[u8]) -> Option<(IpAddr, &[u8])> {
+    let (octets, rest) = input.split_first_chunk::<16>()?;
+    Some((Ipv6Addr::from(*octets).into(), rest))
+}
+
+/// A client and what follows it.
+type Client<'a> = (Option<SocketAddr>, &'a [u8]);
+
+/// The client of this address, whose port follows; `None` where that is not whole.
+fn client(address: Option<(IpAddr, &[u8])>) -> Result<Option<Client<'_>>, Malformed> {
+    let Some((ip, rest)) = address else {
+        return Ok(None);
+    };
+    let Some((port, rest)) = rest.split_first_chunk() else {
+        return Ok(None);
+    };
+    let client = SocketAddr::new(ip, u16::from_be_bytes(*port));
+    if !may_be_told(client) {
+        return Err(Malformed);
+    }
+    Ok(Some((Some(client), rest)))
+}
+
+/// Whether a client side tells this client: an address of one machine that means something
+/// elsewhere, and a port. IPv4 in IPv6's clothes has another form.
+fn may_be_told(client: SocketAddr) -> bool {
+    let ip = client.ip();
+    let is_special = match ip {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local(),
+    };
+    let is_one = !is_special && !ip.is_unspecified() && !ip.is_multicast();
+    is_one && ip == ip.to_canonical() && client.port() != 0
 }
 
 /// A target without its port.
@@ -162,8 +254,15 @@ mod tests {
             (&*"a".repeat(253), 65_535),
         ]
         .into_iter()
-        .map(|(host, port)| Target::new(host, port).expect("a target"))
-        .map(|target| Open { target })
+        .map(|(host, port)| Open::to(Target::new(host, port).expect("a target")))
+        .flat_map(|open| {
+            let clients = ["198.51.100.7:50000", "[2001:db8::7]:50000"];
+            let of = clients.map(|client| {
+                let client = client.parse().expect("an address");
+                open.clone().of_client(client)
+            });
+            [open].into_iter().chain(of)
+        })
         .collect()
     }
 
@@ -200,7 +299,7 @@ mod tests {
     fn what_is_written_otherwise_than_here_is_refused() {
         for bad in [
             &[3, 1, 2, 3, 4][..],
-            &[8, 1, 2, 3, 4],
+            &[32, 1, 2, 3, 4],
             &[0xff],
             // Port 443, though it costs nothing; port 0.
             &[4, 192, 0, 2, 1, 1, 0xbb],
@@ -209,6 +308,15 @@ mod tests {
             &[2, 0],
             &[2, 1, b'A'],
             &[2, 2, 0xc3, 0xa9],
+            // A client of both kinds; one of IPv4 that is written as IPv6; of the loopback network;
+            // of many machines; without a port.
+            &[24, 192, 0, 2, 1],
+            &[
+                16, 192, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1, 1, 1,
+            ],
+            &[8, 192, 0, 2, 1, 127, 0, 0, 1, 1, 1],
+            &[8, 192, 0, 2, 1, 224, 0, 0, 1, 1, 1],
+            &[8, 192, 0, 2, 1, 10, 0, 0, 1, 0, 0],
         ] {
             assert_eq!(
                 OpenDecoder::default().next(&mut &*bad),
@@ -224,12 +332,28 @@ mod tests {
     fn a_target_that_may_not_cross_is_not_written() {
         for (name, port) in [("", 443), ("A", 443), ("a b", 443), ("a", 0)] {
             let name = name.to_owned();
-            let open = Open {
-                target: Target::Name { name, port },
-            };
+            let open = Open::to(Target::Name { name, port });
             let mut out = vec![7];
             assert_eq!(open.write(&mut out), None);
             assert_eq!(out, [7]);
+        }
+    }
+
+    #[test]
+    fn a_client_is_told_where_its_address_means_something_elsewhere() {
+        for (client, expected) in [
+            ("10.1.0.2:40000", Some("10.1.0.2:40000")),
+            ("[::ffff:10.1.0.2]:40000", Some("10.1.0.2:40000")),
+            ("[fd00::2]:40000", Some("[fd00::2]:40000")),
+            ("127.0.0.1:40000", None),
+            ("169.254.1.1:40000", None),
+            ("[::1]:40000", None),
+            ("[fe80::1]:40000", None),
+        ] {
+            let open = Open::to(Target::new("a.example", 443).expect("a target"));
+            let open = open.of_client(client.parse().expect("an address"));
+            let told = open.client().map(|client| client.to_string());
+            assert_eq!(told.as_deref(), expected, "{client}");
         }
     }
 
