@@ -5,7 +5,7 @@
 //!
 //! Invariants: nothing is sent while nobody needs the connection, but at the start; tries follow
 //! each other at growing intervals, or when somebody new needs it; who waits for the connection
-//! waits in bounded time, and a whole try at least.
+//! waits in bounded time, and a whole try at least; and so who waits for a stream in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::board::{Board, Tally};
-use crate::transport::{Connect, Lost, Tunnel};
+use crate::transport::{Connect, Lost, Stream, Tunnel};
 
 /// Between the first try and the second, and at least between any two.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
@@ -64,6 +64,13 @@ impl<T: Tunnel> Keeper<T> {
         let _waits = Waits::with(&self.waiting);
         let found = timeout(self.patience, current.wait_for(Option::is_some)).await;
         found.ok()?.ok()?.clone()
+    }
+
+    /// A stream in the connection; `None` if either takes too long.
+    pub(crate) async fn stream(&self) -> Option<Stream<T::Sending, T::Receiving>> {
+        let tunnel = self.tunnel().await?;
+        // It waits while there are as many as the other side permits.
+        timeout(self.patience, tunnel.open()).await.ok()?.ok()
     }
 
     /// The connection, if there is one now.

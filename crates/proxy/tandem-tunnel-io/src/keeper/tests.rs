@@ -246,3 +246,14 @@ async fn many_who_wait_cause_one_connection() {
     }
     assert_eq!(line.tries(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_too_long_for_a_stream_goes_without_and_others_keep_the_tunnel() {
+    let line = Line::failing(0);
+    let keeper = start(&line);
+    let tunnel = keeper.tunnel().await.expect("up");
+    let start = Instant::now();
+    assert!(keeper.stream().await.is_none());
+    assert_eq!(start.elapsed(), keeper.patience);
+    assert!(tunnel.is_up());
+}
