@@ -145,6 +145,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Option<Vec<LimitTable>>,
     /// The file that says what the link costs. Default: none.
     pub(crate) tariff: Option<PathBuf>,
+    /// Whether the other side is told of clients' addresses. Default false.
+    pub(crate) tell_client_address: Option<bool>,
     /// Rate of the link, away from this side. Default: measured.
     pub(crate) link_rate: Option<LinkRate>,
     /// Round-trip time of the link in milliseconds. Default: measured.
@@ -153,6 +155,10 @@ pub(crate) struct Settings {
     pub(crate) listen: Option<SocketAddr>,
     /// Which servers may be reached: `CIDR[:PORT,...]` each. Default: public addresses, port 443.
     pub(crate) allow: Option<Vec<String>>,
+    /// `own` (default), `client` or `proxy-v2`.
+    pub(crate) out: Option<String>,
+    /// Networks of clients. No default; `out` other than `own` needs it.
+    pub(crate) client_networks: Option<Vec<String>>,
 }
 
 impl Settings {
@@ -235,10 +241,13 @@ impl Settings {
             client_limit: self.client_limit.or(below.client_limit),
             limits: self.limits.or(below.limits),
             tariff: self.tariff.or(below.tariff),
+            tell_client_address: self.tell_client_address.or(below.tell_client_address),
             link_rate: self.link_rate.or(below.link_rate),
             link_rtt: self.link_rtt.or(below.link_rtt),
             listen: self.listen.or(below.listen),
             allow: self.allow.or(below.allow),
+            out: self.out.or(below.out),
+            client_networks: self.client_networks.or(below.client_networks),
         }
     }
 
@@ -294,7 +303,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 36] {
+    fn keys(&self) -> [Key; 39] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -331,10 +340,13 @@ impl Settings {
             key("client-limit", tunnel_client, self.client_limit.is_some()),
             key("limits", tunnel_client, self.limits.is_some()),
             key("tariff", tunnel_client, self.tariff.is_some()),
+            key("tell-client-address", tunnel_client, self.tell_client_address.is_some()),
             key("link-rate", Place::Tunnel, self.link_rate.is_some()),
             key("link-rtt", Place::Tunnel, self.link_rtt.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
             key("allow", tunnel_server, self.allow.is_some()),
+            key("out", tunnel_server, self.out.is_some()),
+            key("client-networks", tunnel_server, self.client_networks.is_some()),
         ]
     }
 }
@@ -388,7 +400,7 @@ max-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\ncii-extension =
 peer = \"192.0.2.1:4433\"\nfrom = [\"lan0\"]\nsocks = \"127.0.0.1:1080\"\nhttp-proxy = \"[::1]:3128\"\nlink-rate = \"64k\"\nlink-rtt = 600
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
-listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\n";
+listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true\n";
 
     #[test]
     fn every_key_is_read() {

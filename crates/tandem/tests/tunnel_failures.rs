@@ -73,7 +73,12 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         let expected = format!("{} needs --mode tunnel", flag[0]);
         assert_eq!(ran.failed_with(2), expected);
     }
-    for flag in [LISTEN, ["--allow", "10.0.0.0/8"]] {
+    for flag in [
+        LISTEN,
+        ["--allow", "10.0.0.0/8"],
+        ["--out", "own"],
+        ["--client-networks", "10.1.0.0/16"],
+    ] {
         let words = [&["server-side", "--link", "lo"], &flag[..]].concat();
         let ran = run(&mut tandem(&words));
         let expected = format!("{} needs --mode tunnel", flag[0]);
@@ -165,6 +170,32 @@ fn a_rule_that_cannot_be_is_shown_with_what_is_wrong_in_it() {
         let more = [&PEER[..], &SOCKS, &["--rule", "tunnel", "--rule", rule]].concat();
         let ran = with_key(&pair, "client-side", &more);
         assert_eq!(ran.failed_with(2), expected);
+    }
+}
+
+#[test]
+fn clients_addresses_are_used_only_with_their_networks() {
+    let pair = Pair::new();
+    for (flags, part) in [
+        (&["--out", "client"][..], "client-networks: name the"),
+        (&["--out", "proxy-v2"], "client-networks: name the"),
+        (&["--client-networks", "10.1.0.0/16"], "--out client"),
+        (
+            &["--out", "own", "--client-networks", "10.1.0.0/16"],
+            "--out client",
+        ),
+        (
+            &["--out", "client", "--client-networks", "10.1.0.0"],
+            "client-networks: not a network",
+        ),
+        (
+            &["--out", "client", "--client-networks", "10.1.0.1/16"],
+            "client-networks: the address has bits",
+        ),
+        (&["--out", "theirs"], "theirs"),
+    ] {
+        let ran = with_key(&pair, "server-side", &[&LISTEN, flags].concat());
+        assert!(ran.failed_with(2).contains(part), "{flags:?}: {ran:?}");
     }
 }
 
@@ -290,6 +321,24 @@ fn a_dry_run_needs_no_privileges_and_shows_the_rules() {
         "-A PREROUTING -i wg0 -p tcp -m multiport --dports 443,8443 -j ",
         "-A OUTPUT -o lo -p tcp -m multiport --dports 443,8443 -j ",
         "# At the end:",
+    ] {
+        assert!(commands.contains(part), "{part} in {commands}");
+    }
+}
+
+#[test]
+fn a_dry_run_shows_how_answers_to_clients_addresses_find_back() {
+    let pair = Pair::new();
+    let flags = ["--out", "client", "--client-networks", "10.1.0.0/16"];
+    let more = [&["--listen", "127.0.0.1:4433", "--dry-run"][..], &flags].concat();
+    let ran = with_key(&pair, "server-side", &more);
+    let commands = ran.succeeded();
+    for part in [
+        "ip -4 -batch - <<'END'\nrule add fwmark ",
+        "route replace local default dev lo table 14",
+        "-A PREROUTING -p tcp -m socket --transparent -j tandem-o-4433\n",
+        "# At the end:",
+        "rule del lookup 14",
     ] {
         assert!(commands.contains(part), "{part} in {commands}");
     }

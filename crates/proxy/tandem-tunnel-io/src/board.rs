@@ -47,11 +47,15 @@ pub(crate) enum Tally {
     ServersFailed,
     /// Servers that may not be connected to.
     ServersNotAllowed,
+    /// Connections to servers that should name the client, whom the client side does not tell.
+    ClientAddressesNotTold,
+    /// The same, where the client side tells an address in none of the networks of clients.
+    ClientAddressesNotBelieved,
 }
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 15] = [
+    const ALL: [Tally; 17] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysRefusedByRule,
@@ -67,6 +71,8 @@ impl Tally {
         Tally::ServersConnected,
         Tally::ServersFailed,
         Tally::ServersNotAllowed,
+        Tally::ClientAddressesNotTold,
+        Tally::ClientAddressesNotBelieved,
     ];
 
     fn name(self) -> &'static str {
@@ -86,6 +92,8 @@ impl Tally {
             Tally::ServersConnected => "servers_connected",
             Tally::ServersFailed => "servers_failed",
             Tally::ServersNotAllowed => "servers_not_allowed",
+            Tally::ClientAddressesNotTold => "client_addresses_not_told",
+            Tally::ClientAddressesNotBelieved => "client_addresses_not_believed",
         }
     }
 }

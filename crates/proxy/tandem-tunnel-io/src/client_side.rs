@@ -16,18 +16,19 @@ use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
 use tandem_engine::Role;
 use tandem_firewall::{RuleSet, privilege};
+use tandem_link::tunnel::Open;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::admin;
 use crate::board::{Facts, Tally};
-use crate::config::{self, ClientSide};
+use crate::config::{self, ClientAddresses, ClientSide};
 use crate::endpoint::Endpoint;
 use crate::error::TunnelError;
 use crate::intake::{self, Accepted, Gate, Proxies, WaysIn};
 use crate::keeper::Keeper;
-use crate::limits::ClientLimits;
+use crate::limits::{ClientLimits, Meter};
 use crate::relay_task::{Client, RelayTask};
 use crate::shared::{Place, Shared};
 use crate::signals::asked_to_end;
@@ -100,7 +101,11 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             let board = Arc::clone(&shared.board);
             tokio::spawn(Arc::clone(spending).keep_on(board, shared.clocks));
         }
-        serve(client, ways_in, &shared, &signals, &manager, taking_in).await
+        let outside = Outside {
+            ways_in,
+            addresses: config.client_addresses,
+        };
+        serve(client, outside, &shared, &signals, &manager, taking_in).await
     });
     shared.close();
     if let Some(limits) = limits {
@@ -117,7 +122,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
 ///
 /// # Errors
 /// There is no such link, or the firewall cannot be read.
-pub fn dry_run(config: &ClientSide) -> Result<String, TunnelError> {
+pub fn dry_run_client_side(config: &ClientSide) -> Result<String, TunnelError> {
     match &config.link {
         Some(link) => intake::describe(link, intake::own(&config.rules)),
         None => Ok("# Without --link no rules are set.\n".to_owned()),
@@ -133,9 +138,15 @@ pub fn rule_set(link: &config::Link) -> Result<RuleSet, TunnelError> {
     intake::rule_set(link)
 }
 
+/// What comes in, and what is told of it.
+struct Outside {
+    ways_in: WaysIn,
+    addresses: ClientAddresses,
+}
+
 async fn serve<C: Connect>(
     connect: C,
-    ways_in: WaysIn,
+    Outside { ways_in, addresses }: Outside,
     shared: &Arc<Shared>,
     signals: &Signals,
     manager: &ServiceManager,
@@ -154,7 +165,7 @@ async fn serve<C: Connect>(
     ready();
     let relays = async {
         while let Some(accepted) = arriving.recv().await {
-            admit(accepted, &gate, &keeper, shared);
+            admit(accepted, addresses, &gate, &keeper, shared);
         }
         // The ways in have ended, which is looked at beside this.
         std::future::pending().await
@@ -178,6 +189,7 @@ async fn serve<C: Connect>(
 /// A task for a connection that was taken in; one too many is reset.
 pub(crate) fn admit<T: Tunnel>(
     accepted: Accepted,
+    addresses: ClientAddresses,
     gate: &Arc<Gate>,
     keeper: &Arc<Keeper<T>>,
     shared: &Arc<Shared>,
@@ -190,15 +202,25 @@ pub(crate) fn admit<T: Tunnel>(
     let (gate, keeper, shared) = (Arc::clone(gate), Arc::clone(keeper), Arc::clone(shared));
     tokio::spawn(async move {
         if let Some(accepted) = gate.pass(accepted).await {
-            let client = Client {
-                meter: gate.meter(accepted.client.ip()),
-                endpoint: Endpoint::new(accepted.stream),
-                target: accepted.target,
-                first: accepted.first,
-            };
+            let meter = gate.meter(accepted.client.ip());
+            let client = client(accepted, meter, addresses);
             relay(client, keeper, shared, place).await;
         }
     });
+}
+
+/// What the relay is told of a client.
+fn client(accepted: Accepted, meter: Option<Meter>, addresses: ClientAddresses) -> Client {
+    let open = Open::to(accepted.target);
+    Client {
+        endpoint: Endpoint::new(accepted.stream),
+        open: match addresses {
+            ClientAddresses::Kept => open,
+            ClientAddresses::Told => open.of_client(accepted.client),
+        },
+        first: accepted.first,
+        meter,
+    }
 }
 
 async fn relay<T: Tunnel>(
@@ -207,12 +229,8 @@ async fn relay<T: Tunnel>(
     shared: Arc<Shared>,
     place: Place,
 ) {
-    let opened = async {
-        let tunnel = keeper.tunnel().await?;
-        tunnel.open().await.ok()
-    };
     let opened = tokio::select! {
-        opened = opened => opened,
+        opened = keeper.stream() => opened,
         () = shared.over() => return,
     };
     match opened {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tandem_link::inband::Key;
-use tandem_tunnel::{Allowed, Limits, Rules, Tariff};
+use tandem_tunnel::{Allowed, Limits, Rules, Tariff, WayOut};
 
 pub use crate::line::Line;
 
@@ -32,12 +32,23 @@ pub struct ClientSide {
     pub limits: Limits,
     /// What the link costs, if that is to be shown.
     pub tariff: Option<Tariff>,
+    /// Whether the server side is told of clients' addresses.
+    pub client_addresses: ClientAddresses,
     /// What is known of the line to the server side.
     pub line: Line,
     /// Directory of the store.
     pub store: PathBuf,
     /// Address of the admin port; `None`: there is none.
     pub admin: Option<SocketAddr>,
+}
+
+/// Whether clients' addresses leave this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAddresses {
+    /// The server side does not learn of them.
+    Kept,
+    /// It is told.
+    Told,
 }
 
 /// Which connections are intercepted.
@@ -61,6 +72,8 @@ pub struct ServerSide {
     pub listen: SocketAddr,
     /// Which servers it may connect to.
     pub allowed: Allowed,
+    /// As whom it comes to them.
+    pub way_out: WayOut,
     /// What is known of the line to the client side.
     pub line: Line,
     /// Directory of the store.

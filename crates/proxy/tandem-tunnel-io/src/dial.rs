@@ -1,26 +1,27 @@
 //! The server side's connections to servers: names are looked up, addresses checked, and connected
 //! to.
 //!
-//! Is not: the rule what is allowed ([`Allowed`]).
+//! Is not: the rule what is allowed ([`Allowed`]), nor from which address is connected
+//! (`way_out.rs`).
 //!
 //! Invariants: no address is connected to that is not allowed, whatever a name resolves to; every
 //! step takes bounded time; lookups are bounded in number, those that were given up with them.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::ifaddrs::getifaddrs;
-use socket2::SockRef;
-use tandem_link::tunnel::{Ending, Target};
-use tandem_tunnel::Allowed;
-use tokio::net::{TcpSocket, TcpStream};
+use tandem_link::tunnel::{Ending, Open, Target};
+use tandem_tunnel::{Allowed, Origin, WayOut};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use crate::board::{Board, Tally};
+use crate::own_addresses::is_own;
+use crate::way_out::Leaving;
 
 /// For the resolver. Its own time-out is 5 s a server, twice (resolv.conf(5)).
 const RESOLVE: Duration = Duration::from_secs(10);
@@ -35,10 +36,10 @@ const MAX_ADDRESSES: usize = 4;
 /// Connects.
 pub(crate) struct Dialer {
     allowed: Allowed,
+    leaving: Leaving,
     board: Arc<Board>,
     lookups: Arc<Semaphore>,
     own_addresses: OwnAddresses,
-    mark: Option<u32>,
 }
 
 /// Whether addresses of this machine itself are connected to.
@@ -51,19 +52,22 @@ pub(crate) enum OwnAddresses {
 }
 
 impl Dialer {
-    pub(crate) fn new(allowed: Allowed, board: Arc<Board>) -> Self {
+    pub(crate) fn new(allowed: Allowed, way: WayOut, board: Arc<Board>) -> Self {
         Self {
             allowed,
+            leaving: Leaving::new(way, Arc::clone(&board)),
             board,
             lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
             own_addresses: OwnAddresses::AsAllowed,
-            mark: None,
         }
     }
 
     /// The same, with this mark on every packet (`SO_MARK`), which needs CAP_NET_ADMIN.
     pub(crate) fn marked(self, mark: Option<u32>) -> Self {
-        Self { mark, ..self }
+        Self {
+            leaving: self.leaving.marked(mark),
+            ..self
+        }
     }
 
     /// The same, with this word on addresses of this machine itself.
@@ -75,8 +79,10 @@ impl Dialer {
     }
 
     /// A connection to the target, or what the client is to see instead.
-    pub(crate) async fn dial(&self, target: Target) -> Result<TcpStream, Ending> {
-        let addresses = self.resolve(target).await?;
+    pub(crate) async fn dial(&self, open: Open) -> Result<TcpStream, Ending> {
+        let origin = self.leaving.origin(open.client());
+        let mut addresses = self.resolve(open.target).await?;
+        self.leaving.sort(&mut addresses, origin);
         let permitted: Vec<SocketAddr> = addresses
             .into_iter()
             .filter(|address| self.permits(*address))
@@ -86,7 +92,7 @@ impl Dialer {
             self.board.count(Tally::ServersNotAllowed, 1);
             return Err(Ending::NotAllowed);
         }
-        let connected = connect(&permitted, self.mark).await;
+        let connected = self.connect(&permitted, origin).await;
         let tally = match &connected {
             Ok(_) => Tally::ServersConnected,
             Err(_) => Tally::ServersFailed,
@@ -101,6 +107,24 @@ impl Dialer {
             OwnAddresses::Never => false,
         };
         self.allowed.permits(address) && (permits_own || !is_own(address.ip().to_canonical()))
+    }
+
+    /// Tries one after the other. Each has its share of the time that is left, so that one that
+    /// does not answer leaves time for the others.
+    async fn connect(&self, addresses: &[SocketAddr], origin: Origin) -> io::Result<TcpStream> {
+        let end = Instant::now() + CONNECT;
+        let mut last = io::Error::from(io::ErrorKind::TimedOut);
+        let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        for address in addresses {
+            let share = end.saturating_duration_since(Instant::now()) / left.max(1);
+            left = left.saturating_sub(1);
+            match timeout(share, self.leaving.connect(*address, origin)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        Err(last)
     }
 
     /// At least one address.
@@ -145,51 +169,6 @@ impl Dialer {
     }
 }
 
-/// Whether this machine has this address. Where the system does not say, it may have it.
-fn is_own(ip: IpAddr) -> bool {
-    if ip.is_loopback() || ip.is_unspecified() {
-        return true;
-    }
-    let Ok(interfaces) = getifaddrs() else {
-        return true;
-    };
-    let mut addresses = interfaces.filter_map(|interface| interface.address);
-    addresses.any(|address| match ip {
-        IpAddr::V4(ip) => address.as_sockaddr_in().is_some_and(|own| own.ip() == ip),
-        IpAddr::V6(ip) => address.as_sockaddr_in6().is_some_and(|own| own.ip() == ip),
-    })
-}
-
-/// Tries one after the other. Each has its share of the time that is left, so that one that does
-/// not answer leaves time for the others.
-async fn connect(addresses: &[SocketAddr], mark: Option<u32>) -> io::Result<TcpStream> {
-    let end = Instant::now() + CONNECT;
-    let mut last = io::Error::from(io::ErrorKind::TimedOut);
-    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-    for address in addresses {
-        let share = end.saturating_duration_since(Instant::now()) / left.max(1);
-        left = left.saturating_sub(1);
-        match timeout(share, connect_to(*address, mark)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => last = error,
-            Err(_) => last = io::ErrorKind::TimedOut.into(),
-        }
-    }
-    Err(last)
-}
-
-async fn connect_to(address: SocketAddr, mark: Option<u32>) -> io::Result<TcpStream> {
-    let Some(mark) = mark else {
-        return TcpStream::connect(address).await;
-    };
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4(),
-        SocketAddr::V6(_) => TcpSocket::new_v6(),
-    }?;
-    SockRef::from(&socket).set_mark(mark)?;
-    socket.connect(address).await
-}
-
 /// What an error of a connection means to the other side.
 pub(crate) fn ending(error: &io::Error) -> Ending {
     match error.kind() {
@@ -225,7 +204,7 @@ mod tests {
             link: String::new(),
         });
         let rules = rules.iter().map(|rule| rule.parse().expect("a rule"));
-        Dialer::new(Allowed::new(rules.collect()), board)
+        Dialer::new(Allowed::new(rules.collect()), WayOut::Own, board)
     }
 
     #[tokio::test]
@@ -233,13 +212,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let dialer = dialer(&[format!("127.0.0.0/8:{}", address.port()).as_str()]);
-        let by_address = dialer.dial(Target::Address(address)).await;
+        let by_address = dialer.dial(Open::to(Target::Address(address))).await;
         assert!(by_address.is_ok(), "{by_address:?}");
         let name = Target::Name {
             name: "localhost".to_owned(),
             port: address.port(),
         };
-        let by_name = dialer.dial(name).await;
+        let by_name = dialer.dial(Open::to(name)).await;
         assert!(by_name.is_ok(), "{by_name:?}");
     }
 
@@ -271,7 +250,8 @@ mod tests {
                     (&[][..], Err(Ending::NotAllowed)),
                     (&["93.184.215.0/24"][..], Ok(())),
                 ] {
-                    let dialled = dialer(rules).dial(Target::Address(address)).await;
+                    let open = Open::to(Target::Address(address));
+                    let dialled = dialer(rules).dial(open).await;
                     assert_eq!(dialled.map(|_| ()), expected);
                 }
             });
@@ -319,7 +299,7 @@ mod tests {
                 port: 443,
             },
         ] {
-            let refused = dialer.dial(target).await.map(|_| ());
+            let refused = dialer.dial(Open::to(target)).await.map(|_| ());
             assert_eq!(refused, Err(Ending::NotAllowed));
         }
     }
@@ -330,14 +310,17 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         drop(listener);
         let dialer = dialer(&["127.0.0.0/8"]);
-        let refused = dialer.dial(Target::Address(address)).await.map(|_| ());
+        let refused = dialer
+            .dial(Open::to(Target::Address(address)))
+            .await
+            .map(|_| ());
         assert_eq!(refused, Err(Ending::Refused));
         // RFC 6761, section 6.4: no name ends in this.
         let name = Target::Name {
             name: "nobody.invalid".to_owned(),
             port: 443,
         };
-        let unknown = dialer.dial(name).await.map(|_| ());
+        let unknown = dialer.dial(Open::to(name)).await.map(|_| ());
         assert_eq!(unknown, Err(Ending::NameNotFound));
     }
 

@@ -26,16 +26,19 @@ mod keeper;
 mod kept;
 mod limits;
 mod line;
+mod own_addresses;
 mod relay_task;
+mod return_path;
 mod server_side;
 mod shared;
 mod signals;
 mod spending;
 mod transport;
+mod way_out;
 
 #[cfg(test)]
 mod tests;
 
-pub use client_side::{dry_run, rule_set, run_client_side};
+pub use client_side::{dry_run_client_side, rule_set, run_client_side};
 pub use error::TunnelError;
-pub use server_side::run_server_side;
+pub use server_side::{dry_run_server_side, run_server_side};

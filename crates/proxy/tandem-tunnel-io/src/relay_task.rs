@@ -14,7 +14,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tandem_link::tunnel::{Ending, Target};
+use tandem_link::tunnel::{Ending, Open};
 use tandem_tunnel::{Input, Output, Relay, Standing};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -54,7 +54,7 @@ pub(crate) struct RelayTask<S, R> {
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
-    pub(crate) target: Target,
+    pub(crate) open: Open,
     /// What has been read of it already.
     pub(crate) first: Vec<u8>,
     /// Counts what it uses of the link, if that is limited.
@@ -100,7 +100,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         shared: Arc<Shared>,
         place: Place,
     ) -> Self {
-        let relay = Relay::client_side(client.target, shared.clocks.now());
+        let relay = Relay::client_side(client.open, shared.clocks.now());
         let mut task = Self::new(relay, tunnel, shared, place);
         task.endpoint = Some(client.endpoint);
         task.meter = client.meter;
@@ -221,7 +221,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     fn carry_out(&mut self) {
         while let Some(output) = self.relay.poll_output() {
             match output {
-                Output::Connect(target) => self.connect(target),
+                Output::Connect(open) => self.connect(open),
                 Output::ToEndpoint(bytes) => self.to_endpoint.push(bytes),
                 Output::EndEndpoint => self.to_endpoint.end(),
                 Output::ToTunnel(bytes) => self.to_tunnel.push(bytes),
@@ -303,11 +303,11 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         }
     }
 
-    fn connect(&mut self, target: Target) {
+    fn connect(&mut self, open: Open) {
         match &self.dialer {
             Some(dialer) => {
                 let dialer = Arc::clone(dialer);
-                self.dialling = Some(Box::pin(async move { dialer.dial(target).await }));
+                self.dialling = Some(Box::pin(async move { dialer.dial(open).await }));
             }
             // Only a server side connects.
             None => self.endpoint_failed(Ending::NotAllowed),

@@ -18,6 +18,7 @@ use tandem_daemon::signals::Signals;
 use tandem_engine::Role;
 use tandem_firewall::privilege;
 use tandem_link::tunnel::Ending;
+use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
 
 use crate::admin;
@@ -26,6 +27,7 @@ use crate::config::ServerSide;
 use crate::dial::Dialer;
 use crate::error::TunnelError;
 use crate::relay_task::RelayTask;
+use crate::return_path::{self, ReturnPath};
 use crate::shared::Shared;
 use crate::signals::asked_to_end;
 use crate::transport::quic::{Arriving, Quic, Server};
@@ -46,10 +48,10 @@ const MAX_TUNNELS: usize = 16;
 /// is taken down and the result is `Ok`.
 ///
 /// `ready` is called once, when the client side can connect. The calling thread gives up all
-/// capabilities for good.
+/// capabilities for good; where clients' addresses are used, all but CAP_NET_ADMIN and CAP_NET_RAW.
 ///
 /// # Errors
-/// What prevents the start.
+/// What prevents the start, or the removal of rules.
 pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), TunnelError> {
     let signals = Signals::catch()?;
     let manager = ServiceManager::of_environment();
@@ -59,9 +61,12 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         .transpose()?;
     let socket = UdpSocket::bind(config.listen)
         .map_err(|source| DaemonError::listening("--listen", config.listen, source))?;
-    // The ports are bound, and nothing else needs any. The threads to come have none either, the
-    // store's among them.
-    privilege::keep_none()?;
+    // The ports are bound. Clients' addresses, and rules, need two; the rest is out of reach for
+    // the threads to come, the store's among them.
+    match config.way_out {
+        WayOut::Own | WayOut::ProxyV2(_) => privilege::keep_none()?,
+        WayOut::Client(_) => privilege::keep_only_needed()?,
+    }
     let facts = Facts {
         role: "server-side",
         link: config.listen.to_string(),
@@ -71,9 +76,21 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
     let _server = admin
         .map(|port| admin::serve(port, Arc::clone(&shared.board)))
         .transpose()?;
+    let return_path = match config.way_out {
+        WayOut::Own | WayOut::ProxyV2(_) => None,
+        WayOut::Client(_) => {
+            let bound = socket.local_addr();
+            let bound = bound.map_err(TunnelError::system("listening"))?;
+            Some(ReturnPath::open(bound.port())?)
+        }
+    };
     let outcome = runtime::run(async {
         let server = Server::new(config.key.bytes(), socket, &config.line)?;
-        let dialer = Arc::new(Dialer::new(config.allowed, Arc::clone(&shared.board)));
+        let dialer = Arc::new(Dialer::new(
+            config.allowed,
+            config.way_out,
+            Arc::clone(&shared.board),
+        ));
         tracing::info!(
             role = "server-side",
             listen = %config.listen,
@@ -94,7 +111,22 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         outcome
     });
     shared.close();
-    outcome
+    let removed = return_path.map_or(Ok(()), ReturnPath::remove);
+    outcome.and(removed)
+}
+
+/// What [`run_server_side`] would have the firewall do, as input for a shell, and what it would
+/// take away at the end. Changes nothing.
+///
+/// # Errors
+/// The firewall cannot be read.
+pub fn dry_run_server_side(config: &ServerSide) -> Result<String, TunnelError> {
+    match config.way_out {
+        WayOut::Own | WayOut::ProxyV2(_) => {
+            Ok("# Without --out client the server side sets no rules.\n".to_owned())
+        }
+        WayOut::Client(_) => return_path::describe(config.listen.port()),
+    }
 }
 
 /// Serves whoever has the key, until the server is closed.

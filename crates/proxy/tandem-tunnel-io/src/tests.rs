@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tandem_engine::Role;
 use tandem_link::tunnel::Target;
-use tandem_tunnel::{Allowed, Limits, Rules};
+use tandem_tunnel::{Allowed, Limits, Rules, WayOut};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::board::{Board, Facts};
 use crate::client_side::admit;
+use crate::config::ClientAddresses;
 use crate::dial::Dialer;
 use crate::intake::{Accepted, Gate};
 use crate::keeper::Keeper;
@@ -100,7 +101,13 @@ impl Pair {
             client: client_address,
             first: Vec::new(),
         };
-        admit(accepted, &self.gate, &self.keeper, &self.client_side);
+        admit(
+            accepted,
+            ClientAddresses::Kept,
+            &self.gate,
+            &self.keeper,
+            &self.client_side,
+        );
         client
     }
 
@@ -114,7 +121,11 @@ fn serve(socket: &UdpSocket, shared: &Arc<Shared>) -> Arc<Server> {
     let server = Server::new(&KEY, socket, &Line::default()).expect("it starts");
     let server = Arc::new(server);
     let here = "127.0.0.0/8".parse().expect("a rule");
-    let dialer = Dialer::new(Allowed::new(vec![here]), Arc::clone(&shared.board));
+    let dialer = Dialer::new(
+        Allowed::new(vec![here]),
+        WayOut::Own,
+        Arc::clone(&shared.board),
+    );
     let (serving, shared) = (Arc::clone(&server), Arc::clone(shared));
     tokio::spawn(async move { accept(&serving, &Arc::new(dialer), &shared).await });
     server

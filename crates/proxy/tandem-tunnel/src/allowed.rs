@@ -34,7 +34,7 @@ pub struct Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// Not a network.
-    #[error("not a network: write it as 192.0.2.0/24 or 2001:db8::/32, ports behind it as :80,443")]
+    #[error("not a network: write it as 192.0.2.0/24 or 2001:db8::/32")]
     Network,
     /// Bits behind the prefix are set: one of the two is wrong.
     #[error("the address has bits behind the prefix length")]
@@ -54,14 +54,7 @@ impl FromStr for Rule {
             Some((length, ports)) => (length, Some(ports)),
             None => (rest, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| RuleError::Network)?;
-        let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
-        let length = length.parse().ok().filter(|_| is_number);
-        let network = IpNet::new(address, length.ok_or(RuleError::Network)?);
-        let network = network.map_err(|_| RuleError::Network)?;
-        if network.trunc() != network {
-            return Err(RuleError::HostBits);
-        }
+        let network = network(address, length)?;
         let ports = ports.map_or(Ok(Vec::new()), |ports| {
             let port = |port: &str| port.parse().ok().filter(|port| *port != 0);
             let ports = ports
@@ -71,6 +64,19 @@ impl FromStr for Rule {
         })?;
         Ok(Self { network, ports })
     }
+}
+
+/// The network of an address and a prefix length.
+pub(crate) fn network(address: &str, length: &str) -> Result<IpNet, RuleError> {
+    let address: IpAddr = address.parse().map_err(|_| RuleError::Network)?;
+    let is_number = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
+    let length = length.parse().ok().filter(|_| is_number);
+    let network = IpNet::new(address, length.ok_or(RuleError::Network)?);
+    let network = network.map_err(|_| RuleError::Network)?;
+    if network.trunc() != network {
+        return Err(RuleError::HostBits);
+    }
+    Ok(network)
 }
 
 impl fmt::Display for Rule {

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tandem_engine::{ClientCertificates, Engine, Role};
-use tandem_link::tunnel::{Ending, Target};
+use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_store::MemoryStore;
 use tandem_wire::{Instant, UnixTime};
 
@@ -44,7 +44,10 @@ pub fn tunnel_relay(data: &[u8]) {
     let (role, mut relay) = match side & 1 {
         0 => {
             let target = Target::Address(server);
-            (Role::ClientSide, Relay::client_side(target, Instant::ZERO))
+            (
+                Role::ClientSide,
+                Relay::client_side(Open::to(target), Instant::ZERO),
+            )
         }
         _ => (Role::ServerSide, Relay::server_side()),
     };

@@ -6,9 +6,9 @@
 //! passes as it is.
 //!
 //! Is: which frames are sent when, what is held and how long, what is rebuilt, how each kind of end
-//! crosses, and which addresses may be reached ([`Allowed`]). Is not: the transport, sockets, names
-//! (`tandem-tunnel-io`), the bytes of frames (`tandem-link`), or what is made of a flight
-//! (`tandem-engine`).
+//! crosses, which addresses may be reached ([`Allowed`]), and as whom ([`WayOut`]). Is not: the
+//! transport, sockets, names (`tandem-tunnel-io`), the bytes of frames (`tandem-link`), or what is
+//! made of a flight (`tandem-engine`).
 //!
 //! | file | is |
 //! |---|---|
@@ -23,6 +23,7 @@
 //! | `limits` | how much of the link each client may use |
 //! | `tariff` | what the link costs, and what has been spent |
 //! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
+//! | `way_out` | as whom the server side comes to servers |
 //!
 //! Invariants: an endpoint gets the bytes that the other one sent, in order, each once, and a reset
 //! where that ends; what is kept is bounded, whatever the peer sends; after the handshake nothing
@@ -45,6 +46,7 @@ mod reader;
 mod relay;
 mod rules;
 mod tariff;
+mod way_out;
 mod writer;
 
 pub use allowed::{Allowed, Rule, RuleError};
@@ -56,3 +58,4 @@ pub use rules::{
     Action, ClientRule, ClientRuleError, Decision, FirstFlight, Hello, Parts, Rules, ServerName,
 };
 pub use tariff::{Bill, ByteUnit, LongSession, Money, MoneyError, Spent, Tariff, plain_bytes};
+pub use way_out::{ClientNetworks, Origin, WayOut};

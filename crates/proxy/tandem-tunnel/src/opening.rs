@@ -4,7 +4,7 @@
 //! Is not: the connecting, or whether it is allowed. Invariant: what comes meanwhile is kept as it
 //! is; past [`KEPT`] the relay wants no more of it.
 
-use tandem_link::tunnel::{Malformed, OpenDecoder, Target};
+use tandem_link::tunnel::{Malformed, Open, OpenDecoder};
 
 /// How much is kept of what comes before the target is connected to: a hello of any size that is
 /// followed, and what may follow it.
@@ -17,18 +17,15 @@ pub(crate) struct Arriving {
 }
 
 impl Arriving {
-    /// Reads on. The target, once it is known, with what follows it.
-    pub(crate) fn read(
-        &mut self,
-        mut bytes: &[u8],
-    ) -> Result<Option<(Target, Dialling)>, Malformed> {
+    /// Reads on. The first message, once it is whole, with what follows it.
+    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> Result<Option<(Open, Dialling)>, Malformed> {
         let open = self.decoder.next(&mut bytes)?;
         Ok(open.map(|open| {
             let dialling = Dialling {
                 kept: bytes.to_vec(),
                 end: StreamEnd::ToCome,
             };
-            (open.target, dialling)
+            (open, dialling)
         }))
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use tandem_engine::Engine;
-use tandem_link::tunnel::{Ending, Target};
+use tandem_link::tunnel::{Ending, Open};
 use tandem_wire::{Instant, UnixTime};
 
 use crate::event::Event;
@@ -45,7 +45,7 @@ pub enum Input<'a> {
 pub enum Output {
     /// Server side only: connect to this target, where it is allowed. The answer is
     /// [`Input::Connected`] or [`Input::EndpointFailed`].
-    Connect(Target),
+    Connect(Open),
     /// Send this to the endpoint.
     ToEndpoint(Vec<u8>),
     /// Send the endpoint no more.

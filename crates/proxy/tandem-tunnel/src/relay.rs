@@ -49,13 +49,13 @@ enum State {
 }
 
 impl Relay {
-    /// One at the client side, for a client that wants to reach `target`. Where that may not cross
-    /// ([`Target::validated`]) the relay is over, and aborts the client.
-    pub fn client_side(target: Target, now: Instant) -> Self {
+    /// One at the client side, for a client that wants to reach the target of `open`. Where that
+    /// may not cross ([`Target::validated`]) the relay is over, and aborts the client.
+    pub fn client_side(open: Open, now: Instant) -> Self {
         let mut opening = Vec::new();
         // The site where the client names none. Of a target by name the address is not known at
         // this side; clients that use names name them in the hello as well, but for a few.
-        let server = match &target {
+        let server = match &open.target {
             Target::Address(address) => *address,
             Target::Name { port, .. } => SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), *port),
         };
@@ -63,7 +63,7 @@ impl Relay {
             state: State::Over,
             out: VecDeque::new(),
         };
-        match (Open { target }).write(&mut opening) {
+        match open.write(&mut opening) {
             Some(()) => {
                 let joined = Joined::client_side(server, opening, now);
                 relay.state = State::Joined(Box::new(joined));
@@ -100,10 +100,10 @@ impl Relay {
             }
             (State::Arriving(arriving), Input::Tunnel(bytes)) => {
                 arriving.read(bytes).map(|opened| {
-                    if let Some((target, dialling)) = opened {
+                    if let Some((open, dialling)) = opened {
                         self.state = State::Dialling(dialling);
                         self.out.push_back(Output::Event(Event::RelayOpened));
-                        self.out.push_back(Output::Connect(target));
+                        self.out.push_back(Output::Connect(open));
                     }
                 })
             }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use support::tls::{self, noise};
 use support::{Conversation, Fault, Pace, Pair, Plan};
 use tandem_engine::Sender;
-use tandem_link::tunnel::{Ending, Miss, Target};
+use tandem_link::tunnel::{Ending, Miss, Open, Target};
 use tandem_tunnel::Event;
 
 fn conversations() -> Vec<Conversation> {
@@ -174,7 +174,7 @@ fn a_target_by_name_reaches_the_server_side_as_it_is() {
         port: 443,
     };
     let now = tandem_wire::Instant::ZERO;
-    let mut relay = tandem_tunnel::Relay::client_side(target, now);
+    let mut relay = tandem_tunnel::Relay::client_side(Open::to(target), now);
     let outputs: Vec<_> = std::iter::from_fn(|| relay.poll_output()).collect();
     let abort = tandem_tunnel::Output::AbortEndpoint(Ending::Malformed);
     assert!(relay.is_over() && outputs.contains(&abort));

@@ -25,7 +25,9 @@ impl One {
     fn of(role: Role) -> Self {
         let now = Instant::ZERO;
         let relay = match role {
-            Role::ClientSide => Relay::client_side(Target::Address(server_address()), now),
+            Role::ClientSide => {
+                Relay::client_side(Open::to(Target::Address(server_address())), now)
+            }
             Role::ServerSide => Relay::server_side(),
         };
         let clock = Clock { now, wall: THEN };
@@ -78,7 +80,7 @@ fn written(frames: &[Frame]) -> Vec<u8> {
 fn opening() -> Vec<u8> {
     let mut out = Vec::new();
     let target = Target::Address(server_address());
-    Open { target }.write(&mut out).expect("it may cross");
+    Open::to(target).write(&mut out).expect("it may cross");
     out
 }
 
@@ -323,7 +325,7 @@ fn each_failure_reaches_the_other_end_at_each_state() {
 #[test]
 fn what_comes_before_the_target_is_connected_to_is_kept_as_far_as_there_is_room() {
     let mut one = One::of(Role::ServerSide);
-    let connect = Output::Connect(Target::Address(server_address()));
+    let connect = Output::Connect(Open::to(Target::Address(server_address())));
     assert_eq!(one.input(Input::Tunnel(&opening())), [connect]);
     let many = bytes(&noise(60_000, 1));
     assert_eq!(one.tunnel(std::slice::from_ref(&many)), []);

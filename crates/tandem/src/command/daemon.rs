@@ -50,6 +50,8 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         rule: tunnel.rule,
         client_limit: tunnel.client_limit,
         tariff: tunnel.tariff,
+        // As --insecure-no-key below.
+        tell_client_address: tunnel.tell_client_address.then_some(true),
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         ..settings(common, packet, tuning)
@@ -69,6 +71,8 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
     let flags = Settings {
         listen: tunnel.listen,
         allow: tunnel.allow,
+        out: tunnel.out,
+        client_networks: tunnel.client_networks,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         ..settings(common, packet, tuning)

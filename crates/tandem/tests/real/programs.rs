@@ -89,6 +89,8 @@ pub(crate) struct Site {
     pub(crate) asks_clients: Option<u16>,
     /// More words for the sockets of the TLS servers.
     pub(crate) listen: &'static str,
+    /// What it logs of each request, in nginx's variables; by [`Server::log`].
+    pub(crate) logs: &'static str,
     /// How often the issuers are sent along. More than once makes a long chain, which clients
     /// accept.
     pub(crate) issuers: usize,
@@ -102,6 +104,7 @@ impl Default for Site {
             clear: Vec::new(),
             asks_clients: None,
             listen: "",
+            logs: "",
             issuers: 1,
         }
     }
@@ -133,8 +136,8 @@ impl Server {
         server
     }
 
-    /// nginx with the files that [`Server::publish`] made. One process, no logs of requests, no
-    /// session cache but tickets.
+    /// nginx with the files that [`Server::publish`] made. One process, no session
+    /// cache but tickets.
     pub(crate) fn nginx(net: &Net, host: &Host, site: &Site) -> Self {
         let pki = Pki::shared();
         let folder = net.path(&format!("nginx-{}", host.name()));
@@ -163,10 +166,17 @@ impl Server {
         for port in &site.clear {
             servers += &format!("server {{ listen {port}; listen [::]:{port}; }}\n");
         }
+        let log = match site.logs {
+            "" => "access_log off;".to_owned(),
+            format => format!(
+                "log_format test '{format}'; access_log {} test;",
+                Self::log(net).display()
+            ),
+        };
         let text = format!(
             "daemon off; master_process off; user root; pid {0}/pid; error_log stderr warn;\n\
              events {{ worker_connections 4096; }}\n\
-             http {{ access_log off; root {1}; keepalive_timeout 600; client_header_timeout 600; client_body_temp_path {0}/temp; proxy_temp_path {0}/temp;\n\
+             http {{ {log} root {1}; keepalive_timeout 600; client_header_timeout 600; client_body_temp_path {0}/temp; proxy_temp_path {0}/temp;\n\
              fastcgi_temp_path {0}/temp; uwsgi_temp_path {0}/temp; scgi_temp_path {0}/temp; sendfile on; tcp_nopush off;\n\
              ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; ssl_ciphers ALL:@SECLEVEL=0; ssl_session_cache none; default_type text/plain;\n\
              {servers} }}\n",
@@ -258,6 +268,11 @@ impl Server {
             &[port],
             &net.path(&format!("gnutls-serv-{port}")),
         )
+    }
+
+    /// Where nginx logs requests.
+    pub(crate) fn log(net: &Net) -> PathBuf {
+        net.path("requests")
     }
 
     /// Puts a file where servers find it.

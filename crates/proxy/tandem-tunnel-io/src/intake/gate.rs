@@ -12,8 +12,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tandem_link::tunnel::Target;
-use tandem_tunnel::{Action, Allowed, Decision, FirstFlight, Hello, Rules, ServerName, Standing};
+use tandem_link::tunnel::{Open, Target};
+use tandem_tunnel::{
+    Action, Allowed, Decision, FirstFlight, Hello, Rules, ServerName, Standing, WayOut,
+};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, timeout_at};
 
@@ -49,7 +51,7 @@ impl Gate {
         mark: Option<u32>,
     ) -> Self {
         let dialer = |own| {
-            let dialer = Dialer::new(Allowed::everything(), Arc::clone(&board));
+            let dialer = Dialer::new(Allowed::everything(), WayOut::Own, Arc::clone(&board));
             Arc::new(dialer.marked(mark).with_own_addresses(own))
         };
         Self {
@@ -158,7 +160,7 @@ impl Gate {
             &self.dialer
         };
         let dialer = Arc::clone(dialer);
-        let connect = async move { dialer.dial(target).await };
+        let connect = async move { dialer.dial(Open::to(target)).await };
         self.passing_on.start(stream, first, connect);
     }
 

@@ -48,10 +48,6 @@ const TRIES: usize = 16;
 /// What goes to this machine is no business of the link's.
 const TO_THIS_MACHINE: &str = "-m addrtype --dst-type LOCAL -j RETURN";
 
-/// Packet marks, of which one is on the daemon's own connections to servers where there are any, so
-/// that they are not redirected. Packet mode takes of the same byte, from the other end.
-const MARKS: [u32; 4] = [1 << 31, 1 << 30, 1 << 29, 1 << 28];
-
 /// The rules in force, and the listeners to which they lead. Dropping it removes the rules.
 #[derive(Debug)]
 pub(super) struct Redirect {
@@ -101,26 +97,17 @@ pub(crate) enum Own {
 }
 
 impl Own {
-    /// The mark of its connections.
-    fn mark(self, firewall: &Firewall, link: &LinkName) -> Result<Option<u32>, TunnelError> {
+    /// The mark of its connections, as far as this thread sees those of others.
+    fn mark(
+        self,
+        firewall: &Firewall,
+        link: &LinkName,
+        sight: Sight,
+    ) -> Result<Option<u32>, TunnelError> {
         Ok(match self {
             Self::None => None,
-            Self::Spared => {
-                let taken = firewall.marks_of_others(&Owner::Tunnel.chain(link))?;
-                Some(self.first_mark(taken).ok_or_else(|| {
-                    let problem = "`direct` needs a packet mark, and other daemons have them all";
-                    TunnelError::setting("rule", problem)
-                })?)
-            }
+            Self::Spared => Some(firewall.free_mark(&Owner::Tunnel.chain(link), sight)?),
         })
-    }
-
-    /// The first that has no bit of `taken`.
-    fn first_mark(self, taken: u32) -> Option<u32> {
-        match self {
-            Self::None => None,
-            Self::Spared => MARKS.into_iter().find(|mark| mark & taken == 0),
-        }
     }
 }
 
@@ -152,7 +139,7 @@ impl Redirect {
         // Nobody else sets rules meanwhile.
         let _starting = StartLock::take()?;
         let firewall = Firewall::here();
-        let mark = own.mark(&firewall, &link)?;
+        let mark = own.mark(&firewall, &link, Sight::Full)?;
         let rules = rules(&taken, port, mark);
         firewall.try_features(&rules)?;
         // The keeper itself says what it does.
@@ -201,20 +188,12 @@ impl Redirect {
 /// There is no such interface, or the firewall cannot be read.
 pub(crate) fn describe(config: &config::Link, own: Own) -> Result<String, TunnelError> {
     let taken = Taken::of(config)?;
-    let sight = if privilege::missing()?.is_empty() {
-        Sight::Full
-    } else {
-        Sight::None
-    };
+    let sight = Sight::here()?;
     let free = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))
         .and_then(|listener| listener.local_addr())
         .map_err(TunnelError::system("looking for a free port"))?;
     let firewall = Firewall::here();
-    let mark = match sight {
-        Sight::Full => own.mark(&firewall, &taken.link)?,
-        // As where nobody else has marks.
-        Sight::None => own.first_mark(0),
-    };
+    let mark = own.mark(&firewall, &taken.link, sight)?;
     let rules = firewall.describe(&rules(&taken, free.port(), mark), sight)?;
     Ok(format!(
         "# Each start takes a free port of its own for --to-ports.\n{rules}"

@@ -142,7 +142,13 @@ async fn other_machines_do_not_reach_this_one_by_a_direct_connection() {
             client: SocketAddr::from((from, 7)),
             first: b"read before".to_vec(),
         };
-        admit(accepted, &pair.gate, &pair.keeper, &pair.client_side);
+        admit(
+            accepted,
+            ClientAddresses::Kept,
+            &pair.gate,
+            &pair.keeper,
+            &pair.client_side,
+        );
         if is_served {
             let sent = b", and after";
             assert_eq!(

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use tandem_engine::{ClientCertificates, Engine, Role, Sender};
-use tandem_link::tunnel::{Ending, Target};
+use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_store::MemoryStore;
 use tandem_tunnel::{Clock, Event, Input, Output, Relay};
 use tandem_wire::{Instant, UnixTime};
@@ -192,7 +192,7 @@ impl Pair {
 
     pub(crate) fn run_to(&mut self, target: Target, said: &Conversation, plan: Plan) -> Outcome {
         let relays = [
-            Relay::client_side(target, self.clock.now),
+            Relay::client_side(Open::to(target), self.clock.now),
             Relay::server_side(),
         ];
         let run = Run {
@@ -245,8 +245,8 @@ impl Run<'_> {
             let is_aborted = outcome.aborted[side].is_some();
             let other = 1 - side;
             match output {
-                Output::Connect(target) => {
-                    outcome.connects.push(target);
+                Output::Connect(open) => {
+                    outcome.connects.push(open.target);
                     self.dialling = true;
                 }
                 Output::ToEndpoint(bytes) => {

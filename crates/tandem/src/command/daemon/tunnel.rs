@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tandem_packet_io::config::{self, Key, Role};
-use tandem_tunnel::{Allowed, ClientRule, Limits, Rule, Rules};
-use tandem_tunnel_io::config::{ClientSide, Line, Link, ServerSide};
-use tandem_tunnel_io::{run_client_side, run_server_side};
+use tandem_tunnel::{Allowed, ClientNetworks, ClientRule, Limits, Rule, Rules, WayOut};
+use tandem_tunnel_io::config::{ClientAddresses, ClientSide, Line, Link, ServerSide};
+use tandem_tunnel_io::{
+    dry_run_client_side, dry_run_server_side, run_client_side, run_server_side,
+};
 
 use super::say_ready;
 use crate::exit::Failure;
@@ -29,11 +31,8 @@ pub(super) fn run(role: Role, said: Settings) -> Result<(), Failure> {
 /// What would be done to the firewall. The settings are held to the same as by the start.
 pub(super) fn dry_run(role: Role, said: Settings) -> Result<String, Failure> {
     match role {
-        Role::ClientSide => Ok(tandem_tunnel_io::dry_run(&resolve_client_side(said)?)?),
-        Role::ServerSide => {
-            resolve_server_side(said)?;
-            Ok("# In tunnel mode the server side sets no rules.\n".to_owned())
-        }
+        Role::ClientSide => Ok(dry_run_client_side(&resolve_client_side(said)?)?),
+        Role::ServerSide => Ok(dry_run_server_side(&resolve_server_side(said)?)?),
     }
 }
 
@@ -47,6 +46,10 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         return Err(SettingsError::value("link", problem).into());
     }
     let rules = rules(&said)?;
+    let client_addresses = match said.tell_client_address {
+        Some(true) => ClientAddresses::Told,
+        Some(false) | None => ClientAddresses::Kept,
+    };
     let common = Common::of(Role::ClientSide, &said)?;
     Ok(ClientSide {
         key: common.key,
@@ -57,6 +60,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         rules,
         limits: limits(&said),
         tariff: said.tariff.as_deref().map(tariff::load).transpose()?,
+        client_addresses,
         line: common.line,
         store: common.store,
         admin: common.admin,
@@ -69,11 +73,13 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
         SettingsError::value("listen", problem)
     })?;
     let allowed = allowed(said.allow.as_deref())?;
+    let way_out = way_out(&said)?;
     let common = Common::of(Role::ServerSide, &said)?;
     Ok(ServerSide {
         key: common.key,
         listen,
         allowed,
+        way_out,
         line: common.line,
         store: common.store,
         admin: common.admin,
@@ -148,6 +154,34 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
         ports: config::ports(said.ports.clone())?,
         from: said.from.clone().unwrap_or_default(),
     }))
+}
+
+fn way_out(said: &Settings) -> Result<WayOut, SettingsError> {
+    let named: fn(ClientNetworks) -> WayOut = match said.out.as_deref() {
+        None | Some("own") => {
+            return match said.client_networks {
+                Some(_) => Err(SettingsError::Misplaced {
+                    name: "client-networks",
+                    why: "needs --out client or --out proxy-v2",
+                }),
+                None => Ok(WayOut::Own),
+            };
+        }
+        Some("client") => WayOut::Client,
+        Some("proxy-v2") => WayOut::ProxyV2,
+        Some(other) => {
+            let problem = format!("`{other}` is neither `own`, `client` nor `proxy-v2`");
+            return Err(SettingsError::value("out", problem));
+        }
+    };
+    let networks = said.client_networks.as_deref().unwrap_or_default();
+    if networks.is_empty() {
+        let problem = "name the networks of the clients, such as 10.1.0.0/16; --out needs them";
+        return Err(SettingsError::value("client-networks", problem));
+    }
+    let networks = ClientNetworks::parse(networks.iter().map(String::as_str))
+        .map_err(|error| SettingsError::value("client-networks", error.to_string()))?;
+    Ok(named(networks))
 }
 
 fn round_trip(said: Option<u64>) -> Result<Option<Duration>, SettingsError> {
