@@ -25,11 +25,14 @@ const CLIENTS: [&str; 2] = ["--client-networks", "10.77.1.0/24,fd77:1::/64"];
 const TELLS: &str = "--tell-client-address";
 
 fn place(logs: &'static str, listen: &'static str) -> Place {
-    Place::with(Site {
+    let place = Place::with(Site {
         logs,
         listen,
         ..Site::default()
-    })
+    });
+    // Strict, as distributions set it.
+    place.net.b.set("ipv4/conf/all/rp_filter", "1");
+    place
 }
 
 fn out(how: &'static str) -> [&'static str; 4] {

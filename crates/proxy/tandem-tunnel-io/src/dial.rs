@@ -174,8 +174,10 @@ pub(crate) fn ending(error: &io::Error) -> Ending {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Ending::Refused,
         io::ErrorKind::HostUnreachable => Ending::HostUnreachable,
+        // EINVAL: the route is a black hole (ip-route(8)).
         io::ErrorKind::NetworkUnreachable
         | io::ErrorKind::NetworkDown
+        | io::ErrorKind::InvalidInput
         | io::ErrorKind::AddrNotAvailable => Ending::NetworkUnreachable,
         io::ErrorKind::TimedOut => Ending::TimedOut,
         // A firewall of this machine (EPERM, EACCES).
@@ -331,6 +333,7 @@ mod tests {
         assert_eq!(of(111), Ending::Refused);
         assert_eq!(of(113), Ending::HostUnreachable);
         assert_eq!(of(101), Ending::NetworkUnreachable);
+        assert_eq!(of(22), Ending::NetworkUnreachable);
         assert_eq!(of(110), Ending::TimedOut);
         assert_eq!(of(104), Ending::Reset);
         assert_eq!(of(13), Ending::NotAllowed);
