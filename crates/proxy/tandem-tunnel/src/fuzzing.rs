@@ -12,13 +12,14 @@ use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_store::MemoryStore;
 use tandem_wire::{Instant, UnixTime};
 
+use crate::mux::{Event, Limits, Mux, Read, Side};
 use crate::{Clock, Input, Output, Relay};
 
 /// A function that checks the invariants of an engine on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 1] = [("tunnel_relay", tunnel_relay)];
+pub const CHECKS: [(&str, Check); 2] = [("tunnel_mux", tunnel_mux), ("tunnel_relay", tunnel_relay)];
 
 /// Most that a relay keeps: both streams, a flight without an answer, what waits behind a hole, one
 /// frame that is not whole, and the map of messages.
@@ -114,5 +115,65 @@ pub fn tunnel_relay(data: &[u8]) {
             assert!(!relay.wants_endpoint() && !relay.wants_tunnel());
             assert_eq!(relay.footprint(), size_of::<Relay>());
         }
+    }
+}
+
+/// An end of a connection with many streams, which answers by sending back what it gets, and
+/// another side that does what it likes. The first byte says which end.
+pub fn tunnel_mux(data: &[u8]) {
+    let Some((&side, input)) = data.split_first() else {
+        return;
+    };
+    let side = match side & 1 {
+        0 => Side::Opens,
+        _ => Side::Accepts,
+    };
+    let limits = Limits {
+        streams: 4,
+        window: 100_000,
+    };
+    let mut mux = Mux::new(side, limits);
+    let mut keys = Vec::new();
+    while let Some(key) = mux.open() {
+        assert_eq!(mux.write(key, b"x"), Ok(1));
+        keys.push(key);
+    }
+    assert_eq!(keys.len(), if side == Side::Opens { 4 } else { 0 });
+    for piece in input.chunks(7) {
+        if mux.handle_input(piece).is_err() {
+            return;
+        }
+        while let Some(event) = mux.poll_event() {
+            match event {
+                Event::Opened(key) => keys.push(key),
+                Event::Readable(key) => match mux.read(key) {
+                    Ok(Read::Piece(bytes)) => {
+                        assert!(!bytes.is_empty());
+                        let _ = mux.write(key, &bytes);
+                    }
+                    Ok(Read::End) => mux.finish(key),
+                    Ok(Read::Nothing) | Err(_) => {}
+                },
+                Event::Stopped(key) => assert!(mux.stopped(key).is_some()),
+                Event::Writable(_) | Event::Room => {}
+            }
+        }
+        assert!(mux.streams() <= 2 * limits.streams);
+        while !mux.poll_output(64).is_empty() {}
+    }
+    // What is let go of is forgotten as soon as the other side has said its last.
+    for key in keys {
+        mux.let_go_of_receiving(key);
+        mux.let_go_of_sending(key);
+    }
+    let mut said = 0;
+    loop {
+        let out = mux.poll_output(64);
+        assert!(out.len() <= 64);
+        if out.is_empty() {
+            return;
+        }
+        said += out.len();
+        assert!(said < 10_000 + data.len(), "it does not come to its end");
     }
 }

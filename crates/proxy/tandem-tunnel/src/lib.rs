@@ -23,6 +23,7 @@
 //! | `limits` | how much of the link each client may use |
 //! | `tariff` | what the link costs, and what has been spent |
 //! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
+//! | `mux` | streams over one ordered connection, where the transport has none |
 //! | `way_out` | as whom the server side comes to servers |
 //!
 //! Invariants: an endpoint gets the bytes that the other one sent, in order, each once, and a reset
@@ -39,6 +40,7 @@ mod following;
 pub mod fuzzing;
 mod joined;
 mod limits;
+pub mod mux;
 mod opening;
 mod output;
 mod passing;

@@ -1,0 +1,337 @@
+//! Both ends of a connection, which delivers bytes in any pieces.
+
+use super::*;
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits {
+    streams: 8,
+    window: 200_000,
+};
+
+/// Both ends, and what was delivered to the one that accepts.
+struct Pair {
+    opens: Mux,
+    accepts: Mux,
+    accepted: Vec<Key>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self {
+            opens: Mux::new(Side::Opens, LIMITS),
+            accepts: Mux::new(Side::Accepts, LIMITS),
+            accepted: Vec::new(),
+        }
+    }
+
+    /// Carries what both have to say now, so many bytes at a time; the bytes to the accepting end.
+    fn carry(&mut self, piece: usize) -> usize {
+        let mut carried = 0;
+        loop {
+            let there = self.opens.poll_output(1_200);
+            let back = self.accepts.poll_output(1_200);
+            assert!(there.len() <= 1_200 && back.len() <= 1_200);
+            if there.is_empty() && back.is_empty() {
+                return carried;
+            }
+            carried += there.len();
+            for bytes in there.chunks(piece) {
+                self.accepts.handle_input(bytes).expect("well formed");
+            }
+            for bytes in back.chunks(piece) {
+                self.opens.handle_input(bytes).expect("well formed");
+            }
+            while let Some(event) = self.accepts.poll_event() {
+                if let Event::Opened(key) = event {
+                    self.accepted.push(key);
+                }
+            }
+        }
+    }
+
+    /// A stream that both ends know.
+    fn stream(&mut self) -> [Key; 2] {
+        let key = self.opens.open().expect("room");
+        assert_eq!(self.opens.write(key, b"a"), Ok(1));
+        self.carry(100);
+        let other = *self.accepted.last().expect("it came");
+        assert_eq!(self.accepts.read(other), Ok(Read::Piece(b"a".to_vec())));
+        [key, other]
+    }
+
+    /// The opening end, or the other.
+    fn end(&mut self, number: usize) -> &mut Mux {
+        match number {
+            0 => &mut self.opens,
+            _ => &mut self.accepts,
+        }
+    }
+
+    fn let_go(&mut self, [key, other]: [Key; 2]) {
+        self.opens.let_go_of_sending(key);
+        self.opens.let_go_of_receiving(key);
+        self.accepts.let_go_of_sending(other);
+        self.accepts.let_go_of_receiving(other);
+        self.carry(100);
+    }
+}
+
+/// Everything that can be read now.
+fn read(mux: &mut Mux, key: Key) -> (Vec<u8>, Result<Read, Broken>) {
+    let mut all = Vec::new();
+    loop {
+        match mux.read(key) {
+            Ok(Read::Piece(piece)) => all.extend(piece),
+            last => return (all, last),
+        }
+    }
+}
+
+#[test]
+fn a_short_exchange_costs_ten_bytes_of_frames() {
+    let mut pair = Pair::new();
+    let key = pair.opens.open().expect("room");
+    assert_eq!(pair.opens.write(key, &[1; 100]), Ok(100));
+    pair.opens.finish(key);
+    // Data and length, end.
+    assert_eq!(pair.carry(1_000), 100 + 2 + 1);
+    let other = pair.accepted[0];
+    let (question, last) = read(&mut pair.accepts, other);
+    assert_eq!((question.len(), last), (100, Ok(Read::End)));
+    assert_eq!(pair.accepts.write(other, &[2; 5_000]), Ok(5_000));
+    pair.accepts.finish(other);
+    // Nothing is said for what fits the first window.
+    assert_eq!(pair.carry(1_000), 0);
+    assert_eq!(read(&mut pair.opens, key).0.len(), 5_000);
+    pair.let_go([key, other]);
+    assert_eq!((pair.opens.streams(), pair.accepts.streams()), (0, 0));
+}
+
+#[test]
+fn halves_end_on_their_own() {
+    let mut pair = Pair::new();
+    let [key, other] = pair.stream();
+    pair.opens.finish(key);
+    pair.carry(1);
+    assert_eq!(pair.accepts.read(other), Ok(Read::End));
+    assert_eq!(pair.accepts.write(other, b"later"), Ok(5));
+    pair.carry(1);
+    assert_eq!(pair.opens.read(key), Ok(Read::Piece(b"later".to_vec())));
+    assert_eq!(pair.opens.read(key), Ok(Read::Nothing));
+    assert_eq!(pair.opens.write(key, b"x"), Err(Broken::Here));
+}
+
+#[test]
+fn resets_and_stops_bring_their_codes_and_the_stream_is_forgotten() {
+    let mut pair = Pair::new();
+    let [key, other] = pair.stream();
+    assert_eq!(pair.opens.write(key, b"lost"), Ok(4));
+    pair.opens.reset(key, 7);
+    pair.opens.stop(key, 8);
+    pair.carry(3);
+    assert_eq!(pair.accepts.read(other), Err(Broken::ByPeer(7)));
+    assert_eq!(pair.accepts.stopped(other), Some(8));
+    assert_eq!(pair.accepts.write(other, b"x"), Err(Broken::ByPeer(8)));
+    pair.let_go([key, other]);
+    assert_eq!((pair.opens.streams(), pair.accepts.streams()), (0, 0));
+}
+
+#[test]
+fn a_stream_of_which_nothing_was_said_ends_without_a_word() {
+    let mut pair = Pair::new();
+    let key = pair.opens.open().expect("room");
+    assert_eq!(pair.opens.write(key, b"unsaid"), Ok(6));
+    pair.opens.stop(key, 1);
+    pair.opens.reset(key, 1);
+    pair.opens.let_go_of_sending(key);
+    pair.opens.let_go_of_receiving(key);
+    assert_eq!(pair.carry(10), 0);
+    assert_eq!(pair.opens.streams(), 0);
+    // The next one has its number.
+    pair.stream();
+}
+
+#[test]
+fn a_reader_that_stops_holds_up_its_own_stream_and_no_other() {
+    let mut pair = Pair::new();
+    let stalled: Vec<_> = (0..4).map(|_| pair.stream()).collect();
+    for [_, other] in &stalled {
+        let mut taken = 0;
+        loop {
+            let len = pair.accepts.write(*other, &[0; 8_192]).expect("open");
+            taken += len;
+            pair.carry(5_000);
+            if len == 0 && pair.accepts.write(*other, &[0]) == Ok(0) {
+                break;
+            }
+            assert!(taken < 1_000_000, "no bound");
+        }
+    }
+    let [key, other] = pair.stream();
+    assert_eq!(pair.accepts.write(other, b"free"), Ok(4));
+    pair.carry(5_000);
+    assert_eq!(pair.opens.read(key), Ok(Read::Piece(b"free".to_vec())));
+    // And it goes on once it reads.
+    let [key, other] = stalled[0];
+    let before = read(&mut pair.opens, key).0.len();
+    pair.carry(5_000);
+    assert!(read(&mut pair.opens, key).0.len() > 8_192, "{before}");
+    assert_ne!(pair.accepts.write(other, &[0]), Ok(0));
+}
+
+#[test]
+fn what_is_urgent_passes_bulk() {
+    let mut pair = Pair::new();
+    let bulk = pair.stream();
+    let urgent = pair.stream();
+    pair.accepts.lower_priority(bulk[1]);
+    assert_eq!(pair.accepts.write(bulk[1], &[0; 16_000]), Ok(16_000));
+    let first = pair.accepts.poll_output(1_200);
+    assert_eq!(pair.accepts.write(urgent[1], &[1; 300]), Ok(300));
+    let second = pair.accepts.poll_output(1_200);
+    pair.opens.handle_input(&first).expect("well formed");
+    pair.opens.handle_input(&second).expect("well formed");
+    assert_eq!(read(&mut pair.opens, urgent[0]).0.len(), 300);
+}
+
+#[test]
+fn there_are_no_more_streams_than_permitted() {
+    let mut pair = Pair::new();
+    let streams: Vec<_> = (0..LIMITS.streams).map(|_| pair.stream()).collect();
+    assert_eq!(pair.opens.open(), None);
+    pair.let_go(streams[0]);
+    let mut events = std::iter::from_fn(|| pair.opens.poll_event());
+    assert!(events.any(|event| event == Event::Room));
+    pair.stream();
+    // A side that opens more is no side of ours.
+    let mut accepts = Mux::new(Side::Accepts, LIMITS);
+    let opened = (0..=2 * LIMITS.streams).map(|id| {
+        let id = u32::try_from(id).expect("small");
+        let mut frame = Vec::new();
+        let says = Says::End;
+        Frame { id, says }.write(&mut frame);
+        accepts.handle_input(&frame)
+    });
+    assert_eq!(opened.last(), Some(Err(Malformed)));
+}
+
+#[test]
+fn frames_that_break_the_rules_are_refused() {
+    let frame = |id, says| {
+        let mut bytes = Vec::new();
+        Frame { id, says }.write(&mut bytes);
+        bytes
+    };
+    let cases = [
+        // A number that is not the next; a reset of what is not there.
+        frame(1, Says::End),
+        frame(0, Says::Reset(1)),
+        frame(0, Says::Credit(1)),
+        // More than the window; more after the end; credit without bound.
+        frame(0, Says::Data(70_000)),
+        [frame(0, Says::End), frame(0, Says::Data(1))].concat(),
+        [frame(0, Says::End), frame(0, Says::Credit(u32::MAX))].concat(),
+    ];
+    for case in cases {
+        let mut accepts = Mux::new(Side::Accepts, LIMITS);
+        assert_eq!(accepts.handle_input(&case), Err(Malformed), "{case:?}");
+    }
+    let mut opens = Mux::new(Side::Opens, LIMITS);
+    assert_eq!(opens.handle_input(&frame(0, Says::End)), Err(Malformed));
+}
+
+/// What happens to a stream at one of its ends.
+#[derive(Debug, Clone)]
+enum Step {
+    Open,
+    Write { at: usize, end: usize, len: usize },
+    Read { at: usize, end: usize },
+    Finish { at: usize, end: usize },
+    Reset { at: usize, end: usize },
+    Stop { at: usize, end: usize },
+    Bulk { at: usize, end: usize },
+    Carry { piece: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = || (0..8_usize, 0..2_usize);
+    prop_oneof![
+        2 => Just(Step::Open),
+        6 => (place(), 1..40_000_usize)
+            .prop_map(|((at, end), len)| Step::Write { at, end, len }),
+        6 => place().prop_map(|(at, end)| Step::Read { at, end }),
+        2 => place().prop_map(|(at, end)| Step::Finish { at, end }),
+        1 => place().prop_map(|(at, end)| Step::Reset { at, end }),
+        1 => place().prop_map(|(at, end)| Step::Stop { at, end }),
+        1 => place().prop_map(|(at, end)| Step::Bulk { at, end }),
+        6 => (1..3_000_usize).prop_map(|piece| Step::Carry { piece }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// What is read is a prefix of what was written, all of it at an end in order; and whatever
+    /// happened, both ends forget the streams.
+    #[test]
+    fn bytes_arrive_as_they_were_written(steps in proptest::collection::vec(step(), 1..200)) {
+        let mut pair = Pair::new();
+        let mut opened: Vec<Key> = Vec::new();
+        // By stream and end: what was written there, and what the other end has read of it.
+        let mut written = vec![[Vec::new(), Vec::new()]; 8];
+        let mut got = [[0, 0]; 8];
+        for step in steps {
+            let find = |pair: &Pair, at: usize, end: usize| match end {
+                0 => opened.get(at).copied(),
+                _ => pair.accepted.get(at).copied(),
+            };
+            match step {
+                Step::Open => {
+                    if opened.len() < 8 {
+                        let [key, _] = pair.stream();
+                        opened.push(key);
+                    }
+                }
+                Step::Write { at, end, len } => if let Some(key) = find(&pair, at, end) {
+                    let bytes: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
+                    let mux = pair.end(end);
+                    if let Ok(len) = mux.write(key, &bytes) {
+                        written[at][end].extend_from_slice(&bytes[..len]);
+                    }
+                },
+                Step::Read { at, end } => if let Some(key) = find(&pair, at, end) {
+                    let mux = pair.end(end);
+                    let (bytes, last) = read(mux, key);
+                    let from: &Vec<u8> = &written[at][1 - end];
+                    let before = got[at][end];
+                    prop_assert_eq!(&bytes[..], &from[before..before + bytes.len()]);
+                    got[at][end] += bytes.len();
+                    if last == Ok(Read::End) {
+                        prop_assert_eq!(got[at][end], from.len());
+                    }
+                },
+                Step::Finish { at, end } => if let Some(key) = find(&pair, at, end) {
+                    let mux = pair.end(end);
+                    mux.finish(key);
+                },
+                Step::Reset { at, end } => if let Some(key) = find(&pair, at, end) {
+                    let mux = pair.end(end);
+                    mux.reset(key, 3);
+                },
+                Step::Stop { at, end } => if let Some(key) = find(&pair, at, end) {
+                    let mux = pair.end(end);
+                    mux.stop(key, 4);
+                },
+                Step::Bulk { at, end } => if let Some(key) = find(&pair, at, end) {
+                    let mux = pair.end(end);
+                    mux.lower_priority(key);
+                },
+                Step::Carry { piece } => { pair.carry(piece); }
+            }
+        }
+        for (key, other) in opened.clone().into_iter().zip(pair.accepted.clone()) {
+            pair.let_go([key, other]);
+        }
+        prop_assert_eq!((pair.opens.streams(), pair.accepts.streams()), (0, 0));
+    }
+}
