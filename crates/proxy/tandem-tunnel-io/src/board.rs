@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::transport::{Counts, Tunnel};
+use crate::transport::{Counts, Over, Tunnel};
 
 /// What the adapter itself counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) enum Tally {
     RelaysEndedByLimit,
     /// Tunnels that came up.
     TunnelsUp,
+    /// Those of them that run over TCP.
+    TunnelsUpOverTcp,
     /// Tunnels that did not come up.
     TunnelsFailed,
     /// Tunnels that ended because the other side was restarted.
@@ -55,7 +57,7 @@ pub(crate) enum Tally {
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 17] = [
+    const ALL: [Tally; 18] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysRefusedByRule,
@@ -63,6 +65,7 @@ impl Tally {
         Tally::RelaysRefusedByLimit,
         Tally::RelaysEndedByLimit,
         Tally::TunnelsUp,
+        Tally::TunnelsUpOverTcp,
         Tally::TunnelsFailed,
         Tally::TunnelsRestarted,
         Tally::FromEndpointsBytes,
@@ -84,6 +87,7 @@ impl Tally {
             Tally::RelaysRefusedByLimit => "relays_refused_by_limit",
             Tally::RelaysEndedByLimit => "relays_ended_by_limit",
             Tally::TunnelsUp => "tunnels_up",
+            Tally::TunnelsUpOverTcp => "tunnels_up_over_tcp",
             Tally::TunnelsFailed => "tunnels_failed",
             Tally::TunnelsRestarted => "tunnels_restarted",
             Tally::FromEndpointsBytes => "from_endpoints_bytes",
@@ -122,10 +126,12 @@ pub(crate) struct Board {
 /// What has crossed the link so far, and what clients and servers have said to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Carried {
-    /// UDP payloads, both directions.
+    /// Payloads of UDP and TCP, both directions.
     pub(crate) bytes: u64,
-    /// Their number.
+    /// Packets of UDP.
     pub(crate) datagrams: u64,
+    /// Packets of TCP.
+    pub(crate) segments: u64,
     /// Bytes of TCP connections that went through the tunnel, both directions.
     pub(crate) payload: u64,
     /// The number of these.
@@ -138,11 +144,31 @@ struct Tunnels {
     next: u64,
     up: BTreeMap<u64, Up>,
     /// What those carried that have ended.
-    ended: Counts,
+    ended: ByTransport,
+}
+
+/// What tunnels have carried, by what they run over.
+#[derive(Clone, Copy, Default)]
+struct ByTransport {
+    udp: Counts,
+    tcp: Counts,
+}
+
+impl ByTransport {
+    /// And by this one.
+    fn and(mut self, up: &Up) -> Self {
+        let counts = (up.counts)();
+        match up.over {
+            Over::Udp => self.udp = self.udp.and(counts),
+            Over::Tcp => self.tcp = self.tcp.and(counts),
+        }
+        self
+    }
 }
 
 struct Up {
     since: Instant,
+    over: Over,
     counts: Box<dyn Fn() -> Counts + Send>,
 }
 
@@ -192,12 +218,17 @@ impl Board {
     /// One more connection to the other side until what is returned is dropped.
     pub(crate) fn tunnel<T: Tunnel>(self: &Arc<Self>, tunnel: &T) -> OpenTunnel {
         self.count(Tally::TunnelsUp, 1);
+        match tunnel.over() {
+            Over::Udp => {}
+            Over::Tcp => self.count(Tally::TunnelsUpOverTcp, 1),
+        }
         let mut tunnels = lock(&self.tunnels);
         let number = tunnels.next;
         tunnels.next += 1;
         let tunnel = tunnel.clone();
         let up = Up {
             since: Instant::now(),
+            over: tunnel.over(),
             counts: Box::new(move || tunnel.counts()),
         };
         tunnels.up.insert(number, up);
@@ -218,13 +249,17 @@ impl Board {
     }
 
     pub(crate) fn carried(&self) -> Carried {
-        let counts = lock(&self.tunnels).counts();
+        let ByTransport { udp, tcp } = lock(&self.tunnels).counts();
         let of = |tally: Tally| self.tallies[tally as usize].load(Ordering::Relaxed);
         let opened = tandem_tunnel::Event::RelayOpened.name();
         let connections = lock(&self.events).get(opened).copied();
         Carried {
-            bytes: counts.sent_bytes + counts.received_bytes,
-            datagrams: counts.sent_datagrams + counts.received_datagrams,
+            bytes: [udp, tcp]
+                .map(|counts| counts.sent_bytes + counts.received_bytes)
+                .iter()
+                .sum(),
+            datagrams: udp.sent_datagrams + udp.received_datagrams,
+            segments: tcp.sent_datagrams + tcp.received_datagrams,
             payload: of(Tally::FromEndpointsBytes) + of(Tally::ToEndpointsBytes),
             connections: connections.unwrap_or_default(),
         }
@@ -254,26 +289,33 @@ impl Board {
 }
 
 impl Tunnels {
-    fn counts(&self) -> Counts {
-        let up = self.up.values().map(|up| (up.counts)());
-        up.fold(self.ended, Counts::and)
+    fn counts(&self) -> ByTransport {
+        self.up.values().fold(self.ended, ByTransport::and)
     }
 
     fn show(&self, counters: &mut BTreeMap<String, u64>, gauges: &mut BTreeMap<String, u64>) {
-        let counts = self.counts();
+        let ByTransport { udp, tcp } = self.counts();
         for (name, value) in [
-            ("udp_sent_bytes", counts.sent_bytes),
-            ("udp_sent_datagrams", counts.sent_datagrams),
-            ("udp_received_bytes", counts.received_bytes),
-            ("udp_received_datagrams", counts.received_datagrams),
-            ("lost_packets", counts.lost_packets),
+            ("udp_sent_bytes", udp.sent_bytes),
+            ("udp_sent_datagrams", udp.sent_datagrams),
+            ("udp_received_bytes", udp.received_bytes),
+            ("udp_received_datagrams", udp.received_datagrams),
+            ("tcp_sent_bytes", tcp.sent_bytes),
+            ("tcp_sent_segments", tcp.sent_datagrams),
+            ("tcp_received_bytes", tcp.received_bytes),
+            ("tcp_received_segments", tcp.received_datagrams),
+            ("tcp_repeated_segments", tcp.lost_packets),
+            ("lost_packets", udp.lost_packets),
         ] {
             counters.insert(name.to_owned(), value);
         }
+        let over = |over| self.up.values().filter(|up| up.over == over).count() as u64;
         gauges.insert("tunnels".to_owned(), self.up.len() as u64);
-        // The newest: on the client side there is one.
+        gauges.insert("tunnels_over_udp".to_owned(), over(Over::Udp));
+        gauges.insert("tunnels_over_tcp".to_owned(), over(Over::Tcp));
+        // The newest: on the client side it is the one in use.
         if let Some(newest) = self.up.values().next_back() {
-            let round_trip = counts.round_trip.as_millis();
+            let round_trip = (newest.counts)().round_trip.as_millis();
             let seconds = newest.since.elapsed().as_secs();
             gauges.insert("tunnel_up_seconds".to_owned(), seconds);
             gauges.insert(
@@ -304,7 +346,7 @@ impl Drop for OpenTunnel {
     fn drop(&mut self) {
         let mut tunnels = lock(&self.board.tunnels);
         if let Some(up) = tunnels.up.remove(&self.number) {
-            tunnels.ended = tunnels.ended.and((up.counts)());
+            tunnels.ended = tunnels.ended.and(&up);
         }
     }
 }

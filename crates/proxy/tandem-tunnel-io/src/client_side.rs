@@ -27,14 +27,14 @@ use crate::config::{self, ClientAddresses, ClientSide};
 use crate::endpoint::Endpoint;
 use crate::error::TunnelError;
 use crate::intake::{self, Accepted, Gate, Proxies, WaysIn};
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Leased};
 use crate::limits::{ClientLimits, Meter};
 use crate::relay_task::{Client, RelayTask};
 use crate::shared::{Place, Shared};
 use crate::signals::asked_to_end;
 use crate::spending::Spending;
-use crate::transport::quic;
-use crate::transport::{Connect, Tunnel};
+use crate::transport::any::Any;
+use crate::transport::{Tunnel, quic, tcp};
 
 /// Connections that are taken in and not yet looked at; more wait in the system's queues.
 const ARRIVING: usize = 64;
@@ -59,7 +59,9 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         .admin
         .map(|address| AdminPort::bind("--admin", address))
         .transpose()?;
-    let client = quic::Client::new(config.key.bytes(), config.peer, &config.line)?;
+    let (key, expected) = (config.key.bytes(), quic::expected(&config.line));
+    let udp = quic::Client::new(key, config.peer, &config.line)?;
+    let tcp = tcp::Client::new(key, config.peer, &config.line, &expected)?;
     let proxies = Proxies::bind(&config)?;
     // The ports are bound. Setting and removing rules needs no more than two; the rest is out of
     // reach for the threads to come.
@@ -101,11 +103,12 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             let board = Arc::clone(&shared.board);
             tokio::spawn(Arc::clone(spending).keep_on(board, shared.clocks));
         }
+        let keeper = Keeper::<Any>::new(udp, tcp, Arc::clone(&shared.board));
         let outside = Outside {
             ways_in,
             addresses: config.client_addresses,
         };
-        serve(client, outside, &shared, &signals, &manager, taking_in).await
+        serve(keeper, outside, &shared, &signals, &manager, taking_in).await
     });
     shared.close();
     if let Some(limits) = limits {
@@ -144,15 +147,14 @@ struct Outside {
     addresses: ClientAddresses,
 }
 
-async fn serve<C: Connect>(
-    connect: C,
+async fn serve<T: Tunnel>(
+    (keeper, keep): (Keeper<T>, impl Future<Output = ()> + Send + 'static),
     Outside { ways_in, addresses }: Outside,
     shared: &Arc<Shared>,
     signals: &Signals,
     manager: &ServiceManager,
     ready: impl FnOnce(),
 ) -> Result<(), TunnelError> {
-    let (keeper, keep) = Keeper::new(connect, Arc::clone(&shared.board));
     let keeper = Arc::new(keeper);
     tokio::spawn(keep);
     let (accepted, mut arriving) = mpsc::channel(ARRIVING);
@@ -234,10 +236,11 @@ async fn relay<T: Tunnel>(
         () = shared.over() => return,
     };
     match opened {
-        Some(stream) => {
+        Some(Leased { stream, lease }) => {
             RelayTask::client_side(client, stream, shared, place)
                 .run()
                 .await;
+            drop(lease);
         }
         // The client sees a reset, as of a network that rejects.
         None => shared.board.count(Tally::RelaysWithoutTunnel, 1),

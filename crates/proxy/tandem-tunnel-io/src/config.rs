@@ -58,6 +58,8 @@ pub struct Link {
     pub interface: String,
     /// ...to these ports. At least one.
     pub ports: Vec<u16>,
+    /// Not what goes to here: the server side, where this side's own connections go.
+    pub peer: SocketAddr,
     /// Of other machines, only those that come by one of these interfaces; none: by any other than
     /// the link.
     pub from: Vec<String>,
@@ -68,7 +70,7 @@ pub struct Link {
 pub struct ServerSide {
     /// The pair's key.
     pub key: Key,
-    /// Where the client side finds it: UDP.
+    /// Where the client side finds it: UDP, and TCP.
     pub listen: SocketAddr,
     /// Which servers it may connect to.
     pub allowed: Allowed,

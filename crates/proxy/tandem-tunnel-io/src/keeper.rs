@@ -1,192 +1,415 @@
-//! Keeps the client side's one connection to the server side: makes it at the start, and again when
-//! it is gone and somebody needs it. One that gets no answer any more is taken for gone.
+//! Keeps the client side's tunnel to the server side: makes it at the start, and again when it is
+//! gone and somebody needs it; over UDP where that gets through, over TCP where it does not.
 //!
-//! Is not: a transport; the connections come from a [`Connect`].
+//! Is not: a transport; the tunnels come from a [`Connect`] each. How one is watched, and given up,
+//! is in `keeper/up.rs`.
 //!
-//! Invariants: nothing is sent while nobody needs the connection, but at the start; tries follow
-//! each other at growing intervals, or when somebody new needs it; who waits for the connection
-//! waits in bounded time, and a whole try at least; and so who waits for a stream in it.
+//! Invariants: nothing is sent while nobody needs the tunnel, but at the start; tries follow each
+//! other at growing intervals, or when somebody new needs it; who waits for the tunnel waits in
+//! bounded time, and a whole try at least; a tunnel that another takes the place of lasts as long
+//! as a connection in it, or until it is known to be dead.
+//!
+//! ```text
+//!            no answer by UDP within a round trip
+//!   UDP tried -----------------------------------------> TCP tried beside it: the first is taken
+//!
+//!   over UDP ---- no answer to what somebody new says ---> TCP tried; the old one is kept aside
+//!   over TCP ---- the one kept aside is heard again -----> over UDP
+//!            ---- now and then, while in use: UDP tried -> over UDP
+//!            ---- no answer to what somebody new says ---> both tried, as at the start
+//! ```
 
+mod look;
+mod up;
+
+use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::board::{Board, Tally};
-use crate::transport::{Connect, Lost, Stream, Tunnel};
+use crate::transport::{Connect, Lost, Over, Stream, Tunnel};
+use look::Looks;
+use up::{People, Present, Up};
 
 /// Between the first try and the second, and at least between any two.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// Between tries at most, for the same who wait: a line that comes back is used within a minute.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Between two looks at what a connection has carried. They cost the line nothing.
-const LOOK_INTERVAL: Duration = Duration::from_secs(30);
-/// A connection that asks for so long and gets no answer is given up. quinn's pause before a probe
-/// is as long as all pauses before it together: after an outage of five minutes, which connections
-/// are to survive, the next probe may leave ten minutes after the first. A minute for its answer.
-const MAX_SILENCE: Duration = Duration::from_secs(11 * 60);
+/// How much later TCP is tried than UDP: a round trip, and this at least, as processors take their
+/// time, too. TCP and TLS take one each, so that where UDP is blocked the tunnel is up after three.
+/// Where it is not, but slow, the answer to TCP waits behind the one to UDP.
+const MIN_HEAD_START: Duration = Duration::from_millis(100);
+
+/// In a tunnel, a question without an answer after so many round trips is a reason to try another
+/// way. A second at least: queues take their time, too.
+const ROUND_TRIPS: u32 = 3;
+const MIN_DOUBT: Duration = Duration::from_secs(1);
 
 /// The relays' side.
 #[derive(Debug)]
 pub(crate) struct Keeper<T> {
-    current: watch::Receiver<Option<T>>,
-    waiting: Arc<watch::Sender<Waiting>>,
+    current: watch::Receiver<Option<Up<T>>>,
+    waiting: Arc<watch::Sender<People>>,
     patience: Duration,
 }
 
+/// A tunnel in somebody's hands. It lasts as long as this, if it can.
+#[derive(Debug)]
+pub(crate) struct Lease<T> {
+    tunnel: T,
+    _present: Present,
+}
+
+/// A stream in a tunnel, which is kept for as long as the lease.
+pub(crate) struct Leased<T: Tunnel> {
+    pub(crate) stream: Stream<T::Sending, T::Receiving>,
+    pub(crate) lease: Lease<T>,
+}
+
 impl<T: Tunnel> Keeper<T> {
-    /// A keeper, and the task that makes the connections; the task ends with nothing but its
-    /// runtime.
-    pub(crate) fn new<C: Connect<Tunnel = T>>(
-        connect: C,
+    /// A keeper, and the task that makes the tunnels; the task ends with nothing but its runtime.
+    pub(crate) fn new<U, V>(
+        udp: U,
+        tcp: V,
         board: Arc<Board>,
-    ) -> (Self, impl Future<Output = ()> + Send) {
+    ) -> (Self, impl Future<Output = ()> + Send)
+    where
+        U: Connect<Tunnel: Into<T>>,
+        V: Connect<Tunnel: Into<T>>,
+    {
         let (current, seen) = watch::channel(None);
-        let waiting = Arc::new(watch::Sender::new(Waiting::default()));
+        let waiting = Arc::new(watch::Sender::new(People::default()));
+        let keeping = Keeping {
+            head_start: udp.round_trip().max(MIN_HEAD_START),
+            doubt: doubt(udp.round_trip()),
+            udp,
+            tcp,
+            board,
+            current,
+            waiting: waiting.subscribe(),
+        };
         let keeper = Self {
             current: seen,
-            waiting: Arc::clone(&waiting),
+            waiting,
             // One whole try, and the pause before it.
-            patience: connect.patience() + MIN_PAUSE * 2,
+            patience: keeping.patience() + MIN_PAUSE * 2,
         };
-        let task = keep(connect, board, current, waiting.subscribe());
-        (keeper, task)
+        (keeper, keeping.run())
     }
 
-    /// The connection, once there is one; `None` if that takes too long.
-    pub(crate) async fn tunnel(&self) -> Option<T> {
+    /// The tunnel, once there is one; `None` if that takes too long.
+    pub(crate) async fn tunnel(&self) -> Option<Lease<T>> {
         let mut current = self.current.clone();
-        if let Some(tunnel) = current.borrow().clone() {
-            return Some(tunnel);
+        if let Some(lease) = current.borrow().as_ref().map(Up::lease) {
+            return Some(lease);
         }
-        let _waits = Waits::with(&self.waiting);
+        let _waits = Present::among(&self.waiting);
         let found = timeout(self.patience, current.wait_for(Option::is_some)).await;
-        found.ok()?.ok()?.clone()
+        // It is held meanwhile, so that it does not count as unused.
+        found.ok()?.ok()?.as_ref().map(Up::lease)
     }
 
-    /// A stream in the connection; `None` if either takes too long.
-    pub(crate) async fn stream(&self) -> Option<Stream<T::Sending, T::Receiving>> {
-        let tunnel = self.tunnel().await?;
+    /// A stream in the tunnel; `None` if either takes too long.
+    pub(crate) async fn stream(&self) -> Option<Leased<T>> {
+        let lease = self.tunnel().await?;
         // It waits while there are as many as the other side permits.
-        timeout(self.patience, tunnel.open()).await.ok()?.ok()
+        let stream = timeout(self.patience, lease.tunnel.open())
+            .await
+            .ok()?
+            .ok()?;
+        Some(Leased { stream, lease })
     }
 
-    /// The connection, if there is one now.
+    /// The tunnel, if there is one now.
     pub(crate) fn now(&self) -> Option<T> {
-        self.current.borrow().clone()
+        self.current.borrow().as_ref().map(|up| up.tunnel().clone())
     }
 }
 
-/// Those who wait for the connection.
-#[derive(Debug, Default)]
-struct Waiting {
-    /// How many do now.
-    now: usize,
-    /// How many have come since the start.
-    come: u64,
-}
-
-/// Somebody waits, until it is dropped.
-struct Waits<'a>(&'a watch::Sender<Waiting>);
-
-impl<'a> Waits<'a> {
-    fn with(waiting: &'a watch::Sender<Waiting>) -> Self {
-        waiting.send_modify(|waiting| {
-            waiting.now += 1;
-            waiting.come += 1;
-        });
-        Self(waiting)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|waiting| waiting.now -= 1);
-    }
-}
-
-async fn keep<C: Connect>(
-    connect: C,
+/// The task's side.
+struct Keeping<U, V, T> {
+    udp: U,
+    tcp: V,
     board: Arc<Board>,
-    current: watch::Sender<Option<C::Tunnel>>,
-    mut waiting: watch::Receiver<Waiting>,
-) {
-    let mut pause = MIN_PAUSE;
-    loop {
-        match connect.connect().await {
-            Ok(tunnel) => {
-                pause = MIN_PAUSE;
-                let shown = board.tunnel(&tunnel);
-                tracing::info!("the tunnel is up");
-                current.send_replace(Some(tunnel.clone()));
-                let why = tokio::select! {
-                    why = tunnel.closed() => why,
-                    () = unanswered(&tunnel) => {
-                        tunnel.close();
-                        Lost::Silent
+    current: watch::Sender<Option<Up<T>>>,
+    waiting: watch::Receiver<People>,
+    /// How long UDP is tried alone.
+    head_start: Duration,
+    /// How long an answer in a tunnel may take before another way is tried.
+    doubt: Duration,
+}
+
+/// A tunnel over UDP that gives no answer, kept for the case that it does.
+struct Aside<T> {
+    up: Up<T>,
+    until: Instant,
+}
+
+/// What ends the time of a tunnel as the current one.
+enum Next<T> {
+    /// It has ended.
+    Gone,
+    /// This one is better. The old one is alive.
+    Better(T),
+    /// This one gives answers, and the old one has given none since.
+    Instead(T, Instant),
+    /// The one that was kept aside is heard again.
+    Back,
+    /// The one that was kept aside is not worth waiting for.
+    Forgotten,
+}
+
+impl<U, V, T> Keeping<U, V, T>
+where
+    U: Connect<Tunnel: Into<T>>,
+    V: Connect<Tunnel: Into<T>>,
+    T: Tunnel,
+{
+    /// The longest that [`Keeping::race`] takes.
+    fn patience(&self) -> Duration {
+        self.udp
+            .patience()
+            .max(self.head_start + self.tcp.patience())
+    }
+
+    async fn run(mut self) {
+        let mut pause = MIN_PAUSE;
+        loop {
+            match self.race().await {
+                Some(tunnel) => {
+                    pause = MIN_PAUSE;
+                    self.serve(tunnel).await;
+                }
+                None => {
+                    tokio::select! {
+                        () = sleep(jittered(pause)) => {}
+                        () = another(self.waiting.clone()) => {}
                     }
-                };
-                current.send_replace(None);
-                drop(shown);
-                tracing::info!("the tunnel is down: {why}");
-                if why == Lost::Restarted {
-                    board.count(Tally::TunnelsRestarted, 1);
+                    pause = (pause * 2).min(MAX_PAUSE);
                 }
             }
+            if self
+                .waiting
+                .wait_for(|waiting| waiting.now > 0)
+                .await
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    /// A tunnel by whichever way answers first. What does not is left.
+    async fn race(&self) -> Option<T> {
+        let has_failed = watch::Sender::new(false);
+        let mut udp_failed = has_failed.subscribe();
+        let mut udp = pin!(self.udp.connect());
+        let mut tcp = pin!(async {
+            // At once where UDP cannot even be tried.
+            let _ = timeout(self.head_start, udp_failed.wait_for(|failed| *failed)).await;
+            self.tcp.connect().await
+        });
+        let (mut by_udp, mut by_tcp) = (None, None);
+        while by_udp.is_none() || by_tcp.is_none() {
+            tokio::select! {
+                biased;
+                made = &mut udp, if by_udp.is_none() => match made {
+                    Ok(tunnel) => return Some(tunnel.into()),
+                    Err(why) => {
+                        let has_answered = has_answered(&why);
+                        by_udp = Some(why);
+                        if has_answered {
+                            break;
+                        }
+                        has_failed.send_replace(true);
+                    }
+                },
+                made = &mut tcp, if by_tcp.is_none() => match made {
+                    Ok(tunnel) => return Some(tunnel.into()),
+                    Err(why) => by_tcp = Some(why),
+                },
+            }
+        }
+        self.board.count(Tally::TunnelsFailed, 1);
+        let by_udp = by_udp.unwrap_or(Lost::Silent);
+        match by_tcp {
+            None => tracing::warn!("no tunnel: {by_udp}"),
+            Some(by_tcp) => tracing::warn!("no tunnel: by UDP, {by_udp}; by TCP, {by_tcp}"),
+        }
+        None
+    }
+
+    /// Until there is no tunnel any more.
+    async fn serve(&self, first: T) {
+        let mut looks = Looks::new();
+        let mut aside: Option<Aside<T>> = None;
+        let mut up = Up::new(first, &self.board);
+        loop {
+            self.current.send_replace(Some(up.clone()));
+            let next = match up.tunnel().over() {
+                Over::Udp => self.on_udp(&up).await,
+                Over::Tcp => self.on_tcp(&up, aside.as_ref(), &mut looks).await,
+            };
+            match next {
+                Next::Gone => match aside.take() {
+                    // Perhaps it is heard yet.
+                    Some(aside) => up = aside.up,
+                    None => break,
+                },
+                Next::Better(tunnel) => {
+                    looks = Looks::new();
+                    self.replace(&mut up, Up::new(tunnel, &self.board)).retire();
+                }
+                Next::Instead(tunnel, since) => {
+                    let silent = self.replace(&mut up, Up::new(tunnel, &self.board));
+                    // The next word of a silent one comes when the pause since its last one has
+                    // passed again: pauses double.
+                    let until = Instant::now() + since.elapsed() + self.doubt;
+                    match (silent.tunnel().over(), up.tunnel().over()) {
+                        (Over::Udp, Over::Tcp) => {
+                            looks = Looks::new();
+                            aside = Some(Aside { up: silent, until });
+                        }
+                        (Over::Udp, Over::Udp) | (Over::Tcp, Over::Udp | Over::Tcp) => {
+                            silent.abandon(until);
+                        }
+                    }
+                }
+                Next::Back => {
+                    if let Some(aside) = aside.take() {
+                        self.replace(&mut up, aside.up).retire();
+                    }
+                }
+                Next::Forgotten => {
+                    if let Some(aside) = aside.take() {
+                        aside.up.tunnel().close();
+                    }
+                }
+            }
+            // It is kept for as long as TCP is used in its place.
+            if up.tunnel().over() == Over::Udp
+                && let Some(aside) = aside.take()
+            {
+                aside.up.abandon(aside.until);
+            }
+        }
+        self.current.send_replace(None);
+    }
+
+    /// From now on `next` is the current one; the old one.
+    fn replace(&self, up: &mut Up<T>, next: Up<T>) -> Up<T> {
+        // Before the old one is let go: who comes takes the new one.
+        self.current.send_replace(Some(next.clone()));
+        std::mem::replace(up, next)
+    }
+
+    /// While the tunnel over UDP is the current one.
+    async fn on_udp(&self, up: &Up<T>) -> Next<T> {
+        let mut pause = MIN_PAUSE;
+        loop {
+            let since = tokio::select! {
+                _ = up.tunnel().closed() => return Next::Gone,
+                since = up.doubt(self.doubt) => since,
+            };
+            tokio::select! {
+                _ = up.tunnel().closed() => return Next::Gone,
+                () = up.heard() => {}
+                tunnel = self.another_by_tcp() => match tunnel {
+                    Some(tunnel) => return Next::Instead(tunnel.into(), since),
+                    None => {
+                        self.breathe(up, &mut pause).await;
+                    }
+                },
+            }
+        }
+    }
+
+    async fn another_by_tcp(&self) -> Option<V::Tunnel> {
+        match self.tcp.connect().await {
+            Ok(tunnel) => Some(tunnel),
             Err(why) => {
-                board.count(Tally::TunnelsFailed, 1);
-                tracing::warn!("no tunnel: {why}");
-                tokio::select! {
-                    () = sleep(jittered(pause)) => {}
-                    () = another(waiting.clone()) => {}
-                }
-                pause = (pause * 2).min(MAX_PAUSE);
+                self.board.count(Tally::TunnelsFailed, 1);
+                tracing::warn!("the tunnel over UDP gets no answer, and TCP gives none: {why}");
+                None
             }
         }
-        if waiting.wait_for(|waiting| waiting.now > 0).await.is_err() {
-            return;
+    }
+
+    /// While the tunnel over TCP is the current one.
+    async fn on_tcp(&self, up: &Up<T>, aside: Option<&Aside<T>>, looks: &mut Looks) -> Next<T> {
+        let mut pause = MIN_PAUSE;
+        loop {
+            let since = tokio::select! {
+                _ = up.tunnel().closed() => return Next::Gone,
+                () = heard(aside) => return Next::Back,
+                () = past(aside) => return Next::Forgotten,
+                tunnel = looks.find(&self.udp, up, self.doubt), if aside.is_none() => {
+                    return Next::Better(tunnel.into());
+                }
+                since = up.doubt(self.doubt) => since,
+            };
+            tokio::select! {
+                _ = up.tunnel().closed() => return Next::Gone,
+                () = up.heard() => {}
+                tunnel = self.race() => match tunnel {
+                    Some(tunnel) => return Next::Instead(tunnel, since),
+                    None => {
+                        self.breathe(up, &mut pause).await;
+                    }
+                },
+            }
         }
+    }
+
+    /// A pause, longer each time, unless the tunnel is heard again or ends.
+    async fn breathe(&self, up: &Up<T>, pause: &mut Duration) {
+        tokio::select! {
+            () = sleep(jittered(*pause)) => {}
+            () = up.heard() => {}
+            _ = up.tunnel().closed() => {}
+        }
+        *pause = (*pause * 2).min(MAX_PAUSE);
     }
 }
 
-/// What was sent since something has come.
-#[derive(Clone, Copy)]
-enum Sent {
-    Nothing,
-    /// Perhaps no more than an acknowledgement, which gets no answer.
-    Something,
-    /// More, and since then there is no answer.
-    Questions(Instant),
+/// Whether the other side was reached, however it has ended.
+fn has_answered(why: &Lost) -> bool {
+    match why {
+        Lost::Restarted | Lost::ByPeer | Lost::Refused(_) | Lost::Foreign(_) => true,
+        Lost::Here | Lost::Silent | Lost::Unusable(_) | Lost::Unreachable(_) => false,
+    }
 }
 
-/// Is ready once the other side has not answered for [`MAX_SILENCE`]. Sends nothing: at rest
-/// nobody knows whether it is there.
-async fn unanswered(tunnel: &impl Tunnel) {
-    let mut sent = Sent::Nothing;
-    let mut seen = tunnel.counts();
-    loop {
-        sleep(LOOK_INTERVAL).await;
-        let counts = tunnel.counts();
-        let has_sent = counts.sent_datagrams > seen.sent_datagrams;
-        let has_heard = counts.received_datagrams > seen.received_datagrams;
-        seen = counts;
-        if has_heard {
-            sent = Sent::Nothing;
-            continue;
-        }
-        sent = match sent {
-            Sent::Nothing if has_sent => Sent::Something,
-            Sent::Something if has_sent => Sent::Questions(Instant::now()),
-            Sent::Questions(since) if since.elapsed() >= MAX_SILENCE => return,
-            Sent::Nothing | Sent::Something | Sent::Questions(_) => sent,
-        };
+async fn heard<T: Tunnel>(aside: Option<&Aside<T>>) {
+    match aside {
+        Some(aside) => aside.up.heard().await,
+        None => pending().await,
     }
+}
+
+/// Is ready once the tunnel that was kept aside has ended, or is not worth waiting for.
+async fn past<T: Tunnel>(aside: Option<&Aside<T>>) {
+    match aside {
+        Some(aside) => tokio::select! {
+            _ = aside.up.tunnel().closed() => {}
+            () = sleep_until(aside.until) => {}
+        },
+        None => pending().await,
+    }
+}
+
+/// How long an answer in a tunnel may take before another way is tried.
+fn doubt(round_trip: Duration) -> Duration {
+    (round_trip * ROUND_TRIPS).max(MIN_DOUBT)
 }
 
 /// Is ready once somebody new waits, but not before the shortest pause is over.
-async fn another(mut waiting: watch::Receiver<Waiting>) {
+async fn another(mut waiting: watch::Receiver<People>) {
     let come = waiting.borrow().come;
     sleep(jittered(MIN_PAUSE)).await;
     // It fails only where the senders are gone; then nobody waits for the end of the pause.

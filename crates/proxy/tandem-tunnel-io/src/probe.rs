@@ -85,7 +85,13 @@ pub fn reach(key: &Key, peer: SocketAddr, line: &Line) -> Result<Reached, Tunnel
             Err(Lost::Refused(reason)) => Reached::Refused(reason),
             Err(Lost::Unusable(reason)) => Reached::Unusable(reason),
             Err(Lost::ByPeer) => Reached::Refused("it shuts down".to_owned()),
-            Err(Lost::Silent | Lost::Restarted | Lost::Here) => alone,
+            Err(
+                Lost::Silent
+                | Lost::Restarted
+                | Lost::Here
+                | Lost::Unreachable(_)
+                | Lost::Foreign(_),
+            ) => alone,
         })
     })
 }

@@ -4,37 +4,44 @@
 //! Is not: what may be connected to, and how (`dial.rs`).
 //!
 //! Invariants: nobody without the pair's key gets as far as a stream; handshakes, tunnels and
-//! connections are bounded in number; forged addresses take up half of the handshakes at most.
+//! connections are bounded in number; forged addresses take up half of the handshakes at most, and
+//! one network an eighth of those over TCP.
+
+mod places;
 
 use std::collections::VecDeque;
-use std::net::UdpSocket;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tandem_daemon::DaemonError;
 use tandem_daemon::admin::AdminPort;
 use tandem_daemon::runtime;
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
+use tandem_daemon::{DaemonError, listener};
 use tandem_engine::Role;
 use tandem_firewall::privilege;
 use tandem_link::tunnel::Ending;
 use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::admin;
 use crate::board::{Facts, Tally};
 use crate::config::ServerSide;
 use crate::dial::Dialer;
 use crate::error::TunnelError;
+use crate::line::Line;
 use crate::relay_task::RelayTask;
 use crate::return_path::{self, ReturnPath};
 use crate::shared::Shared;
 use crate::signals::asked_to_end;
-use crate::transport::quic::{Arriving, Quic, Server};
-use crate::transport::{Lost, Receiving, Sending, Stream, Tunnel as _};
+use crate::transport::any::Any;
+use crate::transport::{Lost, Over, Receiving, Sending, Stream, Tunnel, quic, tcp};
+use places::Places;
 
-/// Handshakes at a time; more are not answered, and come again. A handshake takes seconds on a thin
-/// line, and nobody is known before its end.
+/// Handshakes over UDP at a time; more are not answered, and come again. A handshake takes seconds
+/// on a thin line, and nobody is known before its end.
 const MAX_HANDSHAKES: usize = 32;
 /// Handshakes of those who have not shown that they are where their packets say. Past this number
 /// they are asked to, which costs them a round trip.
@@ -43,6 +50,9 @@ const MAX_UNKNOWN: usize = MAX_HANDSHAKES / 2;
 /// Tunnels at a time. Each restart of the client side leaves one behind, which would end by itself
 /// after a day; past this number the oldest is closed.
 const MAX_TUNNELS: usize = 16;
+
+/// How long the end of the process waits until the client sides have been told over TCP.
+const FAREWELL: Duration = Duration::from_millis(100);
 
 /// Runs the server side that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything
 /// is taken down and the result is `Ok`.
@@ -61,6 +71,7 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         .transpose()?;
     let socket = UdpSocket::bind(config.listen)
         .map_err(|source| DaemonError::listening("--listen", config.listen, source))?;
+    let over_tcp = listen_over_tcp(&socket);
     // The ports are bound. Clients' addresses, and rules, need two; the rest is out of reach for
     // the threads to come, the store's among them.
     match config.way_out {
@@ -85,12 +96,13 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         }
     };
     let outcome = runtime::run(async {
-        let server = Server::new(config.key.bytes(), socket, &config.line)?;
         let dialer = Arc::new(Dialer::new(
             config.allowed,
             config.way_out,
             Arc::clone(&shared.board),
         ));
+        let host = Host::new(dialer, Arc::clone(&shared));
+        let doors = Doors::open(config.key.bytes(), socket, over_tcp, &config.line)?;
         tracing::info!(
             role = "server-side",
             listen = %config.listen,
@@ -101,13 +113,14 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         ready();
         let outcome = tokio::select! {
             asked = asked_to_end(&signals) => asked,
-            () = accept(&server, &dialer, &shared) => Ok(()),
+            () = doors.accept(&host) => Ok(()),
             () = shared.upkeep(&manager) => Ok(()),
         };
         manager.stopping();
         shared.end();
         shared.relays_ended().await;
-        server.close().await;
+        host.tunnels.farewell().await;
+        doors.close().await;
         outcome
     });
     shared.close();
@@ -129,63 +142,164 @@ pub fn dry_run_server_side(config: &ServerSide) -> Result<String, TunnelError> {
     }
 }
 
-/// Serves whoever has the key, until the server is closed.
-pub(crate) async fn accept(server: &Server, dialer: &Arc<Dialer>, shared: &Arc<Shared>) {
-    let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
-    let tunnels = Arc::new(Tunnels::default());
-    while let Some(arriving) = server.accept().await {
-        let going = MAX_HANDSHAKES - handshakes.available_permits();
-        if going >= MAX_UNKNOWN && !arriving.has_shown_address() {
-            arriving.ask_again();
-            continue;
-        }
-        let Ok(handshake) = Arc::clone(&handshakes).try_acquire_owned() else {
-            arriving.ignore();
-            continue;
-        };
-        let (dialer, shared) = (Arc::clone(dialer), Arc::clone(shared));
-        let tunnels = Arc::clone(&tunnels);
-        tokio::spawn(async move {
-            let completed = complete(arriving, &shared).await;
-            drop(handshake);
-            if let Some(tunnel) = completed {
-                let _held = tunnels.hold(&tunnel);
-                serve(&tunnel, &dialer, &shared).await;
-            }
-        });
-    }
-}
-
-async fn complete(arriving: Arriving, shared: &Shared) -> Option<Quic> {
-    match arriving.complete().await {
-        Ok(tunnel) => Some(tunnel),
-        Err(why) => {
-            shared.board.count(Tally::TunnelsFailed, 1);
-            // Anybody can cause this: it is counted, and not in the log by default.
-            tracing::debug!("a tunnel did not come up: {why}");
+/// The TCP port of the same number. Another service may have it: then there is UDP alone.
+fn listen_over_tcp(socket: &UdpSocket) -> Option<TcpListener> {
+    let bound = socket.local_addr().and_then(TcpListener::bind);
+    match bound {
+        Ok(listener) => Some(listener),
+        Err(error) => {
+            tracing::warn!(
+                "--listen: the TCP port cannot be used ({error}): client sides whose networks let \
+                 no UDP through are not served; choose another port, or stop what has it"
+            );
             None
         }
     }
 }
 
-/// Serves the streams of one tunnel until it ends.
-async fn serve(tunnel: &Quic, dialer: &Arc<Dialer>, shared: &Arc<Shared>) {
-    let _shown = shared.board.tunnel(tunnel);
-    tracing::info!("a tunnel is up");
-    let why: Lost = loop {
-        let mut stream = match tunnel.accept().await {
-            Ok(stream) => stream,
-            Err(why) => break why,
-        };
-        match shared.place() {
-            Some(place) => {
-                let (dialer, shared) = (Arc::clone(dialer), Arc::clone(shared));
-                tokio::spawn(RelayTask::server_side(stream, dialer, shared, place).run());
-            }
-            None => refuse(&mut stream),
+/// Where client sides come.
+pub(crate) struct Doors {
+    udp: quic::Server,
+    tcp: Option<TcpDoor>,
+}
+
+struct TcpDoor {
+    server: tcp::Server,
+    listener: TcpListener,
+}
+
+impl Doors {
+    /// On these sockets.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults, or a socket cannot be used.
+    pub(crate) fn open(
+        key: &[u8; 32],
+        udp: UdpSocket,
+        tcp: Option<TcpListener>,
+        line: &Line,
+    ) -> Result<Self, TunnelError> {
+        let server = tcp::Server::new(key, line, &quic::expected(line))?;
+        Ok(Self {
+            udp: quic::Server::new(key, udp, line)?,
+            tcp: tcp.map(|listener| TcpDoor { server, listener }),
+        })
+    }
+
+    /// Serves whoever has the key, until the doors are closed.
+    pub(crate) async fn accept(&self, host: &Host) {
+        tokio::select! {
+            () = self.accept_udp(host) => {}
+            () = self.accept_tcp(host) => {}
         }
-    };
-    tracing::info!("a tunnel is down: {why}");
+    }
+
+    /// Ends all connections over UDP and tells the other sides, as far as that is possible at once.
+    pub(crate) async fn close(&self) {
+        self.udp.close().await;
+    }
+
+    async fn accept_udp(&self, host: &Host) {
+        let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+        while let Some(arriving) = self.udp.accept().await {
+            let going = MAX_HANDSHAKES - handshakes.available_permits();
+            if going >= MAX_UNKNOWN && !arriving.has_shown_address() {
+                arriving.ask_again();
+                continue;
+            }
+            let Ok(handshake) = Arc::clone(&handshakes).try_acquire_owned() else {
+                arriving.ignore();
+                continue;
+            };
+            let host = host.clone();
+            tokio::spawn(async move {
+                let completed = arriving.complete().await;
+                drop(handshake);
+                host.take(completed.map(Any::from)).await;
+            });
+        }
+    }
+
+    async fn accept_tcp(&self, host: &Host) {
+        let Some(TcpDoor { server, listener }) = &self.tcp else {
+            return std::future::pending().await;
+        };
+        let places = Arc::new(Places::default());
+        let nonblocking = listener
+            .try_clone()
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+        let listening = match nonblocking.and_then(tokio::net::TcpListener::from_std) {
+            Ok(listening) => listening,
+            Err(error) => {
+                tracing::error!(%error, "no tunnel over TCP can be accepted");
+                return std::future::pending().await;
+            }
+        };
+        listener::serve_admitted(listening, |stream, from| {
+            let place = places.take(from)?;
+            let (server, host) = (server.clone(), host.clone());
+            Some(async move {
+                let completed = server.complete(stream).await;
+                drop(place);
+                host.take(completed.map(Any::from)).await;
+            })
+        })
+        .await;
+    }
+}
+
+/// What serves the tunnels.
+#[derive(Clone)]
+pub(crate) struct Host {
+    dialer: Arc<Dialer>,
+    shared: Arc<Shared>,
+    tunnels: Arc<Tunnels>,
+}
+
+impl Host {
+    pub(crate) fn new(dialer: Arc<Dialer>, shared: Arc<Shared>) -> Self {
+        Self {
+            dialer,
+            shared,
+            tunnels: Arc::default(),
+        }
+    }
+
+    /// Serves a tunnel, if it has come up, until it ends.
+    async fn take(&self, completed: Result<Any, Lost>) {
+        match completed {
+            Ok(tunnel) => {
+                let _held = self.tunnels.hold(&tunnel);
+                self.serve(&tunnel).await;
+            }
+            Err(why) => {
+                self.shared.board.count(Tally::TunnelsFailed, 1);
+                // Anybody can cause this: it is counted, and not in the log by default.
+                tracing::debug!("a tunnel did not come up: {why}");
+            }
+        }
+    }
+
+    /// Serves the streams of one tunnel until it ends.
+    async fn serve(&self, tunnel: &Any) {
+        let _shown = self.shared.board.tunnel(tunnel);
+        let over = tunnel.over();
+        tracing::info!("a tunnel is up, over {over}");
+        let why: Lost = loop {
+            let mut stream = match tunnel.accept().await {
+                Ok(stream) => stream,
+                Err(why) => break why,
+            };
+            match self.shared.place() {
+                Some(place) => {
+                    let (dialer, shared) = (Arc::clone(&self.dialer), Arc::clone(&self.shared));
+                    tokio::spawn(RelayTask::server_side(stream, dialer, shared, place).run());
+                }
+                None => refuse(&mut stream),
+            }
+        };
+        tracing::info!("a tunnel over {over} is down: {why}");
+    }
 }
 
 fn refuse(stream: &mut Stream<impl Sending, impl Receiving>) {
@@ -194,37 +308,67 @@ fn refuse(stream: &mut Stream<impl Sending, impl Receiving>) {
     stream.receiving.stop(code);
 }
 
-/// The tunnels that are up, oldest first.
+/// The tunnels that are up.
 #[derive(Debug, Default)]
-struct Tunnels(Mutex<VecDeque<Quic>>);
+struct Tunnels(Mutex<Up>);
+
+#[derive(Debug, Default)]
+struct Up {
+    next: u64,
+    /// By number, oldest first.
+    tunnels: VecDeque<(u64, Any)>,
+}
 
 /// A tunnel's place among them, until it is dropped.
 struct Held<'a> {
     tunnels: &'a Tunnels,
-    tunnel: Quic,
+    number: u64,
 }
 
 impl Tunnels {
-    fn hold(&self, tunnel: &Quic) -> Held<'_> {
-        let mut tunnels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tunnels.push_back(tunnel.clone());
-        if tunnels.len() > MAX_TUNNELS
-            && let Some(oldest) = tunnels.pop_front()
+    fn hold(&self, tunnel: &Any) -> Held<'_> {
+        let mut up = self.lock();
+        let number = up.next;
+        up.next += 1;
+        up.tunnels.push_back((number, tunnel.clone()));
+        if up.tunnels.len() > MAX_TUNNELS
+            && let Some((_, oldest)) = up.tunnels.pop_front()
         {
             tracing::warn!("there are more than {MAX_TUNNELS} tunnels; the oldest is closed");
             oldest.close();
         }
         Held {
             tunnels: self,
-            tunnel: tunnel.clone(),
+            number,
         }
+    }
+
+    /// Ends those over TCP and tells the other sides, as far as that is possible at once.
+    async fn farewell(&self) {
+        let mut tunnels: Vec<Any> = Vec::new();
+        for (_, tunnel) in &self.lock().tunnels {
+            match tunnel.over() {
+                Over::Tcp => tunnels.push(tunnel.clone()),
+                Over::Udp => {}
+            }
+        }
+        tunnels.iter().for_each(Any::close);
+        let ended = async {
+            for tunnel in &tunnels {
+                tunnel.closed().await;
+            }
+        };
+        let _ = timeout(FAREWELL, ended).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Up> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let tunnels = &self.tunnels.0;
-        let mut tunnels = tunnels.lock().unwrap_or_else(PoisonError::into_inner);
-        tunnels.retain(|tunnel| !tunnel.is(&self.tunnel));
+        let mut up = self.tunnels.lock();
+        up.tunnels.retain(|(number, _)| *number != self.number);
     }
 }

@@ -28,15 +28,18 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Looks between two writes of the file. A crash forgets what was spent since the last.
 const LOOKS_A_WRITE: u32 = 60;
 
-/// Bytes of the headers of UDP and IP (RFC 768, RFC 791, RFC 8200).
-const HEADERS_V4: u64 = 28;
-const HEADERS_V6: u64 = 48;
+/// Bytes of IP's header (RFC 791, RFC 8200).
+const IP_V4: u64 = 20;
+const IP_V6: u64 = 40;
+/// Bytes of UDP's (RFC 768), and of TCP's with its timestamps (RFC 9293, RFC 7323).
+const UDP: u64 = 8;
+const TCP: u64 = 32;
 
 /// See the module.
 pub(crate) struct Spending {
     bills: Mutex<Bills>,
     kept: Kept,
-    headers: u64,
+    ip_header: u64,
 }
 
 struct Bills {
@@ -54,14 +57,14 @@ impl Spending {
     pub(crate) fn open(tariff: Tariff, store: &Path, peer: SocketAddr) -> Arc<Self> {
         let kept = Kept::new(store, FILE, "what was spent this month");
         let bills = kept.read(|text| Bills::read(&tariff, text));
-        let headers = match peer.ip().to_canonical() {
-            IpAddr::V4(_) => HEADERS_V4,
-            IpAddr::V6(_) => HEADERS_V6,
+        let ip_header = match peer.ip().to_canonical() {
+            IpAddr::V4(_) => IP_V4,
+            IpAddr::V6(_) => IP_V6,
         };
         Arc::new(Self {
             bills: Mutex::new(bills.unwrap_or_else(|| Bills::new(tariff))),
             kept,
-            headers,
+            ip_header,
         })
     }
 
@@ -90,14 +93,14 @@ impl Spending {
         let Carried {
             bytes,
             datagrams,
+            segments,
             payload,
             connections,
         } = board.carried();
         let mut bills = self.bills();
         let (now, wall) = (clocks.now(), wall());
-        bills
-            .paid
-            .observe(bytes + datagrams * self.headers, now, wall);
+        let headers = datagrams * (self.ip_header + UDP) + segments * (self.ip_header + TCP);
+        bills.paid.observe(bytes + headers, now, wall);
         let plain = plain_bytes(payload, connections);
         bills.plain.observe(plain, now, wall);
         let (paid, plain) = (bills.paid.spent(), bills.plain.spent());

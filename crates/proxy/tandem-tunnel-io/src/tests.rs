@@ -1,5 +1,5 @@
-//! Both sides in one process: the client side and the server side over UDP on the loopback
-//! interface, endpoints over TCP.
+//! Both sides in one process: the client side and the server side over the loopback interface, over
+//! UDP and over TCP; endpoints over TCP.
 
 mod rules;
 mod tls;
@@ -25,10 +25,10 @@ use crate::intake::{Accepted, Gate};
 use crate::keeper::Keeper;
 use crate::limits::ClientLimits;
 use crate::line::Line;
-use crate::server_side::accept;
+use crate::server_side::{Doors, Host};
 use crate::shared::Shared;
-use crate::transport::Connect as _;
-use crate::transport::quic::{Client, Quic, Server};
+use crate::transport::any::Any;
+use crate::transport::{Connect, Lost, Over, quic, tcp};
 
 const KEY: [u8; 32] = [7; 32];
 
@@ -40,25 +40,64 @@ struct Pair {
     client_side: Arc<Shared>,
     server_side: Arc<Shared>,
     gate: Arc<Gate>,
-    keeper: Arc<Keeper<Quic>>,
-    server: Arc<Server>,
-    /// The server side's socket, for one that comes after it.
-    socket: UdpSocket,
+    keeper: Arc<Keeper<Any>>,
+    doors: Arc<Doors>,
+    /// The server side's sockets, for one that comes after it.
+    sockets: Sockets,
     _stores: [TempDir; 2],
 }
 
+/// Where a server side listens: on the same port of both.
+struct Sockets {
+    udp: UdpSocket,
+    tcp: std::net::TcpListener,
+}
+
+impl Sockets {
+    fn bind() -> Self {
+        for _ in 0..100 {
+            let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+            let address = udp.local_addr().expect("bound");
+            if let Ok(tcp) = std::net::TcpListener::bind(address) {
+                return Self { udp, tcp };
+            }
+        }
+        panic!("no port is free for both");
+    }
+}
+
+/// A network that lets nothing through.
+struct Blocked;
+
+impl Connect for Blocked {
+    type Tunnel = quic::Quic;
+
+    async fn connect(&self) -> Result<quic::Quic, Lost> {
+        std::future::pending().await
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
+    fn round_trip(&self) -> Duration {
+        Duration::from_millis(10)
+    }
+}
+
 impl Pair {
-    async fn start() -> Self {
-        Self::with_rules(&[]).await
+    /// Over UDP, or over TCP as UDP is blocked.
+    async fn start(over: Over) -> Self {
+        Self::with(over, &[], Limits::default()).await
     }
 
-    async fn with_rules(rules: &[&str]) -> Self {
-        Self::with(rules, Limits::default()).await
+    async fn with_rules(over: Over, rules: &[&str]) -> Self {
+        Self::with(over, rules, Limits::default()).await
     }
 
-    async fn with(rules: &[&str], limits: Limits) -> Self {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let peer = socket.local_addr().expect("bound");
+    async fn with(over: Over, rules: &[&str], limits: Limits) -> Self {
+        let sockets = Sockets::bind();
+        let peer = sockets.udp.local_addr().expect("bound");
         let stores = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
         let open = |role, name, store: &TempDir| {
             let facts = Facts {
@@ -69,10 +108,23 @@ impl Pair {
         };
         let client_side = open(Role::ClientSide, "client-side", &stores[0]);
         let server_side = open(Role::ServerSide, "server-side", &stores[1]);
-        let server = serve(&socket, &server_side);
-        let client = Client::new(&KEY, peer, &Line::default()).expect("it starts");
-        let (keeper, keep) = Keeper::new(client, Arc::clone(&client_side.board));
-        tokio::spawn(keep);
+        let doors = serve(&sockets, &server_side);
+        let (line, board) = (Line::default(), Arc::clone(&client_side.board));
+        let by_tcp = tcp::Client::new(&KEY, peer, &line, &quic::expected(&line));
+        let by_tcp = by_tcp.expect("it starts");
+        let keeper = match over {
+            Over::Udp => {
+                let by_udp = quic::Client::new(&KEY, peer, &line).expect("it starts");
+                let (keeper, keep) = Keeper::new(by_udp, by_tcp, board);
+                tokio::spawn(keep);
+                keeper
+            }
+            Over::Tcp => {
+                let (keeper, keep) = Keeper::new(Blocked, by_tcp, board);
+                tokio::spawn(keep);
+                keeper
+            }
+        };
         let rules = rules.iter().map(|rule| rule.parse().expect(rule));
         let rules = Rules::new(rules.collect());
         let limits = ClientLimits::open(limits, stores[0].path());
@@ -83,8 +135,8 @@ impl Pair {
             gate: Arc::new(gate),
             server_side,
             keeper: Arc::new(keeper),
-            server,
-            socket,
+            doors,
+            sockets,
             _stores: stores,
         }
     }
@@ -116,19 +168,21 @@ impl Pair {
     }
 }
 
-fn serve(socket: &UdpSocket, shared: &Arc<Shared>) -> Arc<Server> {
-    let socket = socket.try_clone().expect("a descriptor");
-    let server = Server::new(&KEY, socket, &Line::default()).expect("it starts");
-    let server = Arc::new(server);
+fn serve(sockets: &Sockets, shared: &Arc<Shared>) -> Arc<Doors> {
+    let udp = sockets.udp.try_clone().expect("a descriptor");
+    let tcp = sockets.tcp.try_clone().expect("a descriptor");
+    let doors = Doors::open(&KEY, udp, Some(tcp), &Line::default()).expect("it starts");
+    let doors = Arc::new(doors);
     let here = "127.0.0.0/8".parse().expect("a rule");
     let dialer = Dialer::new(
         Allowed::new(vec![here]),
         WayOut::Own,
         Arc::clone(&shared.board),
     );
-    let (serving, shared) = (Arc::clone(&server), Arc::clone(shared));
-    tokio::spawn(async move { accept(&serving, &Arc::new(dialer), &shared).await });
-    server
+    let host = Host::new(Arc::new(dialer), Arc::clone(shared));
+    let serving = Arc::clone(&doors);
+    tokio::spawn(async move { serving.accept(&host).await });
+    doors
 }
 
 /// A server that sends back what it gets, while it gets it, and ends when the client does.
@@ -193,9 +247,43 @@ async fn exchanged(client: TcpStream, sent: &[u8]) -> Vec<u8> {
     back
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn each_direction_ends_by_itself() {
-    let pair = Pair::start().await;
+/// Each of these tests over UDP and over TCP.
+macro_rules! over_both {
+    ($($name:ident),* $(,)?) => {
+        mod over_udp {
+            use super::Over;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    super::$name(Over::Udp).await;
+                }
+            )*
+        }
+        mod over_tcp {
+            use super::Over;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    super::$name(Over::Tcp).await;
+                }
+            )*
+        }
+    };
+}
+
+over_both!(
+    each_direction_ends_by_itself,
+    a_server_that_speaks_first_is_heard,
+    what_cannot_be_reached_is_reset_and_counted_by_its_reason,
+    a_reset_of_either_endpoint_reaches_the_other,
+    the_end_of_a_daemon_resets_its_connections,
+    much_in_both_directions_at_once_does_not_lock_up,
+    a_client_that_does_not_read_slows_its_server_and_no_other,
+    a_hundred_connections_at_once_get_their_own_bytes_over_one_tunnel,
+);
+
+async fn each_direction_ends_by_itself(over: Over) {
+    let pair = Pair::start(over).await;
     let (address, accepted) = one_connection().await;
     let mut client = pair.client_of(address).await;
     client.write_all(b"question").await.expect("it is up");
@@ -216,9 +304,8 @@ async fn each_direction_ends_by_itself() {
     assert_eq!(answer, "answer");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_speaks_first_is_heard() {
-    let pair = Pair::start().await;
+async fn a_server_that_speaks_first_is_heard(over: Over) {
+    let pair = Pair::start(over).await;
     let (address, accepted) = one_connection().await;
     let mut client = pair.client_of(address).await;
     let mut server = soon(accepted).await;
@@ -228,9 +315,8 @@ async fn a_server_that_speaks_first_is_heard() {
     assert_eq!(&greeting, b"220 ready\r\n");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_reached_is_reset_and_counted_by_its_reason() {
-    let pair = Pair::start().await;
+async fn what_cannot_be_reached_is_reset_and_counted_by_its_reason(over: Over) {
+    let pair = Pair::start(over).await;
     let (address, accepted) = one_connection().await;
     drop(accepted);
     let name = |name: &str| Target::Name {
@@ -257,9 +343,8 @@ async fn what_cannot_be_reached_is_reset_and_counted_by_its_reason() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_reset_of_either_endpoint_reaches_the_other() {
-    let pair = Pair::start().await;
+async fn a_reset_of_either_endpoint_reaches_the_other(over: Over) {
+    let pair = Pair::start(over).await;
     let reset = |stream: TcpStream| {
         let linger = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         linger.expect("a socket");
@@ -291,9 +376,8 @@ async fn a_reset_of_either_endpoint_reaches_the_other() {
     assert!(failed.expect("a socket").is_error());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_daemon_resets_its_connections() {
-    let pair = Pair::start().await;
+async fn the_end_of_a_daemon_resets_its_connections(over: Over) {
+    let pair = Pair::start(over).await;
     let (address, accepted) = one_connection().await;
     let mut client = pair.client_of(address).await;
     client.write_all(b"x").await.expect("it is up");
@@ -308,12 +392,12 @@ async fn the_end_of_a_daemon_resets_its_connections() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_restart_of_the_server_side_new_connections_work() {
-    let mut pair = Pair::start().await;
+    let mut pair = Pair::start(Over::Udp).await;
     let address = echo().await;
     let client = pair.client_of(address).await;
     assert_eq!(soon(exchanged(client, b"first")).await, b"first");
-    pair.server.close().await;
-    pair.server = serve(&pair.socket, &pair.server_side);
+    pair.doors.close().await;
+    pair.doors = serve(&pair.sockets, &pair.server_side);
     // The old tunnel may be known to be gone only after this: then the connection is reset, and the
     // next one works.
     let echoed = async {
@@ -339,7 +423,7 @@ async fn hello() -> Vec<u8> {
     let there = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
     let there = there.await.expect("a free port");
     let address = there.local_addr().expect("bound");
-    let client = Client::new(&KEY, address, &Line::default()).expect("it starts");
+    let client = quic::Client::new(&KEY, address, &Line::default()).expect("it starts");
     let client = tokio::spawn(async move { client.connect().await.map(|_| ()) });
     let mut datagram = vec![0; 2_000];
     let len = soon(there.recv(&mut datagram)).await.expect("it comes");
@@ -350,22 +434,21 @@ async fn hello() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hellos_from_forged_addresses_do_not_keep_a_client_out() {
-    let pair = Pair::start().await;
+    let pair = Pair::start(Over::Udp).await;
     let forger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let peer = pair.socket.local_addr().expect("bound");
+    let peer = pair.sockets.udp.local_addr().expect("bound");
     // More than there are places for handshakes. None goes on.
     for _ in 0..40 {
         let sent = forger.send_to(&hello().await, peer);
         sent.expect("an address");
     }
-    let client = Client::new(&KEY, peer, &Line::default()).expect("it starts");
+    let client = quic::Client::new(&KEY, peer, &Line::default()).expect("it starts");
     let connected = timeout(Duration::from_secs(30), client.connect()).await;
     connected.expect("a place").expect("it answers");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_connections_at_once_get_their_own_bytes_over_one_tunnel() {
-    let pair = Arc::new(Pair::start().await);
+async fn a_hundred_connections_at_once_get_their_own_bytes_over_one_tunnel(over: Over) {
+    let pair = Arc::new(Pair::start(over).await);
     let address = echo().await;
     let clients: Vec<_> = (0..100)
         .map(|seed| {
@@ -383,12 +466,15 @@ async fn a_hundred_connections_at_once_get_their_own_bytes_over_one_tunnel() {
     assert_eq!(counter(&pair.client_side.board, "tunnels_up"), 1);
     let snapshot = pair.client_side.board.snapshot();
     assert_eq!(snapshot.gauges["tunnels"], 1);
-    assert!(snapshot.counters["udp_sent_bytes"] > 2_000_000);
+    let sent = match over {
+        Over::Udp => "udp_sent_bytes",
+        Over::Tcp => "tcp_sent_bytes",
+    };
+    assert!(snapshot.counters[sent] > 2_000_000);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn much_in_both_directions_at_once_does_not_lock_up() {
-    let pair = Pair::start().await;
+async fn much_in_both_directions_at_once_does_not_lock_up(over: Over) {
+    let pair = Pair::start(over).await;
     let address = echo().await;
     let client = pair.client_of(address).await;
     let sent = bytes(8_000_000, 3);
@@ -400,9 +486,8 @@ async fn much_in_both_directions_at_once_does_not_lock_up() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_slows_its_server_and_no_other() {
-    let pair = Pair::start().await;
+async fn a_client_that_does_not_read_slows_its_server_and_no_other(over: Over) {
+    let pair = Pair::start(over).await;
     let (address, accepted) = one_connection().await;
     let mut stalled = pair.client_of(address).await;
     stalled.write_all(b"x").await.expect("it is up");

@@ -1,13 +1,15 @@
 //! What the tunnel asks of a transport: a connection to the other proxy that carries many
 //! independent streams, each with two halves that end on their own.
 //!
-//! Is not: a transport; there is one, [`quic`]. Nor what the streams say.
+//! Is not: a transport; there are two, [`quic`] and [`tcp`]. Nor what the streams say.
 //!
 //! Invariants: reading and writing can be given up at any await point and lose nothing; a stream
 //! that ends abnormally tells the other side a code.
 
+pub(crate) mod any;
 mod fixed_rate;
 pub(crate) mod quic;
+pub(crate) mod tcp;
 
 use std::fmt;
 use std::future::Future;
@@ -24,6 +26,39 @@ pub(crate) trait Connect: Send + Sync + 'static {
 
     /// The longest that [`Connect::connect`] takes.
     fn patience(&self) -> Duration;
+
+    /// The round trip that a handshake's packets are expected to have, with the time that they
+    /// occupy the line.
+    fn round_trip(&self) -> Duration;
+}
+
+/// What a tunnel runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// UDP, by QUIC.
+    Udp,
+    /// TCP.
+    Tcp,
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+        })
+    }
+}
+
+/// What follows from the line for any transport.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    /// See [`Connect::round_trip`].
+    pub(crate) round_trip: Duration,
+    /// How long a handshake may take.
+    pub(crate) patience: Duration,
+    /// Bytes that a stream may be ahead of its reader.
+    pub(crate) stream_window: u64,
 }
 
 /// A connection to the other proxy. Clones are the same connection.
@@ -56,6 +91,9 @@ pub(crate) trait Tunnel: Clone + Send + Sync + 'static {
 
     /// What it has carried so far.
     fn counts(&self) -> Counts;
+
+    /// What it runs over.
+    fn over(&self) -> Over;
 }
 
 /// Both halves of a stream.
@@ -123,6 +161,10 @@ pub(crate) enum Lost {
     Refused(String),
     /// No packet can be sent from here.
     Unusable(String),
+    /// There is no way to the other side, or nobody listens there.
+    Unreachable(String),
+    /// Somebody else answers.
+    Foreign(String),
 }
 
 impl fmt::Display for Lost {
@@ -137,11 +179,18 @@ impl fmt::Display for Lost {
                 "refused: {reason}; do both sides have the same key and version?"
             ),
             Self::Unusable(reason) => write!(f, "no packet can be sent: {reason}"),
+            Self::Unreachable(reason) => write!(f, "not reached: {reason}"),
+            Self::Foreign(reason) => write!(
+                f,
+                "what answers is not the other side: {reason}; is it the same key and version, \
+                 and does no captive portal or intercepting proxy stand between?"
+            ),
         }
     }
 }
 
-/// What a connection has carried, as the transport counts: UDP payloads.
+/// What a connection has carried, as the transport counts: payloads of UDP or TCP, and their
+/// packets. A packet that TCP sends again counts as lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) sent_bytes: u64,

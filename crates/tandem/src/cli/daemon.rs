@@ -56,9 +56,9 @@ pub(crate) struct CommonArgs {
     ///
     /// `packet` rewrites handshakes inside the connections of clients and servers, in a netfilter
     /// queue. `tunnel` ends each TCP connection at the proxy and carries it to the other one in a
-    /// connection of their own, over UDP: round trips are saved, too, and nothing has to survive
-    /// between the proxies but UDP. `pass-through` takes packets into the queue and lets them go
-    /// untouched, to measure what the queue alone costs. Both sides need the same.
+    /// connection of their own, over UDP, or TCP where UDP is blocked: round trips are saved, too.
+    /// `pass-through` takes packets into the queue and lets them go untouched, to measure what the
+    /// queue alone costs. Both sides need the same.
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["packet", "tunnel", "pass-through"]), hide_possible_values = true)]
     pub(crate) mode: Option<String>,
 
@@ -212,7 +212,7 @@ pub(crate) struct TunnelClientArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tunnel mode")]
 pub(crate) struct TunnelServerArgs {
-    /// UDP address where client-side proxies come; 0.0.0.0 is any of this machine's
+    /// Address where client-side proxies come, by UDP and by TCP; 0.0.0.0 is any of this machine's
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 

@@ -1,8 +1,8 @@
 //! Connections that would leave by the link, taken in by the firewall's target REDIRECT: the rules,
 //! the port to which they lead, and where each connection was going.
 //!
-//! Is not: the setting of rules ([`tandem_firewall`]). The daemon's own packets to the far side are
-//! UDP, which the rules do not concern.
+//! Is not: the setting of rules ([`tandem_firewall`]). What goes to the far side's address and port
+//! is left alone: the daemon's own connections, where the tunnel runs over TCP.
 //!
 //! | table, hook | connections |
 //! |---|---|
@@ -66,6 +66,8 @@ struct Taken<'a> {
     /// None: of any other than the link.
     from: Vec<LinkName>,
     ports: &'a [u16],
+    /// But not to here.
+    peer: SocketAddr,
 }
 
 impl<'a> Taken<'a> {
@@ -83,6 +85,7 @@ impl<'a> Taken<'a> {
             link,
             from: from.collect::<Result<_, _>>()?,
             ports: &config.ports,
+            peer: config.peer,
         })
     }
 }
@@ -290,7 +293,12 @@ fn listener(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// The rules that lead to `to`, but for what has the mark. The same for IPv4 and IPv6.
 fn rules(taken: &Taken<'_>, to: u16, mark: Option<u32>) -> RuleSet {
-    let Taken { link, from, ports } = taken;
+    let Taken {
+        link,
+        from,
+        ports,
+        peer,
+    } = taken;
     let mut hooks: Vec<String> = match from.as_slice() {
         [] => vec![format!("PREROUTING ! -i {link}")],
         from => from
@@ -305,7 +313,7 @@ fn rules(taken: &Taken<'_>, to: u16, mark: Option<u32>) -> RuleSet {
             jumps.push(format!("{hook} -p tcp -m multiport --dports {ports}"));
         }
     }
-    let mut rules = vec![TO_THIS_MACHINE.to_owned()];
+    let mut rules = vec![TO_THIS_MACHINE.to_owned(), not_to(*peer)];
     let mut trials = trials();
     if let Some(mark) = mark {
         let is_marked = format!("-m mark --mark {mark:#x}/{mark:#x} -j RETURN");
@@ -323,6 +331,14 @@ fn rules(taken: &Taken<'_>, to: u16, mark: Option<u32>) -> RuleSet {
         jumps,
     };
     RuleSet::new(Owner::Tunnel, link, vec![nat], trials)
+}
+
+/// What goes to the server side is left alone. Of a rule for one version of IP the other's program
+/// takes no notice (iptables(8), `-4` and `-6`).
+fn not_to(peer: SocketAddr) -> String {
+    let (address, port) = (peer.ip().to_canonical(), peer.port());
+    let version = if address.is_ipv4() { "-4" } else { "-6" };
+    format!("{version} -p tcp -d {address} --dport {port} -j RETURN")
 }
 
 /// The rules that need a feature of the kernel, each alone.

@@ -4,6 +4,9 @@ use super::*;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tokio::time::timeout;
+
+use super::up::{LOOK_INTERVAL, MAX_SILENCE};
 use crate::board::Facts;
 use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream};
 
@@ -11,6 +14,7 @@ use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream};
 #[derive(Clone, Debug)]
 struct Empty {
     number: usize,
+    over: Over,
     ended: Arc<watch::Sender<Option<Lost>>>,
     counts: Arc<Mutex<Counts>>,
 }
@@ -82,21 +86,45 @@ impl Tunnel for Empty {
     fn counts(&self) -> Counts {
         *self.counts.lock().expect("no panic")
     }
+    fn over(&self) -> Over {
+        self.over
+    }
 }
 
-/// Fails so many times, then succeeds.
+/// A way to the other side.
 #[derive(Clone)]
 struct Line {
+    over: Over,
     tries: Arc<AtomicUsize>,
-    failures: Arc<Mutex<usize>>,
+    mode: Arc<Mutex<Mode>>,
+}
+
+/// What becomes of a try.
+#[derive(Clone, Copy)]
+enum Mode {
+    /// It fails so many times, then succeeds.
+    Fails(usize),
+    /// Nobody answers.
+    Blocked,
+    /// Somebody else answers.
+    Refuses,
 }
 
 impl Line {
-    fn failing(failures: usize) -> Self {
+    fn new(over: Over, mode: Mode) -> Self {
         Self {
+            over,
             tries: Arc::default(),
-            failures: Arc::new(Mutex::new(failures)),
+            mode: Arc::new(Mutex::new(mode)),
         }
+    }
+
+    fn failing(failures: usize) -> Self {
+        Self::new(Over::Udp, Mode::Fails(failures))
+    }
+
+    fn becomes(&self, mode: Mode) {
+        *self.mode.lock().expect("no panic") = mode;
     }
 
     fn tries(&self) -> usize {
@@ -104,48 +132,88 @@ impl Line {
     }
 }
 
+const UP: Mode = Mode::Fails(0);
+
 impl Connect for Line {
     type Tunnel = Empty;
 
     async fn connect(&self) -> Result<Empty, Lost> {
         let number = self.tries.fetch_add(1, Ordering::Relaxed);
-        let mut failures = self.failures.lock().expect("no panic");
-        if *failures > 0 {
-            *failures -= 1;
-            return Err(Lost::Silent);
+        let mode = *self.mode.lock().expect("no panic");
+        match mode {
+            Mode::Fails(0) => {}
+            Mode::Fails(failures) => {
+                self.becomes(Mode::Fails(failures - 1));
+                return Err(Lost::Silent);
+            }
+            Mode::Blocked => {
+                sleep(self.patience()).await;
+                return Err(Lost::Silent);
+            }
+            Mode::Refuses => return Err(Lost::Refused("no".to_owned())),
         }
         Ok(Empty {
             number,
+            over: self.over,
             ended: Arc::new(watch::Sender::new(None)),
             counts: Arc::default(),
         })
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs(10)
+        match self.over {
+            Over::Udp => Duration::from_secs(10),
+            Over::Tcp => Duration::from_secs(5),
+        }
+    }
+
+    fn round_trip(&self) -> Duration {
+        ROUND_TRIP
     }
 }
 
+const ROUND_TRIP: Duration = Duration::from_millis(600);
+/// Three of them.
+const DOUBT: Duration = Duration::from_millis(1_800);
+
 fn start(line: &Line) -> Keeper<Empty> {
+    start_both(line, &Line::new(Over::Tcp, Mode::Fails(usize::MAX)))
+}
+
+fn start_both(udp: &Line, tcp: &Line) -> Keeper<Empty> {
     let board = Board::new(Facts {
         role: "client-side",
         link: String::new(),
     });
-    let (keeper, task) = Keeper::new(line.clone(), board);
+    let (keeper, task) = Keeper::new(udp.clone(), tcp.clone(), board);
     tokio::spawn(task);
     keeper
+}
+
+/// The tunnel, for a moment.
+async fn tunnel(keeper: &Keeper<Empty>) -> Option<Empty> {
+    Some(keeper.tunnel().await?.tunnel.clone())
+}
+
+/// Until the tunnel in use runs over this.
+async fn comes_over(keeper: &Keeper<Empty>, over: Over) -> Empty {
+    let mut current = keeper.current.clone();
+    let is = |up: &Option<Up<Empty>>| up.as_ref().is_some_and(|up| up.tunnel().over == over);
+    let came = timeout(Duration::from_secs(7_200), current.wait_for(is)).await;
+    came.expect("in time").expect("the keeper lives");
+    keeper.now().expect("up")
 }
 
 #[tokio::test(start_paused = true)]
 async fn it_connects_at_the_start_and_again_only_when_somebody_needs_it() {
     let line = Line::failing(0);
     let keeper = start(&line);
-    let first = keeper.tunnel().await.expect("up");
+    let first = tunnel(&keeper).await.expect("up");
     assert_eq!(first.number, 0);
     first.ended.send_replace(Some(Lost::Restarted));
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(line.tries(), 1, "nobody needs it");
-    let second = keeper.tunnel().await.expect("up again");
+    let second = tunnel(&keeper).await.expect("up again");
     assert_eq!(second.number, 1);
 }
 
@@ -154,7 +222,7 @@ async fn who_waits_is_served_after_failures_and_tries_become_rarer() {
     let line = Line::failing(3);
     let keeper = start(&line);
     let start = tokio::time::Instant::now();
-    assert_eq!(keeper.tunnel().await.expect("up").number, 3);
+    assert_eq!(tunnel(&keeper).await.expect("up").number, 3);
     // 1, 2 and 4 seconds, each less a quarter at most.
     let took = start.elapsed();
     let range = Duration::from_millis(5_250)..=Duration::from_millis(7_010);
@@ -182,7 +250,7 @@ async fn who_comes_in_a_long_pause_has_a_try_of_its_own() {
     while line.tries() < 8 {
         assert!(keeper.tunnel().await.is_none());
     }
-    *line.failures.lock().expect("no panic") = 0;
+    line.becomes(UP);
     let start = tokio::time::Instant::now();
     assert!(keeper.tunnel().await.is_some());
     assert!(start.elapsed() < MIN_PAUSE * 2);
@@ -192,41 +260,41 @@ async fn who_comes_in_a_long_pause_has_a_try_of_its_own() {
 async fn a_tunnel_that_gets_no_answer_any_more_is_given_up() {
     let line = Line::failing(0);
     let keeper = start(&line);
-    let tunnel = keeper.tunnel().await.expect("up");
-    tunnel.carries(5, 5);
+    let first = tunnel(&keeper).await.expect("up");
+    first.carries(5, 5);
     // Probes leave as quinn sends them.
     let start = tokio::time::Instant::now();
     for pause in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512] {
         sleep(Duration::from_secs(pause)).await;
-        tunnel.carries(2, 0);
+        first.carries(2, 0);
     }
-    assert!(!tunnel.is_up(), "after {:?}", start.elapsed());
+    assert!(!first.is_up(), "after {:?}", start.elapsed());
     assert_eq!(line.tries(), 1, "nobody needs it");
-    assert_eq!(keeper.tunnel().await.expect("up again").number, 1);
+    assert_eq!(tunnel(&keeper).await.expect("up again").number, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_five_minutes_and_a_rest_of_days_leave_a_tunnel_up() {
     let line = Line::failing(0);
     let keeper = start(&line);
-    let tunnel = keeper.tunnel().await.expect("up");
+    let up = tunnel(&keeper).await.expect("up");
     for _ in 0..3 {
         // An acknowledgement is the last that leaves before a rest.
-        tunnel.carries(5, 5);
+        up.carries(5, 5);
         sleep(LOOK_INTERVAL * 2).await;
-        tunnel.carries(1, 0);
+        up.carries(1, 0);
         sleep(Duration::from_secs(100_000)).await;
-        assert!(tunnel.is_up(), "at rest");
+        assert!(up.is_up(), "at rest");
         // An outage follows, and ends shortly after the probe at 300 s.
         for pause in [20, 40, 80, 160] {
             sleep(Duration::from_secs(pause)).await;
-            tunnel.carries(2, 0);
+            up.carries(2, 0);
         }
         sleep(Duration::from_secs(320)).await;
-        tunnel.carries(2, 0);
+        up.carries(2, 0);
         sleep(Duration::from_secs(8)).await;
-        assert!(tunnel.is_up(), "the answer is on its way");
-        tunnel.carries(0, 2);
+        assert!(up.is_up(), "the answer is on its way");
+        up.carries(0, 2);
     }
     assert_eq!(line.tries(), 1);
 }
@@ -238,7 +306,7 @@ async fn many_who_wait_cause_one_connection() {
     let relays: Vec<_> = (0..100)
         .map(|_| {
             let keeper = Arc::clone(&keeper);
-            tokio::spawn(async move { keeper.tunnel().await.expect("up").number })
+            tokio::spawn(async move { tunnel(&keeper).await.expect("up").number })
         })
         .collect();
     for relay in relays {
@@ -248,10 +316,151 @@ async fn many_who_wait_cause_one_connection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_udp_is_blocked_tcp_is_tried_after_a_round_trip() {
+    let udp = Line::new(Over::Udp, Mode::Blocked);
+    let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
+    let start = Instant::now();
+    assert_eq!(tunnel(&keeper).await.expect("up").over, Over::Tcp);
+    let range = ROUND_TRIP..ROUND_TRIP + Duration::from_millis(10);
+    assert!(range.contains(&start.elapsed()), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_udp_is_answered_tcp_is_not_tried() {
+    for mode in [UP, Mode::Refuses] {
+        let tcp = Line::new(Over::Tcp, UP);
+        let keeper = start_both(&Line::new(Over::Udp, mode), &tcp);
+        let came = timeout(Duration::from_secs(3), keeper.tunnel()).await;
+        let is_up = came.is_ok_and(|lease| lease.is_some());
+        assert_eq!(is_up, matches!(mode, Mode::Fails(0)));
+        assert_eq!(tcp.tries(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_tcp_udp_is_tried_more_and_more_rarely_and_only_while_in_use() {
+    let udp = Line::new(Over::Udp, Mode::Blocked);
+    let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
+    let lease = keeper.tunnel().await.expect("up");
+    assert_eq!(udp.tries(), 1);
+    // After a quarter of a minute; 5, 15, 35, 75, 155, 315, 635 and 1,275 minutes later.
+    for _ in 0..24 * 60 {
+        lease.tunnel.carries(1, 1);
+        sleep(Duration::from_secs(60)).await;
+    }
+    assert_eq!(udp.tries(), 10);
+    sleep(Duration::from_secs(30 * 24 * 3600)).await;
+    assert_eq!(udp.tries(), 11, "nobody says anything");
+    lease.tunnel.carries(1, 1);
+    sleep(LOOK_INTERVAL * 2).await;
+    assert_eq!(udp.tries(), 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_udp_gets_through_it_is_used_and_tcp_lasts_as_long_as_its_users() {
+    let udp = Line::new(Over::Udp, Mode::Blocked);
+    let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
+    let old = keeper.tunnel().await.expect("up");
+    assert_eq!(old.tunnel.over, Over::Tcp);
+    udp.becomes(UP);
+    old.tunnel.carries(5, 5);
+    let start = Instant::now();
+    comes_over(&keeper, Over::Udp).await;
+    assert!(start.elapsed() <= Duration::from_secs(16));
+    sleep(Duration::from_secs(3_600)).await;
+    assert!(old.tunnel.is_up(), "somebody uses it");
+    let tcp = old.tunnel.clone();
+    drop(old);
+    sleep(Duration::from_secs(1)).await;
+    assert!(!tcp.is_up());
+}
+
+/// A tunnel over UDP that gives no answer to what somebody new says.
+async fn silenced(keeper: &Keeper<Empty>) -> (Lease<Empty>, Empty) {
+    let first = keeper.tunnel().await.expect("up");
+    first.tunnel.carries(5, 5);
+    sleep(Duration::from_secs(100)).await;
+    let _second = keeper.tunnel().await.expect("up");
+    sleep(Duration::from_millis(1)).await;
+    first.tunnel.carries(1, 0);
+    let over_tcp = comes_over(keeper, Over::Tcp).await;
+    (first, over_tcp)
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_udp_is_blocked_later_tcp_takes_its_place_within_three_round_trips() {
+    let udp = Line::new(Over::Udp, UP);
+    let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
+    let start = Instant::now();
+    let (old, _) = silenced(&keeper).await;
+    let took = start.elapsed() - Duration::from_secs(100);
+    assert!(took < DOUBT + Duration::from_millis(10), "{took:?}");
+    // The old one is given up when it is silent for as long again.
+    sleep(DOUBT).await;
+    assert!(old.tunnel.is_up());
+    udp.becomes(Mode::Blocked);
+    sleep(DOUBT * 2).await;
+    assert!(!old.tunnel.is_up());
+    assert_eq!(keeper.now().expect("up").over, Over::Tcp);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_over_udp_that_is_heard_again_is_used_again() {
+    let udp = Line::new(Over::Udp, UP);
+    let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
+    let (old, over_tcp) = silenced(&keeper).await;
+    old.tunnel.carries(0, 1);
+    comes_over(&keeper, Over::Udp).await;
+    assert!(old.tunnel.is_up());
+    assert_eq!(udp.tries(), 1);
+    sleep(Duration::from_secs(1)).await;
+    assert!(!over_tcp.is_up(), "nobody uses it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_both_ends_no_tunnel_and_tries_become_rarer() {
+    let udp = Line::new(Over::Udp, UP);
+    let tcp = Line::new(Over::Tcp, Mode::Blocked);
+    let keeper = start_both(&udp, &tcp);
+    let old = tunnel(&keeper).await.expect("up");
+    for pause in [1, 2, 4, 8, 16, 32, 64, 128] {
+        let _somebody = keeper.tunnel().await.expect("up");
+        sleep(Duration::from_millis(1)).await;
+        old.carries(1, 0);
+        sleep(Duration::from_secs(pause)).await;
+    }
+    assert!((1..8).contains(&tcp.tries()), "{}", tcp.tries());
+    old.carries(0, 1);
+    sleep(Duration::from_secs(60)).await;
+    let tries = tcp.tries();
+    let somebody = keeper.tunnel().await.expect("up");
+    somebody.tunnel.carries(1, 1);
+    sleep(MAX_SILENCE * 2).await;
+    assert!(old.is_up());
+    assert_eq!(tcp.tries(), tries, "it answers");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_over_tcp_that_a_network_has_forgotten_is_replaced() {
+    let udp = Line::new(Over::Udp, Mode::Blocked);
+    let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
+    let old = keeper.tunnel().await.expect("up");
+    old.tunnel.carries(5, 5);
+    sleep(Duration::from_secs(200)).await;
+    let new = keeper.tunnel().await.expect("up");
+    sleep(Duration::from_millis(1)).await;
+    new.tunnel.carries(1, 0);
+    sleep(DOUBT * 2 + Duration::from_millis(10)).await;
+    assert_eq!(keeper.now().expect("up").number, 1);
+    assert!(old.tunnel.is_up(), "not yet given up");
+    sleep(DOUBT * 4).await;
+    assert!(!old.tunnel.is_up());
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_waits_too_long_for_a_stream_goes_without_and_others_keep_the_tunnel() {
-    let line = Line::failing(0);
-    let keeper = start(&line);
-    let tunnel = keeper.tunnel().await.expect("up");
+    let keeper = start(&Line::failing(0));
+    let tunnel = tunnel(&keeper).await.expect("up");
     let start = Instant::now();
     assert!(keeper.stream().await.is_none());
     assert_eq!(start.elapsed(), keeper.patience);

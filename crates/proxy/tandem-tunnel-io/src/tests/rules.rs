@@ -43,7 +43,7 @@ const COUNTERS: [&str; 3] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn direct_connections_have_the_same_bytes_and_do_not_use_the_tunnel() {
-    let pair = Pair::with_rules(&["direct to=127.0.0.0/8"]).await;
+    let pair = Pair::with_rules(Over::Udp, &["direct to=127.0.0.0/8"]).await;
     let address = echo().await;
     let sent = bytes(1_000_000, 5);
     let client = pair.client_of(address).await;
@@ -53,7 +53,7 @@ async fn direct_connections_have_the_same_bytes_and_do_not_use_the_tunnel() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_end_of_a_direct_connection_sees_what_the_other_did() {
-    let pair = Pair::with_rules(&["direct"]).await;
+    let pair = Pair::with_rules(Over::Udp, &["direct"]).await;
     // In order.
     let (address, accepted) = one_connection().await;
     let mut client = pair.client_of(address).await;
@@ -83,7 +83,7 @@ async fn each_end_of_a_direct_connection_sees_what_the_other_did() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_in_the_hello_decides_and_no_byte_of_it_is_lost() {
     let rules = ["refuse to=*.bad.example", "direct to=near.example"];
-    let pair = Pair::with_rules(&rules).await;
+    let pair = Pair::with_rules(Over::Udp, &rules).await;
     let address = echo().await;
     for name in ["far.example", "near.example"] {
         let client = pair.client_of(address).await;
@@ -109,7 +109,7 @@ async fn the_name_in_the_hello_decides_and_no_byte_of_it_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_speaks_first_has_no_name_and_is_heard_soon() {
-    let pair = Pair::with_rules(&["refuse to=bad.example"]).await;
+    let pair = Pair::with_rules(Over::Udp, &["refuse to=bad.example"]).await;
     let (address, accepted) = one_connection().await;
     let mut client = pair.client_of(address).await;
     let mut server = soon(accepted).await;
@@ -121,7 +121,7 @@ async fn a_server_that_speaks_first_has_no_name_and_is_heard_soon() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_ends_while_its_hello_is_awaited_ends_in_order() {
-    let pair = Pair::with_rules(&["refuse to=bad.example"]).await;
+    let pair = Pair::with_rules(Over::Udp, &["refuse to=bad.example"]).await;
     let address = echo().await;
     let client = pair.client_of(address).await;
     assert_eq!(soon(exchanged(client, &[22, 3])).await, [22, 3]);
@@ -129,7 +129,7 @@ async fn a_client_that_ends_while_its_hello_is_awaited_ends_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_machines_do_not_reach_this_one_by_a_direct_connection() {
-    let pair = Pair::with_rules(&["direct"]).await;
+    let pair = Pair::with_rules(Over::Udp, &["direct"]).await;
     let address = echo().await;
     for (from, is_served) in [([127, 0, 0, 1], true), ([192, 0, 2, 1], false)] {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -164,7 +164,7 @@ async fn other_machines_do_not_reach_this_one_by_a_direct_connection() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_reaches_its_limit_is_broken_off_and_refused() {
     let exception = Exception::new("192.0.2.0/24", 1_000_000_000).expect("a network");
-    let pair = Pair::with(&[], Limits::new(Some(500_000), vec![exception])).await;
+    let pair = Pair::with(Over::Udp, &[], Limits::new(Some(500_000), vec![exception])).await;
     let address = echo().await;
     // Both directions count.
     let client = pair.client_of(address).await;

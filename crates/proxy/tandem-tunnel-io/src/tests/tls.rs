@@ -115,7 +115,7 @@ async fn handshakes_with_a_server_cross_as_deltas_and_the_second_takes_fewer_byt
     let Some((certificate, key)) = identity(&folder) else {
         return;
     };
-    let pair = Pair::start().await;
+    let pair = Pair::start(Over::Udp).await;
     let address = tls_server(certificate, key).await;
     let mut elided = 0;
     for visit in 1..=2 {

@@ -27,7 +27,9 @@ use tandem_channel::{
 };
 use tokio::time::timeout;
 
-use super::{Broken, Connect, Counts, Lost, Receiving, Sending, Stopped, Stream, Tunnel};
+use super::{
+    Broken, Connect, Counts, Expected, Lost, Over, Receiving, Sending, Stopped, Stream, Tunnel,
+};
 use crate::line::Line;
 use parameters::Parameters;
 use reset_key::ResetKey;
@@ -53,6 +55,16 @@ const SHUTTING_DOWN: VarInt = VarInt::from_u32(0);
 /// How long the end of the process waits until the other side has been told.
 const FAREWELL: Duration = Duration::from_millis(100);
 
+/// What follows from the line for any transport.
+pub(crate) fn expected(line: &Line) -> Expected {
+    let parameters = Parameters::of(line);
+    Expected {
+        round_trip: parameters.initial_round_trip(),
+        patience: parameters.patience(),
+        stream_window: parameters.stream_window(),
+    }
+}
+
 /// Connects to the server side.
 pub(crate) struct Client {
     config: ClientConfig,
@@ -60,6 +72,7 @@ pub(crate) struct Client {
     peer: SocketAddr,
     patience: Duration,
     probe_patience: Duration,
+    round_trip: Duration,
 }
 
 impl Client {
@@ -85,6 +98,7 @@ impl Client {
             peer,
             patience: parameters.patience(),
             probe_patience: parameters.probe_patience(),
+            round_trip: parameters.initial_round_trip(),
         })
     }
 
@@ -92,6 +106,11 @@ impl Client {
     pub(crate) async fn probe(&self) -> Result<Quic, Lost> {
         let tried = timeout(self.probe_patience, self.handshake()).await;
         tried.unwrap_or(Err(Lost::Silent))
+    }
+
+    /// The longest that [`Client::probe`] takes.
+    pub(crate) fn probe_patience(&self) -> Duration {
+        self.probe_patience
     }
 
     /// An endpoint with a socket of its own. Each connection has one: packets to the client carry
@@ -128,6 +147,10 @@ impl Connect for Client {
 
     fn patience(&self) -> Duration {
         self.patience
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.round_trip
     }
 }
 
@@ -254,13 +277,6 @@ fn endpoint_config(reset_key: &Arc<ResetKey>, id_len: usize) -> EndpointConfig {
 #[derive(Clone, Debug)]
 pub(crate) struct Quic(Connection);
 
-impl Quic {
-    /// Whether both are the same connection.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        self.0.stable_id() == other.0.stable_id()
-    }
-}
-
 impl Tunnel for Quic {
     type Sending = Out;
     type Receiving = In;
@@ -306,6 +322,10 @@ impl Tunnel for Quic {
             lost_packets: stats.path.lost_packets,
             round_trip: stats.path.rtt,
         }
+    }
+
+    fn over(&self) -> Over {
+        Over::Udp
     }
 }
 

@@ -37,9 +37,7 @@ pub(super) fn dry_run(role: Role, said: Settings) -> Result<String, Failure> {
 }
 
 fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
-    let peer = said
-        .peer
-        .ok_or_else(|| SettingsError::value("peer", "name the server-side proxy, ADDRESS:PORT"))?;
+    let peer = peer(&said)?;
     let link = link(&said)?;
     if !said.has_way_in() {
         let problem = "no connection can come in; set --link, --socks or --http-proxy";
@@ -69,7 +67,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
 
 fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
     let listen = said.listen.ok_or_else(|| {
-        let problem = "name the UDP address where client-side proxies come, such as 0.0.0.0:4433";
+        let problem = "name the address where client-side proxies come, such as 0.0.0.0:4433";
         SettingsError::value("listen", problem)
     })?;
     let allowed = allowed(said.allow.as_deref())?;
@@ -152,8 +150,14 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
     Ok(Some(Link {
         interface: interface.clone(),
         ports: config::ports(said.ports.clone())?,
+        peer: peer(said)?,
         from: said.from.clone().unwrap_or_default(),
     }))
+}
+
+fn peer(said: &Settings) -> Result<SocketAddr, SettingsError> {
+    said.peer
+        .ok_or_else(|| SettingsError::value("peer", "name the server-side proxy, ADDRESS:PORT"))
 }
 
 fn way_out(said: &Settings) -> Result<WayOut, SettingsError> {

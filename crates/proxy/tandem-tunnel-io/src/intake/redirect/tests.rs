@@ -16,6 +16,7 @@ const RULES: &str = "\
 *nat
 :tandem-t-lnk0 - [0:0]
 -A tandem-t-lnk0 -m addrtype --dst-type LOCAL -j RETURN
+-A tandem-t-lnk0 -4 -p tcp -d 192.0.2.1 --dport 443 -j RETURN
 -A tandem-t-lnk0 -p tcp -j REDIRECT --to-ports 4711
 -A PREROUTING ! -i lnk0 -p tcp -m multiport --dports 443,8443 -j tandem-t-lnk0
 -A OUTPUT -o lnk0 -p tcp -m multiport --dports 443,8443 -j tandem-t-lnk0
@@ -28,8 +29,12 @@ fn taken<'a>(from: &[&str], ports: &'a [u16]) -> Taken<'a> {
         link: name("lnk0"),
         from: from.iter().copied().map(name).collect(),
         ports,
+        peer: PEER.parse().expect("an address"),
     }
 }
+
+/// The server side.
+const PEER: &str = "192.0.2.1:443";
 
 /// Takes what would leave by this interface, from any other.
 fn open(link: &str, ports: &[u16]) -> Result<Redirect, TunnelError> {
@@ -41,6 +46,7 @@ fn open_from(from: &[&str], link: &str, ports: &[u16]) -> Result<Redirect, Tunne
         interface: link.to_owned(),
         from: from.iter().copied().map(str::to_owned).collect(),
         ports: ports.to_vec(),
+        peer: PEER.parse().expect("an address"),
     };
     Redirect::open(&link, Own::None)
 }
@@ -398,4 +404,33 @@ fn one_daemon_takes_a_link() {
         let error = open("none0", &[443]).expect_err("no such interface");
         assert!(error.to_string().contains("none0"), "{error}");
     });
+}
+
+#[test]
+fn what_goes_to_the_server_side_is_left_alone() {
+    let Some(net) = Net::new() else { return };
+    // Over IPv6 the server has no way back to the client.
+    for (version, hosts) in [(0, &[CLIENT, GATEWAY][..]), (1, &[GATEWAY])] {
+        let peer = at(BY_LINK[version], 443);
+        let other = at(BY_LINK[1 - version], 443);
+        net.inside(GATEWAY, async || {
+            let link = config::Link {
+                interface: "lnk0".to_owned(),
+                from: Vec::new(),
+                ports: vec![443],
+                peer,
+            };
+            let mut redirect = Redirect::open(&link, Own::None).expect("it can be set");
+            let listeners = redirect.take_listeners();
+            for host in hosts {
+                // Nobody listens there.
+                let error = net.connect(host, peer).expect_err("not taken in");
+                assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused, "{host}");
+            }
+            let _client = net.connect(GATEWAY, other).expect("taken in");
+            let link = redirect.link().clone();
+            assert_eq!(next_way(&listeners, &link).await, Way::Tunnel(other));
+            redirect.remove().await.expect("it can be removed");
+        });
+    }
 }

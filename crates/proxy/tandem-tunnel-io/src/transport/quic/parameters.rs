@@ -102,7 +102,7 @@ impl Parameters {
 
     /// The round trip of the first packets: that of the line, and the time that they need to cross
     /// it. The first retransmission comes after three times this (RFC 9002, section 6.2.1).
-    fn initial_round_trip(&self) -> Duration {
+    pub(super) fn initial_round_trip(&self) -> Duration {
         let datagrams = self.line.time_of(DATAGRAM.into()) * HANDSHAKE_DATAGRAMS;
         self.line.round_trip.unwrap_or(INITIAL_ROUND_TRIP) + datagrams
     }

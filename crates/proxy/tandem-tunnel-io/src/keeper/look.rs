@@ -1,0 +1,63 @@
+//! When UDP is tried again while the tunnel runs over TCP.
+//!
+//! Is not: the try of a tunnel that gives no answer, which is at once (`keeper.rs`).
+//!
+//! Invariants: nothing is tried unless the tunnel has carried something since the last try; each
+//! try costs two datagrams where nobody answers, and the pauses between them double.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::up::Up;
+use crate::transport::{Connect, Counts, Tunnel};
+
+/// Before the first try: a packet that was lost is no reason to stay with TCP.
+const FIRST_PAUSE: Duration = Duration::from_secs(15);
+/// Between any two.
+const MIN_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// Between tries at most.
+const MAX_PAUSE: Duration = Duration::from_secs(24 * 3600);
+
+/// When the next try is due.
+#[derive(Debug)]
+pub(super) struct Looks {
+    pause: Duration,
+    at: Instant,
+    /// What the tunnel had carried when the last try was over.
+    seen: Counts,
+}
+
+impl Looks {
+    /// The first pause begins.
+    pub(super) fn new() -> Self {
+        Self {
+            pause: FIRST_PAUSE,
+            at: Instant::now() + FIRST_PAUSE,
+            seen: Counts::default(),
+        }
+    }
+
+    /// A tunnel, once one is made. Each try takes as long as an answer may, `doubt` or what `up`
+    /// has measured.
+    pub(super) async fn find<C: Connect>(
+        &mut self,
+        connect: &C,
+        up: &Up<impl Tunnel>,
+        doubt: Duration,
+    ) -> C::Tunnel {
+        loop {
+            sleep_until(self.at).await;
+            up.carries(&self.seen).await;
+            let patience = up.answer_time(doubt);
+            if let Ok(Ok(tunnel)) = timeout(patience, connect.connect()).await {
+                tracing::info!("UDP gets through again");
+                return tunnel;
+            }
+            self.pause = (self.pause * 2).clamp(MIN_PAUSE, MAX_PAUSE);
+            self.at = Instant::now() + self.pause;
+            self.seen = up.tunnel().counts();
+            tracing::debug!(next = ?self.pause, "UDP still gets no answer");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A tunnel that is up: who uses it, whether the other side still answers, and its end.
+//!
+//! Is not: what takes its place.
+//!
+//! Invariant: looking at it sends nothing; at rest nobody knows whether the other side is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{Lease, ROUND_TRIPS};
+use crate::board::{Board, OpenTunnel, Tally};
+use crate::transport::{Counts, Lost, Tunnel};
+
+/// Between two looks at what a tunnel has carried. They cost the line nothing.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+/// The same while its next word is waited for.
+const LISTEN_INTERVAL: Duration = Duration::from_millis(500);
+/// A tunnel that asks for so long and gets no answer is given up. quinn's pause before a probe is
+/// as long as all pauses before it together: after an outage of five minutes, which connections
+/// are to survive, the next probe may leave ten minutes after the first. A minute for its answer.
+/// TCP's pauses double, too, up to two minutes.
+pub(super) const MAX_SILENCE: Duration = Duration::from_secs(11 * 60);
+
+/// Those who wait for something, or use it.
+#[derive(Debug, Default)]
+pub(super) struct People {
+    /// How many do now.
+    pub(super) now: usize,
+    /// How many have come since the start.
+    pub(super) come: u64,
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Present(Arc<watch::Sender<People>>);
+
+impl Present {
+    pub(super) fn among(people: &Arc<watch::Sender<People>>) -> Self {
+        people.send_modify(|people| {
+            people.now += 1;
+            people.come += 1;
+        });
+        Self(Arc::clone(people))
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.send_modify(|people| people.now -= 1);
+    }
+}
+
+/// Whether anybody new is to use the tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Current,
+    Retired,
+}
+
+/// See the module. Clones are the same tunnel.
+#[derive(Clone, Debug)]
+pub(super) struct Up<T> {
+    tunnel: T,
+    users: Arc<watch::Sender<People>>,
+    stage: Arc<watch::Sender<Stage>>,
+}
+
+impl<T: Tunnel> Up<T> {
+    /// This tunnel, which is looked after from now on.
+    pub(super) fn new(tunnel: T, board: &Arc<Board>) -> Self {
+        let up = Self {
+            tunnel,
+            users: Arc::new(watch::Sender::new(People::default())),
+            stage: Arc::new(watch::Sender::new(Stage::Current)),
+        };
+        tracing::info!("the tunnel is up, over {}", up.tunnel.over());
+        let shown = board.tunnel(&up.tunnel);
+        tokio::spawn(up.clone().look_after(Arc::clone(board), shown));
+        up
+    }
+
+    pub(super) fn tunnel(&self) -> &T {
+        &self.tunnel
+    }
+
+    /// For one more user.
+    pub(super) fn lease(&self) -> Lease<T> {
+        Lease {
+            tunnel: self.tunnel.clone(),
+            _present: Present::among(&self.users),
+        }
+    }
+
+    /// Nobody new comes. It is closed when the last one has gone.
+    pub(super) fn retire(&self) {
+        self.stage.send_replace(Stage::Retired);
+    }
+
+    /// The same, and if it is not heard before `until`, it is closed then.
+    pub(super) fn abandon(self, until: Instant) {
+        self.retire();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = self.tunnel.closed() => {}
+                () = self.heard() => {}
+                () = sleep_until(until) => self.tunnel.close(),
+            }
+        });
+    }
+
+    /// Is ready once it has carried more than `seen`.
+    pub(super) async fn carries(&self, seen: &Counts) {
+        while self.tunnel.counts().sent_datagrams == seen.sent_datagrams {
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Is ready once the other side is heard again.
+    pub(super) async fn heard(&self) {
+        let before = self.tunnel.counts().received_datagrams;
+        while self.tunnel.counts().received_datagrams == before {
+            sleep(LISTEN_INTERVAL).await;
+        }
+    }
+
+    /// How long an answer may take, by what was measured; `doubt` at least.
+    pub(super) fn answer_time(&self, doubt: Duration) -> Duration {
+        (self.tunnel.counts().round_trip * ROUND_TRIPS).max(doubt)
+    }
+
+    /// Is ready once somebody new has come, and nothing was heard since for as long as an answer
+    /// may take, though something was sent; with the time since when.
+    pub(super) async fn doubt(&self, doubt: Duration) -> Instant {
+        let mut users = self.users.subscribe();
+        let mut come = users.borrow().come;
+        loop {
+            // It fails only where the sender is gone, and that is here.
+            let _ = users.wait_for(|users| users.come > come).await;
+            come = users.borrow().come;
+            let (since, before) = (Instant::now(), self.tunnel.counts());
+            sleep(self.answer_time(doubt)).await;
+            let after = self.tunnel.counts();
+            if after.sent_datagrams > before.sent_datagrams
+                && after.received_datagrams == before.received_datagrams
+            {
+                return since;
+            }
+        }
+    }
+
+    /// Until it ends.
+    async fn look_after(self, board: Arc<Board>, shown: OpenTunnel) {
+        let why = tokio::select! {
+            why = self.tunnel.closed() => why,
+            () = unanswered(&self.tunnel) => {
+                self.tunnel.close();
+                Lost::Silent
+            }
+            () = self.unused() => {
+                self.tunnel.close();
+                Lost::Here
+            }
+        };
+        drop(shown);
+        tracing::info!("the tunnel over {} is down: {why}", self.tunnel.over());
+        if why == Lost::Restarted {
+            board.count(Tally::TunnelsRestarted, 1);
+        }
+    }
+
+    /// Is ready once it is retired and the last user has gone.
+    async fn unused(&self) {
+        // They fail only where the senders are gone, and those are here.
+        let mut stage = self.stage.subscribe();
+        let _ = stage.wait_for(|stage| *stage == Stage::Retired).await;
+        let mut users = self.users.subscribe();
+        let _ = users.wait_for(|users| users.now == 0).await;
+    }
+}
+
+/// What was sent since something has come.
+#[derive(Clone, Copy)]
+enum Sent {
+    Nothing,
+    /// Perhaps no more than an acknowledgement, which gets no answer.
+    Something,
+    /// More, and since then there is no answer.
+    Questions(Instant),
+}
+
+/// Is ready once the other side has not answered for [`MAX_SILENCE`].
+async fn unanswered(tunnel: &impl Tunnel) {
+    let mut sent = Sent::Nothing;
+    let mut seen = tunnel.counts();
+    loop {
+        sleep(LOOK_INTERVAL).await;
+        let counts = tunnel.counts();
+        let has_sent = counts.sent_datagrams > seen.sent_datagrams;
+        let has_heard = counts.received_datagrams > seen.received_datagrams;
+        seen = counts;
+        if has_heard {
+            sent = Sent::Nothing;
+            continue;
+        }
+        sent = match sent {
+            Sent::Nothing if has_sent => Sent::Something,
+            Sent::Something if has_sent => Sent::Questions(Instant::now()),
+            Sent::Questions(since) if since.elapsed() >= MAX_SILENCE => return,
+            Sent::Nothing | Sent::Something | Sent::Questions(_) => sent,
+        };
+    }
+}

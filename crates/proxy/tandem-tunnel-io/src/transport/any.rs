@@ -1,0 +1,179 @@
+//! A tunnel over either transport, as one type.
+//!
+//! Is not: a choice between them (`keeper.rs`).
+
+use super::quic::{self, Quic};
+use super::tcp::{self, Tcp};
+use super::{Broken, Counts, Lost, Over, Receiving, Sending, Stopped, Stream, Tunnel};
+
+/// A connection to the other proxy.
+#[derive(Clone, Debug)]
+pub(crate) enum Any {
+    Udp(Quic),
+    Tcp(Tcp),
+}
+
+impl From<Quic> for Any {
+    fn from(tunnel: Quic) -> Self {
+        Self::Udp(tunnel)
+    }
+}
+
+impl From<Tcp> for Any {
+    fn from(tunnel: Tcp) -> Self {
+        Self::Tcp(tunnel)
+    }
+}
+
+/// The half of a stream that sends.
+#[derive(Debug)]
+pub(crate) enum Out {
+    Udp(quic::Out),
+    Tcp(tcp::Out),
+}
+
+/// The half of a stream that receives.
+#[derive(Debug)]
+pub(crate) enum In {
+    Udp(quic::In),
+    Tcp(tcp::In),
+}
+
+/// Some bytes of a stream.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Udp(quic::Piece),
+    Tcp(Vec<u8>),
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Udp(piece) => piece.as_ref(),
+            Self::Tcp(piece) => piece,
+        }
+    }
+}
+
+fn over_udp(stream: Stream<quic::Out, quic::In>) -> Stream<Out, In> {
+    Stream {
+        sending: Out::Udp(stream.sending),
+        receiving: In::Udp(stream.receiving),
+    }
+}
+
+fn over_tcp(stream: Stream<tcp::Out, tcp::In>) -> Stream<Out, In> {
+    Stream {
+        sending: Out::Tcp(stream.sending),
+        receiving: In::Tcp(stream.receiving),
+    }
+}
+
+impl Tunnel for Any {
+    type Sending = Out;
+    type Receiving = In;
+
+    async fn open(&self) -> Result<Stream<Out, In>, Lost> {
+        match self {
+            Self::Udp(tunnel) => tunnel.open().await.map(over_udp),
+            Self::Tcp(tunnel) => tunnel.open().await.map(over_tcp),
+        }
+    }
+
+    async fn accept(&self) -> Result<Stream<Out, In>, Lost> {
+        match self {
+            Self::Udp(tunnel) => tunnel.accept().await.map(over_udp),
+            Self::Tcp(tunnel) => tunnel.accept().await.map(over_tcp),
+        }
+    }
+
+    async fn closed(&self) -> Lost {
+        match self {
+            Self::Udp(tunnel) => tunnel.closed().await,
+            Self::Tcp(tunnel) => tunnel.closed().await,
+        }
+    }
+
+    fn close(&self) {
+        match self {
+            Self::Udp(tunnel) => tunnel.close(),
+            Self::Tcp(tunnel) => tunnel.close(),
+        }
+    }
+
+    async fn farewell(&self) {
+        match self {
+            Self::Udp(tunnel) => tunnel.farewell().await,
+            Self::Tcp(tunnel) => tunnel.farewell().await,
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        match self {
+            Self::Udp(tunnel) => tunnel.counts(),
+            Self::Tcp(tunnel) => tunnel.counts(),
+        }
+    }
+
+    fn over(&self) -> Over {
+        match self {
+            Self::Udp(tunnel) => tunnel.over(),
+            Self::Tcp(tunnel) => tunnel.over(),
+        }
+    }
+}
+
+impl Sending for Out {
+    async fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
+        match self {
+            Self::Udp(half) => half.write(bytes).await,
+            Self::Tcp(half) => half.write(bytes).await,
+        }
+    }
+
+    fn finish(&mut self) {
+        match self {
+            Self::Udp(half) => half.finish(),
+            Self::Tcp(half) => half.finish(),
+        }
+    }
+
+    fn reset(&mut self, code: u32) {
+        match self {
+            Self::Udp(half) => half.reset(code),
+            Self::Tcp(half) => half.reset(code),
+        }
+    }
+
+    fn lower_priority(&mut self) {
+        match self {
+            Self::Udp(half) => half.lower_priority(),
+            Self::Tcp(half) => half.lower_priority(),
+        }
+    }
+
+    fn stopped(&self) -> Stopped {
+        match self {
+            Self::Udp(half) => half.stopped(),
+            Self::Tcp(half) => half.stopped(),
+        }
+    }
+}
+
+impl Receiving for In {
+    type Piece = Piece;
+
+    async fn read(&mut self) -> Result<Option<Piece>, Broken> {
+        match self {
+            Self::Udp(half) => Ok(half.read().await?.map(Piece::Udp)),
+            Self::Tcp(half) => Ok(half.read().await?.map(Piece::Tcp)),
+        }
+    }
+
+    fn stop(&mut self, code: u32) {
+        match self {
+            Self::Udp(half) => half.stop(code),
+            Self::Tcp(half) => half.stop(code),
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! The tunnel over one TCP connection under TLS 1.3, for networks that let no UDP through
+//! (docs/adr/0018-tcp-transport.md).
+//!
+//! Is not: when to use it (`keeper.rs`); how streams share the connection
+//! ([`tandem_tunnel::mux`]).
+//!
+//! Invariants: both ends are authenticated by keys that derive from the pair's; only the end that
+//! has connected opens streams; at rest nothing is sent.
+
+mod carrier;
+mod socket;
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tandem_channel::{
+    Acceptor, Admission, ChannelError, ChannelKey, Connector, End, KeyExchange, Pin, Protocol,
+};
+use tandem_tunnel::mux::{self, Key, Limits, Mux, Read, Side};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{
+    Broken, Connect, Counts, Expected, Lost, Over, Receiving, Sending, Stopped, Stream, Tunnel,
+};
+use crate::line::Line;
+use carrier::{Carrier, Signals};
+use socket::Watched;
+
+/// What the two proxies speak in the tunnel. The number is the version.
+const PROTOCOL: Protocol = Protocol {
+    name: b"tandem-tunnel-tcp/1",
+    // As over QUIC.
+    key_exchange: KeyExchange::Hybrid,
+};
+
+/// TCP connections at a time in one tunnel, as over QUIC.
+const MAX_STREAMS: usize = 10_000;
+
+/// How long the end of the process waits until the other side has been told.
+const FAREWELL: Duration = Duration::from_millis(100);
+
+/// What follows from the line.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    /// Bytes of a stream that may wait for their reader.
+    window: u32,
+    /// Bytes of a record: what is urgent waits for one to leave, and each costs 22 bytes.
+    record: usize,
+    /// How long a handshake may take.
+    patience: Duration,
+}
+
+impl Settings {
+    /// Records of 4 KiB, or what a line whose rate is stated carries in a tenth of a second, a
+    /// packet's worth at least.
+    fn of(line: &Line, expected: &Expected) -> Self {
+        let record = line.rate.map_or(4_096, |rate| rate / 80);
+        Self {
+            window: u32::try_from(expected.stream_window).unwrap_or(u32::MAX),
+            record: usize::try_from(record.clamp(1_200, 16_000)).unwrap_or(1_200),
+            patience: expected.patience,
+        }
+    }
+}
+
+/// Connects to the server side.
+pub(crate) struct Client {
+    connector: Connector,
+    peer: SocketAddr,
+    settings: Settings,
+    round_trip: Duration,
+}
+
+impl Client {
+    /// As the client side of the pair with this key.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub(crate) fn new(
+        pair_key: &[u8; 32],
+        peer: SocketAddr,
+        line: &Line,
+        expected: &Expected,
+    ) -> Result<Self, ChannelError> {
+        let key = key(pair_key, End::Client)?;
+        let pin = Pin::to(self::key(pair_key, End::Server)?.name());
+        Ok(Self {
+            connector: Connector::new(PROTOCOL, &key, pin)?,
+            peer,
+            settings: Settings::of(line, expected),
+            round_trip: expected.round_trip,
+        })
+    }
+
+    async fn handshake(&self) -> Result<Tcp, Lost> {
+        let unreachable = |error: io::Error| Lost::Unreachable(error.to_string());
+        let connecting = async {
+            let stream = TcpStream::connect(self.peer).await.map_err(unreachable)?;
+            let socket = Watched::of(&stream, 2 * self.settings.record).map_err(unreachable)?;
+            let channel = self.connector.open(stream).await;
+            let channel = channel.map_err(|error| Lost::Foreign(error.to_string()))?;
+            Ok(Tcp::start(channel, socket, Side::Opens, self.settings))
+        };
+        let connected = timeout(self.settings.patience, connecting).await;
+        connected.unwrap_or(Err(Lost::Silent))
+    }
+}
+
+impl Connect for Client {
+    type Tunnel = Tcp;
+
+    fn connect(&self) -> impl Future<Output = Result<Tcp, Lost>> + Send {
+        self.handshake()
+    }
+
+    fn patience(&self) -> Duration {
+        self.settings.patience
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.round_trip
+    }
+}
+
+/// Completes the handshakes of client sides.
+#[derive(Clone)]
+pub(crate) struct Server {
+    acceptor: Acceptor,
+    settings: Settings,
+}
+
+impl Server {
+    /// As the server side of the pair with this key.
+    ///
+    /// # Errors
+    /// The TLS library refuses its own defaults.
+    pub(crate) fn new(
+        pair_key: &[u8; 32],
+        line: &Line,
+        expected: &Expected,
+    ) -> Result<Self, ChannelError> {
+        let key = key(pair_key, End::Server)?;
+        let client = self::key(pair_key, End::Client)?.name();
+        let admission = Admission::Listed(HashSet::from([client]));
+        Ok(Self {
+            acceptor: Acceptor::new(PROTOCOL, &key, admission)?,
+            settings: Settings::of(line, expected),
+        })
+    }
+
+    /// Completes the handshake with whoever has connected.
+    ///
+    /// # Errors
+    /// The other end does not have the key, or is silent.
+    pub(crate) async fn complete(&self, stream: TcpStream) -> Result<Tcp, Lost> {
+        let unreachable = |error: io::Error| Lost::Unreachable(error.to_string());
+        let socket = Watched::of(&stream, 2 * self.settings.record).map_err(unreachable)?;
+        // The kernel counts, too.
+        let opening = self.acceptor.open(stream, Arc::<AtomicU64>::default());
+        match timeout(self.settings.patience, opening).await {
+            Ok(Ok(channel)) => Ok(Tcp::start(channel, socket, Side::Accepts, self.settings)),
+            Ok(Err(error)) => Err(Lost::Foreign(error.to_string())),
+            Err(_) => Err(Lost::Silent),
+        }
+    }
+}
+
+fn key(pair_key: &[u8; 32], end: End) -> Result<ChannelKey, ChannelError> {
+    ChannelKey::of_pair(pair_key, end).map_err(|error| ChannelError::System {
+        what: "TLS for the tunnel",
+        source: io::Error::other(error.to_string()),
+    })
+}
+
+/// A connection. It is closed once neither it nor a stream of it is in use.
+#[derive(Clone, Debug)]
+pub(crate) struct Tcp(Arc<User>);
+
+/// Of a connection.
+#[derive(Debug)]
+struct User(Arc<Carrier>);
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Tcp {
+    fn start<S>(channel: S, socket: Watched, side: Side, settings: Settings) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let limits = Limits {
+            streams: MAX_STREAMS,
+            window: settings.window,
+        };
+        let carrier = Arc::new(Carrier::new(Mux::new(side, limits), socket));
+        let running = Arc::clone(&carrier);
+        tokio::spawn(async move { running.run(channel, settings.record).await });
+        Self(Arc::new(User(carrier)))
+    }
+
+    fn carrier(&self) -> &Carrier {
+        &self.0.0
+    }
+
+    fn stream(&self, key: Key, signals: Arc<Signals>) -> Stream<Out, In> {
+        let half = || Half {
+            user: Arc::clone(&self.0),
+            key,
+            signals: Arc::clone(&signals),
+        };
+        Stream {
+            sending: Out(half()),
+            receiving: In(half()),
+        }
+    }
+}
+
+impl Tunnel for Tcp {
+    type Sending = Out;
+    type Receiving = In;
+
+    async fn open(&self) -> Result<Stream<Out, In>, Lost> {
+        let (key, signals) = self.carrier().open().await?;
+        Ok(self.stream(key, signals))
+    }
+
+    async fn accept(&self) -> Result<Stream<Out, In>, Lost> {
+        let (key, signals) = self.carrier().accept().await?;
+        Ok(self.stream(key, signals))
+    }
+
+    async fn closed(&self) -> Lost {
+        self.carrier().closed().await
+    }
+
+    fn close(&self) {
+        self.carrier().close();
+    }
+
+    async fn farewell(&self) {
+        self.close();
+        let _ = timeout(FAREWELL, self.closed()).await;
+    }
+
+    fn counts(&self) -> Counts {
+        self.carrier().socket().counts()
+    }
+
+    fn over(&self) -> Over {
+        Over::Tcp
+    }
+}
+
+/// What the halves of a stream have.
+#[derive(Debug)]
+struct Half {
+    user: Arc<User>,
+    key: Key,
+    signals: Arc<Signals>,
+}
+
+impl Half {
+    fn carrier(&self) -> &Carrier {
+        &self.user.0
+    }
+
+    fn with<T>(&self, call: impl FnOnce(&mut Mux, Key) -> T) -> T {
+        self.carrier().with(|mux| call(mux, self.key))
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        self.carrier().check().map_err(|_| Broken::Lost)
+    }
+}
+
+impl Drop for Half {
+    fn drop(&mut self) {
+        self.carrier().let_go(self.key);
+    }
+}
+
+/// The half of a stream that sends.
+#[derive(Debug)]
+pub(crate) struct Out(Half);
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        self.0.with(Mux::let_go_of_sending);
+    }
+}
+
+impl Sending for Out {
+    async fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
+        loop {
+            self.0.check()?;
+            match self.0.with(|mux, key| mux.write(key, bytes)) {
+                Ok(0) => self.0.signals.writable.notified().await,
+                Ok(len) => return Ok(len),
+                Err(why) => return Err(broken(why)),
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.0.with(Mux::finish);
+    }
+
+    fn reset(&mut self, code: u32) {
+        self.0.with(|mux, key| mux.reset(key, code));
+    }
+
+    fn lower_priority(&mut self) {
+        self.0.with(Mux::lower_priority);
+    }
+
+    fn stopped(&self) -> Stopped {
+        let (user, key) = (Arc::clone(&self.0.user), self.0.key);
+        let signals = Arc::clone(&self.0.signals);
+        Box::pin(async move {
+            loop {
+                if user.0.check().is_err() {
+                    return Some(Broken::Lost);
+                }
+                if let Some(code) = user.0.with(|mux| mux.stopped(key)) {
+                    return Some(Broken::ByPeer(code.into()));
+                }
+                signals.stopped.notified().await;
+            }
+        })
+    }
+}
+
+/// The half of a stream that receives.
+#[derive(Debug)]
+pub(crate) struct In(Half);
+
+impl Drop for In {
+    fn drop(&mut self) {
+        self.0.with(Mux::let_go_of_receiving);
+    }
+}
+
+impl Receiving for In {
+    type Piece = Vec<u8>;
+
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+        loop {
+            self.0.check()?;
+            match self.0.with(|mux, key| mux.read(key)) {
+                Ok(Read::Piece(piece)) => return Ok(Some(piece)),
+                Ok(Read::End) => return Ok(None),
+                Ok(Read::Nothing) => self.0.signals.readable.notified().await,
+                Err(why) => return Err(broken(why)),
+            }
+        }
+    }
+
+    fn stop(&mut self, code: u32) {
+        self.0.with(|mux, key| mux.stop(key, code));
+    }
+}
+
+fn broken(why: mux::Broken) -> Broken {
+    match why {
+        mux::Broken::ByPeer(code) => Broken::ByPeer(code.into()),
+        mux::Broken::Here => Broken::Lost,
+    }
+}
+
+#[cfg(test)]
+mod tests;

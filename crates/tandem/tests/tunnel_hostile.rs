@@ -1,0 +1,396 @@
+//! Tunnel mode on networks that let no UDP through, or not always: connections work over TCP, and
+//! over UDP again when that is possible.
+//!
+//! Root only; skipped, with a message, otherwise.
+
+mod common;
+mod real;
+mod split_site;
+mod tunnel_pair;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::tandem;
+use nix::sys::signal::Signal;
+use real::{Family, Fetch, Net, Server, Shape, Site, TlsVersion, bytes, can_run, fast, wait_until};
+use split_site::Running;
+use tandem_netsim::link::Direction;
+use tandem_testbed::emulator::Crossing;
+use tunnel_pair::{KEYS, Proxy, counted, write_private};
+
+/// The server side's port, at B: one that the client side takes in, too.
+const LISTEN: u16 = 443;
+
+/// Drops the tunnel's packets over UDP, as a firewall does: without a word.
+const NO_UDP: &str = "-p udp -m udp --dport 443 -j DROP";
+
+/// A network with a web server behind B.
+struct Place {
+    net: Net,
+    page: Vec<u8>,
+    _nginx: Server,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self::of(Net::new(Shape::Wire))
+    }
+
+    fn of(net: Net) -> Self {
+        let page = bytes(200_000);
+        Server::publish(&net, "page", &page);
+        let nginx = Server::nginx(&net, &net.server, &Site::default());
+        write_private(&net.path("key"), KEYS[0]);
+        write_private(&net.path("other-key"), KEYS[1]);
+        Self {
+            net,
+            page,
+            _nginx: nginx,
+        }
+    }
+
+    fn address(&self) -> String {
+        format!("{}:{LISTEN}", self.net.b_address(Family::V4))
+    }
+
+    fn command(&self, role: &str, key: &str) -> Command {
+        let mut command = tandem(&[role, "--mode", "tunnel", "--key"]);
+        command.arg(self.net.path(key));
+        command.arg("--store").arg(self.net.path(role));
+        command
+    }
+
+    #[track_caller]
+    fn server_side(&self) -> Proxy {
+        let mut command = self.command("server-side", "key");
+        command.args(["--listen", &self.address(), "--allow", "10.77.3.0/24"]);
+        Proxy::start(&mut command, |command| self.net.b.spawn(command))
+    }
+
+    #[track_caller]
+    fn client_side(&self) -> Proxy {
+        self.client_side_with_key("key")
+    }
+
+    #[track_caller]
+    fn client_side_with_key(&self, key: &str) -> Proxy {
+        let mut command = self.client_side_command(key);
+        Proxy::start(&mut command, |command| self.net.a.spawn(command))
+    }
+
+    fn client_side_command(&self, key: &str) -> Command {
+        let mut command = self.command("client-side", key);
+        command.args(["--peer", &self.address(), "--link", "link0"]);
+        command
+    }
+
+    fn udp_is_blocked(&self) {
+        self.net
+            .b
+            .rules(Family::V4, "filter", &[&format!("-A INPUT {NO_UDP}")]);
+    }
+
+    fn udp_gets_through(&self) {
+        self.net.b.run(&format!("iptables -D INPUT {NO_UDP}"));
+    }
+
+    /// A page of the server's, by a connection that is taken in.
+    fn fetch(&self) -> Fetch {
+        Fetch::new(self.net.server_address(Family::V4), "page").version(TlsVersion::Tls13)
+    }
+
+    #[track_caller]
+    fn works(&self) {
+        self.fetch().curl(&self.net.client).is(&self.page);
+    }
+
+    /// A number of the client side's.
+    #[track_caller]
+    fn counts(&self, name: &str) -> u64 {
+        let metrics = self.net.a.run("curl -s http://127.0.0.1:9470/metrics");
+        counted(&metrics, name)
+    }
+
+    /// How many tunnels the client side has over this.
+    #[track_caller]
+    fn tunnels_over(&self, over: &str) -> u64 {
+        let metrics = self.net.a.run("curl -s http://127.0.0.1:9470/metrics");
+        let name = format!("tandem_tunnels_over_{over} ");
+        let value = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        value.expect("it is shown").parse().expect("a number")
+    }
+}
+
+/// Protocols of IP.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// What has crossed the emulated link as `protocol`.
+fn crossed(net: &Net, protocol: u8) -> Vec<Crossing> {
+    let log = net.emulator().log_from(0).into_iter();
+    log.filter(|it| it.packet.get(9) == Some(&protocol))
+        .collect()
+}
+
+fn ip_bytes(crossings: &[Crossing]) -> usize {
+    crossings.iter().map(|it| it.packet.len()).sum()
+}
+
+/// Whether a packet of TCP has content.
+fn has_content(it: &&Crossing) -> bool {
+    it.packet.len() > 20 + usize::from(it.packet[32] >> 4) * 4
+}
+
+#[test]
+fn making_a_tunnel_over_tcp_takes_three_round_trips_and_few_bytes() {
+    if !can_run() {
+        return;
+    }
+    let up = |is_blocked: bool| {
+        let place = Place::of(Net::emulated(fast(300), 1));
+        if is_blocked {
+            place.udp_is_blocked();
+        }
+        let _server_side = place.server_side();
+        let mut command = place.client_side_command("key");
+        let command = command.args(["--link-rtt", "600"]);
+        let client_side = Proxy::start(command, |command| place.net.a.spawn(command));
+        let over = if is_blocked { "tcp" } else { "udp" };
+        wait_until("the tunnel is up", || place.tunnels_over(over) == 1);
+        let quiet = (Duration::from_secs(1), Duration::from_secs(10));
+        let settled = place.net.emulator().settle(quiet.0, quiet.1);
+        settled.expect("nobody interrupts it");
+        let crossings = [TCP, UDP].map(|protocol| crossed(&place.net, protocol));
+        if is_blocked {
+            let tried = crossings[1].len();
+            wait_until("UDP is tried again", || {
+                crossed(&place.net, UDP).len() > tried
+            });
+            let settled = place.net.emulator().settle(quiet.0 * 3, quiet.1);
+            settled.expect("nobody interrupts it");
+            let again = ip_bytes(&crossed(&place.net, UDP)[tried..]);
+            println!("{again} bytes of IP to see whether UDP gets through again");
+            assert!(again < 5_500, "{again}");
+        }
+        place.works();
+        assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+        crossings
+    };
+    let [over_tcp, udp_tried] = up(true);
+    let [tcp_tried, over_udp] = up(false);
+    // The last word of the client side's handshake leaves once the server side has been heard.
+    let start = udp_tried.first().expect("it is tried").offered;
+    let mut said = over_tcp.iter().filter(has_content);
+    let last = said.rfind(|it| it.direction == Direction::Up);
+    let took = last.expect("a handshake").offered.seconds_since(start);
+    println!(
+        "up over TCP {:.2} round trips after the first word; {} bytes of IP, beside {} over UDP",
+        took / 0.6,
+        ip_bytes(&over_tcp),
+        ip_bytes(&udp_tried),
+    );
+    println!("where UDP gets through, {} bytes", ip_bytes(&over_udp));
+    assert!(ip_bytes(&over_tcp) < ip_bytes(&over_udp));
+    assert!(ip_bytes(&over_udp) < 7_000);
+    // No more than its SYN, where the answer by UDP is that late.
+    assert!(tcp_tried.iter().all(|it| !has_content(&it)));
+}
+
+#[test]
+fn udp_is_used_by_itself_once_it_gets_through() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    place.udp_is_blocked();
+    let _server_side = place.server_side();
+    let client_side = place.client_side();
+    place.works();
+    assert_eq!(place.tunnels_over("tcp"), 1);
+    place.udp_gets_through();
+    wait_until("UDP is used", || place.tunnels_over("udp") == 1);
+    wait_until("nobody uses TCP", || place.tunnels_over("tcp") == 0);
+    place.works();
+    assert_eq!(place.counts("tunnels_up"), 2);
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn where_udp_is_blocked_connections_work_over_tcp() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    place.udp_is_blocked();
+    let server_side = place.server_side();
+    let started = Instant::now();
+    let client_side = place.client_side();
+    place.works();
+    println!(
+        "the first page came {:?} after the start",
+        started.elapsed()
+    );
+    assert_eq!(
+        (place.tunnels_over("udp"), place.tunnels_over("tcp")),
+        (0, 1)
+    );
+    place.works();
+    assert_eq!(place.counts("tunnels_up"), 1);
+    assert!(place.counts("tcp_received_bytes") > 400_000);
+    // At rest nothing is sent.
+    let before = place.counts("tcp_sent_segments");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(place.counts("tcp_sent_segments"), before);
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn udp_that_is_blocked_later_is_replaced_and_used_again_once_it_is_heard() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    let _server_side = place.server_side();
+    let client_side = place.client_side();
+    place.works();
+    assert_eq!(
+        (place.tunnels_over("udp"), place.tunnels_over("tcp")),
+        (1, 0)
+    );
+    place.udp_is_blocked();
+    // The first connection finds out; it hangs in the old tunnel. The next ones work.
+    let mut first = Command::new("curl");
+    first
+        .args([
+            "-sko",
+            "/dev/null",
+            "--max-time",
+            "20",
+            "https://10.77.3.2/page",
+        ])
+        .env("OPENSSL_CONF", "/dev/null")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
+    let _first = Running(place.net.client.spawn(&mut first));
+    wait_until("there is a tunnel over TCP", || {
+        place.tunnels_over("tcp") == 1
+    });
+    place.works();
+    // Heard again in time, the old one is used again.
+    place.udp_gets_through();
+    wait_until("UDP is used again", || {
+        place.tunnels_over("tcp") == 0 || client_side.log().contains("over UDP is down")
+    });
+    place.works();
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn a_server_side_that_is_restarted_while_tcp_is_used_is_found_again() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    place.udp_is_blocked();
+    let server_side = place.server_side();
+    let client_side = place.client_side();
+    place.works();
+    assert_eq!(server_side.end(Signal::SIGKILL), None);
+    wait_until("the tunnel is down", || place.tunnels_over("tcp") == 0);
+    let server_side = place.server_side();
+    place.works();
+    assert_eq!(place.counts("tunnels_up_over_tcp"), 2);
+    assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+    wait_until("the tunnel is down", || place.tunnels_over("tcp") == 0);
+    assert!(client_side.log().contains("the other side closed it"));
+}
+
+#[test]
+fn another_key_and_other_services_on_the_port_are_refused_and_the_log_says_so() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    place.udp_is_blocked();
+    let server_side = place.server_side();
+    let client_side = place.client_side_with_key("other-key");
+    let fetch = place.fetch().limit(5);
+    assert_ne!(fetch.curl(&place.net.client).code, Some(0));
+    assert_eq!(place.counts("tunnels_up"), 0);
+    assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+    drop(client_side);
+
+    // A web server in the place of the server side.
+    let web = place.net.path("web.py");
+    let text = "import http.server as h\nh.HTTPServer(('0.0.0.0', 443), h.BaseHTTPRequestHandler).serve_forever()\n";
+    write_private(&web, text);
+    let mut python = Command::new("python3");
+    let _web = Running(place.net.b.spawn(python.arg(&web).stderr(Stdio::null())));
+    wait_until("it listens", || place.net.b.listens_on(LISTEN));
+    let client_side = place.client_side();
+    assert_ne!(fetch.curl(&place.net.client).code, Some(0));
+    assert_eq!(place.counts("tunnels_up"), 0);
+    drop(client_side);
+}
+
+#[test]
+fn whoever_holds_the_port_with_garbage_keeps_no_other_network_out() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    place.udp_is_blocked();
+    let server_side = place.server_side();
+    // From the server's host: silent ones, plain HTTP, and TLS for somebody else.
+    let script = place.net.path("garbage.py");
+    let peer = place.net.b_address(Family::V4);
+    let text = format!(
+        "import socket, ssl, time\n\
+         held = [socket.create_connection(('{peer}', {LISTEN})) for _ in range(40)]\n\
+         for s in held[::2]:\n    \
+             try: s.sendall(b'GET / HTTP/1.1\\r\\nhost: a\\r\\n\\r\\n')\n    \
+             except OSError: pass\n\
+         c = ssl._create_unverified_context(); c.set_alpn_protocols(['h2'])\n\
+         try: c.wrap_socket(socket.create_connection(('{peer}', {LISTEN})))\n\
+         except OSError: pass\n\
+         print('held', flush=True)\n\
+         time.sleep(600)\n"
+    );
+    write_private(&script, &text);
+    let mut python = Command::new("python3");
+    let python = python.arg(&script).stdout(Stdio::piped());
+    let mut holder = Running(place.net.server.spawn(python.stderr(Stdio::null())));
+    let mut said = [0; 5];
+    let mut output = holder.0.stdout.take().expect("it is piped");
+    std::io::Read::read_exact(&mut output, &mut said).expect("it says so");
+    let client_side = place.client_side();
+    place.works();
+    assert_eq!(place.tunnels_over("tcp"), 1);
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn a_port_that_another_service_has_leaves_udp() {
+    if !can_run() {
+        return;
+    }
+    let place = Place::new();
+    let held = place
+        .net
+        .b
+        .inside(|| std::net::TcpListener::bind(("0.0.0.0", LISTEN)));
+    let held = held.expect("it is free");
+    let server_side = place.server_side();
+    assert!(server_side.log().contains("the TCP port cannot be used"));
+    let client_side = place.client_side();
+    place.works();
+    assert_eq!(
+        (place.tunnels_over("udp"), place.tunnels_over("tcp")),
+        (1, 0)
+    );
+    drop(held);
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+}
