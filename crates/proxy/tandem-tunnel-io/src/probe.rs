@@ -1,5 +1,5 @@
 //! Finding out whether the server side can be reached, and if not, why: a small packet, then one
-//! handshake.
+//! handshake over UDP, and where that gets no answer, one over TCP.
 //!
 //! Is not: a part of a daemon. Nothing is kept, and the connection is closed at once.
 //!
@@ -13,15 +13,15 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::IpMtu;
 use tandem_daemon::runtime;
 use tandem_link::inband::Key;
+use tokio::time::timeout;
 
 use crate::error::TunnelError;
 use crate::line::Line;
-use crate::transport::quic;
-use crate::transport::{Counts, Lost, Tunnel as _};
+use crate::transport::{Connect as _, Counts, Lost, Tunnel as _, quic, tcp};
 
 /// Bytes of IP that a probe costs at most, both ways together: a handshake is five datagrams of up
-/// to 1,228 bytes; where nobody answers, the first two are sent five times.
-pub const MAX_COST: usize = 13_000;
+/// to 1,228 bytes; where nobody answers, the first two are sent five times. One over TCP is 4 kB.
+pub const MAX_COST: usize = 17_000;
 
 /// Bytes of the largest IP packet that the tunnel sends over IPv4: a datagram of QUIC (RFC 9000,
 /// section 14) with its headers. 20 more over IPv6.
@@ -43,6 +43,11 @@ pub enum Reached {
         /// UDP payload that was sent and received.
         bytes: u64,
     },
+    /// The server side has the same key, and answers over TCP alone.
+    OverTcp {
+        /// The round trip, as TCP measured it.
+        round_trip: Duration,
+    },
     /// Somebody answered who does not have this key, or speaks another version.
     Refused(String),
     /// The other machine is there, and says that nobody listens on this port.
@@ -55,20 +60,25 @@ pub enum Reached {
     Unusable(String),
 }
 
-/// Tries to reach the server side at `peer`: with a small packet, then with a handshake. Where
-/// nobody answers it takes 23 s, and longer if the line is stated to be thin.
+/// Tries to reach the server side at `peer`: with a small packet, then with a handshake over UDP,
+/// then with one over TCP. Where nobody answers it takes 43 s, and longer if the line is stated to
+/// be thin.
 ///
 /// # Errors
 /// The TLS library or the runtime refuses to start.
 pub fn reach(key: &Key, peer: SocketAddr, line: &Line) -> Result<Reached, TunnelError> {
     // Nobody need wait a minute for what the other machine says at once.
     let alone = small(peer).unwrap_or_else(|error| Reached::Unusable(error.to_string()));
-    if matches!(alone, Reached::NobodyListens | Reached::Unusable(_)) {
-        return Ok(alone);
-    }
+    let is_pointless = matches!(alone, Reached::NobodyListens | Reached::Unusable(_));
     runtime::run(async {
         let client = quic::Client::new(key.bytes(), peer, line)?;
-        Ok(match client.probe().await {
+        let by_tcp = tcp::Client::new(key.bytes(), peer, line, &quic::expected(line))?;
+        let by_udp = if is_pointless {
+            Err(Lost::Silent)
+        } else {
+            client.probe().await
+        };
+        Ok(match by_udp {
             Ok(tunnel) => {
                 let Counts {
                     round_trip,
@@ -91,7 +101,14 @@ pub fn reach(key: &Key, peer: SocketAddr, line: &Line) -> Result<Reached, Tunnel
                 | Lost::Here
                 | Lost::Unreachable(_)
                 | Lost::Foreign(_),
-            ) => alone,
+            ) => match timeout(client.probe_patience(), by_tcp.connect()).await {
+                Ok(Ok(tunnel)) => {
+                    let Counts { round_trip, .. } = tunnel.counts();
+                    tunnel.farewell().await;
+                    Reached::OverTcp { round_trip }
+                }
+                Ok(Err(_)) | Err(_) => alone,
+            },
         })
     })
 }

@@ -22,7 +22,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// Try to reach the other proxy (client side of tunnel mode); at most 13 kB over the link
+    /// Try to reach the other proxy (client side of tunnel mode); at most 17 kB over the link
     ///
     /// A small packet, then one handshake of the tunnel: about 6 kB where the other proxy answers.
     /// Not done while the running proxy has a tunnel: then it is known to be reached.

@@ -36,20 +36,20 @@ Then start both:
     tandem server-side --config /etc/tandem/tunnel-server-side.toml
     tandem client-side --config /etc/tandem/tunnel-client-side.toml
 
-Open, towards the other side: the port by UDP for the tunnel, and by TCP as long
-as this command waits.")]
+Open, towards the other side: the port by TCP, for this command, and by UDP, for
+the tunnel.")]
 pub(crate) struct InviteArgs {
     /// How the other side reaches this machine: a name or an address, and the port where it is
     /// another than that of --listen
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) address: String,
 
-    /// Where the tunnel will come, by UDP; the same port is waited at by TCP now [default: what the
+    /// Where the tunnel will come; the same port is waited at by TCP now [default: what the
     /// settings file says, or 0.0.0.0:4433]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Wait at this TCP port instead, where that of --listen is taken
+    /// Wait at this TCP port instead, where that of --listen is taken, as by a running server side
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) tcp_port: Option<u16>,
 

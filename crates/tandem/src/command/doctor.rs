@@ -137,7 +137,7 @@ fn tunnel_client_side(said: &Settings, probing: Probing) -> Result<Report, Failu
 fn tunnel_server_side(said: &Settings) -> Result<Report, Failure> {
     let role = Role::ServerSide;
     let listen = said.listen.ok_or_else(|| {
-        let problem = "name the UDP address where client-side proxies come, such as 0.0.0.0:4433";
+        let problem = "name the address where client-side proxies come, such as 0.0.0.0:4433";
         SettingsError::value("listen", problem)
     })?;
     let mut report = Report::new(format!("server-side on {listen}, tunnel mode"));

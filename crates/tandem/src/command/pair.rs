@@ -106,7 +106,8 @@ async fn invite(arguments: InviteArgs) -> Result<(), Failure> {
         None => (tunnel.clone(), listen),
     };
     let mut end = asked_to_end()?;
-    let waiting = listener::listen("--listen", wait_at).await?;
+    // Named after what helps where the port is taken, as by the server side itself.
+    let waiting = listener::listen("--tcp-port", wait_at).await?;
     let minutes = arguments.minutes;
     let lasts = Duration::from_secs(60 * u64::from(minutes));
     let expires = UnixTime(moment::now().0 + lasts.as_secs());

@@ -224,9 +224,17 @@ fn tunnel_state(status: &Status) -> Check {
             status.gauges.get("round_trip_milliseconds"),
         ) {
             ("client-side", Some(round_trip)) => {
-                format!("the tunnel is up, round trip {round_trip} ms")
+                let over = match gauge(status, "tunnels_over_udp") {
+                    0 => "TCP: UDP got no answer",
+                    _ => "UDP",
+                };
+                format!("the tunnel is up, round trip {round_trip} ms, over {over}")
             }
-            _ => format!("{} tunnels are up", gauge(status, "tunnels")),
+            _ => format!(
+                "{} tunnels are up, {} of them over TCP",
+                gauge(status, "tunnels"),
+                gauge(status, "tunnels_over_tcp")
+            ),
         };
         return Check::ok("tunnel", found);
     }
@@ -238,7 +246,7 @@ fn tunnel_state(status: &Status) -> Check {
         return Check::warning(
             "tunnel",
             found,
-            "does UDP to --listen get here? the same key on both sides?",
+            "does UDP or TCP to --listen get here? the same key on both sides?",
         );
     }
     let given_up = counter(status, "relays_without_tunnel");

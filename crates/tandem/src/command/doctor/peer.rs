@@ -60,6 +60,14 @@ fn found(reached: Reached, peer: SocketAddr) -> Check {
                 round_trip.as_millis()
             ),
         ),
+        Reached::OverTcp { round_trip } => Check::warning(
+            NAME,
+            format!(
+                "{peer} answers by TCP, not by UDP, and has the same key: {} ms",
+                round_trip.as_millis()
+            ),
+            "the tunnel runs over TCP, where a lost packet holds up all connections: can UDP pass?",
+        ),
         Reached::Refused(reason) => Check::problem(
             NAME,
             format!("{peer} answers, and is refused: {reason}"),
@@ -67,7 +75,7 @@ fn found(reached: Reached, peer: SocketAddr) -> Check {
         ),
         Reached::NobodyListens => Check::problem(
             NAME,
-            format!("{peer} is there, and nobody listens on this UDP port"),
+            format!("{peer} is there, and nobody listens on this port"),
             "start the server side there; is its --listen this port?",
         ),
         Reached::OnlySmall => Check::problem(
@@ -77,13 +85,13 @@ fn found(reached: Reached, peer: SocketAddr) -> Check {
         ),
         Reached::Silence => Check::problem(
             NAME,
-            format!("{peer} does not answer by UDP"),
-            "is it up, and does every firewall between let UDP to this port pass, and the answers?",
+            format!("{peer} does not answer, by UDP or TCP"),
+            "is it up, and does every firewall between let UDP or TCP to this port pass?",
         ),
         Reached::Unusable(reason) => Check::problem(
             NAME,
             format!("nothing can be sent to {peer}: {reason}"),
-            "`ip route get` the address; does a firewall here reject UDP?",
+            "`ip route get` the address; does a firewall here reject UDP and TCP?",
         ),
     }
 }
