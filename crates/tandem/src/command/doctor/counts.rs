@@ -186,6 +186,15 @@ pub(super) fn tunnel(status: &Status) -> Vec<Check> {
             "add the network and the port to --allow there, if it is to be reached",
         ));
     }
+    let limited =
+        counter(status, "relays_refused_by_limit") + counter(status, "relays_ended_by_limit");
+    if limited > 0 {
+        checks.push(Check::warning(
+            "limit",
+            format!("{limited} connections were refused or reset at their client's daily limit"),
+            "raise --client-limit, or add [[limits]] for the client; --log debug names it",
+        ));
+    }
     let unknown = count("relays_ended_name_not_found");
     if Share::of(unknown, opened).is_over_a_tenth() {
         checks.push(Check::warning(
@@ -410,6 +419,15 @@ mod tests {
         assert_eq!(verdict(&tunnel, "tls"), Some(Verdict::Warning));
         let few = status("tunnel", &[("tunnel_handshakes_passed_tls13", 3)], &[]);
         assert_eq!(verdict(&few, "tls"), Some(Verdict::Ok));
+    }
+
+    #[test]
+    fn clients_at_their_limit_are_told_from_servers_that_are_not_allowed() {
+        let limited = [("relays_refused_by_limit", 2), ("relays_ended_by_limit", 1)];
+        let limited = status("tunnel", &limited, &[]);
+        assert_eq!(verdict(&limited, "limit"), Some(Verdict::Warning));
+        assert_eq!(verdict(&limited, "allowed"), None);
+        assert_eq!(verdict(&status("tunnel", &[], &[]), "limit"), None);
     }
 
     #[test]
