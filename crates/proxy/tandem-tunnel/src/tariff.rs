@@ -39,6 +39,9 @@ pub struct Tariff {
     pub long_session: Option<LongSession>,
     /// Bytes a month that are not paid for one by one.
     pub included_bytes: u64,
+    /// Day of the calendar's month on which a month of the contract begins: 1 to 28, which every
+    /// month has.
+    pub first_day: u8,
 }
 
 /// A number of bytes that has a price.

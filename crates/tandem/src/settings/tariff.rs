@@ -35,6 +35,7 @@ struct Written {
     round_bytes_to: Option<NonZeroU64>,
     round_seconds_to: Option<NonZeroU64>,
     included_bytes_a_month: Option<ByteCount>,
+    month_begins_on_day: Option<FirstDay>,
     long_session: Option<WrittenLongSession>,
 }
 
@@ -60,6 +61,21 @@ impl TryFrom<String> for Currency {
             ));
         }
         Ok(Self(text))
+    }
+}
+
+/// A day that every month has.
+#[derive(Deserialize)]
+#[serde(try_from = "i64")]
+struct FirstDay(u8);
+
+impl TryFrom<i64> for FirstDay {
+    type Error = String;
+
+    fn try_from(day: i64) -> Result<Self, String> {
+        let day = u8::try_from(day).ok().filter(|day| (1..=28).contains(day));
+        day.map(Self)
+            .ok_or_else(|| "not a day that every month has: write 1 to 28".to_owned())
     }
 }
 
@@ -150,6 +166,7 @@ fn parse(text: &str, path: &Path) -> Result<Tariff, SettingsError> {
             bytes_per_second: long.bytes_a_second,
         }),
         included_bytes: written.included_bytes_a_month.map_or(0, |bytes| bytes.0),
+        first_day: written.month_begins_on_day.map_or(1, |day| day.0),
     })
 }
 
@@ -166,6 +183,7 @@ mod tests {
         let text = "\
 currency = \"USD\"\nprice-per-megabyte = \"6.50\"\nprice-per-minute = \"0.8\"\nprice-per-session = \"0\"
 session-idle-seconds = 20\nround-bytes-to = 1000\nround-seconds-to = 6\nincluded-bytes-a-month = \"5M\"
+month-begins-on-day = 15
 [long-session]\nafter-seconds = 300\nbytes-a-second = 300\n";
         let expected = Tariff {
             currency: "USD".to_owned(),
@@ -181,6 +199,7 @@ session-idle-seconds = 20\nround-bytes-to = 1000\nround-seconds-to = 6\nincluded
                 bytes_per_second: 300,
             }),
             included_bytes: 5_000_000,
+            first_day: 15,
         };
         assert_eq!(read(text), Ok(expected));
     }
@@ -231,6 +250,11 @@ session-idle-seconds = 20\nround-bytes-to = 1000\nround-seconds-to = 6\nincluded
                 format!("{usd}[long-session]\nafter-seconds = 300\n"),
                 "line 2, column 1",
                 "`bytes-a-second`",
+            ),
+            (
+                format!("{usd}price-per-minute = \"1\"\nmonth-begins-on-day = 29\n"),
+                "line 3, column 23",
+                "1 to 28",
             ),
             (format!("{usd}price"), "line 2, column 6", ""),
         ] {

@@ -16,7 +16,7 @@ use crate::day::Day;
 pub struct Spent {
     /// This day, of UTC.
     pub today: Money,
-    /// This month, of UTC.
+    /// This month of the contract, by days of UTC.
     pub month: Money,
     /// Since the bill was opened.
     pub since_start: Money,
@@ -129,7 +129,10 @@ impl Bill {
 
     /// Another day has begun, and perhaps another month.
     fn day_ended(&mut self, ended: u64) {
-        if month(self.day.current) == month(ended) {
+        // The contract's months are the calendar's, some days later.
+        let later = u64::from(self.tariff.first_day).saturating_sub(1);
+        let month_of = |day: u64| month(day.saturating_sub(later));
+        if month_of(self.day.current) == month_of(ended) {
             self.before_today = self.month();
             return;
         }

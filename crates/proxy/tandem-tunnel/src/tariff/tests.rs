@@ -28,6 +28,7 @@ fn free() -> Tariff {
         second_step: 1,
         long_session: None,
         included_bytes: 0,
+        first_day: 1,
     }
 }
 
@@ -224,6 +225,23 @@ fn day_and_month_outlive_a_restart() {
     ] {
         assert_eq!(Bill::read(tariff.clone(), line), None, "{line}");
     }
+}
+
+#[test]
+fn a_month_may_begin_on_another_day() {
+    let mut run = Run::new(Tariff {
+        first_day: 15,
+        ..by_byte()
+    });
+    // 2026-03-14 and the day after.
+    run.at(NOON + 4 * DAY, 0, 5);
+    let spent = run.at(NOON + 5 * DAY, 0, 1);
+    assert_eq!(spent.month, money("0.000001"));
+    assert_eq!(spent.since_start, money("0.000006"));
+    // To the last day before the next.
+    run.at(LAST + 10, 0, 1);
+    assert_eq!(run.at(NOON + 35 * DAY, 0, 1).month, money("0.000003"));
+    assert_eq!(run.at(NOON + 36 * DAY, 0, 1).month, money("0.000001"));
 }
 
 #[test]
