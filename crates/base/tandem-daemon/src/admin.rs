@@ -5,7 +5,7 @@
 //! Invariant: it runs on a thread of its own, so that whoever reads it, and however slowly, delays
 //! nothing else.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -18,25 +18,61 @@ use crate::metrics::{self, Number};
 
 /// OpenMetrics 1.0, which Prometheus reads.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What is no page of its own.
+const TEXT: &str = "text/plain";
 /// A page is all in one: nothing is loaded from elsewhere, nor run.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// What a path shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its media type.
-    pub kind: &'static str,
-    /// Its content.
-    pub body: String,
+    kind: &'static str,
+    body: String,
+    policy: &'static str,
+    readers: Readers,
+}
+
+/// To whom a page is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readers {
+    /// To whoever reaches the port.
+    All,
+    /// To those who asked for an address or `localhost`. A web page whose own name leads here (DNS
+    /// rebinding) has asked for that name.
+    ByAddress,
 }
 
 impl Page {
+    /// One of this media type.
+    #[must_use]
+    pub fn new(kind: &'static str, body: String) -> Self {
+        Self {
+            kind,
+            body,
+            policy: POLICY,
+            readers: Readers::All,
+        }
+    }
+
     /// Metrics in the text format of OpenMetrics.
     #[must_use]
     pub fn metrics(body: String) -> Self {
+        Self::new(OPEN_METRICS, body)
+    }
+
+    /// With this Content-Security-Policy, for a page that has a script.
+    #[must_use]
+    pub fn with_policy(self, policy: &'static str) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// For what web pages of others may not read: it is shown to those only who ask for this port
+    /// by an address or as `localhost`.
+    #[must_use]
+    pub fn by_address_only(self) -> Self {
         Self {
-            kind: OPEN_METRICS,
-            body,
+            readers: Readers::ByAddress,
+            ..self
         }
     }
 }
@@ -113,24 +149,32 @@ fn answer(
     paths: &str,
     page: &impl Fn(&str) -> Option<Page>,
 ) -> Response<Full<Bytes>> {
-    let text = |status, body: String| (status, "text/plain", body);
-    let (status, kind, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/healthz") => text(StatusCode::OK, "ok\n".to_owned()),
+    let page = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/healthz") => Ok(Page::new(TEXT, "ok\n".to_owned())),
         (&Method::GET | &Method::HEAD, path) => match page(path) {
-            Some(page) => (StatusCode::OK, page.kind, page.body),
-            None => text(
+            Some(page) if page.readers == Readers::ByAddress && !asks_by_address(request) => Err((
+                StatusCode::MISDIRECTED_REQUEST,
+                "ask for it by the address of this port, or as localhost\n".to_owned(),
+            )),
+            Some(page) => Ok(page),
+            None => Err((
                 StatusCode::NOT_FOUND,
                 format!("there are {paths} and /healthz\n"),
-            ),
+            )),
         },
-        _ => text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned()),
+        _ => Err((StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned())),
     };
-    let mut response = Response::new(Full::from(body));
+    let (status, page) = match page {
+        Ok(page) => (StatusCode::OK, page),
+        Err((status, why)) => (status, Page::new(TEXT, why)),
+    };
+    let mut response = Response::new(Full::from(page.body));
     *response.status_mut() = status;
     let headers = [
-        (header::CONTENT_TYPE, kind),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_TYPE, page.kind),
+        (header::CONTENT_SECURITY_POLICY, page.policy),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
     ];
     for (name, value) in headers {
@@ -139,6 +183,29 @@ fn answer(
             .insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// Whether the request is for an address or `localhost` (RFC 9112, section 3.2): in its Host field
+/// or, without one, in nothing, as of programs that speak HTTP/1.0. Browsers send one always.
+fn asks_by_address(request: &Request) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let Some(host) = hosts.next() else {
+        return true;
+    };
+    let Ok(host) = host.to_str() else {
+        return false;
+    };
+    let is_address = host.parse::<SocketAddr>().is_ok() || bare(host).parse::<IpAddr>().is_ok();
+    let name = host.split(':').next().unwrap_or(host);
+    hosts.next().is_none() && (is_address || name.eq_ignore_ascii_case("localhost"))
+}
+
+/// An IPv6 address without its brackets.
+fn bare(host: &str) -> &str {
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    inner.unwrap_or(host)
 }
 
 #[cfg(test)]
@@ -175,6 +242,53 @@ mod tests {
         assert!(absent.starts_with("HTTP/1.0 404"), "{absent}");
         assert!(absent.ends_with("there are /metrics and /healthz\n"));
         assert!(asked(address, "POST /metrics").starts_with("HTTP/1.0 405"));
+        drop(server);
+    }
+
+    #[test]
+    fn a_private_page_is_shown_to_those_only_who_ask_by_address() {
+        let free = "127.0.0.1:0".parse().expect("an address");
+        let port = AdminPort::bind("--admin", free).expect("a free port");
+        let address = port.address();
+        let server = port.serve("/", |path| match path {
+            "/" => Some(Page::new("text/html", "mine".to_owned()).by_address_only()),
+            "/metrics" => Some(Page::metrics("# EOF\n".to_owned())),
+            _ => None,
+        });
+        let server = server.expect("it starts");
+        let status = |path: &str, host: &str| {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n").expect("it reads");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("it answers");
+            answer.split(' ').nth(1).map(str::to_owned)
+        };
+        let port = address.port();
+        for host in [
+            &address.to_string(),
+            "127.0.0.1",
+            "[::1]",
+            "[::1]:9470",
+            "localhost",
+            &format!("LOCALHOST:{port}"),
+        ] {
+            assert_eq!(status("/", host).as_deref(), Some("200"), "{host}");
+        }
+        for host in [
+            "attacker.example",
+            &format!("attacker.example:{port}"),
+            "localhost.attacker.example",
+            "127.0.0.1.attacker.example",
+            "127.0.0.1:9470@attacker.example",
+            "",
+        ] {
+            assert_eq!(status("/", host).as_deref(), Some("421"), "{host}");
+        }
+        // Prometheus may be told a name.
+        assert_eq!(status("/metrics", "gateway").as_deref(), Some("200"));
+        let page = asked(address, "GET /");
+        assert!(page.ends_with("\r\n\r\nmine"), "{page}");
+        assert!(asked(address, "POST /").starts_with("HTTP/1.0 405"));
         drop(server);
     }
 }

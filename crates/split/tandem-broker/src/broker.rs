@@ -161,14 +161,14 @@ impl Broker {
     pub fn show(&self, address: SocketAddr) -> Result<SocketAddr, BrokerError> {
         let (keeper, safeguard) = (self.keeper.clone(), self.safeguard);
         let pages = move |path: &str| match path {
-            "/" => Some(Page {
-                kind: "text/html; charset=utf-8",
-                body: page::html(&keeper.snapshot(), safeguard),
-            }),
-            "/status.json" => Some(Page {
-                kind: "application/json",
-                body: page::json(&keeper.snapshot(), safeguard),
-            }),
+            "/" => Some(Page::new(
+                "text/html; charset=utf-8",
+                page::html(&keeper.snapshot(), safeguard),
+            )),
+            "/status.json" => Some(Page::new(
+                "application/json",
+                page::json(&keeper.snapshot(), safeguard),
+            )),
             _ => None,
         };
         let shown = admin::show("admin", address, self.numbers(), pages);

@@ -96,8 +96,5 @@ pub(super) fn status(site: &str, safeguard: Safeguard) -> Page {
         "certificates_at_risk": safeguard == Safeguard::Waived,
         "warning": safeguard.warning(),
     });
-    Page {
-        kind: "application/json",
-        body: format!("{status:#}\n"),
-    }
+    Page::new("application/json", format!("{status:#}\n"))
 }
