@@ -136,7 +136,7 @@ impl Connection {
 
     /// Whom the client asked for: the name in its hello or, where it named nobody, the address that
     /// it connected to.
-    fn site(&self, server: SocketAddr) -> Site {
+    pub fn site(&self, server: SocketAddr) -> Site {
         let name = self.handshake.server_name();
         name.map_or(Site::Address(server), |name| Site::Name(name.clone()))
     }

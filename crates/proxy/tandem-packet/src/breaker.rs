@@ -137,7 +137,7 @@ impl Breaker {
             Event::FlightRepeated => {
                 self.trials.get_mut(&key)?.trial = Trial::Repeated;
             }
-            Event::FlightAcknowledged | Event::MissReceived | Event::FlightRebuilt(_) => {
+            Event::FlightAcknowledged | Event::MissReceived | Event::FlightRebuilt { .. } => {
                 return self.works(key, now);
             }
             // The endpoint itself discards it: nothing is in the way, and nobody rebuilds.
@@ -598,7 +598,14 @@ mod tests {
             breaker.note(one(port), Event::HintSent, at(now));
             let seen = breaker.note(one(port), Event::TimestampsReplaced, at(now));
             assert_eq!(
-                breaker.note(one(port), Event::FlightRebuilt(9), at(now)),
+                breaker.note(
+                    one(port),
+                    Event::FlightRebuilt {
+                        bytes: 9,
+                        received: 1
+                    },
+                    at(now)
+                ),
                 None
             );
             seen
@@ -609,7 +616,14 @@ mod tests {
         assert!(!breaker.allows(one(3), at(1_799)) && breaker.allows(one(3), at(1_800)));
         breaker.note(one(3), Event::HintSent, at(1_800));
         assert!(!breaker.allows(one(4), at(1_800)));
-        let resumed = breaker.note(one(3), Event::FlightRebuilt(9), at(1_800));
+        let resumed = breaker.note(
+            one(3),
+            Event::FlightRebuilt {
+                bytes: 9,
+                received: 1,
+            },
+            at(1_800),
+        );
         assert_eq!(resumed, Some(Event::PathResumed));
         assert!(breaker.allows(one(4), at(1_800)));
     }

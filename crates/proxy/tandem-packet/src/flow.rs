@@ -9,7 +9,9 @@
 //!   server's side:  Asked  --SYN/ACK-----------------> Server --both Finished--> forgotten
 //! ```
 
-use tandem_store::Store;
+use std::net::SocketAddr;
+
+use tandem_store::{Site, Store};
 use tandem_wire::{Instant, Seq, TcpFlags, TcpPacket};
 
 use crate::client_side::{self, Asking};
@@ -18,6 +20,7 @@ use crate::config::Limits;
 use crate::context::{Context, Keep, Next, Share, Toward};
 use crate::output::{GiveUp, Outbox, Owed};
 use crate::server_side::{self, Asked};
+use crate::summary::Note;
 
 /// A flow at either side.
 #[derive(Debug)]
@@ -27,6 +30,7 @@ pub(crate) struct Flow {
     pub(crate) share: Share,
     /// The time-out that it was last entered with.
     pub(crate) deadline: Option<Instant>,
+    pub(crate) note: Note,
     closed: Closed,
 }
 
@@ -64,11 +68,12 @@ struct Closed {
 }
 
 impl Flow {
-    pub(crate) fn new(state: State) -> Self {
+    pub(crate) fn new(state: State, now: Instant) -> Self {
         Self {
             state,
             share: Share::default(),
             deadline: None,
+            note: Note::since(now),
             closed: Closed::default(),
         }
     }
@@ -76,6 +81,11 @@ impl Flow {
     /// Whether this SYN is the flow's own.
     pub(crate) fn began_with(&self, syn: &TcpPacket<'_>) -> bool {
         self.client_isn() == syn.seq()
+    }
+
+    /// Whom the client asked for, once that is known.
+    pub(crate) fn site(&self, server: SocketAddr) -> Option<Site> {
+        self.common()?.watch.site(server)
     }
 
     /// The SYN by which the far side was asked for, if it has not answered.

@@ -63,7 +63,7 @@ impl Outcome {
     /// of the server. A resumed session, say, may be followed by one that is not.
     pub(crate) fn of(event: Event) -> Option<Self> {
         match event {
-            Event::FlightRebuilt(_) | Event::FlightAcknowledged => Some(Self::Gain),
+            Event::FlightRebuilt { .. } | Event::FlightAcknowledged => Some(Self::Gain),
             Event::GivenUp(GiveUp::Handshake(why)) => match why {
                 Pass::Tls13 | Pass::NotTls | Pass::NoCertificate => Some(Self::NoGain),
                 Pass::Resumed | Pass::Malformed => None,
@@ -253,7 +253,13 @@ mod tests {
     #[test]
     fn only_what_says_something_of_the_server_counts() {
         for (event, outcome) in [
-            (Event::FlightRebuilt(1), Some(Outcome::Gain)),
+            (
+                Event::FlightRebuilt {
+                    bytes: 1,
+                    received: 1,
+                },
+                Some(Outcome::Gain),
+            ),
             (Event::FlightAcknowledged, Some(Outcome::Gain)),
             (
                 Event::GivenUp(GiveUp::Handshake(Pass::Tls13)),

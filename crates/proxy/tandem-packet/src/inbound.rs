@@ -37,6 +37,8 @@ pub(crate) struct Inbound {
     missed: Missed,
     /// Whether something was rebuilt.
     rebuilt: bool,
+    /// Payload of rewritten segments since then.
+    received: usize,
     /// The thesis's: what the server's hello said of the client's certificates.
     confirmation: Vec<Reference>,
     /// How far the near endpoint has acknowledged.
@@ -82,6 +84,7 @@ impl Inbound {
             expanded: None,
             missed: Missed::Nothing,
             rebuilt: false,
+            received: 0,
             confirmation: Vec::new(),
             acknowledged: None,
             template: Template::default(),
@@ -227,6 +230,7 @@ impl Inbound {
         watch: &mut Watch,
         cx: &mut Context<'_, S>,
     ) {
+        self.received += packet.payload().len();
         let headers = packet.header_len() - packet.options_bytes().len();
         let how = |start| Cut {
             start,
@@ -239,7 +243,10 @@ impl Inbound {
         };
         match rewritten.rebuilt {
             Rebuilt::Flight(start, bytes) if !packets.is_empty() => {
-                cx.out.event(Event::FlightRebuilt(bytes.len() as u64));
+                cx.out.event(Event::FlightRebuilt {
+                    bytes: bytes.len() as u64,
+                    received: std::mem::take(&mut self.received) as u64,
+                });
                 // Of a flight that comes again the endpoint gets what it has not acknowledged: each
                 // segment that it knows would make it repeat itself over the link,
                 // and three such repeats look like a loss (RFC 5681, section 3.2).

@@ -19,6 +19,7 @@
 //! | `segment`, `paws` | segments cut and edited; the timestamps that make them harmless |
 //! | `pace`, `hello`, `acks` | when a repeat says anything, and which acknowledgements cross |
 //! | `breaker`, `gain` | paths on which nothing is rewritten, servers that get no offer |
+//! | `summary` | what a handshake cost, for the admin page |
 //! | `config`, `context`, `output` | what goes in, what a flow works with, what comes out |
 //!
 //! Invariants: every [`VerdictToken`] handed in receives exactly one [`Verdict`]; the sequence
@@ -47,6 +48,7 @@ mod proxy;
 mod reader;
 mod segment;
 mod server_side;
+mod summary;
 mod table;
 mod watch;
 mod writer;
@@ -54,3 +56,4 @@ mod writer;
 pub use config::{ClientCertificates, Config, Limits, Role, WireFormat};
 pub use output::{Direction, Event, GiveUp, Meddling, Output, Verdict, VerdictToken, Wakeup};
 pub use proxy::{Gauges, Proxy};
+pub use summary::Summary;

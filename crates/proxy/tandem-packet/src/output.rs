@@ -155,8 +155,13 @@ pub enum Event {
     FlightRepeated,
     /// A flight's originals were sent, because it was not rebuilt; bytes.
     OriginalsSent(u64),
-    /// A flight was rebuilt; bytes.
-    FlightRebuilt(u64),
+    /// A flight was rebuilt.
+    FlightRebuilt {
+        /// Payload bytes of the flight.
+        bytes: u64,
+        /// Payload bytes that came in its place.
+        received: u64,
+    },
     /// A flight, or a part of one that came again, could not be rebuilt here.
     FlightMissed(Miss),
     /// The far side was asked for the originals of such a flight.
@@ -220,7 +225,10 @@ impl Event {
             Event::RepeatAbsorbed,
             Event::FlightRepeated,
             Event::OriginalsSent(0),
-            Event::FlightRebuilt(0),
+            Event::FlightRebuilt {
+                bytes: 0,
+                received: 0,
+            },
             Event::MissSent,
             Event::MissReceived,
             Event::TimestampsReplaced,
@@ -274,7 +282,7 @@ impl Event {
             Event::RepeatAbsorbed => "repeats_absorbed",
             Event::FlightRepeated => "flights_repeated",
             Event::OriginalsSent(_) => "originals_sent_bytes",
-            Event::FlightRebuilt(_) => "flights_rebuilt_bytes",
+            Event::FlightRebuilt { .. } => "flights_rebuilt_bytes",
             Event::FlightMissed(why) => match why {
                 Miss::NotHeld => "flights_missed_not_held",
                 Miss::WrongKey => "flights_missed_wrong_key",
@@ -301,7 +309,7 @@ impl Event {
         match self {
             Event::HoldReleased(bytes)
             | Event::OriginalsSent(bytes)
-            | Event::FlightRebuilt(bytes) => bytes,
+            | Event::FlightRebuilt { bytes, .. } => bytes,
             Event::Engine(event) => event.amount(),
             Event::Unread(_)
             | Event::BadChecksum

@@ -24,6 +24,7 @@ use crate::output::{
     Direction, Event, GiveUp, Outbox, Output, Owed, Verdict, VerdictToken, Wakeup,
 };
 use crate::server_side::Asked;
+use crate::summary::{Summaries, Summary};
 use crate::table::{FlowKey, FlowTable};
 
 /// One proxy of packet mode, sans-IO: packets go in, verdicts, packets and events come out.
@@ -46,6 +47,7 @@ pub struct Proxy<S> {
     forgotten: ForgottenSyns,
     breaker: Breaker,
     gains: Gains,
+    summaries: Summaries,
 }
 
 /// Sizes of what the engine keeps right now.
@@ -76,6 +78,7 @@ impl<S: Store> Proxy<S> {
             ),
             breaker: Breaker::new(config.role),
             gains: Gains::default(),
+            summaries: Summaries::default(),
             config,
             key,
             spoken: Spoken::HERE,
@@ -195,7 +198,7 @@ impl<S: Store> Proxy<S> {
             }
             if let Some(state) = state {
                 self.out.event(Event::FlowOpened);
-                if let Some((key, oldest)) = self.flows.insert(key, Flow::new(state), now) {
+                if let Some((key, oldest)) = self.flows.insert(key, Flow::new(state, now), now) {
                     self.make_room(key, oldest, now);
                 }
                 self.account(key);
@@ -208,6 +211,10 @@ impl<S: Store> Proxy<S> {
         };
         let before = cx.out.len();
         let keep = flow.packet(owed, toward, packet, &mut cx);
+        flow.note.packet(packet.payload().len());
+        for event in self.out.events_from(before) {
+            flow.note.event(event, now);
+        }
         let news = self.engine.events();
         news.for_each(|event| self.out.event(Event::Engine(event)));
         self.watch_flights(key, before, now);
@@ -215,6 +222,8 @@ impl<S: Store> Proxy<S> {
             Keep::Flow => self.account(key),
             Keep::Forget => {
                 if let Some(flow) = self.flows.remove(&key) {
+                    let site = flow.site(key.server);
+                    self.summaries.end(&flow.note, site, key.server, now);
                     self.end(key, flow);
                 }
             }
@@ -282,6 +291,12 @@ impl<S: Store> Proxy<S> {
         let hold = self.holds.first().map(|(at, _)| (*at, Wakeup::HoldExpires));
         let expiry = self.flows.next_expiry().map(|at| (at, Wakeup::FlowExpires));
         hold.into_iter().chain(expiry).min_by_key(|(at, _)| *at)
+    }
+
+    /// Summaries of the flows whose handshake has ended since this was last called; the last ones,
+    /// where they are many.
+    pub fn summaries(&mut self) -> impl Iterator<Item = Summary> {
+        self.summaries.take()
     }
 
     /// The store, for the adapter's upkeep.

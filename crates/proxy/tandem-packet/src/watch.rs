@@ -5,11 +5,12 @@
 //! there were two views is given up for good; what is learned was vouched for by both Finished;
 //! memory is bounded by the limit on each direction.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tandem_engine::{Connection, Crossed, Stage, Streams};
 use tandem_link::inband::FlowId;
-use tandem_store::Store;
+use tandem_store::{Site, Store};
 use tandem_wire::{Assembler, Inserted, Seq, TcpPacket};
 
 use crate::context::{Context, Toward};
@@ -47,6 +48,12 @@ impl Watch {
             connection,
             given_up: None,
         }
+    }
+
+    /// Whom the client asked for, once its hello is whole.
+    pub(crate) fn site(&self, server: SocketAddr) -> Option<Site> {
+        let is_known = self.connection.hello_is_complete();
+        is_known.then(|| self.connection.site(server))
     }
 
     /// Reads a segment along.
