@@ -66,6 +66,7 @@ const SPLIT: &str = "tandem-split";
 const ESTIMATE: &str = "tandem-estimate";
 const BARNRAISING: &str = "tandem-barnraising";
 const FIREWALL: &str = "tandem-firewall";
+const STATUS: &str = "tandem-status";
 const IO: &str = "tandem-packet-io";
 const TUNNEL_IO: &str = "tandem-tunnel-io";
 const REPORT: &str = "tandem-report";
@@ -140,6 +141,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Core,
         &[WIRE],
     ),
+    Layer::new(STATUS, "crates/proxy/tandem-status", Kind::Core, &[]),
     Layer::new(
         FIREWALL,
         "crates/proxy/tandem-firewall",
@@ -151,6 +153,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         "crates/proxy/tandem-packet-io",
         Kind::Adapter,
         &[
+            STATUS,
             FIREWALL,
             DAEMON,
             PACKET,
@@ -166,6 +169,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         "crates/proxy/tandem-tunnel-io",
         Kind::Adapter,
         &[
+            STATUS,
             TUNNEL,
             FIREWALL,
             CHANNEL,
@@ -232,7 +236,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[BROKER, SPLIT_IO, BARNRAISING, CHANNEL, DAEMON],
     ),
     Layer {
-        tests_may_use: &[CHANNEL, TESTBED, NETSIM],
+        tests_may_use: &[CHANNEL, TESTBED, NETSIM, STATUS],
         ..Layer::new(
             "tandem",
             "crates/tandem",

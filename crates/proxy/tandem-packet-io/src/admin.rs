@@ -1,6 +1,8 @@
-//! The admin port: `/metrics` for Prometheus, `/status` for `tandem status`, `/healthz`.
+//! The admin port: `/` for a browser, `/metrics` for Prometheus, `/status` for `tandem status`,
+//! `/healthz`.
 //!
-//! Is not: a way to change anything. Names of sites and addresses of endpoints are never shown.
+//! Is not: a way to change anything. Names of sites are shown to those only who ask for the port
+//! by its address; addresses of clients never are.
 //!
 //! Invariant: it runs on threads of its own and reads [`Board`] only, so that whoever reads it, and
 //! however slowly, delays no packet.
@@ -24,13 +26,18 @@ use crate::status::Status;
 pub(crate) fn serve(port: AdminPort, board: Arc<Board>) -> Result<Server, IoError> {
     let page = move |path: &str| match path {
         "/metrics" => Some(Page::metrics(metrics(&board))),
-        "/status" => Some(Page {
-            kind: "application/json",
-            body: status(&board).json() + "\n",
-        }),
+        "/" => Some(
+            Page::new("text/html; charset=utf-8", tandem_status::PAGE.to_owned())
+                .with_policy(tandem_status::POLICY)
+                .by_address_only(),
+        ),
+        "/status" => {
+            let body = status(&board).json() + "\n";
+            Some(Page::new("application/json", body).by_address_only())
+        }
         _ => None,
     };
-    Ok(port.serve("/metrics, /status", page)?)
+    Ok(port.serve("/, /metrics, /status", page)?)
 }
 
 fn status(board: &Board) -> Status {
@@ -50,6 +57,8 @@ fn status(board: &Board) -> Status {
         counters: snapshot.counters,
         gauges: snapshot.gauges,
         notes: BTreeMap::new(),
+        tunnel: None,
+        activity: board.activity(),
     }
 }
 

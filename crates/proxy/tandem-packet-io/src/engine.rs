@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use tandem_packet::{Direction, Output, Proxy, Verdict, VerdictToken, Wakeup};
+use tandem_packet::{Direction, Output, Proxy, Summary, Verdict, VerdictToken, Wakeup};
 use tandem_store::{Keeping, Store as _};
 use tandem_store_sqlite::SqliteStore;
 use tandem_wire::{Instant, UnixTime};
@@ -44,6 +44,11 @@ pub trait Engine {
 
     /// Names and values of what is kept right now.
     fn gauges(&mut self, each: &mut dyn FnMut(&'static str, u64)) {
+        let _ = each;
+    }
+
+    /// Summaries of the flows whose handshake has ended since this was last called.
+    fn summaries(&mut self, each: &mut dyn FnMut(Summary)) {
         let _ = each;
     }
 
@@ -84,6 +89,10 @@ impl<E: Engine + ?Sized> Engine for Box<E> {
 
     fn gauges(&mut self, each: &mut dyn FnMut(&'static str, u64)) {
         (**self).gauges(each);
+    }
+
+    fn summaries(&mut self, each: &mut dyn FnMut(Summary)) {
+        (**self).summaries(each);
     }
 
     fn release_all(&mut self) {
@@ -153,6 +162,10 @@ impl Engine for Proxy<SqliteStore> {
                 Keeping::Memory | Keeping::DiskFailing => 0,
             },
         );
+    }
+
+    fn summaries(&mut self, each: &mut dyn FnMut(Summary)) {
+        Proxy::summaries(self).for_each(each);
     }
 
     fn release_all(&mut self) {

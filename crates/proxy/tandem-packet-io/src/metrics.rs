@@ -7,12 +7,15 @@
 //! only when a name is met for the first time, and held by readers only while they copy); counters
 //! only grow.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tandem_packet::Event;
+use tandem_packet::{Event, Summary};
+use tandem_status::{Activity, Flow, Mark, Report};
+use tandem_wire::Instant;
 
 use crate::config::{Config, Mode};
 
@@ -113,9 +116,10 @@ impl Facts {
 #[derive(Debug)]
 pub(crate) struct Board {
     pub(crate) facts: Facts,
-    pub(crate) started: Instant,
+    pub(crate) started: std::time::Instant,
     counters: Mutex<BTreeMap<String, Arc<AtomicU64>>>,
     gauges: Mutex<BTreeMap<&'static str, Arc<AtomicU64>>>,
+    activity: Mutex<Activity>,
 }
 
 /// Numbers at one moment.
@@ -129,9 +133,10 @@ impl Board {
     pub(crate) fn new(facts: Facts) -> Arc<Self> {
         Arc::new(Self {
             facts,
-            started: Instant::now(),
+            started: std::time::Instant::now(),
             counters: Mutex::default(),
             gauges: Mutex::default(),
+            activity: Mutex::default(),
         })
     }
 
@@ -141,6 +146,11 @@ impl Board {
             .entry(tally.name().to_owned())
             .or_default()
             .fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// What was saved, by site and by connection.
+    pub(crate) fn activity(&self) -> Report {
+        lock(&self.activity).report()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -202,6 +212,24 @@ impl Counting {
                 Arc::clone(counters.entry(format!("packet_{name}")).or_default())
             })
             .fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// A handshake was over at some time before `now`.
+    pub(crate) fn flow(&self, summary: &Summary, now: Instant) {
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let wall = SystemTime::now() - now.saturating_since(summary.began);
+        let marks = summary.marks.iter().map(|(name, at)| Mark {
+            name: Cow::Borrowed(name),
+            at_ms: millis(at.saturating_since(summary.began)),
+        });
+        lock(&self.board.activity).add(Flow {
+            began_unix_ms: millis(wall.duration_since(UNIX_EPOCH).unwrap_or_default()),
+            site: summary.site.to_string(),
+            original_bytes: summary.original_bytes,
+            crossed_bytes: summary.crossed_bytes,
+            outcome: Cow::Borrowed(summary.outcome),
+            marks: marks.collect(),
+        });
     }
 
     pub(crate) fn gauge(&mut self, name: &'static str, value: u64) {

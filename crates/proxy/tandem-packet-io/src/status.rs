@@ -6,108 +6,17 @@
 //! Invariant: a daemon that answers slowly, with too much or with something else is an error in
 //! bounded time and memory.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+pub use tandem_status::Status;
 
 use crate::error::IoError;
 
-/// The longest answer that is read. One of today takes 4 kB.
+/// The longest answer that is read. One of today takes 4 kB, and up to 40 kB more for names of
+/// sites and connections.
 const MAX_ANSWER: usize = 1 << 20;
-
-/// The mode that has no packet queue; its daemons are not this crate's, and answer in the same
-/// form.
-const TUNNEL: &str = "tunnel";
-
-/// A daemon at one moment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    /// Version of the program.
-    pub version: String,
-    /// `client-side` or `server-side`.
-    pub role: String,
-    /// The interface of the link; in tunnel mode, where the proxies meet.
-    pub link: String,
-    /// `packet`, `pass-through` or `tunnel`.
-    pub mode: String,
-    /// Process number.
-    pub pid: u32,
-    /// Number of the packet queue; 0 in tunnel mode.
-    pub queue: u16,
-    /// Seconds since the start.
-    pub uptime_seconds: f64,
-    /// Processor time used, all threads, user and system.
-    pub cpu_seconds: f64,
-    /// Memory in use.
-    pub resident_bytes: u64,
-    /// The most memory that was in use at one time.
-    pub peak_resident_bytes: u64,
-    /// Counters: those of `/metrics` without `tandem_` and `_total`.
-    pub counters: BTreeMap<String, u64>,
-    /// Gauges: those of `/metrics` without `tandem_`.
-    pub gauges: BTreeMap<String, u64>,
-    /// What is said in words, by its name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub notes: BTreeMap<String, String>,
-}
-
-impl Status {
-    /// For a person: facts, then gauges, then counters other than 0.
-    #[must_use]
-    pub fn table(&self) -> String {
-        let mut out = String::new();
-        let mut facts = vec![
-            (
-                "daemon",
-                format!("{} on {} (version {})", self.role, self.link, self.version),
-            ),
-            ("mode", self.mode.clone()),
-            ("process", self.pid.to_string()),
-            ("up", format!("{:.0} s", self.uptime_seconds)),
-            ("processor", format!("{:.3} s", self.cpu_seconds)),
-            (
-                "memory",
-                format!(
-                    "{} kB, at most {} kB",
-                    self.resident_bytes / 1000,
-                    self.peak_resident_bytes / 1000
-                ),
-            ),
-        ];
-        if self.mode != TUNNEL {
-            facts.insert(3, ("queue", self.queue.to_string()));
-        }
-        let notes = self.notes.iter();
-        facts.extend(notes.map(|(name, text)| (name.as_str(), text.clone())));
-        let numbers = self
-            .gauges
-            .iter()
-            .chain(self.counters.iter().filter(|(_, value)| **value != 0));
-        let width = facts
-            .iter()
-            .map(|(name, _)| name.len())
-            .chain(numbers.clone().map(|(name, _)| name.len()))
-            .max()
-            .unwrap_or_default();
-        for (name, value) in &facts {
-            let _ = writeln!(out, "{name:<width$}  {value}");
-        }
-        for (name, value) in numbers {
-            let _ = writeln!(out, "{name:<width$}  {value}");
-        }
-        out
-    }
-
-    /// For a program: one line of JSON with all numbers.
-    #[must_use]
-    pub fn json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
-}
 
 /// Asks the daemon whose admin port is `address`, for at most `timeout` altogether.
 ///
@@ -164,7 +73,9 @@ fn http_get(address: SocketAddr, path: &str, timeout: Duration) -> std::io::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
     use std::net::TcpListener;
+    use tandem_status::Report;
 
     fn sample() -> Status {
         Status {
@@ -181,48 +92,9 @@ mod tests {
             counters: BTreeMap::from([("queue_packets".into(), 3), ("queue_overflows".into(), 0)]),
             gauges: BTreeMap::from([("flows".into(), 0)]),
             notes: BTreeMap::new(),
+            tunnel: None,
+            activity: Report::default(),
         }
-    }
-
-    #[test]
-    fn the_table_leaves_out_counters_that_are_zero() {
-        assert_eq!(
-            sample().table(),
-            "\
-daemon         client-side on tun0 (version 0.1.0)
-mode           packet
-process        7
-queue          9
-up             12 s
-processor      0.250 s
-memory         5000 kB, at most 6000 kB
-flows          0
-queue_packets  3
-"
-        );
-    }
-
-    #[test]
-    fn the_table_of_a_tunnel_has_no_queue() {
-        let tunnel = Status {
-            mode: "tunnel".into(),
-            queue: 0,
-            ..sample()
-        };
-        assert!(!tunnel.table().contains("\nqueue "), "{}", tunnel.table());
-    }
-
-    #[test]
-    fn what_is_said_in_words_stands_among_the_facts() {
-        let spent = Status {
-            notes: BTreeMap::from([("spent".into(), "0.50 EUR today".into())]),
-            ..sample()
-        };
-        let table = spent.table();
-        assert!(
-            table.contains("\nspent          0.50 EUR today\n"),
-            "{table}"
-        );
     }
 
     /// What `fetch` makes of a server that answers `answer` and closes.

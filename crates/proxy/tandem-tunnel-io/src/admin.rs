@@ -1,17 +1,19 @@
-//! The admin port: `/metrics` for Prometheus, `/status` for `tandem status`, `/healthz`.
+//! The admin port: `/` for a browser, `/metrics` for Prometheus, `/status` for `tandem status`,
+//! `/healthz`.
 //!
-//! Is not: a way to change anything. Names of sites and addresses of endpoints are never shown.
+//! Is not: a way to change anything. Names of sites are shown to those only who ask for the port
+//! by its address; addresses of clients never are.
 //!
 //! Invariant: it runs on a thread of its own and reads [`Board`] only, so that whoever reads it,
 //! and however slowly, delays no connection.
 
 use std::sync::Arc;
 
-use serde_json::json;
 use tandem_daemon::admin::{AdminPort, Page};
 use tandem_daemon::http::Server;
 use tandem_daemon::metrics::Text;
 use tandem_daemon::process::{self, Memory};
+use tandem_status::Status;
 
 use crate::board::Board;
 use crate::error::TunnelError;
@@ -22,37 +24,43 @@ use crate::error::TunnelError;
 /// A thread could not be started.
 pub(crate) fn serve(port: AdminPort, board: Arc<Board>) -> Result<Server, TunnelError> {
     let page = move |path: &str| match path {
+        "/" => Some(
+            Page::new("text/html; charset=utf-8", tandem_status::PAGE.to_owned())
+                .with_policy(tandem_status::POLICY)
+                .by_address_only(),
+        ),
         "/metrics" => Some(Page::metrics(metrics(&board))),
-        "/status" => Some(Page {
-            kind: "application/json",
-            body: status(&board) + "\n",
-        }),
+        "/status" => {
+            let body = status(&board).json() + "\n";
+            Some(Page::new("application/json", body).by_address_only())
+        }
         _ => None,
     };
-    Ok(port.serve("/metrics, /status", page)?)
+    Ok(port.serve("/, /metrics, /status", page)?)
 }
 
-/// In the form that packet mode's daemons have, which `tandem status` reads.
-fn status(board: &Board) -> String {
+/// In the form that packet mode's daemons have.
+fn status(board: &Board) -> Status {
     let snapshot = board.snapshot();
     let memory = Memory::now();
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "role": board.facts.role,
-        "link": board.facts.link,
-        "mode": "tunnel",
-        "pid": std::process::id(),
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        role: board.facts.role.to_owned(),
+        link: board.facts.link.clone(),
+        mode: "tunnel".to_owned(),
+        pid: std::process::id(),
         // There is no packet queue.
-        "queue": 0,
-        "uptime_seconds": board.started.elapsed().as_secs_f64(),
-        "cpu_seconds": process::cpu_seconds(),
-        "resident_bytes": memory.resident,
-        "peak_resident_bytes": memory.peak,
-        "counters": snapshot.counters,
-        "gauges": snapshot.gauges,
-        "notes": snapshot.notes,
-    })
-    .to_string()
+        queue: 0,
+        uptime_seconds: board.started.elapsed().as_secs_f64(),
+        cpu_seconds: process::cpu_seconds(),
+        resident_bytes: memory.resident,
+        peak_resident_bytes: memory.peak,
+        counters: snapshot.counters,
+        gauges: snapshot.gauges,
+        notes: snapshot.notes,
+        tunnel: Some(board.tunnel_state()),
+        activity: board.activity(),
+    }
 }
 
 /// Everything in `/metrics`.

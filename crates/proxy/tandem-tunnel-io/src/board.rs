@@ -1,16 +1,19 @@
 //! The numbers of a running daemon, shared between the tasks, which count, and the admin port,
 //! which reads.
 //!
-//! Is not: a copy of the cores' names: their events bring their own. No name of a site and no
-//! address of an endpoint is in it.
+//! Is not: a copy of the cores' names: their events bring their own. Names of sites are in its
+//! [`Activity`] alone, which `/status` shows and `/metrics` does not.
 //!
 //! Invariants: counters only grow, a tunnel's when it ends too; nothing that is counted waits for a
 //! reader longer than it takes to copy.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use tandem_status::{Activity, Flow, Report, TunnelState};
 
 use crate::transport::{Counts, Over, Tunnel};
 
@@ -121,6 +124,7 @@ pub(crate) struct Board {
     tunnels: Mutex<Tunnels>,
     numbers: Mutex<BTreeMap<&'static str, u64>>,
     notes: Mutex<BTreeMap<&'static str, String>>,
+    activity: Mutex<Activity>,
 }
 
 /// What has crossed the link so far, and what clients and servers have said to each other.
@@ -145,6 +149,10 @@ struct Tunnels {
     up: BTreeMap<u64, Up>,
     /// What those carried that have ended.
     ended: ByTransport,
+    /// When the last one ended, if none is up.
+    down_since: Option<Instant>,
+    /// Why the last one ended, or did not come up.
+    last_end: Option<String>,
 }
 
 /// What tunnels have carried, by what they run over.
@@ -178,7 +186,7 @@ pub(crate) struct Snapshot {
     pub(crate) counters: BTreeMap<String, u64>,
     pub(crate) gauges: BTreeMap<String, u64>,
     /// What is said in words.
-    pub(crate) notes: BTreeMap<&'static str, String>,
+    pub(crate) notes: BTreeMap<String, String>,
 }
 
 impl Board {
@@ -196,6 +204,7 @@ impl Board {
             tunnels: Mutex::default(),
             numbers: Mutex::default(),
             notes: Mutex::default(),
+            activity: Mutex::default(),
         })
     }
 
@@ -207,6 +216,37 @@ impl Board {
     /// Counts an event of a core.
     pub(crate) fn event(&self, name: &'static str, amount: u64) {
         *lock(&self.events).entry(name).or_default() += amount;
+    }
+
+    /// A handshake is over.
+    pub(crate) fn flow(&self, flow: Flow) {
+        lock(&self.activity).add(flow);
+    }
+
+    /// What was saved, by site and by connection.
+    pub(crate) fn activity(&self) -> Report {
+        lock(&self.activity).report()
+    }
+
+    /// A tunnel has ended, or did not come up.
+    pub(crate) fn tunnel_ended(&self, why: &impl fmt::Display) {
+        lock(&self.tunnels).last_end = Some(why.to_string());
+    }
+
+    /// How it stands with the connection to the other side.
+    pub(crate) fn tunnel_state(&self) -> TunnelState {
+        let tunnels = lock(&self.tunnels);
+        let newest = tunnels.up.values().next_back();
+        let since = newest.map_or(tunnels.down_since, |up| Some(up.since));
+        TunnelState {
+            is_up: newest.is_some(),
+            since_seconds: since.unwrap_or(self.started).elapsed().as_secs(),
+            round_trip_ms: newest.map(|up| {
+                let round_trip = (up.counts)().round_trip.as_millis();
+                u64::try_from(round_trip).unwrap_or(u64::MAX)
+            }),
+            last_end: tunnels.last_end.clone(),
+        }
     }
 
     /// One more TCP connection until what is returned is dropped.
@@ -280,10 +320,14 @@ impl Board {
             .collect();
         gauges.insert("relays".to_owned(), self.relays.load(Ordering::Relaxed));
         lock(&self.tunnels).show(&mut counters, &mut gauges);
+        let notes = lock(&self.notes);
+        let notes = notes.iter();
         Snapshot {
             counters,
             gauges,
-            notes: lock(&self.notes).clone(),
+            notes: notes
+                .map(|(name, text)| ((*name).to_owned(), text.clone()))
+                .collect(),
         }
     }
 }
@@ -347,6 +391,9 @@ impl Drop for OpenTunnel {
         let mut tunnels = lock(&self.board.tunnels);
         if let Some(up) = tunnels.up.remove(&self.number) {
             tunnels.ended = tunnels.ended.and(&up);
+            if tunnels.up.is_empty() {
+                tunnels.down_since = Some(Instant::now());
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use tandem_firewall::{RuleSet, privilege};
 use tandem_link::tunnel::Open;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::admin;
 use crate::board::{Facts, Tally};
@@ -201,18 +201,24 @@ pub(crate) fn admit<T: Tunnel>(
         drop(Endpoint::new(accepted.stream));
         return;
     };
+    let since = Instant::now();
     let (gate, keeper, shared) = (Arc::clone(gate), Arc::clone(keeper), Arc::clone(shared));
     tokio::spawn(async move {
         if let Some(accepted) = gate.pass(accepted).await {
             let meter = gate.meter(accepted.client.ip());
-            let client = client(accepted, meter, addresses);
+            let client = client(accepted, meter, addresses, since);
             relay(client, keeper, shared, place).await;
         }
     });
 }
 
 /// What the relay is told of a client.
-fn client(accepted: Accepted, meter: Option<Meter>, addresses: ClientAddresses) -> Client {
+fn client(
+    accepted: Accepted,
+    meter: Option<Meter>,
+    addresses: ClientAddresses,
+    since: Instant,
+) -> Client {
     let open = Open::to(accepted.target);
     Client {
         endpoint: Endpoint::new(accepted.stream),
@@ -222,6 +228,7 @@ fn client(accepted: Accepted, meter: Option<Meter>, addresses: ClientAddresses) 
         },
         first: accepted.first,
         meter,
+        since,
     }
 }
 

@@ -237,10 +237,12 @@ where
         }
         self.board.count(Tally::TunnelsFailed, 1);
         let by_udp = by_udp.unwrap_or(Lost::Silent);
-        match by_tcp {
-            None => tracing::warn!("no tunnel: {by_udp}"),
-            Some(by_tcp) => tracing::warn!("no tunnel: by UDP, {by_udp}; by TCP, {by_tcp}"),
-        }
+        let why = match by_tcp {
+            None => by_udp.to_string(),
+            Some(by_tcp) => format!("by UDP, {by_udp}; by TCP, {by_tcp}"),
+        };
+        tracing::warn!("no tunnel: {why}");
+        self.board.tunnel_ended(&why);
         None
     }
 

@@ -34,6 +34,7 @@ mod shared;
 mod signals;
 mod spending;
 mod transport;
+mod watch;
 mod way_out;
 
 #[cfg(test)]

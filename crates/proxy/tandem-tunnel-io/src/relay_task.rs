@@ -26,6 +26,7 @@ use crate::endpoint::Endpoint;
 use crate::limits::Meter;
 use crate::shared::{Place, Shared};
 use crate::transport::{Broken, Receiving, Sending, Stopped, Stream};
+use crate::watch::{Moment, Watch};
 use queue::Queue;
 
 /// See the module.
@@ -46,6 +47,7 @@ pub(crate) struct RelayTask<S, R> {
     dialling: Option<Dialling>,
     /// Client side: counts for a client with a limit.
     meter: Option<Meter>,
+    watch: Watch,
     /// The last field: given back once the endpoint's connection is closed.
     _place: Place,
 }
@@ -59,6 +61,8 @@ pub(crate) struct Client {
     pub(crate) first: Vec<u8>,
     /// Counts what it uses of the link, if that is limited.
     pub(crate) meter: Option<Meter>,
+    /// When it was taken in.
+    pub(crate) since: Instant,
 }
 
 type Dialling = Pin<Box<dyn Future<Output = Result<TcpStream, Ending>> + Send>>;
@@ -100,11 +104,16 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         shared: Arc<Shared>,
         place: Place,
     ) -> Self {
+        let watch = Watch::since(client.since, Some(&client.open.target));
         let relay = Relay::client_side(client.open, shared.clocks.now());
         let mut task = Self::new(relay, tunnel, shared, place);
+        task.watch = watch;
+        task.watch.at(Moment::Tunnel);
         task.endpoint = Some(client.endpoint);
         task.meter = client.meter;
         if !client.first.is_empty() {
+            task.watch.at(Moment::Hello);
+            task.watch.endpoint(client.first.len());
             let input = Input::Endpoint(&client.first);
             task.shared.tell(&mut task.relay, input);
         }
@@ -139,6 +148,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
             dialer: None,
             dialling: None,
             meter: None,
+            watch: Watch::since(Instant::now(), None),
         }
     }
 
@@ -154,6 +164,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
                 Happened::EndpointWritable(ready) => self.write_endpoint(ready),
                 Happened::EndpointFailed(error) => self.endpoint_failed(ending(&error)),
                 Happened::TunnelRead(Ok(Some(piece))) => {
+                    self.watch.tunnel(piece.as_ref().len());
                     self.shared
                         .tell(&mut self.relay, Input::Tunnel(piece.as_ref()));
                     self.charge(piece.as_ref().len());
@@ -219,19 +230,36 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
 
     /// Does what the relay wants.
     fn carry_out(&mut self) {
+        self.watch.site(|| self.relay.site());
         while let Some(output) = self.relay.poll_output() {
             match output {
                 Output::Connect(open) => self.connect(open),
-                Output::ToEndpoint(bytes) => self.to_endpoint.push(bytes),
+                Output::ToEndpoint(bytes) => {
+                    self.watch.at(self.first_to_endpoint());
+                    self.watch.endpoint(bytes.len());
+                    self.to_endpoint.push(bytes);
+                }
                 Output::EndEndpoint => self.to_endpoint.end(),
-                Output::ToTunnel(bytes) => self.to_tunnel.push(bytes),
+                Output::ToTunnel(bytes) => {
+                    if self.dialer.is_none() {
+                        self.watch.at(Moment::Open);
+                    }
+                    self.watch.tunnel(bytes.len());
+                    self.to_tunnel.push(bytes);
+                }
                 Output::EndTunnel => self.to_tunnel.end(),
                 Output::AbortEndpoint(ending) | Output::ResetTunnel(ending) => {
                     self.break_off(ending);
                 }
                 Output::Bulk => self.to_tunnel.mark(),
-                Output::Event(event) => self.shared.board.event(event.name(), event.amount()),
+                Output::Event(event) => {
+                    self.watch.event(event);
+                    self.shared.board.event(event.name(), event.amount());
+                }
             }
+        }
+        if let Some(flow) = self.watch.finished() {
+            self.shared.board.flow(flow);
         }
         if self.to_tunnel.is_past_mark() {
             self.tunnel.sending.lower_priority();
@@ -252,6 +280,22 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         }
     }
 
+    /// What it is that the endpoint is sent first, and sends first: the client's hello and the
+    /// server's flight, or the reverse.
+    fn first_to_endpoint(&self) -> Moment {
+        match self.dialer {
+            Some(_) => Moment::Hello,
+            None => Moment::Flight,
+        }
+    }
+
+    fn first_from_endpoint(&self) -> Moment {
+        match self.dialer {
+            Some(_) => Moment::Flight,
+            None => Moment::Hello,
+        }
+    }
+
     fn has_ended(&mut self) -> bool {
         let has_ended =
             self.relay.is_over() && self.to_endpoint.has_ended() && self.to_tunnel.has_ended();
@@ -265,11 +309,13 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     }
 
     fn read_endpoint(&mut self, ready: io::Result<()>) {
+        let first = self.first_from_endpoint();
         let Self {
             endpoint,
             relay,
             shared,
             from_endpoint,
+            watch,
             ..
         } = self;
         let Some(endpoint) = endpoint else { return };
@@ -280,6 +326,8 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
                     *from_endpoint = Half::Ended;
                     Input::EndpointEnd
                 } else {
+                    watch.at(first);
+                    watch.endpoint(bytes.len());
                     Input::Endpoint(bytes)
                 };
                 shared.tell(relay, input);
@@ -322,7 +370,10 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
             Ok(address)
         });
         match address {
-            Ok(address) => self.shared.tell(&mut self.relay, Input::Connected(address)),
+            Ok(address) => {
+                self.watch.connected(address);
+                self.shared.tell(&mut self.relay, Input::Connected(address));
+            }
             Err(ending) => self.endpoint_failed(ending),
         }
     }

@@ -276,6 +276,7 @@ impl Host {
                 self.shared.board.count(Tally::TunnelsFailed, 1);
                 // Anybody can cause this: it is counted, and not in the log by default.
                 tracing::debug!("a tunnel did not come up: {why}");
+                self.shared.board.tunnel_ended(&why);
             }
         }
     }
@@ -299,6 +300,7 @@ impl Host {
             }
         };
         tracing::info!("a tunnel over {over} is down: {why}");
+        self.shared.board.tunnel_ended(&why);
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tandem_delta::{Delta, DeltaError, Encoding};
 use tandem_engine::{Crossed, Ground, Moment, Outlook, Role, Sender, Stage};
 use tandem_link::tunnel::{self, MAX_HINTS, MAX_LEN, Malformed, Miss, Piece};
-use tandem_store::Store;
+use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
 use crate::event::Event;
@@ -110,6 +110,13 @@ impl Joined {
             crossed: Crossed::Whole,
             lead: Lead::Handshake,
         }
+    }
+
+    /// See [`crate::Relay::site`].
+    pub(crate) fn site(&self) -> Option<Site> {
+        let connection = &self.following.as_ref()?.connection;
+        let is_known = connection.hello_is_complete();
+        is_known.then(|| connection.site(self.server))
     }
 
     /// The endpoint of this side.

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use tandem_engine::Engine;
 use tandem_link::tunnel::{Ending, Malformed, Open, Target};
-use tandem_store::Store;
+use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
 use crate::event::Event;
@@ -194,6 +194,14 @@ impl Relay {
             joined.flush(cx);
         }
         self.settle();
+    }
+
+    /// Whom the client asked for: once its hello is whole, until the handshake is over.
+    pub fn site(&self) -> Option<Site> {
+        match &self.state {
+            State::Joined(joined) => joined.site(),
+            State::Arriving(_) | State::Dialling(_) | State::Passing(_) | State::Over => None,
+        }
     }
 
     /// What is to be done next.

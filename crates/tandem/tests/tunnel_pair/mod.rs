@@ -295,13 +295,13 @@ impl Pair {
     /// A counter of the client side, as `/metrics` shows it, without `tandem_` and `_total`.
     #[track_caller]
     pub(crate) fn client_side_counts(&self, name: &str) -> u64 {
-        counted(&get(self.admins[0], "/metrics"), name)
+        counted(&shown(self.admins[0], "/metrics"), name)
     }
 
     /// A gauge of the client side, without `tandem_`; 0 if it is not there yet.
     pub(crate) fn client_side_shows(&self, name: &str) -> u64 {
         let full = format!("tandem_{name} ");
-        let metrics = get(self.admins[0], "/metrics");
+        let metrics = shown(self.admins[0], "/metrics");
         let value = metrics.lines().find_map(|line| line.strip_prefix(&full));
         value.map_or(0, |value| value.parse().expect("a number"))
     }
@@ -309,7 +309,7 @@ impl Pair {
     /// A counter of the server side.
     #[track_caller]
     pub(crate) fn server_side_counts(&self, name: &str) -> u64 {
-        counted(&get(self.admins[1], "/metrics"), name)
+        counted(&shown(self.admins[1], "/metrics"), name)
     }
 
     /// Admin port of the client side.
@@ -355,7 +355,7 @@ pub(crate) fn write_private(path: &Path, text: &str) {
 }
 
 /// What an admin port shows under a path.
-fn get(admin: u16, path: &str) -> String {
+pub(crate) fn shown(admin: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", admin)).expect("it listens");
     write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it reads");
     let mut text = String::new();

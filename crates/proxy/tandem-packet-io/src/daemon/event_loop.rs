@@ -245,6 +245,10 @@ impl<E: Engine> EventLoop<E> {
             manager.alive();
             self.let_overdue_go(now, verdicts)?;
             self.engine.upkeep(wall());
+            let Self {
+                engine, counting, ..
+            } = self;
+            engine.summaries(&mut |summary| counting.flow(&summary, now));
             self.carry_out(verdicts)?;
             self.next_gauges = Some(now);
         }

@@ -166,6 +166,7 @@ impl<T: Tunnel> Up<T> {
         };
         drop(shown);
         tracing::info!("the tunnel over {} is down: {why}", self.tunnel.over());
+        board.tunnel_ended(&why);
         if why == Lost::Restarted {
             board.count(Tally::TunnelsRestarted, 1);
         }
