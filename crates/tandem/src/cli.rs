@@ -16,6 +16,7 @@ mod pair;
 mod split;
 mod status;
 mod store;
+mod top;
 
 pub(crate) use daemon::{ClientSideArgs, CommonArgs, PacketArgs, ServerSideArgs, TuningArgs};
 pub(crate) use doctor::{DoctorArgs, DoctorSide};
@@ -34,6 +35,7 @@ pub(crate) use store::{
     ExportFormat, PurgeChoice, StoreCommand, StoreExportArgs, StoreImportArgs, StoreLsArgs,
     StorePurgeArgs, StoreShowArgs,
 };
+pub(crate) use top::TopArgs;
 
 use std::ffi::OsString;
 
@@ -93,6 +95,7 @@ pub(crate) enum Command {
     Pair(PairCommand),
     Keygen(KeygenArgs),
     Status(StatusArgs),
+    Top(TopArgs),
     Doctor(DoctorArgs),
     Off(OffArgs),
     /// Look into a proxy's store of certificates, fill it, copy it, empty it

@@ -11,6 +11,7 @@ mod program;
 mod split;
 mod status;
 mod store;
+mod top;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Pair(command) => pair::run(command).map(done),
         Command::Keygen(arguments) => keygen::run(&arguments).map(done),
         Command::Status(arguments) => status::run(&arguments).map(done),
+        Command::Top(arguments) => top::run(&arguments).map(done),
         Command::Doctor(arguments) => doctor::run(arguments).map(done),
         Command::Off(_) => off::run().map(done),
         Command::Store(command) => store::run(command).map(done),

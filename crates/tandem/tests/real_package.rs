@@ -62,6 +62,7 @@ fn the_package_holds_what_it_says_and_is_the_same_each_time() {
         "./usr/lib/systemd/system/tandem-split-volunteer.service",
         "./usr/share/man/man1/tandem.1.gz",
         "./usr/share/man/man1/tandem-store-ls.1.gz",
+        "./usr/share/man/man1/tandem-top.1.gz",
         "./usr/share/bash-completion/completions/tandem",
         "./usr/share/zsh/vendor-completions/_tandem",
         "./usr/share/fish/vendor_completions.d/tandem.fish",
