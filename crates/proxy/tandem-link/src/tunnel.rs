@@ -4,6 +4,8 @@
 //! each direction is a sequence of frames ([`Frame`]), until one says that the sender's bytes
 //! follow as they are. A stream that is reset carries an [`Ending`].
 //!
+//! A DNS query has a stream of its own kind, told by its first byte ([`DnsQuery`]).
+//!
 //! Is: the bytes of these messages, written and read in any pieces. Is not: when each is sent
 //! (`tandem-tunnel`), the transport, or a check against forgery: the transport authenticates.
 //!
@@ -14,6 +16,7 @@
 //!
 //! Invariant: a declared length is checked before anything of that length is kept.
 
+mod dns;
 mod ending;
 mod frame;
 #[cfg(test)]
@@ -21,6 +24,7 @@ mod golden;
 mod open;
 mod target;
 
+pub use dns::{DnsAnswer, DnsCounts, DnsQuery, DnsState, DnsWishes, MAX_ANSWER, MAX_QUERY};
 pub use ending::Ending;
 pub use frame::{CHECK_LEN, Decoder, Frame, MAX_DELTAS, MAX_HINTS, MAX_LEN, Miss, Piece, check};
 pub use open::{Open, OpenDecoder};
