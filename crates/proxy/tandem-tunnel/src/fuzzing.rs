@@ -1,5 +1,5 @@
-//! What must hold for any input of this crate: called by the fuzz target in `fuzz/` and by the
-//! replay of its corpus.
+//! What must hold for any input of this crate: called by the fuzz targets in `fuzz/` and by the
+//! replay of their corpora.
 //!
 //! Not part of the public interface. A function returns where all is well and panics where an
 //! invariant is broken.
@@ -12,6 +12,7 @@ use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_store::MemoryStore;
 use tandem_wire::{Instant, UnixTime};
 
+pub use crate::dns::fuzzing::tunnel_dns;
 use crate::mux::{Event, Limits, Mux, Read, Side};
 use crate::{Clock, Input, Output, Relay};
 
@@ -19,7 +20,11 @@ use crate::{Clock, Input, Output, Relay};
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 2] = [("tunnel_mux", tunnel_mux), ("tunnel_relay", tunnel_relay)];
+pub const CHECKS: [(&str, Check); 3] = [
+    ("tunnel_dns", tunnel_dns),
+    ("tunnel_mux", tunnel_mux),
+    ("tunnel_relay", tunnel_relay),
+];
 
 /// Most that a relay keeps: both streams, a flight without an answer, what waits behind a hole, one
 /// frame that is not whole, and the map of messages.

@@ -1,4 +1,4 @@
-//! Tunnel mode: one TCP connection at one side, bytes in, bytes out (sans-IO).
+//! Tunnel mode: one TCP connection at one side, bytes in, bytes out (sans-IO); and DNS beside it.
 //!
 //! Each proxy ends TCP on its own side (RFC 3135, section 2.3); between the two, each connection is
 //! one bidirectional stream of an authenticated transport. A [`Relay`] is one connection at one
@@ -25,6 +25,7 @@
 //! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
 //! | `mux` | streams over one ordered connection, where the transport has none |
 //! | `way_out` | as whom the server side comes to servers |
+//! | `dns` | queries and answers, and the cache of the near side |
 //!
 //! Invariants: an endpoint gets the bytes that the other one sent, in order, each once, and a reset
 //! where that ends; what is kept is bounded, whatever the peer sends; after the handshake nothing
@@ -34,6 +35,7 @@
 
 mod allowed;
 mod day;
+pub mod dns;
 mod event;
 mod following;
 #[doc(hidden)]
