@@ -56,11 +56,33 @@ pub(crate) enum Tally {
     ClientAddressesNotTold,
     /// The same, where the client side tells an address in none of the networks of clients.
     ClientAddressesNotBelieved,
+    /// DNS questions of clients.
+    DnsQueries,
+    /// Of these, answered by what was kept.
+    DnsFromCache,
+    /// Of these, answered by what is past its time, as there was nothing else.
+    DnsStale,
+    /// Of these, told that there is no answer.
+    DnsFailed,
+    /// Of these, told so at once, as too many were open.
+    DnsOverloaded,
+    /// DNS messages of clients that may not ask.
+    DnsNotAllowed,
+    /// DNS messages that are not passed on.
+    DnsRefused,
+    /// DNS questions that the other side was asked.
+    DnsCrossed,
+    /// Bytes of these questions and their answers on the tunnel's streams.
+    DnsLinkBytes,
+    /// DNS questions that this side's resolver has answered.
+    DnsResolved,
+    /// DNS questions that it has not.
+    DnsUnresolved,
 }
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 18] = [
+    const ALL: [Tally; 29] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysRefusedByRule,
@@ -79,6 +101,17 @@ impl Tally {
         Tally::ServersNotAllowed,
         Tally::ClientAddressesNotTold,
         Tally::ClientAddressesNotBelieved,
+        Tally::DnsQueries,
+        Tally::DnsFromCache,
+        Tally::DnsStale,
+        Tally::DnsFailed,
+        Tally::DnsOverloaded,
+        Tally::DnsNotAllowed,
+        Tally::DnsRefused,
+        Tally::DnsCrossed,
+        Tally::DnsLinkBytes,
+        Tally::DnsResolved,
+        Tally::DnsUnresolved,
     ];
 
     fn name(self) -> &'static str {
@@ -101,6 +134,17 @@ impl Tally {
             Tally::ServersNotAllowed => "servers_not_allowed",
             Tally::ClientAddressesNotTold => "client_addresses_not_told",
             Tally::ClientAddressesNotBelieved => "client_addresses_not_believed",
+            Tally::DnsQueries => "dns_queries",
+            Tally::DnsFromCache => "dns_answered_from_cache",
+            Tally::DnsStale => "dns_answered_stale",
+            Tally::DnsFailed => "dns_failed",
+            Tally::DnsOverloaded => "dns_overloaded",
+            Tally::DnsNotAllowed => "dns_not_allowed",
+            Tally::DnsRefused => "dns_refused",
+            Tally::DnsCrossed => "dns_crossed",
+            Tally::DnsLinkBytes => "dns_link_bytes",
+            Tally::DnsResolved => "dns_resolved",
+            Tally::DnsUnresolved => "dns_unresolved",
         }
     }
 }

@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout};
 use crate::admin;
 use crate::board::{Facts, Tally};
 use crate::config::{self, ClientAddresses, ClientSide};
+use crate::dns::{Forwarder, Ports};
 use crate::endpoint::Endpoint;
 use crate::error::TunnelError;
 use crate::intake::{self, Accepted, Gate, Proxies, WaysIn};
@@ -63,6 +64,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
     let udp = quic::Client::new(key, config.peer, &config.line)?;
     let tcp = tcp::Client::new(key, config.peer, &config.line, &expected)?;
     let proxies = Proxies::bind(&config)?;
+    let dns = config.dns.map(Ports::bind).transpose()?;
     // The ports are bound. Setting and removing rules needs no more than two; the rest is out of
     // reach for the threads to come.
     match config.link {
@@ -107,6 +109,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         let outside = Outside {
             ways_in,
             addresses: config.client_addresses,
+            dns,
         };
         serve(keeper, outside, &shared, &signals, &manager, taking_in).await
     });
@@ -145,11 +148,16 @@ pub fn rule_set(link: &config::Link) -> Result<RuleSet, TunnelError> {
 struct Outside {
     ways_in: WaysIn,
     addresses: ClientAddresses,
+    dns: Option<Ports>,
 }
 
 async fn serve<T: Tunnel>(
     (keeper, keep): (Keeper<T>, impl Future<Output = ()> + Send + 'static),
-    Outside { ways_in, addresses }: Outside,
+    Outside {
+        ways_in,
+        addresses,
+        dns,
+    }: Outside,
     shared: &Arc<Shared>,
     signals: &Signals,
     manager: &ServiceManager,
@@ -176,6 +184,7 @@ async fn serve<T: Tunnel>(
         asked = asked_to_end(signals) => asked,
         ended = &mut ways_in => ways_in_ended(ended),
         () = relays => Ok(()),
+        ended = answer(dns, &keeper, shared) => ended,
         () = shared.upkeep(manager) => Ok(()),
     };
     manager.stopping();
@@ -186,6 +195,21 @@ async fn serve<T: Tunnel>(
         tunnel.farewell().await;
     }
     outcome.and(removed)
+}
+
+/// Answers DNS, for ever, if that is wanted.
+async fn answer<T: Tunnel>(
+    ports: Option<Ports>,
+    keeper: &Arc<Keeper<T>>,
+    shared: &Arc<Shared>,
+) -> Result<(), TunnelError> {
+    match ports {
+        Some(ports) => {
+            let forwarder = Forwarder::new(Arc::clone(keeper), Arc::clone(shared));
+            ports.serve(forwarder).await
+        }
+        None => std::future::pending().await,
+    }
 }
 
 /// A task for a connection that was taken in; one too many is reset.

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tandem_link::inband::Key;
+use tandem_tunnel::dns::Clients;
 use tandem_tunnel::{Allowed, Limits, Rules, Tariff, WayOut};
 
 pub use crate::line::Line;
@@ -34,6 +35,8 @@ pub struct ClientSide {
     pub tariff: Option<Tariff>,
     /// Whether the server side is told of clients' addresses.
     pub client_addresses: ClientAddresses,
+    /// Where DNS is answered, if anywhere.
+    pub dns: Option<Dns>,
     /// What is known of the line to the server side.
     pub line: Line,
     /// Directory of the store.
@@ -65,6 +68,16 @@ pub struct Link {
     pub from: Vec<String>,
 }
 
+/// Where DNS is answered, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dns {
+    /// One address, UDP and TCP; none that stands for all of a machine's, since a reply comes from
+    /// where the question went.
+    pub address: SocketAddr,
+    /// Who may ask.
+    pub clients: Clients,
+}
+
 /// The server side: connects to servers on behalf of the client side.
 #[derive(Clone, Debug)]
 pub struct ServerSide {
@@ -76,10 +89,23 @@ pub struct ServerSide {
     pub allowed: Allowed,
     /// As whom it comes to them.
     pub way_out: WayOut,
+    /// Whom it asks the client side's DNS questions.
+    pub dns_server: DnsServer,
     /// What is known of the line to the client side.
     pub line: Line,
     /// Directory of the store.
     pub store: PathBuf,
     /// Address of the admin port; `None`: there is none.
     pub admin: Option<SocketAddr>,
+}
+
+/// A resolver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DnsServer {
+    /// The first that this machine's `/etc/resolv.conf` names when something is asked.
+    System,
+    /// This one.
+    At(SocketAddr),
+    /// None: no question is answered.
+    Nobody,
 }

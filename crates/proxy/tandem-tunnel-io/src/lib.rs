@@ -1,5 +1,5 @@
 //! tandem-tunnel-io: tunnel mode's adapter to the world: the ways in, the QUIC connection between
-//! the two proxies, the connections to servers, the admin port.
+//! the two proxies, the connections to servers, DNS, the admin port.
 //!
 //! Is not: a protocol. What crosses a stream of the tunnel is decided by [`tandem_tunnel::Relay`];
 //! nothing here looks into TLS.
@@ -19,6 +19,7 @@ mod board;
 mod client_side;
 mod clock;
 mod dial;
+mod dns;
 mod endpoint;
 mod error;
 mod intake;

@@ -120,15 +120,18 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         task
     }
 
-    /// At the server side: for a stream that the client side has opened.
+    /// At the server side: for a stream that the client side has opened, of which this has been
+    /// read already.
     pub(crate) fn server_side(
         tunnel: Stream<S, R>,
+        first: Result<Option<R::Piece>, Broken>,
         dialer: Arc<Dialer>,
         shared: Arc<Shared>,
         place: Place,
     ) -> Self {
         let mut task = Self::new(Relay::server_side(), tunnel, shared, place);
         task.dialer = Some(dialer);
+        task.tunnel_read(first);
         task
     }
 
@@ -163,24 +166,15 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
                 Happened::EndpointReadable(ready) => self.read_endpoint(ready),
                 Happened::EndpointWritable(ready) => self.write_endpoint(ready),
                 Happened::EndpointFailed(error) => self.endpoint_failed(ending(&error)),
-                Happened::TunnelRead(Ok(Some(piece))) => {
-                    self.watch.tunnel(piece.as_ref().len());
-                    self.shared
-                        .tell(&mut self.relay, Input::Tunnel(piece.as_ref()));
-                    self.charge(piece.as_ref().len());
-                }
-                Happened::TunnelRead(Ok(None)) => {
-                    self.from_tunnel = Half::Ended;
-                    self.shared.tell(&mut self.relay, Input::TunnelEnd);
-                }
+                Happened::TunnelRead(read) => self.tunnel_read(read),
                 Happened::TunnelWritten(Ok(len)) => {
                     self.to_tunnel.written(len);
                     self.charge(len);
                 }
                 Happened::TunnelStopped(None) => self.stopped = None,
-                Happened::TunnelRead(Err(why))
-                | Happened::TunnelWritten(Err(why))
-                | Happened::TunnelStopped(Some(why)) => self.tunnel_broke(why),
+                Happened::TunnelWritten(Err(why)) | Happened::TunnelStopped(Some(why)) => {
+                    self.tunnel_broke(why)
+                }
                 Happened::Dialled(connected) => self.dialled(connected),
                 Happened::Due => self.shared.remind(&mut self.relay),
                 Happened::DaemonEnds => self.break_off(Ending::ShuttingDown),
@@ -375,6 +369,22 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
                 self.shared.tell(&mut self.relay, Input::Connected(address));
             }
             Err(ending) => self.endpoint_failed(ending),
+        }
+    }
+
+    fn tunnel_read(&mut self, read: Result<Option<R::Piece>, Broken>) {
+        match read {
+            Ok(Some(piece)) => {
+                self.watch.tunnel(piece.as_ref().len());
+                self.shared
+                    .tell(&mut self.relay, Input::Tunnel(piece.as_ref()));
+                self.charge(piece.as_ref().len());
+            }
+            Ok(None) => {
+                self.from_tunnel = Half::Ended;
+                self.shared.tell(&mut self.relay, Input::TunnelEnd);
+            }
+            Err(why) => self.tunnel_broke(why),
         }
     }
 

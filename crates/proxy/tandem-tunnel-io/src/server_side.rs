@@ -21,7 +21,7 @@ use tandem_daemon::signals::Signals;
 use tandem_daemon::{DaemonError, listener};
 use tandem_engine::Role;
 use tandem_firewall::privilege;
-use tandem_link::tunnel::Ending;
+use tandem_link::tunnel::{DnsQuery, Ending};
 use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -30,6 +30,7 @@ use crate::admin;
 use crate::board::{Facts, Tally};
 use crate::config::ServerSide;
 use crate::dial::Dialer;
+use crate::dns::Resolver;
 use crate::error::TunnelError;
 use crate::line::Line;
 use crate::relay_task::RelayTask;
@@ -101,7 +102,8 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
             config.way_out,
             Arc::clone(&shared.board),
         ));
-        let host = Host::new(dialer, Arc::clone(&shared));
+        let resolver = Arc::new(Resolver::new(config.dns_server, Arc::clone(&shared.board)));
+        let host = Host::new(dialer, resolver, Arc::clone(&shared));
         let doors = Doors::open(config.key.bytes(), socket, over_tcp, &config.line)?;
         tracing::info!(
             role = "server-side",
@@ -252,14 +254,16 @@ impl Doors {
 #[derive(Clone)]
 pub(crate) struct Host {
     dialer: Arc<Dialer>,
+    resolver: Arc<Resolver>,
     shared: Arc<Shared>,
     tunnels: Arc<Tunnels>,
 }
 
 impl Host {
-    pub(crate) fn new(dialer: Arc<Dialer>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(dialer: Arc<Dialer>, resolver: Arc<Resolver>, shared: Arc<Shared>) -> Self {
         Self {
             dialer,
+            resolver,
             shared,
             tunnels: Arc::default(),
         }
@@ -287,25 +291,41 @@ impl Host {
         let over = tunnel.over();
         tracing::info!("a tunnel is up, over {over}");
         let why: Lost = loop {
-            let mut stream = match tunnel.accept().await {
+            let stream = match tunnel.accept().await {
                 Ok(stream) => stream,
                 Err(why) => break why,
             };
-            match self.shared.place() {
-                Some(place) => {
-                    let (dialer, shared) = (Arc::clone(&self.dialer), Arc::clone(&self.shared));
-                    tokio::spawn(RelayTask::server_side(stream, dialer, shared, place).run());
-                }
-                None => refuse(&mut stream),
-            }
+            let host = self.clone();
+            tokio::spawn(async move { host.serve_stream(stream).await });
         };
         tracing::info!("a tunnel over {over} is down: {why}");
         self.shared.board.tunnel_ended(&why);
     }
+
+    /// Serves one stream: its first bytes say whether it is a DNS question or a TCP connection.
+    async fn serve_stream<S: Sending, R: Receiving>(self, mut stream: Stream<S, R>) {
+        let first = tokio::select! {
+            first = stream.receiving.read() => first,
+            () = self.shared.over() => return refuse(&mut stream, Ending::ShuttingDown),
+        };
+        if let Ok(Some(begun)) = &first
+            && DnsQuery::begins(begun.as_ref())
+        {
+            self.resolver.serve(stream, begun.as_ref()).await;
+            return;
+        }
+        match self.shared.place() {
+            Some(place) => {
+                let task = RelayTask::server_side(stream, first, self.dialer, self.shared, place);
+                task.run().await;
+            }
+            None => refuse(&mut stream, Ending::Overloaded),
+        }
+    }
 }
 
-fn refuse(stream: &mut Stream<impl Sending, impl Receiving>) {
-    let code = Ending::Overloaded.code();
+fn refuse(stream: &mut Stream<impl Sending, impl Receiving>, ending: Ending) {
+    let code = ending.code();
     stream.sending.reset(code);
     stream.receiving.stop(code);
 }

@@ -1,6 +1,7 @@
 //! Both sides in one process: the client side and the server side over the loopback interface, over
 //! UDP and over TCP; endpoints over TCP.
 
+mod dns;
 mod rules;
 mod tls;
 
@@ -19,8 +20,9 @@ use tokio::time::timeout;
 
 use crate::board::{Board, Facts};
 use crate::client_side::admit;
-use crate::config::ClientAddresses;
+use crate::config::{ClientAddresses, DnsServer};
 use crate::dial::Dialer;
+use crate::dns::Resolver;
 use crate::intake::{Accepted, Gate};
 use crate::keeper::Keeper;
 use crate::limits::ClientLimits;
@@ -96,6 +98,14 @@ impl Pair {
     }
 
     async fn with(over: Over, rules: &[&str], limits: Limits) -> Self {
+        Self::of(over, rules, limits, DnsServer::Nobody).await
+    }
+
+    async fn with_resolver(over: Over, resolver: DnsServer) -> Self {
+        Self::of(over, &[], Limits::default(), resolver).await
+    }
+
+    async fn of(over: Over, rules: &[&str], limits: Limits, resolver: DnsServer) -> Self {
         let sockets = Sockets::bind();
         let peer = sockets.udp.local_addr().expect("bound");
         let stores = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
@@ -108,7 +118,7 @@ impl Pair {
         };
         let client_side = open(Role::ClientSide, "client-side", &stores[0]);
         let server_side = open(Role::ServerSide, "server-side", &stores[1]);
-        let doors = serve(&sockets, &server_side);
+        let doors = serve(&sockets, &server_side, resolver);
         let (line, board) = (Line::default(), Arc::clone(&client_side.board));
         let by_tcp = tcp::Client::new(&KEY, peer, &line, &quic::expected(&line));
         let by_tcp = by_tcp.expect("it starts");
@@ -168,7 +178,7 @@ impl Pair {
     }
 }
 
-fn serve(sockets: &Sockets, shared: &Arc<Shared>) -> Arc<Doors> {
+fn serve(sockets: &Sockets, shared: &Arc<Shared>, resolver: DnsServer) -> Arc<Doors> {
     let udp = sockets.udp.try_clone().expect("a descriptor");
     let tcp = sockets.tcp.try_clone().expect("a descriptor");
     let doors = Doors::open(&KEY, udp, Some(tcp), &Line::default()).expect("it starts");
@@ -179,7 +189,8 @@ fn serve(sockets: &Sockets, shared: &Arc<Shared>) -> Arc<Doors> {
         WayOut::Own,
         Arc::clone(&shared.board),
     );
-    let host = Host::new(Arc::new(dialer), Arc::clone(shared));
+    let resolver = Arc::new(Resolver::new(resolver, Arc::clone(&shared.board)));
+    let host = Host::new(Arc::new(dialer), resolver, Arc::clone(shared));
     let serving = Arc::clone(&doors);
     tokio::spawn(async move { serving.accept(&host).await });
     doors
@@ -397,7 +408,7 @@ async fn after_a_restart_of_the_server_side_new_connections_work() {
     let client = pair.client_of(address).await;
     assert_eq!(soon(exchanged(client, b"first")).await, b"first");
     pair.doors.close().await;
-    pair.doors = serve(&pair.sockets, &pair.server_side);
+    pair.doors = serve(&pair.sockets, &pair.server_side, DnsServer::Nobody);
     // The old tunnel may be known to be gone only after this: then the connection is reset, and the
     // next one works.
     let echoed = async {
