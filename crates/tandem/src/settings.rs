@@ -147,6 +147,10 @@ pub(crate) struct Settings {
     pub(crate) tariff: Option<PathBuf>,
     /// Whether the other side is told of clients' addresses. Default false.
     pub(crate) tell_client_address: Option<bool>,
+    /// Where DNS is answered. Default: nowhere.
+    pub(crate) dns: Option<SocketAddr>,
+    /// With `dns`: the networks that may ask. Default: this machine, private and link-local ones.
+    pub(crate) dns_from: Option<Vec<String>>,
     /// Rate of the link, away from this side. Default: measured.
     pub(crate) link_rate: Option<LinkRate>,
     /// Round-trip time of the link in milliseconds. Default: measured.
@@ -159,6 +163,8 @@ pub(crate) struct Settings {
     pub(crate) out: Option<String>,
     /// Networks of clients. No default; `out` other than `own` needs it.
     pub(crate) client_networks: Option<Vec<String>>,
+    /// The resolver for the client side's DNS: `ADDRESS:PORT` or `none`. Default: the system's.
+    pub(crate) dns_server: Option<String>,
 }
 
 impl Settings {
@@ -242,12 +248,15 @@ impl Settings {
             limits: self.limits.or(below.limits),
             tariff: self.tariff.or(below.tariff),
             tell_client_address: self.tell_client_address.or(below.tell_client_address),
+            dns: self.dns.or(below.dns),
+            dns_from: self.dns_from.or(below.dns_from),
             link_rate: self.link_rate.or(below.link_rate),
             link_rtt: self.link_rtt.or(below.link_rtt),
             listen: self.listen.or(below.listen),
             allow: self.allow.or(below.allow),
             out: self.out.or(below.out),
             client_networks: self.client_networks.or(below.client_networks),
+            dns_server: self.dns_server.or(below.dns_server),
         }
     }
 
@@ -269,9 +278,10 @@ impl Settings {
         Ok(mode)
     }
 
-    /// Whether connections can come into a tunnel.
+    /// Whether connections, or DNS questions, can come into a tunnel.
     pub(crate) fn has_way_in(&self) -> bool {
-        self.link.is_some() || self.socks.is_some() || self.http_proxy.is_some()
+        let explicit = [self.socks, self.http_proxy, self.dns];
+        self.link.is_some() || explicit.iter().any(Option::is_some)
     }
 
     /// Packet mode's part.
@@ -303,7 +313,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 39] {
+    fn keys(&self) -> [Key; 42] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -341,12 +351,15 @@ impl Settings {
             key("limits", tunnel_client, self.limits.is_some()),
             key("tariff", tunnel_client, self.tariff.is_some()),
             key("tell-client-address", tunnel_client, self.tell_client_address.is_some()),
+            key("dns", tunnel_client, self.dns.is_some()),
+            key("dns-from", tunnel_client, self.dns_from.is_some()),
             key("link-rate", Place::Tunnel, self.link_rate.is_some()),
             key("link-rtt", Place::Tunnel, self.link_rtt.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
             key("allow", tunnel_server, self.allow.is_some()),
             key("out", tunnel_server, self.out.is_some()),
             key("client-networks", tunnel_server, self.client_networks.is_some()),
+            key("dns-server", tunnel_server, self.dns_server.is_some()),
         ]
     }
 }

@@ -67,6 +67,8 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--rule", "refuse"],
         ["--client-limit", "50M"],
         ["--tariff", "tariff.toml"],
+        ["--dns", "127.0.0.1:0"],
+        ["--dns-from", "10.0.0.0/8"],
     ] {
         let words = [&["client-side", "--link", "lo"], &flag[..]].concat();
         let ran = run(&mut tandem(&words));
@@ -78,6 +80,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--allow", "10.0.0.0/8"],
         ["--out", "own"],
         ["--client-networks", "10.1.0.0/16"],
+        ["--dns-server", "none"],
     ] {
         let words = [&["server-side", "--link", "lo"], &flag[..]].concat();
         let ran = run(&mut tandem(&words));
@@ -99,7 +102,7 @@ fn what_is_missing_is_named() {
     let pair = Pair::new();
     let ran = with_key(&pair, "client-side", &PEER);
     let line = ran.failed_with(2);
-    for way in ["--link", "--socks", "--http-proxy"] {
+    for way in ["--link", "--socks", "--http-proxy", "--dns"] {
         assert!(line.contains(way), "{way} in {line}");
     }
     let ran = with_key(&pair, "client-side", &SOCKS);
@@ -119,6 +122,9 @@ fn what_is_missing_is_named() {
         let expected = format!("{} needs --link", flag[0]);
         assert_eq!(ran.failed_with(2), expected);
     }
+    let more = [PEER, SOCKS, ["--dns-from", "10.0.0.0/8"]].concat();
+    let ran = with_key(&pair, "client-side", &more);
+    assert_eq!(ran.failed_with(2), "--dns-from needs --dns");
 }
 
 #[test]
@@ -133,6 +139,10 @@ fn values_that_cannot_be_are_named() {
         ("--socks", "1080"),
         ("--admin", "here"),
         ("--link", "no such link"),
+        ("--dns", "127.0.0.1"),
+        // A reply from another address than the one that was asked is no reply.
+        ("--dns", "0.0.0.0:53"),
+        ("--dns", "[::]:53"),
     ] {
         let more = [&PEER[..], &SOCKS, &[flag, value]].concat();
         // A flag given twice is a mistake of its own.
@@ -149,6 +159,21 @@ fn values_that_cannot_be_are_named() {
         let more = [&LISTEN[..], &["--allow", value]].concat();
         let ran = with_key(&pair, "server-side", &more);
         assert!(ran.failed_with(2).contains("allow"), "{value}: {ran:?}");
+    }
+    for value in ["lan0", "10.0.0.1/8", ""] {
+        let more = [PEER, ["--dns", "127.0.0.1:0"], ["--dns-from", value]].concat();
+        let ran = with_key(&pair, "client-side", &more);
+        let line = ran.failed_with(2);
+        assert!(line.starts_with(&format!("dns-from: `{value}`")), "{line}");
+    }
+    for value in ["192.0.2.1", "dns.example:53", "nobody"] {
+        let more = [LISTEN, ["--dns-server", value]].concat();
+        let ran = with_key(&pair, "server-side", &more);
+        let line = ran.failed_with(2);
+        assert!(
+            line.starts_with(&format!("dns-server: `{value}`")),
+            "{line}"
+        );
     }
 }
 
@@ -257,6 +282,9 @@ fn a_settings_file_may_hold_all_of_it_and_is_held_to_the_same() {
     // Not the default, which permits most.
     let ran = with("server-side", "listen = \"127.0.0.1:0\"\nallow = []\n");
     assert!(ran.failed_with(2).starts_with("allow: "), "{ran:?}");
+    let lines = "peer = \"192.0.2.1:4433\"\ndns = \"127.0.0.1:0\"\ndns-from = []\n";
+    let ran = with("client-side", lines);
+    assert!(ran.failed_with(2).starts_with("dns-from: "), "{ran:?}");
 }
 
 /// A run that has to end by itself: its address is in use.
@@ -277,6 +305,10 @@ fn an_address_in_use_is_named() {
         is_busy(&mut pair.client_side(), &local(port));
         drop(tcp);
     }
+    let dns = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let dns = dns.local_addr().map(|address| (address.to_string(), dns));
+    let (dns, _held) = dns.expect("bound");
+    is_busy(pair.client_side().args(["--dns", &dns]), &dns);
     let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let admin = tcp.local_addr().expect("bound").to_string();
     let mut own = tandem(&["server-side", "--mode", "tunnel", "--admin", &admin]);

@@ -143,7 +143,9 @@ pub(crate) struct PacketArgs {
 
 /// What the client side of tunnel mode alone has.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Tunnel mode (with `--link`, `--socks`, `--http-proxy` or several)")]
+#[command(
+    next_help_heading = "Tunnel mode (with `--link`, `--socks`, `--http-proxy`, `--dns` or several)"
+)]
 pub(crate) struct TunnelClientArgs {
     /// The server-side proxy's address: its `--listen`, as it is reached from here
     #[arg(long, value_name = "ADDR:PORT")]
@@ -204,6 +206,21 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long)]
     pub(crate) tell_client_address: bool,
 
+    /// Answer DNS at this address, UDP and TCP, by the resolver on the other side
+    ///
+    /// Answers are kept for as long as they live. While the other side does not answer, old ones
+    /// are given, up to a day. Port 53 needs root or CAP_NET_BIND_SERVICE.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) dns: Option<SocketAddr>,
+
+    /// With `--dns`, answer clients of this network; repeated [default: this machine, and private
+    /// and link-local addresses]
+    ///
+    /// `192.168.1.0/24`, `2001:db8::/48`. With the first one the default is gone. Others get no
+    /// answer.
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) dns_from: Option<Vec<String>>,
+
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }
@@ -241,6 +258,14 @@ pub(crate) struct TunnelServerArgs {
     /// Whoever holds the key could otherwise pass for any address: `10.1.0.0/16,fd00:1::/32`.
     #[arg(long, value_name = "CIDRS", value_delimiter = ',')]
     pub(crate) client_networks: Option<Vec<String>>,
+
+    /// Resolver that answers the client side's DNS questions, or `none` [default: the first of
+    /// /etc/resolv.conf]
+    ///
+    /// It is asked whatever the client side's `--dns` is asked, `--allow` or not: names of your
+    /// own network, too, if it knows them.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) dns_server: Option<String>,
 
     #[command(flatten)]
     pub(crate) line: LineArgs,

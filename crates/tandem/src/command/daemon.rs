@@ -52,6 +52,8 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         tariff: tunnel.tariff,
         // As --insecure-no-key below.
         tell_client_address: tunnel.tell_client_address.then_some(true),
+        dns: tunnel.dns,
+        dns_from: tunnel.dns_from,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         ..settings(common, packet, tuning)
@@ -73,6 +75,7 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
         allow: tunnel.allow,
         out: tunnel.out,
         client_networks: tunnel.client_networks,
+        dns_server: tunnel.dns_server,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         ..settings(common, packet, tuning)

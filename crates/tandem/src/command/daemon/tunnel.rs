@@ -7,8 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tandem_packet_io::config::{self, Key, Role};
+use tandem_tunnel::dns::Clients;
 use tandem_tunnel::{Allowed, ClientNetworks, ClientRule, Limits, Rule, Rules, WayOut};
-use tandem_tunnel_io::config::{ClientAddresses, ClientSide, Line, Link, ServerSide};
+use tandem_tunnel_io::config::{
+    ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, ServerSide,
+};
 use tandem_tunnel_io::{
     dry_run_client_side, dry_run_server_side, run_client_side, run_server_side,
 };
@@ -40,7 +43,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
     let peer = peer(&said)?;
     let link = link(&said)?;
     if !said.has_way_in() {
-        let problem = "no connection can come in; set --link, --socks or --http-proxy";
+        let problem = "nothing can come in; set --link, --socks, --http-proxy or --dns";
         return Err(SettingsError::value("link", problem).into());
     }
     let rules = rules(&said)?;
@@ -48,6 +51,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         Some(true) => ClientAddresses::Told,
         Some(false) | None => ClientAddresses::Kept,
     };
+    let dns = dns(&said)?;
     let common = Common::of(Role::ClientSide, &said)?;
     Ok(ClientSide {
         key: common.key,
@@ -59,6 +63,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         limits: limits(&said),
         tariff: said.tariff.as_deref().map(tariff::load).transpose()?,
         client_addresses,
+        dns,
         line: common.line,
         store: common.store,
         admin: common.admin,
@@ -72,12 +77,14 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
     })?;
     let allowed = allowed(said.allow.as_deref())?;
     let way_out = way_out(&said)?;
+    let dns_server = dns_server(said.dns_server.as_deref())?;
     let common = Common::of(Role::ServerSide, &said)?;
     Ok(ServerSide {
         key: common.key,
         listen,
         allowed,
         way_out,
+        dns_server,
         line: common.line,
         store: common.store,
         admin: common.admin,
@@ -211,6 +218,45 @@ fn rules(said: &Settings) -> Result<Rules, SettingsError> {
     let tables = said.rules.iter().flatten();
     let rules = lines.chain(tables.map(|table| Ok(table.0.clone())));
     Ok(Rules::new(rules.collect::<Result<_, _>>()?))
+}
+
+/// Where DNS is answered, and for whom.
+fn dns(said: &Settings) -> Result<Option<Dns>, SettingsError> {
+    let clients = match (said.dns, said.dns_from.as_deref()) {
+        (None, Some(_)) => {
+            return Err(SettingsError::Misplaced {
+                name: "dns-from",
+                why: "needs --dns",
+            });
+        }
+        (Some(_), Some([])) => {
+            let problem = "the list is empty; name a network, or leave it out for private ones";
+            return Err(SettingsError::value("dns-from", problem));
+        }
+        (_, None) => Clients::default(),
+        (Some(_), Some(networks)) => Clients::of(networks)
+            .map_err(|error| SettingsError::value("dns-from", error.to_string()))?,
+    };
+    if said
+        .dns
+        .is_some_and(|address| address.ip().is_unspecified())
+    {
+        let problem = "name one address of this machine, such as 127.0.0.1:53: a reply has to come \
+                       from where the question went";
+        return Err(SettingsError::value("dns", problem));
+    }
+    Ok(said.dns.map(|address| Dns { address, clients }))
+}
+
+fn dns_server(said: Option<&str>) -> Result<DnsServer, SettingsError> {
+    match said {
+        None => Ok(DnsServer::System),
+        Some("none") => Ok(DnsServer::Nobody),
+        Some(text) => text.parse().map(DnsServer::At).map_err(|_| {
+            let problem = format!("`{text}` is neither ADDRESS:PORT nor `none`");
+            SettingsError::value("dns-server", problem)
+        }),
+    }
 }
 
 fn allowed(said: Option<&[String]>) -> Result<Allowed, SettingsError> {
