@@ -69,6 +69,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--tariff", "tariff.toml"],
         ["--dns", "127.0.0.1:0"],
         ["--dns-from", "10.0.0.0/8"],
+        ["--when-down", "fail"],
     ] {
         let words = [&["client-side", "--link", "lo"], &flag[..]].concat();
         let ran = run(&mut tandem(&words));
@@ -116,7 +117,11 @@ fn what_is_missing_is_named() {
         let ran = tunnel(role, &more);
         assert!(ran.failed_with(2).contains("tandem pair"), "{ran:?}");
     }
-    for flag in [["--ports", "443"], ["--from", "lan0"]] {
+    for flag in [
+        ["--ports", "443"],
+        ["--from", "lan0"],
+        ["--when-down", "pass"],
+    ] {
         let more = [PEER, SOCKS, flag].concat();
         let ran = with_key(&pair, "client-side", &more);
         let expected = format!("{} needs --link", flag[0]);

@@ -24,6 +24,8 @@ pub(crate) enum Tally {
     RelaysRefused,
     /// TCP connections that were given up because there was no tunnel.
     RelaysWithoutTunnel,
+    /// TCP connections that went to their server from here because the tunnel was down.
+    RelaysPassedWithoutTunnel,
     /// TCP connections that a rule refused.
     RelaysRefusedByRule,
     /// TCP connections that a rule sent to their server from here.
@@ -82,9 +84,10 @@ pub(crate) enum Tally {
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 29] = [
+    const ALL: [Tally; 30] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
+        Tally::RelaysPassedWithoutTunnel,
         Tally::RelaysRefusedByRule,
         Tally::RelaysDirect,
         Tally::RelaysRefusedByLimit,
@@ -118,6 +121,7 @@ impl Tally {
         match self {
             Tally::RelaysRefused => "relays_refused",
             Tally::RelaysWithoutTunnel => "relays_without_tunnel",
+            Tally::RelaysPassedWithoutTunnel => "relays_passed_without_tunnel",
             Tally::RelaysRefusedByRule => "relays_refused_by_rule",
             Tally::RelaysDirect => "relays_direct",
             Tally::RelaysRefusedByLimit => "relays_refused_by_limit",

@@ -7,6 +7,7 @@
 //! Invariants: rules are the last thing that is set and the first that is taken away; a connection
 //! that cannot be served is reset at once or in bounded time.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,15 +24,16 @@ use tokio::time::{Instant, timeout};
 
 use crate::admin;
 use crate::board::{Facts, Tally};
-use crate::config::{self, ClientAddresses, ClientSide};
+use crate::config::{self, ClientAddresses, ClientSide, WhenDown};
+use crate::detour::Detour;
 use crate::dns::{Forwarder, Ports};
 use crate::endpoint::Endpoint;
 use crate::error::TunnelError;
-use crate::intake::{self, Accepted, Gate, Proxies, WaysIn};
+use crate::intake::{self, Accepted, Came, Gate, Proxies, WaysIn};
 use crate::keeper::{Keeper, Leased};
 use crate::limits::{ClientLimits, Meter};
 use crate::relay_task::{Client, RelayTask};
-use crate::shared::{Place, Shared};
+use crate::shared::Shared;
 use crate::signals::asked_to_end;
 use crate::spending::Spending;
 use crate::transport::any::Any;
@@ -106,10 +108,15 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             tokio::spawn(Arc::clone(spending).keep_on(board, shared.clocks));
         }
         let keeper = Keeper::<Any>::new(udp, tcp, Arc::clone(&shared.board));
+        let detour = config.link.and_then(|link| match link.when_down {
+            WhenDown::Pass => Some(Detour::new(expected.round_trip, Arc::clone(&shared.board))),
+            WhenDown::Fail => None,
+        });
         let outside = Outside {
             ways_in,
             addresses: config.client_addresses,
             dns,
+            detour,
         };
         serve(keeper, outside, &shared, &signals, &manager, taking_in).await
     });
@@ -130,13 +137,13 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
 /// There is no such link, or the firewall cannot be read.
 pub fn dry_run_client_side(config: &ClientSide) -> Result<String, TunnelError> {
     match &config.link {
-        Some(link) => intake::describe(link, intake::own(&config.rules)),
+        Some(link) => intake::describe(link, intake::own(&config.rules, link)),
         None => Ok("# Without --link no rules are set.\n".to_owned()),
     }
 }
 
-/// The rules that [`run_client_side`] sets for `link`, but for the port that they lead to, which
-/// each start chooses.
+/// The rules that [`run_client_side`] sets for `link`, but for the port that they lead to and the
+/// mark, which each start chooses.
 ///
 /// # Errors
 /// There is no such link.
@@ -149,6 +156,7 @@ struct Outside {
     ways_in: WaysIn,
     addresses: ClientAddresses,
     dns: Option<Ports>,
+    detour: Option<Detour>,
 }
 
 async fn serve<T: Tunnel>(
@@ -157,6 +165,7 @@ async fn serve<T: Tunnel>(
         ways_in,
         addresses,
         dns,
+        detour,
     }: Outside,
     shared: &Arc<Shared>,
     signals: &Signals,
@@ -165,6 +174,9 @@ async fn serve<T: Tunnel>(
 ) -> Result<(), TunnelError> {
     let keeper = Arc::new(keeper);
     tokio::spawn(keep);
+    if let Some(detour) = detour.clone() {
+        tokio::spawn(detour.watch(Arc::clone(&keeper)));
+    }
     let (accepted, mut arriving) = mpsc::channel(ARRIVING);
     let over = {
         let shared = Arc::clone(shared);
@@ -175,7 +187,7 @@ async fn serve<T: Tunnel>(
     ready();
     let relays = async {
         while let Some(accepted) = arriving.recv().await {
-            admit(accepted, addresses, &gate, &keeper, shared);
+            admit(accepted, addresses, &gate, &keeper, detour.as_ref(), shared);
         }
         // The ways in have ended, which is looked at beside this.
         std::future::pending().await
@@ -218,6 +230,7 @@ pub(crate) fn admit<T: Tunnel>(
     addresses: ClientAddresses,
     gate: &Arc<Gate>,
     keeper: &Arc<Keeper<T>>,
+    detour: Option<&Detour>,
     shared: &Arc<Shared>,
 ) {
     tracing::debug!(client = %accepted.client, target = ?accepted.target, "taken in");
@@ -227,11 +240,45 @@ pub(crate) fn admit<T: Tunnel>(
     };
     let since = Instant::now();
     let (gate, keeper, shared) = (Arc::clone(gate), Arc::clone(keeper), Arc::clone(shared));
+    let detour = match accepted.came {
+        Came::Redirected => detour.cloned(),
+        // Its program has chosen the tunnel, and names are for the other side.
+        Came::Asking => None,
+    };
     tokio::spawn(async move {
-        if let Some(accepted) = gate.pass(accepted).await {
-            let meter = gate.meter(accepted.client.ip());
-            let client = client(accepted, meter, addresses, since);
-            relay(client, keeper, shared, place).await;
+        let Some(accepted) = gate.pass(accepted).await else {
+            return;
+        };
+        let without = async {
+            match &detour {
+                Some(detour) => detour.open().await,
+                None => pending().await,
+            }
+        };
+        let opened = tokio::select! {
+            biased;
+            () = shared.over() => {
+                drop(Endpoint::new(accepted.stream));
+                return;
+            }
+            () = without => None,
+            opened = keeper.stream() => opened,
+        };
+        match (opened, detour) {
+            (Some(Leased { stream, lease }), _) => {
+                let meter = gate.meter(accepted.client.ip());
+                let client = client(accepted, meter, addresses, since);
+                RelayTask::client_side(client, stream, shared, place)
+                    .run()
+                    .await;
+                drop(lease);
+            }
+            (None, Some(_)) => gate.pass_without_tunnel(accepted),
+            // The client sees a reset, as of a network that rejects.
+            (None, None) => {
+                shared.board.count(Tally::RelaysWithoutTunnel, 1);
+                drop(Endpoint::new(accepted.stream));
+            }
         }
     });
 }
@@ -253,28 +300,6 @@ fn client(
         first: accepted.first,
         meter,
         since,
-    }
-}
-
-async fn relay<T: Tunnel>(
-    client: Client,
-    keeper: Arc<Keeper<T>>,
-    shared: Arc<Shared>,
-    place: Place,
-) {
-    let opened = tokio::select! {
-        opened = keeper.stream() => opened,
-        () = shared.over() => return,
-    };
-    match opened {
-        Some(Leased { stream, lease }) => {
-            RelayTask::client_side(client, stream, shared, place)
-                .run()
-                .await;
-            drop(lease);
-        }
-        // The client sees a reset, as of a network that rejects.
-        None => shared.board.count(Tally::RelaysWithoutTunnel, 1),
     }
 }
 

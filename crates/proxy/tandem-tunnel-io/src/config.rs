@@ -66,6 +66,17 @@ pub struct Link {
     /// Of other machines, only those that come by one of these interfaces; none: by any other than
     /// the link.
     pub from: Vec<String>,
+    /// What becomes of them while the tunnel is down.
+    pub when_down: WhenDown,
+}
+
+/// What becomes of intercepted connections while there is no tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenDown {
+    /// They go to their servers from here, without the other side.
+    Pass,
+    /// They wait for the tunnel, and fail if it does not come up.
+    Fail,
 }
 
 /// Where DNS is answered, and for whom.

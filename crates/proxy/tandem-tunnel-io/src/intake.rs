@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::board::Board;
-use crate::config::{ClientSide, Link};
+use crate::config::{ClientSide, Link, WhenDown};
 use crate::error::TunnelError;
 use crate::limits::ClientLimits;
 use head::HeadReader;
@@ -58,6 +58,17 @@ pub(crate) struct Accepted {
     /// The client's first bytes, as far as they have been read: they come before those of
     /// `stream`. May be empty.
     pub(crate) first: Vec<u8>,
+    /// By which way it came.
+    pub(crate) came: Came,
+}
+
+/// By which way a connection came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// Its program asked a proxy.
+    Asking,
+    /// The firewall redirected it on its way to the server.
+    Redirected,
 }
 
 /// What a client of an explicit proxy speaks.
@@ -132,7 +143,7 @@ impl WaysIn {
         }
         // The rules come last: what they lead to is to be served soon.
         let redirect = link
-            .map(|link| Redirect::open(link, own(&rules)))
+            .map(|link| Redirect::open(link, own(&rules, link)))
             .transpose()?;
         let mark = redirect.as_ref().and_then(Redirect::mark);
         Ok(Self {
@@ -189,12 +200,12 @@ impl WaysIn {
     }
 }
 
-/// Whether these rules make connections of the daemon's own, which leave by the link, too.
-pub(crate) fn own(rules: &Rules) -> Own {
-    if rules.has_direct() {
-        Own::Spared
-    } else {
-        Own::None
+/// Whether the daemon makes connections of its own, which leave by the link, too.
+pub(crate) fn own(rules: &Rules, link: &Link) -> Own {
+    match link.when_down {
+        WhenDown::Pass => Own::Spared,
+        WhenDown::Fail if rules.has_direct() => Own::Spared,
+        WhenDown::Fail => Own::None,
     }
 }
 
@@ -237,7 +248,14 @@ async fn take_asked(
         return;
     };
     let (stream, first) = head.into_parts();
-    give(stream, target, client, first, &relays).await;
+    let accepted = Accepted {
+        stream,
+        target,
+        client,
+        first,
+        came: Came::Asking,
+    };
+    give(accepted, &relays).await;
 }
 
 /// Takes a connection in that the firewall has redirected.
@@ -252,8 +270,14 @@ async fn take_redirected(
     };
     match way {
         Way::Tunnel(server) => {
-            let target = Target::Address(server);
-            give(stream, target, client, Vec::new(), &relays).await;
+            let accepted = Accepted {
+                stream,
+                target: Target::Address(server),
+                client,
+                first: Vec::new(),
+                came: Came::Redirected,
+            };
+            give(accepted, &relays).await;
         }
         Way::PassOn(server) => {
             passing_on.start(stream, Vec::new(), TcpStream::connect(server));
@@ -263,19 +287,7 @@ async fn take_redirected(
     }
 }
 
-async fn give(
-    stream: TcpStream,
-    target: Target,
-    client: SocketAddr,
-    first: Vec<u8>,
-    relays: &mpsc::Sender<Accepted>,
-) {
-    let accepted = Accepted {
-        stream,
-        target,
-        client,
-        first,
-    };
+async fn give(accepted: Accepted, relays: &mpsc::Sender<Accepted>) {
     if relays.send(accepted).await.is_err() {
         tracing::debug!("a connection is closed: the daemon ends");
     }

@@ -428,4 +428,4 @@ fn jittered(pause: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

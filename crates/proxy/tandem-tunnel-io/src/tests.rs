@@ -23,7 +23,7 @@ use crate::client_side::admit;
 use crate::config::{ClientAddresses, DnsServer};
 use crate::dial::Dialer;
 use crate::dns::Resolver;
-use crate::intake::{Accepted, Gate};
+use crate::intake::{Accepted, Came, Gate};
 use crate::keeper::Keeper;
 use crate::limits::ClientLimits;
 use crate::line::Line;
@@ -162,15 +162,21 @@ impl Pair {
             target,
             client: client_address,
             first: Vec::new(),
+            came: Came::Asking,
         };
+        self.admit(accepted);
+        client
+    }
+
+    fn admit(&self, accepted: Accepted) {
         admit(
             accepted,
             ClientAddresses::Kept,
             &self.gate,
             &self.keeper,
+            None,
             &self.client_side,
         );
-        client
     }
 
     async fn client_of(&self, server: SocketAddr) -> TcpStream {

@@ -159,6 +159,15 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long, value_name = "IFACES", value_delimiter = ',')]
     pub(crate) from: Option<Vec<String>>,
 
+    /// With `--link`, what becomes of connections while the tunnel is down: `pass` or `fail`
+    /// [default: pass]
+    ///
+    /// `pass`: they go to their servers from here, as without Tandem; they use the tunnel again
+    /// when it is up. `fail`: they wait for it, and are reset after a minute; for links that must
+    /// not be used directly. Connections by `--socks` and `--http-proxy` always wait.
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["pass", "fail"]), hide_possible_values = true)]
+    pub(crate) when_down: Option<String>,
+
     /// Take in connections of programs that speak SOCKS5, at this address
     ///
     /// There is no password: use an address that only those reach who may use it, such as

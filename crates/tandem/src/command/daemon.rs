@@ -45,6 +45,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
     let flags = Settings {
         peer: tunnel.peer,
         from: tunnel.from,
+        when_down: tunnel.when_down,
         socks: tunnel.socks,
         http_proxy: tunnel.http_proxy,
         rule: tunnel.rule,

@@ -109,6 +109,8 @@ impl Gate {
                 None
             }
             Action::Direct => {
+                self.board.count(Tally::RelaysDirect, 1);
+                tracing::debug!(%client, target = %accepted.target, "by the rules: direct");
                 self.pass_on(accepted);
                 None
             }
@@ -144,15 +146,22 @@ impl Gate {
         self.rules.decide(client, &accepted.target, name)
     }
 
+    /// The connection goes to its server from here, as the tunnel is down.
+    pub(crate) fn pass_without_tunnel(&self, accepted: Accepted) {
+        self.board.count(Tally::RelaysPassedWithoutTunnel, 1);
+        let (client, target) = (accepted.client, &accepted.target);
+        tracing::debug!(%client, %target, "without a tunnel it goes directly");
+        self.pass_on(accepted);
+    }
+
     fn pass_on(&self, accepted: Accepted) {
         let Accepted {
             stream,
             target,
             client,
             first,
+            came: _,
         } = accepted;
-        self.board.count(Tally::RelaysDirect, 1);
-        tracing::debug!(%client, %target, "by the rules it does not use the tunnel");
         let is_own = client.ip().to_canonical().is_loopback();
         let dialer = if is_own {
             &self.own_dialer

@@ -36,7 +36,7 @@ use tandem_firewall::{
 use tokio::net::{TcpListener, TcpStream};
 
 use super::route;
-use crate::config;
+use crate::config::{self, WhenDown};
 use crate::error::TunnelError;
 
 /// Connections that the system holds until they are accepted.
@@ -203,13 +203,19 @@ pub(crate) fn describe(config: &config::Link, own: Own) -> Result<String, Tunnel
     ))
 }
 
-/// The rules of [`Redirect::open`], for whoever looks for them: the port that they lead to is not
-/// the one in force.
+/// The rules of [`Redirect::open`], for whoever looks for them: the port that they lead to and the
+/// mark are not those in force.
 ///
 /// # Errors
 /// There is no such interface.
 pub(crate) fn rule_set(config: &config::Link) -> Result<RuleSet, TunnelError> {
-    Ok(rules(&Taken::of(config)?, 0, None))
+    let own = match config.when_down {
+        WhenDown::Pass => Own::Spared,
+        WhenDown::Fail => Own::None,
+    };
+    let taken = Taken::of(config)?;
+    let mark = own.mark(&Firewall::here(), &taken.link, Sight::None)?;
+    Ok(rules(&taken, 0, mark))
 }
 
 /// What a connection that came to one of the listeners is for.

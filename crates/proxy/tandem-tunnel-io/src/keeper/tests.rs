@@ -12,7 +12,7 @@ use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream};
 
 /// A connection that carries nothing; it ends when it is told to.
 #[derive(Clone, Debug)]
-struct Empty {
+pub(crate) struct Empty {
     number: usize,
     over: Over,
     ended: Arc<watch::Sender<Option<Lost>>>,
@@ -21,19 +21,23 @@ struct Empty {
 
 impl Empty {
     /// So many datagrams have left and come.
-    fn carries(&self, sent: u64, received: u64) {
+    pub(crate) fn carries(&self, sent: u64, received: u64) {
         let mut counts = self.counts.lock().expect("no panic");
         counts.sent_datagrams += sent;
         counts.received_datagrams += received;
     }
 
-    fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.ended.borrow().is_none()
+    }
+
+    pub(crate) fn end(&self, why: Lost) {
+        self.ended.send_replace(Some(why));
     }
 }
 
 #[derive(Debug)]
-enum Never {}
+pub(crate) enum Never {}
 
 impl Sending for Never {
     async fn write(&mut self, _: &[u8]) -> Result<usize, Broken> {
@@ -78,7 +82,7 @@ impl Tunnel for Empty {
         why.ok().and_then(|why| why.clone()).unwrap_or(Lost::Here)
     }
     fn close(&self) {
-        self.ended.send_replace(Some(Lost::Here));
+        self.end(Lost::Here);
     }
     async fn farewell(&self) {
         self.close();
@@ -93,7 +97,7 @@ impl Tunnel for Empty {
 
 /// A way to the other side.
 #[derive(Clone)]
-struct Line {
+pub(crate) struct Line {
     over: Over,
     tries: Arc<AtomicUsize>,
     mode: Arc<Mutex<Mode>>,
@@ -119,7 +123,12 @@ impl Line {
         }
     }
 
-    fn failing(failures: usize) -> Self {
+    /// Over TCP, and nobody answers.
+    pub(crate) fn none() -> Self {
+        Self::new(Over::Tcp, Mode::Fails(usize::MAX))
+    }
+
+    pub(crate) fn failing(failures: usize) -> Self {
         Self::new(Over::Udp, Mode::Fails(failures))
     }
 
@@ -127,7 +136,7 @@ impl Line {
         *self.mode.lock().expect("no panic") = mode;
     }
 
-    fn tries(&self) -> usize {
+    pub(crate) fn tries(&self) -> usize {
         self.tries.load(Ordering::Relaxed)
     }
 }
@@ -177,7 +186,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(600);
 const DOUBT: Duration = Duration::from_millis(1_800);
 
 fn start(line: &Line) -> Keeper<Empty> {
-    start_both(line, &Line::new(Over::Tcp, Mode::Fails(usize::MAX)))
+    start_both(line, &Line::none())
 }
 
 fn start_both(udp: &Line, tcp: &Line) -> Keeper<Empty> {
@@ -210,7 +219,7 @@ async fn it_connects_at_the_start_and_again_only_when_somebody_needs_it() {
     let keeper = start(&line);
     let first = tunnel(&keeper).await.expect("up");
     assert_eq!(first.number, 0);
-    first.ended.send_replace(Some(Lost::Restarted));
+    first.end(Lost::Restarted);
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(line.tries(), 1, "nobody needs it");
     let second = tunnel(&keeper).await.expect("up again");

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Lease, ROUND_TRIPS};
 use crate::board::{Board, OpenTunnel, Tally};
+use crate::silence::Silence;
 use crate::transport::{Counts, Lost, Tunnel};
 
 /// Between two looks at what a tunnel has carried. They cost the line nothing.
@@ -182,35 +183,13 @@ impl<T: Tunnel> Up<T> {
     }
 }
 
-/// What was sent since something has come.
-#[derive(Clone, Copy)]
-enum Sent {
-    Nothing,
-    /// Perhaps no more than an acknowledgement, which gets no answer.
-    Something,
-    /// More, and since then there is no answer.
-    Questions(Instant),
-}
-
 /// Is ready once the other side has not answered for [`MAX_SILENCE`].
 async fn unanswered(tunnel: &impl Tunnel) {
-    let mut sent = Sent::Nothing;
-    let mut seen = tunnel.counts();
+    let mut silence = Silence::after(tunnel.counts());
     loop {
         sleep(LOOK_INTERVAL).await;
-        let counts = tunnel.counts();
-        let has_sent = counts.sent_datagrams > seen.sent_datagrams;
-        let has_heard = counts.received_datagrams > seen.received_datagrams;
-        seen = counts;
-        if has_heard {
-            sent = Sent::Nothing;
-            continue;
+        if silence.look(tunnel.counts()) >= MAX_SILENCE {
+            return;
         }
-        sent = match sent {
-            Sent::Nothing if has_sent => Sent::Something,
-            Sent::Something if has_sent => Sent::Questions(Instant::now()),
-            Sent::Questions(since) if since.elapsed() >= MAX_SILENCE => return,
-            Sent::Nothing | Sent::Something | Sent::Questions(_) => sent,
-        };
     }
 }

@@ -141,14 +141,9 @@ async fn other_machines_do_not_reach_this_one_by_a_direct_connection() {
             target: Target::Address(address),
             client: SocketAddr::from((from, 7)),
             first: b"read before".to_vec(),
+            came: Came::Redirected,
         };
-        admit(
-            accepted,
-            ClientAddresses::Kept,
-            &pair.gate,
-            &pair.keeper,
-            &pair.client_side,
-        );
+        pair.admit(accepted);
         if is_served {
             let sent = b", and after";
             assert_eq!(

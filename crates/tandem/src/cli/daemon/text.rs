@@ -50,8 +50,9 @@ pub(in crate::cli) const CLIENT_SIDE_LONG: &str = concat!(
      shrunk. Where no other proxy answers, every connection passes untouched. It prints `ready` when its firewall \
      rules are in place.\n\n",
     "In tunnel mode it runs anywhere on that side. It takes connections in and carries them to the other proxy, \
-     which makes them on its side. While the other proxy does not answer, they fail. It prints `ready` when it takes \
-     connections in, whether or not the other proxy answers yet.",
+     which makes them on its side. While the other proxy does not answer, those that `--link` takes in go to their \
+     servers without it, as `--when-down` says, and others fail. It prints `ready` when it takes connections in, \
+     whether or not the other proxy answers yet.",
 );
 pub(in crate::cli) const CLIENT_SIDE_EXAMPLES: &str = examples!(
     "client-side",

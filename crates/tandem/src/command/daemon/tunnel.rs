@@ -10,7 +10,7 @@ use tandem_packet_io::config::{self, Key, Role};
 use tandem_tunnel::dns::Clients;
 use tandem_tunnel::{Allowed, ClientNetworks, ClientRule, Limits, Rule, Rules, WayOut};
 use tandem_tunnel_io::config::{
-    ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, ServerSide,
+    ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, ServerSide, WhenDown,
 };
 use tandem_tunnel_io::{
     dry_run_client_side, dry_run_server_side, run_client_side, run_server_side,
@@ -140,6 +140,7 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
         let only_with_it = [
             ("ports", said.ports.is_some()),
             ("from", said.from.is_some()),
+            ("when-down", said.when_down.is_some()),
         ];
         return match only_with_it.into_iter().find(|(_, is_said)| *is_said) {
             Some((name, _)) => Err(SettingsError::Misplaced {
@@ -159,6 +160,7 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
         ports: config::ports(said.ports.clone())?,
         peer: peer(said)?,
         from: said.from.clone().unwrap_or_default(),
+        when_down: when_down(said.when_down.as_deref())?,
     }))
 }
 
@@ -193,6 +195,17 @@ fn way_out(said: &Settings) -> Result<WayOut, SettingsError> {
     let networks = ClientNetworks::parse(networks.iter().map(String::as_str))
         .map_err(|error| SettingsError::value("client-networks", error.to_string()))?;
     Ok(named(networks))
+}
+
+fn when_down(said: Option<&str>) -> Result<WhenDown, SettingsError> {
+    match said {
+        None | Some("pass") => Ok(WhenDown::Pass),
+        Some("fail") => Ok(WhenDown::Fail),
+        Some(other) => Err(SettingsError::value(
+            "when-down",
+            format!("`{other}` is neither `pass` nor `fail`"),
+        )),
+    }
 }
 
 fn round_trip(said: Option<u64>) -> Result<Option<Duration>, SettingsError> {

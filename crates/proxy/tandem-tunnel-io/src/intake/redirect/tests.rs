@@ -47,6 +47,7 @@ fn open_from(from: &[&str], link: &str, ports: &[u16]) -> Result<Redirect, Tunne
         from: from.iter().copied().map(str::to_owned).collect(),
         ports: ports.to_vec(),
         peer: PEER.parse().expect("an address"),
+        when_down: config::WhenDown::Fail,
     };
     Redirect::open(&link, Own::None)
 }
@@ -419,6 +420,7 @@ fn what_goes_to_the_server_side_is_left_alone() {
                 from: Vec::new(),
                 ports: vec![443],
                 peer,
+                when_down: config::WhenDown::Fail,
             };
             let mut redirect = Redirect::open(&link, Own::None).expect("it can be set");
             let listeners = redirect.take_listeners();
