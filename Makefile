@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build programs test lint bench fuzz mutants lab splitting interop clients soak deb clean
+.PHONY: help demo build programs test lint bench fuzz mutants lab splitting interop clients soak survive deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -105,6 +105,11 @@ soak: programs
 	@$(ENSURE) lab interop
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
 	$(LAB) soak --out docs/results
+
+## survive: programs with their stock time-outs over slow links, plain and with proxies, into docs/results/survive.md (root; ten minutes)
+survive: programs
+	@$(ENSURE) lab interop
+	$(LAB) survive --out docs/results
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
 deb:

@@ -163,7 +163,7 @@ impl Plan {
         exe: &Path,
         console: &Console,
     ) -> Result<Vec<Cell>, LabError> {
-        matrix::work_off(&self.servers, |(server, found)| {
+        matrix::work_off(matrix::TWO_PROCESSORS, &self.servers, |(server, found)| {
             self.server(*server, found.as_deref(), tools, exe, console)
         })
     }

@@ -7,8 +7,9 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tandem_netsim::link::{Direction, LinkConfig};
 use tandem_wire::{Seq, TcpFlags, TcpPacket};
@@ -333,6 +334,27 @@ impl Lane {
         self.forget();
         let [near, far] = [0, 1].map(|side| [before[side], after[side]]);
         Ok((handshakes, [near, far]))
+    }
+
+    /// Runs a program at the client's host to its end, and says when that was. Returns when nothing
+    /// of it is left on the link; nothing is kept of it.
+    pub(crate) fn run(
+        &mut self,
+        command: &mut Command,
+        is_good: impl FnOnce(&[u8], ExitStatus) -> bool,
+    ) -> Result<(Outcome, Instant), LabError> {
+        let outcome = client::run_program(
+            self.topology.host(Host::Client),
+            command,
+            None,
+            &self.topology.directory().join("client.log"),
+            self.limit,
+            is_good,
+        )?;
+        let ended = Instant::now();
+        self.settle()?;
+        self.forget();
+        Ok((outcome, ended))
     }
 
     fn accounts(&self) -> [Accounts; 2] {

@@ -25,6 +25,7 @@ mod setup;
 mod soak;
 mod stage;
 mod standing;
+mod survive;
 #[cfg(test)]
 mod synthetic;
 mod waterfalls;
@@ -38,3 +39,4 @@ pub use soak::{SoakOptions, SoakSummary, soak};
 pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,
 };
+pub use survive::{SurviveOptions, survive};

@@ -113,7 +113,7 @@ fn work_off(
     tools: &Tools,
     console: &Console,
 ) -> Result<Vec<Cell>, LabError> {
-    matrix::work_off(clients, |(client, found)| {
+    matrix::work_off(matrix::TWO_PROCESSORS, clients, |(client, found)| {
         row(*client, found.as_deref(), pki, tools, console)
     })
 }

@@ -18,15 +18,16 @@ use crate::LabError;
 /// A program and the version that took part; `None`: not installed.
 pub type Installed = (&'static str, Option<String>);
 
-/// Rows that are tried at a time. Clients and servers take turns within one, so that two rows keep
-/// two processors busy.
-const SIDE_BY_SIDE: usize = 2;
+/// Rows that are tried at a time where clients and servers take turns within one, so that two rows
+/// keep two processors busy.
+pub const TWO_PROCESSORS: usize = 2;
 
-/// Works off all rows; all cells, in the order of the rows.
+/// Works off all rows, so many at a time; all cells, in the order of the rows.
 ///
 /// # Errors
 /// The first error of a row; rows that have not begun by then are left out.
 pub fn work_off<R: Sync, C: Send>(
+    side_by_side: usize,
     rows: &[R],
     row: impl Fn(&R) -> Result<Vec<C>, LabError> + Sync,
 ) -> Result<Vec<C>, LabError> {
@@ -35,7 +36,7 @@ pub fn work_off<R: Sync, C: Send>(
     let failure: Mutex<Option<LabError>> = Mutex::default();
     let next = || lock(&queue).pop_front();
     std::thread::scope(|scope| {
-        for _ in 0..SIDE_BY_SIDE {
+        for _ in 0..side_by_side {
             scope.spawn(|| {
                 while let Some((index, of)) = next() {
                     match row(of) {
@@ -139,7 +140,7 @@ mod tests {
     fn cells_are_in_the_order_of_the_rows_whichever_is_done_first() {
         // The first row ends when the third has begun, so after the second.
         let third = Barrier::new(2);
-        let cells = work_off(&[0, 1, 2], |row| {
+        let cells = work_off(TWO_PROCESSORS, &[0, 1, 2], |row| {
             if *row != 1 {
                 third.wait();
             }
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn an_error_ends_the_matrix() {
-        let outcome = work_off(&[0, 1, 2], |row| match row {
+        let outcome = work_off(TWO_PROCESSORS, &[0, 1, 2], |row| match row {
             1 => Err(LabError::Interrupted),
             _ => Ok(vec![*row]),
         });

@@ -33,13 +33,17 @@ CipherString = DEFAULT@SECLEVEL=0
 const BODY_BYTES: usize = 4096;
 
 /// What is compiled: a program's source as it is in this repository, and its name.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 11] = [
     ("client.go", include_str!("../../programs/client.go")),
     ("server.go", include_str!("../../programs/server.go")),
     ("Client.java", include_str!("../../programs/Client.java")),
     ("Server.java", include_str!("../../programs/Server.java")),
     ("client.py", include_str!("../../programs/client.py")),
     ("client.js", include_str!("../../programs/client.js")),
+    ("patient.go", include_str!("../../programs/patient.go")),
+    ("Patient.java", include_str!("../../programs/Patient.java")),
+    ("patient.py", include_str!("../../programs/patient.py")),
+    ("patient.js", include_str!("../../programs/patient.js")),
     ("browser.py", browser::SCRIPT),
 ];
 

@@ -36,6 +36,7 @@ pub(crate) enum LabCommand {
     SplitClients(SplitClientsArgs),
     Soak(SoakArgs),
     Profile(ProfileArgs),
+    Survive(SurviveArgs),
     Split(SplitArgs),
     Up(UpArgs),
     Shell(ShellArgs),
@@ -182,6 +183,26 @@ pub(crate) struct SplitClientsArgs {
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/split-clients")]
+    pub(crate) out: PathBuf,
+}
+
+/// Tell which programs survive a slow link with the time-outs that they have: plain and with proxies
+///
+/// Go, Node, Java, curl and Python fetch a page over iridium, hf-9600 and certus-350, in TLS 1.2 and
+/// 1.3: plain, in packet mode, through the tunnel. Writes a table and JSON lines. A program that is
+/// not installed is left out; `make survive` installs all. Needs root.
+#[derive(Debug, Args)]
+pub(crate) struct SurviveArgs {
+    /// How often each program tries
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tries: u32,
+
+    /// Only these links
+    #[arg(long, value_name = "LINK", value_delimiter = ',')]
+    pub(crate) links: Vec<String>,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/survive")]
     pub(crate) out: PathBuf,
 }
 

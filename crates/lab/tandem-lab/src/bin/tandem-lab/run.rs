@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, InteropOptions, LinkOptions, LosingOptions,
-    ProfileOptions, RunOptions, ShellOptions, SoakOptions, UpOptions,
+    ProfileOptions, RunOptions, ShellOptions, SoakOptions, SurviveOptions, UpOptions,
 };
 use tandem_report::ReportOptions;
 use tandem_split_lab::{SplitClientsOptions, SplitOptions};
@@ -13,7 +13,8 @@ use tandem_testbed::{Effort, LabError, LinkSpec, programs};
 
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
-    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, SplitClientsArgs, UpArgs,
+    ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, SplitClientsArgs,
+    SurviveArgs, UpArgs,
 };
 use crate::exit::Failure;
 
@@ -32,6 +33,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::SplitClients(arguments) => split_clients(arguments).map(done),
         LabCommand::Soak(arguments) => soak(arguments).map(done),
         LabCommand::Profile(arguments) => profile(arguments).map(done),
+        LabCommand::Survive(arguments) => survive(arguments).map(done),
         LabCommand::Split(arguments) => split(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
@@ -114,6 +116,17 @@ fn profile(arguments: ProfileArgs) -> Result<(), Failure> {
     let ProfileArgs { seconds, out } = arguments;
     tandem_lab::profile(&ProfileOptions {
         seconds,
+        out,
+        exe: programs::tandem()?,
+    })?;
+    Ok(())
+}
+
+fn survive(arguments: SurviveArgs) -> Result<(), Failure> {
+    let SurviveArgs { tries, links, out } = arguments;
+    tandem_lab::survive(&SurviveOptions {
+        tries,
+        links,
         out,
         exe: programs::tandem()?,
     })?;

@@ -1,0 +1,38 @@
+//! The command that tells which programs survive a slow link, on a link that all of them do.
+
+mod common;
+
+use std::fs;
+
+use tandem_lab::{SurviveOptions, survive};
+use tandem_testbed::LabError;
+
+#[test]
+fn every_installed_program_survives_a_link_that_is_only_far() -> Result<(), LabError> {
+    const NAME: &str = "every_installed_program_survives_a_link_that_is_only_far";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let io = |source| LabError::Io {
+        what: "use a file of the test".to_owned(),
+        source,
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let page = survive(&SurviveOptions {
+        tries: 1,
+        links: vec!["certus-350".to_owned()],
+        out: out.path().to_owned(),
+        exe,
+    })?;
+    let page = fs::read_to_string(page).map_err(io)?;
+    for version in ["## certus-350, TLS 1.2", "## certus-350, TLS 1.3"] {
+        assert!(page.contains(version), "{page}");
+    }
+    let curl = page.lines().filter(|line| line.starts_with("| curl"));
+    for row in curl.clone() {
+        assert_eq!(row.matches("1 of 1").count(), 3, "{page}");
+    }
+    assert_eq!(curl.count(), 2, "a row in each version: {page}");
+    assert!(!page.contains("**0 of 1**"), "{page}");
+    Ok(())
+}
