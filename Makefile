@@ -105,6 +105,7 @@ soak: programs
 	@$(ENSURE) lab interop
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
 	$(LAB) soak --out docs/results
+	$(LAB) soak --tunnel --out docs/results
 
 ## survive: programs with their stock time-outs over slow links, plain and with proxies, into docs/results/survive.md (root; ten minutes)
 survive: programs

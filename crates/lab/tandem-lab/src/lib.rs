@@ -35,7 +35,7 @@ pub use interop::{InteropOptions, InteropSummary, interop};
 pub use losing::{LosingOptions, losing_proxy};
 pub use profile::{ProfileOptions, profile};
 pub use runner::{Captures, RunOptions, RunSummary, run_experiment, run_experiments};
-pub use soak::{SoakOptions, SoakSummary, soak};
+pub use soak::{SoakOptions, SoakSummary, Through, soak};
 pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,
 };

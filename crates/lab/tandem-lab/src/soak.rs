@@ -6,11 +6,14 @@
 //!   second half   loss, duplication, reordering; the proxies run through, and are watched for growth
 //! ```
 //!
+//! Through the tunnel, the link is cut for some seconds too, now and then in the first half.
+//!
 //! Some clients return with sessions, by identifier and by ticket, and some show certificates of
 //! their own.
 //!
-//! No connection may fail: plain TCP repeats what such a link loses, and a proxy that dies costs a
-//! retransmission. The seed settles the faults and the link's chance; which connection they hit is
+//! No connection may fail: plain TCP repeats what such a link loses, and a proxy in packet mode that
+//! dies costs a retransmission. In tunnel mode TCP ends at the proxies, so that connections die with
+//! the one that is killed: those that were under way then are counted apart. The seed settles the faults and the link's chance; which connection they hit is
 //! up to the machine.
 
 mod load;
@@ -19,12 +22,14 @@ mod sites;
 mod tally;
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
 use tandem_netsim::link::{
     DirectionConfig, DirectionCounters, Duplication, LinkConfig, Loss, Reordering,
 };
@@ -40,11 +45,13 @@ use tandem_testbed::emulator::Emulator;
 use tandem_testbed::endpoints::Version;
 use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
+use tandem_testbed::links::LinkFigures;
 use tandem_testbed::pki::{self, Chain, ChainSpec, KeyKind};
+use tandem_testbed::proxies::Mode;
 use tandem_testbed::server::Server as RunningServer;
 use tandem_testbed::topology::{Host, Topology};
 
-use load::{Load, Report};
+use load::{Fared, Load, Report};
 use pair::{Counted, Pair, Side, Size, StoreFate};
 use sites::{Asked, Row, SITES};
 use tally::{Faults, Harm, Summary, Tally};
@@ -65,9 +72,9 @@ const REORDERED: f64 = 0.02;
 const HELD_BACK: Duration = Duration::from_millis(3);
 
 /// Between two kills, seconds.
-const KILLS_APART: std::ops::Range<f64> = 1.0..6.0;
+const KILLS_APART: Range<f64> = 1.0..6.0;
 /// How long a killed daemon stays away, seconds: often not at all.
-const AWAY: std::ops::Range<f64> = -1.0..2.0;
+const AWAY: Range<f64> = -1.0..2.0;
 /// Of restarts, those that find their store gone.
 const WIPED: f64 = 0.4;
 /// Of kills, those that hit both.
@@ -75,6 +82,15 @@ const BOTH: f64 = 0.2;
 
 /// In the half without kills: when growth begins to count, once what a start costs is over.
 const SETTLED: Duration = Duration::from_secs(10);
+
+/// Of faults in tunnel mode, those that cut the link.
+const CUTS: f64 = 0.4;
+/// How long a cut lasts, seconds: no client's patience is at an end.
+const CUT: Range<f64> = 0.2..8.0;
+/// How long a tunnel may take to be up again, once both its ends run.
+const UP_AGAIN: Duration = Duration::from_secs(30);
+/// What clients measure begins a little after they have begun.
+const SLACK: Duration = Duration::from_secs(1);
 
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -87,6 +103,8 @@ const SILENCE: Duration = Duration::from_secs(90);
 pub struct SoakOptions {
     /// All programs, or those that need not be compiled.
     pub effort: Effort,
+    /// What the proxies do.
+    pub through: Through,
     /// Handshakes in all.
     pub handshakes: u64,
     /// Of the faults and of the link's chance.
@@ -95,6 +113,34 @@ pub struct SoakOptions {
     pub out: PathBuf,
     /// The `tandem` binary for the daemons.
     pub exe: PathBuf,
+}
+
+/// What the proxies of a soak do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Through {
+    /// Packet mode, safe format.
+    #[default]
+    Packet,
+    /// Tunnel mode.
+    Tunnel,
+}
+
+impl Through {
+    /// What files with results are called.
+    fn file(self) -> &'static str {
+        match self {
+            Through::Packet => "soak",
+            Through::Tunnel => "soak-tunnel",
+        }
+    }
+
+    fn mode(self, link: &LinkConfig) -> Mode {
+        match self {
+            Through::Packet => Mode::Safe,
+            Through::Tunnel => Mode::Tunnel(LinkFigures::of(link)),
+        }
+    }
 }
 
 /// What came of it.
@@ -108,7 +154,8 @@ pub struct SoakSummary {
     pub rewritten: u64,
 }
 
-/// Runs it and writes `soak.md`, `soak.jsonl` (one line) and `soak.run.json`.
+/// Runs it and writes `soak.md`, `soak.jsonl` (one line) and `soak.run.json`; for the tunnel,
+/// `soak-tunnel.md` and so on.
 ///
 /// # Errors
 /// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built; `BytesDiffer`
@@ -135,6 +182,14 @@ pub fn soak(options: &SoakOptions) -> Result<SoakSummary, LabError> {
     write(&summary, options)
 }
 
+/// Whether a proxy is away, or was, that had ended the TCP of connections.
+#[derive(Debug, Clone, Copy)]
+enum Away {
+    Never,
+    Now,
+    Until(Instant),
+}
+
 /// A soak that stands. Fields are dropped in this order: the hosts go last.
 struct Run<'a> {
     load: Load,
@@ -149,6 +204,8 @@ struct Run<'a> {
     told: (Instant, u64),
     /// When a client last said something.
     heard: Instant,
+    /// When a proxy was last away whose connections died with it.
+    away: Away,
     topology: Topology,
 }
 
@@ -161,6 +218,7 @@ impl<'a> Run<'a> {
     ) -> Result<Self, LabError> {
         let config = link()?;
         let (topology, ends) = Topology::build(config.up.mtu)?;
+        let mode = options.through.mode(&config);
         let emulator = Emulator::start(ends, config, options.seed, None)?;
         let (mut servers, mut sites) = (Vec::new(), Vec::new());
         let wanted = |row: &Row| match options.effort {
@@ -191,7 +249,7 @@ impl<'a> Run<'a> {
             sites.push(row);
         }
         let words: Vec<String> = sites.iter().map(|site| site.port.to_string()).collect();
-        let pair = Pair::start(&options.exe, &topology, &words.join(","))?;
+        let pair = Pair::start(&options.exe, &topology, &words.join(","), mode)?;
         let (sender, reports) = mpsc::channel();
         let load = Load::start(
             topology.host(Host::Client),
@@ -221,6 +279,7 @@ impl<'a> Run<'a> {
             console,
             told: (Instant::now(), 0),
             heard: Instant::now(),
+            away: Away::Never,
             topology,
         })
     }
@@ -238,7 +297,7 @@ impl<'a> Run<'a> {
         let between = tally.handshakes() - early_at;
         self.load.end();
         while let Ok(report) = self.reports.try_recv() {
-            tally.add(report, &self.sites);
+            self.count(&mut tally, report);
         }
         let seconds = begun.elapsed().as_secs_f64();
         let counted = self.pair.counted(&self.topology);
@@ -246,6 +305,7 @@ impl<'a> Run<'a> {
         let rules_left = self.pair.end(&self.topology)?;
         Ok(Summary {
             wanted,
+            through: self.options.through,
             seed: self.options.seed,
             seconds,
             servers: self
@@ -264,12 +324,65 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Kills and restarts daemons until there have been so many handshakes.
+    /// Counts a connection; one that failed, as cut off where it was under way while a proxy was
+    /// away in which its TCP ended.
+    fn count(&self, tally: &mut Tally, report: Report) {
+        let taken = Duration::from_millis(report.milliseconds) + SLACK;
+        let was_cut = match self.away {
+            Away::Never => false,
+            Away::Now => true,
+            Away::Until(back) => back.elapsed() <= taken,
+        };
+        if was_cut && report.fared == Fared::Failed {
+            tally.cut_off += 1;
+        } else {
+            tally.add(report, &self.sites);
+        }
+    }
+
+    /// Cuts the link for some seconds.
+    fn cut_link(&mut self, tally: &mut Tally, seconds: f64) -> Result<(), LabError> {
+        let all = Probability::new(1.0)
+            .map_err(|error| LabError::usage("the soak's cut", error.to_string()))?;
+        self.emulator
+            .reconfigure(link()?.with_both(|direction: &mut DirectionConfig| {
+                direction.loss = Loss::Independent(all);
+            }));
+        self.run_for(tally, seconds, u64::MAX)?;
+        self.emulator.reconfigure(link()?);
+        Ok(())
+    }
+
+    /// Waits until a tunnel is up again, counting reports.
+    fn wait_for_tunnel(&mut self, tally: &mut Tally) -> Result<(), LabError> {
+        let begun = Instant::now();
+        while !self.pair.has_tunnel(&self.topology) {
+            if begun.elapsed() > UP_AGAIN {
+                return Err(LabError::Command {
+                    command: "the tunnel between two proxies that run".to_owned(),
+                    why: format!("is not up after {}", human_duration(UP_AGAIN)),
+                });
+            }
+            self.run_for(tally, 0.1, u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Kills and restarts daemons, and cuts the link between those of a tunnel, until there have
+    /// been so many handshakes.
     fn harm_daemons(&mut self, tally: &mut Tally, until: u64) -> Result<Faults, LabError> {
         let mut chance = Pcg64Mcg::seed_from_u64(self.options.seed);
         let mut faults = Faults::default();
         while tally.handshakes() < until {
             self.run_for(tally, chance.random_range(KILLS_APART), until)?;
+            if self.options.through == Through::Tunnel && chance.random_bool(CUTS) {
+                self.cut_link(tally, chance.random_range(CUT))?;
+                faults.link_cut += 1;
+                continue;
+            }
+            if self.options.through == Through::Tunnel {
+                self.away = Away::Now;
+            }
             let sides: &[Side] = if chance.random_bool(BOTH) {
                 &[Side::Client, Side::Server]
             } else if chance.random_bool(0.5) {
@@ -300,6 +413,13 @@ impl<'a> Run<'a> {
                 }
                 self.pair.restart(&self.topology, *side)?;
             }
+            match self.options.through {
+                Through::Packet => {}
+                Through::Tunnel => {
+                    self.wait_for_tunnel(tally)?;
+                    self.away = Away::Until(Instant::now());
+                }
+            }
         }
         Ok(faults)
     }
@@ -329,7 +449,7 @@ impl<'a> Run<'a> {
             match self.reports.recv_timeout(Duration::from_millis(50)) {
                 Ok(report) => {
                     self.heard = Instant::now();
-                    tally.add(report, &self.sites);
+                    self.count(tally, report);
                 }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
@@ -390,11 +510,12 @@ fn harm(emulator: &Emulator) -> Harm {
 fn in_words(tally: &Tally, wanted: u64, rate: f64, counted: Counted) -> String {
     let left = wanted.saturating_sub(tally.handshakes()) as f64 / rate.max(0.1);
     format!(
-        "{} of {wanted} handshakes, {rate:.0}/s, {} resumed, {} mutual, {} failed, {} differ, {} flights rewritten, {} misses; about {} to go",
+        "{} of {wanted} handshakes, {rate:.0}/s, {} resumed, {} mutual, {} failed, {} cut off, {} differ, {} flights rewritten, {} misses; about {} to go",
         tally.handshakes(),
         tally.resumed(),
         tally.mutual(),
         tally.failed,
+        tally.cut_off,
         tally.differing,
         counted.flights_written,
         counted.misses,
@@ -403,7 +524,12 @@ fn in_words(tally: &Tally, wanted: u64, rate: f64, counted: Counted) -> String {
 }
 
 fn write(summary: &Summary, options: &SoakOptions) -> Result<SoakSummary, LabError> {
-    let (page, line) = (options.out.join("soak.md"), options.out.join("soak.jsonl"));
+    let file = |kind: &str| {
+        options
+            .out
+            .join(format!("{}.{kind}", options.through.file()))
+    };
+    let (page, line) = (file("md"), file("jsonl"));
     let text = summary.page();
     fs::write(&page, &text).map_err(LabError::io(format!("write {}", page.display())))?;
     let failed = || LabError::io(format!("write {}", line.display()));

@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use tandem_lab::{SoakOptions, soak};
+use tandem_lab::{SoakOptions, Through, soak};
 use tandem_testbed::{Effort, LabError};
 
 #[test]
@@ -22,6 +22,7 @@ fn handshakes_survive_a_harmful_link_and_proxies_that_are_killed() -> Result<(),
     // Where a page differs, a connection fails or a rule is left, it is an error.
     let summary = soak(&SoakOptions {
         effort: Effort::Quick,
+        through: Through::Packet,
         handshakes: 200,
         seed: 1,
         out: out.path().to_owned(),
@@ -50,5 +51,39 @@ fn handshakes_survive_a_harmful_link_and_proxies_that_are_killed() -> Result<(),
             "{counted}: {line}"
         );
     }
+    Ok(())
+}
+
+#[test]
+fn the_tunnel_loses_no_connection_but_those_of_a_proxy_that_is_killed() -> Result<(), LabError> {
+    const NAME: &str = "the_tunnel_loses_no_connection_but_those_of_a_proxy_that_is_killed";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let io = |source| LabError::Io {
+        what: "use a file of the test".to_owned(),
+        source,
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    // Where a page differs, a connection fails or a rule is left, it is an error.
+    let summary = soak(&SoakOptions {
+        effort: Effort::Quick,
+        through: Through::Tunnel,
+        handshakes: 300,
+        seed: 2,
+        out: out.path().to_owned(),
+        exe,
+    })?;
+    assert!(summary.handshakes >= 300, "{summary:?}");
+    assert!(summary.rewritten > 0, "{summary:?}");
+    let line = fs::read_to_string(out.path().join("soak-tunnel.jsonl")).map_err(io)?;
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+    let of = |what: &str| line["faults"][what].as_u64().unwrap_or_default();
+    assert!(
+        of("client_side_killed") + of("server_side_killed") > 0,
+        "{line}"
+    );
+    let well = line["tally"]["well"].as_u64();
+    assert!(well >= Some(200), "most live: {line}");
     Ok(())
 }

@@ -70,7 +70,13 @@ const BENCHES: &str = "bench.jsonl";
 const PROFILE: &str = "profile.jsonl";
 
 /// Results that have a page of their own and no rows.
-const OTHERS: [&str; 3] = ["interop.jsonl", "soak.jsonl", "split-clients.jsonl"];
+const OTHERS: [&str; 5] = [
+    "interop.jsonl",
+    "soak.jsonl",
+    "soak-tunnel.jsonl",
+    "split-clients.jsonl",
+    "survive.jsonl",
+];
 
 /// One file with rows.
 #[derive(Debug, Clone, PartialEq)]

@@ -40,11 +40,11 @@ pub(crate) enum StoreFate {
 pub(crate) struct Counted {
     /// Flights that left the server side as deltas.
     pub(crate) flights_written: u64,
-    /// Of the clients' own, that left the client side as deltas.
+    /// Of the clients' own, that left the client side as deltas; of a tunnel, their hellos.
     pub(crate) client_flights_written: u64,
     /// Session tickets that crossed as references.
     pub(crate) tickets_referred: u64,
-    /// Bytes of flights that the client side rebuilt.
+    /// Bytes of flights that the client side rebuilt; of a tunnel, that the server side left out.
     pub(crate) rebuilt_bytes: u64,
     /// Deltas that the client side could not follow and said so.
     pub(crate) misses: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Size {
     pub(crate) rules: u64,
     /// Bytes of its store's files.
     pub(crate) store_bytes: u64,
-    /// Flows that it follows.
+    /// Connections that it follows or relays.
     pub(crate) flows: u64,
 }
 
@@ -89,6 +89,7 @@ pub(crate) struct Pair {
     exe: PathBuf,
     key: PathBuf,
     ports: String,
+    mode: Mode,
     /// Of daemons that have ended.
     past: Counted,
 }
@@ -98,7 +99,12 @@ impl Pair {
     ///
     /// # Errors
     /// `Command` with a daemon's last words; `Io`, `Interrupted`.
-    pub(crate) fn start(exe: &Path, topology: &Topology, ports: &str) -> Result<Self, LabError> {
+    pub(crate) fn start(
+        exe: &Path,
+        topology: &Topology,
+        ports: &str,
+        mode: Mode,
+    ) -> Result<Self, LabError> {
         let directory = topology.directory();
         let key = directory.join("key");
         proxies::write_key(&key)?;
@@ -113,10 +119,12 @@ impl Pair {
             exe: exe.to_owned(),
             key,
             ports: ports.to_owned(),
+            mode,
             past: Counted::default(),
         };
-        pair.restart(topology, Side::Client)?;
+        // The client side of a tunnel looks for the other as soon as it runs.
         pair.restart(topology, Side::Server)?;
+        pair.restart(topology, Side::Client)?;
         Ok(pair)
     }
 
@@ -151,13 +159,14 @@ impl Pair {
     /// As [`Pair::start`].
     pub(crate) fn restart(&mut self, topology: &Topology, side: Side) -> Result<(), LabError> {
         let (exe, key, ports) = (self.exe.clone(), self.key.clone(), self.ports.clone());
+        let mode = self.mode;
         let seat = self.seat(side);
         let daemon = Daemon::start(
             topology,
             &DaemonSpec {
                 exe: &exe,
                 host: side.host(),
-                mode: Mode::Safe,
+                mode,
                 strategy: Strategy::Persistent,
                 key: &key,
                 store: &seat.store,
@@ -168,6 +177,16 @@ impl Pair {
         daemon.wait_until_ready()?;
         seat.daemon = Some(daemon);
         Ok(())
+    }
+
+    /// Whether both say that a tunnel is up between them.
+    pub(crate) fn has_tunnel(&self, topology: &Topology) -> bool {
+        self.seats.iter().all(|seat| {
+            let status = seat.daemon.as_ref().map(|daemon| daemon.status(topology));
+            status.is_some_and(|status| {
+                status.is_ok_and(|status| status.gauges.get("tunnels") > Some(&0))
+            })
+        })
     }
 
     /// What has been counted until now.
@@ -212,6 +231,7 @@ impl Pair {
     }
 
     fn look(&mut self, topology: &Topology, side: Side) -> Result<Size, LabError> {
+        let mode = self.mode;
         let seat = self.seat(side);
         let Some(daemon) = &seat.daemon else {
             return Ok(Size::default());
@@ -223,7 +243,20 @@ impl Pair {
             verdicts_overdue: of("verdicts_overdue"),
             ..Counted::default()
         };
+        let is_tunnel = matches!(mode, Mode::Tunnel(_));
         match seat.side {
+            Side::Client if is_tunnel => {
+                counted.client_flights_written = of("tunnel_hellos_written");
+                counted.misses = ["not_held", "malformed", "check"]
+                    .map(|why| of(&format!("tunnel_flights_missed_{why}")))
+                    .iter()
+                    .sum();
+            }
+            Side::Server if is_tunnel => {
+                counted.flights_written = of("tunnel_flights_written");
+                counted.rebuilt_bytes = of("tunnel_elided_bytes");
+                counted.originals_bytes = of("tunnel_original_bytes");
+            }
             Side::Client => {
                 counted.client_flights_written = of("packet_flights_written");
                 counted.tickets_referred = of("packet_session_tickets_referred");
@@ -244,7 +277,10 @@ impl Pair {
             descriptors: descriptors.map_or(0, Iterator::count) as u64,
             rules: rules(topology, side.host()),
             store_bytes: bytes_in(&seat.store),
-            flows: status.gauges.get("flows").copied().unwrap_or(0),
+            flows: ["flows", "relays"]
+                .into_iter()
+                .filter_map(|name| status.gauges.get(name))
+                .sum(),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::Through;
 use super::load::{Fared, Report};
 use super::pair::{Counted, Size};
 use super::sites::{Kind, Row};
@@ -32,6 +33,8 @@ pub(crate) struct Tally {
     pub(crate) differing: u64,
     /// Connections whose client did not get it.
     pub(crate) failed: u64,
+    /// Connections that were under way through a proxy that was killed, and died with it.
+    pub(crate) cut_off: u64,
     /// All of them, by what the handshake was.
     pub(crate) by_kind: BTreeMap<Kind, Fares>,
     /// Connections that went well, by client.
@@ -50,6 +53,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Counts a connection.
     pub(crate) fn add(&mut self, report: Report, sites: &[Row]) {
         let site = sites.iter().find(|site| site.port == report.port);
         let kind = site.map_or(Kind::Full, |site| {
@@ -93,7 +97,7 @@ impl Tally {
 
     /// All connections.
     pub(crate) fn handshakes(&self) -> u64 {
-        self.well + self.differing + self.failed
+        self.well + self.differing + self.failed + self.cut_off
     }
 
     /// Connections that went well and were resumed.
@@ -121,6 +125,8 @@ pub(crate) struct Faults {
     pub(crate) server_side_killed: u64,
     /// Stores that were wiped in between.
     pub(crate) stores_wiped: u64,
+    /// Times that the link was cut for some seconds.
+    pub(crate) link_cut: u64,
 }
 
 /// What the link did to packets.
@@ -141,6 +147,8 @@ pub(crate) struct Harm {
 pub(crate) struct Summary {
     /// Connections that were asked for.
     pub(crate) wanted: u64,
+    /// What the proxies did.
+    pub(crate) through: Through,
     /// Of the faults.
     pub(crate) seed: u64,
     /// How long it took.
@@ -170,6 +178,7 @@ impl Summary {
     pub(crate) fn page(&self) -> String {
         let Self {
             wanted,
+            through,
             seed,
             seconds,
             servers,
@@ -183,17 +192,33 @@ impl Summary {
             rules_left,
         } = self;
         let list = |pairs: &mut dyn Iterator<Item = String>| pairs.collect::<Vec<_>>().join(", ");
+        let cut_off = match through {
+            Through::Packet => String::new(),
+            Through::Tunnel => format!(
+                "| ended with a proxy that was killed | {} |\n",
+                tally.cut_off
+            ),
+        };
+        let (flag, mode, cuts) = match through {
+            Through::Packet => ("", "packet mode, `--wire safe`", ""),
+            Through::Tunnel => (
+                " --tunnel",
+                "tunnel mode",
+                ", and the link is cut for up to 8 s at a time",
+            ),
+        };
         let mut text = format!(
             "# Soak\n\n\
-             Made by `tandem lab soak --handshakes {wanted} --seed {seed}`: mixed clients against mixed servers, TLS 1.0 to 1.3, many connections\n\
-             at once, through two proxies (packet mode, `--wire safe`) over a link that loses, duplicates and reorders. In the first half the\n\
-             proxies are killed (SIGKILL) and restarted at random moments, some with their stores wiped; in the second half they run through.\n\
+             Made by `tandem lab soak{flag} --handshakes {wanted} --seed {seed}`: mixed clients against mixed servers, TLS 1.0 to 1.3, many\n\
+             connections at once, through two proxies ({mode}) over a link that loses, duplicates and reorders. In the first half the\n\
+             proxies are killed (SIGKILL) and restarted at random moments, some with their stores wiped{cuts}; in the second half they run through.\n\
              Every client verifies chain and name, and compares the page of 4 kB byte by byte. At some sites clients return with a\n\
              session, by identifier or by ticket, for four connections after a full one; at some they show two certificates of their own.\n\n\
              | what | |\n|---|---|\n\
              | handshakes | {} |\n\
              | pages that differ | {} |\n\
              | failed | {} |\n\
+             {cut_off}\
              | time | {:.0} s, {:.0} handshakes/s |\n",
             tally.handshakes(),
             tally.differing,
@@ -272,6 +297,9 @@ impl Summary {
                 faults.client_side_killed, faults.server_side_killed, faults.stores_wiped
             ),
         );
+        if *through == Through::Tunnel {
+            row(&mut text, "link cut", format!("{} times", faults.link_cut));
+        }
         row(
             &mut text,
             "the longest connection",
@@ -367,14 +395,16 @@ mod tests {
             ..report(Fared::Well, 30)
         };
         tally.add(returned, &SITES);
+        tally.cut_off += 1;
         assert_eq!(
             (tally.handshakes(), tally.resumed(), tally.mutual()),
-            (5, 1, 0)
+            (6, 1, 0)
         );
         assert_eq!(tally.longest_ms, 700);
         assert_eq!(tally.durations, BTreeMap::from([(32, 2), (1024, 1)]));
         let summary = Summary {
             wanted: 4,
+            through: Through::Tunnel,
             seed: 1,
             seconds: 2.0,
             servers: BTreeMap::from([(443, "nginx")]),
@@ -389,12 +419,14 @@ mod tests {
         };
         let page = summary.page();
         for line in [
-            "| handshakes | 5 |",
+            "| handshakes | 6 |",
             "| full | 2 | 1 | 1 |",
             "| resumed by ticket, of a client that had shown a certificate | 1 | 0 | 0 |",
             "| pages that differ | 1 |",
             "| failed | 1 |",
-            "| time | 2 s, 2 handshakes/s |",
+            "| ended with a proxy that was killed | 1 |",
+            "| link cut | 0 times |",
+            "| time | 2 s, 3 handshakes/s |",
             "| by server | nginx (443) 2, ? (451) 1 |",
             "- `Failed after 60000 ms (full): Go crypto/tls with port 443, TLS 1.2: because`",
         ] {

@@ -256,14 +256,18 @@ pub(crate) struct SplitArgs {
 ///
 /// Mixed clients and servers, many connections at once, TLS 1.0 to 1.3, some of them resumed, some
 /// with client certificates; the link loses, duplicates and reorders packets; in the first half the
-/// proxies are killed and restarted at random moments, some with their stores wiped. Counts what
-/// fails and what differs, and how the proxies grow. Takes the programs of `make interop` that are
-/// installed. Needs root.
+/// proxies are killed and restarted at random moments, some with their stores wiped; the link of a
+/// tunnel is cut for some seconds, too. Counts what fails and what differs, and how the proxies
+/// grow. Takes the programs of `make interop` that are installed. Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct SoakArgs {
     /// Handshakes in all [default: 100000, with --quick 300]
     #[arg(long, value_name = "N")]
     pub(crate) handshakes: Option<u64>,
+
+    /// Through the tunnel instead of packet mode
+    #[arg(long)]
+    pub(crate) tunnel: bool,
 
     /// Some programs, few handshakes
     #[arg(long)]

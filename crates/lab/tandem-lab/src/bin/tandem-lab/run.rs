@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, InteropOptions, LinkOptions, LosingOptions,
-    ProfileOptions, RunOptions, ShellOptions, SoakOptions, SurviveOptions, UpOptions,
+    ProfileOptions, RunOptions, ShellOptions, SoakOptions, SurviveOptions, Through, UpOptions,
 };
 use tandem_report::ReportOptions;
 use tandem_split_lab::{SplitClientsOptions, SplitOptions};
@@ -155,11 +155,17 @@ fn split(arguments: SplitArgs) -> Result<(), Failure> {
 fn soak(arguments: SoakArgs) -> Result<(), Failure> {
     let SoakArgs {
         handshakes,
+        tunnel,
         quick,
         seed,
         out,
     } = arguments;
     tandem_lab::soak(&SoakOptions {
+        through: if tunnel {
+            Through::Tunnel
+        } else {
+            Through::Packet
+        },
         effort: if quick { Effort::Quick } else { Effort::Full },
         handshakes: handshakes.unwrap_or(if quick { 300 } else { 100_000 }),
         seed,
