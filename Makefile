@@ -105,12 +105,12 @@ soak: programs
 	@$(ENSURE) lab interop
 	$(CARGO) build --locked --release --package tandem-lab --example rustls-client
 	$(LAB) soak --out docs/results
-	$(LAB) soak --tunnel --out docs/results
+	$(LAB) soak --tunnel --out docs/results/tunnel
 
-## survive: programs with their stock time-outs over slow links, plain and with proxies, into docs/results/survive.md (root; ten minutes)
+## survive: programs with their stock time-outs over slow links, plain and with proxies, into docs/results/tunnel/survive.md (root; ten minutes)
 survive: programs
 	@$(ENSURE) lab interop
-	$(LAB) survive --out docs/results
+	$(LAB) survive --out docs/results/tunnel
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
 deb:

@@ -11,10 +11,10 @@
 //! Some clients return with sessions, by identifier and by ticket, and some show certificates of
 //! their own.
 //!
-//! No connection may fail: plain TCP repeats what such a link loses, and a proxy in packet mode that
-//! dies costs a retransmission. In tunnel mode TCP ends at the proxies, so that connections die with
-//! the one that is killed: those that were under way then are counted apart. The seed settles the faults and the link's chance; which connection they hit is
-//! up to the machine.
+//! No connection may fail: plain TCP repeats what such a link loses, and a proxy in packet mode
+//! that dies costs a retransmission. In tunnel mode TCP ends at the proxies, so that connections
+//! die with the one that is killed: those that were under way then are counted apart. The seed
+//! settles the faults and the link's chance; which connection they hit is up to the machine.
 
 mod load;
 mod pair;

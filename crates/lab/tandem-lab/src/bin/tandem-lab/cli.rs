@@ -186,11 +186,11 @@ pub(crate) struct SplitClientsArgs {
     pub(crate) out: PathBuf,
 }
 
-/// Tell which programs survive a slow link with the time-outs that they have: plain and with proxies
+/// Tell which programs survive a slow link with the time-outs that they have
 ///
-/// Go, Node, Java, curl and Python fetch a page over iridium, hf-9600 and certus-350, in TLS 1.2 and
-/// 1.3: plain, in packet mode, through the tunnel. Writes a table and JSON lines. A program that is
-/// not installed is left out; `make survive` installs all. Needs root.
+/// Go, Node, Java, curl and Python fetch a page over iridium, hf-9600 and certus-350, in TLS 1.2
+/// and 1.3: plain, in packet mode, through the tunnel. Writes a table and JSON lines. A program
+/// that is not installed is left out; `make survive` installs all. Needs root.
 #[derive(Debug, Args)]
 pub(crate) struct SurviveArgs {
     /// How often each program tries
