@@ -3,7 +3,7 @@
 //! Is not: when to connect (`keeper.rs`), nor what the streams say.
 //!
 //! Invariants: both ends are authenticated by keys that derive from the pair's; there is no 0-RTT
-//! data; at rest nothing is sent.
+//! data; at rest nothing is sent. What gets no answer is asked for each half minute (`nudge.rs`).
 
 mod parameters;
 mod reset_key;
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    Chunk, ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Incoming,
-    ReadError, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportErrorCode, VarInt,
-    WriteError,
+    Chunk, ClientConfig, Connection, ConnectionError, ConnectionStats, Endpoint, EndpointConfig,
+    Incoming, ReadError, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportErrorCode,
+    VarInt, WriteError,
 };
 use tandem_channel::{
     Admission, ChannelError, ChannelKey, End, KeyExchange, Pin, Protocol, SERVER_NAME,
@@ -27,6 +27,7 @@ use tandem_channel::{
 };
 use tokio::time::timeout;
 
+use super::nudge::{self, LOOK_INTERVAL, Watch};
 use super::{
     Broken, Connect, Counts, Expected, Lost, Over, Receiving, Sending, Stopped, Stream, Tunnel,
 };
@@ -131,7 +132,7 @@ impl Client {
             .connect_with(self.config.clone(), self.peer, SERVER_NAME)
             .map_err(|error| unusable(&error))?;
         match timeout(self.patience, connecting).await {
-            Ok(Ok(connection)) => Ok(Quic(connection)),
+            Ok(Ok(connection)) => Ok(watched(connection)),
             Ok(Err(error)) => Err(lost(&error)),
             Err(_) => Err(Lost::Silent),
         }
@@ -232,7 +233,7 @@ impl Arriving {
     /// The other end does not have the key, or is silent.
     pub(crate) async fn complete(self) -> Result<Quic, Lost> {
         match timeout(self.patience, self.incoming).await {
-            Ok(Ok(connection)) => Ok(Quic(connection)),
+            Ok(Ok(connection)) => Ok(watched(connection)),
             Ok(Err(error)) => Err(lost(&error)),
             Err(_) => Err(Lost::Silent),
         }
@@ -277,6 +278,28 @@ fn endpoint_config(reset_key: &Arc<ResetKey>, id_len: usize) -> EndpointConfig {
 #[derive(Clone, Debug)]
 pub(crate) struct Quic(Connection);
 
+fn watched(connection: Connection) -> Quic {
+    tokio::spawn(watch(connection.clone()));
+    Quic(connection)
+}
+
+/// Nudges the connection when it is to be nudged, as long as there is one.
+async fn watch(connection: Connection) {
+    let mut watch = Watch::new(connection.side(), counts(&connection.stats()));
+    while timeout(LOOK_INTERVAL, connection.closed()).await.is_err() {
+        if watch.look(counts(&connection.stats())) {
+            nudge(&connection);
+        }
+    }
+}
+
+/// Sends a packet that wants an answer.
+fn nudge(connection: &Connection) {
+    nudge::let_one_pass(connection.congestion_state());
+    // It fails only where the connection has ended.
+    let _ = connection.send_datagram(Vec::new().into());
+}
+
 impl Tunnel for Quic {
     type Sending = Out;
     type Receiving = In;
@@ -313,19 +336,22 @@ impl Tunnel for Quic {
     }
 
     fn counts(&self) -> Counts {
-        let stats = self.0.stats();
-        Counts {
-            sent_bytes: stats.udp_tx.bytes,
-            sent_datagrams: stats.udp_tx.datagrams,
-            received_bytes: stats.udp_rx.bytes,
-            received_datagrams: stats.udp_rx.datagrams,
-            lost_packets: stats.path.lost_packets,
-            round_trip: stats.path.rtt,
-        }
+        counts(&self.0.stats())
     }
 
     fn over(&self) -> Over {
         Over::Udp
+    }
+}
+
+fn counts(stats: &ConnectionStats) -> Counts {
+    Counts {
+        sent_bytes: stats.udp_tx.bytes,
+        sent_datagrams: stats.udp_tx.datagrams,
+        received_bytes: stats.udp_rx.bytes,
+        received_datagrams: stats.udp_rx.datagrams,
+        lost_packets: stats.path.lost_packets,
+        round_trip: stats.path.rtt,
     }
 }
 

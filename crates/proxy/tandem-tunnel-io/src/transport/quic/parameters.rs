@@ -10,10 +10,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quinn::congestion::CubicConfig;
 use quinn::{AckFrequencyConfig, TransportConfig, VarInt};
+use quinn_proto::congestion::ControllerFactory;
 
 use crate::line::Line;
 use crate::transport::fixed_rate::FixedRate;
+use crate::transport::nudge;
 
 /// Bytes of a connection id in packets to the server side. It has few connections: 4 bytes are
 /// enough to find them, and more would be in each packet.
@@ -24,6 +27,10 @@ pub(super) const CLIENT_ID_LEN: usize = 0;
 /// Bytes of a datagram: what every QUIC path carries (RFC 9000, section 14). Longer ones would have
 /// to be probed for, which costs 1,400 bytes a probe and more at each change of the path.
 const DATAGRAM: u16 = 1_200;
+
+/// Bytes of empty datagram frames (RFC 9221) that are kept, as quinn counts them. One is in each
+/// nudge (`nudge.rs`), and nobody reads them.
+const DATAGRAM_BUFFER: usize = 256;
 
 /// Datagrams of a handshake that cross one after the other, both ways together: X25519MLKEM768
 /// makes two of the client's hello and two of the server's.
@@ -145,20 +152,25 @@ impl Parameters {
             .receive_window(WINDOW)
             .send_window(SEND_WINDOW)
             .send_fairness(true)
-            // No datagrams: nothing is said of them in the handshake.
-            .datagram_receive_buffer_size(None);
-        // Without a rate it is Cubic, quinn's default: its BBR is marked as experimental. It takes
-        // a loss for congestion; where that is wrong, the rate is to be stated.
-        if let Some(rate) = self.line.rate {
-            config.congestion_controller_factory(Arc::new(FixedRate {
+            .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER))
+            .datagram_send_buffer_size(DATAGRAM_BUFFER)
+            .congestion_controller_factory(Arc::new(nudge::Factory(self.congestion())))
+            // Many packets in one system call would leave as one burst.
+            .enable_segmentation_offload(self.line.rate.is_none());
+        config
+    }
+
+    /// Without a rate it is Cubic, quinn's default: its BBR is marked as experimental. It takes a
+    /// loss for congestion; where that is wrong, the rate is to be stated.
+    fn congestion(&self) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match self.line.rate {
+            Some(rate) => Arc::new(FixedRate {
                 rate,
                 round_trip: self.line.round_trip.unwrap_or(INITIAL_ROUND_TRIP),
                 ack_delay: self.ack_delay(),
-            }));
-            // Many packets in one system call would leave as one burst.
-            config.enable_segmentation_offload(false);
+            }),
+            None => Arc::new(CubicConfig::default()),
         }
-        config
     }
 }
 
