@@ -19,12 +19,14 @@ use crate::error::TunnelError;
 use crate::line::Line;
 use crate::transport::{Connect as _, Counts, Lost, Tunnel as _, quic, tcp};
 
-/// Bytes of IP that a probe costs at most, both ways together: a handshake is five datagrams of up
-/// to 1,228 bytes; where nobody answers, the first two are sent five times. One over TCP is 4 kB.
+/// Bytes of IP that a probe costs at most, both ways together: where nobody answers, the first
+/// two datagrams of a handshake, of 1,260 and 1,228 bytes, are sent five times. One over TCP is
+/// 4 kB.
 pub const MAX_COST: usize = 17_000;
 
-/// Bytes of the largest IP packet that the tunnel sends over IPv4: a datagram of QUIC (RFC 9000,
-/// section 14) with its headers. 20 more over IPv6.
+/// Bytes of the IP packets that a path over IPv4 has to carry: a datagram of QUIC (RFC 9000,
+/// section 14) with its headers. The tunnel sends some of 1,260, and does without where they get
+/// lost.
 pub const PACKET: usize = 1_228;
 
 /// How long the answer to a small packet may take: a round trip by two satellites.

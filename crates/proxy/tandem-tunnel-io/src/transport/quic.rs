@@ -74,6 +74,8 @@ pub(crate) struct Client {
     patience: Duration,
     probe_patience: Duration,
     round_trip: Duration,
+    /// See [`greet`].
+    greeting: Duration,
 }
 
 impl Client {
@@ -100,6 +102,7 @@ impl Client {
             patience: parameters.patience(),
             probe_patience: parameters.probe_patience(),
             round_trip: parameters.initial_round_trip(),
+            greeting: parameters.ack_delay(),
         })
     }
 
@@ -132,7 +135,10 @@ impl Client {
             .connect_with(self.config.clone(), self.peer, SERVER_NAME)
             .map_err(|error| unusable(&error))?;
         match timeout(self.patience, connecting).await {
-            Ok(Ok(connection)) => Ok(watched(connection)),
+            Ok(Ok(connection)) => {
+                tokio::spawn(greet(connection.clone(), self.greeting));
+                Ok(watched(connection))
+            }
             Ok(Err(error)) => Err(lost(&error)),
             Err(_) => Err(Lost::Silent),
         }
@@ -291,6 +297,22 @@ async fn watch(connection: Connection) {
             nudge(&connection);
         }
     }
+}
+
+/// Acknowledges the last packets of the handshake, which quinn forgets: an acknowledgement of its
+/// earlier packets stops the timer by which these are acknowledged. The server side would send them
+/// again. By now they are there, and quinn adds acknowledgements to its packets again.
+async fn greet(connection: Connection, ack_delay: Duration) {
+    let after = greeting(connection.rtt(), ack_delay);
+    if timeout(after, connection.closed()).await.is_err() {
+        nudge(&connection);
+    }
+}
+
+/// When to [`greet`], after the client side's handshake is complete: a round trip later comes what
+/// is to be acknowledged, and then quinn waits for the server side's answer.
+fn greeting(round_trip: Duration, ack_delay: Duration) -> Duration {
+    (round_trip + ack_delay) * 2
 }
 
 /// Sends a packet that wants an answer.

@@ -19,7 +19,7 @@ pub(super) fn path(peer: SocketAddr) -> Check {
         Ok(Some(mtu)) if mtu < probe::PACKET => Check::problem(
             "path",
             format!(
-                "packets to {peer} may have {mtu} bytes; the tunnel's have {}",
+                "packets to {peer} may have {mtu} bytes; the tunnel needs {}",
                 probe::PACKET
             ),
             "raise the MTU of the link, or of the tunnel that it runs in",
