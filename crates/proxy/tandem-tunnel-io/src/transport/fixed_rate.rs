@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
 
-/// Packets that may be in flight beyond what the line holds. quinn sends while less than a whole
-/// packet is missing to the window, so three let two go: one on the line, one acknowledged.
-const SPARE_PACKETS: u64 = 3;
+/// Packets that may be in flight beyond what the line holds: one on the line, one whose
+/// acknowledgement is on its way. More would stand before it: at 2,400 bit/s each is 4 s in which
+/// no handshake and no acknowledgement gets through.
+const SPARE_PACKETS: u64 = 2;
 
 /// What is stated of the line.
 #[derive(Clone, Copy, Debug)]
@@ -57,16 +58,18 @@ impl Window {
     /// Bytes: rate x time until an acknowledgement is due, a quarter more so that pacing and timers
     /// leave no gaps, and the spare packets.
     fn bytes(&self) -> u64 {
-        let round_trip = match self.measured {
-            // A round trip that is stated holds where the way has become longer than it was.
-            Some(measured) => measured.max(self.line.round_trip),
-            None => self.line.round_trip,
-        };
+        // The window is never narrower than the stated round trip wants it. A measured one counts
+        // without the time in which a packet each way occupies the line: at 2,400 bit/s, 8 s.
+        let packets = u128::from(2 * self.mtu) * 8_000_000 / u128::from(self.line.rate.max(1));
+        let packets = Duration::from_micros(u64::try_from(packets).unwrap_or(u64::MAX));
+        let measured = self.measured.unwrap_or_default().saturating_sub(packets);
+        let round_trip = measured.max(self.line.round_trip);
         let time = round_trip + self.line.ack_delay;
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let held = u128::from(self.line.rate) * u128::from(micros) / 8_000_000;
         let held = u64::try_from(held * 5 / 4).unwrap_or(u64::MAX);
-        held.saturating_add(SPARE_PACKETS * self.mtu)
+        // quinn sends while in flight + packet < window.
+        held.saturating_add(SPARE_PACKETS * self.mtu + 1)
     }
 }
 
@@ -128,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn the_window_is_what_the_line_holds_and_a_quarter_and_three_packets() {
-        assert_eq!(of(8_000_000, 600).window(), 750_000 + 3_600);
-        assert_eq!(of(2_400, 1_500).window(), 562 + 3_600);
+    fn the_window_is_what_the_line_holds_and_a_quarter_and_two_packets() {
+        assert_eq!(of(8_000_000, 600).window(), 750_000 + 2_401);
+        assert_eq!(of(2_400, 1_500).window(), 562 + 2_401);
         assert_eq!(of(u64::MAX, 600_000).window(), u64::MAX);
     }
 
@@ -156,17 +159,20 @@ mod tests {
             mtu: 1_200,
         };
         let stated = window.bytes();
-        assert_eq!(stated, 250_000 + 3_600);
+        assert_eq!(stated, 250_000 + 2_401);
         window.measured(Duration::from_millis(10));
         assert_eq!(window.bytes(), stated);
-        window.measured(Duration::from_millis(500));
-        assert_eq!(window.bytes(), 750_000 + 3_600);
+        // 2.4 ms of it are two packets.
+        window.measured(Duration::from_micros(502_400));
+        assert_eq!(window.bytes(), 750_000 + 2_401);
     }
 
     #[test]
     fn two_packets_may_be_in_flight_on_the_thinnest_line() {
         // quinn's condition: a packet goes while in flight + packet < window.
         let window = of(1, 1).window();
+        assert!(1_200 + 1_200 < window && 2_400 + 1_200 >= window);
+        let window = of(2_400, 800).window();
         assert!(1_200 + 1_200 < window && 2_400 + 1_200 >= window);
     }
 }

@@ -59,9 +59,12 @@ const ACK_DELAY: (Duration, Duration) = (Duration::from_millis(25), Duration::fr
 /// TCP connections at a time in one tunnel.
 const MAX_STREAMS: u32 = 10_000;
 
-/// Bytes that one stream may be ahead of its reader: twice what the line holds, within these
-/// bounds. The least permits 1.7 Mbit/s at 600 ms where the line is faster in this direction than
-/// in the other; the most permits 28 Mbit/s at 600 ms and bounds what a reader that stops costs.
+/// Bytes that one stream may be ahead of its reader: so many times what the line holds, within the
+/// bounds below. What is known is the rate from here to the other side, and the line may be eight
+/// times as fast from there to here, as satellite lines are.
+const STREAM_WINDOW_LINES: u128 = 8;
+/// The least permits 1.7 Mbit/s at 600 ms; the most permits 28 Mbit/s at 600 ms and bounds what a
+/// reader that stops costs.
 const STREAM_WINDOW: (u64, u64) = (128 * 1024, 2 * 1024 * 1024);
 /// The same for a line of which nothing is known: 100 Mbit/s at 100 ms.
 const STREAM_WINDOW_UNKNOWN: u64 = 1_250_000;
@@ -130,7 +133,7 @@ impl Parameters {
         };
         let micros = u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX);
         let held = u128::from(rate) * u128::from(micros) / 8_000_000;
-        u64::try_from(held * 2)
+        u64::try_from(held * STREAM_WINDOW_LINES)
             .unwrap_or(u64::MAX)
             .clamp(STREAM_WINDOW.0, STREAM_WINDOW.1)
     }
@@ -216,7 +219,7 @@ mod tests {
     #[test]
     fn windows_and_delays_grow_with_the_line_within_their_bounds() {
         assert_eq!(line(2_400, 1_500).stream_window(), STREAM_WINDOW.0);
-        assert_eq!(line(10_000_000, 600).stream_window(), 1_500_000);
+        assert_eq!(line(1_000_000, 600).stream_window(), 600_000);
         assert_eq!(line(1 << 40, 600).stream_window(), STREAM_WINDOW.1);
         assert_eq!(line(2_400, 1_600).ack_delay(), Duration::from_millis(400));
         assert_eq!(line(2_400, 10_000).ack_delay(), ACK_DELAY.1);
