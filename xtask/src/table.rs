@@ -164,23 +164,26 @@ pub(crate) const LAYERS: &[Layer] = &[
             WIRE,
         ],
     ),
-    Layer::new(
-        TUNNEL_IO,
-        "crates/proxy/tandem-tunnel-io",
-        Kind::Adapter,
-        &[
-            STATUS,
-            TUNNEL,
-            FIREWALL,
-            CHANNEL,
-            DAEMON,
-            LINK,
-            ENGINE,
-            STORE_SQLITE,
-            STORE,
-            WIRE,
-        ],
-    ),
+    Layer {
+        tests_may_use: &[NETSIM],
+        ..Layer::new(
+            TUNNEL_IO,
+            "crates/proxy/tandem-tunnel-io",
+            Kind::Adapter,
+            &[
+                STATUS,
+                TUNNEL,
+                FIREWALL,
+                CHANNEL,
+                DAEMON,
+                LINK,
+                ENGINE,
+                STORE_SQLITE,
+                STORE,
+                WIRE,
+            ],
+        )
+    },
     Layer::new(
         SPLIT_IO,
         "crates/split/tandem-split-io",

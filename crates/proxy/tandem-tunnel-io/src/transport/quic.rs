@@ -177,21 +177,7 @@ impl Server {
         socket: UdpSocket,
         line: &Line,
     ) -> Result<Self, ChannelError> {
-        let key = key(pair_key, End::Server)?;
-        let client = self::key(pair_key, End::Client)?.name();
-        let admission = Admission::Listed(HashSet::from([client]));
-        let tls = server_config(PROTOCOL, &key, admission)?;
-        let tls = QuicServerConfig::try_from(tls).map_err(|error| refused(&error))?;
-        let parameters = Parameters::of(line);
-        let mut config = ServerConfig::with_crypto(Arc::new(tls));
-        config
-            .transport_config(Arc::new(parameters.transport()))
-            .max_incoming(MAX_INCOMING)
-            // Who is asked to come again does so with two datagrams, which take seconds.
-            .retry_token_lifetime(parameters.patience())
-            // The client side may come from another address at any time: another network, another
-            // port at its NAT.
-            .migration(true);
+        let config = server_config_of(pair_key, line)?;
         let reset_key = Arc::new(ResetKey::of_pair(pair_key));
         let endpoint_config = endpoint_config(&reset_key, parameters::SERVER_ID_LEN);
         let endpoint = Endpoint::new(
@@ -206,7 +192,7 @@ impl Server {
         })?;
         Ok(Self {
             endpoint,
-            patience: parameters.patience(),
+            patience: Parameters::of(line).patience(),
         })
     }
 
@@ -261,6 +247,25 @@ impl Arriving {
     pub(crate) fn ignore(self) {
         self.incoming.ignore();
     }
+}
+
+fn server_config_of(pair_key: &[u8; 32], line: &Line) -> Result<ServerConfig, ChannelError> {
+    let key = key(pair_key, End::Server)?;
+    let client = self::key(pair_key, End::Client)?.name();
+    let admission = Admission::Listed(HashSet::from([client]));
+    let tls = server_config(PROTOCOL, &key, admission)?;
+    let tls = QuicServerConfig::try_from(tls).map_err(|error| refused(&error))?;
+    let parameters = Parameters::of(line);
+    let mut config = ServerConfig::with_crypto(Arc::new(tls));
+    config
+        .transport_config(Arc::new(parameters.transport()))
+        .max_incoming(MAX_INCOMING)
+        // Who is asked to come again does so with two datagrams, which take seconds.
+        .retry_token_lifetime(parameters.patience())
+        // The client side may come from another address at any time: another network, another
+        // port at its NAT.
+        .migration(true);
+    Ok(config)
 }
 
 fn key(pair_key: &[u8; 32], end: End) -> Result<ChannelKey, ChannelError> {
@@ -477,5 +482,7 @@ fn lost(error: &ConnectionError) -> Lost {
     }
 }
 
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! Both ends of the transport on one machine.
+//! Both ends of the transport on one machine, by quinn's driver. What depends on time and on the
+//! line is tested in `simulated.rs`.
 
 use super::*;
 
@@ -11,11 +12,7 @@ fn any_port() -> UdpSocket {
 
 /// Serves one connection after the other, and in each every stream, which gets its own bytes back.
 fn echo(socket: UdpSocket) -> Arc<Server> {
-    echo_over(socket, Line::default())
-}
-
-fn echo_over(socket: UdpSocket, line: Line) -> Arc<Server> {
-    let server = Arc::new(Server::new(&KEY, socket, &line).expect("it starts"));
+    let server = Arc::new(Server::new(&KEY, socket, &Line::default()).expect("it starts"));
     let serving = Arc::clone(&server);
     tokio::spawn(async move {
         while let Some(arriving) = serving.accept().await {
@@ -234,70 +231,4 @@ async fn nothing_is_sent_at_rest() {
     let before = tunnel.counts();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(tunnel.counts(), before);
-}
-
-/// A line between the two: datagrams cross one after the other at this rate, and arrive later.
-async fn line_to(peer: SocketAddr, line: Line) -> SocketAddr {
-    let near = bound().await;
-    let far = bound().await;
-    let address = near.local_addr().expect("bound");
-    tokio::spawn(async move {
-        far.connect(peer).await.expect("an address");
-        let mut datagram = [0; 2_000];
-        let first = near.peek_from(&mut datagram).await.expect("somebody sends");
-        near.connect(first.1).await.expect("an address");
-        let (near, far) = (Arc::new(near), Arc::new(far));
-        tokio::spawn(cross(Arc::clone(&near), Arc::clone(&far), line));
-        cross(far, near, line).await;
-    });
-    address
-}
-
-async fn bound() -> tokio::net::UdpSocket {
-    let any = (Ipv4Addr::LOCALHOST, 0);
-    tokio::net::UdpSocket::bind(any).await.expect("a free port")
-}
-
-async fn cross(from: Arc<tokio::net::UdpSocket>, to: Arc<tokio::net::UdpSocket>, line: Line) {
-    let delay = line.round_trip.expect("known") / 2;
-    let mut datagram = [0; 2_000];
-    let mut free_at = tokio::time::Instant::now();
-    while let Ok(len) = from.recv(&mut datagram).await {
-        free_at = free_at.max(tokio::time::Instant::now()) + line.time_of(len as u64);
-        tokio::time::sleep_until(free_at).await;
-        let (to, datagram) = (Arc::clone(&to), datagram[..len].to_vec());
-        tokio::spawn(async move {
-            tokio::time::sleep(delay).await;
-            let _ = to.send(&datagram).await;
-        });
-    }
-}
-
-#[tokio::test]
-async fn on_a_thin_line_that_is_stated_nothing_crosses_twice_and_the_line_is_used() {
-    // A datagram takes 0.3 s, so that QUIC's own values would repeat the hello.
-    let line = Line {
-        rate: Some(32_000),
-        round_trip: Some(Duration::from_millis(700)),
-    };
-    let socket = any_port();
-    let peer = socket.local_addr().expect("bound");
-    let _server = echo_over(socket, line);
-    let peer = line_to(peer, line).await;
-    let client = Client::new(&KEY, peer, &line).expect("it starts");
-    let tunnel = client.connect().await.expect("it answers");
-    assert_eq!(echoed(&tunnel, b"x").await, Ok(b"x".to_vec()));
-    let handshake = tunnel.counts();
-    assert_eq!(handshake.lost_packets, 0);
-    assert!(handshake.sent_datagrams <= 8, "{handshake:?}");
-    assert!(handshake.received_datagrams <= 8, "{handshake:?}");
-
-    let sent = vec![7; 24_000];
-    let start = tokio::time::Instant::now();
-    let back = echoed(&tunnel, &sent).await.expect("it echoes");
-    let took = start.elapsed();
-    assert!(back == sent, "the same bytes");
-    assert_eq!(tunnel.counts().lost_packets, 0);
-    // 6 s for the bytes; the rest is headers, acknowledgements and a round trip.
-    assert!(took < Duration::from_secs(11), "{took:?}");
 }
