@@ -88,7 +88,7 @@ impl Connect for Blocked {
 }
 
 impl Pair {
-    /// Over UDP, or over TCP as UDP is blocked.
+    /// Over UDP or TCP alone: the other is blocked.
     async fn start(over: Over) -> Self {
         Self::with(over, &[], Limits::default()).await
     }
@@ -120,16 +120,16 @@ impl Pair {
         let server_side = open(Role::ServerSide, "server-side", &stores[1]);
         let doors = serve(&sockets, &server_side, resolver);
         let (line, board) = (Line::default(), Arc::clone(&client_side.board));
-        let by_tcp = tcp::Client::new(&KEY, peer, &line, &quic::expected(&line));
-        let by_tcp = by_tcp.expect("it starts");
         let keeper = match over {
             Over::Udp => {
                 let by_udp = quic::Client::new(&KEY, peer, &line).expect("it starts");
-                let (keeper, keep) = Keeper::new(by_udp, by_tcp, board);
+                let (keeper, keep) = Keeper::new(by_udp, Blocked, board);
                 tokio::spawn(keep);
                 keeper
             }
             Over::Tcp => {
+                let by_tcp = tcp::Client::new(&KEY, peer, &line, &quic::expected(&line));
+                let by_tcp = by_tcp.expect("it starts");
                 let (keeper, keep) = Keeper::new(Blocked, by_tcp, board);
                 tokio::spawn(keep);
                 keeper
