@@ -161,7 +161,9 @@ fn a_client_at_its_limit_gets_nothing_more_after_a_restart_either() {
     assert_eq!(refused(pair.by_socks()), Some(REFUSED_BY_SOCKS));
     assert_eq!(refused(pair.by_http_proxy()), Some(REFUSED_BY_HTTP));
     assert_eq!(pair.client_side_counts("relays_refused_by_limit"), 2);
-    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    let log = client_side.end_with_log(Signal::SIGTERM);
+    let lines = log.lines().filter(|line| line.contains("its limit"));
+    assert_eq!(lines.count(), 1, "once, however often it is refused: {log}");
     let again = limited();
     assert_eq!(refused(pair.by_socks()), Some(REFUSED_BY_SOCKS));
     assert_eq!(again.end(Signal::SIGTERM), Some(0));
