@@ -19,10 +19,10 @@ use crate::transport::{Counts, Lost, Tunnel};
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 /// The same while its next word is waited for.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(500);
-/// A tunnel that asks for so long and gets no answer is given up. quinn's pause before a probe is
-/// as long as all pauses before it together: after an outage of five minutes, which connections
-/// are to survive, the next probe may leave ten minutes after the first. A minute for its answer.
-/// TCP's pauses double, too, up to two minutes.
+/// A tunnel that asks for so long and gets no answer is given up. Outages of ten minutes are to be
+/// survived; over QUIC, within half a minute of their end there is a question
+/// (`transport/nudge.rs`), and half a minute is for its answer. TCP's pauses double, up to two
+/// minutes.
 pub(super) const MAX_SILENCE: Duration = Duration::from_secs(11 * 60);
 
 /// Those who wait for something, or use it.
