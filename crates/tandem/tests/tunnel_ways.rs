@@ -9,9 +9,10 @@ mod split_site;
 mod tunnel_net;
 mod tunnel_pair;
 
+use common::tandem;
 use nix::sys::signal::Signal;
 use real::{Family, Site, TlsVersion, can_run};
-use tunnel_net::{Place, off, rules};
+use tunnel_net::{LISTEN, Place, off, rules};
 
 /// Whose connection it was, as the kernel says.
 const BY_SOCKET: &str = "$remote_addr";
@@ -38,6 +39,22 @@ fn place(logs: &'static str, listen: &'static str) -> Place {
 fn out(how: &'static str) -> [&'static str; 4] {
     let [networks, these] = CLIENTS;
     ["--out", how, networks, these]
+}
+
+/// What `tandem doctor` finds at B of this, with `--out client`.
+#[track_caller]
+fn verdict(place: &Place, name: &str) -> String {
+    let mut command = tandem(&["doctor", "--json", "server-side", "--mode", "tunnel"]);
+    let listen = format!("{}:{LISTEN}", place.net.b_address(Family::V4));
+    command.args(["--listen", &listen]).args(out("client"));
+    command.arg("--key").arg(place.net.path("key"));
+    command.arg("--store").arg(place.net.path("store-b"));
+    let output = place.net.b.output(&mut command);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let checks = report["checks"].as_array().expect("a list");
+    let check = checks.iter().find(|check| check["name"] == name);
+    let check = check.unwrap_or_else(|| panic!("no {name} in {report}"));
+    check["verdict"].as_str().expect("a word").to_owned()
 }
 
 /// Fetches from the client and from A, over both versions of IP; what nginx says of each.
@@ -136,7 +153,9 @@ fn rules_for_answers_that_a_killed_proxy_left_go_at_the_next_start_or_by_tandem_
     assert_eq!(next.end(Signal::SIGTERM), Some(0));
     assert_eq!(rules(&place.net.b), before);
 
+    assert_eq!(verdict(&place, "kernel"), "ok");
     let killed = place.server_side_with(&out("client"));
+    assert_eq!(verdict(&place, "rules"), "ok");
     assert_eq!(killed.end(Signal::SIGKILL), None);
     off(&place.net.b);
     assert_eq!(rules(&place.net.b), before);

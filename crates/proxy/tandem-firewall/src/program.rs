@@ -47,14 +47,7 @@ pub(crate) fn output(
             reason,
         },
     };
-    let path = find(program).ok_or_else(|| FirewallError::MissingTool {
-        program: program.to_owned(),
-        package: match program {
-            IP => "iproute2",
-            _ => "iptables",
-        },
-    })?;
-    let mut child = Command::new(path)
+    let mut child = Command::new(path(program)?)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -89,8 +82,22 @@ pub(crate) fn output(
     }))
 }
 
-/// The program by its full path. Exec's own search would not do: it takes a folder of the PATH that
-/// this user may not enter for a program that may not be run.
+/// The program by its full path.
+///
+/// # Errors
+/// There is no such program.
+pub(crate) fn path(program: &str) -> Result<PathBuf, FirewallError> {
+    find(program).ok_or_else(|| FirewallError::MissingTool {
+        program: program.to_owned(),
+        package: match program {
+            IP => "iproute2",
+            _ => "iptables",
+        },
+    })
+}
+
+/// The program by its full path, if it is there. Exec's own search would not do: it takes a folder
+/// of the PATH that this user may not enter for a program that may not be run.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

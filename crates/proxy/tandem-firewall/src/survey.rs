@@ -9,6 +9,7 @@
 use crate::error::FirewallError;
 use crate::family::Family;
 use crate::firewall::{Firewall, saved, tested, trial_text};
+use crate::program::{IP, path};
 use crate::rules::{CHAIN_PREFIX, LeftBehind, RuleSet, Table};
 
 /// The most rules of other programs that are told of.
@@ -88,6 +89,9 @@ impl Firewall {
     /// # Errors
     /// The first feature that is missing, or the programs cannot be run.
     pub fn test_features(&self, rules: &RuleSet) -> Result<(), FirewallError> {
+        if rules.delivery().is_some() {
+            path(IP)?;
+        }
         for family in self.families() {
             for trial in rules.trials() {
                 let text = trial_text("tandem-try", std::slice::from_ref(trial));
@@ -124,7 +128,8 @@ fn foreign(family: Family, saved: &str, rules: &RuleSet, ports: &[u16]) -> Vec<F
         }
         let words: Vec<&str> = rule.split_ascii_whitespace().collect();
         let trouble = match after(&words, "-j") {
-            Some("TCPOPTSTRIP") if uses(Table::Mangle) => Trouble::StripsOptions,
+            // Packet mode's proxies find each other by options.
+            Some("TCPOPTSTRIP") if uses(Table::Raw) => Trouble::StripsOptions,
             Some("MARK" | "CONNMARK") if uses(Table::Mangle) && sets_all_bits(&words) => {
                 Trouble::ClearsMarks
             }
@@ -177,18 +182,18 @@ mod tests {
     use crate::link::LinkName;
     use crate::rules::{Owner, TableRules};
 
-    fn rules(table: Table) -> RuleSet {
+    fn rules(tables: &[Table]) -> RuleSet {
         let link = LinkName::new("lnk0").expect("a good name");
-        let rules = TableRules {
-            table,
+        let tables = tables.iter().map(|table| TableRules {
+            table: *table,
             rules: Vec::new(),
             jumps: vec!["OUTPUT -o lnk0".to_owned()],
-        };
-        RuleSet::new(Owner::Tunnel, &link, vec![rules], Vec::new())
+        });
+        RuleSet::new(Owner::Tunnel, &link, tables.collect(), Vec::new())
     }
 
-    fn troubles(table: Table, saved: &str) -> Vec<Trouble> {
-        let found = foreign(Family::V4, saved, &rules(table), &[443]);
+    fn troubles(tables: &[Table], saved: &str) -> Vec<Trouble> {
+        let found = foreign(Family::V4, saved, &rules(tables), &[443]);
         found.into_iter().map(|it| it.trouble).collect()
     }
 
@@ -204,8 +209,10 @@ mod tests {
 COMMIT
 ";
         let expected = [Trouble::StripsOptions, Trouble::ClearsMarks];
-        assert_eq!(troubles(Table::Mangle, saved), expected);
-        assert_eq!(troubles(Table::Nat, saved), []);
+        assert_eq!(troubles(&[Table::Mangle, Table::Raw], saved), expected);
+        // Tunnel mode's server side has a mark, too.
+        assert_eq!(troubles(&[Table::Mangle], saved), [Trouble::ClearsMarks]);
+        assert_eq!(troubles(&[Table::Nat], saved), []);
     }
 
     #[test]
@@ -221,8 +228,8 @@ COMMIT
 COMMIT
 ";
         let expected = [Trouble::TakesConnections; 2];
-        assert_eq!(troubles(Table::Nat, saved), expected);
-        assert_eq!(troubles(Table::Mangle, saved), []);
+        assert_eq!(troubles(&[Table::Nat], saved), expected);
+        assert_eq!(troubles(&[Table::Mangle], saved), []);
     }
 
     #[test]
@@ -235,7 +242,7 @@ COMMIT
             // A network of this thread and of the programs that it runs.
             unshare(CloneFlags::CLONE_NEWNET).expect("root may");
             let firewall = Firewall::here();
-            let rules = rules(Table::Mangle);
+            let rules = rules(&[Table::Mangle]);
             let state = || {
                 let survey = firewall.survey(&rules, &[443]).expect("readable");
                 assert_eq!(survey.foreign, []);

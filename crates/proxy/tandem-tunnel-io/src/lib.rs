@@ -45,4 +45,4 @@ mod tests;
 
 pub use client_side::{dry_run_client_side, rule_set, run_client_side};
 pub use error::TunnelError;
-pub use server_side::{dry_run_server_side, run_server_side};
+pub use server_side::{dry_run_server_side, run_server_side, server_side_rule_set};

@@ -20,7 +20,7 @@ use tandem_daemon::service_manager::ServiceManager;
 use tandem_daemon::signals::Signals;
 use tandem_daemon::{DaemonError, listener};
 use tandem_engine::Role;
-use tandem_firewall::privilege;
+use tandem_firewall::{RuleSet, privilege};
 use tandem_link::tunnel::{DnsQuery, Ending};
 use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
@@ -142,6 +142,15 @@ pub fn dry_run_server_side(config: &ServerSide) -> Result<String, TunnelError> {
         }
         WayOut::Client(_) => return_path::describe(config.listen.port()),
     }
+}
+
+/// The rules of a server side that uses clients' addresses and listens on this port, for whoever
+/// looks for them: the mark is not the one in force.
+///
+/// # Errors
+/// None that is known.
+pub fn server_side_rule_set(port: u16) -> Result<RuleSet, TunnelError> {
+    return_path::rule_set(port)
 }
 
 /// The TCP port of the same number. Another service may have it: then there is UDP alone.

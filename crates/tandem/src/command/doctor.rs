@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use tandem_packet_io::config::{self, Config, Role, role_name};
 use tandem_packet_io::daemon as packet_io;
 use tandem_packet_io::status::{self, Status};
+use tandem_tunnel::WayOut;
 
 use super::daemon::{client_side_settings, server_side_settings, tunnel};
 use super::status::{PATIENCE, default_addresses};
@@ -140,6 +141,7 @@ fn tunnel_server_side(said: &Settings) -> Result<Report, Failure> {
         let problem = "name the address where client-side proxies come, such as 0.0.0.0:4433";
         SettingsError::value("listen", problem)
     })?;
+    let way_out = tunnel::way_out(said)?;
     let mut report = Report::new(format!("server-side on {listen}, tunnel mode"));
     report.add(machine::clock());
     let (key_check, _) = files::tunnel_key(said.key.as_deref());
@@ -150,6 +152,12 @@ fn tunnel_server_side(said: &Settings) -> Result<Report, Failure> {
         role_name(role),
         &listen.to_string(),
     );
+    match way_out {
+        WayOut::Own | WayOut::ProxyV2(_) => {}
+        WayOut::Client(_) => {
+            report.extend(machine::tunnel_return_path(listen.port(), asked.daemon()));
+        }
+    }
     report.extend(asked.checks);
     if let Some(status) = &asked.status {
         report.extend(counts::tunnel(status));

@@ -169,7 +169,8 @@ fn peer(said: &Settings) -> Result<SocketAddr, SettingsError> {
         .ok_or_else(|| SettingsError::value("peer", "name the server-side proxy, ADDRESS:PORT"))
 }
 
-fn way_out(said: &Settings) -> Result<WayOut, SettingsError> {
+/// As whom the server side comes to servers.
+pub(in crate::command) fn way_out(said: &Settings) -> Result<WayOut, SettingsError> {
     let named: fn(ClientNetworks) -> WayOut = match said.out.as_deref() {
         None | Some("own") => {
             return match said.client_networks {

@@ -203,6 +203,22 @@ pub(super) fn tunnel(status: &Status) -> Vec<Check> {
             "does its resolver work, and are they public names?",
         ));
     }
+    let untold = counter(status, "client_addresses_not_told");
+    if untold > 0 {
+        checks.push(Check::warning(
+            "clients",
+            format!("{untold} servers were to see the client's address, which was not told"),
+            "set --tell-client-address on the client side; clients of its own machine have none",
+        ));
+    }
+    let unbelieved = counter(status, "client_addresses_not_believed");
+    if unbelieved > 0 {
+        checks.push(Check::warning(
+            "clients",
+            format!("{unbelieved} clients' addresses are in none of --client-networks"),
+            "add the network, if it is the clients'; --log debug names the addresses",
+        ));
+    }
     let sealed = count("handshakes_passed_tls13");
     let share = Share::of(sealed, sealed + count("handshakes_finished"));
     checks.push(if share.is_most() {
@@ -428,6 +444,15 @@ mod tests {
         assert_eq!(verdict(&limited, "limit"), Some(Verdict::Warning));
         assert_eq!(verdict(&limited, "allowed"), None);
         assert_eq!(verdict(&status("tunnel", &[], &[]), "limit"), None);
+    }
+
+    #[test]
+    fn clients_whose_address_servers_do_not_see_are_told() {
+        for name in ["client_addresses_not_told", "client_addresses_not_believed"] {
+            let some = status("tunnel", &[(name, 1)], &[]);
+            assert_eq!(verdict(&some, "clients"), Some(Verdict::Warning), "{name}");
+        }
+        assert_eq!(verdict(&status("tunnel", &[], &[]), "clients"), None);
     }
 
     #[test]

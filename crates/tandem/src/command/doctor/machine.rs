@@ -100,6 +100,16 @@ pub(super) fn tunnel_link(config: &config::Link, daemon: Daemon) -> Vec<Check> {
     checks
 }
 
+/// What tunnel mode's server side needs for `--out client`.
+pub(super) fn tunnel_return_path(port: u16, daemon: Daemon) -> Vec<Check> {
+    let mut checks = vec![privilege()];
+    match tandem_tunnel_io::server_side_rule_set(port) {
+        Ok(set) => checks.extend(rules(&set, &[], daemon)),
+        Err(error) => checks.push(Check::of_error("rules", &error)),
+    }
+    checks
+}
+
 /// Whether the rules are in force, whether the kernel takes them, and what is in their way.
 pub(super) fn rules(set: &RuleSet, ports: &[u16], daemon: Daemon) -> Vec<Check> {
     if !privilege::missing().is_ok_and(|missing| missing.is_empty()) {
