@@ -16,6 +16,7 @@ use crate::encoding::{Encoding, Head, Written};
 use crate::inflate;
 use crate::name::{Name, Reference};
 use crate::varint;
+use crate::writer::Place;
 
 /// Most references that one delta may name. A chain of 16 certificates with nothing else held stays
 /// far below it; a peer that sends more is not one of ours.
@@ -93,6 +94,7 @@ pub enum Instruction<'a> {
 /// A delta whose encoding has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta<'a> {
+    encoding: Encoding,
     instructions: Vec<Instruction<'a>>,
     length: usize,
 }
@@ -104,59 +106,54 @@ impl<'a> Delta<'a> {
     /// [`DeltaError::Malformed`] for anything that a [`crate::DeltaWriter`] of this encoding does
     /// not write, [`DeltaError::TooLong`] where the result would exceed `limit` bytes.
     pub fn parse(encoding: Encoding, input: &'a [u8], limit: usize) -> Result<Self, DeltaError> {
-        let mut input = Input(input);
-        let count = input.number()?;
-        if count > MAX_REFERENCES {
-            return Err(DeltaError::Malformed);
-        }
-        let (table, _) = input.take(count * Reference::LEN)?.as_chunks();
-        let name = |input: &mut Input<'a>| match encoding.parse_name(input.varint()?) {
-            Written::Index(index) => table
-                .get(index)
-                .map(|bytes| Name::Digest(Reference(*bytes)))
-                .ok_or(DeltaError::Malformed),
-            Written::Number(number) => Ok(Name::Number(number)),
+        let mut parser = Parser {
+            encoding,
+            input: Input(input),
+            references: Vec::new(),
+            place: Place::FIRST,
         };
+        if !encoding.has_places() {
+            parser.list_references()?;
+        }
         let (mut instructions, mut length, mut inflated) = (Vec::new(), 0usize, 0);
-        while !input.0.is_empty() {
+        while !parser.input.0.is_empty() {
             let head = encoding
-                .parse_head(input.varint()?)
+                .parse_head(parser.input.varint()?)
                 .ok_or(DeltaError::Malformed)?;
             let size = match head {
                 Head::Add(size) | Head::Copy(size) => size,
-                Head::Inflate => input.number()?,
+                Head::Inflate => parser.input.number()?,
+                Head::Place => {
+                    parser.place = parser.place()?;
+                    continue;
+                }
             };
             length = length.saturating_add(size);
             if length > limit {
                 return Err(DeltaError::TooLong { limit });
             }
             instructions.push(match head {
-                Head::Add(_) => Instruction::Add(input.take(size)?),
-                Head::Copy(_) => Instruction::Copy {
-                    name: name(&mut input)?,
-                    offset: input.number()?,
-                    length: size,
-                },
-                Head::Inflate => {
-                    inflated += 1;
-                    let count = input.number()?;
-                    let is_bounded = (1..=MAX_INFLATED_LEN).contains(&size);
-                    if inflated.max(count) > MAX_INFLATED || !is_bounded {
-                        return Err(DeltaError::Malformed);
-                    }
-                    let dictionaries = (0..count).map(|_| name(&mut input));
-                    Instruction::Inflate {
-                        dictionaries: dictionaries.collect::<Result<_, _>>()?,
+                Head::Add(_) => Instruction::Add(parser.input.take(size)?),
+                Head::Copy(_) | Head::Place => {
+                    let place = match encoding.has_places() {
+                        true => parser.place,
+                        false => parser.place()?,
+                    };
+                    Instruction::Copy {
+                        name: place.name,
+                        offset: place.offset,
                         length: size,
-                        compressed: {
-                            let size = input.number()?;
-                            input.take(size)?
-                        },
                     }
                 }
+                Head::Inflate => {
+                    inflated += 1;
+                    parser.inflate(size, inflated)?
+                }
             });
+            parser.place = parser.place.after(size);
         }
         Ok(Self {
+            encoding,
             instructions,
             length,
         })
@@ -170,6 +167,23 @@ impl<'a> Delta<'a> {
     /// The instructions, in order.
     pub fn instructions(&self) -> &[Instruction<'a>] {
         &self.instructions
+    }
+
+    /// The first number that an instruction names, if there is one.
+    pub fn first_number(&self) -> Option<u32> {
+        let is_number = |name: &Name| match name {
+            Name::Number(number) => Some(*number),
+            Name::Digest(_) => None,
+        };
+        self.instructions
+            .iter()
+            .find_map(|instruction| match instruction {
+                Instruction::Add(_) => None,
+                Instruction::Copy { name, .. } => is_number(name),
+                Instruction::Inflate { dictionaries, .. } => {
+                    dictionaries.iter().find_map(is_number)
+                }
+            })
     }
 
     /// Rebuilds the bytes.
@@ -202,7 +216,7 @@ impl<'a> Delta<'a> {
                     length,
                     compressed,
                 } => {
-                    let mut window = dictionary::BUILT_IN.to_vec();
+                    let mut window = dictionary::of(self.encoding).to_vec();
                     for name in dictionaries {
                         window.extend_from_slice(inflate::tail(&objects.resolve(*name)?));
                     }
@@ -212,6 +226,74 @@ impl<'a> Delta<'a> {
             }
         }
         Ok(out)
+    }
+}
+
+/// A delta that is being read.
+struct Parser<'a> {
+    encoding: Encoding,
+    input: Input<'a>,
+    /// Those that were named so far; all of the delta's, where they stand in front.
+    references: Vec<Reference>,
+    /// Where a copy is from that goes on.
+    place: Place,
+}
+
+impl<'a> Parser<'a> {
+    /// The references that stand in front.
+    fn list_references(&mut self) -> Result<(), DeltaError> {
+        let count = self.input.number()?;
+        if count > MAX_REFERENCES {
+            return Err(DeltaError::Malformed);
+        }
+        let (references, _) = self.input.take(count * Reference::LEN)?.as_chunks();
+        self.references
+            .extend(references.iter().copied().map(Reference));
+        Ok(())
+    }
+
+    fn name(&mut self) -> Result<Name, DeltaError> {
+        let written = self.input.varint()?;
+        Ok(match self.encoding.parse_name(written) {
+            Written::Number(number) => Name::Number(number),
+            Written::Index(index) => {
+                let reference = self.references.get(index).ok_or(DeltaError::Malformed)?;
+                Name::Digest(*reference)
+            }
+            Written::Reference => {
+                let bytes = self.input.take(Reference::LEN)?;
+                let reference = Reference(*bytes.first_chunk().ok_or(DeltaError::Malformed)?);
+                if self.references.len() == MAX_REFERENCES {
+                    return Err(DeltaError::Malformed);
+                }
+                self.references.push(reference);
+                Name::Digest(reference)
+            }
+        })
+    }
+
+    fn place(&mut self) -> Result<Place, DeltaError> {
+        Ok(Place {
+            name: self.name()?,
+            offset: self.input.number()?,
+        })
+    }
+
+    /// What follows the length of a compressed literal, the delta's so many-th.
+    fn inflate(&mut self, length: usize, number: usize) -> Result<Instruction<'a>, DeltaError> {
+        let count = self.input.number()?;
+        let is_bounded = (1..=MAX_INFLATED_LEN).contains(&length);
+        if number.max(count) > MAX_INFLATED || !is_bounded {
+            return Err(DeltaError::Malformed);
+        }
+        let dictionaries = (0..count).map(|_| self.name());
+        let dictionaries = dictionaries.collect::<Result<_, _>>()?;
+        let size = self.input.number()?;
+        Ok(Instruction::Inflate {
+            dictionaries,
+            length,
+            compressed: self.input.take(size)?,
+        })
     }
 }
 
@@ -529,6 +611,78 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_third_encoding_has_these_bytes() {
+        let mut writer = DeltaWriter::new(Encoding::Three);
+        writer.copy(Name::Number(0), 0, 11);
+        writer.add(b"fresh");
+        writer.copy(Name::Number(0), 16, 300);
+        writer.copy(Reference([2; 16]), 5, 64);
+        writer.copy(Name::Number(9), 127, 20);
+        writer.inflate(&[Reference([2; 16]).into()], 70, b"short");
+        writer.copy(Name::Number(9), 217, 2);
+        assert_eq!(
+            data_encoding::HEXLOWER.encode(&writer.finish()),
+            concat!(
+                "17",
+                "0a",
+                "6672657368",
+                "d904",
+                "01",
+                "00",
+                "02020202020202020202020202020202",
+                "05",
+                "8101",
+                "01",
+                "13",
+                "7f",
+                "29",
+                "00",
+                "46",
+                "01",
+                "02",
+                "05",
+                "73686f7274",
+                "05",
+            )
+        );
+    }
+
+    #[test]
+    fn in_the_third_encoding_what_was_written_is_read_at_its_places() {
+        let mut writer = DeltaWriter::new(Encoding::Three);
+        writer.copy(Reference([1; 16]), 65, 3);
+        writer.add(b"--");
+        writer.copy(Reference([1; 16]), 70, 3);
+        writer.copy(Reference([2; 16]), 0, 4);
+        writer.copy(Reference([1; 16]), 65, 1);
+        let encoded = writer.finish();
+        // The reference of 16 bytes twice, four places, five copies, one literal.
+        assert_eq!(encoded.len(), 2 * 17 + 1 + 3 * (1 + 1) + 4 + 3);
+        let delta = Delta::parse(Encoding::Three, &encoded, 100).expect("our own encoding");
+        assert_eq!(delta.first_number(), None);
+        assert_eq!(delta.apply(&mut table()).expect("held"), b"ABC--FGHcertA");
+    }
+
+    #[test]
+    fn in_the_third_encoding_references_are_bounded_and_have_to_be_named_first() {
+        for (references, is_good) in [(MAX_REFERENCES, true), (MAX_REFERENCES + 1, false)] {
+            let mut writer = DeltaWriter::new(Encoding::Three);
+            for number in 0..references {
+                let mut name = Reference([0; 16]);
+                name.0[0] = u8::try_from(number).expect("few");
+                writer.copy(name, 0, 1);
+            }
+            let delta = writer.finish();
+            let parsed = Delta::parse(Encoding::Three, &delta, references);
+            assert_eq!(parsed.is_ok(), is_good, "{references}");
+        }
+        for bad in [&[1, 2, 0, 3][..], &[1, 0, 7], &[1, 1], &[1]] {
+            let refused = Delta::parse(Encoding::Three, bad, 100);
+            assert_eq!(refused, Err(DeltaError::Malformed), "{bad:?}");
+        }
+    }
+
     /// What a session has under the number 1.
     struct Session;
 
@@ -555,8 +709,13 @@ mod tests {
 
     #[test]
     fn dictionaries_may_be_numbers_and_are_put_one_behind_the_other() {
-        let bytes = [&noise(500, 1)[400..], &dictionary::BUILT_IN[..100]].concat();
-        let window = [dictionary::BUILT_IN, &noise(500, 1), &noise(500, 1)].concat();
+        let bytes = [&noise(500, 1)[400..], &dictionary::of(Encoding::Two)[..100]].concat();
+        let window = [
+            dictionary::of(Encoding::Two),
+            &noise(500, 1),
+            &noise(500, 1),
+        ]
+        .concat();
         let short = inflate::deflate(&window, &bytes).expect("shorter");
         let names = [Name::Number(1), Name::Number(1)];
         assert_eq!(followed(&compressed(&names, 200, &short)), Ok(bytes));

@@ -32,6 +32,17 @@ const RUN_COST: usize = 7;
 /// and the head of the literal after it.
 const INFLATE_COST: usize = 1 + 2 + 1 + 2 + 2;
 
+/// Shortest run that is copied where it goes on at the place: the copy's head, and the head of
+/// the literal after it.
+const MIN_CONTINUED: usize = 4;
+
+/// What a run costs that is elsewhere, in an encoding with places, beside its name: the place's
+/// head and offset, the copy's head, and the head of the literal after it.
+const JUMP_COST: usize = 5;
+
+/// Shortest run that is copied out of what is compressed otherwise.
+const MIN_UNCOMPRESSED: usize = 48;
+
 /// Shortest literal that is worth the work of compressing it.
 const MIN_COMPRESSED: usize = 64;
 
@@ -46,6 +57,8 @@ pub struct Planner<'t> {
     sources: Vec<(Name, Arc<[u8]>)>,
     /// Ranges of the stream that may be compressed.
     compressible: Vec<Range<usize>>,
+    /// Which of the sources has the target's shape.
+    model: Option<Name>,
 }
 
 /// Ranges of a target that are copied: in the stream's order, without overlap.
@@ -82,6 +95,7 @@ impl<'t> Planner<'t> {
             copies: Copies::default(),
             sources: Vec::new(),
             compressible: Vec::new(),
+            model: None,
         }
     }
 
@@ -89,16 +103,17 @@ impl<'t> Planner<'t> {
     /// `name` means. A piece that lies outside the target or overlaps another stays a literal.
     pub fn copy(
         &mut self,
-        name: Reference,
+        name: impl Into<Name>,
         mut offset: usize,
         pieces: impl IntoIterator<Item = Range<usize>>,
     ) {
+        let name = name.into();
         for range in pieces {
             let length = range.len();
             if range.start >= self.from && range.end <= self.stream.len() {
                 self.copies.insert(Copied {
                     range,
-                    name: name.into(),
+                    name,
                     offset,
                 });
             }
@@ -115,6 +130,15 @@ impl<'t> Planner<'t> {
             .extend(sources.map(|(name, source)| (name.into(), source)));
     }
 
+    /// The reader holds this source, too, and it is what the target was the last time: most fields
+    /// lie where they lie in the target. Beside what [`Planner::search`] finds, short runs count
+    /// that lie where the last copy would be by now; at first, at the source's start.
+    pub fn follow(&mut self, name: impl Into<Name>, source: Arc<[u8]>) {
+        let name = name.into();
+        self.model = Some(name);
+        self.search([(name, source)]);
+    }
+
     /// What of this range the reader does not hold may be compressed, in an encoding that can:
     /// certificates, and not the noise of keys and signatures beside them.
     pub fn compress(&mut self, range: Range<usize>) {
@@ -123,20 +147,121 @@ impl<'t> Planner<'t> {
 
     /// The delta; `None` where the reader would use nothing of what it has.
     pub fn finish(self, encoding: Encoding) -> Option<Vec<u8>> {
+        if encoding.has_places() {
+            return self.placed(encoding);
+        }
         let copied = self.copied(encoding);
         if !encoding.can_inflate() {
             return copied;
         }
-        [copied, self.compressed(encoding)]
+        [copied, self.compressed(encoding, &self.copies)]
             .into_iter()
             .flatten()
             .min_by_key(Vec::len)
     }
 
+    /// The delta in an encoding with places. Nothing is compressed where copies and what they leave
+    /// cost next to nothing beside what may not be compressed.
+    fn placed(&self, encoding: Encoding) -> Option<Vec<u8>> {
+        let mut copies = self.copies_by_place(MIN_NUMBERED_RUN);
+        self.continue_copies(&mut copies);
+        let copied = (!copies.0.is_empty()).then(|| self.write(encoding, &copies, &[], &[]));
+        let left: usize = self.rests(&copies).map(|rest| rest.len()).sum();
+        let parts = self.compressible_parts(&copies);
+        let noise = left.saturating_sub(parts.map(|part| part.len()).sum());
+        let is_short = |delta: &Vec<u8>| delta.len() < noise + MIN_COMPRESSED;
+        if copied.as_ref().is_some_and(is_short) {
+            return copied;
+        }
+        let long = self.copies_by_place(MIN_UNCOMPRESSED);
+        let beside = match long.0.len() > self.copies.0.len() {
+            true => self.compressed(encoding, &long),
+            false => None,
+        };
+        [copied, beside, self.compressed(encoding, &self.copies)]
+            .into_iter()
+            .flatten()
+            .min_by_key(Vec::len)
+    }
+
+    /// What is copied, with runs of this length and more that are worth a place, or lie at it.
+    fn copies_by_place(&self, min_run: usize) -> Copies {
+        let sources: Vec<&[u8]> = self.sources.iter().map(|(_, source)| &**source).collect();
+        let mut copies = self.copies.clone();
+        let mut named: Vec<Name> = copies.0.iter().map(|copied| copied.name).collect();
+        let mut last: Option<Copied> = None;
+        let runs = self.runs(&copies, &sources);
+        for run in runs.iter().filter(|run| run.length >= min_run) {
+            let (name, _) = self.sources[run.source];
+            let goes_on = last.as_ref().is_some_and(|last| {
+                last.name == name && last.offset + (run.at - last.range.start) == run.offset
+            });
+            let is_worth = goes_on
+                || match name {
+                    Name::Digest(_) if !named.contains(&name) => {
+                        let own = runs.iter().filter(|other| other.source == run.source);
+                        let gain = own.map(|run| run.length.saturating_sub(JUMP_COST + 1));
+                        gain.sum::<usize>() > Reference::LEN
+                    }
+                    Name::Digest(_) => run.length > JUMP_COST + 1,
+                    Name::Number(number) => run.length > JUMP_COST + number_len(number),
+                };
+            if is_worth {
+                named.push(name);
+                let copied = Copied {
+                    range: run.at..run.at + run.length,
+                    name,
+                    offset: run.offset,
+                };
+                copies.insert(copied.clone());
+                last = Some(copied);
+            }
+        }
+        copies
+    }
+
+    /// Adds the runs that lie where the copy before them would be by now.
+    fn continue_copies(&self, copies: &mut Copies) {
+        let source = |name| self.sources.iter().find(|(known, _)| *known == name);
+        let mut found = Vec::new();
+        let mut place = self.model.map(|name| (name, 0));
+        let mut befores = copies.0.iter();
+        for rest in self.rests(copies) {
+            if let Some((name, offset)) = place
+                && let Some((_, source)) = source(name)
+            {
+                let held = source.get(offset..).unwrap_or_default();
+                let mut pairs = self.stream[rest.clone()].iter().zip(held).enumerate();
+                let mut start = 0;
+                let mut end = |at: usize, start: &mut usize| {
+                    if at - *start >= MIN_CONTINUED {
+                        found.push(Copied {
+                            range: rest.start + *start..rest.start + at,
+                            name,
+                            offset: offset + *start,
+                        });
+                    }
+                    *start = at + 1;
+                };
+                pairs
+                    .by_ref()
+                    .filter(|(_, (one, other))| one != other)
+                    .for_each(|(at, _)| {
+                        end(at, &mut start);
+                    });
+                end(rest.len().min(held.len()), &mut start);
+            }
+            place = befores
+                .next()
+                .map(|copied| (copied.name, copied.offset + copied.range.len()));
+        }
+        found.into_iter().for_each(|copied| copies.insert(copied));
+    }
+
     /// The delta that copies what is alike.
     fn copied(&self, encoding: Encoding) -> Option<Vec<u8>> {
         let sources: Vec<&[u8]> = self.sources.iter().map(|(_, source)| &**source).collect();
-        let runs = self.runs(&sources);
+        let runs = self.runs(&self.copies, &sources);
         let mut copies = self.copies.clone();
         for run in &runs {
             let (name, _) = self.sources[run.source];
@@ -151,18 +276,19 @@ impl<'t> Planner<'t> {
         (!copies.0.is_empty()).then(|| self.write(encoding, &copies, &[], &[]))
     }
 
-    /// The delta that compresses what is not held, and has what is alike for a dictionary.
-    fn compressed(&self, encoding: Encoding) -> Option<Vec<u8>> {
-        let rests = self.compressible_rests();
+    /// The delta that has these copies, compresses what else is not held, and has what is alike for
+    /// a dictionary.
+    fn compressed(&self, encoding: Encoding, copies: &Copies) -> Option<Vec<u8>> {
+        let rests = self.compressible_rests(copies);
         if rests.is_empty() {
             return None;
         }
-        let built_in = once(dictionary::BUILT_IN);
-        let sources: Vec<&[u8]> = built_in
+        let built_in = dictionary::of(encoding);
+        let sources: Vec<&[u8]> = once(built_in)
             .chain(self.sources.iter().map(|(_, source)| &**source))
             .collect();
-        let runs = self.runs(&sources);
-        let (mut names, mut window) = (Vec::new(), dictionary::BUILT_IN.to_vec());
+        let runs = self.runs(copies, &sources);
+        let (mut names, mut window) = (Vec::new(), built_in.to_vec());
         for (index, (name, source)) in (1..).zip(&self.sources) {
             if names.len() < MAX_INFLATED && self.is_worth(encoding, *name, index, &runs) {
                 names.push(*name);
@@ -179,7 +305,7 @@ impl<'t> Planner<'t> {
             .take(MAX_INFLATED)
             .collect();
         let is_any = !compressed.is_empty();
-        is_any.then(|| self.write(encoding, &self.copies, &names, &compressed))
+        is_any.then(|| self.write(encoding, copies, &names, &compressed))
     }
 
     fn write(
@@ -210,8 +336,8 @@ impl<'t> Planner<'t> {
         delta.finish()
     }
 
-    /// What is alike in the rests and in these sources.
-    fn runs(&self, sources: &[&[u8]]) -> Vec<Run> {
+    /// What is alike in the rests beside these copies and in these sources.
+    fn runs(&self, copies: &Copies, sources: &[&[u8]]) -> Vec<Run> {
         if sources.is_empty() {
             return Vec::new();
         }
@@ -229,7 +355,7 @@ impl<'t> Planner<'t> {
                 ..run
             })
         };
-        self.rests().flat_map(found).collect()
+        self.rests(copies).flat_map(found).collect()
     }
 
     /// Whether the runs of this source save more than its name costs.
@@ -247,8 +373,8 @@ impl<'t> Planner<'t> {
     }
 
     /// What lies before, between and behind the copies.
-    fn rests(&self) -> impl Iterator<Item = Range<usize>> {
-        let copies = &self.copies.0;
+    fn rests(&self, copies: &Copies) -> impl Iterator<Item = Range<usize>> {
+        let copies = &copies.0;
         let starts = once(self.from).chain(copies.iter().map(|copied| copied.range.end));
         let ends = copies.iter().map(|copied| copied.range.start);
         starts
@@ -256,17 +382,21 @@ impl<'t> Planner<'t> {
             .map(|(start, end)| start..end)
     }
 
-    /// What of the rests may be compressed and is worth trying.
-    fn compressible_rests(&self) -> Vec<Range<usize>> {
-        let within = |rest: Range<usize>| {
+    /// What of the rests beside these copies may be compressed.
+    fn compressible_parts(&self, copies: &Copies) -> impl Iterator<Item = Range<usize>> {
+        let within = move |rest: Range<usize>| {
             self.compressible.iter().map(move |range| {
                 let end = rest.end.min(range.end);
                 let start = rest.start.max(range.start);
                 start..end.min(start.saturating_add(MAX_INFLATED_LEN))
             })
         };
-        self.rests()
-            .flat_map(within)
+        self.rests(copies).flat_map(within)
+    }
+
+    /// What of that is worth trying.
+    fn compressible_rests(&self, copies: &Copies) -> Vec<Range<usize>> {
+        self.compressible_parts(copies)
             .filter(|range| range.len() >= MIN_COMPRESSED)
             .collect()
     }
@@ -283,6 +413,16 @@ impl Copies {
         if is_free && start < end {
             self.0.insert(at, copied);
         }
+    }
+}
+
+/// Bytes of a number as a name.
+fn number_len(number: u32) -> usize {
+    match number {
+        ..0x40 => 1,
+        0x40..0x2000 => 2,
+        0x2000..0x10_0000 => 3,
+        0x10_0000.. => 4,
     }
 }
 
@@ -395,6 +535,52 @@ mod tests {
                 assert_eq!(delta.apply(&mut Numbered(source.clone())), Ok(target));
             }
         }
+    }
+
+    #[test]
+    fn what_has_the_shape_of_the_last_costs_little_more_than_its_fields() {
+        // A header, a field, a short field between two that differ, a long tail.
+        let earlier: Arc<[u8]> = noise(500, 1).into();
+        let mut target = earlier.to_vec();
+        target[11..43].copy_from_slice(&noise(32, 2));
+        target[47..79].copy_from_slice(&noise(32, 3));
+        let mut plan = Planner::new(&target);
+        plan.follow(Name::Number(0), earlier.clone());
+        let delta = plan.finish(Encoding::Three).expect("it is alike");
+        // Three copies, two literals.
+        assert_eq!(delta.len(), 1 + (1 + 32) + 1 + (1 + 32) + 2);
+        let delta = Delta::parse(Encoding::Three, &delta, 1 << 16).expect("our own");
+        assert_eq!(delta.first_number(), Some(0));
+        let mut source = Earlier(earlier);
+        assert_eq!(delta.apply(&mut source), Ok(target));
+    }
+
+    /// What both sides gave the number 0.
+    struct Earlier(Arc<[u8]>);
+
+    impl Source for Earlier {
+        fn resolve(&mut self, _: &Reference) -> Option<Arc<[u8]>> {
+            None
+        }
+
+        fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
+            (number == 0).then(|| Arc::clone(&self.0))
+        }
+    }
+
+    #[test]
+    fn what_is_new_in_something_of_the_same_shape_is_compressed_beside_copies() {
+        let words =
+            b"0@0>0<http://crl3.digicert.com/DigiCertGlobalRootG2.crl0http://r1.c.lencr.org/";
+        let earlier = noise(900, 1);
+        let target = [&earlier[..400], &words.repeat(3), &earlier[400..]].concat();
+        let mut plan = Planner::new(&target);
+        plan.follow(Name::Number(0), earlier.clone().into());
+        plan.compress(300..target.len() - 100);
+        let delta = plan.finish(Encoding::Three).expect("most is alike");
+        assert!(delta.len() < 110, "{}", delta.len());
+        let delta = Delta::parse(Encoding::Three, &delta, 1 << 16).expect("our own");
+        assert_eq!(delta.apply(&mut Earlier(earlier.into())), Ok(target));
     }
 
     #[test]
@@ -514,7 +700,12 @@ mod tests {
             from in 0usize..20,
             cuts in proptest::collection::vec(0usize..20, 1..20),
             held in proptest::collection::vec(any::<bool>(), 20),
-            compressed in any::<bool>(),
+            encoding in proptest::sample::select(vec![
+                Encoding::One,
+                Encoding::Two,
+                Encoding::Three,
+            ]),
+            is_followed in any::<bool>(),
         ) {
             let object = noise(cuts.iter().sum(), 1);
             let mut target = noise(from, 2);
@@ -534,9 +725,11 @@ mod tests {
             for (offset, range) in plan {
                 planner.copy(NAMES[0], offset, once(range));
             }
-            planner.search([(NAMES[1], object.clone().into())]);
+            match is_followed {
+                true => planner.follow(NAMES[1], object.clone().into()),
+                false => planner.search([(NAMES[1], object.clone().into())]),
+            }
             planner.compress(from..target.len());
-            let encoding = if compressed { Encoding::Two } else { Encoding::One };
             if let Some(delta) = planner.finish(encoding) {
                 let held: [&[u8]; 2] = [&object, &object];
                 prop_assert_eq!(rebuilt(encoding, &delta, &held), &target[from..]);

@@ -14,6 +14,31 @@ pub struct DeltaWriter {
     references: Vec<Reference>,
     instructions: Vec<u8>,
     pending: Vec<u8>,
+    /// Where a copy is from that goes on, in an encoding that has places.
+    place: Place,
+}
+
+/// A place in what a name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) name: Name,
+    pub(crate) offset: usize,
+}
+
+impl Place {
+    /// Where a delta begins.
+    pub(crate) const FIRST: Self = Self {
+        name: Name::Number(0),
+        offset: 0,
+    };
+
+    /// The place after so many bytes that were rebuilt.
+    pub(crate) fn after(self, length: usize) -> Self {
+        Self {
+            offset: self.offset.saturating_add(length),
+            ..self
+        }
+    }
 }
 
 impl DeltaWriter {
@@ -24,6 +49,7 @@ impl DeltaWriter {
             references: Vec::new(),
             instructions: Vec::new(),
             pending: Vec::new(),
+            place: Place::FIRST,
         }
     }
 
@@ -39,13 +65,25 @@ impl DeltaWriter {
     /// Where `name` is a number and the encoding has none.
     pub fn copy(&mut self, name: impl Into<Name>, mut offset: usize, mut length: usize) {
         self.flush();
-        let name = self.name(name.into());
+        let name = name.into();
+        let has_places = self.encoding.has_places();
+        if has_places && length > 0 {
+            let place = Place { name, offset };
+            if self.place != place {
+                self.number(Head::Place.number());
+                self.name(name);
+                self.number(offset);
+            }
+            self.place = place.after(length);
+        }
         while length > 0 {
             let part = length.min(MAX_LENGTH);
             self.number(Head::Copy(part).number());
-            self.number(name);
-            self.number(offset);
-            offset = offset.saturating_add(part);
+            if !has_places {
+                self.name(name);
+                self.number(offset);
+                offset = offset.saturating_add(part);
+            }
             length -= part;
         }
     }
@@ -61,20 +99,23 @@ impl DeltaWriter {
             self.encoding
         );
         self.flush();
-        let names: Vec<usize> = dictionaries.iter().map(|name| self.name(*name)).collect();
         self.number(Head::Inflate.number());
         self.number(length);
-        self.number(names.len());
-        for name in names {
-            self.number(name);
+        self.number(dictionaries.len());
+        for name in dictionaries {
+            self.name(*name);
         }
         self.number(compressed.len());
         self.instructions.extend_from_slice(compressed);
+        self.place = self.place.after(length);
     }
 
     /// The encoded delta.
     pub fn finish(mut self) -> Vec<u8> {
         self.flush();
+        if self.encoding.has_places() {
+            return self.instructions;
+        }
         let mut out = Vec::with_capacity(
             1 + self.references.len() * Reference::LEN + self.instructions.len(),
         );
@@ -88,25 +129,31 @@ impl DeltaWriter {
 
     fn flush(&mut self) {
         let pending = std::mem::take(&mut self.pending);
+        self.place = self.place.after(pending.len());
         for part in pending.chunks(MAX_LENGTH) {
             self.number(Head::Add(part.len()).number());
             self.instructions.extend_from_slice(part);
         }
     }
 
-    /// A name as it is written; a reference is listed the first time.
-    fn name(&mut self, name: Name) -> usize {
-        let references = &mut self.references;
-        let index = |reference| {
-            let known = references.iter().position(|known| *known == reference);
-            known.unwrap_or_else(|| {
-                references.push(reference);
-                references.len() - 1
-            })
+    /// Writes a name; a reference is listed, or written in full, the first time.
+    fn name(&mut self, name: Name) {
+        let written = match name {
+            Name::Number(number) => self.encoding.numbered(number),
+            Name::Digest(reference) => {
+                let known = self.references.iter().position(|it| *it == reference);
+                if known.is_none() {
+                    self.references.push(reference);
+                    if self.encoding.has_places() {
+                        self.number(0);
+                        return self.instructions.extend_from_slice(&reference.0);
+                    }
+                }
+                let last = self.references.len() - 1;
+                Some(self.encoding.index(known.unwrap_or(last)))
+            }
         };
-        self.encoding
-            .name(name, index)
-            .expect("a writer of this encoding uses no numbers")
+        self.number(written.expect("a writer of this encoding uses no numbers"));
     }
 
     fn number(&mut self, number: usize) {
