@@ -9,10 +9,11 @@ mod client_side;
 mod server_side;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_delta::Reference;
-use tandem_store::{Site, Store};
+use tandem_store::{ObjectId, Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
 use crate::engine::Engine;
@@ -58,6 +59,30 @@ pub enum Outlook {
 pub struct Connection {
     handshake: Handshake,
     word: Word,
+    /// At the server side: the number of the hello that the client's was written against.
+    after: Option<u32>,
+    /// At the client side, where the carrier has numbers: what was said to be held.
+    held: Held,
+}
+
+/// What the client-side proxy has told the far side that it holds of the server's flight to come.
+#[derive(Debug, Default)]
+struct Held {
+    /// The flight before it.
+    flight: Option<Arc<[u8]>>,
+    /// The objects that were hinted at, in that order.
+    hinted: Vec<ObjectId>,
+}
+
+/// What the client-side proxy tells beside a hello about what it holds, on a carrier where both
+/// sides number these things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// It holds the flight that answered an earlier hello: the one that this hello's delta names
+    /// first, if it names any.
+    Flight,
+    /// It holds the objects whose names start so; there may be none.
+    Hints(Vec<[u8; 4]>),
 }
 
 /// What the other proxy has said in this connection of the clients' chains that it holds, or goes
@@ -84,6 +109,8 @@ impl Connection {
         Self {
             handshake: Handshake::new(),
             word: asked.map_or(Word::Nothing, Word::GoesBy),
+            after: None,
+            held: Held::default(),
         }
     }
 
@@ -170,6 +197,13 @@ impl Connection {
         (crossed, round_trip): (Crossed, Duration),
     ) {
         self.gave_up(streams, engine, moment);
+        if engine.keeps_hellos
+            && let Some(hello) = self.handshake.hello(streams.client)
+            && let Some(flight) = self.handshake.flight_bytes(streams.server)
+            && engine.peer().hellos.answered(&hello, flight)
+        {
+            engine.tell(Event::FlightLearned);
+        }
         let site = self.site(moment.server);
         let learned = self
             .handshake
@@ -197,6 +231,12 @@ impl Connection {
         if engine.codes.is_some() {
             return;
         }
+        if engine.keeps_hellos
+            && self.stage() == Stage::Pass(Pass::Tls13)
+            && let Some(hello) = self.handshake.hello(streams.client)
+        {
+            engine.peer().hellos.sealed(&hello);
+        }
         let taken = match self.stage() {
             Stage::Finished => None,
             Stage::Pass(Pass::Resumed) => self.handshake.shown_ticket(),
@@ -219,7 +259,8 @@ impl Connection {
 
     /// Bytes of memory in use, about; the streams are the caller's.
     pub fn footprint(&self) -> usize {
-        self.handshake.footprint()
+        let flight = self.held.flight.as_ref().map_or(0, |flight| flight.len());
+        self.handshake.footprint() + flight + self.held.hinted.len() * size_of::<ObjectId>()
     }
 }
 

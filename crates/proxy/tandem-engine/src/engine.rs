@@ -162,6 +162,12 @@ impl<S: Store> Engine<S> {
         }
     }
 
+    /// A server's flight could not be rebuilt here, though it was written against what this side
+    /// had said that it holds.
+    pub fn server_flight_not_rebuilt(&mut self) {
+        self.peer().hellos.flight_missed();
+    }
+
     /// A client's flight could not be rebuilt here: the store may have let go of more.
     pub fn client_flight_not_rebuilt(&mut self, now: Instant) {
         self.peer().publisher.doubt(now);

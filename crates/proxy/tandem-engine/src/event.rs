@@ -23,6 +23,12 @@ pub enum Event {
     HelloShortened,
     /// Such a hello was not rebuilt, and its original was sent.
     HelloMissed,
+    /// A server's first flight that both sides have seen is remembered as a template.
+    FlightLearned,
+    /// At the server's side: both sides hold the earlier flight that the far side has told of.
+    FlightRecalled,
+    /// At the server's side: only the far side holds it.
+    FlightNotRecalled,
     /// A client named its chain in its hello, and some of it is held here, at the server's side.
     IntentionHeld,
     /// A client named its chain in its hello, and nothing of it is held here, at the server's side.
@@ -41,7 +47,7 @@ pub enum Event {
 
 impl Event {
     /// One of each, amounts zero.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::ChainLearned,
         Self::ClientChainLearned,
         Self::TicketLearned,
@@ -50,6 +56,9 @@ impl Event {
         Self::HelloLearned,
         Self::HelloShortened,
         Self::HelloMissed,
+        Self::FlightLearned,
+        Self::FlightRecalled,
+        Self::FlightNotRecalled,
         Self::IntentionHeld,
         Self::IntentionNotHeld,
         Self::IntentionConfirmed,
@@ -70,6 +79,9 @@ impl Event {
             Self::HelloLearned => "hellos_learned",
             Self::HelloShortened => "hellos_shortened",
             Self::HelloMissed => "hellos_missed",
+            Self::FlightLearned => "flights_learned",
+            Self::FlightRecalled => "flights_recalled",
+            Self::FlightNotRecalled => "flights_not_recalled",
             Self::IntentionHeld => "intentions_held",
             Self::IntentionNotHeld => "intentions_not_held",
             Self::IntentionConfirmed => "intentions_confirmed",
@@ -92,6 +104,9 @@ impl Event {
             | Self::HelloLearned
             | Self::HelloShortened
             | Self::HelloMissed
+            | Self::FlightLearned
+            | Self::FlightRecalled
+            | Self::FlightNotRecalled
             | Self::IntentionHeld
             | Self::IntentionNotHeld
             | Self::IntentionConfirmed

@@ -5,15 +5,19 @@
 //! invariant is broken.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tandem_delta::{Delta, Encoding, Reference};
 use tandem_store::{Kind, MemoryStore, Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
+use crate::objects::Flight;
 use crate::objects::hello::Hello;
 use crate::peer::{HelloTemplates, Hints, Peer, Possession, Role, expected_chains};
 use crate::rewrite::thesis::{self, Codes, Expanded};
-use crate::rewrite::{KnownHello, LocalSource, StoreSource, plan_flight};
+use crate::rewrite::{
+    FlightSource, KnownHello, LocalSource, StoreSource, plan_after, plan_flight, plan_numbered,
+};
 use crate::transcript::{Handshake, Stage};
 
 /// A function that checks the invariants of a parser on any input.
@@ -69,7 +73,7 @@ pub fn handshake_read_along(data: &[u8]) {
     let hints = Hints::to(&mut store, &site, NOW, 4);
     let hints: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
     let possession = Possession::from_hints(&hints);
-    for encoding in [Encoding::One, Encoding::Two] {
+    for encoding in [Encoding::One, Encoding::Two, Encoding::Three] {
         let plan = plan_flight(server, flight, &possession, &mut MemoryStore::default());
         if let Some(delta) = plan.finish(encoding) {
             let rebuilt = Delta::parse(encoding, &delta, server.len())
@@ -77,6 +81,7 @@ pub fn handshake_read_along(data: &[u8]) {
             assert!(rebuilt.as_deref() == Ok(server));
         }
     }
+    by_number(server, flight, &site, &mut store);
     let references: Vec<Reference> = chain
         .iter()
         .map(|der| Reference(tandem_store::Digest::of(der).prefix16()))
@@ -87,6 +92,27 @@ pub fn handshake_read_along(data: &[u8]) {
         assert!(shorter.len() < server.len());
         let expanded = thesis::expand(&shorter, &mut store, codes);
         assert!(expanded == Expanded::Whole(server.to_vec()));
+    }
+}
+
+/// The flight as a carrier with numbers has it, from hints or after an earlier one, is rebuilt.
+fn by_number(server: &[u8], flight: &Flight, site: &Site, store: &mut MemoryStore) {
+    let hints = Hints::to(store, site, NOW, 4);
+    let prefixes: Vec<_> = hints.ids().iter().map(|id| id.prefix4()).collect();
+    let possession = Possession::from_hints(&prefixes);
+    let mut earlier = server.to_vec();
+    earlier[server.len() / 2] ^= 1;
+    let earlier = Arc::from(earlier);
+    for plan in [
+        plan_numbered(server, flight, &possession, &mut MemoryStore::default()),
+        plan_after(server, flight, Arc::clone(&earlier)),
+    ] {
+        if let Some(delta) = plan.finish(Encoding::Three) {
+            let mut source = FlightSource::new(store, Some(&earlier), hints.ids());
+            let rebuilt = Delta::parse(Encoding::Three, &delta, server.len())
+                .and_then(|delta| delta.apply(&mut source));
+            assert!(rebuilt.as_deref() == Ok(server));
+        }
     }
 }
 
@@ -110,10 +136,10 @@ fn against_the_last(handshake: &Handshake, client: &[u8]) {
         steady: hello.steady,
         ticket: None,
     };
-    if let Some(delta) = plan.plan(client).finish(Encoding::Two) {
+    if let Some(delta) = plan.plan(client).finish(Encoding::Three) {
         let mut store = MemoryStore::default();
         let mut source = LocalSource::new(&mut far, &mut store, Instant::ZERO);
-        let delta = Delta::parse(Encoding::Two, &delta, client.len());
+        let delta = Delta::parse(Encoding::Three, &delta, client.len());
         assert!(delta.and_then(|delta| delta.apply(&mut source)).as_deref() == Ok(client));
     }
 }

@@ -33,7 +33,7 @@ mod rewrite;
 mod samples;
 mod transcript;
 
-pub use connection::{Connection, Moment, Outlook, Streams};
+pub use connection::{Connection, Moment, Outlook, Said, Streams};
 pub use engine::{ClientCertificates, Engine};
 pub use event::Event;
 pub use objects::{Flight, Object, Sender, ticket};

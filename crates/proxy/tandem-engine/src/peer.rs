@@ -17,7 +17,7 @@ mod trust;
 
 pub(crate) use client_chain::{Believed, ClientChain};
 pub(crate) use far_side::FarSide;
-pub(crate) use hellos::{HelloTemplates, Template};
+pub(crate) use hellos::{Expected, HelloTemplates, Template};
 pub use peers::{Epoch, PeerId, Peers};
 pub use possession::{Hints, Possession, expected_chains};
 pub use publisher::{Asked, Crossed};

@@ -16,5 +16,6 @@ pub use ground::{Ground, Outgoing};
 pub(crate) use hello::{KnownHello, KnownTicket};
 pub use miss::Miss;
 pub use server_flight::plan_flight;
-pub(crate) use source::LocalSource;
+pub(crate) use server_flight::{plan_after, plan_numbered};
 pub use source::StoreSource;
+pub(crate) use source::{FlightSource, LocalSource};

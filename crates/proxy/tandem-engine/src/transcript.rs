@@ -251,6 +251,15 @@ impl Handshake {
         self.flight.as_ref()
     }
 
+    /// The server's first flight, once its ServerHelloDone was read: its stream from the first byte
+    /// to that message's last.
+    pub(crate) fn flight_bytes<'s>(&self, server_stream: &'s [u8]) -> Option<&'s [u8]> {
+        let messages = &self.server.scanner.scan().messages;
+        let is_done = |span: &&MessageSpan| span.msg_type == HandshakeType::SERVER_HELLO_DONE;
+        let done = messages.iter().find(is_done)?;
+        server_stream.get(..done.extent().end)
+    }
+
     /// Whether the server's first flight was read and asks the client for a certificate.
     pub fn asks_for_certificate(&self) -> bool {
         let messages = &self.server.scanner.scan().messages;

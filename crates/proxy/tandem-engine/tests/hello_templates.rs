@@ -59,12 +59,12 @@ impl Pair {
             Outlook::Ground(ground) => {
                 let outgoing = connection.outgoing(Sender::Client, hello, 0);
                 let plan = ground.plan(outgoing, self.near.store());
-                plan.and_then(|plan| plan.finish(Encoding::Two))
+                plan.and_then(|plan| plan.finish(Encoding::Three))
             }
             Outlook::Open | Outlook::Nothing => None,
         };
         if let Some(delta) = &delta {
-            let rebuilt = Delta::parse(Encoding::Two, delta, 1 << 16)
+            let rebuilt = Delta::parse(Encoding::Three, delta, 1 << 16)
                 .and_then(|delta| delta.apply(&mut self.far.source(NOW)));
             assert!(rebuilt.as_deref() == Ok(hello));
             self.near.hello_written();

@@ -4,22 +4,27 @@
 //! Invariants: nothing is made of that flight but after a CertificateRequest; a hello whose ticket
 //! is not referred to goes as if there were no tickets.
 
-use tandem_delta::Reference;
-use tandem_store::{Limits, Store};
+use tandem_delta::{Reference, Source};
+use tandem_store::{Limits, ObjectId, Store};
 use tandem_wire::Instant;
 
-use super::{Connection, Moment, Outlook, Streams, Word};
+use super::{Connection, Held, Moment, Outlook, Said, Streams, Word};
 use crate::engine::{ClientCertificates, Engine};
 use crate::event::Event;
 use crate::objects::ticket;
 use crate::peer::filter::{Filter, Fingerprint};
 use crate::peer::intention::HeldBits;
-use crate::peer::{Believed, ClientChain, Hints, expected_chains};
-use crate::rewrite::{Ground, KnownHello, KnownTicket, thesis};
+use crate::peer::{Believed, ClientChain, Expected, Hints, expected_chains};
+use crate::rewrite::{FlightSource, Ground, KnownHello, KnownTicket, thesis};
 use crate::transcript::{ClientCertificate, Stage};
 
 /// Most chains whose certificates a CPI names. Each certificate makes the hello 16 bytes longer.
 const ANNOUNCED_CHAINS: usize = 2;
+
+/// The starts of these names.
+fn prefixes(ids: &[ObjectId]) -> Vec<[u8; 4]> {
+    ids.iter().map(|id| id.prefix4()).collect()
+}
 
 impl Connection {
     /// What to hint at beside the hello, at most so much, the likeliest first.
@@ -29,13 +34,58 @@ impl Connection {
         moment: Moment,
         limit: usize,
     ) -> Vec<[u8; 4]> {
+        prefixes(self.hinted(engine, moment, limit).ids())
+    }
+
+    fn hinted<S: Store>(&self, engine: &mut Engine<S>, moment: Moment, limit: usize) -> Hints {
         let site = self.site(moment.server);
         let hints = Hints::to(&mut engine.store, &site, moment.wall, limit);
         match &hints {
             Hints::OfSite(_) => {}
             Hints::Issuers(_) => engine.tell(Event::NothingHeld),
         }
-        hints.ids().iter().map(|id| id.prefix4()).collect()
+        hints
+    }
+
+    /// What to tell beside the hello, on a carrier where both sides number it: once for each hello,
+    /// and again, without `after`, where its delta was missed. `after` is the number of the hello
+    /// that the delta names first. Where that one was answered in TLS 1.3, issuers are not hinted
+    /// at: the next answer will be encrypted, too.
+    pub fn say<S: Store>(
+        &mut self,
+        after: Option<u32>,
+        engine: &mut Engine<S>,
+        moment: Moment,
+        limit: usize,
+    ) -> Said {
+        let site = self.handshake.server_name();
+        let hellos = &engine.peer().hellos;
+        let expected = after.map_or(Expected::Unknown, |after| hellos.answer_of(after, site));
+        self.held = Held::default();
+        if let Expected::Flight(flight) = expected {
+            self.held.flight = Some(flight);
+            return Said::Flight;
+        }
+        match (self.hinted(engine, moment, limit), expected) {
+            (Hints::Issuers(_), Expected::Sealed) => return Said::Flight,
+            (Hints::OfSite(ids) | Hints::Issuers(ids), _) => self.held.hinted = ids,
+        }
+        Said::Hints(prefixes(&self.held.hinted))
+    }
+
+    /// Whether it was said that an earlier flight is held.
+    pub fn has_recalled(&self) -> bool {
+        self.held.flight.is_some()
+    }
+
+    /// Where the delta of a server's flight takes its copies from: what was told with
+    /// [`Connection::say`], and the store.
+    pub fn source<'a, S: Store>(&'a self, engine: &'a mut Engine<S>) -> impl Source {
+        FlightSource::new(
+            &mut engine.store,
+            self.held.flight.as_ref(),
+            &self.held.hinted,
+        )
     }
 
     /// The thesis's: the hello with references to all certificates that are expected.
@@ -58,8 +108,8 @@ impl Connection {
     /// To be asked once for each hello that is complete.
     ///
     /// With [`Engine::with_hello_templates`], a hello that is not complete is [`Outlook::Open`],
-    /// and one that is complete has a ground; its plan may still yield no delta. Such a delta is in
-    /// [`tandem_delta::Encoding::Two`].
+    /// and one that is complete has a ground; its plan may still yield no delta. Such a delta needs
+    /// an encoding that has numbers: [`tandem_delta::Encoding::Three`].
     pub fn hello<S: Store>(
         &self,
         streams: Streams<'_>,

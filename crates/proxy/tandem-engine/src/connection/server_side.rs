@@ -10,14 +10,41 @@ use tandem_delta::Reference;
 use tandem_store::Store;
 use tandem_wire::Instant;
 
-use super::{Connection, Moment, Streams, Word};
+use super::{Connection, Moment, Said, Streams, Word};
 use crate::engine::{ClientCertificates, Engine};
 use crate::event::Event;
 use crate::peer::filter::Filter;
 use crate::peer::intention::HeldBits;
-use crate::peer::{Asked, Crossed, Decision, Peer};
+use crate::peer::{Asked, Crossed, Decision, Expected, Peer};
+use crate::rewrite::Ground;
 
 impl Connection {
+    /// The client's hello was rebuilt from a delta, in which this is the first number.
+    pub fn hello_came_after(&mut self, number: Option<u32>) {
+        self.after = number;
+    }
+
+    /// On what ground the server's flight is written, on a carrier where both sides number what the
+    /// far side has told; to be asked once, when the flight's first bytes come.
+    pub fn server_flight<S: Store>(&self, said: &Said, engine: &mut Engine<S>) -> Ground {
+        let hints = match (said, self.after) {
+            (Said::Hints(hints), _) => hints.as_slice(),
+            (Said::Flight, None) => &[],
+            (Said::Flight, Some(after)) => {
+                match engine.peer().hellos.answer(after) {
+                    Expected::Flight(flight) => {
+                        engine.tell(Event::FlightRecalled);
+                        return Ground::after(flight);
+                    }
+                    Expected::Sealed => {}
+                    Expected::Unknown => engine.tell(Event::FlightNotRecalled),
+                }
+                &[]
+            }
+        };
+        Ground::numbered(hints)
+    }
+
     /// Which of the certificates that the client's hello names are held, in bits and by name; to be
     /// asked once, when the hello is complete.
     pub fn intention_held<S: Store>(

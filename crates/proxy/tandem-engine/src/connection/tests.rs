@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tandem_delta::{Delta, DeltaError, Encoding};
+use tandem_delta::{Delta, DeltaError, Encoding, Instruction, Name};
 use tandem_store::{MemoryStore, Site};
 
 use super::*;
@@ -161,13 +161,13 @@ fn hello_delta(engine: &mut Engine<MemoryStore>, hello: &[u8]) -> Option<Vec<u8>
         Outlook::Ground(ground) => {
             let outgoing = connection.outgoing(Sender::Client, hello, 0);
             let plan = ground.plan(outgoing, engine.store())?;
-            plan.finish(Encoding::Two)
+            plan.finish(Encoding::Three)
         }
     }
 }
 
 fn rebuilt(engine: &mut Engine<MemoryStore>, delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
-    Delta::parse(Encoding::Two, delta, 1 << 16)?.apply(&mut engine.source(Instant::ZERO))
+    Delta::parse(Encoding::Three, delta, 1 << 16)?.apply(&mut engine.source(Instant::ZERO))
 }
 
 fn seen(engine: &mut Engine<MemoryStore>, hello: &[u8]) {
@@ -301,7 +301,14 @@ fn a_ticket_is_named_beside_a_template_that_lacks_it_and_not_beside_one_that_has
         seen(engine, &old(1));
         engine.remember_ticket(&site, &noise(200, 40), Instant::ZERO);
     }
-    let references = |delta: &[u8]| delta[0];
+    let references = |delta: &[u8]| {
+        let delta = Delta::parse(Encoding::Three, delta, 1 << 16).expect("our own");
+        let is_by_digest = |instruction: &&Instruction<'_>| match instruction {
+            Instruction::Copy { name, .. } => matches!(name, Name::Digest(_)),
+            Instruction::Add(_) | Instruction::Inflate { .. } => false,
+        };
+        delta.instructions().iter().filter(is_by_digest).count()
+    };
     let delta = hello_delta(&mut near, &new(2)).expect("ticket and template");
     assert!(
         references(&delta) == 1 && delta.len() < 60,

@@ -1,15 +1,17 @@
-//! The ClientHellos that have passed: templates for the clients' next ones.
+//! The ClientHellos that have passed, and what answered them: templates for the next ones.
 //!
-//! Is: both sides' memory of whole hellos, by number; at the client side, the choice of those that
-//! a hello is most like. Is not: the reading of hellos (`objects`), the delta (`rewrite`), nor the
-//! store: a hello is useful for minutes, and says who asked for which site.
+//! Is: both sides' memory of whole hellos, by number, each with the server's first flight after it;
+//! at the client side, the choice of those that a hello is most like. Is not: the reading of hellos
+//! (`objects`), the delta (`rewrite`), nor the store: a hello is useful for minutes, and says who
+//! asked for which site.
 //!
 //! A hello's number is the first 20 bits of its digest, so both sides use the same number without
 //! having to agree on it. A memory holds one hello of a number at most: a later one replaces it.
 //!
 //! Invariants: the hellos of one client, all hellos, and their bytes are bounded; the least
 //! recently used hello is forgotten first. A number that means nothing at the far side, or another
-//! hello, costs a miss: the check over the rebuilt bytes finds out. A miss forgets all hellos.
+//! hello, costs a miss: the check over the rebuilt bytes finds out. A miss forgets all hellos. A
+//! flight is learned once both Finished have passed, which is at the server side first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +24,9 @@ use crate::peer::trust::Trust;
 
 /// The longest hello that is held, in bytes. Browsers send about 2,000.
 const MAX_LEN: usize = 8 << 10;
+
+/// The longest flight that is held. A chain with post-quantum keys has 20 kB.
+const MAX_FLIGHT_LEN: usize = 24 << 10;
 
 /// Bytes of memory that a hello takes beside its own, about.
 const ENTRY_COST: usize = 256;
@@ -48,12 +53,12 @@ impl Bounds {
             Role::ClientSide => Self {
                 hellos: 32,
                 of_one_client: 8,
-                bytes: 64 << 10,
+                bytes: 256 << 10,
             },
             Role::ServerSide => Self {
                 hellos: 512,
                 of_one_client: 128,
-                bytes: 1 << 20,
+                bytes: 4 << 20,
             },
         }
     }
@@ -74,8 +79,40 @@ struct Held {
     bytes: Arc<[u8]>,
     site: Option<HostName>,
     client: Profile,
+    answer: Answer,
     /// When it was last seen or referred to.
     turn: u64,
+}
+
+/// What is known of how a server answered a hello.
+#[derive(Debug)]
+enum Answer {
+    /// Nothing.
+    Unknown,
+    /// In TLS 1.3: what the server shows is encrypted.
+    Sealed,
+    /// With this flight.
+    Flight(Arc<[u8]>),
+}
+
+impl Answer {
+    fn len(&self) -> usize {
+        match self {
+            Self::Unknown | Self::Sealed => 0,
+            Self::Flight(flight) => flight.len(),
+        }
+    }
+}
+
+/// What may be expected of a server's flight.
+#[derive(Debug)]
+pub(crate) enum Expected {
+    /// Nothing; the site's certificates may be held all the same.
+    Unknown,
+    /// It will be encrypted.
+    Sealed,
+    /// It will be like this one.
+    Flight(Arc<[u8]>),
 }
 
 /// A hello that another may be written against.
@@ -112,12 +149,66 @@ impl HelloTemplates {
             bytes: hello.bytes.into(),
             site: hello.site.clone(),
             client: hello.client,
+            answer: Answer::Unknown,
             turn: self.turn,
         };
         let is_new = known.is_none_or(|known| known.bytes != held.bytes);
         self.held.insert(number, held);
         self.shrink(hello.client);
         is_new
+    }
+
+    /// Remembers the server's first flight after a hello. `true`: it is new here.
+    pub(crate) fn answered(&mut self, hello: &Hello<'_>, flight: &[u8]) -> bool {
+        if flight.len() > MAX_FLIGHT_LEN {
+            return false;
+        }
+        let Some(held) = self.held.get_mut(&number_of(hello.bytes)) else {
+            return false;
+        };
+        if &*held.bytes != hello.bytes || matches!(held.answer, Answer::Flight(_)) {
+            return false;
+        }
+        held.answer = Answer::Flight(flight.into());
+        self.bytes += flight.len();
+        self.shrink(hello.client);
+        true
+    }
+
+    /// Remembers that what followed a hello was encrypted.
+    pub(crate) fn sealed(&mut self, hello: &Hello<'_>) {
+        let held = self.held.get_mut(&number_of(hello.bytes));
+        if let Some(held) = held.filter(|held| &*held.bytes == hello.bytes) {
+            self.bytes -= held.answer.len();
+            held.answer = Answer::Sealed;
+        }
+    }
+
+    /// What answered the hello of this number, and may be expected again.
+    pub(crate) fn answer(&self, number: u32) -> Expected {
+        match self.held.get(&number).map(|held| &held.answer) {
+            Some(Answer::Flight(flight)) => Expected::Flight(Arc::clone(flight)),
+            Some(Answer::Sealed) => Expected::Sealed,
+            Some(Answer::Unknown) | None => Expected::Unknown,
+        }
+    }
+
+    /// The same, if it was for this site.
+    pub(crate) fn answer_of(&self, number: u32, site: Option<&HostName>) -> Expected {
+        let held = self.held.get(&number);
+        match held.is_some_and(|held| site.is_some() && held.site.as_ref() == site) {
+            true => self.answer(number),
+            false => Expected::Unknown,
+        }
+    }
+
+    /// A flight that was written against an earlier one was not rebuilt here: the far side has
+    /// other flights under these numbers.
+    pub(crate) fn flight_missed(&mut self) {
+        for held in self.held.values_mut() {
+            self.bytes -= held.answer.len();
+            held.answer = Answer::Unknown;
+        }
     }
 
     /// The hellos that this one is most like, the best first: the latest of the same client, for
@@ -200,7 +291,7 @@ impl HelloTemplates {
 
     fn remove(&mut self, number: u32) -> Option<Held> {
         let held = self.held.remove(&number)?;
-        self.bytes -= held.bytes.len() + ENTRY_COST;
+        self.bytes -= held.bytes.len() + held.answer.len() + ENTRY_COST;
         Some(held)
     }
 }

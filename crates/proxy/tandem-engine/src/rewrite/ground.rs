@@ -3,10 +3,12 @@
 //! Is not: how that came to be known (`connection`, `peer`). Outside the engine nobody asks what
 //! kind of object a ground is about.
 
+use std::sync::Arc;
+
 use tandem_delta::{Planner, Reference};
 use tandem_store::Store;
 
-use super::{KnownHello, plan_client_flight, plan_flight, thesis};
+use super::{KnownHello, plan_after, plan_client_flight, plan_flight, plan_numbered, thesis};
 use crate::objects::Flight;
 use crate::peer::{Believed, Possession};
 
@@ -18,6 +20,10 @@ pub struct Ground(Known);
 enum Known {
     /// The server's flight: what the client-side proxy said.
     Said(Possession),
+    /// The same, on a carrier where both sides number what was said in this connection.
+    Numbered(Possession),
+    /// The server's flight: the client-side proxy holds this one before it.
+    After(Arc<[u8]>),
     /// The client's flight after it, whose chain is still to be seen.
     ClientFlightUnseen,
     /// The client's flight: what of its chain is believed to be held.
@@ -52,6 +58,16 @@ impl Ground {
         Self(Known::Said(Possession::from_hints(hints)))
     }
 
+    /// The same, where both sides number what was hinted at in this connection.
+    pub(crate) fn numbered(hints: &[[u8; 4]]) -> Self {
+        Self(Known::Numbered(Possession::from_hints(hints)))
+    }
+
+    /// The server's flight: the far side holds this one before it.
+    pub(crate) fn after(flight: Arc<[u8]>) -> Self {
+        Self(Known::After(flight))
+    }
+
     /// The server's flight: the far side has named these in the hello.
     pub fn announced(announcement: &thesis::Announcement) -> Self {
         let references = &announcement.references;
@@ -81,16 +97,23 @@ impl Ground {
     pub fn awaits_client_flight(&self) -> bool {
         match self.0 {
             Known::ClientFlightUnseen => true,
-            Known::Said(_) | Known::ClientFlight(_) | Known::HelloUnseen | Known::Hello(..) => {
-                false
-            }
+            Known::Said(_)
+            | Known::Numbered(_)
+            | Known::After(_)
+            | Known::ClientFlight(_)
+            | Known::HelloUnseen
+            | Known::Hello(..) => false,
         }
     }
 
     /// Whether all has passed that is to be written: the flight, or the hello.
     pub(crate) fn is_whole(&self, has_flight: bool, has_hello: bool) -> bool {
         match self.0 {
-            Known::Said(_) | Known::ClientFlightUnseen | Known::ClientFlight(_) => has_flight,
+            Known::Said(_)
+            | Known::Numbered(_)
+            | Known::After(_)
+            | Known::ClientFlightUnseen
+            | Known::ClientFlight(_) => has_flight,
             Known::HelloUnseen | Known::Hello(..) => has_hello,
         }
     }
@@ -105,6 +128,8 @@ impl Ground {
         } = outgoing;
         match &self.0 {
             Known::Said(possession) => Some(plan_flight(stream, flight?, possession, store)),
+            Known::Numbered(possession) => Some(plan_numbered(stream, flight?, possession, store)),
+            Known::After(earlier) => Some(plan_after(stream, flight?, Arc::clone(earlier))),
             Known::ClientFlight(believed) => plan_client_flight(stream, before, flight?, believed),
             Known::Hello(known) if before == 0 => Some(known.plan(stream)),
             Known::Hello(..) | Known::ClientFlightUnseen | Known::HelloUnseen => None,
@@ -135,8 +160,12 @@ impl Ground {
                 let possession = believed.possession();
                 thesis::compress_from(stream, before, flight?, &possession, codes)
             }
-            // The thesis knows no message for a ticket.
-            Known::Hello(..) | Known::ClientFlightUnseen | Known::HelloUnseen => None,
+            // The thesis knows no message for a ticket, and no numbers.
+            Known::Numbered(_)
+            | Known::After(_)
+            | Known::Hello(..)
+            | Known::ClientFlightUnseen
+            | Known::HelloUnseen => None,
         }
     }
 }

@@ -3,8 +3,9 @@
 //! Is not: what it holds (`peer`). Invariant: a wrong possession costs a miss, never a byte.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use tandem_delta::{Planner, Reference};
+use tandem_delta::{Name, Planner, Reference};
 use tandem_store::{ObjectId, Store};
 
 use crate::objects::Flight;
@@ -33,20 +34,66 @@ pub fn plan_flight<'t>(
     possession: &Possession,
     store: &mut impl Store,
 ) -> Planner<'t> {
+    let by_digest = |id: &ObjectId| Some(Reference(id.prefix16()).into());
+    plan_named(bytes, flight, (possession, by_digest), store)
+}
+
+/// The same for a carrier where both sides number the hints of a connection: objects have the
+/// numbers from 1 on, in the order of their hints.
+pub(crate) fn plan_numbered<'t>(
+    bytes: &'t [u8],
+    flight: &Flight,
+    possession: &Possession,
+    store: &mut impl Store,
+) -> Planner<'t> {
+    let by_hint = |id: &ObjectId| number_of(&id.prefix4(), possession.hints()).map(Name::Number);
+    plan_named(bytes, flight, (possession, by_hint), store)
+}
+
+/// The plan of a server's first flight where the far side holds an earlier one, the number 0.
+pub(crate) fn plan_after<'t>(bytes: &'t [u8], flight: &Flight, before: Arc<[u8]>) -> Planner<'t> {
     let mut plan = Planner::new(bytes);
-    let is_whole = copy_held_parts(&mut plan, bytes, flight, possession);
+    plan.follow(Name::Number(EARLIER_FLIGHT), before);
+    compress_rests(&mut plan, flight);
+    plan
+}
+
+/// The number of the flight before this one, where that is held.
+pub(crate) const EARLIER_FLIGHT: u32 = 0;
+
+/// The number of the object with this hint: hints count from behind [`EARLIER_FLIGHT`].
+fn number_of(hint: &[u8; 4], hints: &[[u8; 4]]) -> Option<u32> {
+    let mut numbered = (EARLIER_FLIGHT + 1..).zip(hints);
+    numbered
+        .find(|(_, it)| *it == hint)
+        .map(|(number, _)| number)
+}
+
+fn plan_named<'t>(
+    bytes: &'t [u8],
+    flight: &Flight,
+    (possession, name): (&Possession, impl Fn(&ObjectId) -> Option<Name>),
+    store: &mut impl Store,
+) -> Planner<'t> {
+    let mut plan = Planner::new(bytes);
+    let is_whole = copy_held_parts(&mut plan, bytes, flight, (possession, &name));
     if !is_whole {
         plan.search(possession.hints().iter().filter_map(|hint| {
             let object = store.object_by_prefix(hint)?;
-            Some((Reference(object.id.prefix16()), store.contents(&object)?))
+            Some((name(&object.id)?, store.contents(&object)?))
         }));
-        for pieces in [flight.list_pieces(), flight.extras_pieces()] {
-            if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
-                plan.compress(first.start..last.end);
-            }
-        }
+        compress_rests(&mut plan, flight);
     }
     plan
+}
+
+/// What of chain and extras is not copied may be compressed.
+fn compress_rests(plan: &mut Planner<'_>, flight: &Flight) {
+    for pieces in [flight.list_pieces(), flight.extras_pieces()] {
+        if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
+            plan.compress(first.start..last.end);
+        }
+    }
 }
 
 /// Copies what was hinted and is in the flight; says whether that is all that repeats in it.
@@ -54,7 +101,7 @@ fn copy_held_parts(
     plan: &mut Planner<'_>,
     bytes: &[u8],
     flight: &Flight,
-    possession: &Possession,
+    (possession, name): (&Possession, &impl Fn(&ObjectId) -> Option<Name>),
 ) -> bool {
     let is_hinted = |part: &Part| possession.hints().contains(&part.id.prefix4());
     let list = flight.list(bytes);
@@ -78,7 +125,9 @@ fn copy_held_parts(
     let issuers = || (leaf < list.len()).then(|| from(leaf)).filter(is_hinted);
     let parts = [chain.or_else(issuers), extras.filter(is_hinted)];
     for part in parts.into_iter().flatten() {
-        plan.copy(Reference(part.id.prefix16()), part.offset, part.pieces);
+        if let Some(name) = name(&part.id) {
+            plan.copy(name, part.offset, part.pieces);
+        }
     }
     is_whole
 }

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use tandem_delta::{Reference, Source};
-use tandem_store::Store;
+use tandem_store::{ObjectId, Store};
 use tandem_wire::Instant;
 
+use super::server_flight::EARLIER_FLIGHT;
 use crate::peer::{HelloTemplates, Peer, SessionTickets};
 
 /// A store as the source of a delta's copies: a reference names an object (of a chain, the list of
@@ -63,5 +64,45 @@ impl<S: Store> Source for LocalSource<'_, S> {
 
     fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
         self.hellos.find(number)
+    }
+}
+
+/// All that a server's flight may name on a carrier with numbers: the flight before it, what this
+/// side has hinted at, and the store.
+#[derive(Debug)]
+pub(crate) struct FlightSource<'a, S> {
+    store: &'a mut S,
+    earlier: Option<&'a Arc<[u8]>>,
+    hinted: &'a [ObjectId],
+}
+
+impl<'a, S: Store> FlightSource<'a, S> {
+    /// A source of what one connection has told the far side that it holds.
+    pub(crate) fn new(
+        store: &'a mut S,
+        earlier: Option<&'a Arc<[u8]>>,
+        hinted: &'a [ObjectId],
+    ) -> Self {
+        Self {
+            store,
+            earlier,
+            hinted,
+        }
+    }
+}
+
+impl<S: Store> Source for FlightSource<'_, S> {
+    fn resolve(&mut self, reference: &Reference) -> Option<Arc<[u8]>> {
+        StoreSource::new(self.store).resolve(reference)
+    }
+
+    fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
+        if number == EARLIER_FLIGHT {
+            return self.earlier.cloned();
+        }
+        let mut hinted = (EARLIER_FLIGHT + 1..).zip(self.hinted);
+        let (_, id) = hinted.find(|(it, _)| *it == number)?;
+        let object = self.store.object_by_prefix(&id.prefix16())?;
+        self.store.contents(&object)
     }
 }

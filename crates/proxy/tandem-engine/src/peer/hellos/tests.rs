@@ -199,3 +199,56 @@ fn a_miss_forgets_all_and_misses_in_a_row_refer_less_and_less() {
     hellos.missed();
     assert!(again(&mut hellos));
 }
+
+fn flight(length: usize) -> Vec<u8> {
+    noise(length, 77)
+}
+
+#[test]
+fn what_answered_a_hello_is_expected_again_at_the_same_site_alone() {
+    let mut hellos = HelloTemplates::new(Role::ClientSide);
+    let [named, nameless] = [("a.example", 1), ("", 2)].map(|(site, number)| {
+        let sample = learn(&mut hellos, number, 2, site);
+        assert!(hellos.answered(&sample.hello(), &flight(900)));
+        assert!(!hellos.answered(&sample.hello(), &flight(800)), "once");
+        sample
+    });
+    let site = |name: &str| HostName::new(name).ok();
+    let of_site = |hellos: &HelloTemplates, sample: &Sample, name: &str| {
+        hellos.answer_of(sample.number(), site(name).as_ref())
+    };
+    match of_site(&hellos, &named, "a.example") {
+        Expected::Flight(known) => assert_eq!(&*known, flight(900)),
+        other => panic!("{other:?}"),
+    }
+    for (sample, name) in [(&named, "b.example"), (&named, ""), (&nameless, "")] {
+        let found = of_site(&hellos, sample, name);
+        assert!(matches!(found, Expected::Unknown), "{found:?}");
+    }
+    hellos.flight_missed();
+    let forgotten = hellos.answer(named.number());
+    assert!(matches!(forgotten, Expected::Unknown) && hellos.size().0 == 2);
+    hellos.sealed(&named.hello());
+    let sealed = of_site(&hellos, &named, "a.example");
+    assert!(matches!(sealed, Expected::Sealed));
+}
+
+#[test]
+fn flights_count_and_long_ones_are_not_held() {
+    for role in [Role::ClientSide, Role::ServerSide] {
+        let mut hellos = HelloTemplates::new(role);
+        let alone = learn(&mut hellos, 0, 2, "a.example");
+        let before = hellos.size().1;
+        assert!(!hellos.answered(&alone.hello(), &flight(MAX_FLIGHT_LEN + 1)));
+        assert!(hellos.answered(&alone.hello(), &flight(MAX_FLIGHT_LEN)));
+        assert_eq!(hellos.size().1, before + MAX_FLIGHT_LEN);
+        for number in 1..200 {
+            let client = u8::try_from(number).expect("few");
+            let sample = learn(&mut hellos, number, client, "a.example");
+            assert!(hellos.answered(&sample.hello(), &flight(MAX_FLIGHT_LEN)));
+            assert!(hellos.size().1 <= Bounds::of(role).bytes);
+        }
+        hellos.missed();
+        assert_eq!(hellos.size(), (0, 0));
+    }
+}
