@@ -22,12 +22,14 @@ mod frame;
 #[cfg(test)]
 mod golden;
 mod open;
+mod phrase;
 mod target;
 
 pub use dns::{DnsAnswer, DnsCounts, DnsQuery, DnsState, DnsWishes, MAX_ANSWER, MAX_QUERY};
 pub use ending::Ending;
 pub use frame::{CHECK_LEN, Decoder, Frame, MAX_DELTAS, MAX_HINTS, MAX_LEN, Miss, Piece, check};
 pub use open::{Open, OpenDecoder};
+pub use phrase::Phrase;
 pub use target::{DEFAULT_PORT, Target, TargetError};
 
 /// The peer sent what this version does not define: its fault, and the stream's end.

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tandem_delta::{Delta, DeltaError, Encoding};
-use tandem_engine::{Crossed, Ground, Moment, Outlook, Role, Sender, Stage};
+use tandem_engine::{Crossed, Ground, Moment, Outlook, Role, Said, Sender, Stage};
 use tandem_link::tunnel::{self, MAX_HINTS, MAX_LEN, Malformed, Miss, Piece};
 use tandem_store::{Site, Store};
 use tandem_wire::Instant;
@@ -22,8 +22,8 @@ use crate::event::Event;
 use crate::following::Following;
 use crate::output::{Context, Output, Wakeup};
 use crate::passing::{Direction, Lead, Passing};
-use crate::reader::{Arrived, Reader};
-use crate::writer::{What, Writer};
+use crate::reader::{Arrived, Placed, Reader};
+use crate::writer::{Shorter, What, Writer};
 
 /// How long a client may say nothing before the server side is told of it all the same: some
 /// servers speak first. More delays those by as much; less spends a packet on clients that are
@@ -63,6 +63,13 @@ struct Hold {
     /// Where it begins.
     before: usize,
     ground: Ground,
+}
+
+/// A delta that is to be written.
+struct Written {
+    /// The first number that it names.
+    first_number: Option<u32>,
+    shorter: Shorter,
 }
 
 /// Why the handshake is not followed any more.
@@ -234,21 +241,39 @@ impl Joined {
         if !connection.hello_is_complete() {
             return;
         }
-        let hints = connection.hints(cx.engine, moment, MAX_HINTS);
-        self.writer.hints(hints);
         self.phase = Phase::Flight;
-        let streams = following.streams();
         let outlook = match before {
-            0 => connection.hello(streams, cx.engine, (MAX_LEN, moment.now)),
+            0 => connection.hello(following.streams(), cx.engine, (MAX_LEN, moment.now)),
             _ => Outlook::Nothing,
         };
         let written = match outlook {
-            Outlook::Ground(ground) => self.write_delta(What::Hello, &ground, 0, cx),
+            Outlook::Ground(ground) => self.shorter(&ground, 0, cx),
             Outlook::Open | Outlook::Nothing => None,
         };
+        let after = written.as_ref().and_then(|written| written.first_number);
+        self.say(after, cx);
         match written {
-            Some(()) => cx.engine.hello_written(),
+            Some(written) => {
+                self.writer.delta(What::Hello, written.shorter);
+                cx.engine.hello_written();
+            }
             None => self.pass(before),
+        }
+    }
+
+    /// Says what is held for the server's flight; `after` is the first number in the hello's delta.
+    fn say<S: Store>(&mut self, after: Option<u32>, cx: &mut Context<'_, S>) {
+        let moment = self.moment(cx);
+        let Some(following) = &mut self.following else {
+            return;
+        };
+        match following
+            .connection
+            .say(after, cx.engine, moment, MAX_HINTS)
+        {
+            Said::Flight => {}
+            Said::Hints(hints) if hints.is_empty() && after.is_some() => self.writer.unknown(),
+            Said::Hints(hints) => self.writer.hints(hints),
         }
     }
 
@@ -263,7 +288,7 @@ impl Joined {
             Role::ClientSide => connection.client_flight_to_come(cx.engine),
             // What has begun to pass as it is goes on so.
             Role::ServerSide => (is_first && connection.hello_is_complete())
-                .then(|| Ground::hinted(self.reader.hints())),
+                .then(|| connection.server_flight(&self.reader.said(), cx.engine)),
         };
         ground.filter(|_| self.writer.may_write_delta())
     }
@@ -317,25 +342,23 @@ impl Joined {
         let Phase::FlightHeld(hold) = std::mem::replace(&mut self.phase, Phase::Plain) else {
             return;
         };
-        if self
-            .write_delta(what, &hold.ground, hold.before, cx)
-            .is_some()
-        {
-            self.writer.says_plain();
-        } else {
-            self.writer.writes_no_delta();
-            self.pass(hold.before);
+        match self.shorter(&hold.ground, hold.before, cx) {
+            Some(written) => self.writer.delta(what, written.shorter),
+            None => {
+                self.writer.writes_no_delta();
+                self.pass(hold.before);
+            }
         }
     }
 
-    /// Writes the endpoint's stream from `before` on as a delta; `None` where that is not shorter.
-    fn write_delta<S: Store>(
-        &mut self,
-        what: What,
+    /// The endpoint's stream from `before` on as a delta; `None` where that is not shorter, or may
+    /// not be written now.
+    fn shorter<S: Store>(
+        &self,
         ground: &Ground,
         before: usize,
         cx: &mut Context<'_, S>,
-    ) -> Option<()> {
+    ) -> Option<Written> {
         let near = self.near();
         let following = self.following.as_ref()?;
         if !self.writer.may_write_delta() {
@@ -345,7 +368,13 @@ impl Joined {
         let outgoing = following.connection.outgoing(near, stream, before);
         let bytes = outgoing.bytes()?;
         let plan = ground.plan(outgoing, cx.engine.store())?;
-        self.writer.delta(what, plan.finish(Encoding::Two)?, bytes)
+        let delta = plan.finish(Encoding::Three)?;
+        let read = Delta::parse(Encoding::Three, &delta, MAX_LEN).ok()?;
+        let first_number = read.first_number();
+        Some(Written {
+            first_number,
+            shorter: Shorter::new(delta, bytes)?,
+        })
     }
 
     /// What is held goes as it is, and nothing is held any more but what follows a hello.
@@ -452,15 +481,24 @@ impl Joined {
                 self.writer.arrived(bytes.len());
                 self.deliver(bytes, cx);
             }
-            Arrived::Delta { check, delta } => self.rebuild(check, &delta, cx)?,
+            Arrived::Delta {
+                place,
+                check,
+                delta,
+            } => self.rebuild(place, (check, &delta), cx)?,
             Arrived::Answer(missed) => self.answered(missed, cx)?,
-            Arrived::Hints => match self.role {
+            Arrived::Said => match self.role {
                 Role::ClientSide => return Err(Malformed),
                 Role::ServerSide => {}
             },
             Arrived::Plain => self.writer.peer_sends_no_delta(),
-            Arrived::Rest if !self.writer.peer_needs_no_frames() => return Err(Malformed),
-            Arrived::Rest => self.writer.peer_sends_no_delta(),
+            Arrived::Rest => {
+                self.goes_on(cx);
+                if !self.writer.peer_needs_no_frames() {
+                    return Err(Malformed);
+                }
+                self.writer.peer_sends_no_delta();
+            }
             Arrived::End => {
                 self.writer.answer();
                 self.writer.peer_sends_no_delta();
@@ -494,40 +532,85 @@ impl Joined {
     /// A delta is rebuilt, or its original asked for.
     fn rebuild<S: Store>(
         &mut self,
-        check: [u8; tunnel::CHECK_LEN],
-        delta: &Piece,
+        place: Placed,
+        (check, delta): ([u8; tunnel::CHECK_LEN], &Piece),
         cx: &mut Context<'_, S>,
     ) -> Result<(), Malformed> {
         if self.writer.owes_answer() {
             return Err(Malformed);
         }
-        let far = self.far();
-        let following = self.following.as_ref();
-        let is_first = following.is_some_and(|it| it.stream(far).is_empty());
-        let is_hello = self.role == Role::ServerSide && is_first;
-        match rebuilt(check, delta, cx) {
-            Ok(bytes) => {
+        self.goes_on(cx);
+        let is_hello = (self.role, place) == (Role::ServerSide, Placed::First);
+        if !is_hello {
+            self.reader.plain();
+        }
+        match self.rebuilt(check, delta, cx) {
+            Ok((bytes, first_number)) => {
                 cx.tell(if is_hello {
                     Event::HelloRebuilt
                 } else {
                     Event::FlightRebuilt
                 });
-                if self.role == Role::ServerSide && !is_hello {
-                    self.crossed = Crossed::Spared;
+                match (&mut self.following, self.role) {
+                    (Some(following), Role::ServerSide) if is_hello => {
+                        following.connection.hello_came_after(first_number);
+                    }
+                    (_, Role::ServerSide) => self.crossed = Crossed::Spared,
+                    (_, Role::ClientSide) => {}
                 }
                 self.writer.rebuilt();
+                if !is_hello {
+                    self.writer.peer_sends_no_delta();
+                }
                 self.deliver(bytes, cx);
             }
             Err(miss) => {
                 cx.tell(Event::FlightMissed(miss));
-                if self.role == Role::ServerSide && !is_hello {
-                    cx.engine.client_flight_not_rebuilt(cx.clock.now);
+                match self.role {
+                    Role::ServerSide if is_hello => {}
+                    Role::ServerSide => cx.engine.client_flight_not_rebuilt(cx.clock.now),
+                    Role::ClientSide => cx.engine.server_flight_not_rebuilt(),
                 }
                 self.reader.miss();
                 self.writer.missed(miss);
+                if !is_hello {
+                    self.writer.peer_sends_no_delta();
+                }
             }
         }
         Ok(())
+    }
+
+    /// The bytes that a delta stands for, and the first number that it names.
+    fn rebuilt<S: Store>(
+        &self,
+        check: [u8; tunnel::CHECK_LEN],
+        delta: &Piece,
+        cx: &mut Context<'_, S>,
+    ) -> Result<(Vec<u8>, Option<u32>), Miss> {
+        let reason = |error| match error {
+            DeltaError::Miss(_) => Miss::NotHeld,
+            DeltaError::Malformed | DeltaError::TooLong { .. } | DeltaError::OutOfRange(_) => {
+                Miss::Malformed
+            }
+        };
+        let delta = Delta::parse(Encoding::Three, delta.bytes(), MAX_LEN).map_err(reason)?;
+        if delta.rebuilt_len() == 0 {
+            return Err(Miss::Malformed);
+        }
+        let bytes = match (self.role, &self.following) {
+            (Role::ClientSide, Some(following)) => {
+                delta.apply(&mut following.connection.source(cx.engine))
+            }
+            (Role::ClientSide, None) => return Err(Miss::NotHeld),
+            (Role::ServerSide, _) => delta.apply(&mut cx.engine.source(cx.clock.now)),
+        };
+        let bytes = bytes.map_err(reason)?;
+        if tunnel::check(&bytes) == check {
+            Ok((bytes, delta.first_number()))
+        } else {
+            Err(Miss::Check)
+        }
     }
 
     /// The peer says what became of our delta.
@@ -536,7 +619,27 @@ impl Joined {
         missed: Option<Miss>,
         cx: &mut Context<'_, S>,
     ) -> Result<(), Malformed> {
+        let following = self.following.as_ref();
+        if missed.is_some()
+            && self.writer.awaits_answer(What::Hello)
+            && following.is_some_and(|following| following.connection.has_recalled())
+        {
+            // A far side that has lost the hello has lost what answered it.
+            self.say(None, cx);
+        }
         let what = self.writer.answered(missed).ok_or(Malformed)?;
+        self.learn_answer(what, missed, cx);
+        Ok(())
+    }
+
+    /// The peer goes on after our delta: it has rebuilt it.
+    fn goes_on<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        if let Some(what) = self.writer.goes_on() {
+            self.learn_answer(what, None, cx);
+        }
+    }
+
+    fn learn_answer<S: Store>(&self, what: What, missed: Option<Miss>, cx: &mut Context<'_, S>) {
         match (what, missed) {
             (What::Hello, None) => cx.engine.hello_rebuilt(),
             (What::Hello, Some(_)) => cx.engine.hello_missed(),
@@ -548,7 +651,6 @@ impl Joined {
             }
             (What::ClientFlight, None) | (What::ServerFlight, _) => {}
         }
-        Ok(())
     }
 
     /// What happens by itself, and when.
@@ -619,31 +721,5 @@ impl Joined {
         following.map_or(0, |following| following.footprint())
             + self.writer.footprint()
             + self.reader.footprint()
-    }
-}
-
-/// The bytes that a delta stands for.
-fn rebuilt<S: Store>(
-    check: [u8; tunnel::CHECK_LEN],
-    delta: &Piece,
-    cx: &mut Context<'_, S>,
-) -> Result<Vec<u8>, Miss> {
-    let reason = |error| match error {
-        DeltaError::Miss(_) => Miss::NotHeld,
-        DeltaError::Malformed | DeltaError::TooLong { .. } | DeltaError::OutOfRange(_) => {
-            Miss::Malformed
-        }
-    };
-    let delta = Delta::parse(Encoding::Two, delta.bytes(), MAX_LEN).map_err(reason)?;
-    if delta.rebuilt_len() == 0 {
-        return Err(Miss::Malformed);
-    }
-    let bytes = delta
-        .apply(&mut cx.engine.source(cx.clock.now))
-        .map_err(reason)?;
-    if tunnel::check(&bytes) == check {
-        Ok(bytes)
-    } else {
-        Err(Miss::Check)
     }
 }

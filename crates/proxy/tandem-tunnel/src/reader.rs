@@ -7,6 +7,7 @@
 //! delta at most [`MAX_BEHIND`] bytes wait; a frame where none of our own writers puts it is
 //! malformed.
 
+use tandem_engine::Said;
 use tandem_link::tunnel::{CHECK_LEN, Decoder, Frame, MAX_DELTAS, Malformed, Miss, Piece};
 
 use crate::writer::MAX_BEHIND;
@@ -37,13 +38,14 @@ pub(crate) enum Arrived {
     Bytes(Vec<u8>),
     /// What rebuilds them.
     Delta {
+        place: Placed,
         check: [u8; CHECK_LEN],
         delta: Piece,
     },
     /// What became of our last delta: whether, and why, it was missed.
     Answer(Option<Miss>),
-    /// What the far side holds.
-    Hints,
+    /// What the far side says that it holds.
+    Said,
     /// It sends no delta any more.
     Plain,
     /// From here on there are no frames.
@@ -52,15 +54,27 @@ pub(crate) enum Arrived {
     End,
 }
 
+/// Where in its direction a delta stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// Before any of the endpoint's bytes.
+    First,
+    /// Behind some. Nothing is a delta after it.
+    Later,
+}
+
 /// The inward direction.
 #[derive(Debug)]
 pub(crate) struct Reader {
     decoder: Decoder,
     heard: Heard,
+    /// Where a delta would stand.
+    place: Placed,
     /// What waits behind a delta that was missed.
     hole: Option<Vec<u8>>,
     deltas: u8,
-    hints: Vec<[u8; 4]>,
+    /// What the far side says that it holds of the site.
+    said: Option<Vec<[u8; 4]>>,
 }
 
 impl Reader {
@@ -69,9 +83,10 @@ impl Reader {
         Self {
             decoder: Decoder::default(),
             heard: Heard::Deltas,
+            place: Placed::First,
             hole: None,
             deltas: 0,
-            hints: Vec::new(),
+            said: None,
         }
     }
 
@@ -107,23 +122,26 @@ impl Reader {
         };
         let is_whole = self.hole.is_none();
         match frame {
-            Frame::Bytes(piece) if may_send => match &mut self.hole {
-                None => Ok(Some(Arrived::Bytes(piece.into_bytes()))),
-                Some(kept) if kept.len() + piece.bytes().len() <= MAX_BEHIND => {
-                    kept.extend_from_slice(piece.bytes());
-                    Ok(None)
-                }
-                Some(_) => Err(Malformed),
-            },
+            Frame::Bytes(piece) if may_send => self.bytes(piece.into_bytes()),
+            Frame::Phrase(phrase) if may_send => self.bytes(phrase.bytes().to_vec()),
             Frame::Delta { check, delta }
                 if self.heard == Heard::Deltas && is_whole && self.deltas < MAX_DELTAS =>
             {
                 self.deltas += 1;
-                Ok(Some(Arrived::Delta { check, delta }))
+                let place = std::mem::replace(&mut self.place, Placed::Later);
+                Ok(Some(Arrived::Delta {
+                    place,
+                    check,
+                    delta,
+                }))
             }
-            Frame::Hints(hints) if self.heard == Heard::Deltas && self.hints.is_empty() => {
-                self.hints = hints;
-                Ok(Some(Arrived::Hints))
+            Frame::Hints(hints) if self.heard == Heard::Deltas && self.said.is_none() => {
+                self.said = Some(hints);
+                Ok(Some(Arrived::Said))
+            }
+            Frame::Unknown if self.heard == Heard::Deltas && self.said.is_none() => {
+                self.said = Some(Vec::new());
+                Ok(Some(Arrived::Said))
             }
             Frame::Plain if self.heard == Heard::Deltas => {
                 self.heard = Heard::Plain;
@@ -155,9 +173,31 @@ impl Reader {
             Frame::Bytes(_)
             | Frame::Delta { .. }
             | Frame::Hints(_)
+            | Frame::Unknown
+            | Frame::Phrase(_)
             | Frame::Plain
             | Frame::Rest
             | Frame::End => Err(Malformed),
+        }
+    }
+
+    /// Bytes of the far endpoint.
+    fn bytes(&mut self, bytes: Vec<u8>) -> Result<Option<Arrived>, Malformed> {
+        self.place = Placed::Later;
+        match &mut self.hole {
+            None => Ok(Some(Arrived::Bytes(bytes))),
+            Some(kept) if kept.len() + bytes.len() <= MAX_BEHIND => {
+                kept.extend_from_slice(&bytes);
+                Ok(None)
+            }
+            Some(_) => Err(Malformed),
+        }
+    }
+
+    /// The last delta of this direction has come.
+    pub(crate) fn plain(&mut self) {
+        if self.heard == Heard::Deltas {
+            self.heard = Heard::Plain;
         }
     }
 
@@ -178,9 +218,9 @@ impl Reader {
         }
     }
 
-    /// What the far side holds of the site.
-    pub(crate) fn hints(&self) -> &[[u8; 4]] {
-        &self.hints
+    /// What the far side holds of the site, as it says.
+    pub(crate) fn said(&self) -> Said {
+        self.said.clone().map_or(Said::Flight, Said::Hints)
     }
 
     /// Whether nothing but bytes can come.

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use tandem_link::tunnel::{Frame, MAX_LEN, Miss, Piece, check};
+use tandem_link::tunnel::{Frame, MAX_LEN, Miss, Phrase, Piece, check};
 
 use crate::event::Event;
 use crate::output::Output;
@@ -31,6 +31,32 @@ pub(crate) enum What {
     Hello,
     ClientFlight,
     ServerFlight,
+}
+
+/// Bytes as a delta that takes less than they would.
+#[derive(Debug)]
+pub(crate) struct Shorter {
+    frame: Frame,
+    original: Piece,
+    saved: usize,
+}
+
+impl Shorter {
+    /// `original` as this delta; `None` where that is not shorter.
+    pub(crate) fn new(delta: Vec<u8>, original: &[u8]) -> Option<Self> {
+        let original = Piece::new(original.to_vec())?;
+        let frame = Frame::Delta {
+            check: check(original.bytes()),
+            delta: Piece::new(delta)?,
+        };
+        let whole = Frame::Bytes(original.clone()).encoded_len();
+        let saved = whole.checked_sub(frame.encoded_len());
+        Some(Self {
+            saved: saved.filter(|saved| *saved > 0)?,
+            frame,
+            original,
+        })
+    }
 }
 
 /// A delta without an answer.
@@ -145,6 +171,13 @@ impl Writer {
         }
     }
 
+    /// Writes that nothing is held for the site, not even what answered the hello that the next
+    /// delta names first.
+    pub(crate) fn unknown(&mut self) {
+        self.front();
+        Frame::Unknown.write(&mut self.message);
+    }
+
     /// Whether a delta may be written now.
     pub(crate) fn may_write_delta(&self) -> bool {
         self.form == Form::Deltas
@@ -153,31 +186,36 @@ impl Writer {
             && self.end == End::ToCome
     }
 
-    /// Writes `original` as this delta. `None`, and nothing written, where that is not shorter.
-    pub(crate) fn delta(&mut self, what: What, delta: Vec<u8>, original: &[u8]) -> Option<()> {
-        let original = Piece::new(original.to_vec())?;
-        let frame = Frame::Delta {
-            check: check(original.bytes()),
-            delta: Piece::new(delta)?,
-        };
-        let length = frame.encoded_len();
-        let saved = Frame::Bytes(original.clone())
-            .encoded_len()
-            .checked_sub(length)
-            .filter(|saved| *saved > 0)?;
+    /// Writes a delta. It answers the peer's last one, too; one that is not a hello's is the last
+    /// of its direction.
+    pub(crate) fn delta(&mut self, what: What, shorter: Shorter) {
+        self.owed = Owed::Nothing;
         self.front();
-        frame.write(&mut self.message);
+        shorter.frame.write(&mut self.message);
         self.events.push(match what {
             What::Hello => Event::HelloWritten,
-            What::ClientFlight | What::ServerFlight => Event::FlightWritten,
+            What::ClientFlight | What::ServerFlight => {
+                self.form = Form::Plain;
+                Event::FlightWritten
+            }
         });
-        self.events.push(Event::BytesElided(saved as u64));
+        self.events.push(Event::BytesElided(shorter.saved as u64));
         self.outstanding = Some(Outstanding {
             what,
-            original,
+            original: shorter.original,
             behind: 0,
         });
-        Some(())
+    }
+
+    /// The peer goes on, which says that it has rebuilt what was without an answer.
+    pub(crate) fn goes_on(&mut self) -> Option<What> {
+        self.outstanding.as_ref()?;
+        self.answered(None)
+    }
+
+    /// Whether the peer has yet to say what became of this.
+    pub(crate) fn awaits_answer(&self, what: What) -> bool {
+        self.outstanding.as_ref().is_some_and(|it| it.what == what)
     }
 
     /// No delta is written any more.
@@ -187,9 +225,8 @@ impl Writer {
         }
     }
 
-    /// The same, and the peer is told with what is written now.
-    pub(crate) fn says_plain(&mut self) {
-        self.writes_no_delta();
+    /// Tells the peer so, with what is written now.
+    fn say_plain(&mut self) {
         if self.form == Form::Decided {
             self.form = Form::Plain;
             self.front();
@@ -224,37 +261,63 @@ impl Writer {
 
     /// Writes what may go.
     fn advance(&mut self) {
-        while !self.waiting.is_empty() {
-            if self.form == Form::Raw || self.needs_no_frames() {
-                self.front();
-                if self.form != Form::Raw {
-                    Frame::Rest.write(&mut self.message);
-                    self.form = Form::Raw;
-                }
-                self.message.extend(self.waiting.drain(..));
-                break;
-            }
+        while !self.waiting.is_empty() && self.form != Form::Raw && !self.needs_no_frames() {
             let behind = self.outstanding.as_ref().map(|delta| delta.behind);
             let room = behind.map_or(MAX_LEN, |behind| MAX_BEHIND - behind);
-            let length = self.waiting.len().min(room);
-            let Some(piece) = Piece::new(self.waiting.drain(..length).collect()) else {
+            let Some((frame, length)) = self.next_frame(room) else {
                 return;
             };
-            if self.form == Form::Decided {
-                self.says_plain();
-            }
+            self.say_plain();
             self.front();
-            Frame::Bytes(piece).write(&mut self.message);
-            self.events.push(Event::LiteralBytes(length as u64));
+            frame.write(&mut self.message);
             if let Some(delta) = &mut self.outstanding {
                 delta.behind += length;
             }
         }
-        if self.waiting.is_empty() {
-            // A buffer that was long is not kept.
-            self.waiting = VecDeque::new();
-            self.advance_end();
+        if !self.waiting.is_empty() {
+            self.advance_raw();
         }
+        // A buffer that was long is not kept.
+        self.waiting = VecDeque::new();
+        self.advance_end();
+    }
+
+    /// Writes what waits, and from here on bytes as they are.
+    fn advance_raw(&mut self) {
+        if self.form != Form::Raw {
+            // That is said by going over, and that no delta comes any more.
+            self.owed = Owed::Nothing;
+            self.front();
+            while Phrase::first_in(self.waiting.make_contiguous()).is_some()
+                && let Some((frame, _)) = self.next_frame(MAX_LEN)
+            {
+                frame.write(&mut self.message);
+            }
+            Frame::Rest.write(&mut self.message);
+            self.form = Form::Raw;
+        }
+        self.message
+            .extend_from_slice(self.waiting.make_contiguous());
+        self.waiting.clear();
+    }
+
+    /// The next of what waits as a frame, and how many bytes it stands for, at most `room`. `None`
+    /// where nothing has room.
+    fn next_frame(&mut self, room: usize) -> Option<(Frame, usize)> {
+        let waiting = self.waiting.make_contiguous();
+        let (frame, length) = match Phrase::first_in(waiting) {
+            Some((0, phrase)) if phrase.bytes().len() > room => return None,
+            Some((0, phrase)) => (Frame::Phrase(phrase), phrase.bytes().len()),
+            found @ (Some(_) | None) => {
+                let until = found.map_or(waiting.len(), |(at, _)| at);
+                let length = until.min(room);
+                let piece = Piece::new(waiting.get(..length)?.to_vec())?;
+                (Frame::Bytes(piece), length)
+            }
+        };
+        self.waiting.drain(..length);
+        self.events.push(Event::LiteralBytes(length as u64));
+        Some((frame, length))
     }
 
     fn advance_end(&mut self) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::tls::{self, noise};
 use support::{THEN, engine, server_address};
 use tandem_engine::{Engine, Role};
-use tandem_link::tunnel::{Ending, Frame, Miss, Open, Piece, Target, check};
+use tandem_link::tunnel::{Ending, Frame, Miss, Open, Phrase, Piece, Target, check};
 use tandem_store::{Kind, MemoryStore, Store as _};
 use tandem_tunnel::{
     CLIENT_HOLD, Clock, Event, Input, Output, Relay, SERVER_HOLD, SILENCE, Wakeup,
@@ -94,7 +94,7 @@ fn bytes(bytes: &[u8]) -> Frame {
 
 /// A delta of one literal.
 fn literal(bytes: &[u8]) -> Frame {
-    let mut writer = tandem_delta::DeltaWriter::new(tandem_delta::Encoding::Two);
+    let mut writer = tandem_delta::DeltaWriter::new(tandem_delta::Encoding::Three);
     writer.add(bytes);
     Frame::Delta {
         check: check(bytes),
@@ -182,7 +182,15 @@ fn what_a_server_says_instead_of_a_flight_goes_at_once() {
         let mut one = One::connected();
         one.tunnel(&[bytes(&hello())]);
         let outputs = one.input(Input::Endpoint(&said));
-        assert!(outputs.contains(&to_tunnel(&[Frame::Plain, bytes(&said)])));
+        let mut frames = vec![Frame::Plain];
+        let mut rest = &*said;
+        while let Some((at, phrase)) = Phrase::first_in(rest) {
+            frames.extend(Piece::new(rest[..at].to_vec()).map(Frame::Bytes));
+            frames.push(Frame::Phrase(phrase));
+            rest = &rest[at + phrase.bytes().len()..];
+        }
+        frames.push(bytes(rest));
+        assert!(outputs.contains(&to_tunnel(&frames)));
         assert_eq!(one.relay.poll_timeout(), None);
     }
 }
@@ -363,6 +371,14 @@ fn frames_where_no_writer_puts_them_end_it() {
             vec![Frame::Hints(vec![[1; 4]]), Frame::Hints(vec![[1; 4]])],
         ),
         (
+            "hints after a word that nothing is held",
+            vec![Frame::Unknown, Frame::Hints(vec![[1; 4]])],
+        ),
+        (
+            "plain after the last delta",
+            vec![bytes(b"a"), literal(b"abc"), Frame::Plain],
+        ),
+        (
             "a delta behind a hole",
             [&hole[..], &[literal(b"abc")]].concat(),
         ),
@@ -398,6 +414,22 @@ fn frames_where_no_writer_puts_them_end_it() {
         refused(),
         "hints of a server side"
     );
+}
+
+#[test]
+fn a_client_that_has_ended_still_says_what_became_of_the_servers_flight() {
+    for (delta, answer) in [
+        (literal(b"flight"), Frame::Rebuilt),
+        (broken(), Frame::Missed(Miss::Malformed)),
+    ] {
+        let mut one = One::of(Role::ClientSide);
+        one.input(Input::Endpoint(&hello()));
+        let ended = one.input(Input::EndpointEnd);
+        assert_eq!(ended, [to_tunnel(&[Frame::End])]);
+        let outputs = one.tunnel(&[delta]);
+        assert!(outputs.contains(&to_tunnel(&[answer])), "{outputs:?}");
+        assert_eq!(outputs.last(), Some(&Output::EndTunnel));
+    }
 }
 
 #[test]
@@ -479,4 +511,44 @@ fn after_rest_both_ways_nothing_is_kept() {
     assert_eq!(one.input(Input::TunnelEnd), [Output::EndEndpoint]);
     assert!(one.relay.is_over());
     assert_eq!(Event::RelayClosed.name(), "relays_closed");
+}
+
+#[test]
+fn headers_that_every_handshake_has_are_a_byte_each_and_arrive_as_they_were() {
+    let key = [&[22, 3, 3, 0, 37, 16, 0, 0, 33, 32][..], &noise(32, 1)].concat();
+    let last = [&[20, 3, 3, 0, 1, 1, 22, 3, 3, 0, 40][..], &noise(40, 2)].concat();
+    let mut one = One::connected();
+    one.tunnel(&[bytes(b"EHLO"), Frame::Plain]);
+    let said = [&key[..], &last].concat();
+    let outputs = one.input(Input::Endpoint(&said));
+    let [Output::ToTunnel(crossing)] = outputs.as_slice() else {
+        panic!("{outputs:?}");
+    };
+    // Both phrases, a frame of 32 bytes, the word that no frame follows, and 40 bytes.
+    assert_eq!(crossing.len(), 1 + (2 + 32) + 1 + 1 + 40);
+    let mut far = One::of(Role::ClientSide);
+    far.input(Input::Endpoint(b"EHLO"));
+    let arrived: Vec<u8> = far
+        .input(Input::Tunnel(crossing))
+        .into_iter()
+        .flat_map(|output| match output {
+            Output::ToEndpoint(bytes) => bytes,
+            _ => Vec::new(),
+        })
+        .collect();
+    assert_eq!(arrived, said);
+}
+
+#[test]
+fn to_go_over_to_bytes_as_they_are_answers_a_delta() {
+    let mut one = One::connected();
+    one.tunnel(&[literal(&hello())]);
+    one.input(Input::Endpoint(b"220 greeting"));
+    // The client's side owes no answer, and is owed one: `Rest` of ours is that.
+    let outputs = one.tunnel(&[Frame::Plain]);
+    assert_eq!(outputs, []);
+    assert_eq!(
+        one.input(Input::Endpoint(b"more")),
+        [Output::ToTunnel([&[0][..], b"more"].concat())]
+    );
 }

@@ -9,7 +9,9 @@
 //! again   5  length(varint) bytes{length}          what the missed delta stood for
 //! plain   6                                        no delta comes any more in this direction
 //! end     7                                        the sender sends no more; answers may follow
+//! unknown 8                                        nothing is held for this site
 //! hints   8 + n  prefix(4){n}, n = 1..=3           the start of names of chains that are held
+//! phrase  12 + n                                   the sender's bytes: phrase n
 //! ```
 //!
 //! Is: delimiting, and the check over rebuilt bytes. Is not: the encoding of a delta
@@ -22,7 +24,7 @@
 use sha2::{Digest as _, Sha256};
 use tandem_delta::varint;
 
-use super::Malformed;
+use super::{Malformed, Phrase};
 
 /// Most bytes of a body: a server's first flight with post-quantum certificates has about 20,000.
 pub const MAX_LEN: usize = 1 << 16;
@@ -45,7 +47,9 @@ const MISSED: u8 = 4;
 const AGAIN: u8 = 5;
 const PLAIN: u8 = 6;
 const END: u8 = 7;
+/// Without hints, it is [`Frame::Unknown`].
 const HINTS: u8 = 8;
+const PHRASES: u8 = 12;
 
 /// Why a delta was not rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,13 +131,24 @@ pub enum Frame {
     End,
     /// The start of names of chains that are held for this site: 1 to [`MAX_HINTS`] of them.
     Hints(Vec<[u8; 4]>),
+    /// Nothing is held for this site. A hello's delta with neither this nor [`Frame::Hints`] in
+    /// front says that the sender holds the flight that answered the hello which the delta names
+    /// first.
+    Unknown,
+    /// The sender's next bytes are this phrase.
+    Phrase(Phrase),
 }
 
 impl Frame {
     /// How many bytes the frame has.
     pub fn encoded_len(&self) -> usize {
         match self {
-            Self::Rest | Self::Rebuilt | Self::Plain | Self::End => 1,
+            Self::Rest
+            | Self::Rebuilt
+            | Self::Plain
+            | Self::End
+            | Self::Unknown
+            | Self::Phrase(_) => 1,
             Self::Missed(_) => 2,
             Self::Bytes(piece) | Self::Again(piece) => piece.front_len() + piece.0.len(),
             Self::Delta { delta, .. } => delta.front_len() + CHECK_LEN + delta.0.len(),
@@ -159,6 +174,8 @@ impl Frame {
             Self::Again(piece) => body(AGAIN, &[], piece, out),
             Self::Plain => out.push(PLAIN),
             Self::End => out.push(END),
+            Self::Unknown => out.push(HINTS),
+            Self::Phrase(phrase) => out.push(PHRASES + phrase.number()),
             Self::Hints(hints) => {
                 let hints = &hints[..hints.len().min(MAX_HINTS)];
                 let count = (1..).zip(hints).last().map_or(0, |(count, _)| count);
@@ -269,6 +286,8 @@ impl Decoder {
             REBUILT => Frame::Rebuilt,
             PLAIN => Frame::Plain,
             END => Frame::End,
+            HINTS => Frame::Unknown,
+            PHRASES.. => Frame::Phrase(Phrase::new(byte - PHRASES).ok_or(Malformed)?),
             _ => {
                 self.state = match byte {
                     BYTES => length_of(BodyKind::Bytes),
@@ -363,7 +382,15 @@ mod tests {
 
     fn frames() -> Vec<Frame> {
         let bodies = [1, 0x7f, 0x80, 0x3fff, 0x4000, MAX_LEN].map(piece);
-        let mut frames = vec![Frame::Rest, Frame::Rebuilt, Frame::Plain, Frame::End];
+        let mut frames = vec![
+            Frame::Rest,
+            Frame::Rebuilt,
+            Frame::Plain,
+            Frame::End,
+            Frame::Unknown,
+            Frame::Phrase(Phrase::new(0).expect("the first")),
+            Frame::Phrase(Phrase::new(Phrase::COUNT - 1).expect("the last")),
+        ];
         frames.extend(Miss::ALL.map(Frame::Missed));
         frames.extend((1..=MAX_HINTS).map(|count| Frame::Hints(vec![[7; 4]; count])));
         for body in bodies {
@@ -432,7 +459,12 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused() {
-        for bad in [&[MISSED, 3][..], &[HINTS], &[HINTS + 4], &[0x16], &[0xff]] {
+        for bad in [
+            &[MISSED, 3][..],
+            &[PHRASES + Phrase::COUNT],
+            &[0x16],
+            &[0xff],
+        ] {
             assert_eq!(
                 read(&mut Decoder::default(), bad),
                 Err(Malformed),

@@ -2,7 +2,7 @@
 //!
 //! Is not: a test of what is read. A change of these values is another version of the protocol.
 
-use super::{Frame, Miss, Open, Piece, Target, check};
+use super::{Frame, Miss, Open, Phrase, Piece, Target, check};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -10,6 +10,10 @@ fn hex(bytes: &[u8]) -> String {
 
 fn piece(bytes: &[u8]) -> Piece {
     Piece::new(bytes.to_vec()).expect("a body")
+}
+
+fn phrase(number: u8) -> Frame {
+    Frame::Phrase(Phrase::new(number).expect("a phrase"))
 }
 
 #[test]
@@ -37,11 +41,14 @@ fn each_frame_has_the_bytes_of_its_layout() {
         (Frame::Again(piece(b"abc")), "0503616263".to_owned()),
         (Frame::Plain, "06".to_owned()),
         (Frame::End, "07".to_owned()),
+        (Frame::Unknown, "08".to_owned()),
         (Frame::Hints(vec![[1; 4]]), "0901010101".to_owned()),
         (
             Frame::Hints(vec![[1; 4], [2; 4], [3; 4]]),
             "0b010101010202020203030303".to_owned(),
         ),
+        (phrase(0), "0c".to_owned()),
+        (phrase(7), "13".to_owned()),
     ] {
         let mut out = Vec::new();
         frame.write(&mut out);
@@ -81,4 +88,23 @@ fn a_client_that_is_told_follows_the_target() {
         open.write(&mut out).expect("it may cross");
         assert_eq!(hex(&out), expected, "{client}");
     }
+}
+
+#[test]
+fn the_phrases_are_these() {
+    let phrases = (0..Phrase::COUNT).filter_map(Phrase::new);
+    let all: Vec<String> = phrases.map(|phrase| hex(phrase.bytes())).collect();
+    assert_eq!(
+        all,
+        [
+            "1403030001011603030028",
+            "1403030001011603030020",
+            "1403030001011603030040",
+            "1403030001011603030050",
+            "16030300251000002120",
+            "1603030046100000424104",
+            "1603030106100001020100",
+            "140303000101170303",
+        ]
+    );
 }

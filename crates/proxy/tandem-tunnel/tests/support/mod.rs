@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use tandem_engine::{ClientCertificates, Engine, Role, Sender};
+use tandem_engine::{
+    ClientCertificates, Connection, Crossed, Engine, Moment, Role, Sender, Streams,
+};
 use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_store::MemoryStore;
 use tandem_tunnel::{Clock, Event, Input, Output, Relay};
@@ -32,6 +34,25 @@ pub(crate) fn server_address() -> SocketAddr {
 pub(crate) fn engine(role: Role) -> Engine<MemoryStore> {
     let store = MemoryStore::default();
     Engine::new(role, ClientCertificates::Persistent, None, store).with_hello_templates()
+}
+
+/// Reads this along in one engine alone, as if a connection had shown it.
+pub(crate) fn teach(engine: &mut Engine<MemoryStore>, said: &Conversation) {
+    let [client, server] = SENDERS.map(|sender| said.stream(sender));
+    let streams = Streams {
+        client: &client,
+        server: &server,
+    };
+    let moment = Moment {
+        server: server_address(),
+        now: Instant::ZERO,
+        wall: THEN,
+    };
+    let mut connection = Connection::new(None);
+    connection.read(Sender::Client, &client);
+    connection.read(Sender::Server, &server);
+    connection.hello_seen(streams, engine);
+    connection.finished(streams, engine, moment, (Crossed::Whole, Duration::ZERO));
 }
 
 /// What the endpoints say, in turns.

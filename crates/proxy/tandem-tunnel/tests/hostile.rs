@@ -1,0 +1,194 @@
+//! A proxy that writes what deltas it likes: the other one asks for the bytes, and its endpoint
+//! gets these or nothing.
+
+mod support;
+
+use proptest::prelude::*;
+use support::{THEN, engine, server_address, teach, tls};
+use tandem_delta::{DeltaWriter, Encoding, Name, Reference};
+use tandem_engine::{Engine, Role};
+use tandem_link::tunnel::{Frame, MAX_LEN, Miss, Open, Piece, Target, check};
+use tandem_store::MemoryStore;
+use tandem_tunnel::{Clock, Input, Output, Relay};
+use tandem_wire::Instant;
+
+/// Most that a relay may keep in a handshake: both streams, and one body on its way.
+const MAX_FOOTPRINT: usize = 4 * MAX_LEN;
+
+/// A relay that has seen a handshake with the site before, and a peer that the test plays.
+struct Taught {
+    relay: Relay,
+    engine: Engine<MemoryStore>,
+}
+
+impl Taught {
+    fn of(role: Role) -> Self {
+        let mut engine = engine(role);
+        teach(&mut engine, &tls::full(&[], &[], 1));
+        let target = Target::Address(server_address());
+        let relay = match role {
+            Role::ClientSide => Relay::client_side(Open::to(target), Instant::ZERO),
+            Role::ServerSide => Relay::server_side(),
+        };
+        Self { relay, engine }
+    }
+
+    /// One at the client side whose client has sent its next hello.
+    fn after_hello() -> Self {
+        let mut one = Self::of(Role::ClientSide);
+        one.input(Input::Endpoint(&tls::full(&[], &[], 1_000).turns[0].1));
+        one
+    }
+
+    /// What goes to the tunnel, and what to the endpoint.
+    fn input(&mut self, input: Input<'_>) -> [Vec<u8>; 2] {
+        let clock = Clock {
+            now: Instant::ZERO,
+            wall: THEN,
+        };
+        self.relay.handle_input(input, &mut self.engine, clock);
+        let (mut to_tunnel, mut to_endpoint) = (Vec::new(), Vec::new());
+        while let Some(output) = self.relay.poll_output() {
+            match output {
+                Output::ToTunnel(bytes) => to_tunnel.extend(bytes),
+                Output::ToEndpoint(bytes) => to_endpoint.extend(bytes),
+                Output::Connect(_) | Output::Bulk | Output::Event(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(self.relay.footprint() < MAX_FOOTPRINT);
+        [to_tunnel, to_endpoint]
+    }
+
+    fn frames(&mut self, frames: &[Frame]) -> [Vec<u8>; 2] {
+        self.input(Input::Tunnel(&written(frames)))
+    }
+
+    /// This delta is missed, and the bytes it stood for arrive once they come.
+    fn misses(mut self, delta: Vec<u8>, meant: &[u8]) -> Miss {
+        let delta = Frame::Delta {
+            check: check(meant),
+            delta: Piece::new(delta).expect("a body"),
+        };
+        let [said, arrived] = self.frames(&[delta]);
+        assert_eq!(arrived, []);
+        let missed = Miss::ALL.into_iter();
+        let mut missed = missed.filter(|miss| said.ends_with(&written(&[Frame::Missed(*miss)])));
+        let again = Frame::Again(Piece::new(meant.to_vec()).expect("a body"));
+        assert_eq!(self.frames(&[again])[1], meant);
+        missed.next().expect("it asks for the bytes")
+    }
+}
+
+fn written(frames: &[Frame]) -> Vec<u8> {
+    let mut out = Vec::new();
+    frames.iter().for_each(|frame| frame.write(&mut out));
+    out
+}
+
+fn delta(write: impl FnOnce(&mut DeltaWriter)) -> Vec<u8> {
+    let mut writer = DeltaWriter::new(Encoding::Three);
+    write(&mut writer);
+    writer.finish()
+}
+
+#[test]
+fn what_was_never_said_or_lies_outside_is_missed_at_the_client_side() {
+    let earlier = tls::full(&[], &[], 1).turns[1].1.clone();
+    let length = earlier.len();
+    let cases: [(Vec<u8>, Miss); 7] = [
+        (
+            delta(|writer| writer.copy(Name::Number(0), 1, length)),
+            Miss::Malformed,
+        ),
+        (
+            delta(|writer| writer.copy(Name::Number(0), u32::MAX as usize, 1)),
+            Miss::Malformed,
+        ),
+        (
+            delta(|writer| writer.copy(Name::Number(1), 0, 1)),
+            Miss::NotHeld,
+        ),
+        (
+            delta(|writer| writer.copy(Name::Number((1 << 31) - 1), 0, 1)),
+            Miss::NotHeld,
+        ),
+        (
+            delta(|writer| writer.copy(Reference([7; 16]), 0, 1)),
+            Miss::NotHeld,
+        ),
+        (
+            delta(|writer| writer.copy(Name::Number(0), 0, MAX_LEN + 1)),
+            Miss::Malformed,
+        ),
+        // Of what was said, but another part of it.
+        (
+            delta(|writer| writer.copy(Name::Number(0), 1, length - 1)),
+            Miss::Check,
+        ),
+    ];
+    for (number, (delta, miss)) in cases.into_iter().enumerate() {
+        let missed = Taught::after_hello().misses(delta, &earlier);
+        assert_eq!(missed, miss, "{number}");
+    }
+}
+
+#[test]
+fn as_many_copies_as_fit_a_delta_rebuild_no_more_than_a_body() {
+    let earlier = tls::full(&[], &[], 1).turns[1].1.clone();
+    // A byte for each copy: the first byte of the earlier flight, and then those after it.
+    let mut copies = vec![3; earlier.len()];
+    let mut one = Taught::after_hello();
+    let good = Frame::Delta {
+        check: check(&earlier),
+        delta: Piece::new(copies.clone()).expect("a body"),
+    };
+    assert_eq!(one.frames(&[good])[1], earlier);
+    copies.resize(MAX_LEN, 3);
+    assert_eq!(
+        Taught::after_hello().misses(copies, &earlier),
+        Miss::Malformed
+    );
+}
+
+#[test]
+fn who_says_that_it_holds_a_flight_and_does_not_gets_the_flight() {
+    let said = tls::full(&[], &[], 1_000);
+    let [hello, flight] = [0, 1].map(|turn| &said.turns[turn].1);
+    let [opening, _] = Taught::of(Role::ClientSide).input(Input::Endpoint(hello));
+    let mut target = Vec::new();
+    let open = Open::to(Target::Address(server_address()));
+    open.write(&mut target).expect("it may cross");
+    assert!(opening.starts_with(&target) && opening.len() < hello.len());
+
+    let mut one = Taught::of(Role::ServerSide);
+    one.input(Input::Tunnel(&opening));
+    assert_eq!(one.input(Input::Connected(server_address()))[1], *hello);
+    let [short, _] = one.input(Input::Endpoint(flight));
+    assert!(short.len() < 400, "{}", short.len());
+    let [again, _] = one.frames(&[Frame::Missed(Miss::NotHeld)]);
+    let whole = Frame::Again(Piece::new(flight.clone()).expect("a body"));
+    assert!(again.starts_with(&written(&[whole])));
+}
+
+proptest! {
+    #[test]
+    fn no_delta_makes_bytes_that_its_check_is_not_of(
+        pieces in proptest::collection::vec((0u32..4, 0usize..5_000, 1usize..3_000), 0..12),
+        tail in proptest::collection::vec(any::<u8>(), 0..12),
+    ) {
+        let meant = tls::full(&[], &[], 1_000).turns[1].1.clone();
+        let mut forged = delta(|writer| {
+            for (name, offset, length) in pieces {
+                match name {
+                    3 => writer.add(&tls::noise(length.min(20), 3)),
+                    2 => writer.copy(Reference([9; 16]), offset, length),
+                    number => writer.copy(Name::Number(number), offset, length),
+                }
+            }
+        });
+        forged.extend(tail);
+        prop_assume!(!forged.is_empty());
+        Taught::after_hello().misses(forged, &meant);
+    }
+}
