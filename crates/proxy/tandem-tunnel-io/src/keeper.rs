@@ -40,10 +40,11 @@ const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// Between tries at most, for the same who wait: a line that comes back is used within a minute.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// How much later TCP is tried than UDP: a round trip, and this at least, as processors take their
-/// time, too. TCP and TLS take one each, so that where UDP is blocked the tunnel is up after three.
-/// Where it is not, but slow, the answer to TCP waits behind the one to UDP.
-const MIN_HEAD_START: Duration = Duration::from_millis(100);
+/// TCP is tried a round trip later than UDP, less this; and when it is up, UDP has this long to be
+/// up after all, as processors take their time, too. TCP and TLS take a round trip each, so that
+/// where UDP is blocked the tunnel is up after three. Where it is not, but slow, the answer to TCP
+/// waits behind the one to UDP.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// In a tunnel, a question without an answer after so many round trips is a reason to try another
 /// way. A second at least: queues take their time, too.
@@ -85,7 +86,7 @@ impl<T: Tunnel> Keeper<T> {
         let (current, seen) = watch::channel(None);
         let waiting = Arc::new(watch::Sender::new(People::default()));
         let keeping = Keeping {
-            head_start: udp.round_trip().max(MIN_HEAD_START),
+            head_start: udp.round_trip().saturating_sub(GRACE).max(GRACE),
             doubt: doubt(udp.round_trip()),
             udp,
             tcp,
@@ -172,9 +173,8 @@ where
 {
     /// The longest that [`Keeping::race`] takes.
     fn patience(&self) -> Duration {
-        self.udp
-            .patience()
-            .max(self.head_start + self.tcp.patience())
+        let tcp = self.head_start + self.tcp.patience() + GRACE;
+        self.udp.patience().max(tcp)
     }
 
     async fn run(mut self) {
@@ -230,7 +230,12 @@ where
                     }
                 },
                 made = &mut tcp, if by_tcp.is_none() => match made {
-                    Ok(tunnel) => return Some(tunnel.into()),
+                    Ok(tunnel) => {
+                        if by_udp.is_none() && let Ok(Ok(better)) = timeout(GRACE, udp).await {
+                            return Some(better.into());
+                        }
+                        return Some(tunnel.into());
+                    }
                     Err(why) => by_tcp = Some(why),
                 },
             }

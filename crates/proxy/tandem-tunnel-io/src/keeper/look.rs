@@ -38,8 +38,8 @@ impl Looks {
         }
     }
 
-    /// A tunnel, once one is made. Each try takes as long as an answer may, `doubt` or what `up`
-    /// has measured.
+    /// A tunnel, once one is made. Each try takes two round trips, by what `up` has measured, or by
+    /// `doubt`, which is three; the first packets are repeated after three.
     pub(super) async fn find<C: Connect>(
         &mut self,
         connect: &C,
@@ -49,7 +49,7 @@ impl Looks {
         loop {
             sleep_until(self.at).await;
             up.carries(&self.seen).await;
-            let patience = up.answer_time(doubt);
+            let patience = (up.tunnel().counts().round_trip * 2).max(doubt * 2 / 3);
             if let Ok(Ok(tunnel)) = timeout(patience, connect.connect()).await {
                 tracing::info!("UDP gets through again");
                 return tunnel;

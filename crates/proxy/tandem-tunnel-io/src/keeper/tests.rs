@@ -330,6 +330,7 @@ async fn where_udp_is_blocked_tcp_is_tried_after_a_round_trip() {
     let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
     let start = Instant::now();
     assert_eq!(tunnel(&keeper).await.expect("up").over, Over::Tcp);
+    // With the time that UDP has when TCP is up.
     let range = ROUND_TRIP..ROUND_TRIP + Duration::from_millis(10);
     assert!(range.contains(&start.elapsed()), "{:?}", start.elapsed());
 }
@@ -411,6 +412,23 @@ async fn when_udp_is_blocked_later_tcp_takes_its_place_within_three_round_trips(
     sleep(DOUBT * 2).await;
     assert!(!old.tunnel.is_up());
     assert_eq!(keeper.now().expect("up").over, Over::Tcp);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_on_its_way_before_udp_was_blocked_does_not_hide_that() {
+    for (unanswered, expected) in [(1, Over::Udp), (2, Over::Tcp)] {
+        let keeper = start_both(&Line::new(Over::Udp, UP), &Line::new(Over::Tcp, UP));
+        let somebody = keeper.tunnel().await.expect("up");
+        sleep(Duration::from_millis(1)).await;
+        somebody.tunnel.carries(1, 1);
+        // One may be an acknowledgement, which gets no answer.
+        for _ in 0..unanswered {
+            sleep(DOUBT).await;
+            somebody.tunnel.carries(1, 0);
+        }
+        sleep(DOUBT * 20).await;
+        assert_eq!(keeper.now().expect("up").over, expected);
+    }
 }
 
 #[tokio::test(start_paused = true)]

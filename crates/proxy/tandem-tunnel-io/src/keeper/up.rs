@@ -19,6 +19,9 @@ use crate::transport::{Counts, Lost, Tunnel};
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 /// The same while its next word is waited for.
 const LISTEN_INTERVAL: Duration = Duration::from_millis(500);
+/// The time that an answer may take is watched so often for somebody new: what is heard at first
+/// may have been sent before.
+const ANSWER_TIMES: u32 = 16;
 /// A tunnel that asks for so long and gets no answer is given up. Outages of ten minutes are to be
 /// survived; over QUIC, within half a minute of their end there is a question
 /// (`transport/nudge.rs`), and half a minute is for its answer. TCP's pauses double, up to two
@@ -132,22 +135,36 @@ impl<T: Tunnel> Up<T> {
         (self.tunnel.counts().round_trip * ROUND_TRIPS).max(doubt)
     }
 
-    /// Is ready once somebody new has come, and nothing was heard since for as long as an answer
-    /// may take, though something was sent; with the time since when.
+    /// Is ready once somebody new has come, and nothing was heard for as long as an answer may
+    /// take, though something was sent; with the time since when.
     pub(super) async fn doubt(&self, doubt: Duration) -> Instant {
         let mut users = self.users.subscribe();
         let mut come = users.borrow().come;
         loop {
+            // Who has come meanwhile may have been answered.
+            let is_new = users.borrow().come == come;
             // It fails only where the sender is gone, and that is here.
             let _ = users.wait_for(|users| users.come > come).await;
             come = users.borrow().come;
-            let (since, before) = (Instant::now(), self.tunnel.counts());
-            sleep(self.answer_time(doubt)).await;
-            let after = self.tunnel.counts();
-            if after.sent_datagrams > before.sent_datagrams
-                && after.received_datagrams == before.received_datagrams
-            {
-                return since;
+            let (mut since, mut before) = (Instant::now(), self.tunnel.counts());
+            let mut unanswered = 0;
+            for time in 0..ANSWER_TIMES {
+                sleep(self.answer_time(doubt)).await;
+                let after = self.tunnel.counts();
+                if after.received_datagrams > before.received_datagrams {
+                    (since, unanswered) = (Instant::now(), 0);
+                } else if after.sent_datagrams > before.sent_datagrams {
+                    unanswered += 1;
+                }
+                // Who is new has asked something. Later it may be an acknowledgement, which gets
+                // no answer; what gets none though it should is sent again.
+                if unanswered > 1 || unanswered > 0 && is_new && time == 0 {
+                    return since;
+                }
+                if users.borrow().come > come {
+                    break;
+                }
+                before = after;
             }
         }
     }
