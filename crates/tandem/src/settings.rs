@@ -24,10 +24,10 @@ use tandem_packet_io::config::Role;
 pub(crate) use byte_count::{ByteCount, LimitTable};
 pub(crate) use edit::Edit;
 pub(crate) use link_rate::LinkRate;
-pub(crate) use place::Mode;
+pub(crate) use place::{Chosen, Mode};
 pub(crate) use rule::RuleTable;
 
-use place::{Key, Place};
+use place::{Choice, Key, Place, Tunnel};
 
 /// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ impl SettingsError {
 #[derive(Debug, Default, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// `packet` (default), `tunnel` or `pass-through`.
+    /// `auto` (default), `packet`, `tunnel` or `pass-through`.
     pub(crate) mode: Option<String>,
     /// The interface of the link. No default; packet mode needs it.
     pub(crate) link: Option<String>,
@@ -268,17 +268,26 @@ impl Settings {
     /// # Errors
     /// There is no such mode, or a setting is there that belongs to another one or to the other
     /// side.
-    pub(crate) fn mode(&self, role: Role) -> Result<Mode, SettingsError> {
-        let mode = Mode::named(self.mode.as_deref())?;
+    pub(crate) fn mode(&self, role: Role) -> Result<Chosen, SettingsError> {
+        let choice = Choice::named(self.mode.as_deref())?;
+        let other_side = match role {
+            Role::ClientSide => self.peer,
+            Role::ServerSide => self.listen,
+        };
+        let tunnel = match other_side {
+            Some(_) => Tunnel::Possible,
+            None => Tunnel::Impossible,
+        };
+        let chosen = choice.at(role, tunnel);
         for key in self.keys().into_iter().filter(|key| key.is_said) {
-            if let Some(why) = key.place.refusal(mode, role) {
+            if let Some(why) = key.place.refusal(choice, chosen.mode, role) {
                 return Err(SettingsError::Misplaced {
                     name: key.name,
                     why,
                 });
             }
         }
-        Ok(mode)
+        Ok(chosen)
     }
 
     /// Whether connections, or DNS questions, can come into a tunnel.
@@ -287,11 +296,15 @@ impl Settings {
         self.link.is_some() || explicit.iter().any(Option::is_some)
     }
 
-    /// Packet mode's part.
-    pub(crate) fn into_packet(self) -> tandem_packet_io::config::Settings {
+    /// Packet mode's part; `reason` is why it is this mode.
+    pub(crate) fn into_packet(
+        self,
+        reason: Option<&'static str>,
+    ) -> tandem_packet_io::config::Settings {
         tandem_packet_io::config::Settings {
             link: self.link,
-            mode: self.mode,
+            mode: self.mode.filter(|mode| mode != "auto"),
+            mode_reason: reason,
             wire: self.wire,
             client_certificates: self.client_certificates,
             cii_extension: self.cii_extension,
@@ -417,6 +430,7 @@ max-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\ncii-extension =
 peer = \"192.0.2.1:4433\"\nfrom = [\"lan0\"]\nwhen-down = \"fail\"\nsocks = \"127.0.0.1:1080\"\nhttp-proxy = \"[::1]:3128\"\nlink-rate = \"64k\"\nlink-rtt = 600
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
+dns = \"127.0.0.1:53\"\ndns-from = [\"10.0.0.0/8\"]\ndns-server = \"none\"
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true\n";
 
     #[test]
@@ -501,9 +515,29 @@ listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclien
                 "--link needs --mode packet",
             ),
             (
-                "socks = \"127.0.0.1:1080\"".to_owned(),
+                "mode = \"packet\"\nsocks = \"127.0.0.1:1080\"".to_owned(),
                 Role::ClientSide,
                 "--socks needs --mode tunnel",
+            ),
+            (
+                "socks = \"127.0.0.1:1080\"".to_owned(),
+                Role::ClientSide,
+                "--socks needs --peer",
+            ),
+            (
+                "mode = \"auto\"\nlink-rtt = 600".to_owned(),
+                Role::ServerSide,
+                "--link-rtt needs --listen",
+            ),
+            (
+                "listen = \"0.0.0.0:4433\"\nlink = \"eth1\"".to_owned(),
+                Role::ServerSide,
+                "--link needs --mode packet",
+            ),
+            (
+                "peer = \"192.0.2.1:4433\"\nqueue = 7".to_owned(),
+                Role::ClientSide,
+                "--queue needs --mode packet",
             ),
             (
                 tunnel("socks = \"127.0.0.1:1080\""),
@@ -518,7 +552,7 @@ listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclien
             (
                 "mode = \"tunel\"".to_owned(),
                 Role::ClientSide,
-                "mode: `tunel` is neither `packet`, `tunnel` nor `pass-through`",
+                "mode: `tunel` is neither `auto`, `packet`, `tunnel` nor `pass-through`",
             ),
         ] {
             assert_eq!(problem(&text, role), expected);
@@ -539,9 +573,33 @@ listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclien
                 Role::ServerSide,
                 Mode::Packet,
             ),
+            // By themselves: tunnel where the other side is known, packet otherwise.
+            (
+                "link = \"ppp0\"\nwire = \"safe\"".to_owned(),
+                Role::ClientSide,
+                Mode::Packet,
+            ),
+            (
+                "peer = \"192.0.2.1:4433\"\nlink = \"ppp0\"".to_owned(),
+                Role::ClientSide,
+                Mode::Tunnel,
+            ),
+            (
+                "mode = \"auto\"\nlisten = \"0.0.0.0:4433\"".to_owned(),
+                Role::ServerSide,
+                Mode::Tunnel,
+            ),
+            (
+                "mode = \"auto\"\nlink = \"eth1\"".to_owned(),
+                Role::ServerSide,
+                Mode::Packet,
+            ),
         ] {
             let found = parse(&text).expect("good").mode(role);
-            assert_eq!(found.expect("in place"), mode);
+            let found = found.expect("in place");
+            assert_eq!(found.mode, mode);
+            let is_said = text.contains("mode = ") && !text.contains("auto");
+            assert_eq!(found.reason.is_none(), is_said, "{found:?}");
         }
     }
 }

@@ -111,6 +111,7 @@ fn certificates_cross_once() {
     let status = status.succeeded();
     assert!(status.contains("client-side"), "{status}");
     assert!(status.contains("tunnel"), "{status}");
+    assert!(status.contains("peer is set"), "{status}");
 }
 
 #[test]

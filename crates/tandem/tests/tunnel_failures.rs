@@ -57,8 +57,7 @@ fn a_flag_of_packet_mode_is_refused_by_name() {
 
 #[test]
 fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
-    for flag in [
-        ["--peer", "192.0.2.1:4433"],
+    let client = [
         SOCKS,
         ["--http-proxy", "127.0.0.1:0"],
         ["--link-rate", "64k"],
@@ -70,23 +69,52 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--dns", "127.0.0.1:0"],
         ["--dns-from", "10.0.0.0/8"],
         ["--when-down", "fail"],
-    ] {
-        let words = [&["client-side", "--link", "lo"], &flag[..]].concat();
-        let ran = run(&mut tandem(&words));
-        let expected = format!("{} needs --mode tunnel", flag[0]);
-        assert_eq!(ran.failed_with(2), expected);
-    }
-    for flag in [
-        LISTEN,
+    ];
+    let server = [
         ["--allow", "10.0.0.0/8"],
         ["--out", "own"],
         ["--client-networks", "10.1.0.0/16"],
         ["--dns-server", "none"],
-    ] {
-        let words = [&["server-side", "--link", "lo"], &flag[..]].concat();
+        ["--link-rtt", "600"],
+    ];
+    let refused = |role: &str, mode: &[&str], flag: [&str; 2], needs: &str| {
+        let words = [&[role, "--link", "lo"], mode, &flag[..]].concat();
         let ran = run(&mut tandem(&words));
-        let expected = format!("{} needs --mode tunnel", flag[0]);
+        let expected = format!("{} needs {needs}", flag[0]);
         assert_eq!(ran.failed_with(2), expected);
+    };
+    let packet = ["--mode", "packet"];
+    let tunnel = "--mode tunnel";
+    for flag in client {
+        refused("client-side", &packet, flag, tunnel);
+        // Without the other side's address it comes to packet mode by itself.
+        refused("client-side", &[], flag, "--peer");
+    }
+    for flag in server {
+        refused("server-side", &packet, flag, tunnel);
+        refused("server-side", &["--mode", "auto"], flag, "--listen");
+    }
+    refused("client-side", &packet, PEER, tunnel);
+    refused("server-side", &packet, LISTEN, tunnel);
+    // With both, a server side would have to be two.
+    let ran = run(tandem(&["server-side", "--link", "lo"]).args(LISTEN));
+    assert_eq!(ran.failed_with(2), "--link needs --mode packet");
+}
+
+#[test]
+fn who_knows_the_other_side_needs_no_mode() {
+    let pair = Pair::new();
+    for mode in [&[][..], &["--mode", "auto"]] {
+        for (role, more) in [
+            ("client-side", [PEER, SOCKS].concat()),
+            ("server-side", LISTEN.to_vec()),
+        ] {
+            let mut command = tandem(&[&[role, "--dry-run"], mode, &more].concat());
+            command.arg("--key").arg(pair.path("key-0"));
+            command.arg("--store").arg(pair.path("store"));
+            let ran = run(&mut command);
+            assert!(ran.succeeded().contains("no rules"), "{ran:?}");
+        }
     }
 }
 

@@ -7,7 +7,6 @@
 //! Invariant: it runs on threads of its own and reads [`Board`] only, so that whoever reads it, and
 //! however slowly, delays no packet.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tandem_daemon::admin::{AdminPort, Page};
@@ -56,7 +55,12 @@ fn status(board: &Board) -> Status {
         peak_resident_bytes: memory.peak,
         counters: snapshot.counters,
         gauges: snapshot.gauges,
-        notes: BTreeMap::new(),
+        notes: board
+            .facts
+            .mode_reason
+            .map(|reason| ("mode_reason".to_owned(), reason.to_owned()))
+            .into_iter()
+            .collect(),
         tunnel: None,
         activity: board.activity(),
     }
@@ -109,6 +113,7 @@ mod tests {
             role: "server-side",
             link: "tun0".into(),
             mode: Mode::Packet,
+            mode_reason: Some("peer is not set"),
             queue: 1,
         });
         let mut counting = Counting::on(&board);
@@ -131,6 +136,7 @@ mod tests {
         assert!(get(address, "/else").starts_with("HTTP/1.0 404"));
         let status = crate::status::fetch(address, Duration::from_secs(5)).expect("it answers");
         assert_eq!(status.role, "server-side");
+        assert_eq!(status.notes["mode_reason"], "peer is not set");
         assert_eq!(status.counters["packet_flows_opened"], 3);
         assert!(status.peak_resident_bytes >= status.resident_bytes);
         assert!(status.resident_bytes > 0);

@@ -63,6 +63,8 @@ pub struct Config {
     pub link: LinkName,
     /// What is done with packets. Default [`Mode::Packet`].
     pub mode: Mode,
+    /// Why it is this mode, for the status; `None`: it was asked for.
+    pub mode_reason: Option<&'static str>,
     /// The wire format. Default [`WireFormat::Safe`].
     pub wire: WireFormat,
     /// What is done with clients' certificates. Default [`ClientCertificates::Persistent`].
@@ -126,6 +128,7 @@ impl Config {
             role,
             link,
             mode,
+            mode_reason: settings.mode_reason,
             wire,
             client_certificates,
             key,

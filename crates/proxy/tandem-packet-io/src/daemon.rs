@@ -172,6 +172,7 @@ fn start<E: Engine>(
         role = role_name(config.role),
         link = config.link.as_str(),
         mode = config.mode.name(),
+        mode_reason = config.mode_reason,
         queue = config.queue,
         admin = address.map(tracing::field::display),
         "ready"

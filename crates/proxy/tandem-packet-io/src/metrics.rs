@@ -98,6 +98,8 @@ pub(crate) struct Facts {
     pub(crate) role: &'static str,
     pub(crate) link: String,
     pub(crate) mode: Mode,
+    /// Why it is this mode; `None`: it was asked for.
+    pub(crate) mode_reason: Option<&'static str>,
     pub(crate) queue: u16,
 }
 
@@ -107,6 +109,7 @@ impl Facts {
             role: crate::config::role_name(config.role),
             link: config.link.as_str().to_owned(),
             mode: config.mode,
+            mode_reason: config.mode_reason,
             queue: config.queue,
         }
     }
@@ -256,6 +259,7 @@ mod tests {
             role: "client-side",
             link: "tun0".into(),
             mode: Mode::Packet,
+            mode_reason: None,
             queue: 1,
         });
         let mut counting = Counting::on(&board);

@@ -82,6 +82,9 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
     let spending = config
         .tariff
         .map(|tariff| Spending::open(tariff, &config.store, config.peer));
+    if let Some(reason) = config.mode_reason {
+        shared.board.note("mode_reason", reason.to_owned());
+    }
     let address = admin.as_ref().map(AdminPort::address);
     let _server = admin
         .map(|port| admin::serve(port, Arc::clone(&shared.board)))
@@ -93,6 +96,8 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         let taking_in = || {
             tracing::info!(
                 role = "client-side",
+                mode = "tunnel",
+                mode_reason = config.mode_reason,
                 peer = %config.peer,
                 admin = address.map(tracing::field::display),
                 "ready"

@@ -43,6 +43,8 @@ pub struct ClientSide {
     pub store: PathBuf,
     /// Address of the admin port; `None`: there is none.
     pub admin: Option<SocketAddr>,
+    /// Why it is tunnel mode, for the status; `None`: it was asked for.
+    pub mode_reason: Option<&'static str>,
 }
 
 /// Whether clients' addresses leave this side.
@@ -108,6 +110,8 @@ pub struct ServerSide {
     pub store: PathBuf,
     /// Address of the admin port; `None`: there is none.
     pub admin: Option<SocketAddr>,
+    /// Why it is tunnel mode, for the status; `None`: it was asked for.
+    pub mode_reason: Option<&'static str>,
 }
 
 /// A resolver.

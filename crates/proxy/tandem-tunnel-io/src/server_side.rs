@@ -84,6 +84,9 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         link: config.listen.to_string(),
     };
     let shared = Shared::open(Role::ServerSide, &config.store, facts)?;
+    if let Some(reason) = config.mode_reason {
+        shared.board.note("mode_reason", reason.to_owned());
+    }
     let address = admin.as_ref().map(AdminPort::address);
     let _server = admin
         .map(|port| admin::serve(port, Arc::clone(&shared.board)))
@@ -107,6 +110,8 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         let doors = Doors::open(config.key.bytes(), socket, over_tcp, &config.line)?;
         tracing::info!(
             role = "server-side",
+            mode = "tunnel",
+            mode_reason = config.mode_reason,
             listen = %config.listen,
             admin = address.map(tracing::field::display),
             "ready"

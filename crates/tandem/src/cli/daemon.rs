@@ -52,14 +52,16 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// How the two proxies work: `packet`, `tunnel` or `pass-through` [default: packet]
+    /// How the two proxies work: `auto`, `packet`, `tunnel` or `pass-through` [default: auto]
     ///
-    /// `packet` rewrites handshakes inside the connections of clients and servers, in a netfilter
-    /// queue. `tunnel` ends each TCP connection at the proxy and carries it to the other one in a
+    /// `auto` is `tunnel` where this side is paired, by `--peer` or `--listen` (`tandem pair` sets
+    /// them), and `packet` where it is not; the log and `tandem status` say which. `packet`
+    /// rewrites handshakes inside the connections of clients and servers, in a netfilter queue.
+    /// `tunnel` ends each TCP connection at the proxy and carries it to the other one in a
     /// connection of their own, over UDP, or TCP where UDP is blocked: round trips are saved, too.
     /// `pass-through` takes packets into the queue and lets them go untouched, to measure what the
     /// queue alone costs. Both sides need the same.
-    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["packet", "tunnel", "pass-through"]), hide_possible_values = true)]
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["auto", "packet", "tunnel", "pass-through"]), hide_possible_values = true)]
     pub(crate) mode: Option<String>,
 
     /// Network interface of the link; packet mode needs it

@@ -11,7 +11,7 @@ use tandem_packet_io::daemon;
 use crate::cli::{ClientSideArgs, CommonArgs, PacketArgs, ServerSideArgs, TuningArgs};
 use crate::exit::Failure;
 use crate::output;
-use crate::settings::{Mode, Settings};
+use crate::settings::{Chosen, Mode, Settings};
 use tandem_daemon::logging;
 
 /// What is to be done with the settings.
@@ -101,9 +101,10 @@ fn purpose(common: &CommonArgs) -> Purpose {
 
 fn run(role: Role, said: Settings, purpose: Purpose) -> Result<(), Failure> {
     logging::start(said.log.as_deref(), said.log_format.as_deref())?;
-    match (said.mode(role)?, purpose) {
-        (Mode::Packet, _) => packet(Config::resolve(role, said.into_packet())?, purpose),
-        (Mode::Tunnel, Purpose::Run) => tunnel::run(role, said),
+    let Chosen { mode, reason } = said.mode(role)?;
+    match (mode, purpose) {
+        (Mode::Packet, _) => packet(Config::resolve(role, said.into_packet(reason))?, purpose),
+        (Mode::Tunnel, Purpose::Run) => tunnel::run(role, said, reason),
         (Mode::Tunnel, Purpose::DryRun) => output::print(&tunnel::dry_run(role, said)?),
     }
 }

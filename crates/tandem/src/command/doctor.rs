@@ -23,7 +23,7 @@ use super::status::{PATIENCE, default_addresses};
 use crate::cli::{DoctorArgs, DoctorSide};
 use crate::exit::Failure;
 use crate::output;
-use crate::settings::{Mode, Settings, SettingsError};
+use crate::settings::{Chosen, Mode, Settings, SettingsError};
 use report::{Check, Report};
 
 /// Whether something may cross the link.
@@ -75,8 +75,9 @@ pub(crate) fn run(arguments: DoctorArgs) -> Result<(), Failure> {
 
 /// Of a side with these settings.
 fn side_report(role: Role, said: Settings, probing: Probing) -> Result<Report, Failure> {
-    match (said.mode(role)?, role) {
-        (Mode::Packet, _) => packet(&Config::resolve(role, said.into_packet())?),
+    let Chosen { mode, reason } = said.mode(role)?;
+    match (mode, role) {
+        (Mode::Packet, _) => packet(&Config::resolve(role, said.into_packet(reason))?),
         (Mode::Tunnel, Role::ClientSide) => tunnel_client_side(&said, probing),
         (Mode::Tunnel, Role::ServerSide) => tunnel_server_side(&said),
     }

@@ -95,7 +95,7 @@ async fn invite(arguments: InviteArgs) -> Result<(), Failure> {
         true => read_key(files.key())?,
         false => files.make_key(Key::from_bytes(super::keygen::random()?))?,
     };
-    files.set("mode", "tunnel");
+    files.set_mode();
     files.set_key();
     files.set("listen", &listen.to_string());
     files.prepare()?;
@@ -189,7 +189,7 @@ async fn accepted(arguments: AcceptArgs, invitation: Invitation) -> Result<(), F
         false => files.is_free()?,
     }
     files.expect_key()?;
-    files.set("mode", "tunnel");
+    files.set_mode();
     files.set_key();
     if !files.said().has_way_in() {
         files.set("socks", "127.0.0.1:1080");

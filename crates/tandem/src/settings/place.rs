@@ -15,17 +15,62 @@ pub(crate) enum Mode {
     Tunnel,
 }
 
-impl Mode {
-    /// The mode of this name; the default for none.
+/// A mode, and what has decided it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub(crate) mode: Mode,
+    /// Why it is this one; `None` where the user has said so.
+    pub(crate) reason: Option<&'static str>,
+}
+
+/// What the user says of the mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// It follows from the other settings.
+    Auto,
+    /// This one.
+    Fixed(Mode),
+}
+
+/// Whether this side is told how to reach the other one, or where that one comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tunnel {
+    /// It is: a tunnel can be made.
+    Possible,
+    /// It is not.
+    Impossible,
+}
+
+impl Choice {
+    /// The choice of this name; the default for none.
     pub(super) fn named(name: Option<&str>) -> Result<Self, SettingsError> {
         match name {
-            None | Some("packet" | "pass-through") => Ok(Self::Packet),
-            Some("tunnel") => Ok(Self::Tunnel),
+            None | Some("auto") => Ok(Self::Auto),
+            Some("packet" | "pass-through") => Ok(Self::Fixed(Mode::Packet)),
+            Some("tunnel") => Ok(Self::Fixed(Mode::Tunnel)),
             Some(other) => Err(SettingsError::value(
                 "mode",
-                format!("`{other}` is neither `packet`, `tunnel` nor `pass-through`"),
+                format!("`{other}` is neither `auto`, `packet`, `tunnel` nor `pass-through`"),
             )),
         }
+    }
+
+    /// Which mode it comes to at this side.
+    pub(super) fn at(self, role: Role, tunnel: Tunnel) -> Chosen {
+        let (mode, reason) = match (self, tunnel, role) {
+            (Self::Fixed(mode), _, _) => (mode, None),
+            (Self::Auto, Tunnel::Possible, Role::ClientSide) => (Mode::Tunnel, Some("peer is set")),
+            (Self::Auto, Tunnel::Possible, Role::ServerSide) => {
+                (Mode::Tunnel, Some("listen is set"))
+            }
+            (Self::Auto, Tunnel::Impossible, Role::ClientSide) => {
+                (Mode::Packet, Some("peer is not set"))
+            }
+            (Self::Auto, Tunnel::Impossible, Role::ServerSide) => {
+                (Mode::Packet, Some("listen is not set"))
+            }
+        };
+        Chosen { mode, reason }
     }
 }
 
@@ -56,8 +101,9 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Why a setting of this place does not go with `mode` and `role`; `None` where it does.
-    pub(super) fn refusal(self, mode: Mode, role: Role) -> Option<&'static str> {
+    /// Why a setting of this place does not go with `mode`, to which `choice` has come, and `role`;
+    /// `None` where it does.
+    pub(super) fn refusal(self, choice: Choice, mode: Mode, role: Role) -> Option<&'static str> {
         match (self, mode, role) {
             (Place::Everywhere, Mode::Packet | Mode::Tunnel, _)
             | (Place::Packet | Place::PacketOrTunnelClient, Mode::Packet, _)
@@ -70,7 +116,11 @@ impl Place {
                 Role::ClientSide => "is for `tandem client-side`",
                 Role::ServerSide => "is for `tandem server-side`",
             }),
-            (Place::Tunnel | Place::TunnelSide(_), Mode::Packet, _) => Some("needs --mode tunnel"),
+            (Place::Tunnel | Place::TunnelSide(_), Mode::Packet, _) => Some(match (choice, role) {
+                (Choice::Fixed(_), _) => "needs --mode tunnel",
+                (Choice::Auto, Role::ClientSide) => "needs --peer",
+                (Choice::Auto, Role::ServerSide) => "needs --listen",
+            }),
             (Place::Tunnel | Place::TunnelSide(_), Mode::Tunnel, _) => None,
         }
     }

@@ -245,9 +245,10 @@ impl Pair {
         self.folder.path().join(name)
     }
 
-    /// `tandem server-side` for this pair, which may reach this port of the loopback network.
+    /// `tandem server-side` for this pair, in the mode that it chooses by itself, which may reach
+    /// this port of the loopback network.
     pub(crate) fn server_side(&self, allowed: u16) -> Command {
-        let mut command = tandem(&["server-side", "--mode", "tunnel"]);
+        let mut command = tandem(&["server-side"]);
         command
             .args(["--listen", &local(self.listen)])
             .args(["--allow", &format!("127.0.0.0/8:{allowed}")])
@@ -267,7 +268,7 @@ impl Pair {
     }
 
     pub(crate) fn client_side_with_key(&self, key: &str) -> Command {
-        let mut command = tandem(&["client-side", "--mode", "tunnel"]);
+        let mut command = tandem(&["client-side"]);
         command
             .args(["--peer", &local(self.listen)])
             .args(["--socks", &local(self.socks)])

@@ -15,6 +15,9 @@ pub struct Settings {
     pub link: Option<String>,
     /// `packet` (default) or `pass-through`.
     pub mode: Option<String>,
+    /// Why it is this mode; `None`: it was asked for.
+    #[serde(skip)]
+    pub mode_reason: Option<&'static str>,
     /// `safe` (default) or `mcveety`.
     pub wire: Option<String>,
     /// `persistent` (default), `cii`, `filter` or `none`.

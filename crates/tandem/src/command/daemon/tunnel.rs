@@ -23,10 +23,23 @@ use crate::settings::{Settings, SettingsError, tariff};
 /// What stands in the default store's name in place of a link.
 const STORE: &str = "tunnel";
 
-pub(super) fn run(role: Role, said: Settings) -> Result<(), Failure> {
+/// `reason`: why it is tunnel mode.
+pub(super) fn run(role: Role, said: Settings, reason: Option<&'static str>) -> Result<(), Failure> {
     match role {
-        Role::ClientSide => run_client_side(resolve_client_side(said)?, say_ready)?,
-        Role::ServerSide => run_server_side(resolve_server_side(said)?, say_ready)?,
+        Role::ClientSide => {
+            let config = ClientSide {
+                mode_reason: reason,
+                ..resolve_client_side(said)?
+            };
+            run_client_side(config, say_ready)?;
+        }
+        Role::ServerSide => {
+            let config = ServerSide {
+                mode_reason: reason,
+                ..resolve_server_side(said)?
+            };
+            run_server_side(config, say_ready)?;
+        }
     }
     Ok(())
 }
@@ -67,6 +80,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         line: common.line,
         store: common.store,
         admin: common.admin,
+        mode_reason: None,
     })
 }
 
@@ -88,6 +102,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
         line: common.line,
         store: common.store,
         admin: common.admin,
+        mode_reason: None,
     })
 }
 

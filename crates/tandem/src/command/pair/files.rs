@@ -169,6 +169,14 @@ impl Files {
         }
     }
 
+    /// The settings are to be tunnel mode's.
+    pub(super) fn set_mode(&mut self) {
+        // It comes to the same, and is left as it is.
+        if self.said().mode.as_deref() != Some("auto") {
+            self.set("mode", "tunnel");
+        }
+    }
+
     /// The settings are to name the key file.
     pub(super) fn set_key(&mut self) {
         let absolute = std::path::absolute(&self.key).unwrap_or_else(|_| self.key.clone());
