@@ -22,8 +22,11 @@ use tunnel_pair::{KEYS, Proxy, counted, write_private};
 /// The server side's port, at B: one that the client side takes in, too.
 const LISTEN: u16 = 443;
 
-/// Drops the tunnel's packets over UDP, as a firewall does: without a word.
-const NO_UDP: &str = "-p udp -m udp --dport 443 -j DROP";
+/// Drop the tunnel's packets over UDP, as a firewall does: without a word, in both directions.
+const NO_UDP: [&str; 2] = [
+    "INPUT -p udp -m udp --dport 443 -j DROP",
+    "OUTPUT -p udp -m udp --sport 443 -j DROP",
+];
 
 /// A network with a web server behind B.
 struct Place {
@@ -86,13 +89,15 @@ impl Place {
     }
 
     fn udp_is_blocked(&self) {
-        self.net
-            .b
-            .rules(Family::V4, "filter", &[&format!("-A INPUT {NO_UDP}")]);
+        for rule in NO_UDP {
+            self.net.b.run(&format!("iptables -A {rule}"));
+        }
     }
 
     fn udp_gets_through(&self) {
-        self.net.b.run(&format!("iptables -D INPUT {NO_UDP}"));
+        for rule in NO_UDP {
+            self.net.b.run(&format!("iptables -D {rule}"));
+        }
     }
 
     /// A page of the server's, by a connection that is taken in.
@@ -240,9 +245,11 @@ fn where_udp_is_blocked_connections_work_over_tcp() {
     assert_eq!(place.counts("tunnels_up"), 1);
     assert!(place.counts("tcp_received_bytes") > 400_000);
     // At rest nothing is sent.
-    let before = place.counts("tcp_sent_segments");
-    std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(place.counts("tcp_sent_segments"), before);
+    wait_until("the last acknowledgement has gone", || {
+        let before = place.counts("tcp_sent_segments");
+        std::thread::sleep(Duration::from_secs(3));
+        place.counts("tcp_sent_segments") == before
+    });
     assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
     assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
 }
