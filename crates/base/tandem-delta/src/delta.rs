@@ -9,6 +9,7 @@
 //! linear in the delta and in what it names, and both are bounded; a copy copies from the store and
 //! never from another delta, so nothing nests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::dictionary;
@@ -196,7 +197,7 @@ impl<'a> Delta<'a> {
         let mut out = Vec::with_capacity(self.length);
         let mut objects = Objects {
             source,
-            resolved: Vec::new(),
+            resolved: BTreeMap::new(),
             room: MAX_RESOLVED,
         };
         for instruction in &self.instructions {
@@ -323,14 +324,14 @@ impl<'a> Input<'a> {
 /// it.
 struct Objects<'s, S> {
     source: &'s mut S,
-    resolved: Vec<(Name, Arc<[u8]>)>,
+    resolved: BTreeMap<Name, Arc<[u8]>>,
     /// Bytes that may still be resolved.
     room: usize,
 }
 
 impl<S: Source> Objects<'_, S> {
     fn resolve(&mut self, name: Name) -> Result<Arc<[u8]>, DeltaError> {
-        if let Some((_, object)) = self.resolved.iter().find(|(known, _)| *known == name) {
+        if let Some(object) = self.resolved.get(&name) {
             return Ok(Arc::clone(object));
         }
         let object = match name {
@@ -344,7 +345,7 @@ impl<S: Source> Objects<'_, S> {
             .ok_or(DeltaError::TooLong {
                 limit: MAX_RESOLVED,
             })?;
-        self.resolved.push((name, Arc::clone(&object)));
+        self.resolved.insert(name, Arc::clone(&object));
         Ok(object)
     }
 }

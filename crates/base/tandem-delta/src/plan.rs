@@ -12,6 +12,7 @@
 //!
 //! Invariant: the delta rebuilds the target if each name means the bytes that the caller said.
 
+use std::cmp::Reverse;
 use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
@@ -279,7 +280,12 @@ impl<'t> Planner<'t> {
     /// The delta that has these copies, compresses what else is not held, and has what is alike for
     /// a dictionary.
     fn compressed(&self, encoding: Encoding, copies: &Copies) -> Option<Vec<u8>> {
-        let rests = self.compressible_rests(copies);
+        // No more than may be there are tried: each try reads the whole window again, and what a
+        // server sends may be made to shrink nowhere.
+        let mut rests = self.compressible_rests(copies);
+        rests.sort_by_key(|range| Reverse(range.len()));
+        rests.truncate(MAX_INFLATED);
+        rests.sort_by_key(|range| range.start);
         if rests.is_empty() {
             return None;
         }
@@ -302,7 +308,6 @@ impl<'t> Planner<'t> {
                 let is_shorter = bytes.len() + INFLATE_COST + names.len() < range.len();
                 is_shorter.then_some(Compressed { range, bytes })
             })
-            .take(MAX_INFLATED)
             .collect();
         let is_any = !compressed.is_empty();
         is_any.then(|| self.write(encoding, copies, &names, &compressed))

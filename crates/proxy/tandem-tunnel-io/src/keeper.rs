@@ -46,6 +46,10 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// waits behind the one to UDP.
 const GRACE: Duration = Duration::from_millis(100);
 
+/// A tunnel that came back to UDP and fell silent sooner makes the next look wait longer: each turn
+/// costs two handshakes, and what was opened in that tunnel.
+const STEADY: Duration = Duration::from_secs(5 * 60);
+
 /// In a tunnel, a question without an answer after so many round trips is a reason to try another
 /// way. A second at least: queues take their time, too.
 const ROUND_TRIPS: u32 = 3;
@@ -254,6 +258,8 @@ where
     /// Until there is no tunnel any more.
     async fn serve(&self, first: T) {
         let mut looks = Looks::new();
+        // Since when the tunnel runs over UDP again.
+        let mut better: Option<Instant> = None;
         let mut aside: Option<Aside<T>> = None;
         let mut up = Up::new(first, &self.board);
         loop {
@@ -269,7 +275,7 @@ where
                     None => break,
                 },
                 Next::Better(tunnel) => {
-                    looks = Looks::new();
+                    better = Some(Instant::now());
                     self.replace(&mut up, Up::new(tunnel, &self.board)).retire();
                 }
                 Next::Instead(tunnel, since) => {
@@ -279,7 +285,11 @@ where
                     let until = Instant::now() + since.elapsed() + self.doubt;
                     match (silent.tunnel().over(), up.tunnel().over()) {
                         (Over::Udp, Over::Tcp) => {
-                            looks = Looks::new();
+                            match better.take() {
+                                // UDP let a handshake through and little after it.
+                                Some(at) if at.elapsed() < STEADY => looks.put_off(),
+                                Some(_) | None => looks = Looks::new(),
+                            }
                             aside = Some(Aside { up: silent, until });
                         }
                         (Over::Udp, Over::Udp) | (Over::Tcp, Over::Udp | Over::Tcp) => {

@@ -292,9 +292,9 @@ impl Host {
             }
             Err(why) => {
                 self.shared.board.count(Tally::TunnelsFailed, 1);
-                // Anybody can cause this: it is counted, and not in the log by default.
+                // Anybody can cause this: it is counted, and neither in the log by default nor in
+                // the status.
                 tracing::debug!("a tunnel did not come up: {why}");
-                self.shared.board.tunnel_ended(&why);
             }
         }
     }

@@ -566,10 +566,15 @@ impl Joined {
             }
             Err(miss) => {
                 cx.tell(Event::FlightMissed(miss));
+                let following = self.following.as_ref();
+                let has_recalled =
+                    following.is_some_and(|following| following.connection.has_recalled());
                 match self.role {
                     Role::ServerSide if is_hello => {}
                     Role::ServerSide => cx.engine.client_flight_not_rebuilt(cx.clock.now),
-                    Role::ClientSide => cx.engine.server_flight_not_rebuilt(),
+                    Role::ClientSide if has_recalled => cx.engine.server_flight_not_rebuilt(),
+                    // It was written against hints: what went missing is no earlier flight.
+                    Role::ClientSide => {}
                 }
                 self.reader.miss();
                 self.writer.missed(miss);

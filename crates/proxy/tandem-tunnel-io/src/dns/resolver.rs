@@ -78,7 +78,7 @@ impl Resolver {
         let query = query.ok_or(Ending::Malformed)?;
         let question = DnsQuery::parse(&query).and_then(|query| Question::of_link(&query));
         let question = question.map_err(|_| Ending::Malformed)?;
-        let _place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
+        let place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
         let answer = match self.server {
             DnsServer::Nobody => dns::refusal(),
             DnsServer::System => self.resolve(system(Path::new(SYSTEM)), &question).await,
@@ -86,8 +86,10 @@ impl Resolver {
         };
         let mut bytes = Vec::new();
         answer.write(&mut bytes);
+        // Others need not wait until it has been taken.
+        drop(place);
         // It breaks where nobody waits any more.
-        let _ = write_whole(&mut stream.sending, &bytes).await;
+        let _ = timeout(PATIENCE, write_whole(&mut stream.sending, &bytes)).await;
         Ok(())
     }
 

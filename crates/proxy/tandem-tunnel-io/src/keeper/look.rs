@@ -38,6 +38,13 @@ impl Looks {
         }
     }
 
+    /// The tunnel that was found was not worth it: the next try is due after twice the pause.
+    pub(super) fn put_off(&mut self) {
+        self.pause = (self.pause * 2).clamp(MIN_PAUSE, MAX_PAUSE);
+        self.at = Instant::now() + self.pause;
+        self.seen = Counts::default();
+    }
+
     /// A tunnel, once one is made. Each try takes two round trips, by what `up` has measured, or by
     /// `doubt`, which is three; the first packets are repeated after three.
     pub(super) async fn find<C: Connect>(

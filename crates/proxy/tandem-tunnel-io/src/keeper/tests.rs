@@ -385,6 +385,24 @@ async fn once_udp_gets_through_it_is_used_and_tcp_lasts_as_long_as_its_users() {
     assert!(!tcp.is_up());
 }
 
+#[tokio::test(start_paused = true)]
+async fn where_udp_lets_a_handshake_through_and_little_more_it_is_tried_ever_more_rarely() {
+    let udp = Line::new(Over::Udp, Mode::Blocked);
+    let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
+    let _first = keeper.tunnel().await.expect("up");
+    udp.becomes(UP);
+    for seconds in [15, 300, 600] {
+        comes_over(&keeper, Over::Tcp).await.carries(5, 5);
+        let start = Instant::now();
+        let over_udp = comes_over(&keeper, Over::Udp).await;
+        let pause = start.elapsed().as_secs();
+        assert!((seconds - 2..=seconds + 2).contains(&pause), "{pause}");
+        let _somebody = keeper.tunnel().await.expect("up");
+        sleep(Duration::from_millis(1)).await;
+        over_udp.carries(1, 0);
+    }
+}
+
 /// A tunnel over UDP that gives no answer to what somebody new says.
 async fn silenced(keeper: &Keeper<Empty>) -> (Lease<Empty>, Empty) {
     let first = keeper.tunnel().await.expect("up");

@@ -37,7 +37,7 @@ use reset_key::ResetKey;
 
 /// What the two proxies speak in the tunnel. The number is the version.
 const PROTOCOL: Protocol = Protocol {
-    name: b"tandem-tunnel/1",
+    name: b"tandem-tunnel/2",
     // Handshake keys of endpoints may cross the tunnel one day, and the handshakes that they belong
     // to are hybrid.
     key_exchange: KeyExchange::Hybrid,

@@ -35,7 +35,7 @@ use socket::Watched;
 
 /// What the two proxies speak in the tunnel. The number is the version.
 const PROTOCOL: Protocol = Protocol {
-    name: b"tandem-tunnel-tcp/1",
+    name: b"tandem-tunnel-tcp/2",
     // As over QUIC.
     key_exchange: KeyExchange::Hybrid,
 };
