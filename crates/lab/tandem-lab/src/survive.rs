@@ -29,8 +29,8 @@ use crate::interop::tools::Tools;
 use crate::lane::{Lane, LaneSpec};
 use programs::Program;
 
-/// The links: two of a few kilobits, and one that is only far.
-const LINKS: [&str; 3] = ["iridium", "hf-9600", "certus-350"];
+/// The links: two of a few kilobits, and one of some tens.
+const LINKS: [&str; 3] = ["iridium", "hf-9600", "certus-100"];
 
 const VERSIONS: [Version; 2] = [Version::Tls12, Version::Tls13];
 

@@ -188,7 +188,7 @@ pub(crate) struct SplitClientsArgs {
 
 /// Tell which programs survive a slow link with the time-outs that they have
 ///
-/// Go, Node, Java, curl and Python fetch a page over iridium, hf-9600 and certus-350, in TLS 1.2
+/// Go, Node, Java, curl and Python fetch a page over iridium, hf-9600 and certus-100, in TLS 1.2
 /// and 1.3: plain, in packet mode, through the tunnel. Writes a table and JSON lines. A program
 /// that is not installed is left out; `make survive` installs all. Needs root.
 #[derive(Debug, Args)]
