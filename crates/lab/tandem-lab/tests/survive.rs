@@ -1,4 +1,4 @@
-//! The command that tells which programs survive a slow link, on a link that is fast enough for all.
+//! The command that tells which programs survive a slow link, on one that is fast enough for all.
 
 mod common;
 
