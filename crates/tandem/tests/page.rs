@@ -174,9 +174,10 @@ fn packet_mode_reports_what_crossed_for_each_connection_at_both_sides() {
             last.crossed_bytes + 1_000 < first.crossed_bytes,
             "{report:?}"
         );
-        // Hellos and Finished differ by a few bytes; the certificates that were rebuilt do not.
+        // Hellos and Finished differ by a few bytes; the certificates that were rebuilt do not. A
+        // flight that is repeated, as on a busy machine, counts each time.
         assert!(
-            last.original_bytes.abs_diff(first.original_bytes) < 100,
+            last.original_bytes + 100 > first.original_bytes,
             "{report:?}"
         );
     }
