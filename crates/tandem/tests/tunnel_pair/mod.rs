@@ -10,7 +10,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpStream, UdpSocket};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -216,12 +216,6 @@ pub(crate) struct Pair {
     admins: [u16; 2],
 }
 
-/// A free UDP port of the loopback interface.
-pub(crate) fn free_udp_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    socket.local_addr().expect("bound").port()
-}
-
 pub(crate) fn local(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
@@ -234,7 +228,7 @@ impl Pair {
         }
         Self {
             folder,
-            listen: free_udp_port(),
+            listen: free_port(),
             socks: free_port(),
             http_proxy: free_port(),
             admins: [free_port(), free_port()],
