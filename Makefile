@@ -16,6 +16,8 @@ FEATURES := --features tandem/kademlia
 ENSURE := scripts/ensure-tools.sh
 DENY := $(or $(TANDEM_TOOLS),$(HOME)/.cache/tandem/tools)/bin/cargo-deny
 IS_ROOT := $(filter 0,$(shell id -u))
+# Property tests try the same inputs in each run, so that a run can be repeated; another seed tries others.
+export PROPTEST_RNG_SEED ?= 1
 # Tests that cannot run in full say so in this file (crates/base/tandem-testkit).
 export TANDEM_SKIPPED ?= $(abspath $(TARGET))/skipped-tests
 

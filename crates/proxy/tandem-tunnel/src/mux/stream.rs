@@ -247,7 +247,13 @@ impl Receiving {
     }
 
     pub(super) fn end(&mut self) -> Result<(), Malformed> {
-        self.last(ReceiveState::Ended)
+        // What came after the stop was dropped, so this is no end in order to whoever reads.
+        let is_wanted = self.state != ReceiveState::Stopped;
+        self.last(if is_wanted {
+            ReceiveState::Ended
+        } else {
+            ReceiveState::Unwanted
+        })
     }
 
     pub(super) fn reset(&mut self, code: u32) -> Result<(), Malformed> {

@@ -137,6 +137,19 @@ fn resets_and_stops_bring_their_codes_and_the_stream_is_forgotten() {
 }
 
 #[test]
+fn the_end_of_what_is_no_longer_wanted_is_no_end_in_order() {
+    let mut pair = Pair::new();
+    let [key, other] = pair.stream();
+    assert_eq!(pair.opens.write(key, b"late"), Ok(4));
+    pair.opens.finish(key);
+    pair.accepts.stop(other, 9);
+    pair.carry(100);
+    assert_eq!(pair.accepts.read(other), Err(Broken::Here));
+    pair.let_go([key, other]);
+    assert_eq!((pair.opens.streams(), pair.accepts.streams()), (0, 0));
+}
+
+#[test]
 fn a_stream_of_which_nothing_was_said_ends_without_a_word() {
     let mut pair = Pair::new();
     let key = pair.opens.open().expect("room");
