@@ -377,6 +377,7 @@ impl Mux {
         if stream.id.is_none() && stream.sending.is_resetting() {
             stream.sending.drop_unsaid();
             stream.receiving.drop_unsaid();
+            self.events.push_back(Event::Readable(key));
         } else if stream.id.is_some() || stream.sending.is_ready() && !is_for_later {
             let id = *stream.id.get_or_insert_with(|| {
                 let id = self.next_id;

@@ -190,7 +190,7 @@ enum ReceiveState {
     /// No more is wanted here; the other side has yet to say its last.
     Stopped,
     Ended,
-    /// It has ended, and what had come of it is not wanted.
+    /// It has ended, or never began, and there is no end in order to tell of.
     Unwanted,
     Reset(u32),
 }
@@ -199,6 +199,7 @@ enum ReceiveState {
 #[derive(Debug)]
 pub(super) struct Receiving {
     unread: VecDeque<Vec<u8>>,
+    /// Bytes that nobody has read, those that were announced and have not come among them.
     unread_len: u32,
     /// Bytes that the other side may still send.
     allowed: u32,
@@ -227,6 +228,7 @@ impl Receiving {
         match self.state {
             ReceiveState::Open | ReceiveState::Stopped => {
                 self.allowed = self.allowed.checked_sub(len).ok_or(Malformed)?;
+                self.unread_len += len;
                 Ok(())
             }
             ReceiveState::Ended | ReceiveState::Unwanted | ReceiveState::Reset(_) => Err(Malformed),
@@ -238,7 +240,6 @@ impl Receiving {
         if self.state != ReceiveState::Open {
             return;
         }
-        self.unread_len += u32::try_from(bytes.len()).unwrap_or(0);
         match self.unread.back_mut() {
             // Many short ones take no more memory than one long one.
             Some(last) if last.len() + bytes.len() <= PIECE => last.extend_from_slice(bytes),
@@ -335,7 +336,7 @@ impl Receiving {
 
     /// The other side never heard of the stream, and will not.
     pub(super) fn drop_unsaid(&mut self) {
-        self.state = ReceiveState::Ended;
+        self.state = ReceiveState::Unwanted;
         self.stop = None;
     }
 

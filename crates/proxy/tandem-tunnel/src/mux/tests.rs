@@ -1,5 +1,6 @@
 //! Both ends of a connection, which delivers bytes in any pieces.
 
+use super::stream::INITIAL_WINDOW;
 use super::*;
 use proptest::prelude::*;
 
@@ -57,14 +58,6 @@ impl Pair {
         let other = *self.accepted.last().expect("it came");
         assert_eq!(self.accepts.read(other), Ok(Read::Piece(b"a".to_vec())));
         [key, other]
-    }
-
-    /// The opening end, or the other.
-    fn end(&mut self, number: usize) -> &mut Mux {
-        match number {
-            0 => &mut self.opens,
-            _ => &mut self.accepts,
-        }
     }
 
     fn let_go(&mut self, [key, other]: [Key; 2]) {
@@ -165,6 +158,46 @@ fn a_stream_of_which_nothing_was_said_ends_without_a_word() {
 }
 
 #[test]
+fn a_stream_of_which_nothing_was_said_has_no_end_in_order() {
+    for is_stopped in [false, true] {
+        let mut pair = Pair::new();
+        let key = pair.opens.open().expect("room");
+        if is_stopped {
+            pair.opens.stop(key, 1);
+        } else {
+            assert_eq!(pair.opens.read(key), Ok(Read::Nothing));
+        }
+        pair.opens.reset(key, 1);
+        assert_eq!(pair.carry(10), 0);
+        // Whoever waits is told.
+        assert_eq!(pair.opens.poll_event(), Some(Event::Readable(key)));
+        assert_eq!(pair.opens.read(key), Err(Broken::Here));
+    }
+}
+
+#[test]
+fn bytes_that_were_announced_take_the_room_that_they_will_need() {
+    let mut accepts = Mux::new(Side::Accepts, LIMITS);
+    let mut head = Vec::new();
+    let says = Says::Data(INITIAL_WINDOW);
+    Frame { id: 0, says }.write(&mut head);
+    accepts.handle_input(&head).expect("well formed");
+    // More is permitted once these are read, and not before they have come.
+    assert_eq!(accepts.poll_output(1_200), []);
+    let bytes = vec![0; usize::try_from(INITIAL_WINDOW).expect("small")];
+    accepts.handle_input(&bytes).expect("well formed");
+    assert_eq!(accepts.poll_output(1_200), []);
+    let Some(Event::Opened(key)) = accepts.poll_event() else {
+        panic!("it is there");
+    };
+    assert_eq!(read(&mut accepts, key).0.len(), bytes.len());
+    let mut credit = Vec::new();
+    let says = Says::Credit(LIMITS.window);
+    Frame { id: 0, says }.write(&mut credit);
+    assert_eq!(accepts.poll_output(1_200), credit);
+}
+
+#[test]
 fn a_reader_that_stops_holds_up_its_own_stream_and_no_other() {
     let mut pair = Pair::new();
     let stalled: Vec<_> = (0..4).map(|_| pair.stream()).collect();
@@ -253,98 +286,4 @@ fn frames_that_break_the_rules_are_refused() {
     assert_eq!(opens.handle_input(&frame(0, Says::End)), Err(Malformed));
 }
 
-/// What happens to a stream at one of its ends.
-#[derive(Debug, Clone)]
-enum Step {
-    Open,
-    Write { at: usize, end: usize, len: usize },
-    Read { at: usize, end: usize },
-    Finish { at: usize, end: usize },
-    Reset { at: usize, end: usize },
-    Stop { at: usize, end: usize },
-    Bulk { at: usize, end: usize },
-    Carry { piece: usize },
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let place = || (0..8_usize, 0..2_usize);
-    prop_oneof![
-        2 => Just(Step::Open),
-        6 => (place(), 1..40_000_usize)
-            .prop_map(|((at, end), len)| Step::Write { at, end, len }),
-        6 => place().prop_map(|(at, end)| Step::Read { at, end }),
-        2 => place().prop_map(|(at, end)| Step::Finish { at, end }),
-        1 => place().prop_map(|(at, end)| Step::Reset { at, end }),
-        1 => place().prop_map(|(at, end)| Step::Stop { at, end }),
-        1 => place().prop_map(|(at, end)| Step::Bulk { at, end }),
-        6 => (1..3_000_usize).prop_map(|piece| Step::Carry { piece }),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// What is read is a prefix of what was written, all of it at an end in order; and whatever
-    /// happened, both ends forget the streams.
-    #[test]
-    fn bytes_arrive_as_they_were_written(steps in proptest::collection::vec(step(), 1..200)) {
-        let mut pair = Pair::new();
-        let mut opened: Vec<Key> = Vec::new();
-        // By stream and end: what was written there, and what the other end has read of it.
-        let mut written = vec![[Vec::new(), Vec::new()]; 8];
-        let mut got = [[0, 0]; 8];
-        for step in steps {
-            let find = |pair: &Pair, at: usize, end: usize| match end {
-                0 => opened.get(at).copied(),
-                _ => pair.accepted.get(at).copied(),
-            };
-            match step {
-                Step::Open => {
-                    if opened.len() < 8 {
-                        let [key, _] = pair.stream();
-                        opened.push(key);
-                    }
-                }
-                Step::Write { at, end, len } => if let Some(key) = find(&pair, at, end) {
-                    let bytes: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
-                    let mux = pair.end(end);
-                    if let Ok(len) = mux.write(key, &bytes) {
-                        written[at][end].extend_from_slice(&bytes[..len]);
-                    }
-                },
-                Step::Read { at, end } => if let Some(key) = find(&pair, at, end) {
-                    let mux = pair.end(end);
-                    let (bytes, last) = read(mux, key);
-                    let from: &Vec<u8> = &written[at][1 - end];
-                    let before = got[at][end];
-                    prop_assert_eq!(&bytes[..], &from[before..before + bytes.len()]);
-                    got[at][end] += bytes.len();
-                    if last == Ok(Read::End) {
-                        prop_assert_eq!(got[at][end], from.len());
-                    }
-                },
-                Step::Finish { at, end } => if let Some(key) = find(&pair, at, end) {
-                    let mux = pair.end(end);
-                    mux.finish(key);
-                },
-                Step::Reset { at, end } => if let Some(key) = find(&pair, at, end) {
-                    let mux = pair.end(end);
-                    mux.reset(key, 3);
-                },
-                Step::Stop { at, end } => if let Some(key) = find(&pair, at, end) {
-                    let mux = pair.end(end);
-                    mux.stop(key, 4);
-                },
-                Step::Bulk { at, end } => if let Some(key) = find(&pair, at, end) {
-                    let mux = pair.end(end);
-                    mux.lower_priority(key);
-                },
-                Step::Carry { piece } => { pair.carry(piece); }
-            }
-        }
-        for (key, other) in opened.clone().into_iter().zip(pair.accepted.clone()) {
-            pair.let_go([key, other]);
-        }
-        prop_assert_eq!((pair.opens.streams(), pair.accepts.streams()), (0, 0));
-    }
-}
+mod model;
