@@ -23,6 +23,10 @@ use crate::writer::Place;
 /// far below it; a peer that sends more is not one of ours.
 pub const MAX_REFERENCES: usize = 64;
 
+/// Most instructions of one delta. A flight has a few dozen; one that is cut into records of 32
+/// bytes has 3,500. Each takes a reader 56 bytes and is a byte of the delta, or two.
+pub(crate) const MAX_INSTRUCTIONS: usize = 4_096;
+
 /// Most dictionaries of one compressed literal, and most compressed literals of one delta. Each
 /// costs a reader a window of 32 KiB, however short it is.
 pub const MAX_INFLATED: usize = 8;
@@ -132,6 +136,9 @@ impl<'a> Delta<'a> {
             length = length.saturating_add(size);
             if length > limit {
                 return Err(DeltaError::TooLong { limit });
+            }
+            if instructions.len() == MAX_INSTRUCTIONS {
+                return Err(DeltaError::Malformed);
             }
             instructions.push(match head {
                 Head::Add(_) => Instruction::Add(parser.input.take(size)?),
@@ -454,18 +461,37 @@ mod tests {
 
     #[test]
     fn the_bounds_themselves_are_allowed() {
-        for (references, is_good) in [(MAX_REFERENCES, true), (MAX_REFERENCES + 1, false)] {
-            let mut writer = DeltaWriter::new(Encoding::One);
+        let cases = [(MAX_REFERENCES, true), (MAX_REFERENCES + 1, false)];
+        for ((references, is_good), encoding) in cases
+            .into_iter()
+            .flat_map(|case| [Encoding::One, Encoding::Three].map(|encoding| (case, encoding)))
+        {
+            let mut writer = DeltaWriter::new(encoding);
             for number in 0..references {
                 let mut name = Reference([0; 16]);
                 name.0[0] = u8::try_from(number).expect("few");
                 writer.copy(name, 0, 1);
             }
             let delta = writer.finish();
-            let parsed = Delta::parse(Encoding::One, &delta, references);
-            assert_eq!(parsed.is_ok(), is_good, "{references}");
-            assert!(Delta::parse(Encoding::One, &delta, references - 1).is_err());
+            let parsed = Delta::parse(encoding, &delta, references);
+            assert_eq!(parsed.is_ok(), is_good, "{encoding:?} {references}");
+            assert!(Delta::parse(encoding, &delta, references - 1).is_err());
         }
+    }
+
+    #[test]
+    fn instructions_are_counted_before_they_are_kept() {
+        for (instructions, is_good) in [(MAX_INSTRUCTIONS, true), (MAX_INSTRUCTIONS + 1, false)] {
+            let mut writer = DeltaWriter::new(Encoding::Three);
+            for _ in 0..instructions {
+                writer.copy(Reference([1; 16]), 0, 1);
+            }
+            let delta = writer.finish();
+            let parsed = Delta::parse(Encoding::Three, &delta, 1 << 16);
+            assert_eq!(parsed.is_ok(), is_good, "{instructions}");
+        }
+        // What the documentation says of them.
+        assert!(size_of::<Instruction<'_>>() <= 56);
     }
 
     #[test]
@@ -666,18 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_third_encoding_references_are_bounded_and_have_to_be_named_first() {
-        for (references, is_good) in [(MAX_REFERENCES, true), (MAX_REFERENCES + 1, false)] {
-            let mut writer = DeltaWriter::new(Encoding::Three);
-            for number in 0..references {
-                let mut name = Reference([0; 16]);
-                name.0[0] = u8::try_from(number).expect("few");
-                writer.copy(name, 0, 1);
-            }
-            let delta = writer.finish();
-            let parsed = Delta::parse(Encoding::Three, &delta, references);
-            assert_eq!(parsed.is_ok(), is_good, "{references}");
-        }
+    fn in_the_third_encoding_references_have_to_be_named_first() {
         for bad in [&[1, 2, 0, 3][..], &[1, 0, 7], &[1, 1], &[1]] {
             let refused = Delta::parse(Encoding::Three, bad, 100);
             assert_eq!(refused, Err(DeltaError::Malformed), "{bad:?}");

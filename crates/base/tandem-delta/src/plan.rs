@@ -17,7 +17,7 @@ use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::delta::{MAX_INFLATED, MAX_INFLATED_LEN};
+use crate::delta::{MAX_INFLATED, MAX_INFLATED_LEN, MAX_INSTRUCTIONS};
 use crate::dictionary;
 use crate::encoding::Encoding;
 use crate::inflate::deflate;
@@ -166,7 +166,7 @@ impl<'t> Planner<'t> {
     fn placed(&self, encoding: Encoding) -> Option<Vec<u8>> {
         let mut copies = self.copies_by_place(MIN_NUMBERED_RUN);
         self.continue_copies(&mut copies);
-        let copied = (!copies.0.is_empty()).then(|| self.write(encoding, &copies, &[], &[]));
+        let copied = self.write(encoding, &copies, &[], &[]);
         let left: usize = self.rests(&copies).map(|rest| rest.len()).sum();
         let parts = self.compressible_parts(&copies);
         let noise = left.saturating_sub(parts.map(|part| part.len()).sum());
@@ -274,7 +274,7 @@ impl<'t> Planner<'t> {
                 });
             }
         }
-        (!copies.0.is_empty()).then(|| self.write(encoding, &copies, &[], &[]))
+        self.write(encoding, &copies, &[], &[])
     }
 
     /// The delta that has these copies, compresses what else is not held, and has what is alike for
@@ -309,17 +309,26 @@ impl<'t> Planner<'t> {
                 is_shorter.then_some(Compressed { range, bytes })
             })
             .collect();
-        let is_any = !compressed.is_empty();
-        is_any.then(|| self.write(encoding, copies, &names, &compressed))
+        if compressed.is_empty() {
+            return None;
+        }
+        self.write(encoding, copies, &names, &compressed)
     }
 
+    /// The delta; `None` where it would use nothing of what the reader has, or have more
+    /// instructions than a reader takes.
     fn write(
         &self,
         encoding: Encoding,
         copies: &Copies,
         dictionaries: &[Name],
         compressed: &[Compressed],
-    ) -> Vec<u8> {
+    ) -> Option<Vec<u8>> {
+        // Each may have a literal behind it, and the first one in front.
+        let used = copies.0.len() + compressed.len();
+        if used == 0 || 2 * used >= MAX_INSTRUCTIONS {
+            return None;
+        }
         let mut delta = DeltaWriter::new(encoding);
         let mut at = self.from;
         let mut compressed = compressed.iter().peekable();
@@ -338,7 +347,7 @@ impl<'t> Planner<'t> {
             at = copied.range.end;
         }
         rest(&mut delta, at, self.stream.len());
-        delta.finish()
+        Some(delta.finish())
     }
 
     /// What is alike in the rests beside these copies and in these sources.
@@ -648,6 +657,69 @@ mod tests {
         };
         assert_eq!(dictionaries.len(), MAX_INFLATED);
         assert!(!dictionaries.contains(&names[0].into()));
+    }
+
+    #[test]
+    fn the_longest_literals_are_compressed_and_no_more_than_a_reader_takes() {
+        let held = noise(11, 1);
+        let words =
+            b"0@0>0<http://crl3.digicert.com/DigiCertGlobalRootG2.crl0http://r1.c.lencr.org/ DigiCert Inc1";
+        // Ten literals with a byte of what is held before each; the third and the sixth are short.
+        let shorts = [2, 5];
+        let mut target = Vec::new();
+        let mut plan = Vec::new();
+        for (index, byte) in held.iter().enumerate() {
+            plan.push((index, target.len()..target.len() + 1));
+            target.push(*byte);
+            let length = if shorts.contains(&index) {
+                64
+            } else {
+                70 + index
+            };
+            target.extend(words.iter().take(if index < 10 { length } else { 0 }));
+        }
+        for encoding in [Encoding::Two, Encoding::Three] {
+            let mut planner = Planner::new(&target);
+            for (offset, range) in &plan {
+                planner.copy(NAMES[0], *offset, once(range.clone()));
+            }
+            planner.compress(0..target.len());
+            let delta = planner.finish(encoding).expect("the words are known");
+            assert_eq!(rebuilt(encoding, &delta, &[&held]), target);
+            let delta = Delta::parse(encoding, &delta, 1 << 16).expect("our own encoding");
+            let lengths: Vec<usize> = delta
+                .instructions()
+                .iter()
+                .filter_map(|instruction| match instruction {
+                    Instruction::Inflate { length, .. } => Some(*length),
+                    Instruction::Add(_) | Instruction::Copy { .. } => None,
+                })
+                .collect();
+            let longest = (0..10).filter(|index| !shorts.contains(index));
+            assert!(lengths.into_iter().eq(longest.map(|index| 70 + index)));
+        }
+    }
+
+    #[test]
+    fn a_delta_of_more_instructions_than_a_reader_takes_is_not_written() {
+        let most = MAX_INSTRUCTIONS / 2 - 1;
+        for (copies, is_written) in [(most, true), (most + 1, false)] {
+            let held = noise(copies, 1);
+            // Each byte that is held has one beside it that is not.
+            let target: Vec<u8> = [0]
+                .into_iter()
+                .chain(held.iter().flat_map(|it| [*it, !it]))
+                .collect();
+            for encoding in [Encoding::One, Encoding::Three] {
+                let mut plan = Planner::new(&target);
+                plan.copy(NAMES[0], 0, (0..copies).map(|at| 2 * at + 1..2 * at + 2));
+                let delta = plan.finish(encoding);
+                assert_eq!(delta.is_some(), is_written, "{copies}");
+                if let Some(delta) = delta {
+                    assert_eq!(rebuilt(encoding, &delta, &[&held]), target);
+                }
+            }
+        }
     }
 
     #[test]
