@@ -10,8 +10,8 @@ use tandem_wire::Instant;
 use crate::event::Event;
 use crate::peer::filter::{Fingerprint, Rate};
 use crate::peer::{Epoch, Peer, PeerId, Peers, Role, SessionTickets};
-use crate::rewrite::LocalSource;
 use crate::rewrite::thesis::Codes;
+use crate::rewrite::{Ground, LocalSource};
 
 /// How the client-side proxy comes to know what of a client's chain the server-side one holds
 /// (McVeety 2009, section 2.4.1).
@@ -134,6 +134,13 @@ impl<S: Store> Engine<S> {
             true => Event::HelloShortened,
             false => Event::TicketReferred,
         });
+    }
+
+    /// A flight crosses in another form, on this ground. To be called once for each that does.
+    pub fn flight_written(&mut self, ground: &Ground) {
+        if ground.is_after_another() {
+            self.tell(Event::FlightRecalled);
+        }
     }
 
     /// The far side has rebuilt such a hello.

@@ -25,9 +25,10 @@ pub enum Event {
     HelloMissed,
     /// A server's first flight that both sides have seen is remembered as a template.
     FlightLearned,
-    /// At the server's side: both sides hold the earlier flight that the far side has told of.
+    /// At the server's side: a flight crossed as a delta against the earlier one that the far side
+    /// has told of.
     FlightRecalled,
-    /// At the server's side: only the far side holds it.
+    /// At the server's side: only the far side holds the earlier one.
     FlightNotRecalled,
     /// A client named its chain in its hello, and some of it is held here, at the server's side.
     IntentionHeld,

@@ -343,7 +343,10 @@ impl Joined {
             return;
         };
         match self.shorter(&hold.ground, hold.before, cx) {
-            Some(written) => self.writer.delta(what, written.shorter),
+            Some(written) => {
+                self.writer.delta(what, written.shorter);
+                cx.engine.flight_written(&hold.ground);
+            }
             None => {
                 self.writer.writes_no_delta();
                 self.pass(hold.before);

@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use support::{THEN, engine, server_address, teach, tls};
 use tandem_delta::{DeltaWriter, Encoding, Name, Reference};
-use tandem_engine::{Engine, Role};
+use tandem_engine::{Engine, Event, Role};
 use tandem_link::tunnel::{Frame, MAX_LEN, Miss, Open, Piece, Target, check};
 use tandem_store::MemoryStore;
 use tandem_tunnel::{Clock, Input, Output, Relay};
@@ -25,12 +25,10 @@ impl Taught {
     fn of(role: Role) -> Self {
         let mut engine = engine(role);
         teach(&mut engine, &tls::full(&[], &[], 1));
-        let target = Target::Address(server_address());
-        let relay = match role {
-            Role::ClientSide => Relay::client_side(Open::to(target), Instant::ZERO),
-            Role::ServerSide => Relay::server_side(),
-        };
-        Self { relay, engine }
+        Self {
+            relay: relay(role),
+            engine,
+        }
     }
 
     /// One at the client side whose client has sent its next hello.
@@ -65,7 +63,7 @@ impl Taught {
     }
 
     /// This delta is missed, and the bytes it stood for arrive once they come.
-    fn misses(mut self, delta: Vec<u8>, meant: &[u8]) -> Miss {
+    fn misses(&mut self, delta: Vec<u8>, meant: &[u8]) -> Miss {
         let delta = Frame::Delta {
             check: check(meant),
             delta: Piece::new(delta).expect("a body"),
@@ -77,6 +75,14 @@ impl Taught {
         let again = Frame::Again(Piece::new(meant.to_vec()).expect("a body"));
         assert_eq!(self.frames(&[again])[1], meant);
         missed.next().expect("it asks for the bytes")
+    }
+}
+
+fn relay(role: Role) -> Relay {
+    let target = Target::Address(server_address());
+    match role {
+        Role::ClientSide => Relay::client_side(Open::to(target), Instant::ZERO),
+        Role::ServerSide => Relay::server_side(),
     }
 }
 
@@ -149,6 +155,45 @@ fn as_many_copies_as_fit_a_delta_rebuild_no_more_than_a_body() {
         Taught::after_hello().misses(copies, &earlier),
         Miss::Malformed
     );
+}
+
+#[test]
+fn a_miss_of_what_was_not_said_to_be_held_leaves_earlier_flights() {
+    let earlier = tls::full(&[], &[], 1).turns[1].1.clone();
+    let copy = delta(|writer| writer.copy(Name::Number(0), 0, earlier.len()));
+    let mut one = Taught::of(Role::ClientSide);
+    // Of this site no flight is held: nothing has the number 0.
+    let elsewhere = tls::client_hello("elsewhere.example", &[], 1_000);
+    one.input(Input::Endpoint(&elsewhere));
+    assert_eq!(one.misses(copy.clone(), &earlier), Miss::NotHeld);
+    one.relay = relay(Role::ClientSide);
+    one.input(Input::Endpoint(&tls::full(&[], &[], 2_000).turns[0].1));
+    let good = Frame::Delta {
+        check: check(&earlier),
+        delta: Piece::new(copy).expect("a body"),
+    };
+    assert_eq!(one.frames(&[good])[1], earlier);
+}
+
+#[test]
+fn a_flight_counts_as_recalled_once_it_crosses_as_a_delta() {
+    let said = tls::full(&[], &[], 1_000);
+    let [hello, flight] = [0, 1].map(|turn| &said.turns[turn].1);
+    let [opening, _] = Taught::of(Role::ClientSide).input(Input::Endpoint(hello));
+    for (is_whole, recalled) in [(false, 0), (true, 1)] {
+        let mut one = Taught::of(Role::ServerSide);
+        one.input(Input::Tunnel(&opening));
+        one.input(Input::Connected(server_address()));
+        let (front, rest) = flight.split_at(500);
+        one.input(Input::Endpoint(front));
+        if is_whole {
+            one.input(Input::Endpoint(rest));
+        }
+        one.input(Input::EndpointEnd);
+        let events = one.engine.events();
+        let found = events.filter(|event| *event == Event::FlightRecalled);
+        assert_eq!(found.count(), recalled);
+    }
 }
 
 #[test]

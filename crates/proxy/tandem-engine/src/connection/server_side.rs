@@ -32,10 +32,7 @@ impl Connection {
             (Said::Flight, None) => &[],
             (Said::Flight, Some(after)) => {
                 match engine.peer().hellos.answer(after) {
-                    Expected::Flight(flight) => {
-                        engine.tell(Event::FlightRecalled);
-                        return Ground::after(flight);
-                    }
+                    Expected::Flight(flight) => return Ground::after(flight),
                     Expected::Sealed => {}
                     Expected::Unknown => engine.tell(Event::FlightNotRecalled),
                 }

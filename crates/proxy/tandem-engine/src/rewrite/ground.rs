@@ -106,6 +106,19 @@ impl Ground {
         }
     }
 
+    /// Whether it is a server's flight that is written against the one before it.
+    pub(crate) fn is_after_another(&self) -> bool {
+        match self.0 {
+            Known::After(_) => true,
+            Known::Said(_)
+            | Known::Numbered(_)
+            | Known::ClientFlightUnseen
+            | Known::ClientFlight(_)
+            | Known::HelloUnseen
+            | Known::Hello(..) => false,
+        }
+    }
+
     /// Whether all has passed that is to be written: the flight, or the hello.
     pub(crate) fn is_whole(&self, has_flight: bool, has_hello: bool) -> bool {
         match self.0 {
