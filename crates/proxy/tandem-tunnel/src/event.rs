@@ -24,8 +24,8 @@ pub enum Event {
     FlightRebuilt,
     /// A hello or a flight that came as a delta was not rebuilt.
     FlightMissed(Miss),
-    /// Bytes of hellos and flights, less the bytes of their deltas. What the far side misses is not
-    /// taken off.
+    /// Bytes of hellos, flights and phrases, less the bytes of their frames. What the far side
+    /// misses is not taken off.
     BytesElided(u64),
     /// Bytes that crossed in frames as they were, before a direction had no frames any more.
     LiteralBytes(u64),

@@ -305,18 +305,23 @@ impl Writer {
     /// where nothing has room.
     fn next_frame(&mut self, room: usize) -> Option<(Frame, usize)> {
         let waiting = self.waiting.make_contiguous();
-        let (frame, length) = match Phrase::first_in(waiting) {
+        let (frame, length, event) = match Phrase::first_in(waiting) {
             Some((0, phrase)) if phrase.bytes().len() > room => return None,
-            Some((0, phrase)) => (Frame::Phrase(phrase), phrase.bytes().len()),
+            Some((0, phrase)) => {
+                let (frame, length) = (Frame::Phrase(phrase), phrase.bytes().len());
+                let saved = length - frame.encoded_len();
+                (frame, length, Event::BytesElided(saved as u64))
+            }
             found @ (Some(_) | None) => {
                 let until = found.map_or(waiting.len(), |(at, _)| at);
                 let length = until.min(room);
                 let piece = Piece::new(waiting.get(..length)?.to_vec())?;
-                (Frame::Bytes(piece), length)
+                let literal = Event::LiteralBytes(length as u64);
+                (Frame::Bytes(piece), length, literal)
             }
         };
         self.waiting.drain(..length);
-        self.events.push(Event::LiteralBytes(length as u64));
+        self.events.push(event);
         Some((frame, length))
     }
 
@@ -441,5 +446,31 @@ impl Writer {
         let original = self.outstanding.as_ref();
         let original = original.map_or(0, |delta| delta.original.bytes().len());
         self.opening.capacity() + self.waiting.capacity() + original
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phrase_counts_as_spared_and_what_stands_around_it_as_it_is() {
+        let phrase = Phrase::new(0).expect("there is one");
+        let mut writer = Writer::new(Vec::new());
+        writer.bytes(&[&b"key"[..], phrase.bytes(), b"finished"].concat());
+        let mut out = VecDeque::new();
+        writer.flush(&mut out);
+        let spared = phrase.bytes().len() as u64 - 1;
+        let expected = [
+            Event::LiteralBytes(3),
+            Event::BytesElided(spared),
+            Event::LiteralBytes(8),
+        ];
+        assert!(out.iter().take(3).eq(&expected.map(Output::Event)));
+        let Some(Output::ToTunnel(message)) = out.get(3) else {
+            panic!("{out:?}");
+        };
+        // Heads of two bytes, and the phrase.
+        assert_eq!(message.len(), (2 + 3) + 1 + (2 + 8));
     }
 }
