@@ -130,6 +130,34 @@ fn resets_and_stops_bring_their_codes_and_the_stream_is_forgotten() {
 }
 
 #[test]
+fn a_reset_takes_what_nobody_has_read() {
+    let mut pair = Pair::new();
+    let [key, other] = pair.stream();
+    assert_eq!(pair.opens.write(key, b"come"), Ok(4));
+    pair.carry(100);
+    pair.opens.reset(key, 7);
+    pair.carry(100);
+    assert_eq!(pair.accepts.read(other), Err(Broken::ByPeer(7)));
+}
+
+#[test]
+fn who_waits_for_room_is_told_of_a_stop_and_the_stream_is_forgotten_where_it_is_not_wanted() {
+    let mut pair = Pair::new();
+    let [key, other] = pair.stream();
+    while pair.opens.write(key, &[0; 10_000]) != Ok(0) {
+        pair.carry(5_000);
+    }
+    pair.accepts.stop(other, 9);
+    pair.accepts.let_go_of_receiving(other);
+    pair.accepts.let_go_of_sending(other);
+    pair.carry(5_000);
+    let events: Vec<Event> = std::iter::from_fn(|| pair.opens.poll_event()).collect();
+    assert!(events.contains(&Event::Stopped(key)) && events.contains(&Event::Writable(key)));
+    assert_eq!(pair.opens.write(key, b"x"), Err(Broken::ByPeer(9)));
+    assert_eq!((pair.opens.streams(), pair.accepts.streams()), (1, 0));
+}
+
+#[test]
 fn the_end_of_what_is_no_longer_wanted_is_no_end_in_order() {
     let mut pair = Pair::new();
     let [key, other] = pair.stream();
