@@ -518,8 +518,8 @@ mod tests {
         }
     }
 
-    /// What both sides gave the number 700,000.
-    struct Numbered(Arc<[u8]>);
+    /// What both sides gave this number.
+    struct Numbered(u32, Arc<[u8]>);
 
     impl Source for Numbered {
         fn resolve(&mut self, _: &Reference) -> Option<Arc<[u8]>> {
@@ -527,7 +527,7 @@ mod tests {
         }
 
         fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
-            (number == 700_000).then(|| Arc::clone(&self.0))
+            (number == self.0).then(|| Arc::clone(&self.1))
         }
     }
 
@@ -546,7 +546,10 @@ mod tests {
             if let Some(delta) = &deltas[1] {
                 assert!(delta.len() <= target.len());
                 let delta = Delta::parse(Encoding::Two, delta, 1 << 16).expect("our own");
-                assert_eq!(delta.apply(&mut Numbered(source.clone())), Ok(target));
+                assert_eq!(
+                    delta.apply(&mut Numbered(700_000, source.clone())),
+                    Ok(target)
+                );
             }
         }
     }
@@ -565,21 +568,8 @@ mod tests {
         assert_eq!(delta.len(), 1 + (1 + 32) + 1 + (1 + 32) + 2);
         let delta = Delta::parse(Encoding::Three, &delta, 1 << 16).expect("our own");
         assert_eq!(delta.first_number(), Some(0));
-        let mut source = Earlier(earlier);
+        let mut source = Numbered(0, earlier);
         assert_eq!(delta.apply(&mut source), Ok(target));
-    }
-
-    /// What both sides gave the number 0.
-    struct Earlier(Arc<[u8]>);
-
-    impl Source for Earlier {
-        fn resolve(&mut self, _: &Reference) -> Option<Arc<[u8]>> {
-            None
-        }
-
-        fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
-            (number == 0).then(|| Arc::clone(&self.0))
-        }
     }
 
     #[test]
@@ -594,7 +584,7 @@ mod tests {
         let delta = plan.finish(Encoding::Three).expect("most is alike");
         assert!(delta.len() < 110, "{}", delta.len());
         let delta = Delta::parse(Encoding::Three, &delta, 1 << 16).expect("our own");
-        assert_eq!(delta.apply(&mut Earlier(earlier.into())), Ok(target));
+        assert_eq!(delta.apply(&mut Numbered(0, earlier.into())), Ok(target));
     }
 
     #[test]
