@@ -6,8 +6,8 @@
 //!
 //! Invariants: nothing is sent while nobody needs the tunnel, but at the start; tries follow each
 //! other at growing intervals, or when somebody new needs it; who waits for the tunnel waits in
-//! bounded time, and a whole try at least; a tunnel that another takes the place of lasts as long
-//! as a connection in it, or until it is known to be dead.
+//! bounded time, and a whole try at least; a tunnel that another takes the place of lasts until
+//! its connections have ended and all that they sent is there, or until it is known to be dead.
 //!
 //! ```text
 //!            no answer by UDP within a round trip

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::time::timeout;
 
-use super::up::{LOOK_INTERVAL, MAX_SILENCE};
+use super::up::{LOOK_INTERVAL, MAX_REST, MAX_SILENCE};
 use crate::board::Facts;
 use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream};
 
@@ -381,8 +381,29 @@ async fn once_udp_gets_through_it_is_used_and_tcp_lasts_as_long_as_its_users() {
     assert!(old.tunnel.is_up(), "somebody uses it");
     let tcp = old.tunnel.clone();
     drop(old);
-    sleep(Duration::from_secs(1)).await;
+    sleep(MAX_REST).await;
     assert!(!tcp.is_up());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_last_user_of_a_replaced_tunnel_has_sent_still_arrives() {
+    let udp = Line::new(Over::Udp, Mode::Blocked);
+    let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
+    let old = keeper.tunnel().await.expect("up");
+    udp.becomes(UP);
+    old.tunnel.carries(5, 5);
+    comes_over(&keeper, Over::Udp).await;
+    let tcp = old.tunnel.clone();
+    drop(old);
+    // The end of an upload, in an outage: TCP repeats it more and more rarely.
+    for pause in [1, 6, 12, 30, 60, 120, 120] {
+        sleep(Duration::from_secs(pause)).await;
+        assert!(tcp.is_up());
+        tcp.carries(1, 0);
+    }
+    tcp.carries(0, 1);
+    sleep(MAX_REST).await;
+    assert!(!tcp.is_up(), "nothing is left in it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -458,7 +479,7 @@ async fn a_tunnel_over_udp_that_is_heard_again_is_used_again() {
     comes_over(&keeper, Over::Udp).await;
     assert!(old.tunnel.is_up());
     assert_eq!(udp.tries(), 1);
-    sleep(Duration::from_secs(1)).await;
+    sleep(MAX_REST).await;
     assert!(!over_tcp.is_up(), "nobody uses it");
 }
 

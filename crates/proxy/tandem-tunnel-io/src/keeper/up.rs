@@ -27,6 +27,13 @@ const ANSWER_TIMES: u32 = 16;
 /// (`transport/nudge.rs`), and half a minute is for its answer. TCP's pauses double, up to two
 /// minutes.
 pub(super) const MAX_SILENCE: Duration = Duration::from_secs(11 * 60);
+/// Between two looks at a tunnel that is to be closed.
+const REST_INTERVAL: Duration = Duration::from_secs(5);
+/// While something waits for its delivery, QUIC and TCP send it again after some round trips.
+const REST_ROUND_TRIPS: u32 = 6;
+const MIN_REST: Duration = Duration::from_secs(10);
+/// In an outage QUIC asks each half minute, and TCP's pauses double, up to two minutes.
+pub(super) const MAX_REST: Duration = Duration::from_secs(150);
 
 /// Those who wait for something, or use it.
 #[derive(Debug, Default)]
@@ -98,7 +105,7 @@ impl<T: Tunnel> Up<T> {
         }
     }
 
-    /// Nobody new comes. It is closed when the last one has gone.
+    /// Nobody new comes. It is closed when the last one has gone and all that it sent is there.
     pub(super) fn retire(&self) {
         self.stage.send_replace(Stage::Retired);
     }
@@ -190,13 +197,29 @@ impl<T: Tunnel> Up<T> {
         }
     }
 
-    /// Is ready once it is retired and the last user has gone.
+    /// Is ready once it is retired, the last user has gone, and nothing is sent any more: the end
+    /// of an upload may wait here for longer than its user.
     async fn unused(&self) {
-        // They fail only where the senders are gone, and those are here.
+        // It fails only where the sender is gone, and that is here.
         let mut stage = self.stage.subscribe();
         let _ = stage.wait_for(|stage| *stage == Stage::Retired).await;
-        let mut users = self.users.subscribe();
-        let _ = users.wait_for(|users| users.now == 0).await;
+        let mut seen = self.tunnel.counts();
+        let (mut silence, mut since) = (Silence::after(seen), Instant::now());
+        loop {
+            sleep(REST_INTERVAL).await;
+            let counts = self.tunnel.counts();
+            if counts.sent_datagrams != seen.sent_datagrams {
+                since = Instant::now();
+            }
+            seen = counts;
+            let rest = match silence.look(counts) {
+                Duration::ZERO => (counts.round_trip * REST_ROUND_TRIPS).max(MIN_REST),
+                _ => MAX_REST,
+            };
+            if self.users.borrow().now == 0 && since.elapsed() >= rest {
+                return;
+            }
+        }
     }
 }
 
