@@ -20,6 +20,7 @@
 //! ```
 
 mod look;
+mod outage;
 mod up;
 
 use std::future::pending;
@@ -33,6 +34,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::board::{Board, Tally};
 use crate::transport::{Connect, Lost, Over, Stream, Tunnel};
 use look::Looks;
+use outage::Outage;
 use up::{People, Present, Up};
 
 /// Between the first try and the second, and at least between any two.
@@ -95,6 +97,7 @@ impl<T: Tunnel> Keeper<T> {
             udp,
             tcp,
             board,
+            outage: Outage::default(),
             current,
             waiting: waiting.subscribe(),
         };
@@ -141,6 +144,7 @@ struct Keeping<U, V, T> {
     udp: U,
     tcp: V,
     board: Arc<Board>,
+    outage: Outage,
     current: watch::Sender<Option<Up<T>>>,
     waiting: watch::Receiver<People>,
     /// How long UDP is tried alone.
@@ -250,7 +254,7 @@ where
             None => by_udp.to_string(),
             Some(by_tcp) => format!("by UDP, {by_udp}; by TCP, {by_tcp}"),
         };
-        tracing::warn!("no tunnel: {why}");
+        self.outage.goes_on(format_args!("no tunnel: {why}"));
         self.board.tunnel_ended(&why);
         None
     }
@@ -264,6 +268,8 @@ where
         let mut up = Up::new(first, &self.board);
         loop {
             self.current.send_replace(Some(up.clone()));
+            // A new one says so itself.
+            self.outage.is_over();
             let next = match up.tunnel().over() {
                 Over::Udp => self.on_udp(&up).await,
                 Over::Tcp => self.on_tcp(&up, aside.as_ref(), &mut looks).await,
@@ -335,7 +341,7 @@ where
             };
             tokio::select! {
                 _ = up.tunnel().closed() => return Next::Gone,
-                () = up.heard() => {}
+                () = self.heard_again(up) => {}
                 tunnel = self.another_by_tcp() => match tunnel {
                     Some(tunnel) => return Next::Instead(tunnel.into(), since),
                     None => {
@@ -346,12 +352,22 @@ where
         }
     }
 
+    /// Is ready once it is heard again.
+    async fn heard_again(&self, up: &Up<T>) {
+        up.heard().await;
+        if self.outage.is_over() {
+            tracing::info!("the tunnel over {} gives answers again", up.tunnel().over());
+        }
+    }
+
     async fn another_by_tcp(&self) -> Option<V::Tunnel> {
         match self.tcp.connect().await {
             Ok(tunnel) => Some(tunnel),
             Err(why) => {
                 self.board.count(Tally::TunnelsFailed, 1);
-                tracing::warn!("the tunnel over UDP gets no answer, and TCP gives none: {why}");
+                self.outage.goes_on(format_args!(
+                    "the tunnel over UDP gets no answer, and TCP gives none: {why}"
+                ));
                 None
             }
         }
@@ -372,7 +388,7 @@ where
             };
             tokio::select! {
                 _ = up.tunnel().closed() => return Next::Gone,
-                () = up.heard() => {}
+                () = self.heard_again(up) => {}
                 tunnel = self.race() => match tunnel {
                     Some(tunnel) => return Next::Instead(tunnel, since),
                     None => {
@@ -387,7 +403,7 @@ where
     async fn breathe(&self, up: &Up<T>, pause: &mut Duration) {
         tokio::select! {
             () = sleep(jittered(*pause)) => {}
-            () = up.heard() => {}
+            () = self.heard_again(up) => {}
             _ = up.tunnel().closed() => {}
         }
         *pause = (*pause * 2).min(MAX_PAUSE);

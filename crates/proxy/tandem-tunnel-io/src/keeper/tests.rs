@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::time::timeout;
 
+use super::outage::INTERVAL;
 use super::up::{LOOK_INTERVAL, MAX_REST, MAX_SILENCE};
 use crate::board::Facts;
 use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream};
@@ -422,6 +423,52 @@ async fn where_udp_lets_a_handshake_through_and_little_more_it_is_tried_ever_mor
         sleep(Duration::from_millis(1)).await;
         over_udp.carries(1, 0);
     }
+}
+
+/// Counts the warnings of the log.
+struct Warnings(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, event: &tracing::Metadata<'_>) -> bool {
+        *event.level() == tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::Id {
+        tracing::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::Id, _: &tracing::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn enter(&self, _: &tracing::Id) {}
+    fn exit(&self, _: &tracing::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_told_of_when_it_begins_and_now_and_then() {
+    let warnings = Arc::new(AtomicUsize::new(0));
+    let _here = tracing::subscriber::set_default(Warnings(Arc::clone(&warnings)));
+    let told = || warnings.load(Ordering::Relaxed);
+    let line = Line::failing(usize::MAX);
+    let keeper = start(&line);
+    let start = Instant::now();
+    let minute = Duration::from_secs(60);
+    while start.elapsed() < INTERVAL - minute {
+        assert!(keeper.tunnel().await.is_none());
+    }
+    assert!(line.tries() > 20, "{}", line.tries());
+    assert_eq!(told(), 1);
+    while start.elapsed() < INTERVAL + minute {
+        assert!(keeper.tunnel().await.is_none());
+    }
+    assert_eq!(told(), 2);
+    line.becomes(UP);
+    let up = tunnel(&keeper).await.expect("up");
+    line.becomes(Mode::Fails(usize::MAX));
+    up.end(Lost::Restarted);
+    sleep(Duration::from_millis(1)).await;
+    assert!(keeper.tunnel().await.is_none());
+    assert_eq!(told(), 3, "another outage");
 }
 
 /// A tunnel over UDP that gives no answer to what somebody new says.
