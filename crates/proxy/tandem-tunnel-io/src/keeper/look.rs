@@ -24,7 +24,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(24 * 3600);
 pub(super) struct Looks {
     pause: Duration,
     at: Instant,
-    /// What the tunnel had carried when the last try was over.
+    /// What the tunnel had carried when the last try began.
     seen: Counts,
 }
 
@@ -38,9 +38,8 @@ impl Looks {
         }
     }
 
-    /// The tunnel that was found was not worth it: the next try is due after twice the pause.
+    /// The tunnel that was found was not worth it: the next try is due as if none had been found.
     pub(super) fn put_off(&mut self) {
-        self.pause = (self.pause * 2).clamp(MIN_PAUSE, MAX_PAUSE);
         self.at = Instant::now() + self.pause;
         self.seen = Counts::default();
     }
@@ -56,14 +55,15 @@ impl Looks {
         loop {
             sleep_until(self.at).await;
             up.carries(&self.seen).await;
+            // A try counts that is given up before its end.
+            self.pause = (self.pause * 2).clamp(MIN_PAUSE, MAX_PAUSE);
+            self.at = Instant::now() + self.pause;
+            self.seen = up.tunnel().counts();
             let patience = (up.tunnel().counts().round_trip * 2).max(doubt * 2 / 3);
             if let Ok(Ok(tunnel)) = timeout(patience, connect.connect()).await {
                 tracing::info!("UDP gets through again");
                 return tunnel;
             }
-            self.pause = (self.pause * 2).clamp(MIN_PAUSE, MAX_PAUSE);
-            self.at = Instant::now() + self.pause;
-            self.seen = up.tunnel().counts();
             tracing::debug!(next = ?self.pause, "UDP still gets no answer");
         }
     }

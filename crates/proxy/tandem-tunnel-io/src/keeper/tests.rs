@@ -425,6 +425,30 @@ async fn where_udp_lets_a_handshake_through_and_little_more_it_is_tried_ever_mor
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_look_that_is_given_up_is_not_taken_again_at_once() {
+    let udp = Line::new(Over::Udp, Mode::Blocked);
+    let tcp = Line::new(Over::Tcp, UP);
+    let keeper = start_both(&udp, &tcp);
+    let up = comes_over(&keeper, Over::Tcp).await;
+    tcp.becomes(Mode::Blocked);
+    up.carries(5, 5);
+    // While UDP is tried, a quarter of a minute after the start, the tunnel is doubted.
+    sleep(Duration::from_secs(14)).await;
+    let _somebody = keeper.tunnel().await.expect("up");
+    sleep(Duration::from_millis(1)).await;
+    up.carries(1, 0);
+    sleep(DOUBT).await;
+    let tries = udp.tries();
+    assert_eq!(
+        tries, 3,
+        "at the start, at the look, and in place of the tunnel"
+    );
+    up.carries(0, 1);
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(udp.tries(), tries);
+}
+
 /// Counts the warnings of the log.
 struct Warnings(Arc<AtomicUsize>);
 
