@@ -88,9 +88,11 @@ impl Resolver {
         answer.write(&mut bytes);
         // Others need not wait until it has been taken.
         drop(place);
-        // It breaks where nobody waits any more.
-        let _ = timeout(PATIENCE, write_whole(&mut stream.sending, &bytes)).await;
-        Ok(())
+        // It breaks where nobody waits any more. A part of it must not look like the whole.
+        match timeout(PATIENCE, write_whole(&mut stream.sending, &bytes)).await {
+            Ok(Ok(()) | Err(_)) => Ok(()),
+            Err(_) => Err(Ending::TimedOut),
+        }
     }
 
     async fn resolve(&self, server: SocketAddr, question: &Question) -> DnsAnswer {
@@ -185,7 +187,58 @@ fn first_server(text: &str) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::board::Facts;
+    use crate::transport::{Broken, Stopped};
+
+    /// The half of a stream that never takes anything; with which code it was reset.
+    #[derive(Clone, Default)]
+    struct Full(Arc<Mutex<Option<u32>>>);
+
+    impl Sending for Full {
+        async fn write(&mut self, _: &[u8]) -> Result<usize, Broken> {
+            pending().await
+        }
+        fn finish(&mut self) {}
+        fn reset(&mut self, code: u32) {
+            *self.0.lock().expect("no panic") = Some(code);
+        }
+        fn lower_priority(&mut self) {}
+        fn stopped(&self) -> Stopped {
+            Box::pin(pending())
+        }
+    }
+
+    /// The half of a stream whose end has come.
+    struct Ended;
+
+    impl Receiving for Ended {
+        type Piece = Vec<u8>;
+        async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+            Ok(None)
+        }
+        fn stop(&mut self, _: u32) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_taken_is_broken_off_and_does_not_end_in_order() {
+        let board = Board::new(Facts {
+            role: "server-side",
+            link: String::new(),
+        });
+        let resolver = Resolver::new(DnsServer::Nobody, board);
+        let sending = Full::default();
+        let stream = Stream {
+            sending: sending.clone(),
+            receiving: Ended,
+        };
+        resolver.serve(stream, b"\x81\x01\x01a").await;
+        let code = *sending.0.lock().expect("no panic");
+        assert_eq!(code, Some(Ending::TimedOut.code()));
+    }
 
     #[test]
     fn the_systems_resolver_is_the_first_that_is_named_now() {
