@@ -8,11 +8,10 @@
 //! one network an eighth of those over TCP.
 
 mod places;
+mod tunnels;
 
-use std::collections::VecDeque;
 use std::net::{TcpListener, UdpSocket};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use tandem_daemon::admin::AdminPort;
 use tandem_daemon::runtime;
@@ -24,7 +23,6 @@ use tandem_firewall::{RuleSet, privilege};
 use tandem_link::tunnel::{DnsQuery, Ending};
 use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use crate::admin;
 use crate::board::{Facts, Tally};
@@ -38,8 +36,9 @@ use crate::return_path::{self, ReturnPath};
 use crate::shared::Shared;
 use crate::signals::asked_to_end;
 use crate::transport::any::Any;
-use crate::transport::{Lost, Over, Receiving, Sending, Stream, Tunnel, quic, tcp};
+use crate::transport::{Lost, Receiving, Sending, Stream, Tunnel, quic, tcp};
 use places::Places;
+use tunnels::Tunnels;
 
 /// Handshakes over UDP at a time; more are not answered, and come again. A handshake takes seconds
 /// on a thin line, and nobody is known before its end.
@@ -47,13 +46,6 @@ const MAX_HANDSHAKES: usize = 32;
 /// Handshakes of those who have not shown that they are where their packets say. Past this number
 /// they are asked to, which costs them a round trip.
 const MAX_UNKNOWN: usize = MAX_HANDSHAKES / 2;
-
-/// Tunnels at a time. Each restart of the client side leaves one behind, which would end by itself
-/// after a day; past this number the oldest is closed.
-const MAX_TUNNELS: usize = 16;
-
-/// How long the end of the process waits until the client sides have been told over TCP.
-const FAREWELL: Duration = Duration::from_millis(100);
 
 /// Runs the server side that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything
 /// is taken down and the result is `Ok`.
@@ -270,7 +262,7 @@ pub(crate) struct Host {
     dialer: Arc<Dialer>,
     resolver: Arc<Resolver>,
     shared: Arc<Shared>,
-    tunnels: Arc<Tunnels>,
+    tunnels: Arc<Tunnels<Any>>,
 }
 
 impl Host {
@@ -279,7 +271,7 @@ impl Host {
             dialer,
             resolver,
             shared,
-            tunnels: Arc::default(),
+            tunnels: Arc::new(Tunnels::new()),
         }
     }
 
@@ -342,69 +334,4 @@ fn refuse(stream: &mut Stream<impl Sending, impl Receiving>, ending: Ending) {
     let code = ending.code();
     stream.sending.reset(code);
     stream.receiving.stop(code);
-}
-
-/// The tunnels that are up.
-#[derive(Debug, Default)]
-struct Tunnels(Mutex<Up>);
-
-#[derive(Debug, Default)]
-struct Up {
-    next: u64,
-    /// By number, oldest first.
-    tunnels: VecDeque<(u64, Any)>,
-}
-
-/// A tunnel's place among them, until it is dropped.
-struct Held<'a> {
-    tunnels: &'a Tunnels,
-    number: u64,
-}
-
-impl Tunnels {
-    fn hold(&self, tunnel: &Any) -> Held<'_> {
-        let mut up = self.lock();
-        let number = up.next;
-        up.next += 1;
-        up.tunnels.push_back((number, tunnel.clone()));
-        if up.tunnels.len() > MAX_TUNNELS
-            && let Some((_, oldest)) = up.tunnels.pop_front()
-        {
-            tracing::warn!("there are more than {MAX_TUNNELS} tunnels; the oldest is closed");
-            oldest.close();
-        }
-        Held {
-            tunnels: self,
-            number,
-        }
-    }
-
-    /// Ends those over TCP and tells the other sides, as far as that is possible at once.
-    async fn farewell(&self) {
-        let mut tunnels: Vec<Any> = Vec::new();
-        for (_, tunnel) in &self.lock().tunnels {
-            match tunnel.over() {
-                Over::Tcp => tunnels.push(tunnel.clone()),
-                Over::Udp => {}
-            }
-        }
-        tunnels.iter().for_each(Any::close);
-        let ended = async {
-            for tunnel in &tunnels {
-                tunnel.closed().await;
-            }
-        };
-        let _ = timeout(FAREWELL, ended).await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Up> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        let mut up = self.tunnels.lock();
-        up.tunnels.retain(|(number, _)| *number != self.number);
-    }
 }
