@@ -4,8 +4,8 @@
 //! Is not: what may be connected to, and how (`dial.rs`).
 //!
 //! Invariants: nobody without the pair's key gets as far as a stream; handshakes, tunnels and
-//! connections are bounded in number; forged addresses take up half of the handshakes at most, and
-//! one network an eighth of those over TCP.
+//! connections are bounded in number; forged addresses keep out nobody who can show his own, and
+//! no network takes up all handshakes of the others.
 
 mod places;
 mod tunnels;
@@ -40,12 +40,9 @@ use crate::transport::{Lost, Receiving, Sending, Stream, Tunnel, quic, tcp};
 use places::Places;
 use tunnels::Tunnels;
 
-/// Handshakes over UDP at a time; more are not answered, and come again. A handshake takes seconds
-/// on a thin line, and nobody is known before its end.
-const MAX_HANDSHAKES: usize = 32;
-/// Handshakes of those who have not shown that they are where their packets say. Past this number
-/// they are asked to, which costs them a round trip.
-const MAX_UNKNOWN: usize = MAX_HANDSHAKES / 2;
+/// Handshakes over UDP of those who have not shown that they are where their packets say. Past this
+/// number they are asked to, which costs them a round trip, and then have places of their own.
+const MAX_UNKNOWN: usize = 16;
 
 /// Runs the server side that `config` describes, until SIGTERM, SIGINT or SIGHUP; then everything
 /// is taken down and the result is `Ok`.
@@ -208,23 +205,20 @@ impl Doors {
     }
 
     async fn accept_udp(&self, host: &Host) {
-        let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+        let unknown = Arc::new(Semaphore::new(MAX_UNKNOWN));
+        let places = Arc::new(Places::default());
         while let Some(arriving) = self.udp.accept().await {
-            let going = MAX_HANDSHAKES - handshakes.available_permits();
-            if going >= MAX_UNKNOWN && !arriving.has_shown_address() {
-                arriving.ask_again();
-                continue;
+            match arriving.shown_address() {
+                None => match Arc::clone(&unknown).try_acquire_owned() {
+                    Ok(place) => complete(arriving, place, host),
+                    Err(_) => arriving.ask_again(),
+                },
+                Some(from) => match places.take(from) {
+                    Some(place) => complete(arriving, place, host),
+                    // It comes again.
+                    None => arriving.ignore(),
+                },
             }
-            let Ok(handshake) = Arc::clone(&handshakes).try_acquire_owned() else {
-                arriving.ignore();
-                continue;
-            };
-            let host = host.clone();
-            tokio::spawn(async move {
-                let completed = arriving.complete().await;
-                drop(handshake);
-                host.take(completed.map(Any::from)).await;
-            });
         }
     }
 
@@ -254,6 +248,16 @@ impl Doors {
         })
         .await;
     }
+}
+
+/// Completes a handshake over UDP, which holds this place meanwhile, and serves the tunnel.
+fn complete(arriving: quic::Arriving, place: impl Send + 'static, host: &Host) {
+    let host = host.clone();
+    tokio::spawn(async move {
+        let completed = arriving.complete().await;
+        drop(place);
+        host.take(completed.map(Any::from)).await;
+    });
 }
 
 /// What serves the tunnels.

@@ -11,7 +11,7 @@ mod reset_key;
 use std::collections::HashSet;
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,8 +46,7 @@ const PROTOCOL: Protocol = Protocol {
 /// Bytes that are taken out of a stream at a time.
 const PIECE: usize = 32 * 1024;
 
-/// Connections whose handshake is not yet complete, at a time; more are not answered. Each ends
-/// within [`Parameters::patience`].
+/// Connections that have come and nobody has looked at yet; more are refused.
 const MAX_INCOMING: usize = 64;
 
 /// Given with a close; the other side logs it, nothing depends on it.
@@ -231,10 +230,11 @@ impl Arriving {
         }
     }
 
-    /// Whether it is known to come from the address that its packets bear: it has come again when
-    /// asked to.
-    pub(crate) fn has_shown_address(&self) -> bool {
-        self.incoming.remote_address_validated()
+    /// The address that its packets bear, if it is known to be there: it has come again when asked
+    /// to.
+    pub(crate) fn shown_address(&self) -> Option<IpAddr> {
+        let is_shown = self.incoming.remote_address_validated();
+        is_shown.then(|| self.incoming.remote_address().ip())
     }
 
     /// Asks it to come again and show its address (RFC 9000, section 8.1.2). Nothing is kept of it.

@@ -101,10 +101,10 @@ async fn who_is_asked_to_come_again_shows_its_address_by_that() {
     let server = Server::new(&KEY, socket, &Line::default()).expect("it starts");
     let client = tokio::spawn(async move { connect(peer, &KEY).await.expect("it answers") });
     let first = server.accept().await.expect("somebody comes");
-    assert!(!first.has_shown_address());
+    assert_eq!(first.shown_address(), None);
     first.ask_again();
     let second = server.accept().await.expect("it comes again");
-    assert!(second.has_shown_address());
+    assert_eq!(second.shown_address(), Some(peer.ip()));
     let there = second.complete().await;
     assert!(there.is_ok(), "{there:?}");
     client.await.expect("no panic");
