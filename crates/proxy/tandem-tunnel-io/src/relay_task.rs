@@ -5,14 +5,16 @@
 //!
 //! Invariants: what one direction waits for does not hold up the other; nothing is read while what
 //! came before still waits to be written, so that a slow reader slows its writer; while nothing
-//! happens the task holds no buffer; an endpoint that has sent its end is still watched.
+//! happens the task holds no buffer; an endpoint that has sent its end is still watched; what has
+//! crossed the link counts for its client, also where the client does not take it.
 
 mod queue;
 
 use std::future::{Future, pending};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use tandem_link::tunnel::{Ending, Open};
 use tandem_tunnel::{Input, Output, Relay, Standing};
@@ -64,6 +66,9 @@ pub(crate) struct Client {
     /// When it was taken in.
     pub(crate) since: Instant,
 }
+
+/// More than any stream's window: what is unread where a connection is broken off.
+const MAX_UNREAD: usize = 4 << 20;
 
 type Dialling = Pin<Box<dyn Future<Output = Result<TcpStream, Ending>> + Send>>;
 
@@ -396,17 +401,25 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     /// So many bytes have crossed the link. At the client's limit the connection ends.
     fn charge(&mut self, len: usize) {
         let Some(meter) = &self.meter else { return };
-        match meter.charge(len) {
+        match charge(meter, len) {
             Standing::Within => return,
-            Standing::Reached => tracing::info!(
-                "a client has reached its limit: until midnight UTC it has no more connections \
-                 through the tunnel"
-            ),
-            Standing::AtLimit => {}
+            Standing::Reached | Standing::AtLimit => {}
         }
         tracing::debug!(client = %meter.client(), "ended: it has reached its limit");
         self.shared.board.count(Tally::RelaysEndedByLimit, 1);
         self.break_off(Ending::Reset);
+    }
+
+    /// What has come on the stream and will not be read has crossed the link, too.
+    fn charge_unread(&mut self) {
+        let Some(meter) = &self.meter else { return };
+        let mut unread = 0;
+        while unread < MAX_UNREAD
+            && let Some(len) = at_once(&mut self.tunnel.receiving)
+        {
+            unread += len;
+        }
+        charge(meter, unread);
     }
 
     fn tunnel_broke(&mut self, why: Broken) {
@@ -420,6 +433,9 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
 
     /// Ends everything at once. Both ends of this connection see a reset.
     fn break_off(&mut self, ending: Ending) {
+        if self.from_tunnel == Half::Open {
+            self.charge_unread();
+        }
         self.endpoint = None;
         self.dialling = None;
         self.stopped = None;
@@ -432,6 +448,26 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         // The daemon may have decided this; to a relay that is over it is nothing new.
         self.shared
             .tell(&mut self.relay, Input::TunnelReset(ending));
+    }
+}
+
+fn charge(meter: &Meter, len: usize) -> Standing {
+    let standing = meter.charge(len);
+    if standing == Standing::Reached {
+        tracing::info!(
+            "a client has reached its limit: until midnight UTC it has no more connections \
+             through the tunnel"
+        );
+    }
+    standing
+}
+
+/// The length of what can be read without waiting, which is then gone.
+fn at_once(receiving: &mut impl Receiving) -> Option<usize> {
+    let read = pin!(receiving.read());
+    match read.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(Some(piece))) => Some(piece.as_ref().len()),
+        Poll::Ready(Ok(None) | Err(_)) | Poll::Pending => None,
     }
 }
 

@@ -6,6 +6,8 @@ use tandem_wire::tls::{
     ClientHelloRepr, ContentType, ExtensionType, HandshakeType, ProtocolVersion, handshake,
 };
 
+use tokio::net::TcpSocket;
+
 use super::*;
 
 /// A hello for this name.
@@ -154,6 +156,56 @@ async fn other_machines_do_not_reach_this_one_by_a_direct_connection() {
             is_reset(client).await;
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_does_not_take_counts_for_its_limit_all_the_same() {
+    for over in [Over::Udp, Over::Tcp] {
+        counts_untaken(over).await;
+    }
+}
+
+async fn counts_untaken(over: Over) {
+    // Less than a stream's window, and much more than the buffers of the client side.
+    let limits = Limits::new(Some(700_000), Vec::new());
+    let pair = Pair::with(over, &[], limits).await;
+    let (address, accepted) = one_connection().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let near = listener.local_addr().expect("bound");
+    let client = TcpSocket::new_v4().expect("a socket");
+    client.set_recv_buffer_size(4_096).expect("a socket");
+    let client = client.connect(near).await.expect("it listens");
+    let (stream, from) = listener.accept().await.expect("it came");
+    socket2::SockRef::from(&stream)
+        .set_send_buffer_size(4_096)
+        .expect("a socket");
+    pair.admit(Accepted {
+        stream,
+        target: Target::Address(address),
+        client: from,
+        first: Vec::new(),
+        came: Came::Asking,
+    });
+    let mut server = soon(accepted).await;
+    let serving = tokio::spawn(async move {
+        let piece = [1; 64 * 1024];
+        while server.write_all(&piece).await.is_ok() {}
+    });
+    let board = &pair.client_side.board;
+    let has_crossed = async {
+        while counter(board, "udp_received_bytes") + counter(board, "tcp_received_bytes") < 900_000
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(has_crossed).await;
+    assert_eq!(counter(board, "relays_ended_by_limit"), 0);
+    client.set_zero_linger().expect("a socket");
+    drop(client);
+    soon(serving).await.expect("a reset");
+    let other = pair.client_of(echo().await).await;
+    is_reset(other).await;
+    assert_eq!(counter(board, "relays_refused_by_limit"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
