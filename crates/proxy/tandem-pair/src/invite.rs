@@ -2,13 +2,13 @@
 //!
 //! Is not: how long it waits; whoever calls it drops the future.
 //!
-//! Invariants: strangers are bounded in number and time, and learn nothing; after the first guest
-//! nobody is let in any more.
+//! Invariants: strangers are bounded in number and time, and learn nothing; however many there are
+//! of one network, they keep nobody else out; after the first guest nobody is let in any more.
 
 use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tandem_channel::{Acceptor, Admission, ChannelKey, ServerChannel};
 use tandem_daemon::listener;
@@ -16,7 +16,7 @@ use tandem_link::tunnel::Target;
 use tandem_wire::clock::UnixTime;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::error::PairError;
@@ -24,7 +24,8 @@ use crate::handover::{Handover, done, in_time, say_done};
 use crate::invitation::Invitation;
 use crate::{PATIENCE, PROTOCOL};
 
-/// Connections at a time whose end has not shown itself yet. Others wait in the system's queue.
+/// Connections at a time whose end has not shown itself yet. Past this number each that comes takes
+/// the place of another.
 const MAX_STRANGERS: usize = 64;
 
 /// An invitation, and the end that it leads to.
@@ -77,20 +78,27 @@ impl Inviter {
         let (shown, mut come) = mpsc::channel(1);
         // Dropped with this future, and the listener with it.
         let mut listening = JoinSet::new();
-        listening.spawn(listener::serve(listener, MAX_STRANGERS, move |stream| {
+        let here = Strangers::default();
+        listening.spawn(listener::serve_admitted(listener, move |stream, from| {
             let (acceptor, shown) = (self.acceptor.clone(), shown.clone());
-            async move {
+            let place = here.take(from);
+            Some(async move {
                 let Ok(from) = stream.peer_addr() else {
                     return;
                 };
-                let opened = in_time(PATIENCE, acceptor.open(stream, Arc::default())).await;
+                let opened = tokio::select! {
+                    biased;
+                    opened = in_time(PATIENCE, acceptor.open(stream, Arc::default())) => opened,
+                    // It never sends.
+                    _ = place => Err(io::Error::other("too many others came")),
+                };
                 let one = match opened {
                     Ok(channel) => Ok(Guest { channel, from }),
                     Err(why) => Err(Stranger { from, why }),
                 };
                 // Nobody listens where another has been the first.
                 let _ = shown.send(one).await;
-            }
+            })
         }));
         loop {
             match come.recv().await {
@@ -102,6 +110,52 @@ impl Inviter {
                 // The listener is served for ever.
                 None => std::future::pending().await,
             }
+        }
+    }
+}
+
+/// Those who have not shown themselves yet, in the order in which they came.
+#[derive(Debug, Default)]
+struct Strangers(Mutex<Vec<Place>>);
+
+#[derive(Debug)]
+struct Place {
+    network: IpAddr,
+    /// Dropped where somebody else takes the place.
+    lost: oneshot::Sender<()>,
+}
+
+impl Strangers {
+    /// A place for one more; where there is none, the first of the largest crowd loses its own.
+    /// What is returned is ready once this one is lost.
+    fn take(&self, from: IpAddr) -> oneshot::Receiver<()> {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        places.retain(|place| !place.lost.is_closed());
+        if places.len() >= MAX_STRANGERS {
+            let crowd = |place: &Place| {
+                let of_it = places.iter().filter(|one| one.network == place.network);
+                of_it.count()
+            };
+            let crowds = places.iter().map(crowd);
+            let largest = crowds.enumerate().rev().max_by_key(|(_, crowd)| *crowd);
+            if let Some((first, _)) = largest {
+                places.remove(first);
+            }
+        }
+        let (lost, place) = oneshot::channel();
+        let network = network(from);
+        places.push(Place { network, lost });
+        place
+    }
+}
+
+/// Of what one end may have every address: an address of IPv4, a /48 of IPv6 (RFC 6177).
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & (u128::MAX << 80);
+            Ipv6Addr::from_bits(network).into()
         }
     }
 }
@@ -133,5 +187,53 @@ impl Guest {
         })
         .await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(strangers: &Strangers, from: &str) -> oneshot::Receiver<()> {
+        strangers.take(from.parse().expect("an address"))
+    }
+
+    fn is_held(place: &mut oneshot::Receiver<()>) -> bool {
+        place.try_recv() == Err(oneshot::error::TryRecvError::Empty)
+    }
+
+    #[test]
+    fn a_crowd_of_one_network_displaces_itself_alone() {
+        for crowd in [
+            |_| "192.0.2.1".to_owned(),
+            |n| format!("2001:db8:0:{n:x}::1"),
+        ] as [fn(usize) -> String; 2]
+        {
+            let strangers = Strangers::default();
+            let mut crowd_held: Vec<_> = (0..MAX_STRANGERS - 1)
+                .map(|n| take(&strangers, &crowd(n)))
+                .collect();
+            let mut guest = take(&strangers, "198.51.100.1");
+            assert!(crowd_held.iter_mut().all(is_held));
+            crowd_held.extend((0..MAX_STRANGERS).map(|n| take(&strangers, &crowd(n))));
+            assert!(is_held(&mut guest));
+            let held = crowd_held.iter_mut().map(is_held).collect::<Vec<_>>();
+            let lost = held.iter().filter(|held| !**held).count();
+            assert_eq!(lost, MAX_STRANGERS);
+            assert!(
+                held[lost..].iter().all(|held| *held),
+                "not the first of them"
+            );
+        }
+    }
+
+    #[test]
+    fn who_has_gone_holds_no_place() {
+        let strangers = Strangers::default();
+        let mut first = take(&strangers, "192.0.2.1");
+        for _ in 0..MAX_STRANGERS * 2 {
+            drop(take(&strangers, "192.0.2.1"));
+        }
+        assert!(is_held(&mut first));
     }
 }

@@ -170,6 +170,26 @@ async fn garbage_and_those_who_say_nothing_do_not_keep_the_guest_away() {
 }
 
 #[tokio::test]
+async fn more_silent_strangers_than_there_are_places_do_not_keep_the_guest_away() {
+    let (waiting, invitation, mut strangers) = waiting().await;
+    let address = invitation.address().to_string();
+    let mut silent = Vec::new();
+    for _ in 0..80 {
+        silent.push(TcpStream::connect(&address).await.expect("it listens"));
+    }
+    let received = timeout(SOON, fetched(waiting, &invitation)).await;
+    let received = received.expect("it has a place");
+    received
+        .confirm()
+        .await
+        .expect("the other end waits for it");
+    // It is told of the first of them, which had to go.
+    let told = timeout(SOON, strangers.recv()).await.expect("it is said");
+    let gone = told.expect("the first").why.to_string();
+    assert!(gone.contains("others came"), "{gone}");
+}
+
+#[tokio::test]
 async fn what_answers_and_is_something_else_is_told_from_nobody() {
     let (listener, address) = listen().await;
     let invitation = inviter(address).invitation().clone();
