@@ -228,9 +228,8 @@ fn version(family: Family) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use nix::sched::{CloneFlags, unshare};
-
     use super::*;
+    use crate::own_network::in_own_network;
 
     #[test]
     fn tables_follow_from_the_name_of_the_chains() {
@@ -245,9 +244,7 @@ mod tests {
         if !tandem_testkit::has_root_and(&["ip"]) {
             return;
         }
-        let checked = std::thread::spawn(|| {
-            // A network of this thread and of the programs that it runs.
-            unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+        in_own_network(|| {
             call(IP, &["link", "set", "lo", "up"], "").expect("it is there");
             for family in Family::ALL {
                 batch(family, "rule add fwmark 0x7 lookup 1234\n").expect("it is set");
@@ -290,6 +287,5 @@ mod tests {
             delivery.install(Family::V6).expect("it can be set");
             assert!(delivery.is_whole(Family::V6).expect("readable"));
         });
-        checked.join().expect("the checks hold");
     }
 }

@@ -420,12 +420,12 @@ fn restore(family: Family, text: &str) -> Result<(), FirewallError> {
 
 #[cfg(test)]
 mod tests {
-    use nix::sched::{CloneFlags, unshare};
     use nix::sys::wait::{WaitStatus, waitpid};
     use nix::unistd::Pid;
 
     use super::*;
     use crate::link::LinkName;
+    use crate::own_network::in_own_network;
     use crate::rules::{Owner, Table, TableRules};
 
     #[test]
@@ -433,9 +433,7 @@ mod tests {
         if !tandem_testkit::has_root_and(&["iptables", "ip6tables"]) {
             return;
         }
-        let checked = std::thread::spawn(|| {
-            // A network of this thread and of the programs that it runs.
-            unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+        in_own_network(|| {
             let link = LinkName::new("lnk0").expect("a good name");
             let nat = TableRules {
                 table: Table::Nat,
@@ -469,7 +467,6 @@ mod tests {
             let process = guard.expect("there is one");
             assert!(!Path::new(&format!("/proc/{process}")).exists());
         });
-        checked.join().expect("the checks hold");
     }
 
     #[test]

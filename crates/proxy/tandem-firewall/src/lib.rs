@@ -17,6 +17,8 @@ mod firewall;
 mod guard;
 mod keeper;
 mod link;
+#[cfg(test)]
+mod own_network;
 mod program;
 mod rules;
 mod survey;

@@ -180,6 +180,7 @@ fn takes(words: &[&str], ports: &[u16]) -> bool {
 mod tests {
     use super::*;
     use crate::link::LinkName;
+    use crate::own_network::in_own_network;
     use crate::rules::{Owner, TableRules};
 
     fn rules(tables: &[Table]) -> RuleSet {
@@ -237,10 +238,7 @@ COMMIT
         if !tandem_testkit::has_root_and(&["iptables", "ip6tables"]) {
             return;
         }
-        let checked = std::thread::spawn(|| {
-            use nix::sched::{CloneFlags, unshare};
-            // A network of this thread and of the programs that it runs.
-            unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+        in_own_network(|| {
             let firewall = Firewall::here();
             let rules = rules(&[Table::Mangle]);
             let state = || {
@@ -259,7 +257,6 @@ COMMIT
             installed.remove().expect("they can be removed");
             assert!(state().all(|it| it == InForce::None));
         });
-        checked.join().expect("the checks hold");
     }
 
     #[test]
@@ -267,9 +264,7 @@ COMMIT
         if !tandem_testkit::has_root_and(&["iptables", "ip6tables"]) {
             return;
         }
-        let checked = std::thread::spawn(|| {
-            use nix::sched::{CloneFlags, unshare};
-            unshare(CloneFlags::CLONE_NEWNET).expect("root may");
+        in_own_network(|| {
             let link = LinkName::new("lnk0").expect("a good name");
             let with = |rule: &str| {
                 let trial = crate::rules::Trial {
@@ -291,6 +286,5 @@ COMMIT
                 assert!(!left.contains("tandem-try"), "{left}");
             }
         });
-        checked.join().expect("the checks hold");
     }
 }
