@@ -19,6 +19,11 @@ const HYBRID: Protocol = Protocol {
     key_exchange: KeyExchange::Hybrid,
 };
 
+const OTHER: Protocol = Protocol {
+    name: b"test/2",
+    key_exchange: KeyExchange::Classical,
+};
+
 /// The group that both ends agreed on, after a byte has crossed; an error if they did not agree.
 async fn agreed(client: Protocol, server: Protocol) -> std::io::Result<NamedGroup> {
     let own = ChannelKey::fleeting().expect("a key");
@@ -56,4 +61,10 @@ async fn the_key_exchange_is_the_one_that_the_protocol_asks_for() {
 async fn a_hybrid_end_does_not_fall_back() {
     assert!(agreed(CLASSICAL, HYBRID).await.is_err());
     assert!(agreed(HYBRID, CLASSICAL).await.is_err());
+}
+
+#[tokio::test]
+async fn one_service_is_not_taken_for_another() {
+    assert!(agreed(CLASSICAL, OTHER).await.is_err());
+    assert!(agreed(OTHER, CLASSICAL).await.is_err());
 }

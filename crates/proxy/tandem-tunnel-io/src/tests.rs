@@ -300,7 +300,10 @@ over_both!(
 );
 
 async fn each_direction_ends_by_itself(over: Over) {
-    let pair = Pair::start(over).await;
+    ends_by_itself(&Pair::start(over).await).await;
+}
+
+async fn ends_by_itself(pair: &Pair) {
     let (address, accepted) = one_connection().await;
     let mut client = pair.client_of(address).await;
     client.write_all(b"question").await.expect("it is up");

@@ -11,6 +11,8 @@ mod fixed_rate;
 mod nudge;
 pub(crate) mod quic;
 pub(crate) mod tcp;
+#[cfg(test)]
+mod testing;
 
 use std::fmt;
 use std::future::Future;

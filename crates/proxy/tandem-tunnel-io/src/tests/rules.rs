@@ -56,19 +56,7 @@ async fn direct_connections_have_the_same_bytes_and_do_not_use_the_tunnel() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_end_of_a_direct_connection_sees_what_the_other_did() {
     let pair = Pair::with_rules(Over::Udp, &["direct"]).await;
-    // In order.
-    let (address, accepted) = one_connection().await;
-    let mut client = pair.client_of(address).await;
-    let mut server = soon(accepted).await;
-    client.shutdown().await.expect("it is up");
-    assert_eq!(soon(server.read(&mut [0])).await.expect("the end"), 0);
-    server.write_all(b"answer").await.expect("it is up");
-    drop(server);
-    let mut answer = String::new();
-    soon(client.read_to_string(&mut answer))
-        .await
-        .expect("in order");
-    assert_eq!(answer, "answer");
+    ends_by_itself(&pair).await;
     // A reset.
     let (address, accepted) = one_connection().await;
     let client = pair.client_of(address).await;

@@ -2,6 +2,7 @@
 //! line is tested in `simulated.rs`.
 
 use super::*;
+use crate::transport::testing::{read_all, write_all};
 
 const KEY: [u8; 32] = [7; 32];
 const OTHER_KEY: [u8; 32] = [8; 32];
@@ -41,22 +42,6 @@ async fn echo_stream(mut stream: Stream<Out, In>) {
     stream.sending.finish();
 }
 
-async fn write_all(sending: &mut Out, mut bytes: &[u8]) -> Result<(), Broken> {
-    while !bytes.is_empty() {
-        let written = sending.write(bytes).await?;
-        bytes = &bytes[written..];
-    }
-    Ok(())
-}
-
-async fn read_all(receiving: &mut In) -> Result<Vec<u8>, Broken> {
-    let mut all = Vec::new();
-    while let Some(piece) = receiving.read().await? {
-        all.extend_from_slice(piece.as_ref());
-    }
-    Ok(all)
-}
-
 async fn echoed(tunnel: &Quic, bytes: &[u8]) -> Result<Vec<u8>, Broken> {
     let mut stream = tunnel.open().await.map_err(|_| Broken::Lost)?;
     write_all(&mut stream.sending, bytes).await?;
@@ -92,6 +77,24 @@ async fn who_has_another_key_is_refused() {
     let _server = echo(socket);
     let error = connect(peer, &OTHER_KEY).await.expect_err("another key");
     assert!(matches!(error, Lost::Refused(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn who_knows_the_server_sides_key_and_has_none_of_the_pair_is_refused() {
+    let socket = any_port();
+    let peer = socket.local_addr().expect("bound");
+    let server = Server::new(&KEY, socket, &Line::default()).expect("it starts");
+    let known = key(&KEY, End::Server).expect("a key").name();
+    let own = ChannelKey::fleeting().expect("a key");
+    let tls = client_config(PROTOCOL, &own, Pin::to(known)).expect("it starts");
+    let tls = QuicClientConfig::try_from(tls).expect("TLS 1.3");
+    let mut stranger = Client::new(&KEY, peer, &Line::default()).expect("it starts");
+    stranger.config = ClientConfig::new(Arc::new(tls));
+    let coming = tokio::spawn(async move { stranger.connect().await });
+    let arriving = server.accept().await.expect("somebody comes");
+    let there = arriving.complete().await;
+    assert!(matches!(there, Err(Lost::Refused(_))), "{there:?}");
+    coming.abort();
 }
 
 #[tokio::test]

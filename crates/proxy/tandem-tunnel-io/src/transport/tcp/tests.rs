@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::transport::quic;
+use crate::transport::testing::{read_all, write_all};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
@@ -44,22 +45,6 @@ async fn pair_over(line: Line) -> [Tcp; 2] {
 
 async fn pair() -> [Tcp; 2] {
     pair_over(Line::default()).await
-}
-
-async fn write_all(sending: &mut Out, mut bytes: &[u8]) -> Result<(), Broken> {
-    while !bytes.is_empty() {
-        let written = sending.write(bytes).await?;
-        bytes = &bytes[written..];
-    }
-    Ok(())
-}
-
-async fn read_all(receiving: &mut In) -> Result<Vec<u8>, Broken> {
-    let mut all = Vec::new();
-    while let Some(piece) = receiving.read().await? {
-        all.extend(piece);
-    }
-    Ok(all)
 }
 
 async fn read_exactly(receiving: &mut In, len: usize) -> Vec<u8> {
@@ -204,6 +189,25 @@ async fn another_key_is_refused_by_both_ends() {
     let (near, far) = soon(async { tokio::join!(client.connect(), accepting) }).await;
     let refused = |why| matches!(why, Some(Lost::Foreign(_)));
     assert!(refused(near.err()) && refused(far.err()));
+}
+
+#[tokio::test]
+async fn who_knows_the_server_sides_key_and_has_none_of_the_pair_is_refused() {
+    let (listener, address) = listener().await;
+    let line = Line::default();
+    let known = key(&KEY, End::Server).expect("a key").name();
+    let own = ChannelKey::fleeting().expect("a key");
+    let stranger = Client {
+        connector: Connector::new(PROTOCOL, &own, Pin::to(known)).expect("it starts"),
+        ..client(&KEY, address, &line)
+    };
+    let server = server(&line);
+    let accepting = async {
+        let (stream, _) = listener.accept().await.expect("it comes");
+        server.complete(stream).await.map(|_| ())
+    };
+    let (_, far) = soon(async { tokio::join!(stranger.connect(), accepting) }).await;
+    assert!(matches!(far, Err(Lost::Foreign(_))), "{far:?}");
 }
 
 #[tokio::test]
