@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &StatusArgs) -> Result<(), Failure> {
     for address in addresses {
         match status::fetch(address, PATIENCE) {
             Ok(status) if arguments.json => shown.push(status.json()),
-            Ok(status) => shown.push(status.table()),
+            Ok(status) => shown.push(output::harmless(&status.table())),
             Err(error) => refused = refused.or(Some(error)),
         }
     }

@@ -78,9 +78,11 @@ fn watch(address: SocketAddr, first: Status) -> Result<(), Failure> {
     let mut is_gone = false;
     let mut next = Instant::now() + INTERVAL;
     loop {
-        let mut lines = screen::lines(&status, terminal.size(), sorting);
+        let size = terminal.size();
+        let mut lines = screen::lines(&status, size, sorting);
         if is_gone && let Some(last) = lines.last_mut() {
-            *last = format!("No answer from {address}; these are the last figures. q: end");
+            let said = format!("No answer from {address}; these are the last figures. q: end");
+            *last = screen::fitted(&said, size.columns);
         }
         terminal.show(&lines).map_err(Failure::Output)?;
         let left = next.saturating_duration_since(Instant::now());

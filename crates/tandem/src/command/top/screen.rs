@@ -5,6 +5,8 @@
 
 use tandem_packet_io::status::Status;
 
+use crate::output::is_control;
+
 /// Of a screen, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
@@ -153,8 +155,8 @@ fn state(status: &Status) -> String {
 }
 
 /// At most so many characters of it, none of which a terminal would carry out.
-fn fitted(text: &str, columns: usize) -> String {
-    let shown = text.chars().map(|c| if c.is_control() { '?' } else { c });
+pub(super) fn fitted(text: &str, columns: usize) -> String {
+    let shown = text.chars().map(|c| if is_control(c) { '?' } else { c });
     if text.chars().count() <= columns {
         return shown.collect();
     }
@@ -188,7 +190,7 @@ mod tests {
         let sites: Vec<_> = (0..20)
             .map(|number| site(&format!("site-{number}"), number))
             .collect();
-        let hostile = format!("\x1b[2J{}", "x".repeat(200));
+        let hostile = format!("\x1b[2J\u{202e}{}", "x".repeat(200));
         let flows: Vec<_> = (0..50).map(|_| flow(&hostile)).collect();
         let value = serde_json::json!({
             "version": "0", "role": "client-side", "link": "192.0.2.1:4433", "mode": "tunnel",
@@ -210,7 +212,7 @@ mod tests {
             assert!(lines.len() <= rows.max(2), "{rows}: {}", lines.len());
             for line in &lines {
                 assert!(line.chars().count() <= columns, "{columns}: {line}");
-                assert!(!line.contains(char::is_control), "{line:?}");
+                assert!(!line.contains(is_control), "{line:?}");
             }
         }
     }
