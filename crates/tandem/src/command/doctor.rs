@@ -23,7 +23,7 @@ use super::status::{PATIENCE, default_addresses};
 use crate::cli::{DoctorArgs, DoctorSide};
 use crate::exit::Failure;
 use crate::output;
-use crate::settings::{Chosen, Mode, Settings, SettingsError};
+use crate::settings::{Chosen, Mode, Settings};
 use report::{Check, Report};
 
 /// Whether something may cross the link.
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: DoctorArgs) -> Result<(), Failure> {
     if json {
         output::print_json(&report)?;
     } else {
-        output::print(&report.text())?;
+        output::print(&output::harmless(&report.text()))?;
     }
     match report.problems() {
         0 => Ok(()),
@@ -103,9 +103,8 @@ fn packet(config: &Config) -> Result<Report, Failure> {
 
 fn tunnel_client_side(said: &Settings, probing: Probing) -> Result<Report, Failure> {
     let role = Role::ClientSide;
-    let peer = said
-        .peer
-        .ok_or_else(|| SettingsError::value("peer", "name the server-side proxy, ADDRESS:PORT"))?;
+    tunnel::check(role, said)?;
+    let peer = tunnel::peer(said)?;
     let mut report = Report::new(format!("client-side of {peer}, tunnel mode"));
     report.add(machine::clock());
     let link = tunnel::link(said)?;
@@ -138,10 +137,8 @@ fn tunnel_client_side(said: &Settings, probing: Probing) -> Result<Report, Failu
 
 fn tunnel_server_side(said: &Settings) -> Result<Report, Failure> {
     let role = Role::ServerSide;
-    let listen = said.listen.ok_or_else(|| {
-        let problem = "name the address where client-side proxies come, such as 0.0.0.0:4433";
-        SettingsError::value("listen", problem)
-    })?;
+    tunnel::check(role, said)?;
+    let listen = tunnel::listen(said)?;
     let way_out = tunnel::way_out(said)?;
     let mut report = Report::new(format!("server-side on {listen}, tunnel mode"));
     report.add(machine::clock());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tandem_packet_io::config::{self, Key, Role};
 use tandem_tunnel::dns::Clients;
-use tandem_tunnel::{Allowed, ClientNetworks, ClientRule, Limits, Rule, Rules, WayOut};
+use tandem_tunnel::{Allowed, ClientNetworks, ClientRule, Limits, Rule, Rules, Tariff, WayOut};
 use tandem_tunnel_io::config::{
     ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, ServerSide, WhenDown,
 };
@@ -55,10 +55,7 @@ pub(super) fn dry_run(role: Role, said: Settings) -> Result<String, Failure> {
 fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
     let peer = peer(&said)?;
     let link = link(&said)?;
-    if !said.has_way_in() {
-        let problem = "nothing can come in; set --link, --socks, --http-proxy or --dns";
-        return Err(SettingsError::value("link", problem).into());
-    }
+    way_in(&said)?;
     let rules = rules(&said)?;
     let client_addresses = match said.tell_client_address {
         Some(true) => ClientAddresses::Told,
@@ -74,7 +71,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         http_proxy: said.http_proxy,
         rules,
         limits: limits(&said),
-        tariff: said.tariff.as_deref().map(tariff::load).transpose()?,
+        tariff: tariff(&said)?,
         client_addresses,
         dns,
         line: common.line,
@@ -85,10 +82,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
 }
 
 fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
-    let listen = said.listen.ok_or_else(|| {
-        let problem = "name the address where client-side proxies come, such as 0.0.0.0:4433";
-        SettingsError::value("listen", problem)
-    })?;
+    let listen = listen(&said)?;
     let allowed = allowed(said.allow.as_deref())?;
     let way_out = way_out(&said)?;
     let dns_server = dns_server(said.dns_server.as_deref())?;
@@ -104,6 +98,28 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
         admin: common.admin,
         mode_reason: None,
     })
+}
+
+/// Whatever the start would refuse of these settings, but for the key and the store.
+pub(in crate::command) fn check(role: Role, said: &Settings) -> Result<(), Failure> {
+    line(said)?;
+    match role {
+        Role::ClientSide => {
+            peer(said)?;
+            link(said)?;
+            way_in(said)?;
+            rules(said)?;
+            tariff(said)?;
+            dns(said)?;
+        }
+        Role::ServerSide => {
+            listen(said)?;
+            allowed(said.allow.as_deref())?;
+            way_out(said)?;
+            dns_server(said.dns_server.as_deref())?;
+        }
+    }
+    Ok(())
 }
 
 /// What both sides have.
@@ -179,9 +195,30 @@ pub(in crate::command) fn link(said: &Settings) -> Result<Option<Link>, Failure>
     }))
 }
 
-fn peer(said: &Settings) -> Result<SocketAddr, SettingsError> {
+pub(in crate::command) fn listen(said: &Settings) -> Result<SocketAddr, SettingsError> {
+    said.listen.ok_or_else(|| {
+        let problem = "name the address where client-side proxies come, such as 0.0.0.0:4433";
+        SettingsError::value("listen", problem)
+    })
+}
+
+pub(in crate::command) fn peer(said: &Settings) -> Result<SocketAddr, SettingsError> {
     said.peer
         .ok_or_else(|| SettingsError::value("peer", "name the server-side proxy, ADDRESS:PORT"))
+}
+
+fn way_in(said: &Settings) -> Result<(), SettingsError> {
+    match said.has_way_in() {
+        true => Ok(()),
+        false => {
+            let problem = "nothing can come in; set --link, --socks, --http-proxy or --dns";
+            Err(SettingsError::value("link", problem))
+        }
+    }
+}
+
+fn tariff(said: &Settings) -> Result<Option<Tariff>, SettingsError> {
+    said.tariff.as_deref().map(tariff::load).transpose()
 }
 
 /// As whom the server side comes to servers.

@@ -183,23 +183,18 @@ pub(super) fn tunnel(status: &Status) -> Vec<Check> {
     } else {
         checks.push(Check::ok("traffic", format!("{opened} connections")));
     }
-    let forbidden = count("relays_ended_not_allowed");
-    if forbidden > 0 {
-        checks.push(Check::warning(
-            "allowed",
-            format!("{forbidden} connections went where the server side may not connect to"),
-            "add the network and the port to --allow there, if it is to be reached",
-        ));
-    }
-    let limited =
-        counter(status, "relays_refused_by_limit") + counter(status, "relays_ended_by_limit");
-    if limited > 0 {
-        checks.push(Check::warning(
-            "limit",
-            format!("{limited} connections were refused or reset at their client's daily limit"),
-            "raise --client-limit, or add [[limits]] for the client; --log debug names it",
-        ));
-    }
+    checks.extend(warning_of(
+        count("relays_ended_not_allowed"),
+        "allowed",
+        "connections went where the server side may not connect to",
+        "add the network and the port to --allow there, if it is to be reached",
+    ));
+    checks.extend(warning_of(
+        counter(status, "relays_refused_by_limit") + counter(status, "relays_ended_by_limit"),
+        "limit",
+        "connections were refused or reset at their client's daily limit",
+        "raise --client-limit, or add [[limits]] for the client; --log debug names it",
+    ));
     let unknown = count("relays_ended_name_not_found");
     if Share::of(unknown, opened).is_over_a_tenth() {
         checks.push(Check::warning(
@@ -208,22 +203,18 @@ pub(super) fn tunnel(status: &Status) -> Vec<Check> {
             "does its resolver work, and are they public names?",
         ));
     }
-    let untold = counter(status, "client_addresses_not_told");
-    if untold > 0 {
-        checks.push(Check::warning(
-            "clients",
-            format!("{untold} servers were to see the client's address, which was not told"),
-            "set --tell-client-address on the client side; clients of its own machine have none",
-        ));
-    }
-    let unbelieved = counter(status, "client_addresses_not_believed");
-    if unbelieved > 0 {
-        checks.push(Check::warning(
-            "clients",
-            format!("{unbelieved} clients' addresses are in none of --client-networks"),
-            "add the network, if it is the clients'; --log debug names the addresses",
-        ));
-    }
+    checks.extend(warning_of(
+        counter(status, "client_addresses_not_told"),
+        "clients",
+        "servers were to see the client's address, which was not told",
+        "set --tell-client-address on the client side; clients of its own machine have none",
+    ));
+    checks.extend(warning_of(
+        counter(status, "client_addresses_not_believed"),
+        "clients",
+        "clients' addresses are in none of --client-networks",
+        "add the network, if it is the clients'; --log debug names the addresses",
+    ));
     let sealed = count("handshakes_passed_tls13");
     let share = Share::of(sealed, sealed + count("handshakes_finished"));
     checks.push(if share.is_most() {
@@ -244,6 +235,11 @@ pub(super) fn tunnel(status: &Status) -> Vec<Check> {
     });
     checks.extend(store(status));
     checks
+}
+
+/// So many of `what`, where there are any.
+fn warning_of(count: u64, name: &'static str, what: &str, to_do: &str) -> Option<Check> {
+    (count > 0).then(|| Check::warning(name, format!("{count} {what}"), to_do))
 }
 
 fn tunnel_state(status: &Status) -> Check {
@@ -464,6 +460,34 @@ mod tests {
             assert_eq!(verdict(&some, "clients"), Some(Verdict::Warning), "{name}");
         }
         assert_eq!(verdict(&status("tunnel", &[], &[]), "clients"), None);
+    }
+
+    #[test]
+    fn a_client_side_at_rest_without_a_tunnel_is_well_and_a_server_side_nobody_came_to_is_not() {
+        let at_rest = status("tunnel", &[("tunnels_restarted", 1)], &[("tunnels", 0)]);
+        assert_eq!(verdict(&at_rest, "tunnel"), Some(Verdict::Ok));
+        // Somebody needed one.
+        let in_vain = status("tunnel", &[("relays_without_tunnel", 1)], &[]);
+        assert_eq!(verdict(&in_vain, "tunnel"), Some(Verdict::Problem));
+        let alone = Status {
+            role: "server-side".to_owned(),
+            ..at_rest
+        };
+        assert_eq!(verdict(&alone, "tunnel"), Some(Verdict::Warning));
+    }
+
+    #[test]
+    fn what_was_saved_is_told_by_the_side_that_wrote_and_by_the_side_that_rebuilt() {
+        let saved = |mode, counters: &[(&str, u64)]| verdict(&status(mode, counters, &[]), "saved");
+        for (mode, name) in [
+            ("packet", "packet_saved_bytes"),
+            ("packet", "packet_flights_rebuilt_bytes"),
+            ("tunnel", "tunnel_elided_bytes"),
+            ("tunnel", "tunnel_flights_rebuilt"),
+        ] {
+            assert_eq!(saved(mode, &[(name, 1)]), Some(Verdict::Ok), "{name}");
+            assert_eq!(saved(mode, &[]), Some(Verdict::Warning), "{mode}");
+        }
     }
 
     #[test]
