@@ -165,8 +165,9 @@ pub(crate) struct TunnelClientArgs {
     /// [default: pass]
     ///
     /// `pass`: they go to their servers from here, as without Tandem; they use the tunnel again
-    /// when it is up. `fail`: they wait for it, and are reset after a minute; for links that must
-    /// not be used directly. Connections by `--socks` and `--http-proxy` always wait.
+    /// when it is up. `fail`: they wait for it, a minute or, on a thin link, longer, and are reset;
+    /// for links that must not be used directly. Connections by `--socks` and `--http-proxy` always
+    /// wait.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["pass", "fail"]), hide_possible_values = true)]
     pub(crate) when_down: Option<String>,
 
