@@ -86,7 +86,7 @@ fn with(text: &str, name: &str, value: &str) -> String {
     // What JSON escapes in a string TOML reads in the same way.
     let line = format!("{name} = {}", serde_json::Value::from(value));
     // Settings stand before the first table.
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let tables = lines
         .iter()
         .position(|line| line.trim_start().starts_with('['));
@@ -104,12 +104,11 @@ fn with(text: &str, name: &str, value: &str) -> String {
         Some(place) => (&lines[..place], &lines[place + 1..]),
         None => (&lines[..front], &lines[front..]),
     };
-    let mut text = String::new();
-    for line in before.iter().chain([&line.as_str()]).chain(after) {
-        text.push_str(line);
+    let mut text = before.concat();
+    if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    text
+    text + &line + "\n" + &after.concat()
 }
 
 /// Whether a line sets this setting.
@@ -170,6 +169,16 @@ mod tests {
         assert_eq!(text, expected);
         let again = edit(&text).adding(&wanted()).expect("it says so");
         assert_eq!(again, text);
+    }
+
+    #[test]
+    fn the_other_lines_stay_byte_for_byte() {
+        let text = "# mine\r\n#peer = 1\r\n\tlink-rtt = 600 \r\n\n[[rules]]\ndo = \"refuse\"";
+        let edited = with(&with(text, "peer", "p"), "key", "k");
+        let expected = "# mine\r\npeer = \"p\"\n\tlink-rtt = 600 \r\n\nkey = \"k\"\n\
+                        [[rules]]\ndo = \"refuse\"";
+        assert_eq!(edited, expected);
+        assert_eq!(with("log = 1", "key", "k"), "log = 1\nkey = \"k\"\n");
     }
 
     #[test]
