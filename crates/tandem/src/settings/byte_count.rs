@@ -41,13 +41,7 @@ impl FromStr for ByteCount {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (digits, unit) = match text.as_bytes().last() {
-            Some(b'k') => (&text[..text.len() - 1], 1_000),
-            Some(b'M') => (&text[..text.len() - 1], 1_000_000),
-            Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
-            Some(_) | None => (text, 1),
-        };
-        scaled(digits, unit)
+        scaled(text, "kMG")
             .map(Self)
             .ok_or_else(|| "not a number of bytes, such as 500000, 50M or 1.5G".to_owned())
     }

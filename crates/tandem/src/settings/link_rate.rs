@@ -44,21 +44,21 @@ impl FromStr for LinkRate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (digits, unit) = match text.as_bytes().last() {
-            Some(b'k') => (&text[..text.len() - 1], 1_000),
-            Some(b'M') => (&text[..text.len() - 1], 1_000_000),
-            Some(_) | None => (text, 1),
-        };
-        scaled(digits, unit)
+        scaled(text, "kM")
             .and_then(NonZeroU64::new)
             .map(Self)
             .ok_or_else(|| "not a rate in bit/s, such as 2400, 64k or 1.5M".to_owned())
     }
 }
 
-/// `digits`, a decimal number with or without a fraction, times `unit`. `None` where that is no
+/// A decimal number, with or without a fraction, and perhaps one of `suffixes` behind it: the first
+/// stands for a thousand, each other for a thousand of the one before. `None` where that is no
 /// whole number.
-pub(super) fn scaled(digits: &str, unit: u64) -> Option<u64> {
+pub(super) fn scaled(text: &str, suffixes: &str) -> Option<u64> {
+    let units = suffixes.chars().zip(1..);
+    let found = units.filter_map(|(suffix, power)| Some((text.strip_suffix(suffix)?, power)));
+    let (digits, power) = found.last().unwrap_or((text, 0));
+    let unit = 1_000_u64.checked_pow(power)?;
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
     // `parse` would take a sign, too.
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
