@@ -126,6 +126,18 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_without_end_and_none_at_all_are_given_up() {
+        let head = "HTTP/1.1 200 OK\r\n\r\n";
+        let long = [head, &" ".repeat(MAX_ANSWER), &sample().json()].concat();
+        let error = fetched(long.as_bytes()).expect_err("too long");
+        assert!(error.to_string().contains("too long"), "{error}");
+        // It takes connections, and nobody answers them.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        assert!(fetch(address, Duration::from_millis(50)).is_err());
+    }
+
+    #[test]
     fn nobody_there_is_an_error_that_names_the_address() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");

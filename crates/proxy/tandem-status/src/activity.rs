@@ -198,7 +198,14 @@ mod tests {
             activity.add(flow(&format!("site-{number}"), 1, 2));
         }
         assert_eq!(activity.sites.len(), MAX_SITES);
-        activity.add(flow(&"é".repeat(1_000), 0, 0));
+        let mark = Mark {
+            name: Cow::Borrowed("open"),
+            at_ms: 0,
+        };
+        activity.add(Flow {
+            marks: vec![mark; 1_000],
+            ..flow(&"é".repeat(1_000), 0, 0)
+        });
         let report = activity.report();
         assert_eq!(activity.sites.len(), MAX_SITES);
         assert_eq!(report.sites.len(), SHOWN_SITES);
@@ -206,5 +213,6 @@ mod tests {
         assert_eq!(report.sites[0].name, "first");
         assert!(!activity.sites.contains_key("site-0"));
         assert!(report.flows[0].site.len() <= MAX_NAME);
+        assert_eq!(report.flows[0].marks.len(), MAX_MARKS);
     }
 }

@@ -222,6 +222,11 @@ month-begins-on-day = 15
                 "letters",
             ),
             (
+                "currency = \"Doubloons\"\n".to_owned(),
+                "line 1, column 12",
+                "up to 8 letters",
+            ),
+            (
                 format!("{usd}price-per-megabyte = 6.50\n"),
                 "line 2, column 22",
                 "in quotes",
