@@ -2,27 +2,19 @@
 //! happens when one of them is killed.
 
 mod common;
+mod split_site;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-
-/// A process that ends with its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use split_site::{Running, free_port};
 
 impl Running {
     /// Asks it to end, and waits until it has.
@@ -59,11 +51,6 @@ fn spawn(command: &mut Command, log: &Path) -> Running {
         .stderr(log.expect("ours"))
         .spawn();
     Running(child.expect("it starts"))
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
 }
 
 fn ran(command: &mut Command) {
