@@ -103,6 +103,9 @@ fn connections_are_reported_by_site_and_a_hostile_name_is_not_shown() {
     for _ in 0..2 {
         pair.by_socks().gets(site.port, "page", &page);
     }
+    wait_until("both connections are reported", || {
+        of_client_side(&pair)["activity"]["connections"] == 2
+    });
     let status = of_client_side(&pair);
     assert_eq!(status["tunnel"]["is_up"], true);
     let flows = status["activity"]["flows"].as_array().expect("a list");

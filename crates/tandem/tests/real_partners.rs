@@ -164,7 +164,7 @@ fn proxies_without_a_key_see_each_other_and_say_that_it_is_for_trials() {
             },
         },
     );
-    assert!(pair.a.log().contains("WARN"), "{}", pair.a.log());
+    pair.a.wait_for_log("WARN");
     fetch(&net).curl(&net.client).is(&file);
     pair.wait_learned(1);
     pair.rewrites(&file, || fetch(&net).curl(&net.client));

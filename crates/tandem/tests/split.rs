@@ -8,9 +8,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use split_site::{LEN, Running, Site, free_port, openssl, start};
+use split_site::{LEN, Running, Site, eventually, free_port, openssl, start};
 
 #[test]
 fn curl_is_served_and_a_restarted_volunteer_still_has_what_it_kept() {
@@ -43,9 +42,7 @@ fn a_volunteer_that_is_killed_cuts_the_transfer_and_another_serves() {
     let whole = site.published("file");
     assert!(bytes.len() < whole.len() && whole.starts_with(&bytes));
     let other = site.volunteer("other", &[]);
-    let start = Instant::now();
     site.serves(&other, "file");
-    assert!(start.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
@@ -245,21 +242,19 @@ fn a_demonstration_is_served_by_helpers_refused_from_a_liar_and_gone_in_the_end(
     let lied = fetch(&format!("{}chart.svg", after("Through one that lies:")));
     assert!(!lied.status.success() && lied.stdout.is_empty(), "{lied:?}");
 
-    let start = Instant::now();
     let view = after("Who serves what, live:");
-    loop {
+    let state = || -> serde_json::Value {
         let shown = fetch(&format!("{view}state.json")).stdout;
-        let shown: serde_json::Value = serde_json::from_slice(&shown).expect("JSON");
-        if shown["refused_by_clients"] == 1 {
-            assert_eq!(shown["served"][2]["helper"], "north", "{shown}");
-            assert_eq!(shown["served"][2]["target"], "/chart.svg", "{shown}");
-            let (line, body) = (&shown["line_bytes"], &shown["body_bytes"]);
-            assert!(line.as_u64() < body.as_u64(), "{shown}");
-            break;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20), "{shown}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        serde_json::from_slice(&shown).expect("JSON")
+    };
+    eventually("the refusal is shown", || {
+        state()["refused_by_clients"] == 1
+    });
+    let shown = state();
+    assert_eq!(shown["served"][2]["helper"], "north", "{shown}");
+    assert_eq!(shown["served"][2]["target"], "/chart.svg", "{shown}");
+    let (line, body) = (&shown["line_bytes"], &shown["body_bytes"]);
+    assert!(line.as_u64() < body.as_u64(), "{shown}");
 
     let pid = nix::unistd::Pid::from_raw(running.0.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it runs");

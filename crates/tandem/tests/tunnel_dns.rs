@@ -19,7 +19,7 @@ use nix::sys::signal::Signal;
 use real::{Family, Host, Net, Shape, can_run, has, wait_until};
 use resolver::{Asked, Resolver};
 use split_site::free_port;
-use tunnel_pair::{KEYS, Pair, Proxy, counted, local, start, write_private};
+use tunnel_pair::{KEYS, Pair, Proxy, counted, local, shown_in, start, write_private};
 
 /// What dig saw.
 #[derive(Debug)]
@@ -108,6 +108,16 @@ impl Here {
         start(self.pair.client_side().args(["--dns", &local(self.port)]))
     }
 
+    /// Both, once the tunnel is up: whoever asks before waits for nine seconds at most.
+    #[track_caller]
+    fn both_sides(&self) -> [Proxy; 2] {
+        let both = [self.server_side(), self.client_side()];
+        wait_until("the tunnel is up", || {
+            self.pair.client_side_shows("tunnels") > 0
+        });
+        both
+    }
+
     fn dig(&self, words: &str) -> Dug {
         Dug::of(&mut Dug::command("127.0.0.1", self.port, words))
     }
@@ -119,8 +129,7 @@ fn dig_gets_the_far_resolvers_answers_and_the_link_carries_each_once() {
         return;
     }
     let here = Here::new();
-    let server_side = here.server_side();
-    let client_side = here.client_side();
+    let [server_side, client_side] = here.both_sides();
     for words in ["a.test", "A.TEST", "a.test +tcp", "a.test +noedns"] {
         here.dig(words).is("NOERROR", "192.0.2.1");
     }
@@ -165,8 +174,7 @@ fn a_resolver_without_an_answer_is_a_failure_in_bounded_time() {
         return;
     }
     let here = Here::new();
-    let _server_side = here.server_side();
-    let _client_side = here.client_side();
+    let _both = here.both_sides();
     let ask = |name: &str| Dug::command("127.0.0.1", here.port, name);
     std::thread::scope(|scope| {
         // Nothing is said, and what is said has a name that never ends.
@@ -178,7 +186,9 @@ fn a_resolver_without_an_answer_is_a_failure_in_bounded_time() {
     });
     // Nobody else was held up, or is.
     here.dig("a.test").is("NOERROR", "192.0.2.1");
-    assert_eq!(here.pair.server_side_counts("dns_unresolved"), 2);
+    wait_until("both are counted", || {
+        here.pair.server_side_counts("dns_unresolved") == 2
+    });
 }
 
 #[test]
@@ -241,7 +251,15 @@ fn a_gateway_answers_its_own_network_alone_and_leaves_udp_that_passes_it() {
         Dug::in_host(&net.client, &mut Dug::command(server, port, words))
     };
     let count = |name| counted(&net.a.run("curl -s http://127.0.0.1:9470/metrics"), name);
-    let client_side = proxy(&net.a, "client-side", &flags);
+    let start_client_side = |flags: &[&str]| {
+        let started = proxy(&net.a, "client-side", flags);
+        wait_until("the tunnel is up", || {
+            let metrics = net.a.run("curl -s http://127.0.0.1:9470/metrics");
+            shown_in(&metrics, "tunnels") > 0
+        });
+        started
+    };
+    let client_side = start_client_side(&flags);
 
     ask(53, "10.77.1.1", "a.test").is("NOERROR", "192.0.2.1");
     let b: IpAddr = [10, 77, 3, 1].into();
@@ -258,7 +276,7 @@ fn a_gateway_answers_its_own_network_alone_and_leaves_udp_that_passes_it() {
     ] {
         assert_eq!(ask(53, "10.77.1.1", words).status(), "", "{words}");
     }
-    assert_eq!(count("dns_not_allowed"), 2);
+    wait_until("both are counted", || count("dns_not_allowed") == 2);
 
     // What passes the gateway is as it was, on a port that is taken in for TCP, too.
     for port in [53, 443] {
@@ -270,7 +288,7 @@ fn a_gateway_answers_its_own_network_alone_and_leaves_udp_that_passes_it() {
     assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
 
     let other = [&flags[..], &["--dns-from", "198.51.100.0/24"]].concat();
-    let client_side = proxy(&net.a, "client-side", &other);
+    let client_side = start_client_side(&other);
     ask(53, "10.77.1.1", "b.test -b 198.51.100.7").is("NOERROR", "192.0.2.1");
     assert_eq!(ask(53, "10.77.1.1", "b.test +time=2").status(), "");
     assert_eq!(client_side.end(Signal::SIGTERM), Some(0));

@@ -318,6 +318,10 @@ fn a_settings_file_may_hold_all_of_it_and_is_held_to_the_same() {
     let lines = "peer = \"192.0.2.1:4433\"\ndns = \"127.0.0.1:0\"\ndns-from = []\n";
     let ran = with("client-side", lines);
     assert!(ran.failed_with(2).starts_with("dns-from: "), "{ran:?}");
+    // Not the default, which serves all.
+    let lines = "peer = \"192.0.2.1:4433\"\nlink = \"lo\"\nfrom = []\n";
+    let ran = with("client-side", lines);
+    assert!(ran.failed_with(2).starts_with("from: "), "{ran:?}");
 }
 
 /// A run that has to end by itself: its address is in use.

@@ -50,7 +50,7 @@ fn other_ports_and_other_interfaces_are_left_alone() {
     }
     let place = Place::new();
     // Nobody answers at B: what is taken in fails.
-    let client_side = place.client_side_with(&["--when-down", "fail"]);
+    let client_side = place.client_side();
     let fetch = place.fetch(TlsVersion::Tls12);
     let clear = fetch.clone().port(80);
     clear.curl_clear(&place.net.client).is(&place.page);

@@ -23,7 +23,8 @@ const BY_HEADER: &str = "$proxy_protocol_addr $proxy_protocol_server_addr \
 /// The client's networks; those of the link are not among them.
 const CLIENTS: [&str; 2] = ["--client-networks", "10.77.1.0/24,fd77:1::/64"];
 
-const TELLS: &str = "--tell-client-address";
+/// And the tunnel alone is used: a page that comes has come through it.
+const TELLS: [&str; 3] = ["--tell-client-address", "--when-down", "fail"];
 
 fn place(logs: &'static str, listen: &'static str) -> Place {
     let place = Place::with(Site {
@@ -92,7 +93,7 @@ fn servers_see_the_server_side_unless_it_is_told_otherwise() {
         "fd77:3::1",
     ];
     let server_side = place.server_side();
-    let client_side = place.client_side_with(&[TELLS]);
+    let client_side = place.client_side_with(&TELLS);
     assert_eq!(fetched(&place), own);
     assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
     assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
@@ -111,7 +112,7 @@ fn servers_see_the_address_of_a_client_that_is_in_the_named_networks() {
     let place = place(BY_SOCKET, "");
     let before = rules(&place.net.b);
     let server_side = place.server_side_with(&out("client"));
-    let client_side = place.client_side_with(&[TELLS]);
+    let client_side = place.client_side_with(&TELLS);
     let seen = fetched(&place);
     assert_eq!(
         seen,
@@ -144,7 +145,7 @@ fn rules_for_answers_that_a_killed_proxy_left_go_at_the_next_start_or_by_tandem_
     }
     let place = place(BY_SOCKET, "");
     let before = rules(&place.net.b);
-    let _client_side = place.client_side_with(&[TELLS]);
+    let _client_side = place.client_side_with(&TELLS);
     let killed = place.server_side_with(&out("client"));
     assert_eq!(killed.end(Signal::SIGKILL), None);
     let next = place.server_side_with(&out("client"));
@@ -175,7 +176,7 @@ fn nginx_reads_who_the_client_is_in_the_header_of_the_proxy_protocol() {
     let place = place(BY_HEADER, "proxy_protocol");
     let before = rules(&place.net.b);
     let server_side = place.server_side_with(&out("proxy-v2"));
-    let client_side = place.client_side_with(&[TELLS]);
+    let client_side = place.client_side_with(&TELLS);
     let known = |client: &str, family: &str| match family {
         "v4" => format!("{client} 10.77.3.2 443 10.77.3.1"),
         _ => format!("{client} fd77:3::2 443 fd77:3::1"),

@@ -30,8 +30,9 @@ pub(crate) use pki::{KeyType, Pki, SITE};
 pub(crate) use programs::{Fetch, Fetched, Server, Site, TlsVersion, bytes};
 pub(crate) use tandem_testkit::{has, has_root_and, is_installed, skipped};
 
-/// Longest wait for anything that takes milliseconds when all is well.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for anything that takes milliseconds when all is well, and for a tunnel that is
+/// tried again each minute.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Whether hosts can be made here and the programs are installed. `false`, and a note, if not.
 pub(crate) fn can_run() -> bool {

@@ -12,15 +12,20 @@ use std::process::Command;
 
 use crate::common::tandem;
 use crate::real::{Family, Fetch, Host, Net, Server, Shape, Site, TlsVersion, bytes, wait_until};
-use crate::tunnel_pair::{KEYS, Proxy, counted, write_private};
+use crate::tunnel_pair::{KEYS, Proxy, counted, shown_in, write_private};
 
-/// UDP port of the server side, at B.
+/// Port of the server side, at B, unless a test has another.
 pub(crate) const LISTEN: u16 = 4433;
+
+/// So that a page that comes has come through the tunnel, however long that takes to be up.
+const BY_TUNNEL_ALONE: [&str; 2] = ["--when-down", "fail"];
 
 /// A network with a web server behind B: TLS on 443, HTTP on 80.
 pub(crate) struct Place {
     pub(crate) net: Net,
     pub(crate) page: Vec<u8>,
+    /// Port of the server side.
+    pub(crate) listen: u16,
     _nginx: Server,
 }
 
@@ -31,7 +36,11 @@ impl Place {
 
     /// With nginx as this site has it, and HTTP on 80.
     pub(crate) fn with(site: Site) -> Self {
-        let net = Net::new(Shape::Wire);
+        Self::of(Net::new(Shape::Wire), site)
+    }
+
+    /// The same in this network.
+    pub(crate) fn of(net: Net, site: Site) -> Self {
         let page = bytes(200_000);
         Server::publish(&net, "page", &page);
         let site = Site {
@@ -43,8 +52,14 @@ impl Place {
         Self {
             net,
             page,
+            listen: LISTEN,
             _nginx: nginx,
         }
+    }
+
+    /// Where the proxies meet.
+    pub(crate) fn address(&self) -> String {
+        format!("{}:{}", self.net.b_address(Family::V4), self.listen)
     }
 
     /// With a store of this name.
@@ -57,8 +72,7 @@ impl Place {
 
     pub(crate) fn server_side_command(&self) -> Command {
         let mut command = self.command("server-side", "store-b");
-        let address = self.net.b_address(Family::V4);
-        command.args(["--listen", &format!("{address}:{LISTEN}")]);
+        command.args(["--listen", &self.address()]);
         command.args(["--allow", "10.77.3.0/24", "--allow", "fd77:3::/64"]);
         command
     }
@@ -77,21 +91,27 @@ impl Place {
 
     pub(crate) fn client_side_command(&self, store: &str) -> Command {
         let mut command = self.command("client-side", store);
-        let address = self.net.b_address(Family::V4);
-        command.args(["--peer", &format!("{address}:{LISTEN}")]);
-        command.args(["--link", "link0"]);
+        command.args(["--peer", &self.address(), "--link", "link0"]);
         command
     }
 
+    /// One that uses the tunnel alone.
     #[track_caller]
     pub(crate) fn client_side(&self) -> Proxy {
-        self.client_side_with(&[])
+        self.client_side_with(&BY_TUNNEL_ALONE)
     }
 
     #[track_caller]
     pub(crate) fn client_side_with(&self, more: &[&str]) -> Proxy {
         let mut command = self.client_side_command("store-a");
         Proxy::start(command.args(more), |command| self.net.a.spawn(command))
+    }
+
+    /// A gauge of the client side.
+    #[track_caller]
+    pub(crate) fn client_side_shows(&self, name: &str) -> u64 {
+        let metrics = self.net.a.run("curl -s http://127.0.0.1:9470/metrics");
+        shown_in(&metrics, name)
     }
 
     /// A fetch by an address, with no word of a proxy.

@@ -85,6 +85,12 @@ impl Proxy {
         log.clone()
     }
 
+    /// Waits until its log has these words: lines come a moment after what they tell of.
+    #[track_caller]
+    pub(crate) fn wait_for_log(&self, words: &str) {
+        wait_until(words, || self.log().contains(words));
+    }
+
     /// The lines of its log that are warnings.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let log = self.log();
@@ -295,10 +301,7 @@ impl Pair {
 
     /// A gauge of the client side, without `tandem_`; 0 if it is not there yet.
     pub(crate) fn client_side_shows(&self, name: &str) -> u64 {
-        let full = format!("tandem_{name} ");
-        let metrics = shown(self.admins[0], "/metrics");
-        let value = metrics.lines().find_map(|line| line.strip_prefix(&full));
-        value.map_or(0, |value| value.parse().expect("a number"))
+        shown_in(&shown(self.admins[0], "/metrics"), name)
     }
 
     /// A counter of the server side.
@@ -365,6 +368,13 @@ pub(crate) fn counted(metrics: &str, name: &str) -> u64 {
     let value = metrics.lines().find_map(|line| line.strip_prefix(&full));
     let value = value.unwrap_or_else(|| panic!("{name} is not in {metrics}"));
     value.parse().expect("a number")
+}
+
+/// A gauge in the text of `/metrics`; 0 if it is not there yet.
+pub(crate) fn shown_in(metrics: &str, name: &str) -> u64 {
+    let full = format!("tandem_{name} ");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&full));
+    value.map_or(0, |value| value.parse().expect("a number"))
 }
 
 /// A run of curl that is to come.
