@@ -10,7 +10,7 @@ pub const PAGE: &str = include_str!("page.html");
 
 /// Its Content-Security-Policy. The digests are those of its script and its style.
 pub const POLICY: &str = "default-src 'none'; \
-    script-src 'sha256-WFgmLSADepyQ3lIxlDBFyyUQ8O5Pwc1eEwN92sThPwY='; \
+    script-src 'sha256-mjoflGft5FRJMbao8COx8ymkqUUoa6YRQZkNUdwFrBM='; \
     style-src 'sha256-nmSTJftoLrix2uRYEdGCSGHn2p186TB4mFlsOzLsjjI='; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
