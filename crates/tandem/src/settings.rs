@@ -157,6 +157,8 @@ pub(crate) struct Settings {
     pub(crate) link_rate: Option<LinkRate>,
     /// Round-trip time of the link in milliseconds. Default: measured.
     pub(crate) link_rtt: Option<u64>,
+    /// Whether handshakes cross as they are, for measurements. Default false.
+    pub(crate) whole_handshakes: Option<bool>,
     /// Where the client-side proxies come. The server side of tunnel mode needs it.
     pub(crate) listen: Option<SocketAddr>,
     /// Which servers may be reached: `CIDR[:PORT,...]` each. Default: public addresses, port 443.
@@ -255,6 +257,7 @@ impl Settings {
             dns_from: self.dns_from.or(below.dns_from),
             link_rate: self.link_rate.or(below.link_rate),
             link_rtt: self.link_rtt.or(below.link_rtt),
+            whole_handshakes: self.whole_handshakes.or(below.whole_handshakes),
             listen: self.listen.or(below.listen),
             allow: self.allow.or(below.allow),
             out: self.out.or(below.out),
@@ -329,7 +332,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 43] {
+    fn keys(&self) -> [Key; 44] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -372,6 +375,7 @@ impl Settings {
             key("dns-from", tunnel_client, self.dns_from.is_some()),
             key("link-rate", Place::Tunnel, self.link_rate.is_some()),
             key("link-rtt", Place::Tunnel, self.link_rtt.is_some()),
+            key("whole-handshakes", Place::Tunnel, self.whole_handshakes.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
             key("allow", tunnel_server, self.allow.is_some()),
             key("out", tunnel_server, self.out.is_some()),
@@ -428,6 +432,7 @@ mode = \"packet\"\nlink = \"tun0\"\nkey = \"/k\"\nports = [443, 8443]\nstore = \
 wire = \"mcveety\"\nclient-certificates = \"cii\"\ninsecure-no-key = false\nhold-packets = 1\nhold-bytes = 2\nhold-ms = 3\nack-hold-ms = 9
 max-flows = 4\nqueue = 5\nleave-mark = 0x10\ninject-mark = 0x20\ncii-extension = 0x009b\nfilter-one-in = 16\nmcveety-cpi = 0x0098\nmcveety-certificate = 0x98
 peer = \"192.0.2.1:4433\"\nfrom = [\"lan0\"]\nwhen-down = \"fail\"\nsocks = \"127.0.0.1:1080\"\nhttp-proxy = \"[::1]:3128\"\nlink-rate = \"64k\"\nlink-rtt = 600
+whole-handshakes = true
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
 dns = \"127.0.0.1:53\"\ndns-from = [\"10.0.0.0/8\"]\ndns-server = \"none\"

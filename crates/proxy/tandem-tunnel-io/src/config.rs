@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use tandem_link::inband::Key;
 use tandem_tunnel::dns::Clients;
-use tandem_tunnel::{Allowed, Limits, Rules, Tariff, WayOut};
+use tandem_tunnel::{Allowed, Handshakes, Limits, Rules, Tariff, WayOut};
 
 pub use crate::line::Line;
 
@@ -39,6 +39,8 @@ pub struct ClientSide {
     pub dns: Option<Dns>,
     /// What is known of the line to the server side.
     pub line: Line,
+    /// In which form handshakes cross.
+    pub handshakes: Handshakes,
     /// Directory of the store.
     pub store: PathBuf,
     /// Address of the admin port; `None`: there is none.
@@ -106,6 +108,8 @@ pub struct ServerSide {
     pub dns_server: DnsServer,
     /// What is known of the line to the client side.
     pub line: Line,
+    /// In which form handshakes cross.
+    pub handshakes: Handshakes,
     /// Directory of the store.
     pub store: PathBuf,
     /// Address of the admin port; `None`: there is none.

@@ -110,7 +110,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         place: Place,
     ) -> Self {
         let watch = Watch::since(client.since, Some(&client.open.target));
-        let relay = Relay::client_side(client.open, shared.clocks.now());
+        let relay = shared.relay(Relay::client_side(client.open, shared.clocks.now()));
         let mut task = Self::new(relay, tunnel, shared, place);
         task.watch = watch;
         task.watch.at(Moment::Tunnel);
@@ -134,7 +134,8 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         shared: Arc<Shared>,
         place: Place,
     ) -> Self {
-        let mut task = Self::new(Relay::server_side(), tunnel, shared, place);
+        let relay = shared.relay(Relay::server_side());
+        let mut task = Self::new(relay, tunnel, shared, place);
         task.dialer = Some(dialer);
         task.tunnel_read(first);
         task

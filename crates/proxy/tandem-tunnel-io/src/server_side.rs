@@ -72,7 +72,7 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         role: "server-side",
         link: config.listen.to_string(),
     };
-    let shared = Shared::open(Role::ServerSide, &config.store, facts)?;
+    let shared = Shared::open(Role::ServerSide, &config.store, config.handshakes, facts)?;
     if let Some(reason) = config.mode_reason {
         shared.board.note("mode_reason", reason.to_owned());
     }

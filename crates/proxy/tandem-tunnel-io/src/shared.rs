@@ -14,7 +14,7 @@ use tandem_daemon::service_manager::ServiceManager;
 use tandem_engine::{ClientCertificates, Engine, Role};
 use tandem_store::{Keeping, Limits, Store as _};
 use tandem_store_sqlite::SqliteStore;
-use tandem_tunnel::{Clock, Input, Relay};
+use tandem_tunnel::{Clock, Handshakes, Input, Relay};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::board::{Board, Facts, OpenRelay, Tally};
@@ -37,6 +37,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// See the module.
 pub(crate) struct Shared {
     engine: Mutex<Engine<SqliteStore>>,
+    handshakes: Handshakes,
     pub(crate) board: Arc<Board>,
     pub(crate) clocks: Clocks,
     room: Arc<Semaphore>,
@@ -52,11 +53,16 @@ pub(crate) struct Place {
 }
 
 impl Shared {
-    /// With the store in this directory.
+    /// With the store in this directory, and handshakes in this form.
     ///
     /// # Errors
     /// The store's directory is none.
-    pub(crate) fn open(role: Role, store: &Path, facts: Facts) -> Result<Arc<Self>, TunnelError> {
+    pub(crate) fn open(
+        role: Role,
+        store: &Path,
+        handshakes: Handshakes,
+        facts: Facts,
+    ) -> Result<Arc<Self>, TunnelError> {
         let (store, warnings) = SqliteStore::open(store, Limits::default())
             .map_err(|error| TunnelError::setting("store", error.to_string()))?;
         for warning in warnings {
@@ -66,6 +72,7 @@ impl Shared {
             Engine::new(role, ClientCertificates::Persistent, None, store).with_hello_templates();
         Ok(Arc::new(Self {
             engine: Mutex::new(engine),
+            handshakes,
             board: Board::new(facts),
             clocks: Clocks::new(),
             room: Arc::new(Semaphore::new(MAX_RELAYS as usize)),
@@ -83,6 +90,11 @@ impl Shared {
             _shown: self.board.relay(),
             _permit: permit,
         })
+    }
+
+    /// A relay to which nothing has happened, as all of this daemon's are.
+    pub(crate) fn relay(&self, relay: Relay) -> Relay {
+        relay.with(self.handshakes)
     }
 
     /// Tells a relay what has happened.

@@ -119,6 +119,14 @@ impl Joined {
         }
     }
 
+    /// The same without its handshake being read along.
+    pub(crate) fn unfollowed(mut self) -> Self {
+        self.following = None;
+        self.lead = Lead::unfollowed();
+        self.writer.writes_whole_handshakes();
+        self
+    }
+
     /// See [`crate::Relay::site`].
     pub(crate) fn site(&self) -> Option<Site> {
         let connection = &self.following.as_ref()?.connection;

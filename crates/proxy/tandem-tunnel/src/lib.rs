@@ -63,3 +63,4 @@ pub use rules::{
 };
 pub use tariff::{Bill, ByteUnit, LongSession, Money, MoneyError, Spent, Tariff, plain_bytes};
 pub use way_out::{ClientNetworks, Origin, WayOut};
+pub use writer::Handshakes;

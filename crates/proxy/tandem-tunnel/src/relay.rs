@@ -20,6 +20,7 @@ pub use crate::joined::{CLIENT_HOLD, SERVER_HOLD, SILENCE};
 use crate::opening::{Arriving, Dialling, StreamEnd};
 use crate::output::{Clock, Context, Input, Output, Wakeup};
 use crate::passing::Passing;
+use crate::writer::Handshakes;
 
 /// One TCP connection through the tunnel, at one side.
 ///
@@ -31,6 +32,7 @@ use crate::passing::Passing;
 #[derive(Debug)]
 pub struct Relay {
     state: State,
+    handshakes: Handshakes,
     out: VecDeque<Output>,
 }
 
@@ -61,6 +63,7 @@ impl Relay {
         };
         let mut relay = Self {
             state: State::Over,
+            handshakes: Handshakes::Shortened,
             out: VecDeque::new(),
         };
         match open.write(&mut opening) {
@@ -77,8 +80,22 @@ impl Relay {
     pub fn server_side() -> Self {
         Self {
             state: State::Arriving(Arriving::default()),
+            handshakes: Handshakes::Shortened,
             out: VecDeque::new(),
         }
+    }
+
+    /// The same, before anything has happened, with handshakes in this form.
+    #[must_use]
+    pub fn with(mut self, handshakes: Handshakes) -> Self {
+        self.handshakes = handshakes;
+        self.state = match self.state {
+            State::Joined(joined) => State::Joined(Box::new(self.handshakes.of(*joined))),
+            state @ (State::Arriving(_) | State::Dialling(_) | State::Passing(_) | State::Over) => {
+                state
+            }
+        };
+        self
     }
 
     /// Something happened.
@@ -170,7 +187,8 @@ impl Relay {
         engine: &mut Engine<S>,
         clock: Clock,
     ) -> Result<(), Malformed> {
-        let joined = State::Joined(Box::new(Joined::server_side(address)));
+        let joined = self.handshakes.of(Joined::server_side(address));
+        let joined = State::Joined(Box::new(joined));
         let State::Dialling(dialling) = std::mem::replace(&mut self.state, joined) else {
             return Ok(());
         };
@@ -294,6 +312,16 @@ impl Relay {
     fn end(&mut self, ending: Ending) {
         self.state = State::Over;
         self.out.push_back(Output::Event(Event::Ended(ending)));
+    }
+}
+
+impl Handshakes {
+    /// A connection with handshakes in this form.
+    fn of(self, joined: Joined) -> Joined {
+        match self {
+            Self::Shortened => joined,
+            Self::Whole => joined.unfollowed(),
+        }
     }
 }
 

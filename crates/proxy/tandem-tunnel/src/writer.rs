@@ -25,6 +25,15 @@ pub(crate) const MAX_BEHIND: usize = MAX_LEN;
 /// [`MAX_BEHIND`], so that a writer that waits for an answer gets one.
 const ANSWER_AFTER: usize = MAX_BEHIND / 4;
 
+/// In which form handshakes cross.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handshakes {
+    /// What repeats in them crosses as deltas.
+    Shortened,
+    /// As they are, unread: what the tunnel brings without deltas, to be measured.
+    Whole,
+}
+
 /// What a delta stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
@@ -117,6 +126,7 @@ enum End {
 pub(crate) struct Writer {
     /// The first message, until it is written; the server side has none.
     opening: Vec<u8>,
+    handshakes: Handshakes,
     form: Form,
     peer: Peer,
     owed: Owed,
@@ -134,6 +144,7 @@ impl Writer {
     pub(crate) fn new(opening: Vec<u8>) -> Self {
         Self {
             opening,
+            handshakes: Handshakes::Shortened,
             form: Form::Deltas,
             peer: Peer::MaySendDelta,
             owed: Owed::Nothing,
@@ -225,6 +236,20 @@ impl Writer {
         }
     }
 
+    /// Every byte goes as it is, whatever it is.
+    pub(crate) fn writes_whole_handshakes(&mut self) {
+        self.handshakes = Handshakes::Whole;
+        self.writes_no_delta();
+    }
+
+    /// Where the first phrase is in what waits.
+    fn phrase(&mut self) -> Option<(usize, Phrase)> {
+        match self.handshakes {
+            Handshakes::Shortened => Phrase::first_in(self.waiting.make_contiguous()),
+            Handshakes::Whole => None,
+        }
+    }
+
     /// Tells the peer so, with what is written now.
     fn say_plain(&mut self) {
         if self.form == Form::Decided {
@@ -288,7 +313,7 @@ impl Writer {
             // That is said by going over, and that no delta comes any more.
             self.owed = Owed::Nothing;
             self.front();
-            while Phrase::first_in(self.waiting.make_contiguous()).is_some()
+            while self.phrase().is_some()
                 && let Some((frame, _)) = self.next_frame(MAX_LEN)
             {
                 frame.write(&mut self.message);
@@ -304,8 +329,9 @@ impl Writer {
     /// The next of what waits as a frame, and how many bytes it stands for, at most `room`. `None`
     /// where nothing has room.
     fn next_frame(&mut self, room: usize) -> Option<(Frame, usize)> {
+        let phrase = self.phrase();
         let waiting = self.waiting.make_contiguous();
-        let (frame, length, event) = match Phrase::first_in(waiting) {
+        let (frame, length, event) = match phrase {
             Some((0, phrase)) if phrase.bytes().len() > room => return None,
             Some((0, phrase)) => {
                 let (frame, length) = (Frame::Phrase(phrase), phrase.bytes().len());

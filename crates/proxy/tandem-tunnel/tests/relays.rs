@@ -7,7 +7,7 @@ use support::tls::{self, noise};
 use support::{Conversation, Fault, Pace, Pair, Plan};
 use tandem_engine::Sender;
 use tandem_link::tunnel::{Ending, Miss, Open, Target};
-use tandem_tunnel::Event;
+use tandem_tunnel::{Event, Handshakes};
 
 fn conversations() -> Vec<Conversation> {
     let client = tls::chain(&[900, 1_000], 40);
@@ -135,6 +135,37 @@ fn every_conversation_arrives_whole_in_any_order_of_events() {
 }
 
 #[test]
+fn whole_handshakes_cross_as_they_are_however_often_they_come() {
+    /// The first message, with its target, and what says that frames end.
+    const FRAMING: usize = 24;
+    for (index, said) in conversations().iter().enumerate() {
+        let whole = said.stream(Sender::Client).len() + said.stream(Sender::Server).len();
+        let mut pair = Pair::default();
+        for seed in 0..8 {
+            let plan = Plan {
+                handshakes: Handshakes::Whole,
+                cut: [usize::MAX, 900][seed as usize % 2],
+                ..Plan::of(seed)
+            };
+            let outcome = pair.run(said, plan);
+            let crossed = outcome.bytes();
+            assert!(crossed >= whole, "{index}: {crossed} of {whole}");
+            // Each piece that comes while there are frames has a head of its own.
+            if plan.cut == usize::MAX {
+                let most = whole + whole.div_ceil(1 << 14) * 8 + FRAMING;
+                assert!(crossed <= most, "{index}: {crossed} of {whole}");
+            }
+            for side in 0..2 {
+                for event in [Event::HelloWritten, Event::FlightWritten] {
+                    assert_eq!(outcome.count(side, event), 0, "{index}");
+                }
+                assert_eq!(outcome.count(side, Event::RelayClosed), 1, "{index}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_reset_at_any_moment_leaves_a_prefix_and_reaches_the_other_end() {
     for (index, said) in conversations().iter().enumerate() {
         for seed in 0..48u64 {
@@ -152,7 +183,7 @@ fn a_reset_at_any_moment_leaves_a_prefix_and_reaches_the_other_end() {
                 },
                 fault: Some((seed as usize / 3, fault)),
                 cut: [usize::MAX, 900][seed as usize % 2],
-                seed,
+                ..Plan::of(seed)
             };
             let mut pair = Pair::default();
             pair.run(said, Plan::of(seed));

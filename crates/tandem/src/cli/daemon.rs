@@ -300,6 +300,11 @@ pub(crate) struct LineArgs {
     /// sends twice.
     #[arg(long, value_name = "MS")]
     pub(crate) link_rtt: Option<u64>,
+
+    /// Let handshakes cross as they are, to measure what the tunnel brings without deltas; for both
+    /// sides
+    #[arg(long, hide = true)]
+    pub(crate) whole_handshakes: bool,
 }
 
 /// Limits and numbers that rarely need a change.

@@ -57,6 +57,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         dns_from: tunnel.dns_from,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
+        whole_handshakes: tunnel.line.whole_handshakes.then_some(true),
         ..settings(common, packet, tuning)
     };
     with_file(flags, file)
@@ -79,6 +80,7 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
         dns_server: tunnel.dns_server,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
+        whole_handshakes: tunnel.line.whole_handshakes.then_some(true),
         ..settings(common, packet, tuning)
     };
     with_file(flags, file)

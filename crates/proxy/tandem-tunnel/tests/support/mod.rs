@@ -18,7 +18,7 @@ use tandem_engine::{
 };
 use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_store::MemoryStore;
-use tandem_tunnel::{Clock, Event, Input, Output, Relay};
+use tandem_tunnel::{Clock, Event, Handshakes, Input, Output, Relay};
 use tandem_wire::{Instant, UnixTime};
 
 /// Before any certificate of the tests has expired.
@@ -104,6 +104,8 @@ pub(crate) struct Plan {
     pub(crate) fault: Option<(usize, Fault)>,
     /// How long the longest piece of either stream is.
     pub(crate) cut: usize,
+    /// In which form handshakes cross.
+    pub(crate) handshakes: Handshakes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +121,7 @@ impl Plan {
             pace: Pace::Prompt,
             fault: None,
             cut: usize::MAX,
+            handshakes: Handshakes::Shortened,
         }
     }
 }
@@ -216,6 +219,7 @@ impl Pair {
             Relay::client_side(Open::to(target), self.clock.now),
             Relay::server_side(),
         ];
+        let relays = relays.map(|relay| relay.with(plan.handshakes));
         let run = Run {
             pair: self,
             said,

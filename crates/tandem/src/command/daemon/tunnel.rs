@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tandem_packet_io::config::{self, Key, Role};
 use tandem_tunnel::dns::Clients;
-use tandem_tunnel::{Allowed, ClientNetworks, ClientRule, Limits, Rule, Rules, Tariff, WayOut};
+use tandem_tunnel::{
+    Allowed, ClientNetworks, ClientRule, Handshakes, Limits, Rule, Rules, Tariff, WayOut,
+};
 use tandem_tunnel_io::config::{
     ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, ServerSide, WhenDown,
 };
@@ -75,6 +77,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         client_addresses,
         dns,
         line: common.line,
+        handshakes: common.handshakes,
         store: common.store,
         admin: common.admin,
         mode_reason: None,
@@ -94,6 +97,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
         way_out,
         dns_server,
         line: common.line,
+        handshakes: common.handshakes,
         store: common.store,
         admin: common.admin,
         mode_reason: None,
@@ -126,6 +130,7 @@ pub(in crate::command) fn check(role: Role, said: &Settings) -> Result<(), Failu
 struct Common {
     key: Key,
     line: Line,
+    handshakes: Handshakes,
     store: PathBuf,
     admin: Option<SocketAddr>,
 }
@@ -133,6 +138,10 @@ struct Common {
 impl Common {
     fn of(role: Role, said: &Settings) -> Result<Self, Failure> {
         let line = line(said)?;
+        let handshakes = match said.whole_handshakes {
+            Some(true) => Handshakes::Whole,
+            Some(false) | None => Handshakes::Shortened,
+        };
         let store = match &said.store {
             Some(directory) => directory.clone(),
             None => default_store(role)?,
@@ -146,6 +155,7 @@ impl Common {
         Ok(Self {
             key: config::read_key(key)?,
             line,
+            handshakes,
             store,
             admin,
         })
