@@ -9,8 +9,8 @@
 //! links = ["iridium", "kite"]              # presets, or names of [[link]] tables
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-filter,
-//!                                          # packet-mcveety, tunnel, tunnel-cold;
-//!                                          # peers: resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
+//!                                          # packet-mcveety, tunnel, tunnel-asleep, tunnel-cold;
+//!                                          # peers: quic, resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
 //! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
@@ -406,17 +406,28 @@ impl Experiment {
         // Namespaces, programs and daemons of one lane.
         const SET_UP: f64 = 0.5;
         let arms = self.arms_of(&unit.endpoints);
-        arms.iter()
+        let one = |arm: Arm| {
+            let mut one = trial_seconds(&unit.config, &unit.endpoints, arm);
+            if Setup::of(arm).resumes() && arm.has_proxies() {
+                // The visit before.
+                one += trial_seconds(&unit.config, &unit.endpoints, Arm::Packet);
+            }
+            one
+        };
+        let round: f64 = arms.iter().map(|arm| one(*arm)).sum();
+        // An arm rests while the others have their trials, and for what is missing after that.
+        let idle: f64 = arms
+            .iter()
             .map(|arm| {
-                let mut one = trial_seconds(&unit.config, &unit.endpoints, *arm);
-                let setup = Setup::of(*arm);
-                if setup.resumes() && arm.has_proxies() {
-                    // The visit before.
-                    one += trial_seconds(&unit.config, &unit.endpoints, Arm::Packet);
-                }
-                SET_UP + one * self.trials_of(unit, *arm) as f64
+                let rest = Setup::of(*arm).rest.as_secs_f64();
+                let missing = (rest + one(*arm) - round).max(0.0);
+                missing * self.trials_of(unit, *arm) as f64
             })
+            .sum();
+        arms.iter()
+            .map(|arm| SET_UP + one(*arm) * self.trials_of(unit, *arm) as f64)
             .sum::<f64>()
+            + idle
             + arms
                 .iter()
                 .filter(|arm| arm.store() == StoreState::Warm || arm.is_peer())
@@ -652,6 +663,28 @@ mod tests {
         assert!(full > Duration::from_secs(600), "{full:?}");
         assert!(quick.estimate() < Duration::from_secs(76));
         assert_eq!(left_out, ["19 of 20 trials"]);
+        Ok(())
+    }
+
+    #[test]
+    fn an_arm_that_rests_does_so_while_the_others_have_their_trials() -> Result<(), LabError> {
+        let seconds = |arms: &str, trials: u32| {
+            let text = TEXT
+                .replace("\"plain\", \"packet\", \"packet-cold\"", arms)
+                .replace("trials = 20", &format!("trials = {trials}"))
+                .replace("\"iridium\", \"kite\"", "\"iridium\"")
+                .replace("\"one\", \"mine\"", "\"three\"");
+            let experiment = Experiment::parse(&text, "test.toml")?;
+            Ok::<_, LabError>(experiment.unit_seconds(&experiment.units()?[0]))
+        };
+        let one_more = |arms| Ok::<_, LabError>(seconds(arms, 2)? - seconds(arms, 1)?);
+        let rest = crate::setup::REST.as_secs_f64();
+        let iridium = LinkSpec::preset("iridium").config()?;
+        let asleep = trial_seconds(&iridium, &Endpoints::three(), Arm::TunnelAsleep);
+        let alone = one_more("\"tunnel-asleep\"")?;
+        assert!((alone - rest - asleep).abs() < 1e-6, "{alone}");
+        let beside = one_more("\"plain\", \"tunnel\", \"tunnel-asleep\"")?;
+        assert!((beside - alone).abs() < 1e-6, "{beside}");
         Ok(())
     }
 

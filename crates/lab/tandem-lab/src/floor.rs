@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use tandem_wire::tls::{ClientHello, HandshakeType, ProtocolVersion, ServerHello, stream};
+use tandem_wire::tls::{ClientHello, HandshakeType, ProtocolVersion, stream};
 
 use crate::exchange::Exchange;
 use crate::phases::{self, Phases};
@@ -27,6 +27,13 @@ const NAMED_CURVE: u8 = 3;
 
 /// The floor of a handshake, bytes. `None` for TLS 1.3 and for messages that do not parse.
 pub fn floor_bytes(exchange: &Exchange, phases: &Phases) -> Option<usize> {
+    let fresh: usize = fresh(exchange, phases)?.iter().map(Vec::len).sum();
+    Some(fresh + FLIGHT_HEADERS * phases.flights)
+}
+
+/// The fresh bytes of a handshake, piece by piece, those of the client first. `None` as for
+/// [`floor_bytes`].
+pub(crate) fn fresh(exchange: &Exchange, phases: &Phases) -> Option<Vec<Vec<u8>>> {
     if phases.version.0 >= ProtocolVersion::TLS1_3.0 {
         return None;
     }
@@ -42,14 +49,15 @@ pub fn floor_bytes(exchange: &Exchange, phases: &Phases) -> Option<usize> {
             })
             .flatten()
     })?;
-    let mut fresh = 0;
-    for (msg_type, body) in client_messages.iter().chain(&server_messages) {
-        fresh += fresh_in(*msg_type, body, &session, phases.version)?;
+    let mut pieces = Vec::new();
+    for (stream, messages) in [(up, client_messages), (down, server_messages)] {
+        for (msg_type, body) in &messages {
+            let fresh = fresh_in(*msg_type, body, &session, phases.version)?;
+            pieces.extend(fresh.into_iter().map(<[u8]>::to_vec));
+        }
+        pieces.push(phases::finished_record(stream)?.fragment.to_vec());
     }
-    for stream in [up, down] {
-        fresh += phases::finished_record(stream)?.fragment.len();
-    }
-    Some(fresh + FLIGHT_HEADERS * phases.flights)
+    Some(pieces)
 }
 
 fn messages(stream: &[u8]) -> Vec<(HandshakeType, Cow<'_, [u8]>)> {
@@ -60,62 +68,70 @@ fn messages(stream: &[u8]) -> Vec<(HandshakeType, Cow<'_, [u8]>)> {
         .collect()
 }
 
-fn fresh_in(
+fn fresh_in<'a>(
     msg_type: HandshakeType,
-    body: &[u8],
+    body: &'a [u8],
     client_session: &[u8],
     version: ProtocolVersion,
-) -> Option<usize> {
+) -> Option<Vec<&'a [u8]>> {
     match msg_type {
-        HandshakeType::CLIENT_HELLO => Some(RANDOM + client_session.len()),
-        HandshakeType::SERVER_HELLO => {
-            let hello = ServerHello::parse(body).ok()?;
-            let echo = hello.session_id() == client_session;
-            Some(RANDOM + if echo { 0 } else { hello.session_id().len() })
+        HandshakeType::CLIENT_HELLO | HandshakeType::SERVER_HELLO => {
+            // Version, random, session (RFC 5246, section 7.4.1).
+            let (random, rest) = body.get(2..)?.split_at_checked(RANDOM)?;
+            let (length, rest) = rest.split_first()?;
+            let session = rest.get(..usize::from(*length))?;
+            let is_echo = msg_type == HandshakeType::SERVER_HELLO && session == client_session;
+            Some(if is_echo {
+                vec![random]
+            } else {
+                vec![random, session]
+            })
         }
         HandshakeType::SERVER_KEY_EXCHANGE => server_key_exchange(body, version),
-        HandshakeType::CLIENT_KEY_EXCHANGE => client_key_exchange(body),
-        HandshakeType::CERTIFICATE_VERIFY => signature(body, version),
+        HandshakeType::CLIENT_KEY_EXCHANGE => client_key_exchange(body).map(|share| vec![share]),
+        HandshakeType::CERTIFICATE_VERIFY => {
+            signature(body, version).map(|signature| vec![signature])
+        }
         // Lifetime hint, then the ticket (RFC 5077, section 3.3).
         HandshakeType::NEW_SESSION_TICKET => {
-            vector16(body.get(4..)?).map(|(ticket, _)| ticket.len())
+            vector16(body.get(4..)?).map(|(ticket, _)| vec![ticket])
         }
-        _ => Some(0),
+        _ => Some(Vec::new()),
     }
 }
 
 /// The public share and the signature; for finite-field groups without the group.
-fn server_key_exchange(body: &[u8], version: ProtocolVersion) -> Option<usize> {
+fn server_key_exchange(body: &[u8], version: ProtocolVersion) -> Option<Vec<&[u8]>> {
     if let [NAMED_CURVE, _, _, length, rest @ ..] = body
         && let Some((share, rest)) = rest.split_at_checked(usize::from(*length))
         && let Some(signature) = signature(rest, version)
     {
-        return Some(share.len() + signature);
+        return Some(vec![share, signature]);
     }
     let (_prime, rest) = vector16(body)?;
     let (_generator, rest) = vector16(rest)?;
     let (share, rest) = vector16(rest)?;
-    Some(share.len() + signature(rest, version)?)
+    Some(vec![share, signature(rest, version)?])
 }
 
 /// A public share behind one byte of length, or an encrypted secret or finite-field share behind
 /// two.
-fn client_key_exchange(body: &[u8]) -> Option<usize> {
+fn client_key_exchange(body: &[u8]) -> Option<&[u8]> {
     match body {
-        [length, share @ ..] if usize::from(*length) == share.len() => Some(share.len()),
-        _ => vector16(body).map(|(secret, _)| secret.len()),
+        [length, share @ ..] if usize::from(*length) == share.len() => Some(share),
+        _ => vector16(body).map(|(secret, _)| secret),
     }
 }
 
 /// A signature that fills `body`, with its algorithm in front since TLS 1.2.
-fn signature(body: &[u8], version: ProtocolVersion) -> Option<usize> {
+fn signature(body: &[u8], version: ProtocolVersion) -> Option<&[u8]> {
     let body = if version.0 >= ProtocolVersion::TLS1_2.0 {
         body.get(2..)?
     } else {
         body
     };
     let (signature, rest) = vector16(body)?;
-    rest.is_empty().then_some(signature.len())
+    rest.is_empty().then_some(signature)
 }
 
 /// A vector with two bytes of length, and what follows it.
@@ -127,7 +143,9 @@ fn vector16(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use tandem_testbed::capture::Seen;
+
     use super::*;
     use crate::exchange::tests::conversation;
 
@@ -147,10 +165,11 @@ mod tests {
         bytes
     }
 
-    /// An ECDHE handshake of TLS 1.2: what counts is 32 + 32 + 32 (session) + 65 + 256 + 65 + 40 +
-    /// 40, and four headers.
-    #[test]
-    fn fresh_bytes_of_a_full_handshake_are_counted() -> Result<(), String> {
+    /// Of [`handshake`]: 32 + 32 + 32 (session) + 65 + 256 + 65 + 40 + 40.
+    pub(crate) const FRESH: usize = 32 + 32 + 32 + 65 + 256 + 65 + 40 + 40;
+
+    /// An ECDHE handshake of TLS 1.2, and data; the server shows this certificate.
+    pub(crate) fn handshake(certificate: &[u8]) -> Vec<Seen> {
         let mut client_hello = vec![3, 3];
         client_hello.extend([1; 32]);
         client_hello.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
@@ -163,9 +182,13 @@ mod tests {
         exchange_body.extend([4; 65]);
         exchange_body.extend([8, 4, 1, 0]);
         exchange_body.extend([5; 256]);
+        let vector = |bytes: &[u8]| {
+            let length = bytes.len() as u16;
+            [&[0][..], &length.to_be_bytes(), bytes].concat()
+        };
         let server = [
             message(2, &server_hello),
-            message(11, &[0, 0, 5, 0, 0, 2, 9, 9]),
+            message(11, &vector(&vector(certificate))),
             message(12, &exchange_body),
             message(14, &[]),
         ]
@@ -175,14 +198,19 @@ mod tests {
         let client = [message(16, &share), finished()].concat();
         let last = finished();
         let data = [23, 3, 3, 0, 3, 1, 2, 3];
-        let seen = conversation(&[
+        conversation(&[
             (true, &message(1, &client_hello)),
             (false, &server),
             (true, &client),
             (false, &last),
             (true, &data),
             (false, &data),
-        ]);
+        ])
+    }
+
+    #[test]
+    fn fresh_bytes_of_a_full_handshake_are_counted() -> Result<(), String> {
+        let seen = handshake(&[9, 9]);
         let exchange = Exchange::find(&seen, &seen, 443).ok_or("no connection found")?;
         let phases = Phases::of(&exchange).ok_or("no handshake found")?;
         assert_eq!(phases.flights, 4);
@@ -193,17 +221,17 @@ mod tests {
         );
         assert_eq!(
             exchange.down.sent.bytes().len() - phases.down_end,
-            data.len()
+            8,
+            "data"
         );
-        let fresh = 32 + 32 + 32 + 65 + 256 + 65 + 40 + 40;
-        assert_eq!(floor_bytes(&exchange, &phases), Some(fresh + 4 * 28));
+        assert_eq!(floor_bytes(&exchange, &phases), Some(FRESH + 4 * 28));
         Ok(())
     }
 
     #[test]
     fn key_exchanges_of_all_kinds_are_told_apart() {
         let rsa: Vec<u8> = [&[1, 0][..], &[7; 256]].concat();
-        assert_eq!(client_key_exchange(&rsa), Some(256));
+        assert_eq!(client_key_exchange(&rsa), Some(&[7; 256][..]));
         let mut finite = vec![1, 0];
         finite.extend([1; 256]);
         finite.extend([0, 1, 2, 1, 0]);
@@ -212,10 +240,10 @@ mod tests {
         finite.extend([3; 64]);
         assert_eq!(
             server_key_exchange(&finite, ProtocolVersion::TLS1_2),
-            Some(256 + 64)
+            Some(vec![&[2; 256][..], &[3; 64]])
         );
         assert_eq!(server_key_exchange(&[3, 0], ProtocolVersion::TLS1_2), None);
         let old: Vec<u8> = [&[0, 64][..], &[3; 64]].concat();
-        assert_eq!(signature(&old, ProtocolVersion::TLS1_0), Some(64));
+        assert_eq!(signature(&old, ProtocolVersion::TLS1_0), Some(&[3; 64][..]));
     }
 }

@@ -14,22 +14,24 @@ use std::time::{Duration, Instant};
 use tandem_netsim::link::{Direction, LinkConfig};
 use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
+use crate::anatomy::{self, share_of};
 use crate::exchange::{Exchange, StreamPair};
 use crate::floor::floor_bytes;
 use crate::phases::{FULL_FLIGHTS, Phases};
 use crate::setup::Setup;
+use tandem_report::Parts;
 use tandem_report::arm::{Arm, StoreState};
 use tandem_report::row::{Crossed, Row};
 use tandem_testbed::LabError;
 use tandem_testbed::accounts::Accounts;
 use tandem_testbed::capture::{Capture, Seen};
 use tandem_testbed::client::{self, Identity, Outcome, Visit};
-use tandem_testbed::describe::proxy_option_bytes;
 use tandem_testbed::emulator::{CaptureFile, Crossing, Emulator, Fate};
 use tandem_testbed::endpoints::{Endpoints, Sessions, Version};
+use tandem_testbed::interrupt;
 use tandem_testbed::moment::Moment;
 use tandem_testbed::pki::Chain;
-use tandem_testbed::proxies::{Admin, Proxies, Strategy};
+use tandem_testbed::proxies::{Admin, Mode, Proxies, Strategy};
 use tandem_testbed::server::{self, Server};
 use tandem_testbed::topology::{Host, Topology};
 
@@ -207,11 +209,12 @@ impl Lane {
 
     /// Puts a client side that holds nothing in place of the one that runs, where one does.
     pub(crate) fn reset_client_side(&mut self) -> Result<(), LabError> {
-        let strategy = self.strategy();
+        let (strategy, admin) = (self.strategy(), self.admin());
         match (&mut self.proxies, Setup::of(self.arm).mode(&self.link)) {
             (Some(proxies), Some(mode)) => {
                 let store = self.topology.directory().join("store");
-                proxies.reset_client_side(&self.exe, &self.topology, mode, strategy, &store)
+                let topology = &self.topology;
+                proxies.reset_client_side(&self.exe, topology, mode, strategy, &store, admin)
             }
             (None, _) | (_, None) => Ok(()),
         }
@@ -256,6 +259,58 @@ impl Lane {
         }
     }
 
+    /// How many bytes the last handshake had on the tunnel's streams, as the client side says.
+    /// `None` where it has not read a handshake to its end.
+    fn stream_bytes(&self, outcome: &Outcome) -> Result<Option<u64>, LabError> {
+        let (Some(proxies), Outcome::Success, Admin::On) = (&self.proxies, outcome, self.admin())
+        else {
+            return Ok(None);
+        };
+        let [client_side, _] = proxies.status(&self.topology)?;
+        let last = client_side.activity.flows.into_iter().next();
+        let finished = last.filter(|flow| flow.outcome == "finished");
+        Ok(finished.map(|flow| flow.crossed_bytes))
+    }
+
+    /// Whether the daemons answer questions: those of a tunnel do, in which nothing can be seen
+    /// from outside. They are asked after a trial.
+    fn admin(&self) -> Admin {
+        match Setup::of(self.arm).mode(&self.link) {
+            Some(Mode::Tunnel(_)) => Admin::On,
+            None
+            | Some(
+                Mode::PassThrough
+                | Mode::Safe
+                | Mode::Mcveety
+                | Mode::SafeLosing
+                | Mode::McveetyLosing
+                | Mode::Quic(_),
+            ) => Admin::Off,
+        }
+    }
+
+    /// Waits until the link has carried nothing for as long as this arm's rest takes. It may have
+    /// rested already, while other arms had their trials.
+    fn rest(&self) -> Result<(), LabError> {
+        let rest = Setup::of(self.arm).rest;
+        if rest.is_zero() {
+            return Ok(());
+        }
+        let has_rested = || {
+            let activity = self.emulator.activity();
+            !activity.busy && activity.quiet_for >= rest
+        };
+        // Twice that: what crosses meanwhile makes the rest begin anew.
+        if interrupt::wait_until(rest * 2, Duration::from_millis(50), has_rested)? {
+            Ok(())
+        } else {
+            Err(LabError::Command {
+                command: format!("the rest before a trial of {}", self.arm.name()),
+                why: format!("the link was never idle for {} s", rest.as_secs()),
+            })
+        }
+    }
+
     /// One measured connection. A cold arm's proxies start anew before it, with empty stores.
     ///
     /// # Errors
@@ -273,6 +328,7 @@ impl Lane {
         if first == Visit::First && self.arm.store() == StoreState::Warm && self.trials > 0 {
             self.go_before(first)?;
         }
+        self.rest()?;
         self.topology.forget_tcp_metrics()?;
         self.forget();
         let before = self.emulator.counters();
@@ -284,6 +340,7 @@ impl Lane {
         let outcome = self.connect(measured)?;
         self.settle()?;
         let after = self.emulator.counters();
+        let stream_bytes = self.stream_bytes(&outcome)?;
         let usage = self
             .proxies
             .as_ref()
@@ -303,6 +360,7 @@ impl Lane {
         };
         let seen = (self.at_client.take(), self.at_server.take());
         let mut trial = judged(row, outcome, self.emulator.take_log(), &seen);
+        trial.row.parts = parts(&trial, stream_bytes);
         // Only where the server sent certificates, and in clear, can be told how they crossed.
         if measured == Visit::Return || self.endpoints.version == Version::Tls13 {
             trial.row.crossed = None;
@@ -385,7 +443,7 @@ impl Lane {
                 mode,
                 self.strategy(),
                 &store,
-                Admin::Off,
+                self.admin(),
             )?);
         }
         Ok(())
@@ -503,6 +561,17 @@ pub(crate) fn judged(
     }
 }
 
+/// What the packets of a trial's handshake are made of, where they add up to what was counted.
+fn parts(trial: &Trial, stream_bytes: Option<u64>) -> Option<Parts> {
+    let (exchange, phases) = (trial.exchange.as_ref()?, trial.phases.as_ref()?);
+    let parts = if trial.row.arm.is_tunnel() {
+        anatomy::of_tunnel(exchange, phases, &trial.crossings, stream_bytes?)
+    } else {
+        anatomy::of_connection(exchange, phases, &trial.crossings)
+    };
+    parts.filter(|parts| parts.total() == trial.row.handshake_bytes())
+}
+
 /// In which form an endpoint's certificates crossed: what of its payload on the link is what it
 /// sent there, and what stands for it. `end` is where its handshake ends.
 fn crossed(
@@ -595,6 +664,7 @@ pub(crate) fn template(spec: &LaneSpec<'_>) -> Row {
         tls_bytes_down: None,
         option_bytes: None,
         floor_bytes: None,
+        parts: None,
         proxy_cpu_us: 0,
         proxy_memory_kib: 0,
         situation: None,
@@ -667,46 +737,6 @@ fn add_to_handshake(row: &mut Row, crossing: &Crossing, phases: &Phases) {
         };
         *bytes += crossing.packet.len() as u64;
     }
-}
-
-/// What of a packet is the handshake's, bytes.
-pub(crate) struct Share {
-    pub(crate) payload: u64,
-    pub(crate) options: u64,
-}
-
-/// `None` for packets that the link refused and for those of other connections.
-pub(crate) fn share_of(crossing: &Crossing, exchange: &Exchange, phases: &Phases) -> Option<Share> {
-    match crossing.fate {
-        Fate::Taken => {}
-        Fate::Refused => return None,
-    }
-    let packet = TcpPacket::parse(&crossing.packet).ok()?;
-    let (from, to, start, end) = match crossing.direction {
-        Direction::Up => (
-            exchange.client,
-            exchange.server,
-            exchange.up_start,
-            phases.up_end,
-        ),
-        Direction::Down => (
-            exchange.server,
-            exchange.client,
-            exchange.down_start,
-            phases.down_end,
-        ),
-    };
-    if packet.source() != from || packet.destination() != to {
-        return None;
-    }
-    // A shrunk segment keeps its last sequence number and a grown one its first, so both lie within
-    // the flight's range.
-    let offset = i64::from(packet.seq().distance_from(start));
-    let payload = (offset + packet.payload().len() as i64).min(end as i64) - offset.max(0);
-    Some(Share {
-        payload: u64::try_from(payload).unwrap_or(0),
-        options: proxy_option_bytes(&packet) as u64,
-    })
 }
 
 /// Where two streams first differ, in words.

@@ -7,6 +7,7 @@
 //! Invariants: bytes are counted by the link alone; what a lab sets up is taken down when it ends,
 //! however it ends, or by `down`; nothing outside its own namespaces is changed.
 
+mod anatomy;
 pub mod crowd;
 mod demo;
 pub mod exchange;

@@ -634,7 +634,13 @@ fn page(experiment: &Experiment, info: &RunInfo, rows: &[Row]) -> String {
     for link in &info.links {
         text += &format!("- {}: {} ({})\n", link.name, link.description, link.source);
     }
-    text + "\n" + &table(rows)
+    text += "\n";
+    text += &table(rows);
+    let parts = report::parts_markdown(rows);
+    if !parts.is_empty() {
+        text += &format!("\n## What the bytes of a handshake are\n\n{parts}");
+    }
+    text
 }
 
 /// The rows' table in Markdown.

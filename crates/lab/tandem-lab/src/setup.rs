@@ -3,6 +3,8 @@
 //!
 //! Is not: what an arm is called and how it is drawn, which `tandem-report` knows.
 
+use std::time::Duration;
+
 use tandem_netsim::link::LinkConfig;
 use tandem_report::arm::{Arm, StoreState};
 
@@ -12,6 +14,22 @@ use tandem_testbed::endpoints::{
 use tandem_testbed::links::LinkFigures;
 use tandem_testbed::proxies::{Mode, Strategy};
 
+/// How long nothing has crossed the link when the first data come after a rest. Whatever of a
+/// tunnel changes with time has changed by then:
+///
+/// - QUIC's acknowledgements are out (a second at the most) and its timers stopped; quinn keeps
+///   its window, its round trip and its datagram's size for as long as the connection lasts;
+/// - both sides have looked at the silent connection: each 10 s (`transport/nudge.rs`), each 30 s
+///   (`keeper/up.rs`);
+/// - no TCP connection is left to be used again, and its traces are cleared before each trial;
+/// - neighbours' addresses are old: 60 s (Linux, `gc_stale_time`);
+/// - the gateways' connection tracking has forgotten the datagrams' way: 120 s (Linux,
+///   `nf_conntrack_udp_timeout_stream`), the longest.
+///
+/// What lasts longer, QUIC's idle time-out of a day, ends the tunnel and is no rest. A rest of 23
+/// hours is tried in simulated time (`docs/adr/0015-quic-transport.md`).
+pub(crate) const REST: Duration = Duration::from_secs(130);
+
 /// How an arm is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Setup {
@@ -20,6 +38,8 @@ pub(crate) struct Setup {
     /// What they do with clients' own chains.
     pub(crate) strategy: Strategy,
     ends: Ends,
+    /// How long the link has carried nothing when a trial begins.
+    pub(crate) rest: Duration,
 }
 
 /// What stands between the endpoints.
@@ -30,6 +50,8 @@ enum Daemons {
     Queue(Mode),
     /// Those of tunnel mode, which are told its rates and its round trip.
     Tunnel,
+    /// The same without deltas.
+    Quic,
 }
 
 /// What the endpoints do.
@@ -51,6 +73,7 @@ impl Setup {
             daemons: Daemons::None,
             strategy: Strategy::Persistent,
             ends: Ends::Usual,
+            rest: Duration::ZERO,
         };
         let proxied = Self {
             daemons: Daemons::Queue(Mode::Safe),
@@ -82,6 +105,15 @@ impl Setup {
             },
             Arm::Tunnel | Arm::TunnelCold => Self {
                 daemons: Daemons::Tunnel,
+                ..routed
+            },
+            Arm::TunnelAsleep => Self {
+                daemons: Daemons::Tunnel,
+                rest: REST,
+                ..routed
+            },
+            Arm::Quic => Self {
+                daemons: Daemons::Quic,
                 ..routed
             },
             Arm::Resumption => Self {
@@ -117,6 +149,7 @@ impl Setup {
             Daemons::None => None,
             Daemons::Queue(mode) => Some(mode),
             Daemons::Tunnel => Some(Mode::Tunnel(LinkFigures::of(link))),
+            Daemons::Quic => Some(Mode::Quic(LinkFigures::of(link))),
         }
     }
 
@@ -136,6 +169,9 @@ impl Setup {
 
     /// Why these endpoints cannot do it; `None` where they can.
     pub(crate) fn obstacle(self, usual: &Endpoints) -> Option<&'static str> {
+        if self.rest > Duration::ZERO && usual.clients > 0 {
+            return Some("rests before each trial, which takes too long with many clients");
+        }
         match self.ends {
             Ends::Usual => None,
             Ends::Resume(_) => {
@@ -163,7 +199,11 @@ impl Setup {
 
     /// Whether the server's chain crosses as references.
     pub(crate) fn replaces_chains(self) -> bool {
-        self.ends == Ends::Usual && self.arm.store() == StoreState::Warm
+        let has_deltas = match self.daemons {
+            Daemons::Queue(_) | Daemons::Tunnel => true,
+            Daemons::None | Daemons::Quic => false,
+        };
+        has_deltas && self.ends == Ends::Usual && self.arm.store() == StoreState::Warm
     }
 
     /// Whether the proxies keep anything of clients.
@@ -177,12 +217,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nobody_rests_for_each_of_a_crowd() {
+        let mut endpoints = Endpoints::three();
+        let obstacle = |endpoints: &Endpoints| {
+            [Arm::Tunnel, Arm::TunnelAsleep].map(|arm| Setup::of(arm).obstacle(endpoints).is_some())
+        };
+        assert_eq!(obstacle(&endpoints), [false, false]);
+        endpoints.clients = 10;
+        assert_eq!(obstacle(&endpoints), [false, true]);
+    }
+
+    #[test]
     fn arms_with_proxies_are_those_that_the_report_takes_for_such() {
         for arm in Arm::ALL {
             let setup = Setup::of(arm);
             assert_eq!(setup.daemons != Daemons::None, arm.has_proxies(), "{arm:?}");
-            assert_eq!(setup.daemons == Daemons::Tunnel, arm.is_tunnel(), "{arm:?}");
-            assert_eq!(setup.ends != Ends::Usual, arm.is_peer(), "{arm:?}");
+            let is_tunnel = matches!(setup.daemons, Daemons::Tunnel | Daemons::Quic);
+            assert_eq!(is_tunnel, arm.is_tunnel(), "{arm:?}");
+            let is_ours = setup.ends == Ends::Usual && setup.daemons != Daemons::Quic;
+            assert_eq!(!is_ours, arm.is_peer(), "{arm:?}");
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::svg::Shape;
 
 /// One way to carry the same handshake, in the order of tables.
 ///
-/// Most arms leave the endpoints alone. The *peers* change them: they are what endpoints can do
-/// without proxies, or do through the proxies as well.
+/// Most arms leave the endpoints alone. The *peers* are what else could be done: by the endpoints
+/// without proxies, or through the proxies as well, and by other proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
@@ -39,9 +39,15 @@ pub enum Arm {
     /// Tunnel mode: the connection between the proxies is up, and the client side holds the chain
     /// (one handshake went before).
     Tunnel,
+    /// As [`Arm::Tunnel`], after a rest in which every timer of the daemons and of their hosts has
+    /// run out: the first data after an hour.
+    TunnelAsleep,
     /// Tunnel mode with daemons that have just been started and hold nothing: the connection
     /// between them is set up within the trial.
     TunnelCold,
+    /// A tunnel of the same proxies that carries every byte as it is: what QUIC brings alone. The
+    /// connection between them is up.
+    Quic,
     /// Routed: the client returns with a ticket (RFC 5077), so that the handshake is an abbreviated
     /// one.
     Resumption,
@@ -87,7 +93,7 @@ pub(crate) struct Look {
 enum Kind {
     /// The endpoints do what they always do; daemons may be in between.
     Usual,
-    /// The endpoints do something else.
+    /// The endpoints do something else, or the proxies are not Tandem as it is.
     Peer,
 }
 
@@ -208,6 +214,15 @@ const ROWS: [Row; Arm::COUNT] = [
         look: look("#5D3A9B", Shape::Pentagon, "tunnel, awake and warm"),
     },
     Row {
+        arm: Arm::TunnelAsleep,
+        name: "tunnel-asleep",
+        kind: Kind::Usual,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "as awake; nothing has crossed the link for more than two minutes",
+        look: look("#C2185B", Shape::Moon, "tunnel, asleep and warm"),
+    },
+    Row {
         arm: Arm::TunnelCold,
         name: "tunnel-cold",
         kind: Kind::Usual,
@@ -219,6 +234,15 @@ const ROWS: [Row; Arm::COUNT] = [
             Shape::PentagonRing,
             "tunnel, cold, set-up counted",
         ),
+    },
+    Row {
+        arm: Arm::Quic,
+        name: "quic",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "proxies with a QUIC connection that is up; every byte crosses as it is",
+        look: look("#00838F", Shape::MoonRing, "QUIC alone, no deltas"),
     },
     Row {
         arm: Arm::Resumption,
@@ -316,7 +340,7 @@ impl Arm {
     }
 
     /// Whether it is here for comparison: what endpoints can do by themselves, or do through the
-    /// proxies as well.
+    /// proxies as well, and what other proxies do.
     pub fn is_peer(self) -> bool {
         self.row().kind == Kind::Peer
     }

@@ -72,6 +72,14 @@ impl Bar {
                 milliseconds: bar, ..
             }
             | Source::Processor { bar } => self.worst(BarResult { bar, ..open }, cases),
+            Source::AddedBytes { bar, .. } => self.worst(
+                BarResult {
+                    unit: Unit::Bytes,
+                    bar,
+                    ..open
+                },
+                cases,
+            ),
             Source::Profile { bar } => {
                 let open = BarResult { bar, ..open };
                 let lines: Vec<&Accounts> =
@@ -157,11 +165,16 @@ impl Bar {
                 let own = median(self.arm, Measure::FirstByte)? * 1e3;
                 (own - plain, milliseconds.max(share * plain))
             }
+            Source::AddedBytes { to, bar } => {
+                let own = median(self.arm, Measure::LinkBytes)?;
+                (own - median(to, Measure::LinkBytes)?, bar)
+            }
             Source::Processor { bar } => (median(self.arm, Measure::Cpu)? / 1e3, bar),
             Source::Profile { .. } | Source::Bench { .. } => return None,
         };
         let beside = match self.source {
             Source::Share { .. } | Source::AddedTime { .. } => Some(Arm::Plain),
+            Source::AddedBytes { to, .. } => Some(to),
             Source::Floor { .. }
             | Source::Processor { .. }
             | Source::Profile { .. }
@@ -203,6 +216,7 @@ impl Bar {
             Source::Share { .. }
             | Source::Floor { .. }
             | Source::AddedTime { .. }
+            | Source::AddedBytes { .. }
             | Source::Profile { .. }
             | Source::Bench { .. } => String::new(),
         }
@@ -366,6 +380,38 @@ mod tests {
         let fast = pair_with(Arm::Tunnel, ("tcdl-10", "curl"), 0.010, 0.0121);
         let fast = result(fast, "tunnel-added-time-tcdl-10");
         assert_eq!(fast.outcome, Outcome::Missed);
+    }
+
+    #[test]
+    fn a_tunnel_asleep_is_held_against_plain_for_its_time_and_against_awake_for_its_bytes() {
+        let place = ("iridium", "three");
+        let mut rows = pair_with(Arm::TunnelAsleep, place, 10.0, 3.3);
+        rows.extend(synthetic::arm_rows(
+            place.0,
+            place.1,
+            Arm::Tunnel,
+            &[3.0; 20],
+        ));
+        let time = result(rows.clone(), "tunnel-asleep-time-iridium-three");
+        assert_eq!(time.outcome, Outcome::Missed);
+        assert_eq!(time.verdict(), "missed by 1.0\u{a0}points");
+        let mut added = |bytes: u64| {
+            for row in &mut rows {
+                (row.link_bytes_up, row.link_bytes_down) = match row.arm {
+                    Arm::TunnelAsleep => (400, 500 + bytes),
+                    _ => (400, 500),
+                };
+            }
+            result(rows.clone(), "tunnel-wake-bytes")
+        };
+        assert_eq!(added(60).verdict(), "reached, target too");
+        assert_eq!(added(100).verdict(), "reached");
+        let beyond = added(104);
+        assert_eq!(beyond.verdict(), "missed by 4\u{a0}bytes");
+        assert_eq!(beyond.in_words(beyond.measured.unwrap()), "104\u{a0}bytes");
+        rows.retain(|row| row.arm != Arm::Tunnel);
+        let alone = result(rows, "tunnel-wake-bytes");
+        assert_eq!(alone.outcome, Outcome::NotMeasured);
     }
 
     #[test]

@@ -182,6 +182,11 @@ impl ArmFigures {
         })
     }
 
+    /// Those trials.
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.sound
+    }
+
     /// Trials that the figures are of.
     pub(crate) fn sound(&self) -> usize {
         self.sound.len()

@@ -13,6 +13,8 @@ use super::waterfall::Waterfall;
 pub(crate) struct Figures {
     /// All cases at a glance.
     pub(crate) overview: Option<Figure>,
+    /// What a handshake's bytes are; where some were taken apart.
+    pub(crate) parts: Option<Figure>,
     /// McVeety's, with ours beside, those with client certificates where they were measured; none
     /// where nothing of ours was measured in his setting.
     pub(crate) thesis: Vec<Figure>,
@@ -44,6 +46,7 @@ impl Figures {
         };
         Self {
             overview: plots::overview(cases),
+            parts: plots::parts(cases),
             thesis,
             sizes: plots::sizes(cases),
             messages: chosen(input).and_then(plots::messages),
@@ -58,6 +61,7 @@ impl Figures {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Figure> {
         self.overview
             .iter()
+            .chain(&self.parts)
             .chain(&self.thesis)
             .chain(&self.sizes)
             .chain(&self.messages)

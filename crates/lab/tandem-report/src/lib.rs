@@ -13,6 +13,7 @@
 //! not known is said on the page. The same files always make the same page.
 
 pub mod accounts;
+mod apart;
 pub mod arm;
 mod bars;
 mod cases;
@@ -28,6 +29,7 @@ mod input;
 mod markdown;
 mod number;
 mod page;
+mod parts;
 mod peers;
 mod plots;
 mod profile;
@@ -53,9 +55,11 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+pub use apart::of_rows as parts_markdown;
 pub use crowds::markdown as crowds_markdown;
 pub use error::ReportError;
 pub use exhibit::{CERTIFICATE, COMPRESSED_CERTIFICATE, Exhibit};
+pub use parts::Parts;
 pub use run_info::{LinkInfo, Program, RunInfo, now};
 pub use situations::markdown as situations_markdown;
 pub use splitting::markdown as splitting_markdown;

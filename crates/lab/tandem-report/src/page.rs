@@ -62,6 +62,10 @@ pub(crate) fn page(
         page.heading(&overview.title);
         page.figure(overview);
     }
+    if let Some(parts) = &figures.parts {
+        page.heading(&parts.title);
+        page.figure(parts);
+    }
     page.thesis(figures);
     if let Some(messages) = &figures.messages {
         page.heading(&messages.title);
@@ -437,7 +441,7 @@ impl Page {
         if with_peers.is_empty() {
             return;
         }
-        self.heading("Compared with session resumption and compressed certificates (RFC 8879)");
+        self.heading("Compared with what else can be done");
         self.raw(&format!("<p>{}</p>", escaped(peers::ABOUT)));
         self.raw(
             "<div class=\"scroll\"><table>\n<thead><tr><th>Method</th><th>What it needs</th><th class=\"n\">Handshake, s</th><th class=\"n\">of \

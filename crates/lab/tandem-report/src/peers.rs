@@ -1,5 +1,5 @@
-//! What endpoints can do without proxies, beside plain and packet mode: session resumption and
-//! compressed certificates.
+//! What else can be done, beside plain, packet mode and the tunnel: by endpoints without proxies
+//! (session resumption, compressed certificates), and by other proxies.
 //!
 //! Is not: a ranking. The peers ask for other things than packet mode does, and each line says
 //! what.
@@ -12,7 +12,8 @@ use crate::arm::Arm;
 /// What a reader must know before the table.
 pub(crate) const ABOUT: &str = "The same request with other methods, interleaved in one run. Their conditions differ: resumption \
      needs an earlier visit of the same client, and memory at both endpoints; RFC 8879 needs both endpoints to support it; packet mode \
-     and the tunnel need a pair of proxies and one earlier handshake of any client with that server. Time runs until the client may send its request: \
+     and the tunnel need a pair of proxies and one earlier handshake of any client with that server; other tunnels need a pair of \
+     proxies, whose connection is up before the trial. Time runs until the client may send its request: \
      to the server's Finished, in TLS 1.3 to the client's own. Certificates have their usual sizes; those of the lab are plain, and real \
      ones, with more text in them, compress better.";
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, StoreState};
 use crate::coming::Coming;
+use crate::parts::Parts;
 use crate::situation::Situation;
 
 /// A result row. Fields that a failed trial cannot have are null.
@@ -72,6 +73,10 @@ pub struct Row {
     pub option_bytes: Option<u64>,
     /// The handshake's floor: fresh bytes, and 28 for each one-way flight. Null for TLS 1.3.
     pub floor_bytes: Option<u64>,
+    /// What the IP bytes until the handshake's end are, which add up to both `handshake_bytes`.
+    /// Null where that cannot be told: in TLS 1.3, and of tunnels that are not Tandem's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Parts>,
     /// Processor time of both proxies during the trial, microseconds; 0 where there are none.
     pub proxy_cpu_us: u64,
     /// The most memory that either proxy ever had resident, KiB; 0 where there are none.

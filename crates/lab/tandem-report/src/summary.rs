@@ -243,6 +243,7 @@ mod tests {
             tls_bytes_down: Some(tls - 300),
             option_bytes: Some(0),
             floor_bytes: Some(600),
+            parts: None,
             proxy_cpu_us: 500,
             proxy_memory_kib: 9000,
             situation: None,

@@ -99,6 +99,10 @@ pub(crate) enum Shape {
     Pentagon,
     /// Its outline.
     PentagonRing,
+    /// A half disc.
+    Moon,
+    /// Its outline.
+    MoonRing,
     /// Two lines that cross.
     Cross,
     /// A thick line.
@@ -226,6 +230,12 @@ impl Svg {
                 x - 4.8,
                 y - 1.5,
                 if shape == Shape::Pentagon { &paint } else { &outline }
+            )),
+            Shape::Moon | Shape::MoonRing => self.element(format_args!(
+                r#"<path d="M{:.1} {:.1}a4.8 4.8 0 0 0 0 9.6z" {}/>"#,
+                x + 2.4,
+                y - 4.8,
+                if shape == Shape::Moon { &paint } else { &outline }
             )),
             Shape::Cross => self.element(format_args!(
                 r#"<path d="M{:.1} {:.1}l8 8m0 -8l-8 8" stroke="{colour}" stroke-width="2.4"/>"#,

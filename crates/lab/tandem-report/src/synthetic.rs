@@ -21,7 +21,7 @@ pub(super) const ENDPOINTS: [(&str, u64, u64); 3] = [
 ];
 
 /// Those of every experiment that is not about peers.
-pub(super) const ARMS: [Arm; 10] = [
+pub(super) const ARMS: [Arm; 11] = [
     Arm::Plain,
     Arm::PassThrough,
     Arm::PacketCold,
@@ -31,6 +31,7 @@ pub(super) const ARMS: [Arm; 10] = [
     Arm::PacketCii,
     Arm::PacketMcveety,
     Arm::Tunnel,
+    Arm::TunnelAsleep,
     Arm::TunnelCold,
 ];
 
@@ -47,9 +48,11 @@ pub(super) fn rows() -> Vec<Row> {
                     Arm::Packet => (warm, 0.0012),
                     Arm::PacketMcveety => (warm + 60, 0.0012),
                     Arm::Tunnel => (warm - 250, 0.0012),
+                    Arm::TunnelAsleep => (warm - 240, 0.0014),
                     Arm::TunnelCold => (plain + 4_800, 0.0020),
                     Arm::PacketCii | Arm::PacketFilter | Arm::PacketNone => (warm, 0.0013),
-                    Arm::Resumption
+                    Arm::Quic
+                    | Arm::Resumption
                     | Arm::ResumptionId
                     | Arm::PacketResumption
                     | Arm::Tls13
@@ -109,6 +112,7 @@ pub(super) fn arm_rows(link: &str, endpoints: &str, arm: Arm, seconds: &[f64]) -
                 tls_bytes_down: None,
                 option_bytes: None,
                 floor_bytes: Some(790),
+                parts: None,
                 proxy_cpu_us: proxies * (420 + 5 * u64::from(trial)),
                 proxy_memory_kib: proxies * 6_200,
                 situation: None,

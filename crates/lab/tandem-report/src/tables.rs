@@ -12,7 +12,7 @@ use super::markdown::plain_text;
 use super::number::{self, ABSENT};
 use super::totals::Totals;
 use super::verdict::BarResult;
-use super::{caveats, crowds, peers, profile, situations, splitting};
+use super::{apart, caveats, crowds, peers, profile, situations, splitting};
 use crate::stats::Spread;
 
 /// The document.
@@ -96,6 +96,11 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
         &mut out,
         "\nMedians, with quartiles in brackets where they differ. “of plain” is the ratio of medians within the run.",
     );
+    let parts = apart::markdown(cases);
+    if !parts.is_empty() {
+        line(&mut out, "\n## What the bytes of a handshake are\n");
+        out.push_str(&parts);
+    }
     let profile = profile::markdown(input);
     if !profile.is_empty() {
         let about = profile::ABOUT;

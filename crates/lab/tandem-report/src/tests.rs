@@ -111,7 +111,7 @@ fn peers_have_a_table_that_says_what_they_take() {
     let page = written.read("report.html");
     assert_nested(&page);
     for part in [
-        "Compared with session resumption",
+        "Compared with what else can be done",
         "works at first contact",
         "75\u{a0}% of TLS 1.3",
     ] {

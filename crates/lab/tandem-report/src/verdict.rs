@@ -57,6 +57,8 @@ pub enum Unit {
     HandshakesPerSecond,
     /// Kibibytes.
     Kibibytes,
+    /// Bytes.
+    Bytes,
 }
 
 /// Which side of a bar is the good one.
@@ -132,6 +134,7 @@ impl BarResult {
             Unit::Milliseconds => format!("{figure:.1}{SPACE}ms"),
             Unit::HandshakesPerSecond => format!("{}/s", number::count(figure)),
             Unit::Kibibytes => format!("{figure:.1}{SPACE}KiB"),
+            Unit::Bytes => format!("{figure:.0}{SPACE}bytes"),
         };
         words.replace('-', "−")
     }
@@ -167,7 +170,11 @@ impl BarResult {
             Unit::TimesFloor if by < 0.005 => {
                 format!("missed by less than 0.01{SPACE}times the floor")
             }
-            Unit::TimesFloor | Unit::Milliseconds | Unit::HandshakesPerSecond | Unit::Kibibytes => {
+            Unit::TimesFloor
+            | Unit::Milliseconds
+            | Unit::HandshakesPerSecond
+            | Unit::Kibibytes
+            | Unit::Bytes => {
                 format!("missed by {}", self.in_words(by))
             }
         }

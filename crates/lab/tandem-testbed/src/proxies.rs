@@ -51,6 +51,8 @@ pub enum Mode {
     /// Tunnel mode, over a link of which they are told this. What they do with clients' own chains
     /// cannot be chosen.
     Tunnel(LinkFigures),
+    /// As [`Mode::Tunnel`], without deltas: every byte crosses as it is.
+    Quic(LinkFigures),
 }
 
 /// What the daemons do with clients' own chains, as `--client-certificates` says it.
@@ -156,6 +158,7 @@ impl Proxies {
         mode: Mode,
         strategy: Strategy,
         store: &Path,
+        admin: Admin,
     ) -> Result<(), LabError> {
         self.client_side.end()?;
         let store = store.join(Host::ClientSide.name());
@@ -170,7 +173,7 @@ impl Proxies {
                 key: &topology.directory().join("key"),
                 store: &store,
                 ports: "443",
-                admin: Admin::Off,
+                admin,
             },
         )?;
         self.client_side.wait_until_ready()
@@ -244,6 +247,11 @@ impl DaemonSpec<'_> {
             Mode::SafeLosing => self.losing("safe"),
             Mode::McveetyLosing => self.losing("mcveety"),
             Mode::Tunnel(figures) => Ok(self.tunnel(figures)),
+            Mode::Quic(figures) => {
+                let mut command = self.tunnel(figures);
+                command.arg("--whole-handshakes");
+                Ok(command)
+            }
         }
     }
 
@@ -551,6 +559,22 @@ mod tests {
              10.77.2.2:4433 --allow 10.77.3.0/24:443 --allow fd77:3::/64:443 --link-rate 256000 \
              --link-rtt 1000"
         );
+        Ok(())
+    }
+
+    #[test]
+    fn without_deltas_both_ends_are_told_the_same_and_to_leave_handshakes() -> Result<(), LabError>
+    {
+        let figures = LinkFigures {
+            up: None,
+            down: None,
+            round_trip_ms: 1_000,
+        };
+        for host in [Host::ClientSide, Host::ServerSide] {
+            let tunnel = told(host, Mode::Tunnel(figures))?;
+            let expected = format!("{tunnel} --whole-handshakes");
+            assert_eq!(told(host, Mode::Quic(figures))?, expected);
+        }
         Ok(())
     }
 

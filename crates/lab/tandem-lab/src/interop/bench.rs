@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use tandem_netsim::link::LinkConfig;
 use tandem_packet_io::status::Status;
 
+use crate::anatomy::share_of;
 use crate::exchange::Exchange;
-use crate::lane::{QUIET, difference, share_of};
+use crate::lane::{QUIET, difference};
 use crate::phases::Phases;
 use tandem_testbed::LabError;
 use tandem_testbed::capture::Capture;

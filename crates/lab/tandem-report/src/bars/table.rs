@@ -16,6 +16,8 @@ pub(super) enum Source {
     /// The arm above plain, in milliseconds: at most this, or at most this share of plain,
     /// whichever is more.
     AddedTime { milliseconds: f64, share: f64 },
+    /// The arm above another one, in IP bytes of the whole connection.
+    AddedBytes { to: Arm, bar: f64 },
     /// The arm alone, in milliseconds: one connection, after a rest.
     Processor { bar: f64 },
     /// The arm alone, in milliseconds: of one handshake of thousands, by the profile.
@@ -47,7 +49,7 @@ pub(super) struct Bar {
 
 const NAMED: &[&str] = &["one", "three", "curl"];
 
-pub(super) const BARS: [Bar; 19] = [
+pub(super) const BARS: [Bar; 22] = [
     Bar {
         id: "tls-bytes-one",
         what: "TLS bytes on the link, warm",
@@ -305,6 +307,48 @@ pub(super) const BARS: [Bar; 19] = [
         },
         target: Some(20.0),
         thesis: Some("about 50 %"),
+    },
+    Bar {
+        id: "tunnel-asleep-time-iridium-one",
+        what: "Time to the first byte, tunnel asleep",
+        case: "one, iridium",
+        link: Some("iridium"),
+        endpoints: &["one"],
+        arm: Arm::TunnelAsleep,
+        source: Source::Share {
+            measure: Measure::FirstByte,
+            bar: 50.0,
+        },
+        target: Some(40.0),
+        thesis: None,
+    },
+    Bar {
+        id: "tunnel-asleep-time-iridium-three",
+        what: "Time to the first byte, tunnel asleep",
+        case: "three, iridium",
+        link: Some("iridium"),
+        endpoints: &["three"],
+        arm: Arm::TunnelAsleep,
+        source: Source::Share {
+            measure: Measure::FirstByte,
+            bar: 32.0,
+        },
+        target: Some(23.0),
+        thesis: None,
+    },
+    Bar {
+        id: "tunnel-wake-bytes",
+        what: "IP bytes added to awake, tunnel asleep",
+        case: "one, three or curl, any link",
+        link: None,
+        endpoints: NAMED,
+        arm: Arm::TunnelAsleep,
+        source: Source::AddedBytes {
+            to: Arm::Tunnel,
+            bar: 100.0,
+        },
+        target: Some(60.0),
+        thesis: None,
     },
     Bar {
         id: "tunnel-added-time-tcdl-10",
