@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use support::{THEN, engine, server_address, teach, tls};
 use tandem_delta::{DeltaWriter, Encoding, Name, Reference};
 use tandem_engine::{Engine, Event, Role};
-use tandem_link::tunnel::{Frame, MAX_LEN, Miss, Open, Piece, Target, check};
+use tandem_link::tunnel::{Ending, Frame, MAX_LEN, Miss, Open, Piece, Target, check};
 use tandem_store::MemoryStore;
 use tandem_tunnel::{Clock, Input, Output, Relay};
 use tandem_wire::Instant;
@@ -38,6 +38,22 @@ impl Taught {
         one
     }
 
+    /// Whether this ends the connection as what no peer of ours does.
+    fn refuses(&mut self, input: Input<'_>) -> bool {
+        let clock = Clock {
+            now: Instant::ZERO,
+            wall: THEN,
+        };
+        self.relay.handle_input(input, &mut self.engine, clock);
+        let refusal = Output::ResetTunnel(Ending::Malformed);
+        let outputs: Vec<_> = std::iter::from_fn(|| self.relay.poll_output()).collect();
+        outputs.contains(&refusal)
+    }
+
+    fn refuses_frames(&mut self, frames: &[Frame]) -> bool {
+        self.refuses(Input::Tunnel(&written(frames)))
+    }
+
     /// What goes to the tunnel, and what to the endpoint.
     fn input(&mut self, input: Input<'_>) -> [Vec<u8>; 2] {
         let clock = Clock {
@@ -64,11 +80,7 @@ impl Taught {
 
     /// This delta is missed, and the bytes it stood for arrive once they come.
     fn misses(&mut self, delta: Vec<u8>, meant: &[u8]) -> Miss {
-        let delta = Frame::Delta {
-            check: check(meant),
-            delta: Piece::new(delta).expect("a body"),
-        };
-        let [said, arrived] = self.frames(&[delta]);
+        let [said, arrived] = self.frames(&[framed(&delta, meant)]);
         assert_eq!(arrived, []);
         let missed = Miss::ALL.into_iter();
         let mut missed = missed.filter(|miss| said.ends_with(&written(&[Frame::Missed(*miss)])));
@@ -90,6 +102,14 @@ fn written(frames: &[Frame]) -> Vec<u8> {
     let mut out = Vec::new();
     frames.iter().for_each(|frame| frame.write(&mut out));
     out
+}
+
+/// A delta that is meant to rebuild this.
+fn framed(delta: &[u8], meant: &[u8]) -> Frame {
+    Frame::Delta {
+        check: check(meant),
+        delta: Piece::new(delta.to_vec()).expect("a body"),
+    }
 }
 
 fn delta(write: impl FnOnce(&mut DeltaWriter)) -> Vec<u8> {
@@ -145,11 +165,7 @@ fn as_many_copies_as_fit_a_delta_rebuild_no_more_than_a_body() {
     // A byte for each copy: the first byte of the earlier flight, and then those after it.
     let mut copies = vec![3; earlier.len()];
     let mut one = Taught::after_hello();
-    let good = Frame::Delta {
-        check: check(&earlier),
-        delta: Piece::new(copies.clone()).expect("a body"),
-    };
-    assert_eq!(one.frames(&[good])[1], earlier);
+    assert_eq!(one.frames(&[framed(&copies, &earlier)])[1], earlier);
     copies.resize(MAX_LEN, 3);
     assert_eq!(
         Taught::after_hello().misses(copies, &earlier),
@@ -168,11 +184,91 @@ fn a_miss_of_what_was_not_said_to_be_held_leaves_earlier_flights() {
     assert_eq!(one.misses(copy.clone(), &earlier), Miss::NotHeld);
     one.relay = relay(Role::ClientSide);
     one.input(Input::Endpoint(&tls::full(&[], &[], 2_000).turns[0].1));
-    let good = Frame::Delta {
-        check: check(&earlier),
-        delta: Piece::new(copy).expect("a body"),
+    assert_eq!(one.frames(&[framed(&copy, &earlier)])[1], earlier);
+}
+
+#[test]
+fn earlier_flights_are_forgotten_where_one_is_not_what_was_meant() {
+    let earlier = tls::full(&[], &[], 1).turns[1].1.clone();
+    let copy = delta(|writer| writer.copy(Name::Number(0), 0, earlier.len()));
+    let mut one = Taught::after_hello();
+    assert!(!one.refuses_frames(&[framed(&copy, b"another")]));
+    one.relay = relay(Role::ClientSide);
+    one.input(Input::Endpoint(&tls::full(&[], &[], 2_000).turns[0].1));
+    assert_eq!(one.misses(copy, &earlier), Miss::NotHeld);
+}
+
+#[test]
+fn frames_where_no_writer_of_ours_puts_them_end_the_connection() {
+    let some = |length: usize| Frame::Bytes(Piece::new(vec![7; length]).expect("a body"));
+    let missed = framed(&delta(|writer| writer.copy(Name::Number(9), 0, 1)), b"x");
+    // Our hello's delta has no answer, and a delta may still come of our side.
+    assert!(Taught::after_hello().refuses(Input::TunnelEnd));
+    assert!(Taught::after_hello().refuses_frames(&[Frame::Rest]));
+    let cases = [
+        // What a client side alone says; an answer to nothing, an original of nothing.
+        vec![Frame::Hints(vec![[1; 4]])],
+        vec![Frame::Unknown],
+        vec![Frame::Rebuilt, Frame::Rebuilt],
+        vec![Frame::Again(Piece::new(vec![7]).expect("a body"))],
+        // More behind a delta that was missed than is kept; another delta.
+        vec![missed.clone(), some(MAX_LEN), some(1)],
+        vec![missed.clone(), missed.clone()],
+        // Deltas and bytes after it was said that there are none.
+        vec![Frame::Plain, missed.clone()],
+        vec![Frame::End, some(1)],
+    ];
+    for (number, case) in cases.iter().enumerate() {
+        let mut one = Taught::after_hello();
+        let (last, before) = case.split_last().expect("some");
+        assert!(!one.refuses_frames(before), "{number}");
+        assert!(one.refuses_frames(std::slice::from_ref(last)), "{number}");
+    }
+}
+
+#[test]
+fn a_server_side_takes_one_delta_at_a_time_and_two_in_all() {
+    let hello = tls::full(&[], &[], 1_000).turns[0].1.clone();
+    let [opening, _] = Taught::of(Role::ClientSide).input(Input::Endpoint(&hello));
+    let other = framed(&delta(|writer| writer.add(b"x")), b"x");
+    let joined = || {
+        let mut one = Taught::of(Role::ServerSide);
+        one.input(Input::Tunnel(&opening));
+        assert_eq!(one.input(Input::Connected(server_address()))[1], hello);
+        one
     };
-    assert_eq!(one.frames(&[good])[1], earlier);
+    assert!(joined().refuses_frames(std::slice::from_ref(&other)));
+    let mut one = joined();
+    // What the server says answers the first.
+    one.input(Input::Endpoint(b"\x15\x03\x03\0\x02\x02\x28"));
+    assert!(!one.refuses_frames(std::slice::from_ref(&other)));
+    one.input(Input::Endpoint(b"more"));
+    assert!(one.refuses_frames(std::slice::from_ref(&other)));
+    // Hints come once.
+    let hints = Frame::Hints(vec![[1; 4]]);
+    let mut one = joined();
+    assert!(!one.refuses_frames(std::slice::from_ref(&hints)));
+    assert!(one.refuses_frames(&[hints]));
+}
+
+#[test]
+fn a_stream_that_ends_within_a_frame_ends_the_connection() {
+    for (front, is_refused) in [(&[][..], false), (&[1, 5, 7], true)] {
+        let mut one = Taught::of(Role::ClientSide);
+        one.input(Input::EndpointEnd);
+        assert!(!one.refuses(Input::Tunnel(front)));
+        assert_eq!(one.refuses(Input::TunnelEnd), is_refused);
+    }
+}
+
+#[test]
+fn no_more_follows_a_delta_without_an_answer_than_the_far_side_keeps() {
+    let mut one = Taught::after_hello();
+    let [said, _] = one.input(Input::Endpoint(&tls::noise(MAX_LEN + 500, 3)));
+    assert!(said.len() <= MAX_LEN + 20, "{}", said.len());
+    assert!(!one.relay.wants_endpoint());
+    let [more, _] = one.frames(&[Frame::Rebuilt]);
+    assert!(more.len() >= 500 && one.relay.wants_endpoint());
 }
 
 #[test]
