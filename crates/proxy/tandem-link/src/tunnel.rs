@@ -27,7 +27,7 @@ mod target;
 
 pub use dns::{DnsAnswer, DnsCounts, DnsQuery, DnsState, DnsWishes, MAX_ANSWER, MAX_QUERY};
 pub use ending::Ending;
-pub use frame::{CHECK_LEN, Decoder, Frame, MAX_DELTAS, MAX_HINTS, MAX_LEN, Miss, Piece, check};
+pub use frame::{CHECK_LEN, Decoder, Frame, MAX_HINTS, MAX_LEN, Miss, Piece, check};
 pub use open::{Open, OpenDecoder};
 pub use phrase::Phrase;
 pub use target::{DEFAULT_PORT, Target, TargetError};

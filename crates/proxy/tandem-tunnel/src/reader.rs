@@ -8,7 +8,7 @@
 //! malformed.
 
 use tandem_engine::Said;
-use tandem_link::tunnel::{CHECK_LEN, Decoder, Frame, MAX_DELTAS, Malformed, Miss, Piece};
+use tandem_link::tunnel::{CHECK_LEN, Decoder, Frame, Malformed, Miss, Piece};
 
 use crate::writer::MAX_BEHIND;
 
@@ -59,7 +59,7 @@ pub(crate) enum Arrived {
 pub(crate) enum Placed {
     /// Before any of the endpoint's bytes.
     First,
-    /// Behind some. Nothing is a delta after it.
+    /// Behind some. No delta comes after it, so a direction has two at most.
     Later,
 }
 
@@ -72,7 +72,6 @@ pub(crate) struct Reader {
     place: Placed,
     /// What waits behind a delta that was missed.
     hole: Option<Vec<u8>>,
-    deltas: u8,
     /// What the far side says that it holds of the site.
     said: Option<Vec<[u8; 4]>>,
 }
@@ -85,7 +84,6 @@ impl Reader {
             heard: Heard::Deltas,
             place: Placed::First,
             hole: None,
-            deltas: 0,
             said: None,
         }
     }
@@ -124,10 +122,7 @@ impl Reader {
         match frame {
             Frame::Bytes(piece) if may_send => self.bytes(piece.into_bytes()),
             Frame::Phrase(phrase) if may_send => self.bytes(phrase.bytes().to_vec()),
-            Frame::Delta { check, delta }
-                if self.heard == Heard::Deltas && is_whole && self.deltas < MAX_DELTAS =>
-            {
-                self.deltas += 1;
+            Frame::Delta { check, delta } if self.heard == Heard::Deltas && is_whole => {
                 let place = std::mem::replace(&mut self.place, Placed::Later);
                 Ok(Some(Arrived::Delta {
                     place,

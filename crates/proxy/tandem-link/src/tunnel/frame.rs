@@ -36,9 +36,6 @@ pub const CHECK_LEN: usize = 4;
 /// Most hints. A site shows one chain, or two while it changes them; the third is its issuers'.
 pub const MAX_HINTS: usize = 3;
 
-/// Most deltas of one direction: the client's hello and its flight after the server's.
-pub const MAX_DELTAS: u8 = 2;
-
 const REST: u8 = 0;
 const BYTES: u8 = 1;
 const DELTA: u8 = 2;
