@@ -23,6 +23,7 @@ LAB_TOOLS=(
     iptables:iptables ip6tables:iptables ip:iproute2 nginx:nginx-light openssl:openssl curl:curl tshark:tshark
     gnutls-cli:gnutls-bin tcpdump:tcpdump jq:jq conntrack:conntrack setcap:libcap2-bin capsh:libcap2-bin
     setpriv:util-linux unshare:util-linux ping:iputils-ping python3:python3 wget:wget faketime:faketime
+    ssh:openssh-client sshd:openssh-server
 )
 INTEROP_TOOLS=(
     apache2:apache2-bin haproxy:haproxy stunnel4:stunnel4 gnutls-serv:gnutls-bin tstclnt:libnss3-tools certutil:libnss3-tools
@@ -47,9 +48,10 @@ is_debian() { command -v apt-get >/dev/null && [ -e /etc/debian_version ]; }
 
 # Packages are installed without starting what they bring: a web server on port 80 is not what was asked for.
 install_packages() {
-    local policy=/usr/sbin/policy-rc.d made_policy= had_nginx= had_pdns=
+    local policy=/usr/sbin/policy-rc.d made_policy= had_nginx= had_pdns= had_sshd=
     command -v nginx >/dev/null && had_nginx=1
     command -v pdns_server >/dev/null && had_pdns=1
+    command -v sshd >/dev/null && had_sshd=1
     if [ ! -e "$policy" ]; then
         printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" && made_policy=1
     fi
@@ -66,6 +68,9 @@ install_packages() {
     fi
     if [ -z "$had_pdns" ] && command -v pdns_server >/dev/null && command -v systemctl >/dev/null; then
         systemctl disable --quiet pdns >/dev/null 2>&1 || true
+    fi
+    if [ -z "$had_sshd" ] && command -v sshd >/dev/null && command -v systemctl >/dev/null; then
+        systemctl disable --quiet ssh >/dev/null 2>&1 || true
     fi
     [ "$status" -eq 0 ] || { say "apt-get failed:"; tail -n 15 "$log" >&2; }
     rm -f "$log"

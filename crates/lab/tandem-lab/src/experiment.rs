@@ -10,7 +10,7 @@
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-filter,
 //!                                          # packet-mcveety, tunnel, tunnel-asleep, tunnel-cold;
-//!                                          # peers: quic, resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
+//!                                          # peers: quic, ssh, resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
 //! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
@@ -275,6 +275,27 @@ impl Experiment {
             &pair.name
         })?;
         keep(&mut self.arms, arms, "arm", |arm| arm.name())
+    }
+
+    /// Leaves out the arms that take a program which `is_there` does not find; which, and what each
+    /// takes.
+    pub fn leave_out_missing(
+        &mut self,
+        is_there: impl Fn(&str) -> bool,
+    ) -> Vec<(Arm, &'static str)> {
+        let takes = |arm: &Arm| {
+            Setup::of(*arm)
+                .program()
+                .filter(|program| !is_there(program))
+        };
+        let arms = self.arms.iter();
+        let missing: Vec<(Arm, &'static str)> =
+            arms.filter_map(|arm| Some((*arm, takes(arm)?))).collect();
+        self.arms.retain(|arm| takes(arm).is_none());
+        for endpoints in &mut self.endpoints {
+            endpoints.arms.retain(|arm| takes(arm).is_none());
+        }
+        missing
     }
 
     /// Cuts it down to about a minute; says what was left out.
@@ -685,6 +706,18 @@ mod tests {
         assert!((alone - rest - asleep).abs() < 1e-6, "{alone}");
         let beside = one_more("\"plain\", \"tunnel\", \"tunnel-asleep\"")?;
         assert!((beside - alone).abs() < 1e-6, "{beside}");
+        Ok(())
+    }
+
+    #[test]
+    fn arms_whose_program_is_missing_are_left_out_and_named() -> Result<(), LabError> {
+        let text = TEXT.replace("\"packet-cold\"", "\"ssh\"");
+        let mut experiment = Experiment::parse(&text, "test.toml")?;
+        assert_eq!(experiment.leave_out_missing(|_| true), []);
+        assert_eq!(experiment.arms.len(), 3);
+        let missing = experiment.leave_out_missing(|_| false);
+        assert_eq!(missing, [(Arm::Ssh, "sshd")]);
+        assert_eq!(experiment.arms, [Arm::Plain, Arm::Packet]);
         Ok(())
     }
 

@@ -284,7 +284,8 @@ impl Lane {
                 | Mode::Mcveety
                 | Mode::SafeLosing
                 | Mode::McveetyLosing
-                | Mode::Quic(_),
+                | Mode::Quic(_)
+                | Mode::Ssh,
             ) => Admin::Off,
         }
     }

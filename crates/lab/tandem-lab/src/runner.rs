@@ -28,6 +28,7 @@ use tandem_testbed::circumstances;
 use tandem_testbed::console::{self, Console, human_duration};
 use tandem_testbed::effort::Effort;
 use tandem_testbed::endpoints::Endpoints;
+use tandem_testbed::installed;
 use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
 use tandem_testbed::pki::{self, Chain, ChainSpec};
@@ -155,6 +156,14 @@ impl<'a> Prepared<'a> {
             &options.arms,
             &options.situations,
         )?;
+        for (arm, program) in
+            experiment.leave_out_missing(|program| installed::find(program).is_some())
+        {
+            console.say(&format!(
+                "without {}: there is no {program}; scripts/ensure-tools.sh lab brings it",
+                arm.name()
+            ));
+        }
         experiment.trials = options.trials.unwrap_or(experiment.trials);
         match options.effort {
             Effort::Full => {}

@@ -13,6 +13,8 @@ use tandem_testbed::endpoints::{
 };
 use tandem_testbed::links::LinkFigures;
 use tandem_testbed::proxies::{Mode, Strategy};
+use tandem_testbed::ssh;
+use tandem_testbed::topology::Family;
 
 /// How long nothing has crossed the link when the first data come after a rest. Whatever of a
 /// tunnel changes with time has changed by then:
@@ -52,6 +54,8 @@ enum Daemons {
     Tunnel,
     /// The same without deltas.
     Quic,
+    /// OpenSSH.
+    Ssh,
 }
 
 /// What the endpoints do.
@@ -116,6 +120,10 @@ impl Setup {
                 daemons: Daemons::Quic,
                 ..routed
             },
+            Arm::Ssh => Self {
+                daemons: Daemons::Ssh,
+                ..routed
+            },
             Arm::Resumption => Self {
                 ends: Ends::Resume(Sessions::Tickets),
                 ..routed
@@ -150,6 +158,7 @@ impl Setup {
             Daemons::Queue(mode) => Some(mode),
             Daemons::Tunnel => Some(Mode::Tunnel(LinkFigures::of(link))),
             Daemons::Quic => Some(Mode::Quic(LinkFigures::of(link))),
+            Daemons::Ssh => Some(Mode::Ssh),
         }
     }
 
@@ -169,6 +178,9 @@ impl Setup {
 
     /// Why these endpoints cannot do it; `None` where they can.
     pub(crate) fn obstacle(self, usual: &Endpoints) -> Option<&'static str> {
+        if self.daemons == Daemons::Ssh && usual.family.family() == Family::V6 {
+            return Some("is IPv4 only");
+        }
         if self.rest > Duration::ZERO && usual.clients > 0 {
             return Some("rests before each trial, which takes too long with many clients");
         }
@@ -192,6 +204,14 @@ impl Setup {
         }
     }
 
+    /// The program that it takes beside those of every arm.
+    pub(crate) fn program(self) -> Option<&'static str> {
+        match self.daemons {
+            Daemons::None | Daemons::Queue(_) | Daemons::Tunnel | Daemons::Quic => None,
+            Daemons::Ssh => Some(ssh::SERVER),
+        }
+    }
+
     /// Whether a trial is a second visit of the same client.
     pub(crate) fn resumes(self) -> bool {
         matches!(self.ends, Ends::Resume(_))
@@ -201,7 +221,7 @@ impl Setup {
     pub(crate) fn replaces_chains(self) -> bool {
         let has_deltas = match self.daemons {
             Daemons::Queue(_) | Daemons::Tunnel => true,
-            Daemons::None | Daemons::Quic => false,
+            Daemons::None | Daemons::Quic | Daemons::Ssh => false,
         };
         has_deltas && self.ends == Ends::Usual && self.arm.store() == StoreState::Warm
     }
@@ -232,9 +252,10 @@ mod tests {
         for arm in Arm::ALL {
             let setup = Setup::of(arm);
             assert_eq!(setup.daemons != Daemons::None, arm.has_proxies(), "{arm:?}");
-            let is_tunnel = matches!(setup.daemons, Daemons::Tunnel | Daemons::Quic);
+            let is_other = matches!(setup.daemons, Daemons::Quic | Daemons::Ssh);
+            let is_tunnel = setup.daemons == Daemons::Tunnel || is_other;
             assert_eq!(is_tunnel, arm.is_tunnel(), "{arm:?}");
-            let is_ours = setup.ends == Ends::Usual && setup.daemons != Daemons::Quic;
+            let is_ours = setup.ends == Ends::Usual && !is_other;
             assert_eq!(!is_ours, arm.is_peer(), "{arm:?}");
         }
     }

@@ -240,6 +240,44 @@ fn peers_resume_and_compress() -> Result<(), LabError> {
     Ok(())
 }
 
+#[test]
+fn openssh_delivers_every_byte_and_carries_a_chain_that_went_before_shortly() -> Result<(), LabError>
+{
+    const NAME: &str = "openssh_delivers_every_byte_and_carries_a_chain_that_went_before_shortly";
+    let has_ssh = || tandem_testkit::has(&["ssh", "sshd", "ssh-keygen", "unshare"]);
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME) && has_ssh()) else {
+        return Ok(());
+    };
+    let out = tempfile::tempdir().map_err(io)?;
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let summary = run_experiment(&RunOptions {
+        file: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/tunnels.toml"),
+        effort: Effort::Full,
+        out: Some(out.path().to_owned()),
+        exe,
+        links: words(&["tcdl-10"]),
+        endpoints: words(&["natural-three"]),
+        arms: words(&["plain", "ssh"]),
+        situations: Vec::new(),
+        trials: Some(2),
+        captures: Captures::Off,
+    })?;
+    let rows: Vec<Row> = fs::read_to_string(&summary.rows)
+        .map_err(io)?
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
+    let certificates: u64 = rows[0].certificates.iter().map(|size| *size as u64).sum();
+    let through = rows.iter().filter(|row| row.arm == Arm::Ssh);
+    for row in through {
+        assert!(row.handshake_bytes() < certificates, "{row:?}");
+        assert!(row.proxy_cpu_us > 0 && row.tls_bytes().is_none(), "{row:?}");
+    }
+    Ok(())
+}
+
 /// Namespaces of labs that nobody holds.
 fn leftovers() -> BTreeSet<String> {
     let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();

@@ -48,6 +48,9 @@ pub enum Arm {
     /// A tunnel of the same proxies that carries every byte as it is: what QUIC brings alone. The
     /// connection between them is up.
     Quic,
+    /// OpenSSH with compression between the gateways forwards the connections. Its own connection
+    /// is up, and one handshake with the server went through it.
+    Ssh,
     /// Routed: the client returns with a ticket (RFC 5077), so that the handshake is an abbreviated
     /// one.
     Resumption,
@@ -243,6 +246,15 @@ const ROWS: [Row; Arm::COUNT] = [
         store: StoreState::Warm,
         needs: "proxies with a QUIC connection that is up; every byte crosses as it is",
         look: look("#00838F", Shape::MoonRing, "QUIC alone, no deltas"),
+    },
+    Row {
+        arm: Arm::Ssh,
+        name: "ssh",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "OpenSSH at both gateways, its connection up and compressed; what went before is in its window of 32 KiB",
+        look: look("#8D6E00", Shape::Bar, "OpenSSH, compressed"),
     },
     Row {
         arm: Arm::Resumption,

@@ -103,6 +103,8 @@ pub(crate) enum Shape {
     Moon,
     /// Its outline.
     MoonRing,
+    /// A bar that lies.
+    Bar,
     /// Two lines that cross.
     Cross,
     /// A thick line.
@@ -236,6 +238,11 @@ impl Svg {
                 x + 2.4,
                 y - 4.8,
                 if shape == Shape::Moon { &paint } else { &outline }
+            )),
+            Shape::Bar => self.element(format_args!(
+                r#"<rect x="{:.1}" y="{:.1}" width="10" height="4.4" {outline}/>"#,
+                x - 5.0,
+                y - 2.2
             )),
             Shape::Cross => self.element(format_args!(
                 r#"<path d="M{:.1} {:.1}l8 8m0 -8l-8 8" stroke="{colour}" stroke-width="2.4"/>"#,

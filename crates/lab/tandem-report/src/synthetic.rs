@@ -52,6 +52,7 @@ pub(super) fn rows() -> Vec<Row> {
                     Arm::TunnelCold => (plain + 4_800, 0.0020),
                     Arm::PacketCii | Arm::PacketFilter | Arm::PacketNone => (warm, 0.0013),
                     Arm::Quic
+                    | Arm::Ssh
                     | Arm::Resumption
                     | Arm::ResumptionId
                     | Arm::PacketResumption

@@ -6,11 +6,12 @@ use crate::links::{self, LinkSpec};
 use tandem_report::RunInfo;
 
 /// Programs that may stand at the ends, and how to ask for their version.
-const PROGRAMS: [(&str, &[&str]); 4] = [
+const PROGRAMS: [(&str, &[&str]); 5] = [
     ("openssl", &["version"]),
     ("nginx", &["-v"]),
     ("curl", &["--version"]),
     ("gnutls-cli", &["--version"]),
+    ("ssh", &["-V"]),
 ];
 
 /// Of a run over these links that begins now.

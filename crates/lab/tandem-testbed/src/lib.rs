@@ -32,6 +32,7 @@ pub mod pki;
 pub mod programs;
 pub mod proxies;
 pub mod server;
+pub mod ssh;
 pub mod topology;
 pub mod tun;
 

@@ -23,6 +23,7 @@ use crate::error::LabError;
 use crate::interrupt;
 use crate::links::LinkFigures;
 use crate::programs;
+use crate::ssh;
 use crate::topology::{Host, LINK_DEVICE, SERVER_NETWORKS, SERVER_SIDE_ON_LINK, Topology};
 
 /// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may
@@ -53,6 +54,8 @@ pub enum Mode {
     Tunnel(LinkFigures),
     /// As [`Mode::Tunnel`], without deltas: every byte crosses as it is.
     Quic(LinkFigures),
+    /// OpenSSH in the daemons' place.
+    Ssh,
 }
 
 /// What the daemons do with clients' own chains, as `--client-certificates` says it.
@@ -120,8 +123,16 @@ impl Proxies {
         admin: Admin,
     ) -> Result<Self, LabError> {
         let key = topology.directory().join("key");
-        if !key.exists() {
-            write_key(&key)?;
+        match mode {
+            _ if key.exists() => {}
+            Mode::Ssh => ssh::write_keys(&key)?,
+            Mode::PassThrough
+            | Mode::Safe
+            | Mode::Mcveety
+            | Mode::SafeLosing
+            | Mode::McveetyLosing
+            | Mode::Tunnel(_)
+            | Mode::Quic(_) => write_key(&key)?,
         }
         let start = |host: Host| {
             let spec = DaemonSpec {
@@ -252,6 +263,8 @@ impl DaemonSpec<'_> {
                 command.arg("--whole-handshakes");
                 Ok(command)
             }
+            Mode::Ssh if self.host.role() == Some("client-side") => Ok(ssh::client(self.key)),
+            Mode::Ssh => Ok(ssh::server(self.key)),
         }
     }
 
@@ -401,13 +414,15 @@ impl Daemon {
         }
     }
 
-    /// What it has used since its start.
+    /// What it and the processes that it has started have used since their start.
     pub fn usage(&self) -> Usage {
-        let process = PathBuf::from(format!("/proc/{}", self.child.id()));
-        Usage {
-            cpu_micros: cpu_micros(&process.join("task")),
-            peak_kib: peak_kib(&process.join("status")),
+        let mut usage = Usage::default();
+        for id in family(self.child.id()) {
+            let process = PathBuf::from(format!("/proc/{id}"));
+            usage.cpu_micros += cpu_micros(&process.join("task"));
+            usage.peak_kib += peak_kib(&process.join("status"));
         }
+        usage
     }
 
     /// What it says of itself. Only of one that was started with [`Admin::On`].
@@ -471,6 +486,33 @@ impl Drop for Daemon {
             tracing::warn!(%error, "a daemon did not end as it should");
         }
     }
+}
+
+/// A process, and those that it has started and that run, with theirs.
+fn family(ancestor: u32) -> Vec<u32> {
+    // proc(5): the number, the name in brackets, the state, the parent.
+    let parent = |stat: &str| {
+        let (_, rest) = stat.rsplit_once(')')?;
+        rest.split_ascii_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let processes: Vec<(u32, u32)> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            Some((id, parent(&stat)?))
+        })
+        .collect();
+    let mut family = vec![ancestor];
+    let mut next = 0;
+    while let Some(of) = family.get(next).copied() {
+        let children = processes.iter().filter(|(_, parent)| *parent == of);
+        family.extend(children.map(|(id, _)| *id));
+        next += 1;
+    }
+    family
 }
 
 /// The sum over a process's threads of the time on a processor (Linux,
