@@ -322,7 +322,7 @@ fn an_interrupted_run_takes_everything_down() -> Result<(), LabError> {
     let under_way = words
         .by_ref()
         .map_while(Result::ok)
-        .any(|line| line.contains("3/7000"));
+        .any(|line| line.contains("3/8000"));
     assert!(under_way, "the run got to its third trial");
     let pid = i32::try_from(run.id()).unwrap_or_default();
     kill(Pid::from_raw(pid), Signal::SIGINT).map_err(|errno| io(errno.into()))?;
