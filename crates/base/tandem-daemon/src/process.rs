@@ -1,10 +1,11 @@
-//! What a process says of itself: processor time, memory.
+//! What a process says of itself, processor time and memory, and how many descriptors it may have.
 //!
 //! Is not: a measurement of anything else on the machine.
 
 use std::path::Path;
 use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::metrics::Text;
@@ -45,6 +46,15 @@ impl Memory {
     }
 }
 
+/// Permits this process as many descriptors as the system lets it ask for: a shell gives 1,024,
+/// for the sake of programs that use select(2), and each connection needs one. Where that is
+/// refused, nothing changes.
+pub fn raise_descriptor_limit() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
 /// Adds all of this to `text`, by the names that Prometheus knows for every process (client library
 /// guidelines) where there are such.
 pub fn show(text: &mut Text, uptime: Duration) {
@@ -65,4 +75,18 @@ pub fn show(text: &mut Text, uptime: Duration) {
         "uptime seconds",
         uptime.as_secs_f64(),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_have_as_many_descriptors_as_it_can_ask_for() {
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+        setrlimit(Resource::RLIMIT_NOFILE, most - 1, most).expect("less is permitted");
+        raise_descriptor_limit();
+        let now = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+        assert_eq!(now, (most, most));
+    }
 }

@@ -7,12 +7,15 @@ use std::future::Future;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::DaemonError;
+use crate::process;
 
-/// Runs `work` to its end, on as many threads as there are processors.
+/// Runs `work` to its end, on as many threads as there are processors, with as many descriptors as
+/// the system permits.
 ///
 /// # Errors
 /// The threads cannot be started, or what `work` says.
 pub fn run<T, E: From<DaemonError>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    process::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("worker")
