@@ -73,10 +73,10 @@ impl Endpoint {
     /// # Errors
     /// The connection has failed.
     pub(crate) fn read(&self, take: impl FnOnce(&[u8])) -> io::Result<()> {
-        let mut buffer = [0; READ];
-        match self.stream.try_read(&mut buffer) {
-            Ok(len) => {
-                take(&buffer[..len]);
+        let mut buffer = Vec::with_capacity(READ);
+        match self.stream.try_read_buf(&mut buffer) {
+            Ok(_) => {
+                take(&buffer);
                 Ok(())
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),

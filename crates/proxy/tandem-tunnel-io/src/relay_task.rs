@@ -80,7 +80,7 @@ enum Half {
 }
 
 /// What the task has waited for.
-enum Happened<P> {
+enum Happened {
     /// The endpoint has sent something, or failed.
     EndpointReadable(io::Result<()>),
     /// The endpoint takes something, or failed.
@@ -88,7 +88,7 @@ enum Happened<P> {
     /// The endpoint, which has sent its end and is sent nothing now, has failed.
     EndpointFailed(io::Error),
     /// This came on the stream, or it ended.
-    TunnelRead(Result<Option<P>, Broken>),
+    TunnelRead(Result<Option<Vec<u8>>, Broken>),
     /// So many bytes have gone into the stream.
     TunnelWritten(Result<usize, Broken>),
     /// The peer wants no more, or has everything.
@@ -129,7 +129,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     /// read already.
     pub(crate) fn server_side(
         tunnel: Stream<S, R>,
-        first: Result<Option<R::Piece>, Broken>,
+        first: Result<Option<Vec<u8>>, Broken>,
         dialer: Arc<Dialer>,
         shared: Arc<Shared>,
         place: Place,
@@ -189,7 +189,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     }
 
     /// Waits for whatever comes first.
-    async fn next(&mut self) -> Happened<R::Piece> {
+    async fn next(&mut self) -> Happened {
         let reads_endpoint = self.from_endpoint == Half::Open
             && self.relay.wants_endpoint()
             && self.to_tunnel.has_room();
@@ -378,13 +378,12 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         }
     }
 
-    fn tunnel_read(&mut self, read: Result<Option<R::Piece>, Broken>) {
+    fn tunnel_read(&mut self, read: Result<Option<Vec<u8>>, Broken>) {
         match read {
             Ok(Some(piece)) => {
-                self.watch.tunnel(piece.as_ref().len());
-                self.shared
-                    .tell(&mut self.relay, Input::Tunnel(piece.as_ref()));
-                self.charge(piece.as_ref().len());
+                self.watch.tunnel(piece.len());
+                self.shared.tell(&mut self.relay, Input::Tunnel(&piece));
+                self.charge(piece.len());
             }
             Ok(None) => {
                 self.from_tunnel = Half::Ended;
@@ -467,7 +466,7 @@ fn charge(meter: &Meter, len: usize) -> Standing {
 fn at_once(receiving: &mut impl Receiving) -> Option<usize> {
     let read = pin!(receiving.read());
     match read.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(Some(piece))) => Some(piece.as_ref().len()),
+        Poll::Ready(Ok(Some(piece))) => Some(piece.len()),
         Poll::Ready(Ok(None) | Err(_)) | Poll::Pending => None,
     }
 }

@@ -319,9 +319,9 @@ impl Host {
             () = self.shared.over() => return refuse(&mut stream, Ending::ShuttingDown),
         };
         if let Ok(Some(begun)) = &first
-            && DnsQuery::begins(begun.as_ref())
+            && DnsQuery::begins(begun)
         {
-            self.resolver.serve(stream, begun.as_ref()).await;
+            self.resolver.serve(stream, begun).await;
             return;
         }
         match self.shared.place() {

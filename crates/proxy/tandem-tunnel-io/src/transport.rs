@@ -130,11 +130,8 @@ pub(crate) type Stopped = Pin<Box<dyn Future<Output = Option<Broken>> + Send>>;
 
 /// The half of a stream that receives.
 pub(crate) trait Receiving: Send + 'static {
-    /// Some bytes of the stream.
-    type Piece: AsRef<[u8]> + Send;
-
-    /// The next bytes; `None` at the end of the stream.
-    fn read(&mut self) -> impl Future<Output = Result<Option<Self::Piece>, Broken>> + Send;
+    /// The next bytes, as many as have come, within a bound; `None` at the end of the stream.
+    fn read(&mut self) -> impl Future<Output = Result<Option<Vec<u8>>, Broken>> + Send;
 
     /// Tells the other side that nothing more is wanted.
     fn stop(&mut self, code: u32);

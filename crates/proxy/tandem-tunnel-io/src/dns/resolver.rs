@@ -216,7 +216,6 @@ mod tests {
     struct Ended;
 
     impl Receiving for Ended {
-        type Piece = Vec<u8>;
         async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
             Ok(None)
         }

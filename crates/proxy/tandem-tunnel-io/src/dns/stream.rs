@@ -23,7 +23,7 @@ pub(super) async fn read_whole(
     let mut message = begun.to_vec();
     while message.len() <= max {
         match receiving.read().await.ok()? {
-            Some(piece) => message.extend_from_slice(piece.as_ref()),
+            Some(piece) => message.extend_from_slice(&piece),
             None => return Some(message),
         }
     }

@@ -59,7 +59,6 @@ impl Sending for Never {
 }
 
 impl Receiving for Never {
-    type Piece = Vec<u8>;
     async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
         match *self {}
     }

@@ -39,22 +39,6 @@ pub(crate) enum In {
     Tcp(tcp::In),
 }
 
-/// Some bytes of a stream.
-#[derive(Debug)]
-pub(crate) enum Piece {
-    Udp(quic::Piece),
-    Tcp(Vec<u8>),
-}
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            Self::Udp(piece) => piece.as_ref(),
-            Self::Tcp(piece) => piece,
-        }
-    }
-}
-
 fn over_udp(stream: Stream<quic::Out, quic::In>) -> Stream<Out, In> {
     Stream {
         sending: Out::Udp(stream.sending),
@@ -161,12 +145,10 @@ impl Sending for Out {
 }
 
 impl Receiving for In {
-    type Piece = Piece;
-
-    async fn read(&mut self) -> Result<Option<Piece>, Broken> {
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
         match self {
-            Self::Udp(half) => Ok(half.read().await?.map(Piece::Udp)),
-            Self::Tcp(half) => Ok(half.read().await?.map(Piece::Tcp)),
+            Self::Udp(half) => half.read().await,
+            Self::Tcp(half) => half.read().await,
         }
     }
 

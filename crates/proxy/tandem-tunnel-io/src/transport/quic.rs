@@ -9,22 +9,25 @@ mod parameters;
 mod reset_key;
 
 use std::collections::HashSet;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    Chunk, ClientConfig, Connection, ConnectionError, ConnectionStats, Endpoint, EndpointConfig,
-    Incoming, ReadError, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportErrorCode,
-    VarInt, WriteError,
+    ClientConfig, Connection, ConnectionError, ConnectionStats, Endpoint, EndpointConfig, Incoming,
+    ReadError, RecvStream, SendStream, ServerConfig, TokioRuntime, TransportErrorCode, VarInt,
+    WriteError,
 };
 use tandem_channel::{
     Admission, ChannelError, ChannelKey, End, KeyExchange, Pin, Protocol, SERVER_NAME,
     client_config, server_config,
 };
+use tokio::io::ReadBuf;
 use tokio::time::timeout;
 
 use super::nudge::{self, LOOK_INTERVAL, Watch};
@@ -432,22 +435,18 @@ impl Sending for Out {
 #[derive(Debug)]
 pub(crate) struct In(RecvStream);
 
-/// Some bytes of a stream.
-#[derive(Debug)]
-pub(crate) struct Piece(Chunk);
-
-impl AsRef<[u8]> for Piece {
-    fn as_ref(&self) -> &[u8] {
-        &self.0.bytes
-    }
-}
-
 impl Receiving for In {
-    type Piece = Piece;
-
-    async fn read(&mut self) -> Result<Option<Piece>, Broken> {
-        match self.0.read_chunk(PIECE, true).await {
-            Ok(piece) => Ok(piece.map(Piece)),
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
+        // Many packets' bytes at once: each piece costs a system call. There is no buffer while
+        // nothing has come.
+        let read = poll_fn(|cx| {
+            let mut room = [MaybeUninit::uninit(); PIECE];
+            let mut buffer = ReadBuf::uninit(&mut room);
+            let read = ready!(self.0.poll_read_buf(cx, &mut buffer));
+            Poll::Ready(read.map(|()| buffer.filled().to_vec()))
+        });
+        match read.await {
+            Ok(piece) => Ok(Some(piece).filter(|piece| !piece.is_empty())),
             Err(ReadError::Reset(code)) => Err(Broken::ByPeer(code.into_inner())),
             Err(
                 ReadError::ConnectionLost(_)

@@ -351,8 +351,6 @@ impl Drop for In {
 }
 
 impl Receiving for In {
-    type Piece = Vec<u8>;
-
     async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
         loop {
             self.0.check()?;
