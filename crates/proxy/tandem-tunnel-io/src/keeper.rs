@@ -57,6 +57,10 @@ const STEADY: Duration = Duration::from_secs(5 * 60);
 const ROUND_TRIPS: u32 = 3;
 const MIN_DOUBT: Duration = Duration::from_secs(1);
 
+/// Over UDP a tunnel asks as often while it gets no answer (`transport/nudge.rs`): one that is kept
+/// aside for so long is heard after an outage, whose end TCP may have seen first.
+const ASKED_EVERY: Duration = Duration::from_secs(30);
+
 /// The relays' side.
 #[derive(Debug)]
 pub(crate) struct Keeper<T> {
@@ -296,6 +300,7 @@ where
                                 Some(at) if at.elapsed() < STEADY => looks.put_off(),
                                 Some(_) | None => looks = Looks::new(),
                             }
+                            let until = until.max(Instant::now() + ASKED_EVERY + self.doubt);
                             aside = Some(Aside { up: silent, until });
                         }
                         (Over::Udp, Over::Udp) | (Over::Tcp, Over::Udp | Over::Tcp) => {
