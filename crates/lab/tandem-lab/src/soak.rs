@@ -13,7 +13,9 @@
 //!
 //! No connection may fail: plain TCP repeats what such a link loses, and a proxy in packet mode
 //! that dies costs a retransmission. In tunnel mode TCP ends at the proxies, so that connections
-//! die with the one that is killed: those that were under way then are counted apart. The seed
+//! die with the one that is killed. Those that were under way then, or begun before it was back,
+//! are counted apart, and each time there may be no more of them than that explains; so are those
+//! that were refused where the client side was, until its rules were gone or it was back. The seed
 //! settles the faults and the link's chance; which connection they hit is up to the machine.
 
 mod load;
@@ -87,8 +89,16 @@ const SETTLED: Duration = Duration::from_secs(10);
 const CUTS: f64 = 0.4;
 /// How long a cut lasts, seconds: no client's patience is at an end.
 const CUT: Range<f64> = 0.2..8.0;
-/// How long a tunnel may take to be up again, once both its ends run.
-const UP_AGAIN: Duration = Duration::from_secs(30);
+/// How long a tunnel may take to be up again, once both its ends run: where every client waits for
+/// an answer of a server side that was killed, nothing is said in the old tunnel until the first of
+/// them has lost its patience (`load::LIMIT`).
+const UP_AGAIN: Duration = Duration::from_secs(80);
+/// Who is refused is so at once.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// Each time that proxies are killed, connections that may be cut off in place of each that clients
+/// have at once: the one that was under way, and one that was begun before the tunnel was known to
+/// be dead.
+const CUT_OFF_EACH: u64 = 2;
 /// What clients measure begins a little after they have begun.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -190,6 +200,17 @@ enum Away {
     Until(Instant),
 }
 
+impl Away {
+    /// Whether it was so at this time or later.
+    fn is_after(self, begun: Instant) -> bool {
+        match self {
+            Away::Never => false,
+            Away::Now => true,
+            Away::Until(back) => begun <= back,
+        }
+    }
+}
+
 /// A soak that stands. Fields are dropped in this order: the hosts go last.
 struct Run<'a> {
     load: Load,
@@ -206,6 +227,12 @@ struct Run<'a> {
     heard: Instant,
     /// When a proxy was last away whose connections died with it.
     away: Away,
+    /// When the client side was, to whose port its rules lead.
+    refusing: Away,
+    /// When proxies were last killed.
+    killed: Instant,
+    /// Connections that were cut off since proxies were last killed.
+    cut_off: u64,
     topology: Topology,
 }
 
@@ -280,6 +307,9 @@ impl<'a> Run<'a> {
             told: (Instant::now(), 0),
             heard: Instant::now(),
             away: Away::Never,
+            refusing: Away::Never,
+            killed: Instant::now(),
+            cut_off: 0,
             topology,
         })
     }
@@ -299,6 +329,7 @@ impl<'a> Run<'a> {
         while let Ok(report) = self.reports.try_recv() {
             self.count(&mut tally, report);
         }
+        let explained = self.load.parallel * CUT_OFF_EACH;
         let seconds = begun.elapsed().as_secs_f64();
         let counted = self.pair.counted(&self.topology);
         let harm = harm(&self.emulator);
@@ -314,6 +345,7 @@ impl<'a> Run<'a> {
                 .map(|site| (site.port, site.server.name()))
                 .collect(),
             tally,
+            explained,
             counted,
             faults,
             harm,
@@ -324,17 +356,19 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Counts a connection; one that failed, as cut off where it was under way while a proxy was
-    /// away in which its TCP ended.
-    fn count(&self, tally: &mut Tally, report: Report) {
-        let taken = Duration::from_millis(report.milliseconds) + SLACK;
-        let was_cut = match self.away {
-            Away::Never => false,
-            Away::Now => true,
-            Away::Until(back) => back.elapsed() <= taken,
-        };
-        if was_cut && report.fared == Fared::Failed {
+    /// Counts a connection; one that failed, as cut off or refused where it was under way while a
+    /// proxy was away in which its TCP ended.
+    fn count(&mut self, tally: &mut Tally, report: Report) {
+        let taken = Duration::from_millis(report.milliseconds);
+        let begun = report.at - taken;
+        let was_cut = report.fared == Fared::Failed && self.away.is_after(begun - SLACK);
+        let was_refused = taken < AT_ONCE && self.killed < begun;
+        if was_cut && was_refused && self.refusing.is_after(begun - SLACK) {
+            tally.refused += 1;
+        } else if was_cut {
             tally.cut_off += 1;
+            self.cut_off += 1;
+            tally.most_cut_off = tally.most_cut_off.max(self.cut_off);
         } else {
             tally.add(report, &self.sites);
         }
@@ -381,7 +415,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             if self.options.through == Through::Tunnel {
-                self.away = Away::Now;
+                (self.away, self.cut_off) = (Away::Now, 0);
             }
             let sides: &[Side] = if chance.random_bool(BOTH) {
                 &[Side::Client, Side::Server]
@@ -390,10 +424,14 @@ impl<'a> Run<'a> {
             } else {
                 &[Side::Server]
             };
+            self.killed = Instant::now();
             for side in sides {
                 self.pair.kill(&self.topology, *side);
                 match side {
-                    Side::Client => faults.client_side_killed += 1,
+                    Side::Client => {
+                        self.refusing = Away::Now;
+                        faults.client_side_killed += 1;
+                    }
                     Side::Server => faults.server_side_killed += 1,
                 }
             }
@@ -412,6 +450,10 @@ impl<'a> Run<'a> {
                     StoreFate::Kept => {}
                 }
                 self.pair.restart(&self.topology, *side)?;
+                match side {
+                    Side::Client => self.refusing = Away::Until(Instant::now()),
+                    Side::Server => {}
+                }
             }
             match self.options.through {
                 Through::Packet => {}
@@ -553,6 +595,15 @@ fn write(summary: &Summary, options: &SoakOptions) -> Result<SoakSummary, LabErr
             failed: in_words(tally.failed),
             trials: in_words(tally.handshakes()),
             why: tally.failures.first().cloned().unwrap_or_default(),
+        });
+    }
+    if tally.most_cut_off > summary.explained {
+        return Err(LabError::Command {
+            command: "connections while a proxy was killed and started anew".to_owned(),
+            why: format!(
+                "{} failed, and no more than {} are explained by that",
+                tally.most_cut_off, summary.explained
+            ),
         });
     }
     if summary.rules_left > 0 {

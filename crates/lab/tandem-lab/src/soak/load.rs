@@ -97,6 +97,8 @@ pub(crate) struct Report {
     pub(crate) handshake: Handshake,
     /// In the client's words, where it did not go well.
     pub(crate) why: String,
+    /// When the client said so.
+    pub(crate) at: Instant,
 }
 
 impl Report {
@@ -121,6 +123,7 @@ impl Report {
                 _ => return None,
             },
             why: words.next().unwrap_or_default().to_owned(),
+            at: Instant::now(),
         })
     }
 }
@@ -133,6 +136,8 @@ pub(crate) struct Load {
     over: Arc<AtomicBool>,
     /// Names of the programs that take part.
     pub(crate) names: Vec<&'static str>,
+    /// Connections that all of them have at once.
+    pub(crate) parallel: u64,
 }
 
 #[derive(Debug)]
@@ -167,6 +172,8 @@ impl Load {
             light: None,
             over: Arc::default(),
             names: Vec::new(),
+            // The light ones have one between them.
+            parallel: 1,
         };
         for (client, versions, parallel, visits) in HEAVY {
             if takes_part(client) {
@@ -181,6 +188,7 @@ impl Load {
                 load.heavy
                     .push(start(client, namespace, tools, &words, reports.clone())?);
                 load.names.push(client.name());
+                load.parallel += u64::from(parallel);
             }
         }
         let light: Vec<Client> = LIGHT
@@ -343,6 +351,7 @@ fn once(
         milliseconds: u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
         handshake: Handshake::Full,
         why,
+        at: Instant::now(),
     })
 }
 
@@ -377,10 +386,12 @@ mod tests {
 
     #[test]
     fn what_clients_say_is_read_and_nothing_else() {
-        let report = Report::read("Go", "failed 443 1.2 61000 resumed dial tcp: i/o timeout");
+        let line = "failed 443 1.2 61000 resumed dial tcp: i/o timeout";
+        let report = Report::read("Go", line).expect("a report");
+        let at = report.at;
         assert_eq!(
             report,
-            Some(Report {
+            Report {
                 client: "Go",
                 fared: Fared::Failed,
                 port: 443,
@@ -388,7 +399,8 @@ mod tests {
                 milliseconds: 61_000,
                 handshake: Handshake::Resumed,
                 why: "dial tcp: i/o timeout".to_owned(),
-            })
+                at,
+            }
         );
         let fared = |line| Report::read("Go", line).map(|report| report.fared);
         assert_eq!(fared("ok 443 1.0 3 full "), Some(Fared::Well));

@@ -33,8 +33,13 @@ pub(crate) struct Tally {
     pub(crate) differing: u64,
     /// Connections whose client did not get it.
     pub(crate) failed: u64,
-    /// Connections that were under way through a proxy that was killed, and died with it.
+    /// Connections that failed while a proxy in which their TCP ended was killed or away.
     pub(crate) cut_off: u64,
+    /// The most of them at one time that proxies were killed.
+    pub(crate) most_cut_off: u64,
+    /// Connections that were refused where a client side was that had been killed. They are not
+    /// among all: none was made.
+    pub(crate) refused: u64,
     /// All of them, by what the handshake was.
     pub(crate) by_kind: BTreeMap<Kind, Fares>,
     /// Connections that went well, by client.
@@ -95,7 +100,7 @@ impl Tally {
         }
     }
 
-    /// All connections.
+    /// All connections that were made.
     pub(crate) fn handshakes(&self) -> u64 {
         self.well + self.differing + self.failed + self.cut_off
     }
@@ -157,6 +162,8 @@ pub(crate) struct Summary {
     pub(crate) servers: BTreeMap<u16, &'static str>,
     /// Connections.
     pub(crate) tally: Tally,
+    /// As many may be cut off each time that proxies are killed.
+    pub(crate) explained: u64,
     /// By the daemons' own account.
     pub(crate) counted: Counted,
     /// What was done to the daemons.
@@ -183,6 +190,7 @@ impl Summary {
             seconds,
             servers,
             tally,
+            explained: _,
             counted,
             faults,
             harm,
@@ -195,8 +203,9 @@ impl Summary {
         let cut_off = match through {
             Through::Packet => String::new(),
             Through::Tunnel => format!(
-                "| ended with a proxy that was killed | {} |\n",
-                tally.cut_off
+                "| ended with a proxy that was killed | {}, at most {} at a time |\n\
+                 | refused while none was there, beside these | {} |\n",
+                tally.cut_off, tally.most_cut_off, tally.refused
             ),
         };
         let (flag, mode, cuts) = match through {
@@ -369,6 +378,7 @@ impl Summary {
 mod tests {
     use super::super::sites::{Handshake, SITES};
     use super::*;
+    use std::time::Instant;
 
     fn report(fared: Fared, milliseconds: u64) -> Report {
         Report {
@@ -379,6 +389,7 @@ mod tests {
             version: "1.2".to_owned(),
             milliseconds,
             why: "because".to_owned(),
+            at: Instant::now(),
         }
     }
 
@@ -395,7 +406,7 @@ mod tests {
             ..report(Fared::Well, 30)
         };
         tally.add(returned, &SITES);
-        tally.cut_off += 1;
+        (tally.cut_off, tally.most_cut_off) = (1, 1);
         assert_eq!(
             (tally.handshakes(), tally.resumed(), tally.mutual()),
             (6, 1, 0)
@@ -409,6 +420,7 @@ mod tests {
             seconds: 2.0,
             servers: BTreeMap::from([(443, "nginx")]),
             tally,
+            explained: 3,
             counted: Counted::default(),
             faults: Faults::default(),
             harm: Harm::default(),
@@ -424,7 +436,7 @@ mod tests {
             "| resumed by ticket, of a client that had shown a certificate | 1 | 0 | 0 |",
             "| pages that differ | 1 |",
             "| failed | 1 |",
-            "| ended with a proxy that was killed | 1 |",
+            "| ended with a proxy that was killed | 1, at most 1 at a time |",
             "| link cut | 0 times |",
             "| time | 2 s, 3 handshakes/s |",
             "| by server | nginx (443) 2, ? (451) 1 |",
