@@ -85,3 +85,21 @@ pub(crate) async fn in_time<T>(
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_handed_over_has_a_port_and_only_one_word_confirms_it() {
+        let mut bytes = [7; LEN];
+        let received = Handover::receive(&mut &bytes[..]).await.expect("whole");
+        assert_eq!((*received.key, received.port), ([7; KEY], 0x0707));
+        bytes[KEY..].fill(0);
+        assert!(Handover::receive(&mut &bytes[..]).await.is_err());
+        assert!(Handover::receive(&mut &bytes[..KEY]).await.is_err());
+        assert!(done(&mut &[DONE][..]).await.is_ok());
+        assert!(done(&mut &[0][..]).await.is_err());
+        assert!(done(&mut &[][..]).await.is_err());
+    }
+}

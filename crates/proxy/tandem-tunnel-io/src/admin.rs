@@ -84,13 +84,37 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{SocketAddr, TcpStream};
 
-    fn body(address: SocketAddr, path: &str) -> String {
+    fn answer(address: SocketAddr, path: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(address).expect("it listens");
-        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it reads");
+        write!(stream, "GET {path} HTTP/1.0\r\n{headers}\r\n").expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    }
+
+    fn body(address: SocketAddr, path: &str) -> String {
+        let answer = answer(address, path, "");
         let (_, body) = answer.split_once("\r\n\r\n").expect("HTTP");
         body.to_owned()
+    }
+
+    #[test]
+    fn what_names_sites_is_shown_to_those_alone_who_ask_by_address() {
+        let board = Board::new(Facts {
+            role: "server-side",
+            link: String::new(),
+        });
+        let free = "127.0.0.1:0".parse().expect("an address");
+        let port = AdminPort::bind("--admin", free).expect("a free port");
+        let address = port.address();
+        let server = serve(port, board).expect("it starts");
+        for (path, is_shown) in [("/metrics", true), ("/", false), ("/status", false)] {
+            let rebound = answer(address, path, "Host: rebound.example\r\n");
+            assert_eq!(rebound.contains(" 200 "), is_shown, "{path}: {rebound}");
+            let by_address = answer(address, path, &format!("Host: {address}\r\n"));
+            assert!(by_address.contains(" 200 "), "{path}: {by_address}");
+        }
+        drop(server);
     }
 
     #[test]

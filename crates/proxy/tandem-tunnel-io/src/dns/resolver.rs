@@ -212,18 +212,29 @@ mod tests {
         }
     }
 
-    /// The half of a stream whose end has come.
-    struct Ended;
+    /// What comes on the half of a stream that is read.
+    enum Rest {
+        End,
+        /// So many pieces, and then nothing.
+        Pieces(usize),
+    }
 
-    impl Receiving for Ended {
+    impl Receiving for Rest {
         async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
-            Ok(None)
+            match self {
+                Self::End => Ok(None),
+                Self::Pieces(0) => pending().await,
+                Self::Pieces(left) => {
+                    *left -= 1;
+                    Ok(Some(vec![b'a'; 1024]))
+                }
+            }
         }
         fn stop(&mut self, _: u32) {}
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_not_taken_is_broken_off_and_does_not_end_in_order() {
+    /// With what a stream is reset that takes nothing, and on which this comes after a query.
+    async fn reset_with(rest: Rest) -> Option<u32> {
         let board = Board::new(Facts {
             role: "server-side",
             link: String::new(),
@@ -232,11 +243,25 @@ mod tests {
         let sending = Full::default();
         let stream = Stream {
             sending: sending.clone(),
-            receiving: Ended,
+            receiving: rest,
         };
-        resolver.serve(stream, b"\x81\x01\x01a").await;
-        let code = *sending.0.lock().expect("no panic");
+        let served = timeout(QUESTION * 2, resolver.serve(stream, b"\x81\x01\x01a"));
+        served.await.expect("in bounded time");
+        *sending.0.lock().expect("no panic")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_taken_is_broken_off_and_does_not_end_in_order() {
+        let code = reset_with(Rest::End).await;
         assert_eq!(code, Some(Ending::TimedOut.code()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_question_without_an_end_is_given_up() {
+        let code = reset_with(Rest::Pieces(0)).await;
+        assert_eq!(code, Some(Ending::TimedOut.code()));
+        let code = reset_with(Rest::Pieces(8)).await;
+        assert_eq!(code, Some(Ending::Malformed.code()));
     }
 
     #[test]
