@@ -155,7 +155,7 @@ async fn what_a_client_does_not_take_counts_for_its_limit_all_the_same() {
 
 async fn counts_untaken(over: Over) {
     // Less than a stream's window, and much more than the buffers of the client side.
-    let limits = Limits::new(Some(700_000), Vec::new());
+    let limits = Limits::new(Some(300_000), Vec::new());
     let pair = Pair::with(over, &[], limits).await;
     let (address, accepted) = one_connection().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -181,7 +181,8 @@ async fn counts_untaken(over: Over) {
     });
     let board = &pair.client_side.board;
     let has_crossed = async {
-        while counter(board, "udp_received_bytes") + counter(board, "tcp_received_bytes") < 900_000
+        while counter(board, "udp_received_bytes") + counter(board, "tcp_received_bytes")
+            < 1_000_000
         {
             tokio::task::yield_now().await;
         }
