@@ -27,8 +27,9 @@ use crate::ssh;
 use crate::topology::{Host, LINK_DEVICE, SERVER_NETWORKS, SERVER_SIDE_ON_LINK, Topology};
 
 /// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may
-/// take longer.
-const READY_LIMIT: Duration = Duration::from_secs(20);
+/// take longer. OpenSSH says so when its connection is up: its key exchange has 5 kB or more, which
+/// take half a minute at 2,400 bit/s.
+const READY_LIMIT: Duration = Duration::from_secs(120);
 
 /// A daemon takes its rules down in some tens of milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(10);
