@@ -227,6 +227,14 @@ fn frames_where_no_writer_of_ours_puts_them_end_the_connection() {
 }
 
 #[test]
+fn a_delta_of_nothing_is_missed() {
+    // A place, and no copy from there.
+    let [said, arrived] = Taught::after_hello().frames(&[framed(&[1, 1, 0], b"")]);
+    assert!(said.ends_with(&written(&[Frame::Missed(Miss::Malformed)])));
+    assert_eq!(arrived, []);
+}
+
+#[test]
 fn a_server_side_takes_one_delta_at_a_time_and_two_in_all() {
     let hello = tls::full(&[], &[], 1_000).turns[0].1.clone();
     let [opening, _] = Taught::of(Role::ClientSide).input(Input::Endpoint(&hello));
