@@ -79,7 +79,7 @@ mutants:
 lab: programs
 	@$(ENSURE) lab
 	$(CARGO) build --locked --release --package tandem-lab --examples
-	$(CARGO) bench --locked --package tandem-packet --package tandem-packet-io --package tandem-store-sqlite --package tandem-tunnel-io --package tandem-split --bench '*' | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
+	$(CARGO) bench --locked --package tandem-engine --package tandem-packet --package tandem-packet-io --package tandem-store-sqlite --package tandem-tunnel-io --package tandem-split --bench '*' | tee /dev/stderr | grep '^{' >docs/results/bench.jsonl
 	$(LAB) run experiments/{fast,sizes,bars,thesis,modern,misses,cases,clients,peers}.toml --out docs/results
 	$(LAB) profile --out docs/results
 	$(LAB) split --out docs/results
