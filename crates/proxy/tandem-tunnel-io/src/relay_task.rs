@@ -394,6 +394,14 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
     }
 
     fn endpoint_failed(&mut self, ending: Ending) {
+        if self.relay.is_over() {
+            // It has nothing to say to that: what the endpoint sent still goes to the other one,
+            // and what waits for it has nobody left.
+            self.endpoint = None;
+            self.from_endpoint = Half::Ended;
+            self.to_endpoint.discard();
+            return;
+        }
         self.shared
             .tell(&mut self.relay, Input::EndpointFailed(ending));
     }
@@ -427,6 +435,11 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
             Broken::ByPeer(code) => Ending::from_code(code),
             Broken::Lost => Ending::Reset,
         };
+        if self.relay.is_over() {
+            // It has nothing to say to that, and what waits for the tunnel goes nowhere.
+            self.break_off(ending);
+            return;
+        }
         self.shared
             .tell(&mut self.relay, Input::TunnelReset(ending));
     }

@@ -293,6 +293,7 @@ over_both!(
     a_server_that_speaks_first_is_heard,
     what_cannot_be_reached_is_reset_and_counted_by_its_reason,
     a_reset_of_either_endpoint_reaches_the_other,
+    an_endpoint_that_goes_while_its_answer_comes_leaves_nothing_behind,
     the_end_of_a_daemon_resets_its_connections,
     much_in_both_directions_at_once_does_not_lock_up,
     a_client_that_does_not_read_slows_its_server_and_no_other,
@@ -394,6 +395,33 @@ async fn a_reset_of_either_endpoint_reaches_the_other(over: Over) {
     reset(client);
     let failed = soon(server.ready(Interest::ERROR)).await;
     assert!(failed.expect("a socket").is_error());
+}
+
+async fn an_endpoint_that_goes_while_its_answer_comes_leaves_nothing_behind(over: Over) {
+    let pair = Pair::start(over).await;
+    for round in 0..200 {
+        let (address, accepted) = one_connection().await;
+        let mut client = pair.client_of(address).await;
+        client.shutdown().await.expect("it is up");
+        let mut server = soon(accepted).await;
+        assert_eq!(soon(server.read(&mut [0])).await.expect("the end"), 0);
+        server.write_all(b"answer").await.expect("it is up");
+        drop(server);
+        // Sooner or later, so that the answer finds it in each state.
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        let linger = socket2::SockRef::from(&client).set_linger(Some(Duration::ZERO));
+        linger.expect("a socket");
+    }
+    for shared in [&pair.client_side, &pair.server_side] {
+        let left = async {
+            while shared.board.snapshot().gauges["relays"] > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        soon(left).await;
+    }
 }
 
 async fn the_end_of_a_daemon_resets_its_connections(over: Over) {
