@@ -51,6 +51,7 @@ impl Layer {
 
 const WIRE: &str = "tandem-wire";
 const DELTA: &str = "tandem-delta";
+const RECORD_KEY: &str = "tandem-record-key";
 const DAEMON: &str = "tandem-daemon";
 const CHANNEL: &str = "tandem-channel";
 const STORE: &str = "tandem-store";
@@ -88,6 +89,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[],
     ),
     Layer::new(WIRE, "crates/base/tandem-wire", Kind::Core, &[]),
+    Layer::new(RECORD_KEY, "crates/base/tandem-record-key", Kind::Core, &[]),
     Layer::new(DAEMON, "crates/base/tandem-daemon", Kind::Adapter, &[]),
     Layer::new(CHANNEL, "crates/base/tandem-channel", Kind::Adapter, &[]),
     Layer::new(DELTA, "crates/base/tandem-delta", Kind::Core, &[]),
