@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::board::{Board, Tally};
-use crate::transport::{Connect, Lost, Over, Stream, Tunnel};
+use crate::transport::{Connect, Lost, Over, Stream, Tunnel, nudge};
 use look::Looks;
 use outage::Outage;
 use up::{People, Present, Up};
@@ -56,10 +56,6 @@ const STEADY: Duration = Duration::from_secs(5 * 60);
 /// way. A second at least: queues take their time, too.
 const ROUND_TRIPS: u32 = 3;
 const MIN_DOUBT: Duration = Duration::from_secs(1);
-
-/// Over UDP a tunnel asks as often while it gets no answer (`transport/nudge.rs`): one that is kept
-/// aside for so long is heard after an outage, whose end TCP may have seen first.
-const ASKED_EVERY: Duration = Duration::from_secs(30);
 
 /// The relays' side.
 #[derive(Debug)]
@@ -300,7 +296,10 @@ where
                                 Some(at) if at.elapsed() < STEADY => looks.put_off(),
                                 Some(_) | None => looks = Looks::new(),
                             }
-                            let until = until.max(Instant::now() + ASKED_EVERY + self.doubt);
+                            // Its own question after an outage, whose end TCP may have seen
+                            // first, comes within this time.
+                            let asked = Instant::now() + nudge::INTERVAL + self.doubt;
+                            let until = until.max(asked);
                             aside = Some(Aside { up: silent, until });
                         }
                         (Over::Udp, Over::Udp) | (Over::Tcp, Over::Udp | Over::Tcp) => {

@@ -8,7 +8,7 @@
 
 pub(crate) mod any;
 mod fixed_rate;
-mod nudge;
+pub(crate) mod nudge;
 pub(crate) mod quic;
 pub(crate) mod tcp;
 #[cfg(test)]

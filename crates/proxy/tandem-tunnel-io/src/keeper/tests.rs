@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::outage::INTERVAL;
 use super::up::{LOOK_INTERVAL, MAX_REST, MAX_SILENCE};
 use crate::board::Facts;
-use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream};
+use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream, nudge};
 
 /// A connection that carries nothing; it ends when it is told to.
 #[derive(Clone, Debug)]
@@ -516,7 +516,7 @@ async fn when_udp_is_blocked_later_tcp_takes_its_place_within_three_round_trips(
     assert!(took < DOUBT + Duration::from_millis(10), "{took:?}");
     // The old one is given up when it is silent for longer than it needs to ask.
     udp.becomes(Mode::Blocked);
-    sleep(ASKED_EVERY).await;
+    sleep(nudge::INTERVAL).await;
     assert!(old.tunnel.is_up());
     sleep(DOUBT * 2).await;
     assert!(!old.tunnel.is_up());
@@ -558,7 +558,7 @@ async fn after_an_outage_whose_end_tcp_sees_first_udp_has_time_to_ask() {
     let udp = Line::new(Over::Udp, UP);
     let keeper = start_both(&udp, &Line::new(Over::Tcp, UP));
     let (old, _) = silenced(&keeper).await;
-    sleep(ASKED_EVERY).await;
+    sleep(nudge::INTERVAL).await;
     old.tunnel.carries(1, 1);
     comes_over(&keeper, Over::Udp).await;
     assert!(old.tunnel.is_up());

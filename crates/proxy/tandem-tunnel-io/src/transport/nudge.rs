@@ -29,6 +29,8 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// Looks from one nudge to the next: half a minute. On a line of 2,400 bit/s a nudge takes 0.2 s
 /// of that, and 4.1 s where bulk data waits.
 const LOOKS: u32 = 3;
+/// The same as time.
+pub(crate) const INTERVAL: Duration = LOOK_INTERVAL.saturating_mul(LOOKS);
 /// Twelve minutes, a minute more than the client side waits before it gives a tunnel up.
 const MAX_SILENT_LOOKS: u32 = 72;
 
