@@ -7,9 +7,10 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ipnet::IpNet;
 use tandem_channel::{Acceptor, Admission, ChannelKey, ServerChannel};
 use tandem_daemon::listener;
 use tandem_link::tunnel::Target;
@@ -120,7 +121,7 @@ struct Strangers(Mutex<Vec<Place>>);
 
 #[derive(Debug)]
 struct Place {
-    network: IpAddr,
+    network: Option<IpNet>,
     /// Dropped where somebody else takes the place.
     lost: oneshot::Sender<()>,
 }
@@ -150,14 +151,14 @@ impl Strangers {
 }
 
 /// Of what one end may have every address: an address of IPv4, a /48 of IPv6 (RFC 6177).
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            let network = address.to_bits() & (u128::MAX << 80);
-            Ipv6Addr::from_bits(network).into()
-        }
-    }
+fn network(address: IpAddr) -> Option<IpNet> {
+    let address = address.to_canonical();
+    let len = match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 48,
+    };
+    // No prefix is longer than the address.
+    Some(IpNet::new(address, len).ok()?.trunc())
 }
 
 impl Guest {

@@ -5,8 +5,10 @@
 //! Invariant: whoever holds all places of a network keeps no other network out. A site may have
 //! many machines' worth of addresses, and a provider many sites', so that each counts as one too.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ipnet::IpNet;
 
 /// Handshakes at a time. Nobody is known before the end of one, and it may take a minute.
 const MAX: usize = 32;
@@ -36,24 +38,20 @@ const SHARES: [Share; 3] = [
 /// The share of each network whose prefix has this length.
 #[derive(Clone, Copy, Debug)]
 struct Share {
-    ipv4: u32,
-    ipv6: u32,
+    ipv4: u8,
+    ipv6: u8,
     max: usize,
 }
 
 impl Share {
     /// The network that this address is in.
-    fn network(self, address: IpAddr) -> IpAddr {
-        match address {
-            IpAddr::V4(address) => {
-                let mask = u32::MAX << (u32::BITS - self.ipv4);
-                Ipv4Addr::from_bits(address.to_bits() & mask).into()
-            }
-            IpAddr::V6(address) => {
-                let mask = u128::MAX << (u128::BITS - self.ipv6);
-                Ipv6Addr::from_bits(address.to_bits() & mask).into()
-            }
-        }
+    fn network(self, address: IpAddr) -> Option<IpNet> {
+        let len = match address {
+            IpAddr::V4(_) => self.ipv4,
+            IpAddr::V6(_) => self.ipv6,
+        };
+        // No prefix is longer than the address.
+        Some(IpNet::new(address, len).ok()?.trunc())
     }
 }
 
