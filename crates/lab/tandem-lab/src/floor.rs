@@ -11,16 +11,13 @@
 
 use std::borrow::Cow;
 
-use tandem_wire::tls::{ClientHello, HandshakeType, ProtocolVersion, stream};
+use tandem_wire::tls::{ClientHello, HandshakeType, ProtocolVersion, ServerHello, stream};
 
 use crate::exchange::Exchange;
 use crate::phases::{self, Phases};
 
 /// IPv4's header of 20 bytes and UDP's of 8 (RFC 791, RFC 768).
 const FLIGHT_HEADERS: usize = 28;
-
-/// A hello's random value (RFC 5246, section 7.4.1.2).
-const RANDOM: usize = 32;
 
 /// The curve type `named_curve` (RFC 8422, section 5.4).
 const NAMED_CURVE: u8 = 3;
@@ -75,17 +72,15 @@ fn fresh_in<'a>(
     version: ProtocolVersion,
 ) -> Option<Vec<&'a [u8]>> {
     match msg_type {
-        HandshakeType::CLIENT_HELLO | HandshakeType::SERVER_HELLO => {
-            // Version, random, session (RFC 5246, section 7.4.1).
-            let (random, rest) = body.get(2..)?.split_at_checked(RANDOM)?;
-            let (length, rest) = rest.split_first()?;
-            let session = rest.get(..usize::from(*length))?;
-            let is_echo = msg_type == HandshakeType::SERVER_HELLO && session == client_session;
-            Some(if is_echo {
-                vec![random]
-            } else {
-                vec![random, session]
-            })
+        HandshakeType::CLIENT_HELLO => {
+            let hello = ClientHello::parse(body).ok()?;
+            Some(vec![hello.random(), hello.session_id()])
+        }
+        HandshakeType::SERVER_HELLO => {
+            let hello = ServerHello::parse(body).ok()?;
+            let is_echo = hello.session_id() == client_session;
+            let session = (!is_echo).then_some(hello.session_id());
+            Some([&hello.random()[..]].into_iter().chain(session).collect())
         }
         HandshakeType::SERVER_KEY_EXCHANGE => server_key_exchange(body, version),
         HandshakeType::CLIENT_KEY_EXCHANGE => client_key_exchange(body).map(|share| vec![share]),
