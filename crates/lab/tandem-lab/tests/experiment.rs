@@ -16,19 +16,53 @@ use tandem_lab::{Captures, RunOptions, run_experiment};
 use tandem_report::arm::Arm;
 use tandem_report::row::{Crossed, Row};
 use tandem_testbed::{Effort, LabError};
+use tempfile::TempDir;
 
 /// The lab's own program.
 const LAB: &str = env!("CARGO_BIN_EXE_tandem-lab");
-
-fn smoke() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/smoke.toml")
-}
 
 fn io(source: std::io::Error) -> LabError {
     LabError::Io {
         what: "use a file of the test".to_owned(),
         source,
     }
+}
+
+/// An experiment of this project's.
+fn experiment(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../experiments")
+        .join(name)
+}
+
+/// All of an experiment, into a folder.
+fn whole(file: PathBuf, out: &TempDir, exe: PathBuf) -> RunOptions {
+    RunOptions {
+        file,
+        effort: Effort::Full,
+        out: Some(out.path().to_owned()),
+        exe,
+        links: Vec::new(),
+        endpoints: Vec::new(),
+        arms: Vec::new(),
+        situations: Vec::new(),
+        trials: None,
+        captures: Captures::Off,
+    }
+}
+
+/// Runs an experiment; its rows, each with every byte delivered.
+fn rows_of(options: &RunOptions) -> Result<Vec<Row>, LabError> {
+    let summary = run_experiment(options)?;
+    let text = fs::read_to_string(&summary.rows).map_err(io)?;
+    let rows = text.lines().map(serde_json::from_str::<Row>);
+    let rows: Vec<Row> = rows.map(|row| row.expect("a row")).collect();
+    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
+    Ok(rows)
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 #[test]
@@ -38,25 +72,11 @@ fn every_arm_delivers_every_byte_and_warm_proxies_carry_less() -> Result<(), Lab
         return Ok(());
     };
     let out = tempfile::tempdir().map_err(io)?;
-    let summary = run_experiment(&RunOptions {
-        file: smoke(),
-        effort: Effort::Full,
-        out: Some(out.path().to_owned()),
-        exe,
-        links: Vec::new(),
-        endpoints: Vec::new(),
-        arms: Vec::new(),
-        situations: Vec::new(),
-        trials: None,
+    let rows = rows_of(&RunOptions {
         captures: Captures::On,
+        ..whole(experiment("smoke.toml"), &out, exe)
     })?;
-    let rows: Vec<Row> = fs::read_to_string(&summary.rows)
-        .map_err(io)?
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
     assert_eq!(rows.len(), 16, "eight arms, two trials each");
-    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
     let bytes = |arm: Arm| {
         rows.iter()
             .filter(|row| row.arm == arm)
@@ -156,29 +176,15 @@ fn clients_certificates_cross_in_the_form_that_the_arm_says() -> Result<(), LabE
             (Arm::PacketMcveety, Crossed::Reference),
         ]);
     }
-    let summary = run_experiment(&RunOptions {
-        file,
-        effort: Effort::Full,
-        out: Some(out.path().to_owned()),
-        exe,
-        links: Vec::new(),
-        endpoints: Vec::new(),
+    let rows = rows_of(&RunOptions {
         arms: expected
             .iter()
             .map(|(arm, _)| arm.name().to_owned())
             .collect(),
-        situations: Vec::new(),
-        trials: None,
-        captures: Captures::Off,
+        ..whole(file, &out, exe)
     })?;
-    let text = fs::read_to_string(&summary.rows).map_err(io)?;
-    let rows: Vec<Row> = text
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
-    assert_eq!(rows.len(), expected.len(), "{text}");
+    assert_eq!(rows.len(), expected.len(), "{rows:?}");
     for row in &rows {
-        assert!(row.ok && row.identical, "{row:?}");
         assert_eq!(row.client_certificates.len(), 3, "{row:?}");
         let crossed = (row.arm, row.client_crossed.unwrap_or(Crossed::Part));
         assert!(expected.contains(&crossed), "{row:?}");
@@ -193,25 +199,12 @@ fn peers_resume_and_compress() -> Result<(), LabError> {
         return Ok(());
     };
     let out = tempfile::tempdir().map_err(io)?;
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let summary = run_experiment(&RunOptions {
-        file: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/peers.toml"),
-        effort: Effort::Full,
-        out: Some(out.path().to_owned()),
-        exe,
+    let rows = rows_of(&RunOptions {
         links: words(&["tcdl-10"]),
         endpoints: words(&["openssl-three", "rustls-three"]),
-        arms: Vec::new(),
-        situations: Vec::new(),
         trials: Some(2),
-        captures: Captures::Off,
+        ..whole(experiment("peers.toml"), &out, exe)
     })?;
-    let rows: Vec<Row> = fs::read_to_string(&summary.rows)
-        .map_err(io)?
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
-    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
     // The least of the trials: what TCP repeats on a busy machine is not what is compared.
     let bytes = |endpoints: &str, arm: Arm| {
         rows.iter()
@@ -249,26 +242,14 @@ fn openssh_delivers_every_byte_and_carries_a_chain_that_went_before_shortly() ->
         return Ok(());
     };
     let out = tempfile::tempdir().map_err(io)?;
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let summary = run_experiment(&RunOptions {
-        file: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/tunnels.toml"),
-        effort: Effort::Full,
-        out: Some(out.path().to_owned()),
-        exe,
+    let rows = rows_of(&RunOptions {
         links: words(&["tcdl-10"]),
         endpoints: words(&["natural-three"]),
         arms: words(&["plain", "ssh"]),
-        situations: Vec::new(),
         trials: Some(2),
-        captures: Captures::Off,
+        ..whole(experiment("tunnels.toml"), &out, exe)
     })?;
-    let rows: Vec<Row> = fs::read_to_string(&summary.rows)
-        .map_err(io)?
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
     assert_eq!(rows.len(), 4, "{rows:?}");
-    assert!(rows.iter().all(|row| row.ok && row.identical), "{rows:?}");
     let certificates: u64 = rows[0].certificates.iter().map(|size| *size as u64).sum();
     let through = rows.iter().filter(|row| row.arm == Arm::Ssh);
     for row in through {
@@ -306,7 +287,7 @@ fn an_interrupted_run_takes_everything_down() -> Result<(), LabError> {
     let before = leftovers();
     let mut run = Command::new(LAB)
         .arg("run")
-        .arg(smoke())
+        .arg(experiment("smoke.toml"))
         .args(["--trials", "1000", "--out"])
         .arg(out.path())
         .stdout(Stdio::null())
