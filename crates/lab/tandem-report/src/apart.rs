@@ -242,7 +242,7 @@ pub(crate) mod tests {
 
     #[test]
     fn headers_that_the_floor_has_are_not_avoidable() {
-        let words = sentence(&cases()).unwrap();
+        let words = sentence(&cases()).expect("a tunnel");
         assert_eq!(
             words,
             "Of the 790 bytes of a handshake through the tunnel (three, iridium), the largest part that could be avoided is “QUIC”: 90 bytes."
@@ -264,7 +264,7 @@ pub(crate) mod tests {
         let line = text
             .lines()
             .find(|line| line.contains("tunnel, awake"))
-            .unwrap();
+            .expect("its line");
         let figures = [
             "496 (63\u{a0}%)",
             "40 (5\u{a0}%)",

@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn names_are_those_of_files() {
         for arm in Arm::ALL {
-            let name = serde_json::to_string(&arm).unwrap();
+            let name = serde_json::to_string(&arm).expect("a name");
             assert_eq!(name, format!("{:?}", arm.name()));
         }
     }

@@ -268,7 +268,7 @@ mod tests {
         results(rows)
             .into_iter()
             .find(|result| result.id == id)
-            .unwrap()
+            .expect("a bar")
     }
 
     fn pair(link: &str, endpoints: &str, plain: f64, packet: f64) -> Vec<Row> {
@@ -319,7 +319,10 @@ mod tests {
         }
         let result = result(rows, "tls-bytes-three");
         assert_eq!(result.outcome, Outcome::Missed);
-        assert_eq!(result.in_words(result.measured.unwrap()), "33.3\u{a0}%");
+        assert_eq!(
+            result.in_words(result.measured.expect("a figure")),
+            "33.3\u{a0}%"
+        );
         assert_eq!(result.note, "three on tcdl-10, the worst of 2");
     }
 
@@ -408,7 +411,10 @@ mod tests {
         assert_eq!(added(100).verdict(), "reached");
         let beyond = added(104);
         assert_eq!(beyond.verdict(), "missed by 4\u{a0}bytes");
-        assert_eq!(beyond.in_words(beyond.measured.unwrap()), "104\u{a0}bytes");
+        assert_eq!(
+            beyond.in_words(beyond.measured.expect("a figure")),
+            "104\u{a0}bytes"
+        );
         rows.retain(|row| row.arm != Arm::Tunnel);
         let alone = result(rows, "tunnel-wake-bytes");
         assert_eq!(alone.outcome, Outcome::NotMeasured);
@@ -442,7 +448,7 @@ mod tests {
     fn processor_time_under_load_is_both_daemons_in_packet_mode() {
         let all = check(&[], &[], &crate::profile::tests::lines());
         let result = all.into_iter().find(|result| result.id == "cpu-under-load");
-        let result = result.unwrap();
+        let result = result.expect("a bar");
         // 100 + 300 + 150 + 450 microseconds; the lines of the other arm do not count.
         assert_eq!(result.measured, Some(1.0));
         assert_eq!(result.outcome, Outcome::Reached);

@@ -151,7 +151,8 @@ pub(crate) mod tests {
     fn compression_is_told_against_plain_and_against_its_own_version() {
         let cases = of(rows());
         let lines = lines(&cases[0]);
-        let line = lines.iter().find(|line| line.arm == Arm::Rfc8879).unwrap();
+        let line = lines.iter().find(|line| line.arm == Arm::Rfc8879);
+        let line = line.expect("its line");
         assert_eq!(line.tls, "1,500");
         assert_eq!(line.tls_share_of_tls13, number::percent(0.75));
         assert_eq!(line.seconds_share, number::percent(1.0));

@@ -144,7 +144,7 @@ fn set_bytes(row: &mut Row, tls: u64) {
 /// As an experiment writes them.
 pub(super) fn lines(rows: &[Row]) -> String {
     rows.iter()
-        .map(|row| serde_json::to_string(row).unwrap() + "\n")
+        .map(|row| serde_json::to_string(row).expect("JSON") + "\n")
         .collect()
 }
 
