@@ -1,12 +1,15 @@
-//! What a test says when it cannot run in full, and where the real captures and chains are.
+//! What a test says when it cannot run in full, where the real captures and chains are, and how a
+//! bench tells its figures.
 //!
 //! Cargo hides the output of tests that pass, and a skipped test passes. So each skip is a line in
 //! the file that `TANDEM_SKIPPED` names; `make test` sets the variable and lists the lines at its
 //! end. Without the variable the line goes to standard error alone.
 //!
-//! Is not: a dependency of anything but tests.
+//! Is not: a dependency of anything but tests and benches.
 
 #![forbid(unsafe_code)]
+
+pub mod bench;
 
 use std::fmt::Display;
 use std::fs::OpenOptions;

@@ -35,6 +35,7 @@ use support::{
 };
 use tandem_delta::Encoding;
 use tandem_store::MemoryStore;
+use tandem_testkit::bench::script_line;
 
 /// Sizes by the name of what was measured.
 type Sizes = BTreeMap<&'static str, Vec<usize>>;
@@ -59,12 +60,7 @@ fn main() {
             sizes.len()
         );
         for (percentile, value) in [("p5", low), ("p50", middle), ("p95", high)] {
-            println!(
-                "{}",
-                serde_json::json!({
-                    "bench": format!("chain_{name}_{percentile}"), "value": value, "unit": "bytes"
-                })
-            );
+            script_line(&format!("chain_{name}_{percentile}"), value as f64, "bytes");
         }
     }
 }

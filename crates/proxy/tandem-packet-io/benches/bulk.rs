@@ -41,6 +41,7 @@ use nix::sys::signal::Signal;
 use support::{Daemon, Host, can_run, connect, status, wire};
 use tandem_packet_io::config::{Config, Role, Settings};
 use tandem_packet_io::daemon;
+use tandem_testkit::bench::{median, report};
 
 /// Transfers of each arm.
 const ROUNDS: usize = 10;
@@ -132,21 +133,6 @@ fn compare(hosts: &Hosts, server: &Server, turns: &Turns, flows: usize, name: &s
         packet / routed * 100.0,
         "percent of routed",
     );
-}
-
-fn report(name: &str, value: f64, unit: &str) {
-    println!("{name:<34} {value:>12.1} {unit}");
-    println!(
-        "{}",
-        serde_json::json!({ "bench": name, "value": value, "unit": unit })
-    );
-}
-
-/// The median; the values are in order afterwards.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    f64::midpoint(values[(values.len() - 1) / 2], values[middle])
 }
 
 /// This process as one of the daemons, until a signal ends it.

@@ -45,6 +45,7 @@ use tandem_packet::{
     WireFormat,
 };
 use tandem_store::{HostName, Kind, MemoryStore, Site, Store};
+use tandem_testkit::bench::report;
 use tandem_wire::{
     Instant, OptionsBuf, SegmentRepr, Seq, TcpFlags, TcpPacket, Timestamps, UnixTime,
 };
@@ -110,14 +111,6 @@ const PARTS: [(&str, Part, Unit); 6] = [
     ),
     ("stage_rebuild", |it| Box::new(rebuilding(it)), Unit::Micros),
 ];
-
-fn report(name: &str, value: f64, unit: &str) {
-    println!("{name:<24} {value:>12.1} {unit}");
-    println!(
-        "{}",
-        serde_json::json!({ "bench": name, "value": value, "unit": unit })
-    );
-}
 
 /// Microseconds of a part. Runs batches, each from the beginning, until the time is up; the best
 /// batch counts, so that a busy machine does not.

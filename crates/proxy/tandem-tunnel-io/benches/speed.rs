@@ -32,6 +32,7 @@ use std::time::Instant;
 
 use process::{Process, free_port};
 use server::ECHO;
+use tandem_testkit::bench::{median, report};
 
 /// Transfers of each arm.
 const ROUNDS: usize = 10;
@@ -255,19 +256,4 @@ fn exchange(stream: &mut TcpStream) {
     let mut byte = [0];
     stream.write_all(&ECHO.to_be_bytes()).expect("it stands");
     stream.read_exact(&mut byte).expect("it stands");
-}
-
-fn report(name: &str, value: f64, unit: &str) {
-    println!("{name:<40} {value:>12.1} {unit}");
-    println!(
-        "{}",
-        serde_json::json!({ "bench": name, "value": value, "unit": unit })
-    );
-}
-
-/// The median; the values are in order afterwards.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    f64::midpoint(values[(values.len() - 1) / 2], values[middle])
 }
