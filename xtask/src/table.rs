@@ -59,6 +59,7 @@ const STORE_SQLITE: &str = "tandem-store-sqlite";
 const TRACE: &str = "tandem-trace";
 const NETSIM: &str = "tandem-netsim";
 const ENGINE: &str = "tandem-engine";
+const SEAL: &str = "tandem-seal";
 const LINK: &str = "tandem-link";
 const PACKET: &str = "tandem-packet";
 const PAIR: &str = "tandem-pair";
@@ -102,6 +103,12 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[STORE, WIRE],
     ),
     Layer::new(TRACE, "crates/base/tandem-trace", Kind::Core, &[WIRE]),
+    Layer::new(
+        SEAL,
+        "crates/proxy/tandem-seal",
+        Kind::Core,
+        &[DELTA, RECORD_KEY, WIRE],
+    ),
     Layer::new(
         ENGINE,
         "crates/proxy/tandem-engine",

@@ -22,7 +22,8 @@ pub use config::{SERVER_NAME, client_config, server_config};
 pub use error::ChannelError;
 pub use key::{ChannelKey, End, KeyName};
 pub use protocol::{KeyExchange, Protocol};
-/// The crypto provider of the workspace. Its name is written here and in `Cargo.toml` only.
+/// The crypto provider of the workspace. Its name is written here, in `Cargo.toml`, and where
+/// records are opened with its ciphers themselves (`tandem-seal`).
 pub use rustls::crypto::aws_lc_rs as crypto;
 pub use secrecy::warn_if_exposed;
 pub use verify::{Admission, Pin};
