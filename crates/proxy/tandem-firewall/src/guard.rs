@@ -23,7 +23,8 @@ impl Guard {
     pub(crate) fn start(removal: &str) -> Result<Self, FirewallError> {
         // Signals that a terminal or a service manager sends to a whole group are the daemon's.
         let script = format!(
-            "trap '' HUP INT TERM\nread -r line\nPATH=\"$PATH:/usr/sbin:/sbin\"\n{removal}\n"
+            "trap '' HUP INT TERM USR1 USR2\nread -r line\n\
+             PATH=\"$PATH:/usr/sbin:/sbin\"\n{removal}\n"
         );
         Command::new("/bin/sh")
             .args(["-c", &script])
@@ -62,5 +63,50 @@ impl Drop for Guard {
             let _ = self.0.kill();
             let _ = self.0.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::{Duration, Instant};
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    /// The signals that a process ignores, a bit each (`SigIgn`, proc_pid_status(5)).
+    fn ignored(process: u32) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+        let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        u64::from_str_radix(set.expect("it is there").trim(), 16).expect("hexadecimal")
+    }
+
+    #[test]
+    fn signals_that_are_meant_for_the_daemon_do_not_end_it() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let done = folder.path().join("done");
+        let mut guard = Guard::start(&format!(": > {}", done.display())).expect("a shell");
+        let signals = [
+            Signal::SIGHUP,
+            Signal::SIGINT,
+            Signal::SIGTERM,
+            Signal::SIGUSR1,
+            Signal::SIGUSR2,
+        ];
+        let all: u64 = signals.iter().map(|signal| 1 << (*signal as i32 - 1)).sum();
+        let start = Instant::now();
+        // A shell takes a moment to come that far.
+        while ignored(guard.process()) & all != all {
+            assert!(start.elapsed() < Duration::from_secs(60), "not ignored");
+            std::thread::yield_now();
+        }
+        let process = Pid::from_raw(guard.process().try_into().expect("a process"));
+        for signal in signals {
+            kill(process, signal).expect("it runs");
+        }
+        guard.finish();
+        assert!(done.exists());
     }
 }

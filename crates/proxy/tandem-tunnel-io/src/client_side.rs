@@ -32,9 +32,10 @@ use crate::error::TunnelError;
 use crate::intake::{self, Accepted, Came, Gate, Proxies, WaysIn};
 use crate::keeper::{Keeper, Leased};
 use crate::limits::{ClientLimits, Meter};
+use crate::link_state::link_state;
 use crate::relay_task::{Client, RelayTask};
 use crate::shared::Shared;
-use crate::signals::asked_to_end;
+use crate::signals::arrival;
 use crate::spending::Spending;
 use crate::transport::any::Any;
 use crate::transport::{Tunnel, quic, tcp};
@@ -57,6 +58,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What prevents the start, or ended the run; by then nothing is left in the firewall.
 pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), TunnelError> {
     let signals = Signals::catch()?;
+    let (link_up, link_down) = (Signals::link_up()?, Signals::link_down()?);
     let manager = ServiceManager::of_environment();
     let admin = config
         .admin
@@ -112,7 +114,9 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             let board = Arc::clone(&shared.board);
             tokio::spawn(Arc::clone(spending).keep_on(board, shared.clocks));
         }
-        let keeper = Keeper::<Any>::new(udp, tcp, Arc::clone(&shared.board));
+        let (hooks, link) = link_state(Arc::clone(&shared.board));
+        tokio::spawn(hooks.obey(link_up, link_down));
+        let keeper = Keeper::<Any>::new(udp, tcp, link, Arc::clone(&shared.board));
         let detour = config.link.and_then(|link| match link.when_down {
             WhenDown::Pass => Some(Detour::new(expected.round_trip, Arc::clone(&shared.board))),
             WhenDown::Fail => None,
@@ -198,7 +202,7 @@ async fn serve<T: Tunnel>(
         std::future::pending().await
     };
     let outcome = tokio::select! {
-        asked = asked_to_end(signals) => asked,
+        asked = arrival(signals) => asked,
         ended = &mut ways_in => ways_in_ended(ended),
         () = relays => Ok(()),
         ended = answer(dns, &keeper, shared) => ended,

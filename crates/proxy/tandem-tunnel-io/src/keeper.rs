@@ -4,10 +4,11 @@
 //! Is not: a transport; the tunnels come from a [`Connect`] each. How one is watched, and given up,
 //! is in `keeper/up.rs`.
 //!
-//! Invariants: nothing is sent while nobody needs the tunnel, but at the start; tries follow each
-//! other at growing intervals, or when somebody new needs it; who waits for the tunnel waits in
-//! bounded time, and a whole try at least; a tunnel that another takes the place of lasts until
-//! its connections have ended and all that they sent is there, or until it is known to be dead.
+//! Invariants: nothing is tried while nobody needs the tunnel, but at the start, nor while the link
+//! is down (`link_state.rs`); tries follow each other at growing intervals, or when somebody new
+//! needs it; who waits for the tunnel waits in bounded time, and a whole try at least, unless the
+//! link is down; a tunnel that another takes the place of lasts until its connections have ended
+//! and all that they sent is there, or until it is known to be dead.
 //!
 //! ```text
 //!            no answer by UDP within a round trip
@@ -32,6 +33,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::board::{Board, Tally};
+use crate::link_state::LinkState;
 use crate::transport::{Connect, Lost, Over, Stream, Tunnel, nudge};
 use look::Looks;
 use outage::Outage;
@@ -63,6 +65,7 @@ pub(crate) struct Keeper<T> {
     current: watch::Receiver<Option<Up<T>>>,
     waiting: Arc<watch::Sender<People>>,
     patience: Duration,
+    link: LinkState,
 }
 
 /// A tunnel in somebody's hands. It lasts as long as this, if it can.
@@ -83,6 +86,7 @@ impl<T: Tunnel> Keeper<T> {
     pub(crate) fn new<U, V>(
         udp: U,
         tcp: V,
+        link: LinkState,
         board: Arc<Board>,
     ) -> (Self, impl Future<Output = ()> + Send)
     where
@@ -96,6 +100,7 @@ impl<T: Tunnel> Keeper<T> {
             doubt: doubt(udp.round_trip()),
             udp,
             tcp,
+            link: link.clone(),
             board,
             outage: Outage::default(),
             current,
@@ -106,18 +111,25 @@ impl<T: Tunnel> Keeper<T> {
             waiting,
             // One whole try, and the pause before it.
             patience: keeping.patience() + MIN_PAUSE * 2,
+            link,
         };
         (keeper, keeping.run())
     }
 
-    /// The tunnel, once there is one; `None` if that takes too long.
+    /// The tunnel, once there is one; `None` if that takes too long, or the link is down.
     pub(crate) async fn tunnel(&self) -> Option<Lease<T>> {
+        if self.link.is_down() {
+            return None;
+        }
         let mut current = self.current.clone();
         if let Some(lease) = current.borrow().as_ref().map(Up::lease) {
             return Some(lease);
         }
         let _waits = Present::among(&self.waiting);
-        let found = timeout(self.patience, current.wait_for(Option::is_some)).await;
+        let found = tokio::select! {
+            found = timeout(self.patience, current.wait_for(Option::is_some)) => found,
+            () = self.link.down() => return None,
+        };
         // It is held meanwhile, so that it does not count as unused.
         found.ok()?.ok()?.as_ref().map(Up::lease)
     }
@@ -143,6 +155,7 @@ impl<T: Tunnel> Keeper<T> {
 struct Keeping<U, V, T> {
     udp: U,
     tcp: V,
+    link: LinkState,
     board: Arc<Board>,
     outage: Outage,
     current: watch::Sender<Option<Up<T>>>,
@@ -197,8 +210,9 @@ where
                     tokio::select! {
                         () = sleep(jittered(pause)) => {}
                         () = another(self.waiting.clone()) => {}
+                        () = self.link.comes_up() => pause = Duration::ZERO,
                     }
-                    pause = (pause * 2).min(MAX_PAUSE);
+                    pause = (pause * 2).clamp(MIN_PAUSE, MAX_PAUSE);
                 }
             }
             if self
@@ -212,8 +226,13 @@ where
         }
     }
 
-    /// A tunnel by whichever way answers first. What does not is left.
+    /// A tunnel by whichever way answers first, while the link is up.
     async fn race(&self) -> Option<T> {
+        self.link.while_up(|| self.race_once()).await
+    }
+
+    /// What does not answer first is left.
+    async fn race_once(&self) -> Option<T> {
         let has_failed = watch::Sender::new(false);
         let mut udp_failed = has_failed.subscribe();
         let mut udp = pin!(self.udp.connect());
@@ -265,7 +284,7 @@ where
         // Since when the tunnel runs over UDP again.
         let mut better: Option<Instant> = None;
         let mut aside: Option<Aside<T>> = None;
-        let mut up = Up::new(first, &self.board);
+        let mut up = self.up(first);
         loop {
             self.current.send_replace(Some(up.clone()));
             // A new one says so itself.
@@ -282,10 +301,10 @@ where
                 },
                 Next::Better(tunnel) => {
                     better = Some(Instant::now());
-                    self.replace(&mut up, Up::new(tunnel, &self.board)).retire();
+                    self.replace(&mut up, self.up(tunnel)).retire();
                 }
                 Next::Instead(tunnel, since) => {
-                    let silent = self.replace(&mut up, Up::new(tunnel, &self.board));
+                    let silent = self.replace(&mut up, self.up(tunnel));
                     // The next word of a silent one comes when the pause since its last one has
                     // passed again: pauses double.
                     let until = Instant::now() + since.elapsed() + self.doubt;
@@ -328,6 +347,11 @@ where
         self.current.send_replace(None);
     }
 
+    /// This tunnel, which is looked after from now on.
+    fn up(&self, tunnel: T) -> Up<T> {
+        Up::new(tunnel, &self.link, &self.board)
+    }
+
     /// From now on `next` is the current one; the old one.
     fn replace(&self, up: &mut Up<T>, next: Up<T>) -> Up<T> {
         // Before the old one is let go: who comes takes the new one.
@@ -365,7 +389,8 @@ where
     }
 
     async fn another_by_tcp(&self) -> Option<V::Tunnel> {
-        match self.tcp.connect().await {
+        let tried = self.link.while_up(|| self.tcp.connect());
+        match tried.await {
             Ok(tunnel) => Some(tunnel),
             Err(why) => {
                 self.board.count(Tally::TunnelsFailed, 1);
@@ -381,11 +406,12 @@ where
     async fn on_tcp(&self, up: &Up<T>, aside: Option<&Aside<T>>, looks: &mut Looks) -> Next<T> {
         let mut pause = MIN_PAUSE;
         loop {
+            let by_udp = || self.link.while_up(|| self.udp.connect());
             let since = tokio::select! {
                 _ = up.tunnel().closed() => return Next::Gone,
                 () = heard(aside) => return Next::Back,
                 () = past(aside) => return Next::Forgotten,
-                tunnel = looks.find(&self.udp, up, self.doubt), if aside.is_none() => {
+                tunnel = looks.find(by_udp, up, self.doubt), if aside.is_none() => {
                     return Next::Better(tunnel.into());
                 }
                 since = up.doubt(self.doubt) => since,
@@ -408,9 +434,10 @@ where
         tokio::select! {
             () = sleep(jittered(*pause)) => {}
             () = self.heard_again(up) => {}
+            () = self.link.comes_up() => *pause = Duration::ZERO,
             _ = up.tunnel().closed() => {}
         }
-        *pause = (*pause * 2).min(MAX_PAUSE);
+        *pause = (*pause * 2).clamp(MIN_PAUSE, MAX_PAUSE);
     }
 }
 

@@ -28,6 +28,7 @@ mod keeper;
 mod kept;
 mod limits;
 mod line;
+mod link_state;
 mod own_addresses;
 mod relay_task;
 mod return_path;

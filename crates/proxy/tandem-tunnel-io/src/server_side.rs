@@ -34,7 +34,7 @@ use crate::line::Line;
 use crate::relay_task::RelayTask;
 use crate::return_path::{self, ReturnPath};
 use crate::shared::Shared;
-use crate::signals::asked_to_end;
+use crate::signals::arrival;
 use crate::transport::any::Any;
 use crate::transport::{Lost, Receiving, Sending, Stream, Tunnel, quic, tcp};
 use places::Places;
@@ -108,7 +108,7 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         manager.ready(&format!("server-side on {}", config.listen));
         ready();
         let outcome = tokio::select! {
-            asked = asked_to_end(&signals) => asked,
+            asked = arrival(&signals) => asked,
             () = doors.accept(&host) => Ok(()),
             () = shared.upkeep(&manager) => Ok(()),
         };

@@ -1,4 +1,4 @@
-//! Waiting for a signal that ends the daemon.
+//! Waiting for a signal.
 //!
 //! Is not: the handlers; they are `tandem_daemon::signals`, and stand before anything is set up
 //! that must be taken down.
@@ -13,11 +13,11 @@ use tokio::net::UnixStream;
 
 use crate::error::TunnelError;
 
-/// Is ready when SIGTERM, SIGINT or SIGHUP comes, or has come.
+/// Is ready when one of these signals comes, or has come since the last time.
 ///
 /// # Errors
 /// Signals cannot be waited for.
-pub(crate) async fn asked_to_end(signals: &Signals) -> Result<(), TunnelError> {
+pub(crate) async fn arrival(signals: &Signals) -> Result<(), TunnelError> {
     let failed = TunnelError::system("waiting for signals");
     let descriptor = signals.as_fd().try_clone_to_owned().map_err(&failed)?;
     let stream = UnixStream::from_std(net::UnixStream::from(descriptor)).map_err(&failed)?;

@@ -27,6 +27,7 @@ use crate::intake::{Accepted, Came, Gate};
 use crate::keeper::Keeper;
 use crate::limits::ClientLimits;
 use crate::line::Line;
+use crate::link_state::link_state;
 use crate::server_side::{Doors, Host};
 use crate::shared::Shared;
 use crate::transport::any::Any;
@@ -120,17 +121,18 @@ impl Pair {
         let server_side = open(Role::ServerSide, "server-side", &stores[1]);
         let doors = serve(&sockets, &server_side, resolver);
         let (line, board) = (Line::default(), Arc::clone(&client_side.board));
+        let (_, link) = link_state(Arc::clone(&board));
         let keeper = match over {
             Over::Udp => {
                 let by_udp = quic::Client::new(&KEY, peer, &line).expect("it starts");
-                let (keeper, keep) = Keeper::new(by_udp, Blocked, board);
+                let (keeper, keep) = Keeper::new(by_udp, Blocked, link, board);
                 tokio::spawn(keep);
                 keeper
             }
             Over::Tcp => {
                 let by_tcp = tcp::Client::new(&KEY, peer, &line, &quic::expected(&line));
                 let by_tcp = by_tcp.expect("it starts");
-                let (keeper, keep) = Keeper::new(Blocked, by_tcp, board);
+                let (keeper, keep) = Keeper::new(Blocked, by_tcp, link, board);
                 tokio::spawn(keep);
                 keeper
             }

@@ -92,6 +92,10 @@ pub(crate) trait Tunnel: Clone + Send + Sync + 'static {
     /// side is told.
     fn farewell(&self) -> impl Future<Output = ()> + Send;
 
+    /// Asks the other side something now, if the transport can: what was lost meanwhile is known
+    /// sooner. TCP cannot.
+    fn nudge(&self);
+
     /// What it has carried so far.
     fn counts(&self) -> Counts;
 

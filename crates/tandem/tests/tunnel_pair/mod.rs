@@ -111,18 +111,21 @@ impl Proxy {
         permitted.collect()
     }
 
-    /// Sends a signal and waits for the end; the exit code, none if the signal ended it.
-    pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).expect("process numbers are small");
         kill(Pid::from_raw(pid), signal).expect("it runs");
+    }
+
+    /// Sends a signal and waits for the end; the exit code, none if the signal ended it.
+    pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
+        self.signal(signal);
         self.wait()
     }
 
     /// Sends a signal, which it follows; all of its log.
     #[track_caller]
     pub(crate) fn end_with_log(mut self, signal: Signal) -> String {
-        let pid = i32::try_from(self.child.id()).expect("process numbers are small");
-        kill(Pid::from_raw(pid), signal).expect("it runs");
+        self.signal(signal);
         assert_eq!(self.wait(), Some(0));
         self.log()
     }

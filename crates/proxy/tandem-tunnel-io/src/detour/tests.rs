@@ -5,11 +5,13 @@ use tokio::time::Instant;
 use super::*;
 use crate::board::Facts;
 use crate::keeper::tests::{Empty, Line};
+use crate::link_state::{Hooks, link_state};
 use crate::transport::Lost;
 
 struct Both {
     keeper: Arc<Keeper<Empty>>,
     detour: Detour,
+    hooks: Hooks,
     board: Arc<Board>,
 }
 
@@ -19,7 +21,8 @@ impl Both {
             role: "client-side",
             link: String::new(),
         });
-        let (keeper, task) = Keeper::new(line.clone(), Line::none(), Arc::clone(&board));
+        let (hooks, link) = link_state(Arc::clone(&board));
+        let (keeper, task) = Keeper::new(line.clone(), Line::none(), link, Arc::clone(&board));
         tokio::spawn(task);
         let keeper = Arc::new(keeper);
         let detour = Detour::new(round_trip, Arc::clone(&board));
@@ -27,6 +30,7 @@ impl Both {
         Self {
             keeper,
             detour,
+            hooks,
             board,
         }
     }
@@ -147,4 +151,14 @@ async fn a_tunnel_that_ends_at_rest_is_made_again_for_the_next_who_waits_for_it(
     assert!(!both.is_down(), "nobody needs it");
     assert_eq!(both.comes().await, (false, Duration::ZERO));
     assert_eq!(line.tries(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_link_is_down_everybody_goes_without_the_tunnel_at_once() {
+    let both = Both::start(&Line::failing(0), Duration::from_secs(1));
+    both.tunnel().await;
+    both.hooks.down();
+    assert_eq!(both.comes().await, (true, Duration::ZERO));
+    both.hooks.up();
+    assert_eq!(both.comes().await, (false, Duration::ZERO));
 }

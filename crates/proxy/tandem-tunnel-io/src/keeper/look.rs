@@ -5,12 +5,13 @@
 //! Invariants: nothing is tried unless the tunnel has carried something since the last try; each
 //! try costs two datagrams where nobody answers, and the pauses between them double.
 
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::up::Up;
-use crate::transport::{Connect, Counts, Tunnel};
+use crate::transport::{Counts, Lost, Tunnel};
 
 /// Before the first try: a packet that was lost is no reason to stay with TCP.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
@@ -46,12 +47,15 @@ impl Looks {
 
     /// A tunnel, once one is made. Each try takes two round trips, by what `up` has measured, or by
     /// `doubt`, which is three; the first packets are repeated after three.
-    pub(super) async fn find<C: Connect>(
+    pub(super) async fn find<F, N>(
         &mut self,
-        connect: &C,
+        connect: impl Fn() -> F,
         up: &Up<impl Tunnel>,
         doubt: Duration,
-    ) -> C::Tunnel {
+    ) -> N
+    where
+        F: Future<Output = Result<N, Lost>>,
+    {
         loop {
             sleep_until(self.at).await;
             up.carries(&self.seen).await;
@@ -60,7 +64,7 @@ impl Looks {
             self.at = Instant::now() + self.pause;
             self.seen = up.tunnel().counts();
             let patience = (up.tunnel().counts().round_trip * 2).max(doubt * 2 / 3);
-            if let Ok(Ok(tunnel)) = timeout(patience, connect.connect()).await {
+            if let Ok(Ok(tunnel)) = timeout(patience, connect()).await {
                 tracing::info!("UDP gets through again");
                 return tunnel;
             }

@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::outage::INTERVAL;
 use super::up::{LOOK_INTERVAL, MAX_REST, MAX_SILENCE};
 use crate::board::Facts;
+use crate::link_state::{Hooks, link_state};
 use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream, nudge};
 
 /// A connection that carries nothing; it ends when it is told to.
@@ -18,9 +19,15 @@ pub(crate) struct Empty {
     over: Over,
     ended: Arc<watch::Sender<Option<Lost>>>,
     counts: Arc<Mutex<Counts>>,
+    nudges: Arc<AtomicUsize>,
 }
 
 impl Empty {
+    /// How often the other side has been asked.
+    fn nudges(&self) -> usize {
+        self.nudges.load(Ordering::Relaxed)
+    }
+
     /// So many datagrams have left and come.
     pub(crate) fn carries(&self, sent: u64, received: u64) {
         let mut counts = self.counts.lock().expect("no panic");
@@ -86,6 +93,9 @@ impl Tunnel for Empty {
     }
     async fn farewell(&self) {
         self.close();
+    }
+    fn nudge(&self) {
+        self.nudges.fetch_add(1, Ordering::Relaxed);
     }
     fn counts(&self) -> Counts {
         *self.counts.lock().expect("no panic")
@@ -166,6 +176,7 @@ impl Connect for Line {
             over: self.over,
             ended: Arc::new(watch::Sender::new(None)),
             counts: Arc::default(),
+            nudges: Arc::default(),
         })
     }
 
@@ -190,13 +201,18 @@ fn start(line: &Line) -> Keeper<Empty> {
 }
 
 fn start_both(udp: &Line, tcp: &Line) -> Keeper<Empty> {
+    start_with_hooks(udp, tcp).1
+}
+
+fn start_with_hooks(udp: &Line, tcp: &Line) -> (Hooks, Keeper<Empty>) {
     let board = Board::new(Facts {
         role: "client-side",
         link: String::new(),
     });
-    let (keeper, task) = Keeper::new(udp.clone(), tcp.clone(), board);
+    let (hooks, link) = link_state(Arc::clone(&board));
+    let (keeper, task) = Keeper::new(udp.clone(), tcp.clone(), link, board);
     tokio::spawn(task);
-    keeper
+    (hooks, keeper)
 }
 
 /// The tunnel, for a moment.
@@ -612,4 +628,78 @@ async fn who_waits_too_long_for_a_stream_goes_without_and_others_keep_the_tunnel
     assert!(keeper.stream().await.is_none());
     assert_eq!(start.elapsed(), keeper.patience);
     assert!(tunnel.is_up());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_link_is_down_nothing_is_tried_and_nobody_waits() {
+    let (udp, tcp) = (Line::new(Over::Udp, Mode::Blocked), Line::none());
+    let (hooks, keeper) = start_with_hooks(&udp, &tcp);
+    let waits = keeper.tunnel();
+    sleep(Duration::from_millis(1)).await;
+    let start = Instant::now();
+    let goes_down = async {
+        sleep(Duration::from_secs(1)).await;
+        hooks.down();
+    };
+    let (found, ()) = tokio::join!(waits, goes_down);
+    assert!(found.is_none());
+    assert!(keeper.tunnel().await.is_none());
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
+    udp.becomes(UP);
+    let tries = (udp.tries(), tcp.tries());
+    sleep(Duration::from_secs(24 * 3600)).await;
+    assert!(keeper.tunnel().await.is_none());
+    assert_eq!((udp.tries(), tcp.tries()), tries);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_is_not_used_while_the_link_is_down() {
+    let (hooks, keeper) = start_with_hooks(&Line::new(Over::Udp, UP), &Line::none());
+    assert!(keeper.tunnel().await.is_some());
+    hooks.down();
+    assert!(keeper.tunnel().await.is_none());
+    hooks.up();
+    assert!(keeper.tunnel().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_link_comes_up_a_try_begins_anew() {
+    let udp = Line::new(Over::Udp, Mode::Blocked);
+    let (hooks, _keeper) = start_with_hooks(&udp, &Line::none());
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(udp.tries(), 1);
+    hooks.up();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(udp.tries(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_link_comes_up_no_pause_is_waited_for() {
+    let udp = Line::failing(usize::MAX);
+    let (hooks, keeper) = start_with_hooks(&udp, &Line::none());
+    let comes_up = async {
+        // In the pause of eight seconds, after those of one, two, and four.
+        sleep(Duration::from_secs(9)).await;
+        udp.becomes(UP);
+        hooks.up();
+        Instant::now()
+    };
+    let found = async { keeper.tunnel().await.map(|_| Instant::now()) };
+    let (found, up) = tokio::join!(found, comes_up);
+    assert_eq!(found, Some(up));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_link_comes_up_a_tunnel_in_use_asks_and_one_at_rest_does_not() {
+    let (hooks, keeper) = start_with_hooks(&Line::new(Over::Udp, UP), &Line::none());
+    let user = keeper.tunnel().await.expect("up");
+    let tunnel = user.tunnel.clone();
+    hooks.down();
+    hooks.up();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(tunnel.nudges(), 1);
+    drop(user);
+    hooks.up();
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(tunnel.nudges(), 1);
 }

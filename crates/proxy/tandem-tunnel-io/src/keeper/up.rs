@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Lease, ROUND_TRIPS};
 use crate::board::{Board, OpenTunnel, Tally};
+use crate::link_state::LinkState;
 use crate::silence::Silence;
 use crate::transport::{Counts, Lost, Tunnel};
 
@@ -81,7 +82,7 @@ pub(super) struct Up<T> {
 
 impl<T: Tunnel> Up<T> {
     /// This tunnel, which is looked after from now on.
-    pub(super) fn new(tunnel: T, board: &Arc<Board>) -> Self {
+    pub(super) fn new(tunnel: T, link: &LinkState, board: &Arc<Board>) -> Self {
         let up = Self {
             tunnel,
             users: Arc::new(watch::Sender::new(People::default())),
@@ -90,6 +91,7 @@ impl<T: Tunnel> Up<T> {
         tracing::info!("the tunnel is up, over {}", up.tunnel.over());
         let shown = board.tunnel(&up.tunnel);
         tokio::spawn(up.clone().look_after(Arc::clone(board), shown));
+        tokio::spawn(up.clone().ask_when_up(link.clone()));
         up
     }
 
@@ -194,6 +196,20 @@ impl<T: Tunnel> Up<T> {
         board.tunnel_ended(&why);
         if why == Lost::Restarted {
             board.count(Tally::TunnelsRestarted, 1);
+        }
+    }
+
+    /// Asks the other side each time that the link comes up while somebody uses the tunnel, until
+    /// it ends: what was lost is known at once, and the other side learns of a new address.
+    async fn ask_when_up(self, link: LinkState) {
+        loop {
+            tokio::select! {
+                _ = self.tunnel.closed() => return,
+                () = link.comes_up() => {}
+            }
+            if self.users.borrow().now > 0 {
+                self.tunnel.nudge();
+            }
         }
     }
 

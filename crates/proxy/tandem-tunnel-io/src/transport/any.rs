@@ -99,6 +99,13 @@ impl Tunnel for Any {
         }
     }
 
+    fn nudge(&self) {
+        match self {
+            Self::Udp(tunnel) => tunnel.nudge(),
+            Self::Tcp(tunnel) => tunnel.nudge(),
+        }
+    }
+
     fn over(&self) -> Over {
         match self {
             Self::Udp(tunnel) => tunnel.over(),

@@ -365,6 +365,10 @@ impl Tunnel for Quic {
         tokio::time::sleep(FAREWELL).await;
     }
 
+    fn nudge(&self) {
+        nudge(&self.0);
+    }
+
     fn counts(&self) -> Counts {
         counts(&self.0.stats())
     }

@@ -256,6 +256,8 @@ impl Tunnel for Tcp {
         self.carrier().socket().counts()
     }
 
+    fn nudge(&self) {}
+
     fn over(&self) -> Over {
         Over::Tcp
     }
