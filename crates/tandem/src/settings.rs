@@ -7,8 +7,8 @@
 //! `[[limits]]`, which are tables; a key that is not known is an error that names the nearest one;
 //! a setting of another mode or of the other side is an error that names it.
 
-mod byte_count;
 mod edit;
+mod limit;
 mod link_rate;
 mod place;
 mod rule;
@@ -20,9 +20,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tandem_packet_io::config::Role;
+use tandem_tunnel::{ByteCount, TariffError};
 
-pub(crate) use byte_count::{ByteCount, LimitTable};
 pub(crate) use edit::Edit;
+pub(crate) use limit::LimitTable;
 pub(crate) use link_rate::LinkRate;
 pub(crate) use place::{Chosen, Mode};
 pub(crate) use rule::RuleTable;
@@ -46,13 +47,8 @@ pub(crate) enum SettingsError {
     #[error("cannot read the tariff {}: {source}; check --tariff", path.display())]
     TariffFile { path: PathBuf, source: io::Error },
     /// It is no tariff; lines and columns are counted from 1.
-    #[error("{}, line {line}, column {column}: {problem}", path.display())]
-    Tariff {
-        path: PathBuf,
-        line: usize,
-        column: usize,
-        problem: String,
-    },
+    #[error("{}, {error}", path.display())]
+    Tariff { path: PathBuf, error: TariffError },
     /// A setting of another mode, or of the other side.
     #[error("--{name} {why}")]
     Misplaced {

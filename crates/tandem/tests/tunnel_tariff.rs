@@ -1,8 +1,7 @@
 //! The tariff of a link in tunnel mode: what the client side says has been spent, with both proxies
 //! as processes and an unmodified curl.
 //!
-//! Is not: the arithmetic (`tandem-tunnel`), nor every fault of a tariff's file
-//! (`settings/tariff.rs`).
+//! Is not: the arithmetic, nor every fault of a tariff's file (both: `tandem-tunnel`).
 
 mod common;
 mod real;

@@ -19,6 +19,7 @@
 //! | `output` | what goes in, what comes out |
 //! | `event` | what is counted |
 //! | `allowed` | the allow list of the server side |
+//! | `byte_count` | numbers of bytes as people write them |
 //! | `day` | where a day ends, by a clock that may be wrong |
 //! | `limits` | how much of the link each client may use |
 //! | `tariff` | what the link costs, and what has been spent |
@@ -34,6 +35,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 mod allowed;
+mod byte_count;
 mod day;
 pub mod dns;
 mod event;
@@ -54,6 +56,7 @@ mod way_out;
 mod writer;
 
 pub use allowed::{Allowed, Rule, RuleError};
+pub use byte_count::{ByteCount, scaled};
 pub use event::Event;
 pub use limits::{Exception, Limits, MAX_CLIENTS, Standing, Usage};
 pub use output::{Clock, Input, Output, Wakeup};
@@ -61,6 +64,8 @@ pub use relay::{CLIENT_HOLD, Relay, SERVER_HOLD, SILENCE};
 pub use rules::{
     Action, ClientRule, ClientRuleError, Decision, FirstFlight, Hello, Parts, Rules, ServerName,
 };
-pub use tariff::{Bill, ByteUnit, LongSession, Money, MoneyError, Spent, Tariff, plain_bytes};
+pub use tariff::{
+    Bill, ByteUnit, LongSession, Money, MoneyError, Spent, Tariff, TariffError, plain_bytes,
+};
 pub use way_out::{ClientNetworks, Origin, WayOut};
 pub use writer::Handshakes;

@@ -1,19 +1,21 @@
 //! What the link costs: a tariff, and bills by it.
 //!
 //! Is: money and prices ([`money`]), what a session and a month come to, and what has been spent
-//! today, this month and since the start ([`Bill`]). Is not: the tariff's file, nor the counting of
-//! bytes.
+//! today, this month and since the start ([`Bill`]), and a tariff's text ([`Tariff::parse`]). Is
+//! not: the counting of bytes.
 //!
 //! Invariants: amounts are whole millionths of the currency and whole bytes and seconds; what is
 //! not whole is rounded up, once, over the month. What has been spent never becomes less while a
 //! month and its tariff last, and the days add up to the month.
 
 mod bill;
+mod file;
 mod money;
 
 use std::time::Duration;
 
 pub use bill::{Bill, Spent};
+pub use file::TariffError;
 pub use money::{Money, MoneyError};
 
 /// What the operator pays for the link.
@@ -101,6 +103,14 @@ impl Amounts {
 }
 
 impl Tariff {
+    /// Reads a tariff as an operator writes it, in TOML.
+    ///
+    /// # Errors
+    /// `TariffError` with line, column and what is expected.
+    pub fn parse(text: &str) -> Result<Self, TariffError> {
+        file::parse(text)
+    }
+
     /// What is billed of a session that has lasted so long and carried so many bytes.
     fn session(&self, lasted: Duration, bytes: u64) -> Amounts {
         let seconds = lasted.as_secs() + u64::from(lasted.subsec_nanos() > 0);

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use tandem_tunnel::ByteCount;
 
-use crate::settings::{ByteCount, LinkRate};
+use crate::settings::LinkRate;
 
 pub(super) use text::{
     CLIENT_SIDE, CLIENT_SIDE_EXAMPLES, CLIENT_SIDE_LONG, SERVER_SIDE, SERVER_SIDE_EXAMPLES,

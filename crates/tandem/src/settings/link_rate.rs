@@ -8,6 +8,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use serde::Deserialize;
+use tandem_tunnel::scaled;
 
 /// Bits a second, of which `k` is 1,000 and `M` 1,000,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -49,29 +50,6 @@ impl FromStr for LinkRate {
             .map(Self)
             .ok_or_else(|| "not a rate in bit/s, such as 2400, 64k or 1.5M".to_owned())
     }
-}
-
-/// A decimal number, with or without a fraction, and perhaps one of `suffixes` behind it: the first
-/// stands for a thousand, each other for a thousand of the one before. `None` where that is no
-/// whole number.
-pub(super) fn scaled(text: &str, suffixes: &str) -> Option<u64> {
-    let units = suffixes.chars().zip(1..);
-    let found = units.filter_map(|(suffix, power)| Some((text.strip_suffix(suffix)?, power)));
-    let (digits, power) = found.last().unwrap_or((text, 0));
-    let unit = 1_000_u64.checked_pow(power)?;
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
-    // `parse` would take a sign, too.
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) {
-        return None;
-    }
-    let scale = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let parts = fraction.parse::<u64>().ok()?.checked_mul(unit)?;
-    if !parts.is_multiple_of(scale) {
-        return None;
-    }
-    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
-    whole.checked_add(parts / scale)
 }
 
 #[cfg(test)]
