@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build programs test lint bench fuzz mutants lab splitting interop clients soak survive deb clean
+.PHONY: help demo build programs test lint bench fuzz mutants lab splitting interop clients soak survive visits deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -113,6 +113,11 @@ soak: programs
 survive: programs
 	@$(ENSURE) lab interop
 	$(LAB) survive --out docs/results/tunnel
+
+## visits: what whole visits and days cost, by example tariffs, into docs/results/tunnel/visits.md (root; ten minutes)
+visits: programs
+	@$(ENSURE) lab
+	$(LAB) visits --tariff experiments/tariffs/by-byte.toml,experiments/tariffs/by-minute.toml,experiments/tariffs/long-sessions.toml --out docs/results/tunnel
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
 deb:

@@ -219,7 +219,7 @@ pub(crate) const LAYERS: &[Layer] = &[
             "crates/lab/tandem-lab",
             Kind::Adapter,
             &[
-                SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE, WIRE,
+                SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE, TUNNEL, WIRE,
             ],
         )
     },

@@ -47,7 +47,7 @@ pub(crate) const QUIET: Duration = Duration::from_millis(150);
 const TUNNEL_ROUND_TRIPS: u32 = 3;
 
 /// How long a link must have been idle with this arm for a connection to count as over.
-fn quiet(arm: Arm, link: &LinkConfig) -> Duration {
+pub(crate) fn quiet(arm: Arm, link: &LinkConfig) -> Duration {
     if arm.is_tunnel() {
         QUIET + (link.up.delay + link.down.delay) * TUNNEL_ROUND_TRIPS
     } else {

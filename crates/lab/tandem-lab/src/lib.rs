@@ -14,6 +14,7 @@ pub mod exchange;
 mod exhibits;
 pub mod experiment;
 pub mod floor;
+mod hosts;
 mod interop;
 pub mod lane;
 mod losing;
@@ -29,6 +30,7 @@ mod standing;
 mod survive;
 #[cfg(test)]
 mod synthetic;
+mod visits;
 mod waterfalls;
 
 pub use demo::{DemoOptions, demo};
@@ -41,3 +43,4 @@ pub use standing::{
     DownOptions, DownScope, LinkEnd, LinkOptions, ShellOptions, UpOptions, down, link, shell, up,
 };
 pub use survive::{SurviveOptions, survive};
+pub use visits::{VisitsOptions, visits};

@@ -70,12 +70,13 @@ const BENCHES: &str = "bench.jsonl";
 const PROFILE: &str = "profile.jsonl";
 
 /// Results that have a page of their own and no rows.
-const OTHERS: [&str; 5] = [
+const OTHERS: [&str; 6] = [
     "interop.jsonl",
     "soak.jsonl",
     "soak-tunnel.jsonl",
     "split-clients.jsonl",
     "survive.jsonl",
+    "visits.jsonl",
 ];
 
 /// One file with rows.

@@ -49,6 +49,7 @@ mod tables;
 mod thesis;
 mod totals;
 mod verdict;
+pub mod visits;
 mod waterfall;
 
 use std::fs;

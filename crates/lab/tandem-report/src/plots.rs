@@ -12,6 +12,7 @@ mod parts;
 mod sizes;
 mod splitting;
 mod thesis;
+mod visits;
 mod waterfall;
 
 pub(crate) use bullet::bullet;
@@ -23,6 +24,7 @@ pub(crate) use parts::parts;
 pub(crate) use sizes::sizes;
 pub(crate) use splitting::splitting;
 pub(crate) use thesis::{bandwidth, high_latency, low_latency};
+pub use visits::draw_visits;
 pub(crate) use waterfall::waterfall;
 
 /// A drawing with its words.

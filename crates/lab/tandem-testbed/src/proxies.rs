@@ -37,6 +37,9 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 /// Where the server side of a tunnel listens, UDP.
 const TUNNEL_PORT: u16 = 4433;
 
+/// Ports of the lab's servers: HTTPS, and IMAP and MQTT over TLS.
+const PORTS: &str = "443,993,8883";
+
 /// What the daemons are told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -143,7 +146,7 @@ impl Proxies {
                 strategy,
                 key: &key,
                 store: &store.join(host.name()),
-                ports: "443",
+                ports: PORTS,
                 admin,
             };
             Daemon::start(topology, &spec)
@@ -184,7 +187,7 @@ impl Proxies {
                 strategy,
                 key: &topology.directory().join("key"),
                 store: &store,
-                ports: "443",
+                ports: PORTS,
                 admin,
             },
         )?;

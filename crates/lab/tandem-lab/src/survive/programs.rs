@@ -11,6 +11,7 @@ use tandem_testbed::installed::{self, Question};
 use tandem_testbed::pki::SERVER_NAME;
 use tandem_testbed::server::PATH;
 
+use crate::hosts;
 use crate::interop::tools::Tools;
 
 /// A program with time-outs of its own.
@@ -77,20 +78,11 @@ impl Program {
         }
     }
 
-    /// How it is called to fetch the lab's page. None of them takes an address for a name in the
-    /// same way, so each gets a hosts file of its own, in a mount namespace of its own.
+    /// How it is called to fetch the lab's page.
     pub(super) fn command(self, tools: &Tools, root: &Path) -> Command {
         let url = format!("https://{SERVER_NAME}{PATH}");
-        let mut command = Command::new("unshare");
-        command
-            .args(["--mount", "sh", "-c"])
-            .arg("mount --bind \"$0\" /etc/hosts && exec \"$@\"")
-            .arg(tools.path("hosts"))
-            .envs([("SSL_CERT_FILE", root), ("NODE_EXTRA_CA_CERTS", root)]);
-        for proxy in ["http_proxy", "https_proxy", "all_proxy"] {
-            command.env_remove(proxy);
-            command.env_remove(proxy.to_uppercase());
-        }
+        let mut command = hosts::with(&tools.path("hosts"));
+        command.envs([("SSL_CERT_FILE", root), ("NODE_EXTRA_CA_CERTS", root)]);
         match self {
             Program::Go => command.arg(tools.path("go-patient")).arg(url),
             Program::Node => command.arg("node").arg(tools.path("patient.js")).arg(url),

@@ -37,6 +37,7 @@ pub(crate) enum LabCommand {
     Soak(SoakArgs),
     Profile(ProfileArgs),
     Survive(SurviveArgs),
+    Visits(VisitsArgs),
     Split(SplitArgs),
     Up(UpArgs),
     Shell(ShellArgs),
@@ -203,6 +204,44 @@ pub(crate) struct SurviveArgs {
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/survive")]
+    pub(crate) out: PathBuf,
+}
+
+/// Tell what whole visits and days of them cost: bytes, seconds and, by tariffs, money
+///
+/// Real programs do a task from its start to its end over iridium, certus-100 and tcdl-10, plain, in
+/// packet mode and through the tunnel, where the first visit sets the tunnel up: a page of 30
+/// objects from 6 hosts, a poll of an API. A day is computed from the visits that were measured and
+/// the number a day that the file states. Writes a table, JSON lines and a drawing for each link. A
+/// program that is not installed is left out. Needs root.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    tandem lab visits --tariff experiments/tariffs/by-byte.toml
+    tandem lab visits --links tcdl-10 --visits page,poll --trials 1")]
+pub(crate) struct VisitsArgs {
+    /// The experiment [default: experiments/visits.toml as it was when this was built]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// What the link costs, as `tandem client-side --tariff` takes it; several are compared
+    #[arg(long = "tariff", value_name = "FILES", value_delimiter = ',')]
+    pub(crate) tariffs: Vec<PathBuf>,
+
+    /// Only these links of the file
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) links: Vec<String>,
+
+    /// Only these visits of the file
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) visits: Vec<String>,
+
+    /// Visits of each kind beside the first [default: as in the file]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) trials: Option<u32>,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/visits")]
     pub(crate) out: PathBuf,
 }
 

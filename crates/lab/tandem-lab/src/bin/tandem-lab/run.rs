@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, InteropOptions, LinkOptions, LosingOptions,
     ProfileOptions, RunOptions, ShellOptions, SoakOptions, SurviveOptions, Through, UpOptions,
+    VisitsOptions,
 };
 use tandem_report::ReportOptions;
 use tandem_split_lab::{SplitClientsOptions, SplitOptions};
@@ -14,7 +15,7 @@ use tandem_testbed::{Effort, LabError, LinkSpec, programs};
 use crate::cli::{
     DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
     ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, SplitClientsArgs,
-    SurviveArgs, UpArgs,
+    SurviveArgs, UpArgs, VisitsArgs,
 };
 use crate::exit::Failure;
 
@@ -34,6 +35,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Soak(arguments) => soak(arguments).map(done),
         LabCommand::Profile(arguments) => profile(arguments).map(done),
         LabCommand::Survive(arguments) => survive(arguments).map(done),
+        LabCommand::Visits(arguments) => visits(arguments).map(done),
         LabCommand::Split(arguments) => split(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
@@ -127,6 +129,27 @@ fn survive(arguments: SurviveArgs) -> Result<(), Failure> {
     tandem_lab::survive(&SurviveOptions {
         tries,
         links,
+        out,
+        exe: programs::tandem()?,
+    })?;
+    Ok(())
+}
+
+fn visits(arguments: VisitsArgs) -> Result<(), Failure> {
+    let VisitsArgs {
+        file,
+        tariffs,
+        links,
+        visits,
+        trials,
+        out,
+    } = arguments;
+    tandem_lab::visits(&VisitsOptions {
+        file,
+        tariffs,
+        links,
+        visits,
+        trials,
         out,
         exe: programs::tandem()?,
     })?;

@@ -1,0 +1,240 @@
+//! Visits by curl to nginx: a page with objects from six hosts, and a poll of an API; and nginx for
+//! those that others make.
+
+use std::fs;
+use std::process::Command;
+
+use tandem_testbed::LabError;
+use tandem_testbed::endpoints::Version;
+use tandem_testbed::installed::Question;
+use tandem_testbed::server::{PORT, Server};
+
+use super::application::{Application, Scene};
+use super::grounds::{Grounds, empty, noise};
+use super::put;
+use crate::hosts;
+
+/// The page's hosts. Each has as many objects as any other.
+const HOSTS: [&str; 6] = [
+    "www.tandem.example",
+    "static.tandem.example",
+    "img.tandem.example",
+    "fonts.tandem.example",
+    "cdn.tandem.example",
+    "data.tandem.example",
+];
+
+/// Objects of the page.
+const OBJECTS: usize = 30;
+
+/// Bytes of the page's document.
+const DOCUMENT: usize = 6_000;
+
+/// The API's host.
+const API: &str = "api.tandem.example";
+
+/// What the API answers with: 314 bytes, as a device's state may have.
+const STATE: &str = r#"{"device":"pump-7","firmware":"2.14.3","state":"running","pressure":[4.01,4.02,3.98,4.00,4.03,4.01,3.99,4.00],"flow":12.7,"temperature":{"motor":61.4,"bearing":48.9,"fluid":22.1},"alarms":[],"next":{"command":"none","after":60},"links":{"self":"/v1/devices/pump-7","history":"/v1/devices/pump-7/history?hours=24"}}"#;
+
+/// A page of 30 objects from 6 hosts.
+pub(super) struct Page;
+
+/// One question to an API.
+pub(super) struct Poll;
+
+/// The host of an object of the page, and its path.
+fn object(number: usize) -> (&'static str, String) {
+    (HOSTS[number % HOSTS.len()], format!("object-{number}"))
+}
+
+/// Bytes of an object: a document, and others from 300 to 1,700, 35,000 in all.
+fn length(number: usize) -> usize {
+    match number {
+        0 => DOCUMENT,
+        number => 300 + (number - 1) * 50,
+    }
+}
+
+impl Application for Page {
+    fn about(&self) -> &'static str {
+        "30 objects, 35 kB, from 6 hosts with a certificate each: curl --parallel, HTTP/2, a connection \
+         a host; nginx"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["curl", "nginx", "unshare"]
+    }
+
+    fn programs(&self) -> Vec<(&'static str, Question)> {
+        web_programs()
+    }
+
+    fn names(&self) -> &'static [&'static str] {
+        &HOSTS
+    }
+
+    fn make(&self, grounds: &Grounds) -> Result<(), LabError> {
+        for number in 0..OBJECTS {
+            let (host, path) = object(number);
+            let file = grounds.path("page").join(host).join(path);
+            put(&file, noise(number as u64, length(number)))?;
+        }
+        Ok(())
+    }
+
+    fn serve(&self, scene: &Scene<'_>) -> Result<Vec<Server>, LabError> {
+        let sites = HOSTS.map(|host| {
+            let root = scene.grounds.path("page").join(host);
+            let location = format!("location / {{ root {}; }}", root.display());
+            (host, location)
+        });
+        Ok(vec![nginx(scene, &sites)?])
+    }
+
+    fn client(&self, scene: &Scene<'_>) -> Result<Command, LabError> {
+        let got = scene.folder.join("got");
+        empty(&got)?;
+        // Each object with the root of its host: another's root of the same name is no help.
+        let transfers: Vec<String> = (0..OBJECTS)
+            .map(|number| {
+                let (host, path) = object(number);
+                let root = &scene.grounds.chain(host)?.root;
+                Ok(format!(
+                    "url = \"https://{host}/{path}\"\noutput = \"{}\"\ncacert = \"{}\"\nfail\n",
+                    got.join(&path).display(),
+                    root.display()
+                ))
+            })
+            .collect::<Result<_, LabError>>()?;
+        let settings = scene.folder.join("page.curl");
+        put(&settings, transfers.join("next\n"))?;
+        let mut command = hosts::with(&scene.grounds.hosts());
+        command
+            .args(["curl", "-q", "-sS", "--parallel", "--config"])
+            .arg(settings);
+        Ok(command)
+    }
+
+    fn verify(&self, scene: &Scene<'_>, _output: &[u8]) -> Result<(), String> {
+        let is_right = |number: &usize| {
+            let (_, path) = object(*number);
+            let got = fs::read(scene.folder.join("got").join(path));
+            got.is_ok_and(|got| got == noise(*number as u64, length(*number)))
+        };
+        let wrong = (0..OBJECTS).find(|number| !is_right(number));
+        wrong.map_or(Ok(()), |number| {
+            Err(format!("object {number} is not the server's"))
+        })
+    }
+}
+
+impl Application for Poll {
+    fn about(&self) -> &'static str {
+        "a client asks an API for 314 bytes of JSON, by a new connection each time: curl, nginx"
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["curl", "nginx", "unshare"]
+    }
+
+    fn programs(&self) -> Vec<(&'static str, Question)> {
+        web_programs()
+    }
+
+    fn names(&self) -> &'static [&'static str] {
+        &[API]
+    }
+
+    fn make(&self, grounds: &Grounds) -> Result<(), LabError> {
+        put(&grounds.path("api").join("state"), STATE)
+    }
+
+    fn serve(&self, scene: &Scene<'_>) -> Result<Vec<Server>, LabError> {
+        let root = scene.grounds.path("api");
+        let location = format!(
+            "location / {{ root {}; default_type application/json; }}",
+            root.display()
+        );
+        Ok(vec![nginx(scene, &[(API, location)])?])
+    }
+
+    fn client(&self, scene: &Scene<'_>) -> Result<Command, LabError> {
+        let mut command = hosts::with(&scene.grounds.hosts());
+        command
+            .args(["curl", "-q", "-sS", "--fail", "--cacert"])
+            .arg(&scene.grounds.chain(API)?.root)
+            .arg(format!("https://{API}/state"));
+        Ok(command)
+    }
+
+    fn verify(&self, _scene: &Scene<'_>, output: &[u8]) -> Result<(), String> {
+        if output == STATE.as_bytes() {
+            Ok(())
+        } else {
+            Err("the answer is not the server's".to_owned())
+        }
+    }
+}
+
+fn web_programs() -> Vec<(&'static str, Question)> {
+    vec![
+        ("curl", Question::new("curl", &["--version"])),
+        ("nginx", Question::new("nginx", &["-v"])),
+    ]
+}
+
+/// Starts nginx with its stock settings, but for the version: a site for each name, with what
+/// stands in its block.
+pub(super) fn nginx(scene: &Scene<'_>, sites: &[(&str, String)]) -> Result<Server, LabError> {
+    let directory = scene.folder.join("nginx");
+    fs::create_dir_all(&directory).map_err(LabError::io("make the server's directory"))?;
+    let dir = directory.display();
+    let protocol = match scene.version {
+        Version::Tls10 => "TLSv1",
+        Version::Tls11 => "TLSv1.1",
+        Version::Tls12 => "TLSv1.2",
+        Version::Tls13 => "TLSv1.3",
+    };
+    let mut blocks = String::new();
+    for (name, block) in sites {
+        let chain = scene.grounds.chain(name)?;
+        blocks.push_str(&format!(
+            "server {{ listen {PORT} ssl http2; server_name {name};\n\
+             ssl_certificate {}; ssl_certificate_key {}; ssl_protocols {protocol};\n{block} }}\n",
+            chain.full.display(),
+            chain.key.display()
+        ));
+    }
+    let text = format!(
+        "daemon off;\nuser root;\nworker_processes 1;\npid {dir}/nginx.pid;\nerror_log stderr warn;\n\
+         events {{ worker_connections 256; }}\n\
+         http {{\naccess_log off;\ndefault_type application/octet-stream;\n\
+         client_body_temp_path {dir}/t1; proxy_temp_path {dir}/t2; fastcgi_temp_path {dir}/t3;\n\
+         uwsgi_temp_path {dir}/t4; scgi_temp_path {dir}/t5;\n{blocks}}}\n"
+    );
+    let settings = directory.join("nginx.conf");
+    put(&settings, text)?;
+    let mut command = Command::new("nginx");
+    command
+        .arg("-c")
+        .arg(&settings)
+        .arg("-p")
+        .arg(&directory)
+        .args(["-e", "stderr"]);
+    Server::launch(scene.server, &mut command, PORT, &directory.join("log"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_and_the_answer_are_as_large_as_is_said() {
+        assert_eq!((0..OBJECTS).map(length).sum::<usize>(), 35_000);
+        assert_eq!(STATE.len(), 314);
+        for host in HOSTS {
+            let own = (0..OBJECTS).filter(|number| object(*number).0 == host);
+            assert_eq!(own.count(), OBJECTS / HOSTS.len(), "{host}");
+        }
+    }
+}
