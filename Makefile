@@ -116,7 +116,7 @@ survive: programs
 
 ## visits: what whole visits and days cost, by example tariffs, into docs/results/tunnel/visits.md (root; ten minutes)
 visits: programs
-	@$(ENSURE) lab
+	@$(ENSURE) lab visits
 	$(LAB) visits --tariff experiments/tariffs/by-byte.toml,experiments/tariffs/by-minute.toml,experiments/tariffs/long-sessions.toml --out docs/results/tunnel
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb

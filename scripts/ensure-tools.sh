@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the tools which the make targets call are there.
 #
-#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants lab interop browsers package dns
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants lab visits interop browsers package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -23,8 +23,11 @@ LAB_TOOLS=(
     iptables:iptables ip6tables:iptables ip:iproute2 nginx:nginx-light openssl:openssl curl:curl tshark:tshark
     gnutls-cli:gnutls-bin tcpdump:tcpdump jq:jq conntrack:conntrack setcap:libcap2-bin capsh:libcap2-bin
     setpriv:util-linux unshare:util-linux ping:iputils-ping python3:python3 wget:wget faketime:faketime
-    ssh:openssh-client sshd:openssh-server
+    ssh:openssh-client sshd:openssh-server git:git fcgiwrap:fcgiwrap mosquitto:mosquitto mosquitto_pub:mosquitto-clients
+    gpg:gpg gpgv:gpgv xz:xz-utils
 )
+# What makes whole visits (tandem lab visits) beside the lab's own tools; the largest of them.
+VISITS_TOOLS=(dovecot:dovecot-imapd)
 INTEROP_TOOLS=(
     apache2:apache2-bin haproxy:haproxy stunnel4:stunnel4 gnutls-serv:gnutls-bin tstclnt:libnss3-tools certutil:libnss3-tools
     wget:wget python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
@@ -42,16 +45,21 @@ DNS_TOOLS=(dig:bind9-dnsutils delv:bind9-dnsutils dnssec-dsfromkey:bind9-utils p
 # A backend of PowerDNS is no command: the tool of its name is missing for as long as its library is.
 compgen -G '/usr/lib/*/pdns/libremotebackend.so' >/dev/null || DNS_TOOLS+=(pdns-backend-remote:pdns-backend-remote)
 
+# Servers whose packages bring a unit that would start them, command:unit.
+SERVICES=(
+    nginx:nginx pdns_server:pdns sshd:ssh mosquitto:mosquitto dovecot:dovecot fcgiwrap:fcgiwrap.socket fcgiwrap:fcgiwrap
+)
+
 say() { printf 'tools: %s\n' "$*" >&2; }
 
 is_debian() { command -v apt-get >/dev/null && [ -e /etc/debian_version ]; }
 
 # Packages are installed without starting what they bring: a web server on port 80 is not what was asked for.
 install_packages() {
-    local policy=/usr/sbin/policy-rc.d made_policy= had_nginx= had_pdns= had_sshd=
-    command -v nginx >/dev/null && had_nginx=1
-    command -v pdns_server >/dev/null && had_pdns=1
-    command -v sshd >/dev/null && had_sshd=1
+    local policy=/usr/sbin/policy-rc.d made_policy= service brought=()
+    for service in "${SERVICES[@]}"; do
+        command -v "${service%%:*}" >/dev/null || brought+=("$service")
+    done
     if [ ! -e "$policy" ]; then
         printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" && made_policy=1
     fi
@@ -63,15 +71,11 @@ install_packages() {
     "${apt[@]}" "$@" >"$log" 2>&1 </dev/null ||
         { apt-get -qq update >"$log" 2>&1 && "${apt[@]}" "$@" >"$log" 2>&1 </dev/null; } || status=$?
     [ -n "$made_policy" ] && rm -f "$policy"
-    if [ -z "$had_nginx" ] && command -v nginx >/dev/null && command -v systemctl >/dev/null; then
-        systemctl disable --quiet nginx >/dev/null 2>&1 || true
-    fi
-    if [ -z "$had_pdns" ] && command -v pdns_server >/dev/null && command -v systemctl >/dev/null; then
-        systemctl disable --quiet pdns >/dev/null 2>&1 || true
-    fi
-    if [ -z "$had_sshd" ] && command -v sshd >/dev/null && command -v systemctl >/dev/null; then
-        systemctl disable --quiet ssh >/dev/null 2>&1 || true
-    fi
+    for service in ${brought[@]+"${brought[@]}"}; do
+        if command -v "${service%%:*}" >/dev/null && command -v systemctl >/dev/null; then
+            systemctl disable --quiet "${service##*:}" >/dev/null 2>&1 || true
+        fi
+    done
     [ "$status" -eq 0 ] || { say "apt-get failed:"; tail -n 15 "$log" >&2; }
     rm -f "$log"
     return "$status"
@@ -155,10 +159,11 @@ for group in "$@"; do
         fuzz) ensure_fuzz || exit $? ;;
         mutants) ensure_subcommand cargo-mutants "$MUTANTS_VERSION" || exit $? ;;
         lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
+        visits) ensure_commands "${VISITS_TOOLS[@]}" || exit $? ;;
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
         browsers) ensure_commands "${BROWSER_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, lab, interop, browsers, package, dns)"; exit 2 ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, lab, visits, interop, browsers, package, dns)"; exit 2 ;;
     esac
 done

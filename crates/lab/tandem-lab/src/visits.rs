@@ -14,9 +14,14 @@
 //! every table says so.
 
 mod application;
+mod apt;
 mod bill;
+mod git;
 mod grounds;
+mod kind;
 mod lane;
+mod mail;
+mod mqtt;
 mod plan;
 mod web;
 
@@ -25,7 +30,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tandem_report::arm::Arm;
-use tandem_report::visits::{VisitCell, VisitCost, VisitedLink, draw_visits, markdown};
+use tandem_report::draw_visits;
+use tandem_report::visits::{VisitCell, VisitCost, VisitedLink, markdown};
 use tandem_testbed::LabError;
 use tandem_testbed::console::{Console, human_duration};
 use tandem_testbed::installed;
@@ -36,8 +42,9 @@ use tandem_testbed::matrix::{self, Installed};
 use tandem_tunnel::Tariff;
 
 use grounds::Grounds;
+use kind::Kind;
 use lane::{LaneSpec, Measured};
-use plan::{Plan, Visit};
+use plan::{Plan, Visit, first_of};
 
 /// Lanes that run at a time on slow links: they wait for the link nearly all the time.
 const SIDE_BY_SIDE: usize = 12;
@@ -72,8 +79,8 @@ struct Priced {
 /// each link; the path of the first.
 ///
 /// # Errors
-/// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built or the experiment or
-/// a tariff is none; `Interrupted`, `Io`. A program that fails is a result.
+/// `NotRoot`, `Kernel`, `ProgramMissing`, `Usage` where the lab cannot be built or the experiment
+/// or a tariff is none; `Interrupted`, `Io`. A program that fails is a result.
 pub fn visits(options: &VisitsOptions) -> Result<PathBuf, LabError> {
     interrupt::watch()?;
     let console = Console::default();
@@ -87,7 +94,7 @@ pub fn visits(options: &VisitsOptions) -> Result<PathBuf, LabError> {
     for (visit, program) in &left_out {
         console.say(&format!("{visit} is left out: {program} is not installed"));
     }
-    let grounds = Grounds::prepare(&lease.directory(), &visits)?;
+    let grounds = grounds(&lease.directory(), &visits)?;
     let mut lanes = Vec::new();
     for link in &plan.links {
         for visit in &visits {
@@ -152,9 +159,29 @@ fn installed_of(visits: &[Visit]) -> (Vec<Visit>, Vec<(String, &'static str)>) {
     (there, left_out)
 }
 
+/// What the servers of these visits offer, and their certificates.
+fn grounds(folder: &Path, visits: &[Visit]) -> Result<Grounds, LabError> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for visit in visits {
+        if !kinds.contains(&visit.kind) {
+            kinds.push(visit.kind);
+        }
+    }
+    let applications = || kinds.iter().map(|kind| kind.application());
+    let names: Vec<&'static str> = applications()
+        .flat_map(|own| own.names())
+        .copied()
+        .collect();
+    let grounds = Grounds::prepare(folder, &names)?;
+    for application in applications() {
+        application.make(&grounds)?;
+    }
+    Ok(grounds)
+}
+
 /// A lane's cells: first visits, where there are some, and those that follow.
 fn cells(lane: &LaneSpec<'_>, measured: &[Measured], tariffs: &[Priced]) -> Vec<VisitCell> {
-    let arms = [lane::first_of(lane.arm), Some(lane.arm)];
+    let arms = [first_of(lane.arm), Some(lane.arm)];
     let cell = |arm: Arm| {
         let own: Vec<&Measured> = measured.iter().filter(|visit| visit.arm == arm).collect();
         let costs = tariffs.iter().map(|priced| cost(priced, &own, lane.visit));
@@ -184,7 +211,7 @@ fn cost(priced: &Priced, visits: &[&Measured], visit: &Visit) -> VisitCost {
     alone.sort_unstable();
     let of_a_day: Vec<&[bill::Passage]> = good
         .iter()
-        .filter(|visit| lane::first_of(visit.arm).is_some() || visit.arm == Arm::Plain)
+        .filter(|visit| first_of(visit.arm).is_some() || visit.arm == Arm::Plain)
         .map(|visit| visit.passages.as_slice())
         .collect();
     VisitCost {
@@ -268,14 +295,6 @@ fn head(visits: &[Visit], trials: u32, tariffs: &[PathBuf]) -> String {
         ));
     }
     text
-}
-
-/// What stands in a text file of the lab's own making.
-fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<(), LabError> {
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(path, text))
-        .map_err(LabError::io(format!("write {}", path.display())))
 }
 
 #[cfg(test)]

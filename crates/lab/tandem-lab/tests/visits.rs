@@ -9,6 +9,7 @@ use tandem_lab::{VisitsOptions, visits};
 use tandem_report::arm::Arm;
 use tandem_report::visits::VisitCell;
 use tandem_testbed::LabError;
+use tandem_testkit::skipped;
 
 fn io(source: std::io::Error) -> LabError {
     LabError::Io {
@@ -84,4 +85,38 @@ fn a_page_and_a_poll_come_whole_and_proxies_that_know_the_servers_carry_less()
     assert!(bytes(&cells, "page", Arm::Plain) > 35_000, "{page}");
     assert!(page.contains("by-byte: USD a visit"), "{page}");
     Ok(())
+}
+
+/// A visit whose programs are all there comes whole, and proxies that know the server carry less.
+/// The others are said to be skipped.
+fn assert_come_whole(test: &str, names: &[&str]) -> Result<(), LabError> {
+    let Some((cells, page)) = visited(test, names)? else {
+        return Ok(());
+    };
+    for name in names {
+        if page.contains(&format!("\n{name} is left out: ")) {
+            skipped(format_args!(
+                "{test}: {name} needs programs that are not installed (scripts/ensure-tools.sh visits)"
+            ));
+            continue;
+        }
+        assert_good(&cells, name);
+        let of = |arm| bytes(&cells, name, arm);
+        assert!(of(Arm::Packet) + 1_500 < of(Arm::Plain), "{page}");
+        assert!(of(Arm::Tunnel) + 1_500 < of(Arm::Plain), "{page}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_commit_and_lists_of_packages_come_whole() -> Result<(), LabError> {
+    assert_come_whole("a_commit_and_lists_of_packages_come_whole", &["git", "apt"])
+}
+
+#[test]
+fn a_report_by_mqtt_and_new_mail_come_whole() -> Result<(), LabError> {
+    assert_come_whole(
+        "a_report_by_mqtt_and_new_mail_come_whole",
+        &["mqtt", "imap"],
+    )
 }

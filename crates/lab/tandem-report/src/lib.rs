@@ -61,6 +61,7 @@ pub use crowds::markdown as crowds_markdown;
 pub use error::ReportError;
 pub use exhibit::{CERTIFICATE, COMPRESSED_CERTIFICATE, Exhibit};
 pub use parts::Parts;
+pub use plots::draw_visits;
 pub use run_info::{LinkInfo, Program, RunInfo, now};
 pub use situations::markdown as situations_markdown;
 pub use splitting::markdown as splitting_markdown;

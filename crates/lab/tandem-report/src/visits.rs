@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::arm::Arm;
 use crate::number::{self, ABSENT};
-pub use crate::plots::draw_visits;
 use crate::stats::Spread;
 
 /// The visits of one kind over one link with one arm: a line of JSON.

@@ -6,35 +6,13 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde::Deserialize;
 use tandem_testbed::LabError;
 use tandem_testbed::endpoints::Version;
 use tandem_testbed::installed::Question;
 use tandem_testbed::netns::Namespace;
 use tandem_testbed::server::Server;
 
-use super::grounds::Grounds;
-use super::web;
-
-/// A kind of visit, as the experiment's file calls it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
-    /// A page with objects from several hosts.
-    Page,
-    /// A client of an API that asks for news.
-    Poll,
-}
-
-impl Kind {
-    /// What it does.
-    pub(super) fn application(self) -> &'static dyn Application {
-        match self {
-            Self::Page => &web::Page,
-            Self::Poll => &web::Poll,
-        }
-    }
-}
+use super::grounds::{Grounds, put};
 
 /// Where the visits of one arm take place.
 pub(super) struct Scene<'a> {
@@ -46,6 +24,34 @@ pub(super) struct Scene<'a> {
     pub(super) server: &'a Namespace,
     /// For files of this arm alone; it exists.
     pub(super) folder: PathBuf,
+}
+
+/// What nginx and OpenSSL call the version.
+pub(super) fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::Tls10 => "TLSv1",
+        Version::Tls11 => "TLSv1.1",
+        Version::Tls12 => "TLSv1.2",
+        Version::Tls13 => "TLSv1.3",
+    }
+}
+
+/// A file of settings by which OpenSSL speaks the scene's version alone, for servers that cannot be
+/// told so themselves (config(5), `ssl_conf`).
+///
+/// # Errors
+/// `Io`.
+pub(super) fn openssl_settings(scene: &Scene<'_>) -> Result<PathBuf, LabError> {
+    let path = scene.folder.join("openssl.cnf");
+    let version = protocol(scene.version);
+    put(
+        &path,
+        format!(
+            "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = everything\n\
+             [everything]\nMinProtocol = {version}\nMaxProtocol = {version}\n"
+        ),
+    )?;
+    Ok(path)
 }
 
 /// A real client and a real server with a task.

@@ -9,9 +9,6 @@ use tandem_testbed::LabError;
 use tandem_testbed::pki::{self, Chain, ChainSpec, KeyKind, Validity};
 use tandem_testbed::topology::{Family, server_address};
 
-use super::plan::Visit;
-use super::put;
-
 /// A leaf and one issuer of RSA, of the sizes that public authorities' have.
 const CHAIN: ChainSpec = ChainSpec {
     key: KeyKind::Rsa2048,
@@ -28,24 +25,15 @@ pub(super) struct Grounds {
 }
 
 impl Grounds {
-    /// Makes all that these visits need, below `folder`.
+    /// Makes a chain for each of these names of the server, below `folder`.
     ///
     /// # Errors
     /// `ProgramMissing`, `Command`, `Io`.
-    pub(super) fn prepare(folder: &Path, visits: &[Visit]) -> Result<Self, LabError> {
+    pub(super) fn prepare(folder: &Path, names: &[&'static str]) -> Result<Self, LabError> {
         let mut grounds = Self {
             folder: folder.to_owned(),
             chains: Vec::new(),
         };
-        let mut names: Vec<&'static str> = Vec::new();
-        for visit in visits {
-            let own = visit.kind.application().names();
-            names.extend(
-                own.iter()
-                    .filter(|name| !names.contains(name))
-                    .collect::<Vec<_>>(),
-            );
-        }
         let address = server_address(Family::V4);
         let mut hosts = "127.0.0.1 localhost\n".to_owned();
         for name in names {
@@ -54,13 +42,6 @@ impl Grounds {
             grounds.chains.push(chain);
         }
         put(&grounds.hosts(), hosts)?;
-        let mut made = Vec::new();
-        for kind in visits.iter().map(|visit| visit.kind) {
-            if !made.contains(&kind) {
-                kind.application().make(&grounds)?;
-                made.push(kind);
-            }
-        }
         Ok(grounds)
     }
 
@@ -99,4 +80,15 @@ pub(super) fn empty(folder: &Path) -> Result<(), LabError> {
         fs::remove_dir_all(folder).map_err(LabError::io("empty a folder"))?;
     }
     fs::create_dir_all(folder).map_err(LabError::io("make a folder"))
+}
+
+/// Writes a file; its folder is made where it is missing.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<(), LabError> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, text))
+        .map_err(LabError::io(format!("write {}", path.display())))
 }

@@ -1,4 +1,5 @@
-//! One kind of visit over one link with one arm: hosts, link, server and proxies, visit after visit.
+//! One kind of visit over one link with one arm: hosts, link, server and proxies, visit after
+//! visit.
 //!
 //! Is not: what a visit does (`application`), nor what it costs (`bill`). Invariant: nothing of a
 //! visit is left on the link when the next begins; a first visit finds proxies that have just been
@@ -23,7 +24,7 @@ use tandem_testbed::topology::{Host, Topology};
 use super::application::Scene;
 use super::bill::Passage;
 use super::grounds::{Grounds, empty};
-use super::plan::Visit;
+use super::plan::{Visit, first_of};
 use crate::lane::quiet;
 use crate::setup::Setup;
 
@@ -59,18 +60,6 @@ impl Measured {
     pub(super) fn is_good(&self) -> bool {
         self.trial.ok && self.trial.identical
     }
-}
-
-/// The arm of first visits; `None` where a first visit is like any other, and for arms that have
-/// no visits.
-pub(super) fn first_of(arm: Arm) -> Option<Arm> {
-    // Arms are compared, not matched: the other ones are another experiment's.
-    [
-        (Arm::Packet, Arm::PacketCold),
-        (Arm::Tunnel, Arm::TunnelCold),
-    ]
-    .into_iter()
-    .find_map(|(again, first)| (again == arm).then_some(first))
 }
 
 impl LaneSpec<'_> {

@@ -12,8 +12,8 @@ use tandem_testbed::LabError;
 use tandem_testbed::endpoints::Version;
 use tandem_testbed::links::LinkSpec;
 
-use super::application::Kind;
-use super::{VisitsOptions, lane};
+use super::VisitsOptions;
+use super::kind::Kind;
 
 /// The experiment where no file is named.
 const BUILT_IN: &str = include_str!("../../../../../experiments/visits.toml");
@@ -100,7 +100,7 @@ impl Plan {
             Ok(PlannedLink { spec, config })
         };
         for arm in &file.arms {
-            if *arm != Arm::Plain && lane::first_of(*arm).is_none() {
+            if *arm != Arm::Plain && first_of(*arm).is_none() {
                 let why = "is not among plain, packet and tunnel";
                 return Err(LabError::usage(format!("{name}: arm {}", arm.name()), why));
             }
@@ -117,6 +117,18 @@ impl Plan {
             visits: file.visit,
         })
     }
+}
+
+/// The arm of first visits; `None` where a first visit is like any other, and for arms that have
+/// no visits.
+pub(super) fn first_of(arm: Arm) -> Option<Arm> {
+    // Arms are compared, not matched: the other ones are another experiment's.
+    [
+        (Arm::Packet, Arm::PacketCold),
+        (Arm::Tunnel, Arm::TunnelCold),
+    ]
+    .into_iter()
+    .find_map(|(again, first)| (again == arm).then_some(first))
 }
 
 /// Whether all that are wanted are known.

@@ -5,13 +5,11 @@ use std::fs;
 use std::process::Command;
 
 use tandem_testbed::LabError;
-use tandem_testbed::endpoints::Version;
 use tandem_testbed::installed::Question;
 use tandem_testbed::server::{PORT, Server};
 
-use super::application::{Application, Scene};
-use super::grounds::{Grounds, empty, noise};
-use super::put;
+use super::application::{Application, Scene, protocol};
+use super::grounds::{Grounds, empty, noise, put};
 use crate::hosts;
 
 /// The page's hosts. Each has as many objects as any other.
@@ -189,12 +187,7 @@ pub(super) fn nginx(scene: &Scene<'_>, sites: &[(&str, String)]) -> Result<Serve
     let directory = scene.folder.join("nginx");
     fs::create_dir_all(&directory).map_err(LabError::io("make the server's directory"))?;
     let dir = directory.display();
-    let protocol = match scene.version {
-        Version::Tls10 => "TLSv1",
-        Version::Tls11 => "TLSv1.1",
-        Version::Tls12 => "TLSv1.2",
-        Version::Tls13 => "TLSv1.3",
-    };
+    let protocol = protocol(scene.version);
     let mut blocks = String::new();
     for (name, block) in sites {
         let chain = scene.grounds.chain(name)?;

@@ -209,11 +209,12 @@ pub(crate) struct SurviveArgs {
 
 /// Tell what whole visits and days of them cost: bytes, seconds and, by tariffs, money
 ///
-/// Real programs do a task from its start to its end over iridium, certus-100 and tcdl-10, plain, in
-/// packet mode and through the tunnel, where the first visit sets the tunnel up: a page of 30
-/// objects from 6 hosts, a poll of an API. A day is computed from the visits that were measured and
-/// the number a day that the file states. Writes a table, JSON lines and a drawing for each link. A
-/// program that is not installed is left out. Needs root.
+/// Real programs do a task from its start to its end over iridium, certus-100 and tcdl-10, plain,
+/// in packet mode and through the tunnel, where the first visit sets the tunnel up: a page of 30
+/// objects from 6 hosts, a poll of an API, git fetch, apt-get update, a report by MQTT, a look into
+/// a mailbox by IMAP. A day is computed from the visits that were measured and the number a day
+/// that the file states. Writes a table, JSON lines and a drawing for each link. A visit whose
+/// program is not installed is left out; `make visits` installs all. Needs root.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
