@@ -274,12 +274,12 @@ pub(crate) const LAYERS: &[Layer] = &[
         )
     },
     Layer {
-        tests_may_use: &[WIRE],
+        tests_may_use: &[SEAL, WIRE],
         ..Layer::new(
             "tandem-keytap",
             "crates/proxy/tandem-keytap",
             Kind::Adapter,
-            &[],
+            &[RECORD_KEY],
         )
     },
     Layer::new("xtask", "xtask", Kind::Program, &[]),

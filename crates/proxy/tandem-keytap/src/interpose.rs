@@ -9,6 +9,7 @@
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
+use crate::key_log::{Callback, Get, Set};
 use crate::library::{Library, quietly};
 use crate::loader;
 use crate::openssl::{Bio, Connection, Context};
@@ -19,16 +20,27 @@ use crate::settings;
 /// # Safety
 /// Null, or a context of some library.
 unsafe fn enter(context: *mut Context) -> Option<&'static Library> {
-    if context.is_null() {
-        return None;
-    }
     quietly(|| {
-        // SAFETY: not null, so a context; it is prepared by the library that made it.
+        // SAFETY: as the caller promises; it is prepared by the library that made it.
         unsafe {
-            let library = Library::find(|library| library.made_context(context))?;
+            let library = maker(context)?;
             library.prepare(context);
             Some(library)
         }
+    })
+}
+
+/// The library that made the context, if it is one.
+///
+/// # Safety
+/// Null, or a context of some library.
+unsafe fn maker(context: *const Context) -> Option<&'static Library> {
+    // SAFETY: not null, so a context.
+    quietly(|| unsafe {
+        if context.is_null() {
+            return None;
+        }
+        Library::find(|library| library.made_context(context))
     })
 }
 
@@ -86,6 +98,42 @@ pub(crate) unsafe extern "C" fn ssl_set_ssl_ctx(
         match real::<Set>(library, c"SSL_set_SSL_CTX") {
             Some(real) => real(connection, context),
             None => ptr::null_mut(),
+        }
+    }
+}
+
+/// `SSL_CTX_set_keylog_callback`.
+///
+/// # Safety
+/// As the function of this name in OpenSSL.
+#[unsafe(export_name = "SSL_CTX_set_keylog_callback")]
+pub(crate) unsafe extern "C" fn set_keylog_callback(
+    context: *mut Context,
+    callback: Option<Callback>,
+) {
+    // SAFETY: declared so in all versions; called as the caller calls this.
+    unsafe {
+        let library = maker(context);
+        if let Some(key_log) = library.and_then(|library| library.key_log.as_ref()) {
+            key_log.set(context, callback);
+        } else if let Some(real) = real::<Set>(library, c"SSL_CTX_set_keylog_callback") {
+            real(context, callback);
+        }
+    }
+}
+
+/// `SSL_CTX_get_keylog_callback`.
+///
+/// # Safety
+/// As the function of this name in OpenSSL.
+#[unsafe(export_name = "SSL_CTX_get_keylog_callback")]
+pub(crate) unsafe extern "C" fn get_keylog_callback(context: *const Context) -> Option<Callback> {
+    // SAFETY: declared so in all versions; called as the caller calls this.
+    unsafe {
+        let library = maker(context);
+        match library.and_then(|library| library.key_log.as_ref()) {
+            Some(key_log) => key_log.get(context),
+            None => real::<Get>(library, c"SSL_CTX_get_keylog_callback")?(context),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `libtandem_keytap.so`: loaded into an unmodified program that uses OpenSSL, it announces the
-//! client certificate (CII).
+//! client certificate (CII), and releases handshake keys of TLS 1.3 to the program's own proxy.
 //!
 //! Is: the client's part of McVeety's certificate intention indication (thesis of 2009, sections
 //! 2.4.2 and 3.2.5.1) for every program that finds OpenSSL 1.1.1 or 3.x as a shared library, by
@@ -16,6 +16,7 @@
 //! extension is part of the transcript: proxies read it and leave it as it is.
 //!
 //! Invariants:
+//! - No key leaves unless the environment names a socket; no secret does at all (`release`).
 //! - The program behaves as without it, but for that extension. What is announced is what OpenSSL
 //!   would send at that moment; where that cannot be found out, nothing is.
 //! - No dependency on OpenSSL: in a program without it nothing happens, and it may come in later
@@ -24,13 +25,16 @@
 //! - No panic leaves it, and it writes nothing unless `TANDEM_KEYTAP_LOG` asks for it.
 //! - It exports what it interposes and nothing else.
 //!
-//! Unsafe code is what the two ABIs ask for: OpenSSL's (`openssl`, `library`, `interpose`) and the
-//! dynamic linker's (`loader`). What can be decided without it is decided in the other files.
+//! Unsafe code is what the two ABIs ask for: OpenSSL's (`openssl`, `key_log`, `library`,
+//! `interpose`) and the dynamic linker's (`loader`). What can be decided without it is decided in
+//! the other files.
 
 mod announcement;
 mod interpose;
+mod key_log;
 mod library;
 mod loader;
 mod lock;
 mod openssl;
+mod release;
 mod settings;

@@ -1,5 +1,5 @@
-//! The libraries that are found in the process, which of them made a context, and the extension
-//! that is registered with it.
+//! The libraries that are found in the process, which of them made a context, and what is
+//! registered with it: the extension, and the key log's callback.
 //!
 //! The extension is registered at the last moment, when the first connection is made from a
 //! context: what a program registers itself under the same number comes earlier and stays. All ways
@@ -9,11 +9,12 @@
 //! Invariant: a context is only ever given to functions of the library that made it, reading its
 //! method apart.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::key_log::KeyLog;
 use crate::loader::Object;
 use crate::lock::Lock;
 use crate::openssl::{Certificate, Connection, Context, Functions};
@@ -31,6 +32,8 @@ pub(crate) struct Library {
     method_of_connection: Option<unsafe extern "C" fn(*const Connection) -> *const c_void>,
     /// `None` where the interface is not that of OpenSSL 1.1.1 or 3.x.
     functions: Option<Functions>,
+    /// `None` also where no key is to leave the program.
+    pub(crate) key_log: Option<KeyLog>,
 }
 
 /// The libraries that were found, for ever: an entry is set once and never freed.
@@ -45,12 +48,18 @@ fn known() -> impl Iterator<Item = &'static Library> {
 
 impl Library {
     fn new(object: Object) -> Self {
-        // SAFETY: both are declared so in all versions.
+        let functions = Functions::of(&object);
+        // SAFETY: both are declared so in all versions; what has the functions is OpenSSL 1.1.1 or
+        // 3.x.
         unsafe {
             Self {
+                key_log: functions
+                    .as_ref()
+                    .zip(settings::socket())
+                    .and_then(|_| KeyLog::of(&object, logged)),
                 method_of_context: object.function(c"SSL_CTX_get_ssl_method"),
                 method_of_connection: object.function(c"SSL_get_ssl_method"),
-                functions: Functions::of(&object),
+                functions,
                 object,
             }
         }
@@ -108,12 +117,16 @@ impl Library {
             .is_some_and(|method| self.object.contains(unsafe { method(connection) }))
     }
 
-    /// Sees to it that connections from this context announce.
+    /// Sees to it that connections from this context announce, and release their keys.
     ///
     /// # Safety
     /// A context of this library.
     pub(crate) unsafe fn prepare(&'static self, context: *mut Context) {
         static LOCK: Lock = Lock::new();
+        if let Some(key_log) = &self.key_log {
+            // SAFETY: as the caller promises; one thread at a time.
+            LOCK.hold(std::process::id(), || unsafe { key_log.listen(context) });
+        }
         let (Some(functions), Some(number)) = (&self.functions, settings::extension()) else {
             return;
         };
@@ -195,6 +208,22 @@ unsafe extern "C" fn free(
 ) {
     // SAFETY: the block that `add` gave, once.
     unsafe { libc::free(body.cast_mut().cast()) };
+}
+
+/// OpenSSL has a line for the key log. `errno` is left as it was found.
+unsafe extern "C" fn logged(connection: *const Connection, line: *const c_char) {
+    // SAFETY: `prepare` set this with a context of a library that was found, and the connection is
+    // one of that context's; the line ends with a zero byte and lives during this call; `errno` is
+    // this thread's.
+    unsafe {
+        let errno = *libc::__errno_location();
+        quietly(|| {
+            let library = Library::find(|library| library.made_connection(connection))?;
+            library.key_log.as_ref()?.logged(connection, line);
+            Some(())
+        });
+        *libc::__errno_location() = errno;
+    }
 }
 
 /// Does the work without ever unwinding into C.

@@ -3,7 +3,7 @@
 //! Is not: re-read later: another thread of the program may be changing the environment by then.
 //!
 //! Invariant: with somebody else's rights (`AT_SECURE`) nothing in the environment counts, and
-//! nothing is announced or written.
+//! nothing is announced, released or written.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ use std::env;
 use std::ffi::{OsStr, c_ulong};
 use std::fmt;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The extension's number, in decimal or with `0x`; anything else, `off` say: nothing is announced.
@@ -18,6 +19,9 @@ const EXTENSION: &str = "TANDEM_KEYTAP_EXTENSION";
 
 /// Where to write what is done, a line for each hello: `stderr`; anything else: nowhere.
 const LOG: &str = "TANDEM_KEYTAP_LOG";
+
+/// The proxy's UNIX socket for handshake keys. Without it no key leaves the program.
+const SOCKET: &str = "TANDEM_KEYTAP_SOCKET";
 
 /// The thesis's private number (section 2.4.2 names none; the proxies' `0x0099` is the neighbour),
 /// not assigned by IANA.
@@ -48,17 +52,24 @@ enum Log {
     Stderr,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Settings {
     extension: Option<u16>,
+    socket: Option<PathBuf>,
     log: Log,
 }
 
 impl Settings {
-    fn new(privileges: Privileges, extension: Option<&OsStr>, log: Option<&OsStr>) -> Self {
+    fn new(
+        privileges: Privileges,
+        extension: Option<&OsStr>,
+        socket: Option<&OsStr>,
+        log: Option<&OsStr>,
+    ) -> Self {
         match privileges {
             Privileges::Elevated => Self {
                 extension: None,
+                socket: None,
                 log: Log::Silent,
             },
             Privileges::Own => Self {
@@ -66,6 +77,7 @@ impl Settings {
                     None => Some(DEFAULT_EXTENSION),
                     Some(number) => number.to_str().and_then(parse),
                 },
+                socket: socket.filter(|path| !path.is_empty()).map(PathBuf::from),
                 log: match log {
                     Some(place) if place == "stderr" => Log::Stderr,
                     Some(_) | None => Log::Silent,
@@ -86,10 +98,16 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 /// Reads the environment. Until then nothing is announced.
 pub(crate) fn start(privileges: Privileges) {
-    let (extension, log) = (env::var_os(EXTENSION), env::var_os(LOG));
-    let settings = Settings::new(privileges, extension.as_deref(), log.as_deref());
+    let [extension, socket, log] = [EXTENSION, SOCKET, LOG].map(env::var_os);
+    let settings = Settings::new(
+        privileges,
+        extension.as_deref(),
+        socket.as_deref(),
+        log.as_deref(),
+    );
+    let extension = settings.extension;
     let _ = SETTINGS.set(settings);
-    match settings.extension {
+    match extension {
         Some(number) => say(format_args!("loaded; the extension is {number:#06x}")),
         None => say(format_args!(
             "loaded; {EXTENSION} is not a number: nothing is announced"
@@ -100,6 +118,11 @@ pub(crate) fn start(privileges: Privileges) {
 /// The number of the extension to announce by, if anything is to be announced.
 pub(crate) fn extension() -> Option<u16> {
     SETTINGS.get()?.extension
+}
+
+/// The socket that handshake keys go to, if any leaves the program.
+pub(crate) fn socket() -> Option<&'static Path> {
+    SETTINGS.get()?.socket.as_deref()
 }
 
 /// Writes a line where one is wanted. Never a name, never a certificate.
@@ -118,7 +141,19 @@ mod tests {
     use super::*;
 
     fn settings(privileges: Privileges, extension: Option<&str>, log: Option<&str>) -> Settings {
-        Settings::new(privileges, extension.map(OsStr::new), log.map(OsStr::new))
+        let socket = Some(OsStr::new("/run/keys"));
+        let [extension, log] = [extension, log].map(|text| text.map(OsStr::new));
+        Settings::new(privileges, extension, socket, log)
+    }
+
+    #[test]
+    fn no_key_leaves_unless_the_environment_names_a_socket() {
+        let socket = |path: Option<&str>| {
+            Settings::new(Privileges::Own, None, path.map(OsStr::new), None).socket
+        };
+        assert_eq!(socket(None), None);
+        assert_eq!(socket(Some("")), None);
+        assert_eq!(socket(Some("/run/keys")), Some(PathBuf::from("/run/keys")));
     }
 
     #[test]
@@ -151,5 +186,6 @@ mod tests {
         assert_eq!(Privileges::from_at_secure(1), Privileges::Elevated);
         let settings = settings(Privileges::Elevated, Some("0x9a"), Some("stderr"));
         assert_eq!((settings.extension, settings.log), (None, Log::Silent));
+        assert_eq!(settings.socket, None);
     }
 }

@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 #![allow(unused_imports, reason = "each test binary uses a part of this")]
 
+pub(crate) mod keys;
 mod pki;
 mod relay;
 mod said;
@@ -15,6 +16,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+pub(crate) use keys::Keys;
 pub(crate) use pki::Pki;
 pub(crate) use relay::Relay;
 pub(crate) use said::{Conversation, differs_by, references};
@@ -51,6 +53,8 @@ pub(crate) fn program(name: &str, preload: Preload) -> Command {
         "SSL_CERT_DIR",
         "TANDEM_KEYTAP_EXTENSION",
         "TANDEM_KEYTAP_LOG",
+        "TANDEM_KEYTAP_SOCKET",
+        "SSLKEYLOGFILE",
     ] {
         command.env_remove(variable);
     }
@@ -120,8 +124,14 @@ impl Server {
     /// One with these options besides its own certificate, on a port of the system's choice.
     #[track_caller]
     pub(crate) fn start(options: &[&str]) -> Self {
+        Self::of(program("openssl", Preload::No), options)
+    }
+
+    /// The same, of this `openssl`.
+    #[track_caller]
+    pub(crate) fn of(mut openssl: Command, options: &[&str]) -> Self {
         let pki = Pki::shared();
-        let mut child = program("openssl", Preload::No)
+        let mut child = openssl
             .args(["s_server", "-accept", "127.0.0.1:0", "-www", "-cert"])
             .arg(pki.file("server.pem"))
             .arg("-key")
