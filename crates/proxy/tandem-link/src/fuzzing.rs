@@ -9,16 +9,17 @@ use tandem_wire::Seq;
 use crate::inband::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed, Sender};
 use crate::inband::option::{self, MAX_HINTS, ProxyOption, ProxyOptionKind};
 use crate::inband::{FlowId, Key, Version, publication};
-use crate::tunnel::{self, Decoder, OpenDecoder};
+use crate::tunnel::{self, Decoder, FlowOpen, FlowOpenDecoder, MessageDecoder, OpenDecoder};
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 4] = [
+pub const CHECKS: [(&str, Check); 5] = [
     ("link_option", link_option),
     ("link_frame", link_frame),
     ("link_publication", link_publication),
+    ("tunnel_datagrams", tunnel_datagrams),
     ("tunnel_frames", tunnel_frames),
 ];
 
@@ -175,5 +176,51 @@ pub fn tunnel_frames(data: &[u8]) {
         if frame == tunnel::Frame::Rest {
             return;
         }
+    }
+}
+
+/// A flow's stream, and the same bytes as a datagram: read the same at once and byte by byte,
+/// written again the same, and never kept beyond one message.
+pub fn tunnel_datagrams(data: &[u8]) {
+    if let Some((stream, payload)) = tunnel::parse_datagram(data) {
+        let mut again = Vec::new();
+        tunnel::write_datagram(stream, payload, &mut again);
+        assert_eq!(again, data);
+    }
+    let mut whole = data;
+    let mut single = FlowOpenDecoder::default();
+    let open = FlowOpenDecoder::default().next(&mut whole);
+    let after = data.len() - whole.len();
+    if let Ok(Some(open)) = &open {
+        for (index, byte) in data[..after].iter().enumerate() {
+            let last = index + 1 == after;
+            let read = single.next(&mut std::slice::from_ref(byte));
+            assert_eq!(read, Ok(last.then(|| open.clone())));
+        }
+        let mut again = Vec::new();
+        open.write(&mut again).expect("what was read may cross");
+        assert!(again == data[..after] && FlowOpen::begins(data));
+    } else {
+        // The messages of the other direction.
+        whole = data;
+    }
+    let mut single = MessageDecoder::default();
+    let mut at_once = MessageDecoder::default();
+    loop {
+        let before = whole;
+        let payload = at_once.next(&mut whole);
+        let used = before.len() - whole.len();
+        assert!(at_once.kept() <= tunnel::MAX_PAYLOAD && at_once.kept() <= used);
+        let Ok(Some(payload)) = payload else {
+            return;
+        };
+        for (index, byte) in before[..used].iter().enumerate() {
+            let last = index + 1 == used;
+            let read = single.next(&mut std::slice::from_ref(byte));
+            assert_eq!(read, Ok(last.then(|| payload.clone())));
+        }
+        let mut again = Vec::new();
+        tunnel::write_message(&payload, &mut again).expect("what was read may cross");
+        assert_eq!(again, before[..used]);
     }
 }

@@ -4,7 +4,8 @@
 //! each direction is a sequence of frames ([`Frame`]), until one says that the sender's bytes
 //! follow as they are. A stream that is reset carries an [`Ending`].
 //!
-//! A DNS query has a stream of its own kind, told by its first byte ([`DnsQuery`]).
+//! A DNS query has a stream of its own kind, and so has a flow of UDP, both told by their first
+//! byte ([`DnsQuery`], [`FlowOpen`]).
 //!
 //! Is: the bytes of these messages, written and read in any pieces. Is not: when each is sent
 //! (`tandem-tunnel`), the transport, or a check against forgery: the transport authenticates.
@@ -16,6 +17,7 @@
 //!
 //! Invariant: a declared length is checked before anything of that length is kept.
 
+mod datagram;
 mod dns;
 mod ending;
 mod frame;
@@ -25,6 +27,10 @@ mod open;
 mod phrase;
 mod target;
 
+pub use datagram::{
+    FlowOpen, FlowOpenDecoder, MAX_PAYLOAD, MessageDecoder, parse_datagram, write_datagram,
+    write_message,
+};
 pub use dns::{DnsAnswer, DnsCounts, DnsQuery, DnsState, DnsWishes, MAX_ANSWER, MAX_QUERY};
 pub use ending::Ending;
 pub use frame::{CHECK_LEN, Decoder, Frame, MAX_HINTS, MAX_LEN, Miss, Piece, check};

@@ -1,4 +1,4 @@
-//! Tunnel mode: one TCP connection at one side, bytes in, bytes out (sans-IO); and DNS beside it.
+//! Tunnel mode: one TCP connection at one side, bytes in, bytes out (sans-IO); DNS and UDP beside it.
 //!
 //! Each proxy ends TCP on its own side (RFC 3135, section 2.3); between the two, each connection is
 //! one bidirectional stream of an authenticated transport. A [`Relay`] is one connection at one
@@ -26,6 +26,7 @@
 //! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
 //! | `mux` | streams over one ordered connection, where the transport has none |
 //! | `way_out` | as whom the server side comes to servers |
+//! | `flow` | UDP: what one client sends to one target, and the answers |
 //! | `dns` | queries and answers, and the cache of the near side |
 //!
 //! Invariants: an endpoint gets the bytes that the other one sent, in order, each once, and a reset
@@ -39,6 +40,7 @@ mod byte_count;
 mod day;
 pub mod dns;
 mod event;
+mod flow;
 mod following;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -58,6 +60,7 @@ mod writer;
 pub use allowed::{Allowed, Rule, RuleError};
 pub use byte_count::{ByteCount, scaled};
 pub use event::Event;
+pub use flow::{Crossing, FAR_IDLE, Flow, FlowSide, MAX_WAITING_BYTES, NEAR_IDLE};
 pub use limits::{Exception, Limits, MAX_CLIENTS, Standing, Usage};
 pub use output::{Clock, Input, Output, Wakeup};
 pub use relay::{CLIENT_HOLD, Relay, SERVER_HOLD, SILENCE};

@@ -183,6 +183,13 @@ impl Mux {
         self.change(key, |stream| stream.sending.class = Class::Bulk);
     }
 
+    /// Whether all that was written has left. Where it has not, [`Event::Writable`] says when more
+    /// has.
+    pub fn is_drained(&mut self, key: Key) -> bool {
+        let stream = self.streams.get_mut(&key);
+        stream.is_none_or(|stream| stream.sending.is_drained())
+    }
+
     /// With which code the other side has said that it wants no more of what is sent.
     #[must_use]
     pub fn stopped(&self, key: Key) -> Option<u32> {

@@ -87,6 +87,13 @@ impl Sending {
         Ok(len)
     }
 
+    /// Whether nothing waits. If something does, somebody is told when some of it has left.
+    pub(super) fn is_drained(&mut self) -> bool {
+        let is_drained = self.waits.is_empty();
+        self.room_is_wanted |= !is_drained;
+        is_drained
+    }
+
     pub(super) fn finish(&mut self) {
         if self.state == SendState::Open {
             self.state = SendState::Finishing;

@@ -81,6 +81,19 @@ fn read(mux: &mut Mux, key: Key) -> (Vec<u8>, Result<Read, Broken>) {
 }
 
 #[test]
+fn who_asks_whether_all_has_left_is_told_when_more_has() {
+    let mut pair = Pair::new();
+    let [key, _] = pair.stream();
+    assert!(pair.opens.is_drained(key));
+    assert_eq!(pair.opens.write(key, &[0; 100]), Ok(100));
+    assert!(!pair.opens.is_drained(key));
+    pair.carry(100);
+    let events: Vec<Event> = std::iter::from_fn(|| pair.opens.poll_event()).collect();
+    assert!(events.contains(&Event::Writable(key)), "{events:?}");
+    assert!(pair.opens.is_drained(key));
+}
+
+#[test]
 fn a_short_exchange_costs_ten_bytes_of_frames() {
     let mut pair = Pair::new();
     let key = pair.opens.open().expect("room");
