@@ -80,11 +80,27 @@ pub(crate) enum Tally {
     DnsResolved,
     /// DNS questions that it has not.
     DnsUnresolved,
+    /// Flows of UDP that were opened.
+    DatagramFlowsOpened,
+    /// Flows of UDP that were not opened, as there were too many.
+    DatagramFlowsRefused,
+    /// Flows of UDP that the other side broke off.
+    DatagramFlowsEndedByPeer,
+    /// Datagrams of endpoints on this side.
+    DatagramsFromEndpoints,
+    /// Bytes of these.
+    DatagramBytesFromEndpoints,
+    /// Datagrams that endpoints on this side were sent.
+    DatagramsToEndpoints,
+    /// Bytes of these.
+    DatagramBytesToEndpoints,
+    /// Datagrams of endpoints on this side for which the line had no room in time.
+    DatagramsDropped,
 }
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 30] = [
+    const ALL: [Tally; 38] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysPassedWithoutTunnel,
@@ -115,6 +131,14 @@ impl Tally {
         Tally::DnsLinkBytes,
         Tally::DnsResolved,
         Tally::DnsUnresolved,
+        Tally::DatagramFlowsOpened,
+        Tally::DatagramFlowsRefused,
+        Tally::DatagramFlowsEndedByPeer,
+        Tally::DatagramsFromEndpoints,
+        Tally::DatagramBytesFromEndpoints,
+        Tally::DatagramsToEndpoints,
+        Tally::DatagramBytesToEndpoints,
+        Tally::DatagramsDropped,
     ];
 
     fn name(self) -> &'static str {
@@ -149,6 +173,14 @@ impl Tally {
             Tally::DnsLinkBytes => "dns_link_bytes",
             Tally::DnsResolved => "dns_resolved",
             Tally::DnsUnresolved => "dns_unresolved",
+            Tally::DatagramFlowsOpened => "datagram_flows_opened",
+            Tally::DatagramFlowsRefused => "datagram_flows_refused",
+            Tally::DatagramFlowsEndedByPeer => "datagram_flows_ended_by_peer",
+            Tally::DatagramsFromEndpoints => "datagrams_from_endpoints",
+            Tally::DatagramBytesFromEndpoints => "datagram_bytes_from_endpoints",
+            Tally::DatagramsToEndpoints => "datagrams_to_endpoints",
+            Tally::DatagramBytesToEndpoints => "datagram_bytes_to_endpoints",
+            Tally::DatagramsDropped => "datagrams_dropped",
         }
     }
 }
@@ -169,6 +201,7 @@ pub(crate) struct Board {
     tallies: [AtomicU64; Tally::ALL.len()],
     events: Mutex<BTreeMap<&'static str, u64>>,
     relays: Arc<AtomicU64>,
+    flows: Arc<AtomicU64>,
     tunnels: Mutex<Tunnels>,
     numbers: Mutex<BTreeMap<&'static str, u64>>,
     notes: Mutex<BTreeMap<&'static str, String>>,
@@ -184,7 +217,7 @@ pub(crate) struct Carried {
     pub(crate) datagrams: u64,
     /// Packets of TCP.
     pub(crate) segments: u64,
-    /// Bytes of TCP connections that went through the tunnel, both directions.
+    /// Bytes of TCP connections and of UDP that went through the tunnel, both directions.
     pub(crate) payload: u64,
     /// The number of these.
     pub(crate) connections: u64,
@@ -246,9 +279,10 @@ impl Board {
         Arc::new(Self {
             facts,
             started: Instant::now(),
-            tallies: Default::default(),
+            tallies: [const { AtomicU64::new(0) }; Tally::ALL.len()],
             events: Mutex::new(events.collect()),
             relays: Arc::default(),
+            flows: Arc::default(),
             tunnels: Mutex::default(),
             numbers: Mutex::default(),
             notes: Mutex::default(),
@@ -298,9 +332,14 @@ impl Board {
     }
 
     /// One more TCP connection until what is returned is dropped.
-    pub(crate) fn relay(&self) -> OpenRelay {
-        self.relays.fetch_add(1, Ordering::Relaxed);
-        OpenRelay(Arc::clone(&self.relays))
+    pub(crate) fn relay(&self) -> Open {
+        Open::among(&self.relays)
+    }
+
+    /// One more flow of UDP until what is returned is dropped.
+    pub(crate) fn flow_of_datagrams(&self) -> Open {
+        self.count(Tally::DatagramFlowsOpened, 1);
+        Open::among(&self.flows)
     }
 
     /// One more connection to the other side until what is returned is dropped.
@@ -348,7 +387,15 @@ impl Board {
                 .sum(),
             datagrams: udp.sent_datagrams + udp.received_datagrams,
             segments: tcp.sent_datagrams + tcp.received_datagrams,
-            payload: of(Tally::FromEndpointsBytes) + of(Tally::ToEndpointsBytes),
+            payload: [
+                Tally::FromEndpointsBytes,
+                Tally::ToEndpointsBytes,
+                Tally::DatagramBytesFromEndpoints,
+                Tally::DatagramBytesToEndpoints,
+            ]
+            .map(of)
+            .iter()
+            .sum(),
             connections: connections.unwrap_or_default(),
         }
     }
@@ -366,7 +413,9 @@ impl Board {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), *value))
             .collect();
-        gauges.insert("relays".to_owned(), self.relays.load(Ordering::Relaxed));
+        for (name, open) in [("relays", &self.relays), ("datagram_flows", &self.flows)] {
+            gauges.insert(name.to_owned(), open.load(Ordering::Relaxed));
+        }
         lock(&self.tunnels).show(&mut counters, &mut gauges);
         let notes = lock(&self.notes);
         let notes = notes.iter();
@@ -418,11 +467,18 @@ impl Tunnels {
     }
 }
 
-/// See [`Board::relay`].
+/// One of those that are counted while they are open.
 #[derive(Debug)]
-pub(crate) struct OpenRelay(Arc<AtomicU64>);
+pub(crate) struct Open(Arc<AtomicU64>);
 
-impl Drop for OpenRelay {
+impl Open {
+    fn among(open: &Arc<AtomicU64>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(open))
+    }
+}
+
+impl Drop for Open {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -25,11 +25,12 @@ use tokio::time::{Instant, timeout};
 use crate::admin;
 use crate::board::{Facts, Tally};
 use crate::config::{self, ClientAddresses, ClientSide, WhenDown};
+use crate::datagrams::Associations;
 use crate::detour::Detour;
 use crate::dns::{Forwarder, Ports};
 use crate::endpoint::Endpoint;
 use crate::error::TunnelError;
-use crate::intake::{self, Accepted, Came, Gate, Proxies, WaysIn};
+use crate::intake::{self, Accepted, Came, Gate, Proxies, Taken, WaysIn};
 use crate::keeper::{Keeper, Leased};
 use crate::limits::{ClientLimits, Meter};
 use crate::link_state::link_state;
@@ -194,9 +195,16 @@ async fn serve<T: Tunnel>(
     let gate = ways_in.gate();
     let mut ways_in = tokio::spawn(ways_in.run(accepted, over));
     ready();
+    let associations =
+        Associations::new(Arc::clone(&keeper), Arc::clone(&gate), Arc::clone(shared));
     let relays = async {
-        while let Some(accepted) = arriving.recv().await {
-            admit(accepted, addresses, &gate, &keeper, detour.as_ref(), shared);
+        while let Some(taken) = arriving.recv().await {
+            match taken {
+                Taken::Connection(accepted) => {
+                    admit(accepted, addresses, &gate, &keeper, detour.as_ref(), shared);
+                }
+                Taken::Association(association) => associations.admit(association),
+            }
         }
         // The ways in have ended, which is looked at beside this.
         std::future::pending().await

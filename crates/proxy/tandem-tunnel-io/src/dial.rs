@@ -8,13 +8,13 @@
 //! step takes bounded time; lookups are bounded in number, those that were given up with them.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_tunnel::{Allowed, Origin, WayOut};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
@@ -101,6 +101,30 @@ impl Dialer {
         connected.map_err(|error| ending(&error))
     }
 
+    /// A socket for datagrams to the target and back: it receives from nobody else. They come from
+    /// an address of this machine, whatever the way out of connections is.
+    pub(crate) async fn datagrams(&self, target: Target) -> Result<UdpSocket, Ending> {
+        let addresses = self.resolve(target).await?;
+        // What is sent to many is answered by any number of them.
+        let mut permitted = addresses
+            .into_iter()
+            .filter(|address| !address.ip().is_multicast() && self.permits(*address))
+            .take(MAX_ADDRESSES)
+            .peekable();
+        if permitted.peek().is_none() {
+            self.board.count(Tally::ServersNotAllowed, 1);
+            return Err(Ending::NotAllowed);
+        }
+        let mut last = io::Error::from(io::ErrorKind::NetworkUnreachable);
+        for address in permitted {
+            match connected(address).await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => last = error,
+            }
+        }
+        Err(ending(&last))
+    }
+
     fn permits(&self, address: SocketAddr) -> bool {
         let permits_own = match self.own_addresses {
             OwnAddresses::AsAllowed => self.allowed.permits_own(),
@@ -167,6 +191,18 @@ impl Dialer {
         });
         answer.await.map_err(io::Error::other)?
     }
+}
+
+async fn connected(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).await?;
+    socket.connect(address).await?;
+    // Until the runtime knows that, it sends nothing without waiting.
+    socket.writable().await?;
+    Ok(socket)
 }
 
 /// What an error of a connection means to the other side.

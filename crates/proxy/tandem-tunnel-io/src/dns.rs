@@ -10,7 +10,6 @@
 //! nobody else, and uses the answer for nothing but answering.
 
 mod forwarder;
-mod places;
 mod ports;
 mod resolver;
 mod stream;

@@ -1,4 +1,4 @@
-//! The ways in: how TCP connections come to the client side. SOCKS5 and HTTP CONNECT, for programs
+//! The ways in: how TCP connections, and UDP, come to the client side. SOCKS5 and HTTP CONNECT, for programs
 //! that are told of a proxy; and what would leave by the link, for those that are not.
 //!
 //! Is not: what becomes of a connection; that is a relay's.
@@ -30,14 +30,17 @@ use tokio::time::timeout;
 
 use crate::board::Board;
 use crate::config::{ClientSide, Link, WhenDown};
+use crate::datagrams::Association;
 use crate::error::TunnelError;
 use crate::limits::ClientLimits;
 use head::HeadReader;
 use passing_on::PassingOn;
 use redirect::{Own, Redirect, Way};
+use socks::Granted;
 
 pub(crate) use gate::Gate;
 pub(crate) use redirect::{describe, rule_set};
+pub(crate) use socks::{datagram, datagram_header};
 
 /// How long a client may take to say where it wants to go: it is a program on this machine or one
 /// near it.
@@ -60,6 +63,15 @@ pub(crate) struct Accepted {
     pub(crate) first: Vec<u8>,
     /// By which way it came.
     pub(crate) came: Came,
+}
+
+/// What is taken in.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    /// A connection.
+    Connection(Accepted),
+    /// A client's leave to send datagrams.
+    Association(Association),
 }
 
 /// By which way a connection came in.
@@ -158,7 +170,7 @@ impl WaysIn {
         Arc::clone(&self.gate)
     }
 
-    /// Gives each connection to `relays`, until `stop` is ready; then the rules are removed, and
+    /// Gives what is taken in to `relays`, until `stop` is ready; then the rules are removed, and
     /// after them nothing listens any more. Without anybody at the other end of `relays`
     /// connections are closed.
     ///
@@ -166,7 +178,7 @@ impl WaysIn {
     /// The rules cannot be removed.
     pub(crate) async fn run(
         self,
-        relays: mpsc::Sender<Accepted>,
+        relays: mpsc::Sender<Taken>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), TunnelError> {
         let Self {
@@ -229,7 +241,7 @@ fn listen(protocol: Protocol, address: SocketAddr) -> Result<std::net::TcpListen
 async fn take_asked(
     protocol: Protocol,
     stream: TcpStream,
-    relays: mpsc::Sender<Accepted>,
+    relays: mpsc::Sender<Taken>,
     gate: Arc<Gate>,
 ) {
     let Ok(client) = stream.peer_addr() else {
@@ -240,14 +252,29 @@ async fn take_asked(
     let talk = async {
         match protocol {
             Protocol::Socks => socks::talk(&mut head, permits).await,
-            Protocol::Connect => connect::talk(&mut head, permits).await,
+            Protocol::Connect => {
+                let target = connect::talk(&mut head, permits).await?;
+                Ok(target.map(Granted::Connection))
+            }
         }
     };
     // Refused, gone, or too slow: it is closed.
-    let Ok(Ok(Some(target))) = timeout(HEAD_TIME, talk).await else {
+    let Ok(Ok(Some(granted))) = timeout(HEAD_TIME, talk).await else {
         return;
     };
     let (stream, first) = head.into_parts();
+    let target = match granted {
+        Granted::Connection(target) => target,
+        Granted::Datagrams(relay, port) => {
+            let association = Association {
+                control: stream,
+                relay,
+                client: client.ip(),
+                port,
+            };
+            return give(Taken::Association(association), &relays).await;
+        }
+    };
     let accepted = Accepted {
         stream,
         target,
@@ -255,14 +282,14 @@ async fn take_asked(
         first,
         came: Came::Asking,
     };
-    give(accepted, &relays).await;
+    give(Taken::Connection(accepted), &relays).await;
 }
 
 /// Takes a connection in that the firewall has redirected.
 async fn take_redirected(
     stream: TcpStream,
     way: Way,
-    relays: mpsc::Sender<Accepted>,
+    relays: mpsc::Sender<Taken>,
     passing_on: PassingOn,
 ) {
     let Ok(client) = stream.peer_addr() else {
@@ -277,7 +304,7 @@ async fn take_redirected(
                 first: Vec::new(),
                 came: Came::Redirected,
             };
-            give(accepted, &relays).await;
+            give(Taken::Connection(accepted), &relays).await;
         }
         Way::PassOn(server) => {
             passing_on.start(stream, Vec::new(), TcpStream::connect(server));
@@ -287,8 +314,8 @@ async fn take_redirected(
     }
 }
 
-async fn give(accepted: Accepted, relays: &mpsc::Sender<Accepted>) {
-    if relays.send(accepted).await.is_err() {
+async fn give(taken: Taken, relays: &mpsc::Sender<Taken>) {
+    if relays.send(taken).await.is_err() {
         tracing::debug!("a connection is closed: the daemon ends");
     }
 }
@@ -304,7 +331,7 @@ mod tests {
     /// A client of a proxy on a free port.
     struct Proxied {
         client: TcpStream,
-        accepted: mpsc::Receiver<Accepted>,
+        accepted: mpsc::Receiver<Taken>,
         /// Sent or dropped, it ends the proxy.
         stop: oneshot::Sender<()>,
     }
@@ -341,6 +368,13 @@ mod tests {
         }
     }
 
+    fn connection(taken: Option<Taken>) -> Accepted {
+        match taken {
+            Some(Taken::Connection(accepted)) => accepted,
+            other => panic!("a connection is given on, not {other:?}"),
+        }
+    }
+
     async fn expect(client: &mut TcpStream, bytes: &[u8]) {
         let mut said = vec![0; bytes.len()];
         client.read_exact(&mut said).await.expect("it answers");
@@ -357,7 +391,7 @@ mod tests {
             .await
             .expect("it reads");
         expect(&mut proxied.client, b"\x05\x00\x05\x00\x00\x01\0\0\0\0\0\0").await;
-        let mut taken = proxied.accepted.recv().await.expect("it is given on");
+        let mut taken = connection(proxied.accepted.recv().await);
         assert_eq!(taken.target.to_string(), "a.example:443");
         assert_eq!(
             taken.client,
@@ -385,7 +419,7 @@ mod tests {
             b"HTTP/1.1 200 Connection established\r\n\r\n",
         )
         .await;
-        let taken = proxied.accepted.recv().await.expect("it is given on");
+        let taken = connection(proxied.accepted.recv().await);
         assert_eq!(taken.target.to_string(), "a.example:8443");
         assert_eq!(taken.first, b"hello");
     }

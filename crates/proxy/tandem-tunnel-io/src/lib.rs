@@ -1,5 +1,5 @@
 //! tandem-tunnel-io: tunnel mode's adapter to the world: the ways in, the QUIC connection between
-//! the two proxies, the connections to servers, DNS, the admin port.
+//! the two proxies, the connections to servers, UDP, DNS, the admin port.
 //!
 //! Is not: a protocol. What crosses a stream of the tunnel is decided by [`tandem_tunnel::Relay`];
 //! nothing here looks into TLS.
@@ -16,8 +16,10 @@ pub mod probe;
 
 mod admin;
 mod board;
+mod client_places;
 mod client_side;
 mod clock;
+mod datagrams;
 mod detour;
 mod dial;
 mod dns;

@@ -20,13 +20,14 @@ use tandem_daemon::signals::Signals;
 use tandem_daemon::{DaemonError, listener};
 use tandem_engine::Role;
 use tandem_firewall::{RuleSet, privilege};
-use tandem_link::tunnel::{DnsQuery, Ending};
+use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen};
 use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
 
 use crate::admin;
 use crate::board::{Facts, Tally};
 use crate::config::ServerSide;
+use crate::datagrams::FarFlows;
 use crate::dial::Dialer;
 use crate::dns::Resolver;
 use crate::error::TunnelError;
@@ -265,15 +266,18 @@ fn complete(arriving: quic::Arriving, place: impl Send + 'static, host: &Host) {
 pub(crate) struct Host {
     dialer: Arc<Dialer>,
     resolver: Arc<Resolver>,
+    flows: Arc<FarFlows>,
     shared: Arc<Shared>,
     tunnels: Arc<Tunnels<Any>>,
 }
 
 impl Host {
     pub(crate) fn new(dialer: Arc<Dialer>, resolver: Arc<Resolver>, shared: Arc<Shared>) -> Self {
+        let flows = FarFlows::new(Arc::clone(&dialer), Arc::clone(&shared));
         Self {
             dialer,
             resolver,
+            flows: Arc::new(flows),
             shared,
             tunnels: Arc::new(Tunnels::new()),
         }
@@ -312,18 +316,22 @@ impl Host {
         self.shared.board.tunnel_ended(&why);
     }
 
-    /// Serves one stream: its first bytes say whether it is a DNS question or a TCP connection.
+    /// Serves one stream: its first bytes say whether it is a DNS question, a flow of UDP
+    /// or a TCP connection.
     async fn serve_stream<S: Sending, R: Receiving>(self, mut stream: Stream<S, R>) {
         let first = tokio::select! {
             first = stream.receiving.read() => first,
             () = self.shared.over() => return refuse(&mut stream, Ending::ShuttingDown),
         };
-        if let Ok(Some(begun)) = &first
-            && DnsQuery::begins(begun)
-        {
-            self.resolver.serve(stream, begun).await;
-            return;
-        }
+        let first = match first {
+            Ok(Some(begun)) if DnsQuery::begins(&begun) => {
+                return self.resolver.serve(stream, &begun).await;
+            }
+            Ok(Some(begun)) if FlowOpen::begins(&begun) => {
+                return self.flows.serve(stream, begun).await;
+            }
+            first => first,
+        };
         match self.shared.place() {
             Some(place) => {
                 let task = RelayTask::server_side(stream, first, self.dialer, self.shared, place);

@@ -17,7 +17,7 @@ use tandem_store_sqlite::SqliteStore;
 use tandem_tunnel::{Clock, Handshakes, Input, Relay};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::board::{Board, Facts, OpenRelay, Tally};
+use crate::board::{Board, Facts, Open, Tally};
 use crate::clock::{Clocks, wall};
 use crate::error::TunnelError;
 
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Place {
     // In this order: once all places are free, none is shown as taken.
-    _shown: OpenRelay,
+    _shown: Open,
     _permit: OwnedSemaphorePermit,
 }
 

@@ -1,6 +1,7 @@
 //! Both sides in one process: the client side and the server side over the loopback interface, over
 //! UDP and over TCP; endpoints over TCP.
 
+mod datagrams;
 mod dns;
 mod rules;
 mod tls;

@@ -10,6 +10,7 @@ pub(crate) mod any;
 mod fixed_rate;
 pub(crate) mod nudge;
 pub(crate) mod quic;
+mod room;
 pub(crate) mod tcp;
 #[cfg(test)]
 mod testing;
@@ -18,6 +19,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Makes connections to the other proxy.
 pub(crate) trait Connect: Send + Sync + 'static {
@@ -112,6 +115,12 @@ pub(crate) struct Stream<S, R> {
 
 /// The half of a stream that sends.
 pub(crate) trait Sending: Send + 'static {
+    /// What crosses beside the stream.
+    type Datagrams: Datagrams;
+
+    /// That, for the one who has the stream in hand.
+    fn datagrams(&self) -> Self::Datagrams;
+
     /// Takes some of these bytes, at least one, once there is room.
     fn write(&mut self, bytes: &[u8]) -> impl Future<Output = Result<usize, Broken>> + Send;
 
@@ -139,6 +148,24 @@ pub(crate) trait Receiving: Send + 'static {
 
     /// Tells the other side that nothing more is wanted.
     fn stop(&mut self, code: u32);
+}
+
+/// What crosses beside a stream, unordered, and may be lost; and when there is room for what may
+/// be lost.
+pub(crate) trait Datagrams: Send + Sync + 'static {
+    /// Is ready once so many bytes can leave, beside the stream or on it, without holding up what
+    /// others have to send; or when they have waited since `since` for so long that the others
+    /// have had their share. They are to be sent then.
+    fn room(&self, bytes: usize, since: Instant) -> impl Future<Output = ()> + Send;
+
+    /// The longest payload that can be sent now. `None`: the transport has no datagrams.
+    fn max_len(&self) -> Option<usize>;
+
+    /// Sends a payload of that length at most. It may be lost.
+    fn send(&self, payload: &[u8]);
+
+    /// The next payload that has come; never, where the transport has none.
+    fn receive(&self) -> impl Future<Output = Vec<u8>> + Send;
 }
 
 /// Why a half of a stream goes no further.

@@ -27,19 +27,19 @@ use tandem_link::tunnel::{Malformed, MessageDecoder, write_message};
 use tandem_wire::Instant;
 
 /// Payload bytes that wait for the line. A burst of a QUIC server's is mostly within it.
-pub const MAX_WAITING_BYTES: usize = 64 * 1024;
+const MAX_WAITING_BYTES: usize = 64 * 1024;
 /// Payloads that wait, empty ones among them.
 const MAX_WAITING: usize = 256;
 /// A payload that has waited for so long is dropped: a stub resolver asks again after five seconds
 /// (resolv.conf(5)), QUIC after one (RFC 9002, section 6.2.2).
-pub const MAX_WAIT: Duration = Duration::from_secs(4);
+const MAX_WAIT: Duration = Duration::from_secs(4);
 
 /// How long a flow lasts after the client's last payload, at its side (RFC 4787, REQ-5; that what
 /// comes in does not count is REQ-6).
 pub const NEAR_IDLE: Duration = Duration::from_secs(120);
 /// The same at the server's side, whose end the client side does not hear of: longer, so that no
 /// payload of a flow that still lasts at the client's finds nothing here.
-pub const FAR_IDLE: Duration = Duration::from_secs(180);
+const FAR_IDLE: Duration = Duration::from_secs(180);
 
 /// At which side a flow is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -60,7 +60,7 @@ mod writer;
 pub use allowed::{Allowed, Rule, RuleError};
 pub use byte_count::{ByteCount, scaled};
 pub use event::Event;
-pub use flow::{Crossing, FAR_IDLE, Flow, FlowSide, MAX_WAITING_BYTES, NEAR_IDLE};
+pub use flow::{Crossing, Flow, FlowSide, NEAR_IDLE};
 pub use limits::{Exception, Limits, MAX_CLIENTS, Standing, Usage};
 pub use output::{Clock, Input, Output, Wakeup};
 pub use relay::{CLIENT_HOLD, Relay, SERVER_HOLD, SILENCE};

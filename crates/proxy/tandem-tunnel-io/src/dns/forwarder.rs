@@ -18,9 +18,9 @@ use tandem_tunnel::dns::{
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::places::{Place, Places};
 use super::stream::{read_whole, write_whole};
 use crate::board::Tally;
+use crate::client_places::{Place, Places};
 use crate::keeper::{Keeper, Leased};
 use crate::shared::Shared;
 use crate::transport::{Receiving as _, Tunnel};

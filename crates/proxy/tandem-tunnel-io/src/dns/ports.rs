@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
 use super::forwarder::{Forwarder, Step};
-use super::places::Places;
+use crate::client_places::Places;
 use crate::config::Dns;
 use crate::error::TunnelError;
 use crate::transport::Tunnel;

@@ -192,6 +192,7 @@ mod tests {
 
     use super::*;
     use crate::board::Facts;
+    use crate::keeper::tests::Never;
     use crate::transport::{Broken, Stopped};
 
     /// The half of a stream that never takes anything; with which code it was reset.
@@ -199,6 +200,10 @@ mod tests {
     struct Full(Arc<Mutex<Option<u32>>>);
 
     impl Sending for Full {
+        type Datagrams = Never;
+        fn datagrams(&self) -> Never {
+            panic!("a question has none")
+        }
         async fn write(&mut self, _: &[u8]) -> Result<usize, Broken> {
             pending().await
         }

@@ -34,10 +34,17 @@ pub fn tunnel_socks(data: &[u8]) {
 }
 
 fn socks_request(data: &[u8]) {
+    if let Some((target, payload)) = socks::datagram(data) {
+        crosses(&target);
+        let again = [&socks::datagram_header(&target), payload].concat();
+        assert_eq!(socks::datagram(&again), Some((target, payload)));
+    }
     match settled(data, socks::request) {
         Ok(Some(request)) => {
             assert!(request.len <= MAX_REQUEST);
-            crosses(&request.value);
+            if let socks::Request::Connect(target) = &request.value {
+                crosses(target);
+            }
         }
         Ok(None) => assert!(data.len() < MAX_REQUEST, "it waits for more than there is"),
         Err(refusal) => assert!(refusal.reply().len() <= 10),

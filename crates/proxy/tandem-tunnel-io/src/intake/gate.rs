@@ -123,6 +123,19 @@ impl Gate {
         }
     }
 
+    /// What becomes of a client's datagrams to this target. There is no hello to wait for.
+    pub(crate) fn decide_on_datagrams(&self, client: IpAddr, target: &Target) -> Action {
+        match self.rules.decide(client, target, ServerName::Unsaid) {
+            Decision::Now(Action::Tunnel) if self.has_bytes(client) => Action::Tunnel,
+            Decision::Now(Action::Direct) => Action::Direct,
+            Decision::Now(Action::Tunnel) => Action::Refuse,
+            Decision::Now(Action::Refuse) | Decision::WithName => {
+                self.count_refusal(client, target);
+                Action::Refuse
+            }
+        }
+    }
+
     /// What counts for a client in the tunnel, if it is limited.
     pub(crate) fn meter(&self, client: IpAddr) -> Option<Meter> {
         self.limits.as_ref().map(|limits| limits.meter(client))
@@ -162,15 +175,20 @@ impl Gate {
             first,
             came: _,
         } = accepted;
-        let is_own = client.ip().to_canonical().is_loopback();
+        let dialer = self.dialer_of(client.ip());
+        let connect = async move { dialer.dial(Open::to(target)).await };
+        self.passing_on.start(stream, first, connect);
+    }
+
+    /// What makes connections from here for this client.
+    pub(crate) fn dialer_of(&self, client: IpAddr) -> Arc<Dialer> {
+        let is_own = client.to_canonical().is_loopback();
         let dialer = if is_own {
             &self.own_dialer
         } else {
             &self.dialer
         };
-        let dialer = Arc::clone(dialer);
-        let connect = async move { dialer.dial(Open::to(target)).await };
-        self.passing_on.start(stream, first, connect);
+        Arc::clone(dialer)
     }
 
     fn count_refusal(&self, client: IpAddr, target: &Target) {

@@ -7,6 +7,7 @@
 //! never lost.
 
 use std::io;
+use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -68,6 +69,11 @@ impl HeadReader {
                 Ok(_) => {}
             }
         }
+    }
+
+    /// At which address of this side's it came.
+    pub(super) fn local_address(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -1,8 +1,8 @@
-//! SOCKS5 (RFC 1928): a client says where it wants to go.
+//! SOCKS5 (RFC 1928): a client says where it wants to go, or that it wants to send datagrams.
 //!
-//! Is: the two parsers, of the greeting and of the request, and the answers. Is not: authentication
-//! (only "none" is taken), BIND and UDP ASSOCIATE, or the resolution of names: they cross as they
-//! are. SOCKS4 clients get SOCKS4's refusal.
+//! Is: the parsers, of the greeting, of the request and of a datagram, and the answers. Is not:
+//! authentication (only "none" is taken), BIND, fragments of datagrams, or the resolution of names:
+//! they cross as they are. SOCKS4 clients get SOCKS4's refusal.
 //!
 //! Success is answered at once, before the far side has connected: that saves a round trip over the
 //! link. A connection that fails later is reset.
@@ -11,20 +11,26 @@
 //! greeting: 05 count method*count                 answer: 05 00, or 05 ff
 //! request:  05 01 00 kind address port(2)         answer: 05 code 00 01 0.0.0.0 0
 //!           kind 01: 4 bytes; 03: length(1) name; 04: 16 bytes
+//!           05 03 for datagrams, from that port,  answer: 05 00 00 kind address port(2),
+//!           or from any where it is 0                     where they are to be sent
+//! datagram: 00 00 00 kind address port(2) payload, the same in both directions
 //! ```
 //!
 //! Invariant: a head is at most 257 and 262 bytes long.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU16;
 
 use tandem_link::tunnel::Target;
+use tokio::net::UdpSocket;
 
 use super::head::{Found, HeadReader, NoHead};
 
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const CONNECT: u8 = 1;
+const UDP_ASSOCIATE: u8 = 3;
 
 const IPV4: u8 = 1;
 const NAME: u8 = 3;
@@ -39,7 +45,7 @@ pub(super) enum Refusal {
     NotSocks,
     /// It wants to authenticate (section 3).
     NoMethod,
-    /// It asks for BIND or UDP ASSOCIATE (section 4).
+    /// It asks for BIND (section 4), or for what is not defined.
     Command,
     /// It names its target in a way that is not defined.
     Kind,
@@ -47,6 +53,26 @@ pub(super) enum Refusal {
     Target,
     /// It may not go there.
     NotAllowed,
+    /// It could have no socket.
+    Failed,
+}
+
+/// What a client wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Request {
+    /// A connection there.
+    Connect(Target),
+    /// To send datagrams, from this port if it knows that.
+    Associate(Option<NonZeroU16>),
+}
+
+/// What a client has been granted.
+#[derive(Debug)]
+pub(super) enum Granted {
+    /// A connection there.
+    Connection(Target),
+    /// To send datagrams to this socket, from this port if it has named one.
+    Datagrams(UdpSocket, Option<NonZeroU16>),
 }
 
 impl Refusal {
@@ -57,7 +83,7 @@ impl Refusal {
             Refusal::Socks4 => &[0, 91, 0, 0, 0, 0, 0, 0],
             Refusal::NotSocks => &[],
             Refusal::NoMethod => &[VERSION, 0xff],
-            Refusal::Target => &[VERSION, 1, 0, IPV4, 0, 0, 0, 0, 0, 0],
+            Refusal::Target | Refusal::Failed => &[VERSION, 1, 0, IPV4, 0, 0, 0, 0, 0, 0],
             Refusal::NotAllowed => &[VERSION, 2, 0, IPV4, 0, 0, 0, 0, 0, 0],
             Refusal::Command => &[VERSION, 7, 0, IPV4, 0, 0, 0, 0, 0, 0],
             Refusal::Kind => &[VERSION, 8, 0, IPV4, 0, 0, 0, 0, 0, 0],
@@ -65,22 +91,30 @@ impl Refusal {
     }
 }
 
-/// Where the client wants to go, once it has been told "succeeded". `None`: it was refused, since
-/// `permits` says so or by its own fault, or is gone.
+/// What the client wants, once it has been told "succeeded". `None`: it was refused, since `permits`
+/// says so or by its own fault, or is gone.
 pub(super) async fn talk(
     client: &mut HeadReader,
     permits: impl Fn(&Target) -> bool,
-) -> io::Result<Option<Target>> {
-    let asked = match ask(client).await {
-        Ok(target) if !permits(&target) => Err(NoHead::Refused(Refusal::NotAllowed)),
-        asked => asked,
+) -> io::Result<Option<Granted>> {
+    let granted = match ask(client).await {
+        Ok(Request::Connect(target)) if permits(&target) => Ok(Granted::Connection(target)),
+        Ok(Request::Connect(_)) => Err(NoHead::Refused(Refusal::NotAllowed)),
+        Ok(Request::Associate(port)) => match relay(client).await {
+            Ok(socket) => Ok(Granted::Datagrams(socket, port)),
+            Err(_) => Err(NoHead::Refused(Refusal::Failed)),
+        },
+        Err(none) => Err(none),
     };
-    match asked {
-        Ok(target) => {
-            client
-                .write(&[VERSION, 0, 0, IPV4, 0, 0, 0, 0, 0, 0])
-                .await?;
-            Ok(Some(target))
+    match granted {
+        Ok(granted) => {
+            let at = match &granted {
+                Granted::Connection(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+                Granted::Datagrams(socket, _) => socket.local_addr()?,
+            };
+            let reply = [&[VERSION, 0, 0][..], &address(at)].concat();
+            client.write(&reply).await?;
+            Ok(Some(granted))
         }
         Err(NoHead::Refused(refusal)) => {
             tracing::debug!(?refusal, "a SOCKS client is refused");
@@ -91,7 +125,12 @@ pub(super) async fn talk(
     }
 }
 
-async fn ask(client: &mut HeadReader) -> Result<Target, NoHead<Refusal>> {
+/// A socket at the address at which the client has reached this side.
+async fn relay(client: &HeadReader) -> io::Result<UdpSocket> {
+    UdpSocket::bind((client.local_address()?.ip(), 0)).await
+}
+
+async fn ask(client: &mut HeadReader) -> Result<Request, NoHead<Refusal>> {
     client.read(greeting).await?;
     client
         .write(&[VERSION, NO_AUTHENTICATION])
@@ -122,13 +161,88 @@ pub(super) fn greeting(bytes: &[u8]) -> Result<Option<Found<()>>, Refusal> {
     }
 }
 
-/// A request to connect (section 4). It is refused once it is whole, so that the client has nothing
-/// more to say; what has no known length, at once.
-pub(super) fn request(bytes: &[u8]) -> Result<Option<Found<Target>>, Refusal> {
+/// A request (section 4). It is refused once it is whole, so that the client has nothing more to
+/// say; what has no known length, at once.
+pub(super) fn request(bytes: &[u8]) -> Result<Option<Found<Request>>, Refusal> {
     if bytes.first().is_some_and(|version| *version != VERSION) {
         return Err(Refusal::NotSocks);
     }
-    let (Some(&command), Some(&kind)) = (bytes.get(1), bytes.get(3)) else {
+    let Some(Destination {
+        host,
+        kind,
+        port,
+        len,
+    }) = destination(bytes)?
+    else {
+        return Ok(None);
+    };
+    let value = match bytes.get(1) {
+        Some(&CONNECT) => Request::Connect(target(host, kind, port).ok_or(Refusal::Target)?),
+        Some(&UDP_ASSOCIATE) => Request::Associate(NonZeroU16::new(port)),
+        _ => return Err(Refusal::Command),
+    };
+    Ok(Some(Found { value, len }))
+}
+
+/// A datagram of a client's (section 7): where it goes, and the payload. `None` for what is none,
+/// and for a fragment.
+pub(crate) fn datagram(bytes: &[u8]) -> Option<(Target, &[u8])> {
+    if bytes.get(2) != Some(&0) {
+        return None;
+    }
+    let Destination {
+        host,
+        kind,
+        port,
+        len,
+    } = destination(bytes).ok()??;
+    Some((target(host, kind, port)?, bytes.get(len..)?))
+}
+
+/// What stands in front of a payload that comes from there.
+pub(crate) fn datagram_header(from: &Target) -> Vec<u8> {
+    let mut header = vec![0, 0, 0];
+    match from {
+        Target::Address(from) => header.extend(address(*from)),
+        Target::Name { name, port } => {
+            // A name that may cross is shorter.
+            header.extend([NAME, u8::try_from(name.len()).unwrap_or(u8::MAX)]);
+            header.extend_from_slice(name.as_bytes());
+            header.extend_from_slice(&port.to_be_bytes());
+        }
+    }
+    header
+}
+
+/// Kind, address and port.
+fn address(address: SocketAddr) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            bytes.push(IPV4);
+            bytes.extend_from_slice(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            bytes.push(IPV6);
+            bytes.extend_from_slice(&ip.octets());
+        }
+    }
+    bytes.extend_from_slice(&address.port().to_be_bytes());
+    bytes
+}
+
+/// What a request or a datagram names behind its first three bytes.
+struct Destination<'a> {
+    host: &'a [u8],
+    kind: u8,
+    port: u16,
+    /// Of all, with the first three bytes.
+    len: usize,
+}
+
+/// `None`: it is not whole.
+fn destination(bytes: &[u8]) -> Result<Option<Destination<'_>>, Refusal> {
+    let Some(&kind) = bytes.get(3) else {
         return Ok(None);
     };
     let start = match kind {
@@ -147,12 +261,12 @@ pub(super) fn request(bytes: &[u8]) -> Result<Option<Found<Target>>, Refusal> {
     let (Some(host), Some(&[high, low])) = (bytes.get(start..end), bytes.get(end..len)) else {
         return Ok(None);
     };
-    if command != CONNECT {
-        return Err(Refusal::Command);
-    }
-    let port = u16::from_be_bytes([high, low]);
-    let value = target(host, kind, port).ok_or(Refusal::Target)?;
-    Ok(Some(Found { value, len }))
+    Ok(Some(Destination {
+        host,
+        kind,
+        port: u16::from_be_bytes([high, low]),
+        len,
+    }))
 }
 
 fn target(host: &[u8], kind: u8, port: u16) -> Option<Target> {
@@ -188,7 +302,10 @@ mod tests {
     fn found(bytes: &[u8]) -> Option<String> {
         let found = request(bytes).expect("not refused")?;
         assert_eq!(found.len, bytes.len());
-        Some(found.value.to_string())
+        match found.value {
+            Request::Connect(target) => Some(target.to_string()),
+            Request::Associate(_) => None,
+        }
     }
 
     #[test]
@@ -221,7 +338,7 @@ mod tests {
         let any = [IPV4, 192, 0, 2, 1];
         for (bytes, refusal, code) in [
             (request_for(2, &any, 443), Refusal::Command, 7),
-            (request_for(3, &any, 443), Refusal::Command, 7),
+            (request_for(4, &any, 443), Refusal::Command, 7),
             (request_for(CONNECT, &[2, 0, 0], 1), Refusal::Kind, 8),
             (request_for(CONNECT, &any, 0), Refusal::Target, 1),
             (request_for(CONNECT, &name(""), 443), Refusal::Target, 1),
@@ -239,6 +356,40 @@ mod tests {
         assert_eq!(Refusal::Socks4.reply()[1], 91);
         assert_eq!(greeting(b"GET / HTTP/1.1"), Err(Refusal::NotSocks));
         assert_eq!(request(&[4]), Err(Refusal::NotSocks));
+    }
+
+    #[test]
+    fn datagrams_are_asked_for_with_a_port_or_without() {
+        for port in [0, 40_000] {
+            let bytes = request_for(UDP_ASSOCIATE, &[IPV4, 0, 0, 0, 0], port);
+            let found = request(&bytes).expect("not refused").expect("whole");
+            assert_eq!(found.value, Request::Associate(NonZeroU16::new(port)));
+        }
+    }
+
+    #[test]
+    fn a_datagram_names_its_target_and_what_comes_back_names_it_the_same() {
+        let v6: Ipv6Addr = "2001:db8::1".parse().expect("an address");
+        for (host, text) in [
+            (vec![IPV4, 192, 0, 2, 1], "192.0.2.1:53"),
+            ([&[IPV6][..], &v6.octets()].concat(), "[2001:db8::1]:53"),
+            (name("www.example"), "www.example:53"),
+        ] {
+            let header = [&[0, 0, 0], &host[..], &[0, 53]].concat();
+            let bytes = [&header[..], b"payload"].concat();
+            let (target, payload) = datagram(&bytes).expect("a datagram");
+            assert_eq!(
+                (target.to_string().as_str(), payload),
+                (text, &b"payload"[..])
+            );
+            assert_eq!(datagram_header(&target), header);
+            // Cut, a fragment, and to nowhere.
+            assert_eq!(datagram(&header[..header.len() - 1]), None);
+            let fragment = [&[0, 0, 1], &host[..], &[0, 53]].concat();
+            assert_eq!(datagram(&fragment), None);
+            let nowhere = [&[0, 0, 0], &host[..], &[0, 0]].concat();
+            assert_eq!(datagram(&nowhere), None);
+        }
     }
 
     /// Each prefix asks for more; with bytes behind it, what is found is the same.

@@ -10,7 +10,7 @@ use super::outage::INTERVAL;
 use super::up::{LOOK_INTERVAL, MAX_REST, MAX_SILENCE};
 use crate::board::Facts;
 use crate::link_state::{Hooks, link_state};
-use crate::transport::{Broken, Counts, Receiving, Sending, Stopped, Stream, nudge};
+use crate::transport::{Broken, Counts, Datagrams, Receiving, Sending, Stopped, Stream, nudge};
 
 /// A connection that carries nothing; it ends when it is told to.
 #[derive(Clone, Debug)]
@@ -47,7 +47,26 @@ impl Empty {
 #[derive(Debug)]
 pub(crate) enum Never {}
 
+impl Datagrams for Never {
+    async fn room(&self, _: usize, _: Instant) {
+        match *self {}
+    }
+    fn max_len(&self) -> Option<usize> {
+        match *self {}
+    }
+    fn send(&self, _: &[u8]) {
+        match *self {}
+    }
+    async fn receive(&self) -> Vec<u8> {
+        match *self {}
+    }
+}
+
 impl Sending for Never {
+    type Datagrams = Never;
+    fn datagrams(&self) -> Never {
+        match *self {}
+    }
     async fn write(&mut self, _: &[u8]) -> Result<usize, Broken> {
         match *self {}
     }

@@ -2,9 +2,11 @@
 //!
 //! Is not: a choice between them (`keeper.rs`).
 
+use tokio::time::Instant;
+
 use super::quic::{self, Quic};
 use super::tcp::{self, Tcp};
-use super::{Broken, Counts, Lost, Over, Receiving, Sending, Stopped, Stream, Tunnel};
+use super::{Broken, Counts, Datagrams, Lost, Over, Receiving, Sending, Stopped, Stream, Tunnel};
 
 /// A connection to the other proxy.
 #[derive(Clone, Debug)]
@@ -37,6 +39,12 @@ pub(crate) enum Out {
 pub(crate) enum In {
     Udp(quic::In),
     Tcp(tcp::In),
+}
+
+/// What crosses beside a stream.
+pub(crate) enum Beside {
+    Udp(quic::Beside),
+    Tcp(tcp::Beside),
 }
 
 fn over_udp(stream: Stream<quic::Out, quic::In>) -> Stream<Out, In> {
@@ -115,6 +123,15 @@ impl Tunnel for Any {
 }
 
 impl Sending for Out {
+    type Datagrams = Beside;
+
+    fn datagrams(&self) -> Beside {
+        match self {
+            Self::Udp(half) => Beside::Udp(half.datagrams()),
+            Self::Tcp(half) => Beside::Tcp(half.datagrams()),
+        }
+    }
+
     async fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         match self {
             Self::Udp(half) => half.write(bytes).await,
@@ -163,6 +180,36 @@ impl Receiving for In {
         match self {
             Self::Udp(half) => half.stop(code),
             Self::Tcp(half) => half.stop(code),
+        }
+    }
+}
+
+impl Datagrams for Beside {
+    async fn room(&self, bytes: usize, since: Instant) {
+        match self {
+            Self::Udp(beside) => beside.room(bytes, since).await,
+            Self::Tcp(beside) => beside.room(bytes, since).await,
+        }
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        match self {
+            Self::Udp(beside) => beside.max_len(),
+            Self::Tcp(beside) => beside.max_len(),
+        }
+    }
+
+    fn send(&self, payload: &[u8]) {
+        match self {
+            Self::Udp(beside) => beside.send(payload),
+            Self::Tcp(beside) => beside.send(payload),
+        }
+    }
+
+    async fn receive(&self) -> Vec<u8> {
+        match self {
+            Self::Udp(beside) => beside.receive().await,
+            Self::Tcp(beside) => beside.receive().await,
         }
     }
 }

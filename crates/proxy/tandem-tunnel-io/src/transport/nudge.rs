@@ -23,6 +23,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::{RttEstimator, Side};
 
 use super::Counts;
+use super::room::Room;
 
 /// Between two looks at what a connection has carried. They cost the line nothing.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -114,8 +115,10 @@ pub(super) struct Factory(pub(super) Arc<dyn ControllerFactory + Send + Sync>);
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let inner = Arc::clone(&self.0).build(now, current_mtu);
         Box::new(Nudged {
-            inner: Arc::clone(&self.0).build(now, current_mtu),
+            room: Arc::new(Room::new(inner.window())),
+            inner,
             mtu: current_mtu.into(),
             in_flight: 0,
             wanted: Arc::new(AtomicBool::new(false)),
@@ -133,6 +136,14 @@ struct Nudged {
     /// Whether the next packet is to go whatever the window. Clones share it: quinn shows its
     /// controller as a clone.
     wanted: Arc<AtomicBool>,
+    /// As `wanted`.
+    room: Arc<Room>,
+}
+
+/// What the line has room for by this controller; `None`: it is none of ours.
+pub(super) fn room(controller: Box<dyn Controller>) -> Option<Arc<Room>> {
+    let nudged = controller.into_any().downcast::<Nudged>().ok()?;
+    Some(Arc::clone(&nudged.room))
 }
 
 /// Lets one packet pass the window of this controller, which is one of ours.
@@ -146,6 +157,7 @@ impl Controller for Nudged {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.wanted.store(false, Ordering::Relaxed);
         self.in_flight = self.in_flight.saturating_add(bytes);
+        self.room.sent(bytes);
         self.inner.on_sent(now, bytes, last_packet_number);
     }
 
@@ -170,6 +182,7 @@ impl Controller for Nudged {
         self.in_flight = in_flight;
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
+        self.room.set(in_flight, self.inner.window());
     }
 
     fn on_congestion_event(
@@ -208,6 +221,7 @@ impl Controller for Nudged {
             mtu: self.mtu,
             in_flight: self.in_flight,
             wanted: Arc::clone(&self.wanted),
+            room: Arc::clone(&self.room),
         })
     }
 

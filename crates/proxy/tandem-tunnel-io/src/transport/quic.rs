@@ -5,6 +5,7 @@
 //! Invariants: both ends are authenticated by keys that derive from the pair's; there is no 0-RTT
 //! data; at rest nothing is sent. What gets no answer is asked for each half minute (`nudge.rs`).
 
+mod beside;
 mod parameters;
 mod reset_key;
 
@@ -35,8 +36,11 @@ use super::{
     Broken, Connect, Counts, Expected, Lost, Over, Receiving, Sending, Stopped, Stream, Tunnel,
 };
 use crate::line::Line;
+use beside::Takers;
 use parameters::Parameters;
 use reset_key::ResetKey;
+
+pub(crate) use beside::Beside;
 
 /// What the two proxies speak in the tunnel. The number is the version.
 const PROTOCOL: Protocol = Protocol {
@@ -290,11 +294,26 @@ fn endpoint_config(reset_key: &Arc<ResetKey>, id_len: usize) -> EndpointConfig {
 
 /// A connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Quic(Connection);
+pub(crate) struct Quic {
+    connection: Connection,
+    takers: Arc<Takers>,
+}
+
+impl Quic {
+    fn stream(&self, (half, receiving): (SendStream, RecvStream)) -> Stream<Out, In> {
+        let tunnel = self.clone();
+        Stream {
+            sending: Out { half, tunnel },
+            receiving: In(receiving),
+        }
+    }
+}
 
 fn watched(connection: Connection) -> Quic {
     tokio::spawn(watch(connection.clone()));
-    Quic(connection)
+    let takers = Arc::<Takers>::default();
+    tokio::spawn(Arc::clone(&takers).hand_out(connection.clone()));
+    Quic { connection, takers }
 }
 
 /// Nudges the connection when it is to be nudged, as long as there is one.
@@ -335,27 +354,25 @@ impl Tunnel for Quic {
     type Receiving = In;
 
     async fn open(&self) -> Result<Stream<Out, In>, Lost> {
-        self.0
-            .open_bi()
-            .await
-            .map(stream)
+        let opened = self.connection.open_bi().await;
+        opened
+            .map(|halves| self.stream(halves))
             .map_err(|error| lost(&error))
     }
 
     async fn accept(&self) -> Result<Stream<Out, In>, Lost> {
-        self.0
-            .accept_bi()
-            .await
-            .map(stream)
+        let accepted = self.connection.accept_bi().await;
+        accepted
+            .map(|halves| self.stream(halves))
             .map_err(|error| lost(&error))
     }
 
     async fn closed(&self) -> Lost {
-        lost(&self.0.closed().await)
+        lost(&self.connection.closed().await)
     }
 
     fn close(&self) {
-        self.0.close(SHUTTING_DOWN, b"");
+        self.connection.close(SHUTTING_DOWN, b"");
     }
 
     async fn farewell(&self) {
@@ -366,11 +383,11 @@ impl Tunnel for Quic {
     }
 
     fn nudge(&self) {
-        nudge(&self.0);
+        nudge(&self.connection);
     }
 
     fn counts(&self) -> Counts {
-        counts(&self.0.stats())
+        counts(&self.connection.stats())
     }
 
     fn over(&self) -> Over {
@@ -389,20 +406,23 @@ fn counts(stats: &ConnectionStats) -> Counts {
     }
 }
 
-fn stream((out, receiving): (SendStream, RecvStream)) -> Stream<Out, In> {
-    Stream {
-        sending: Out(out),
-        receiving: In(receiving),
-    }
-}
-
 /// The half of a stream that sends.
 #[derive(Debug)]
-pub(crate) struct Out(SendStream);
+pub(crate) struct Out {
+    half: SendStream,
+    tunnel: Quic,
+}
 
 impl Sending for Out {
+    type Datagrams = Beside;
+
+    fn datagrams(&self) -> Beside {
+        let Quic { connection, takers } = self.tunnel.clone();
+        Beside::of(self.half.id().index(), connection, takers)
+    }
+
     async fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
-        self.0.write(bytes).await.map_err(|error| match error {
+        self.half.write(bytes).await.map_err(|error| match error {
             WriteError::Stopped(code) => Broken::ByPeer(code.into_inner()),
             WriteError::ConnectionLost(_)
             | WriteError::ClosedStream
@@ -412,19 +432,19 @@ impl Sending for Out {
 
     fn finish(&mut self) {
         // It fails only where the half has ended already.
-        let _ = self.0.finish();
+        let _ = self.half.finish();
     }
 
     fn reset(&mut self, code: u32) {
-        let _ = self.0.reset(code.into());
+        let _ = self.half.reset(code.into());
     }
 
     fn lower_priority(&mut self) {
-        let _ = self.0.set_priority(-1);
+        let _ = self.half.set_priority(-1);
     }
 
     fn stopped(&self) -> Stopped {
-        let stopped = self.0.stopped();
+        let stopped = self.half.stopped();
         Box::pin(async move {
             match stopped.await {
                 Ok(Some(code)) => Some(Broken::ByPeer(code.into_inner())),

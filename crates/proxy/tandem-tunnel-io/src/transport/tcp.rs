@@ -11,7 +11,7 @@ mod carrier;
 mod socket;
 
 use std::collections::HashSet;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +24,11 @@ use tandem_channel::{
 use tandem_tunnel::mux::{self, Key, Limits, Mux, Read, Side};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{
-    Broken, Connect, Counts, Expected, Lost, Over, Receiving, Sending, Stopped, Stream, Tunnel,
+    Broken, Connect, Counts, Datagrams, Expected, Lost, Over, Receiving, Sending, Stopped, Stream,
+    Tunnel,
 };
 use crate::line::Line;
 use carrier::{Carrier, Signals};
@@ -302,6 +303,16 @@ impl Drop for Out {
 }
 
 impl Sending for Out {
+    type Datagrams = Beside;
+
+    fn datagrams(&self) -> Beside {
+        Beside {
+            user: Arc::clone(&self.0.user),
+            key: self.0.key,
+            signals: Arc::clone(&self.0.signals),
+        }
+    }
+
     async fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         loop {
             self.0.check()?;
@@ -339,6 +350,34 @@ impl Sending for Out {
                 signals.stopped.notified().await;
             }
         })
+    }
+}
+
+/// Nothing: over TCP all crosses on the stream. The room that it has there.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    user: Arc<User>,
+    key: Key,
+    signals: Arc<Signals>,
+}
+
+impl Datagrams for Beside {
+    /// Until what was written before has left: the streams have their turns.
+    async fn room(&self, _: usize, _: Instant) {
+        let carrier = &self.user.0;
+        while carrier.check().is_ok() && !carrier.with(|mux| mux.is_drained(self.key)) {
+            self.signals.writable.notified().await;
+        }
+    }
+
+    fn max_len(&self) -> Option<usize> {
+        None
+    }
+
+    fn send(&self, _: &[u8]) {}
+
+    async fn receive(&self) -> Vec<u8> {
+        pending().await
     }
 }
 

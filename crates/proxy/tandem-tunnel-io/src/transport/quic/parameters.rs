@@ -32,9 +32,12 @@ const DATAGRAM: u16 = 1_232;
 /// QUIC's own (RFC 9000, section 14): to this padding goes.
 const MIN_DATAGRAM: u16 = 1_200;
 
-/// Bytes of empty datagram frames (RFC 9221) that are kept, as quinn counts them. One is in each
-/// nudge (`nudge.rs`), and nobody reads them.
-const DATAGRAM_BUFFER: usize = 256;
+/// Bytes of datagrams (RFC 9221) that have come and were not yet handed out. The other side is told
+/// this number, which takes two bytes; one more would take four.
+const DATAGRAM_BUFFER: usize = 16_383;
+/// Bytes of datagrams that have been handed to quinn. They are bounded by the window
+/// (`transport/room.rs`), and this is not to be less on most lines.
+const DATAGRAM_SEND_BUFFER: usize = 256 * 1024;
 
 /// Datagrams of a handshake that cross one after the other, both ways together: X25519MLKEM768
 /// makes two of the client's hello and two of the server's.
@@ -160,7 +163,7 @@ impl Parameters {
             .send_window(SEND_WINDOW)
             .send_fairness(true)
             .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER))
-            .datagram_send_buffer_size(DATAGRAM_BUFFER)
+            .datagram_send_buffer_size(DATAGRAM_SEND_BUFFER)
             .congestion_controller_factory(Arc::new(nudge::Factory(self.congestion())))
             // Many packets in one system call would leave as one burst.
             .enable_segmentation_offload(self.line.rate.is_none());

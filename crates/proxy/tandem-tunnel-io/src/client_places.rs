@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the module.
-pub(super) struct Places {
+pub(crate) struct Places {
     max: usize,
     max_each: usize,
     taken: Mutex<Taken>,
@@ -22,13 +22,13 @@ struct Taken {
 }
 
 /// A place, until it is dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     places: Arc<Places>,
     client: IpAddr,
 }
 
 impl Places {
-    pub(super) fn new(max: usize, max_each: usize) -> Arc<Self> {
+    pub(crate) fn new(max: usize, max_each: usize) -> Arc<Self> {
         Arc::new(Self {
             max,
             max_each,
@@ -37,7 +37,7 @@ impl Places {
     }
 
     /// A place for this client; `None` where it has too many, or all have.
-    pub(super) fn take(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
+    pub(crate) fn take(self: &Arc<Self>, client: IpAddr) -> Option<Place> {
         let mut taken = self.taken();
         let its = taken.of.get(&client).copied().unwrap_or(0);
         if taken.all >= self.max || its >= self.max_each {

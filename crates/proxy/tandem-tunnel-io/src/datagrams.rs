@@ -1,0 +1,17 @@
+//! UDP through the tunnel: at the client side, what programs send by SOCKS5; at the server side,
+//! the sockets to servers (docs/adr/0025-udp.md).
+//!
+//! Is: sockets, and who waits for what. Is not: which way a payload crosses, how much waits and how
+//! long a flow lasts ([`tandem_tunnel::Flow`]), nor SOCKS's bytes (`intake/socks.rs`).
+//!
+//! Invariants: flows are bounded in number, in all and for each client; the server side sends to
+//! nobody but the target, which is allowed, and takes from nobody else; a flow of which nothing is
+//! heard ends, and its end is not worth a packet of its own.
+
+mod associations;
+mod endpoint;
+mod far;
+mod flow_task;
+
+pub(crate) use associations::{Association, Associations};
+pub(crate) use far::FarFlows;
