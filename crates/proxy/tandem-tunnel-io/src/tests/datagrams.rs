@@ -4,12 +4,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tandem_link::tunnel::{Ending, FlowOpen, Target};
 use tandem_tunnel::Limits;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{KEY, Pair, bytes, counter, echo, exchanged, soon};
@@ -19,10 +21,13 @@ use crate::intake::{datagram, datagram_header};
 use crate::keeper::Leased;
 use crate::line::Line;
 use crate::transport::{
-    Broken, Connect as _, Over, Receiving as _, Sending as _, Stream, Tunnel as _, quic,
+    Broken, Connect as _, Over, Receiving as _, Sending, Stream, Tunnel as _, quic,
 };
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Of UDP and IPv4.
+const HEADERS: usize = 28;
 
 /// Who gets no answer sends again after this long.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -304,11 +309,7 @@ async fn flows_of_a_client_are_bounded_and_connections_still_work() {
 /// A stream as somebody with the key may write it.
 async fn begun(pair: &Pair, bytes: &[u8]) -> Leased<crate::transport::any::Any> {
     let mut leased = pair.keeper.stream().await.expect("a tunnel");
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = leased.stream.sending.write(rest).await.expect("it is up");
-        rest = &rest[written..];
-    }
+    write_all(&mut leased.stream.sending, bytes).await;
     leased
 }
 
@@ -354,9 +355,18 @@ async fn the_end_of_a_daemon_ends_its_associations() {
 }
 
 /// Stands between a program that knows nothing of SOCKS and the client side.
-async fn forwarder(program: Program, target: Target) -> SocketAddr {
+struct Forwarder {
+    address: SocketAddr,
+    /// Bytes that passed it in both directions, with the headers of UDP and IPv4: what the link
+    /// would have carried without the tunnel.
+    passed: Arc<AtomicUsize>,
+}
+
+async fn forwarder(program: Program, target: Target) -> Forwarder {
     let outside = bound().await;
     let address = address_of(&outside);
+    let passed = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&passed);
     tokio::spawn(async move {
         let mut room = vec![0; 65_536];
         let mut back = None;
@@ -364,10 +374,12 @@ async fn forwarder(program: Program, target: Target) -> SocketAddr {
             tokio::select! {
                 received = outside.recv_from(&mut room) => {
                     let Ok((len, from)) = received else { continue };
+                    count.fetch_add(len + HEADERS, Ordering::Relaxed);
                     back = Some(from);
                     program.says(&target, &room[..len]).await;
                 }
                 (_, payload) = program.hears() => {
+                    count.fetch_add(payload.len() + HEADERS, Ordering::Relaxed);
                     if let Some(back) = back {
                         let _ = outside.send_to(&payload, back).await;
                     }
@@ -375,7 +387,37 @@ async fn forwarder(program: Program, target: Target) -> SocketAddr {
             }
         }
     });
-    address
+    Forwarder { address, passed }
+}
+
+/// A server of one QUIC connection, which sends back what it gets on a stream.
+fn quic_mirror() -> (Target, JoinHandle<()>) {
+    let socket = std::net::UdpSocket::bind((HERE, 0)).expect("a free port");
+    let target = Target::Address(socket.local_addr().expect("bound"));
+    let server = quic::Server::new(&KEY, socket, &Line::default()).expect("it starts");
+    let serving = tokio::spawn(async move {
+        let arriving = server.accept().await.expect("it comes");
+        let tunnel = arriving.complete().await.expect("the same key");
+        let Stream {
+            mut sending,
+            mut receiving,
+        } = tunnel.accept().await.expect("it is up");
+        while let Some(piece) = receiving.read().await.expect("it is up") {
+            write_all(&mut sending, &piece).await;
+        }
+        sending.finish();
+        // Until all is there.
+        let _ = sending.stopped().await;
+        server.close().await;
+    });
+    (target, serving)
+}
+
+async fn write_all(sending: &mut impl Sending, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        let written = sending.write(bytes).await.expect("it is up");
+        bytes = &bytes[written..];
+    }
 }
 
 /// quinn at both ends, whose first packets are padded to 1,232 bytes, as those of HTTP/3 are to
@@ -385,29 +427,8 @@ async fn a_quic_connection_of_a_client_works_through_the_tunnel() {
     for over in [Over::Udp, Over::Tcp] {
         let pair = Pair::start(over).await;
         let line = Line::default();
-        let socket = std::net::UdpSocket::bind((HERE, 0)).expect("a free port");
-        let target = Target::Address(socket.local_addr().expect("bound"));
-        let server = quic::Server::new(&KEY, socket, &line).expect("it starts");
-        let serving = tokio::spawn(async move {
-            let arriving = server.accept().await.expect("it comes");
-            let tunnel = arriving.complete().await.expect("the same key");
-            let Stream {
-                mut sending,
-                mut receiving,
-            } = tunnel.accept().await.expect("it is up");
-            while let Some(piece) = receiving.read().await.expect("it is up") {
-                let mut rest = piece.as_slice();
-                while !rest.is_empty() {
-                    let written = sending.write(rest).await.expect("it is up");
-                    rest = &rest[written..];
-                }
-            }
-            sending.finish();
-            // Until all is there.
-            let _ = sending.stopped().await;
-            server.close().await;
-        });
-        let at = forwarder(Program::of(&pair).await, target).await;
+        let (target, serving) = quic_mirror();
+        let at = forwarder(Program::of(&pair).await, target).await.address;
         let client = quic::Client::new(&KEY, at, &line).expect("it starts");
         let tunnel = soon(client.connect()).await.expect("it gets through");
         let Stream {
@@ -418,11 +439,7 @@ async fn a_quic_connection_of_a_client_works_through_the_tunnel() {
         let mut back = Vec::new();
         let both = async {
             let send = async {
-                let mut rest = sent.as_slice();
-                while !rest.is_empty() {
-                    let written = sending.write(rest).await.expect("it is up");
-                    rest = &rest[written..];
-                }
+                write_all(&mut sending, &sent).await;
                 sending.finish();
             };
             let receive = async {
@@ -436,4 +453,66 @@ async fn a_quic_connection_of_a_client_works_through_the_tunnel() {
         assert!(back == sent, "over {over}");
         soon(serving).await.expect("no panic");
     }
+}
+
+/// Bytes that the tunnel over UDP has taken on the link, with headers, once nothing more crosses.
+async fn link_bytes(pair: &Pair) -> usize {
+    let count = || {
+        let of = |name| counter(&pair.client_side.board, name);
+        let datagrams = of("udp_sent_datagrams") + of("udp_received_datagrams");
+        let bytes = of("udp_sent_bytes") + of("udp_received_bytes");
+        usize::try_from(bytes).expect("few") + usize::try_from(datagrams).expect("few") * HEADERS
+    };
+    let mut before = count();
+    loop {
+        // An acknowledgement waits for a tenth of this.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let now = count();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
+/// The figures of docs/adr/0025-udp.md; `--nocapture` shows them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_exchanges_cost_on_the_link() {
+    let pair = Pair::start(Over::Udp).await;
+    let program = Program::of(&pair).await;
+    let target = Target::Address(mirror().await);
+    // The tunnel is up, and the question after its handshake has been asked.
+    program.asks(&target, b"x").await;
+    let mut at = link_bytes(&pair).await;
+    let (question, plain) = (vec![1; 57], 2 * (57 + HEADERS));
+    let again = program.asks(&target, &question).await.len();
+    let now = link_bytes(&pair).await;
+    let in_flow = now - at;
+    at = now;
+    let other = Target::Address(mirror().await);
+    program.asks(&other, &question).await;
+    let now = link_bytes(&pair).await;
+    let new_flow = now - at;
+    at = now;
+    println!("{again} bytes there and back: {plain} plain, {new_flow} new, {in_flow} again");
+    assert!(in_flow <= new_flow && new_flow < plain + 200);
+
+    let (target, serving) = quic_mirror();
+    let forwarder = forwarder(Program::of(&pair).await, target).await;
+    let client = quic::Client::new(&KEY, forwarder.address, &Line::default()).expect("it starts");
+    let tunnel = soon(client.connect()).await.expect("it gets through");
+    let Stream {
+        mut sending,
+        mut receiving,
+    } = soon(tunnel.open()).await.expect("it is up");
+    write_all(&mut sending, &bytes(4_000, 1)).await;
+    sending.finish();
+    while soon(receiving.read()).await.expect("it is up").is_some() {}
+    soon(serving).await.expect("no panic");
+    let crossed = link_bytes(&pair).await - at;
+    let plain = forwarder.passed.load(Ordering::Relaxed);
+    println!(
+        "QUIC, its handshake and 4,000 bytes there and back: {plain} plain, {crossed} crossed"
+    );
+    assert!(crossed < plain + plain / 4);
 }
