@@ -1,5 +1,5 @@
-//! The ways in: how TCP connections, and UDP, come to the client side. SOCKS5 and HTTP CONNECT, for programs
-//! that are told of a proxy; and what would leave by the link, for those that are not.
+//! The ways in: how TCP connections, and UDP, come to the client side. SOCKS5 and HTTP CONNECT, for
+//! programs that are told of a proxy; and what would leave by the link, for those that are not.
 //!
 //! Is not: what becomes of a connection; that is a relay's.
 //!

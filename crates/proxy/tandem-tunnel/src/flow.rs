@@ -9,8 +9,8 @@
 //! (`tandem-tunnel-io`).
 //!
 //! Invariants: what waits is bounded in bytes, number and time, and the oldest goes first, so that
-//! nobody who sends is ever held up; a flow in which the client says nothing any more ends, whatever
-//! the server sends.
+//! nobody who sends is ever held up; a flow in which the client says nothing any more ends,
+//! whatever the server sends.
 //!
 //! ```text
 //!                  take                 poll                     read, heard

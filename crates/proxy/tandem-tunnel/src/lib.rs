@@ -1,4 +1,5 @@
-//! Tunnel mode: one TCP connection at one side, bytes in, bytes out (sans-IO); DNS and UDP beside it.
+//! Tunnel mode: one TCP connection at one side, bytes in, bytes out (sans-IO); DNS and UDP beside
+//! it.
 //!
 //! Each proxy ends TCP on its own side (RFC 3135, section 2.3); between the two, each connection is
 //! one bidirectional stream of an authenticated transport. A [`Relay`] is one connection at one

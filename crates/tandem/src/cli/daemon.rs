@@ -176,7 +176,7 @@ pub(crate) struct TunnelClientArgs {
     ///
     /// There is no password: use an address that only those reach who may use it, such as
     /// 127.0.0.1. Programs that leave names to the proxy (`curl --socks5-hostname`, "remote DNS")
-    /// have them resolved on the other side and save a round trip.
+    /// have them resolved on the other side and save a round trip. Programs may send UDP, too.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) socks: Option<SocketAddr>,
 
@@ -251,7 +251,7 @@ pub(crate) struct TunnelServerArgs {
     ///
     /// A network, and its ports; without any, all of them: `10.1.0.0/16:443`,
     /// `10.1.2.3/32:443,8443`, `2001:db8::/32`. With the first one the default is gone. Names are
-    /// resolved here, and each address is held against this list.
+    /// resolved here, and each address is held against this list. It is for TCP and UDP.
     #[arg(long, value_name = "CIDR[:PORT,...]")]
     pub(crate) allow: Option<Vec<String>>,
 

@@ -91,8 +91,8 @@ impl Refusal {
     }
 }
 
-/// What the client wants, once it has been told "succeeded". `None`: it was refused, since `permits`
-/// says so or by its own fault, or is gone.
+/// What the client wants, once it has been told "succeeded". `None`: it was refused, since
+/// `permits` says so or by its own fault, or is gone.
 pub(super) async fn talk(
     client: &mut HeadReader,
     permits: impl Fn(&Target) -> bool,
@@ -127,7 +127,9 @@ pub(super) async fn talk(
 
 /// A socket at the address at which the client has reached this side.
 async fn relay(client: &HeadReader) -> io::Result<UdpSocket> {
-    UdpSocket::bind((client.local_address()?.ip(), 0)).await
+    // A client of IPv4 that came to an address of both kinds sends over IPv4.
+    let here = client.local_address()?.ip().to_canonical();
+    UdpSocket::bind((here, 0)).await
 }
 
 async fn ask(client: &mut HeadReader) -> Result<Request, NoHead<Refusal>> {
