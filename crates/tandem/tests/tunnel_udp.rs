@@ -149,6 +149,9 @@ fn dig_gets_its_answer_over_udp_from_a_resolver_on_the_other_side() {
         text.contains("NOERROR") && text.contains("192.0.2.1"),
         "{text}"
     );
+    let asked = &resolver.asked()[0];
+    assert!(asked.over == "UDP" && asked.from.is_loopback(), "{asked:?}");
+    assert!(resolver.times("www.example") >= 1);
     assert!(pair.client_side_counts("datagram_flows_opened") >= 1);
     assert!(pair.server_side_counts("datagrams_from_endpoints") >= 1);
     drop(forwarder);
