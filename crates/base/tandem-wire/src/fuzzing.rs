@@ -15,15 +15,15 @@ use crate::tls::stream::{
     Content, Framed, HandshakeScanner, Message, MessageBuffer, Plaintext, RecordReader,
 };
 use crate::tls::{
-    CertificateList, CertificateStatus, ClientHello, ClientHelloRepr, ServerHello, ServerHelloRepr,
-    certificate,
+    CertificateEntry, CertificateList, CertificateStatus, ClientHello, ClientHelloRepr,
+    ServerHello, ServerHelloRepr, certificate,
 };
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 8] = [
+pub const CHECKS: [(&str, Check); 9] = [
     ("tcp_packet", tcp_packet),
     ("tls_records", tls_records),
     ("handshake_scan", handshake_scan),
@@ -31,6 +31,7 @@ pub const CHECKS: [(&str, Check); 8] = [
     ("client_hello", client_hello),
     ("server_hello", server_hello),
     ("certificate_list", certificate_list),
+    ("certificate_entries", certificate_entries),
     ("stream_assembler", stream_assembler),
 ];
 
@@ -333,4 +334,19 @@ pub fn stream_assembler(data: &[u8]) {
             .collect();
         assert_eq!(stream.contiguous(), expected);
     }
+}
+
+/// A Certificate message of TLS 1.3: its entries lie one behind the other up to the body's end.
+pub fn certificate_entries(data: &[u8]) {
+    let Ok(entries) = CertificateEntry::parse_all(data) else {
+        return;
+    };
+    let mut at = 4 + usize::from(data[0]);
+    for entry in &entries {
+        assert_eq!(entry.listed().start, at);
+        assert!(!entry.der.is_empty() && entry.extensions.start == entry.der.end + 2);
+        at = entry.extensions.end;
+    }
+    assert_eq!(at, data.len());
+    assert!(entries.len() <= certificate::MAX_CERTIFICATES);
 }

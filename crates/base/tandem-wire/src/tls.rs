@@ -1,5 +1,5 @@
 //! TLS as far as it is in clear: records, handshake messages, hellos, certificate lists and
-//! staples, of SSL 3.0 to TLS 1.3 and its drafts.
+//! staples, of SSL 3.0 to TLS 1.3 and its drafts; and what others have opened of TLS 1.3.
 //!
 //! It is not a TLS stack: nothing is decrypted, no state machine is enforced beyond "where does the
 //! clear part end". The SSL 2.0 record format is recognised and refused.
@@ -8,6 +8,7 @@
 //! where one is needed, writer, tests. A view written again is the same bytes.
 
 pub mod certificate;
+mod certificate_entries;
 pub mod client_hello;
 pub mod extension;
 pub mod handshake;
@@ -19,6 +20,7 @@ mod version;
 mod writer;
 
 pub use certificate::{CertificateList, CertificateStatus};
+pub use certificate_entries::CertificateEntry;
 pub use client_hello::{ClientHello, ClientHelloRepr};
 pub use extension::{Extension, ExtensionType, Extensions};
 pub use handshake::HandshakeType;

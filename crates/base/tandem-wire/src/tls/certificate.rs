@@ -6,8 +6,8 @@
 //!                     | type: 1 = ocsp_multi | list length: 3 | length: 3 | response | ...
 //! ```
 //!
-//! It does not look into the DER. TLS 1.3 sends both encrypted and in another form: not handled
-//! here.
+//! It does not look into the DER. TLS 1.3 sends both encrypted and in another form
+//! ([`super::CertificateEntry`]).
 //!
 //! Specifications: RFC 5246, section 7.4.2; RFC 6066, section 8; RFC 6961, section 2.2.
 

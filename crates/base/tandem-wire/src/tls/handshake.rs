@@ -34,6 +34,8 @@ impl HandshakeType {
     pub const NEW_SESSION_TICKET: Self = Self(4);
     /// HelloRetryRequest of TLS 1.3 drafts before 22.
     pub const HELLO_RETRY_REQUEST: Self = Self(6);
+    /// EncryptedExtensions (RFC 8446).
+    pub const ENCRYPTED_EXTENSIONS: Self = Self(8);
     /// Certificate.
     pub const CERTIFICATE: Self = Self(11);
     /// ServerKeyExchange.
