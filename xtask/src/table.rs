@@ -113,7 +113,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         ENGINE,
         "crates/proxy/tandem-engine",
         Kind::Core,
-        &[DELTA, STORE, WIRE],
+        &[DELTA, RECORD_KEY, SEAL, STORE, WIRE],
     ),
     Layer::new(LINK, "crates/proxy/tandem-link", Kind::Core, &[DELTA, WIRE]),
     Layer {
@@ -125,12 +125,15 @@ pub(crate) const LAYERS: &[Layer] = &[
             &[DELTA, ENGINE, LINK, STORE, WIRE],
         )
     },
-    Layer::new(
-        TUNNEL,
-        "crates/proxy/tandem-tunnel",
-        Kind::Core,
-        &[DELTA, ENGINE, LINK, STORE, WIRE],
-    ),
+    Layer {
+        tests_may_use: &[RECORD_KEY, SEAL],
+        ..Layer::new(
+            TUNNEL,
+            "crates/proxy/tandem-tunnel",
+            Kind::Core,
+            &[DELTA, ENGINE, LINK, STORE, WIRE],
+        )
+    },
     Layer::new(
         PAIR,
         "crates/proxy/tandem-pair",

@@ -6,6 +6,7 @@
 //! is decided below here; a data plane names none.
 
 mod client_side;
+mod sealed;
 mod server_side;
 
 use std::net::SocketAddr;
@@ -22,6 +23,9 @@ use crate::objects::{Flight, Sender};
 use crate::peer::{Asked, Crossed, Role};
 use crate::rewrite::{Ground, Outgoing};
 use crate::transcript::{Handshake, Pass, Stage};
+
+use sealed::Sealed;
+pub use sealed::SealedFlight;
 
 /// What both ends have sent so far, each from its first byte on and without gaps.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +67,7 @@ pub struct Connection {
     after: Option<u32>,
     /// At the client side, where the carrier has numbers: what was said to be held.
     held: Held,
+    sealed: Sealed,
 }
 
 /// What the client-side proxy has told the far side that it holds of the server's flight to come.
@@ -111,20 +116,26 @@ impl Connection {
             word: asked.map_or(Word::Nothing, Word::GoesBy),
             after: None,
             held: Held::default(),
+            sealed: Sealed::Unread,
         }
     }
 
     /// Reads along.
     pub fn read(&mut self, sender: Sender, stream: &[u8]) {
         match sender {
-            Sender::Client => self.handshake.client_sent(stream),
+            Sender::Client => {
+                self.handshake.client_sent(stream);
+                self.sealed.client_sent(stream);
+            }
             Sender::Server => self.handshake.server_sent(stream),
         }
     }
 
     /// How far the handshake is.
     pub fn stage(&self) -> Stage {
-        self.handshake.stage()
+        self.sealed
+            .stage()
+            .unwrap_or_else(|| self.handshake.stage())
     }
 
     /// Whether the whole ClientHello has passed.
@@ -145,9 +156,10 @@ impl Connection {
     /// What this end has sent, its stream from the byte after `before` on, as what is to cross in
     /// another form.
     pub fn outgoing<'a>(&'a self, sender: Sender, stream: &'a [u8], before: usize) -> Outgoing<'a> {
+        let sealed = self.sealed_flight(sender, stream, before);
         Outgoing {
             flight: self.flight(sender),
-            stream,
+            stream: sealed.map_or(stream, |sealed| sealed.opened().bytes()),
             before,
         }
     }
@@ -156,8 +168,19 @@ impl Connection {
     /// flight after it where that shows a chain.
     fn flight(&self, sender: Sender) -> Option<&Flight> {
         match sender {
-            Sender::Server => self.handshake.flight(),
+            Sender::Server => match self.sealed.opened() {
+                Some(opened) => Some(opened.flight()),
+                None => self.handshake.flight(),
+            },
             Sender::Client => self.handshake.client_flight(),
+        }
+    }
+
+    /// The server's first flight as later ones are written against it.
+    fn flight_bytes<'a>(&'a self, server_stream: &'a [u8]) -> Option<&'a [u8]> {
+        match self.sealed.opened() {
+            Some(opened) => Some(opened.bytes()),
+            None => self.handshake.flight_bytes(server_stream),
         }
     }
 
@@ -199,15 +222,17 @@ impl Connection {
         self.gave_up(streams, engine, moment);
         if engine.keeps_hellos
             && let Some(hello) = self.handshake.hello(streams.client)
-            && let Some(flight) = self.handshake.flight_bytes(streams.server)
+            && let Some(flight) = self.flight_bytes(streams.server)
             && engine.peer().hellos.answered(&hello, flight)
         {
             engine.tell(Event::FlightLearned);
         }
         let site = self.site(moment.server);
-        let learned = self
-            .handshake
-            .learn(streams.server, &mut engine.store, &site, moment.wall);
+        let (store, wall) = (&mut engine.store, moment.wall);
+        let learned = match self.sealed.opened() {
+            Some(opened) => sealed::learn(opened, store, &site, wall),
+            None => self.handshake.learn(streams.server, store, &site, wall),
+        };
         if learned {
             engine.tell(Event::ChainLearned);
         }
@@ -260,7 +285,10 @@ impl Connection {
     /// Bytes of memory in use, about; the streams are the caller's.
     pub fn footprint(&self) -> usize {
         let flight = self.held.flight.as_ref().map_or(0, |flight| flight.len());
-        self.handshake.footprint() + flight + self.held.hinted.len() * size_of::<ObjectId>()
+        self.handshake.footprint()
+            + self.sealed.footprint()
+            + flight
+            + self.held.hinted.len() * size_of::<ObjectId>()
     }
 }
 

@@ -4,6 +4,7 @@
 //! outside is said in [`Event`]s, which wait until they are taken.
 
 use tandem_delta::Source;
+use tandem_record_key::RecordKey;
 use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
@@ -12,6 +13,7 @@ use crate::peer::filter::{Fingerprint, Rate};
 use crate::peer::{Epoch, Peer, PeerId, Peers, Role, SessionTickets};
 use crate::rewrite::thesis::Codes;
 use crate::rewrite::{Ground, LocalSource};
+use crate::sealed::ReleasedKeys;
 
 /// How the client-side proxy comes to know what of a client's chain the server-side one holds
 /// (McVeety 2009, section 2.4.1).
@@ -47,6 +49,8 @@ pub struct Engine<S> {
     pub(crate) store: S,
     /// Whether hellos are remembered, and written against earlier ones.
     pub(crate) keeps_hellos: bool,
+    /// Keys of sealed handshakes, until their flights come.
+    pub(crate) keys: ReleasedKeys,
     peers: Peers,
     events: Vec<Event>,
 }
@@ -66,6 +70,7 @@ impl<S: Store> Engine<S> {
             codes,
             store,
             keeps_hellos: false,
+            keys: ReleasedKeys::default(),
             peers: Peers::new(role),
             events: Vec::new(),
         }
@@ -178,6 +183,27 @@ impl<S: Store> Engine<S> {
     /// A client's flight could not be rebuilt here: the store may have let go of more.
     pub fn client_flight_not_rebuilt(&mut self, now: Instant) {
         self.peer().publisher.doubt(now);
+    }
+
+    /// At the server side: a server has released its key of a connection's handshake. To be called
+    /// before the server's bytes of that connection are handed in that it wrote afterwards: a key
+    /// that comes later than ServerHello is of no use, and nothing waits for it.
+    pub fn release_key(&mut self, key: RecordKey, now: Instant) {
+        self.tell(Event::KeyReleased);
+        let unused = self.keys.put(key, now);
+        self.tell_unused(unused);
+    }
+
+    /// Lets go of keys whose flights have not come.
+    pub(crate) fn expire_keys(&mut self, now: Instant) {
+        let unused = self.keys.expire(now);
+        self.tell_unused(unused);
+    }
+
+    fn tell_unused(&mut self, keys: usize) {
+        for _ in 0..keys {
+            self.tell(Event::KeyUnused);
+        }
     }
 
     /// What was to be published has gone, in a packet of so many bytes.

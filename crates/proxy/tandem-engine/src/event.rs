@@ -30,6 +30,14 @@ pub enum Event {
     FlightRecalled,
     /// At the server's side: only the far side holds the earlier one.
     FlightNotRecalled,
+    /// At the server's side: a server released its key of a sealed handshake.
+    KeyReleased,
+    /// Such a key was not of use: no flight came for it, or came too early.
+    KeyUnused,
+    /// At the server's side: a server's flight of TLS 1.3 was opened.
+    FlightOpened,
+    /// One for which a key was there could not be opened to its end, and passes as it is.
+    FlightNotOpened,
     /// A client named its chain in its hello, and some of it is held here, at the server's side.
     IntentionHeld,
     /// A client named its chain in its hello, and nothing of it is held here, at the server's side.
@@ -48,7 +56,7 @@ pub enum Event {
 
 impl Event {
     /// One of each, amounts zero.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 22] = [
         Self::ChainLearned,
         Self::ClientChainLearned,
         Self::TicketLearned,
@@ -60,6 +68,10 @@ impl Event {
         Self::FlightLearned,
         Self::FlightRecalled,
         Self::FlightNotRecalled,
+        Self::KeyReleased,
+        Self::KeyUnused,
+        Self::FlightOpened,
+        Self::FlightNotOpened,
         Self::IntentionHeld,
         Self::IntentionNotHeld,
         Self::IntentionConfirmed,
@@ -83,6 +95,10 @@ impl Event {
             Self::FlightLearned => "flights_learned",
             Self::FlightRecalled => "flights_recalled",
             Self::FlightNotRecalled => "flights_not_recalled",
+            Self::KeyReleased => "record_keys_released",
+            Self::KeyUnused => "record_keys_unused",
+            Self::FlightOpened => "flights_opened",
+            Self::FlightNotOpened => "flights_not_opened",
             Self::IntentionHeld => "intentions_held",
             Self::IntentionNotHeld => "intentions_not_held",
             Self::IntentionConfirmed => "intentions_confirmed",
@@ -108,6 +124,10 @@ impl Event {
             | Self::FlightLearned
             | Self::FlightRecalled
             | Self::FlightNotRecalled
+            | Self::KeyReleased
+            | Self::KeyUnused
+            | Self::FlightOpened
+            | Self::FlightNotOpened
             | Self::IntentionHeld
             | Self::IntentionNotHeld
             | Self::IntentionConfirmed

@@ -7,12 +7,17 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tandem_delta::{Delta, Encoding, Reference};
-use tandem_store::{Kind, MemoryStore, Site, Store};
+use tandem_delta::{Delta, DeltaWriter, Encoding, Reference};
+use tandem_record_key::{CLIENT_RANDOM_LEN, Direction, IV_LEN, RecordKey, Suite};
+use tandem_seal::Sealer;
+use tandem_store::{Digest, Kind, MemoryStore, Site, Store};
+use tandem_wire::tls::ContentType;
 use tandem_wire::{Instant, UnixTime};
 
-use crate::objects::Flight;
+use crate::connection::{Connection, Streams};
+use crate::engine::{ClientCertificates, Engine};
 use crate::objects::hello::Hello;
+use crate::objects::{Flight, Sender};
 use crate::peer::{HelloTemplates, Hints, Peer, Possession, Role, expected_chains};
 use crate::rewrite::thesis::{self, Codes, Expanded};
 use crate::rewrite::{
@@ -24,8 +29,9 @@ use crate::transcript::{Handshake, Stage};
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 2] = [
+pub const CHECKS: [(&str, Check); 3] = [
     ("handshake_read_along", handshake_read_along),
+    ("sealed_flight", sealed_flight),
     ("thesis_messages", thesis_messages),
 ];
 
@@ -169,4 +175,101 @@ pub fn thesis_messages(data: &[u8]) {
         Expanded::Whole(bytes) => assert!(bytes.len() <= 3 * data.len() + 64),
         Expanded::Miss(_) | Expanded::Ordinary => {}
     }
+}
+
+/// A ClientHello that offers nothing but TLS 1.3's first suite, and the ServerHello that takes it,
+/// in records.
+const CLIENT_HELLO: [u8; 50] = {
+    let mut hello = [1; 50];
+    let head = [22, 3, 3, 0, 45, 1, 0, 0, 41, 3, 3];
+    let tail = [0, 0, 2, 0x13, 1, 1, 0];
+    let (mut at, mut from) = (0, 0);
+    while at < head.len() {
+        hello[at] = head[at];
+        at += 1;
+    }
+    while from < tail.len() {
+        hello[at + CLIENT_RANDOM_LEN + from] = tail[from];
+        from += 1;
+    }
+    hello
+};
+const SERVER_HELLO_TAIL: [u8; 12] = [0, 0x13, 1, 0, 0, 6, 0, 43, 0, 2, 3, 4];
+
+/// Most that is rebuilt of a message.
+const SEALED_LIMIT: usize = 1 << 15;
+
+/// Behind a zero, a message of a sealed flight that the client side gets: nothing comes of it, or
+/// bytes with the message's check. Behind another byte, the messages of a server's flight, which is
+/// sealed in records of that size: it is not opened, or its message rebuilds it.
+pub fn sealed_flight(data: &[u8]) {
+    match data.split_first() {
+        None => {}
+        Some((0, message)) => {
+            if let Some(bytes) = reseal(message) {
+                assert!(bytes.len() <= SEALED_LIMIT);
+                let check = 1 + IV_LEN + 16;
+                let check = message.get(check..).and_then(|rest| rest.first_chunk());
+                // The two longer keys stand in front of the check.
+                let longer = message
+                    .get(1 + IV_LEN + 32..)
+                    .and_then(|rest| rest.first_chunk());
+                let digest = Digest::of(&bytes).prefix16();
+                assert!([check, longer].contains(&Some(&digest)));
+            }
+        }
+        Some((&size, messages)) => sealed_and_opened(usize::from(size), messages),
+    }
+}
+
+fn reading(role: Role) -> (Connection, Engine<MemoryStore>) {
+    let store = MemoryStore::default();
+    let engine = Engine::new(role, ClientCertificates::None, None, store);
+    let mut connection = Connection::new(None);
+    connection.read(Sender::Client, &CLIENT_HELLO);
+    (connection, engine)
+}
+
+fn reseal(message: &[u8]) -> Option<Vec<u8>> {
+    let (mut connection, mut engine) = reading(Role::ClientSide);
+    let streams = Streams {
+        client: &CLIENT_HELLO,
+        server: &[],
+    };
+    let resealed = connection.reseal(message, streams, &mut engine, SEALED_LIMIT);
+    resealed.ok()
+}
+
+fn sealed_and_opened(size: usize, messages: &[u8]) {
+    let key = || {
+        let suite = Suite::Aes128Gcm;
+        let random = [1; CLIENT_RANDOM_LEN];
+        RecordKey::new(Direction::FromServer, suite, random, &[2; IV_LEN], &[3; 16])
+            .expect("the suite's length")
+    };
+    let mut stream = vec![22, 3, 3, 0, 50, 2, 0, 0, 46, 3, 3];
+    stream.extend([4; 32]);
+    stream.extend(SERVER_HELLO_TAIL);
+    let mut sealer = Sealer::new(&key());
+    for content in messages.chunks(size) {
+        let sealed = sealer.seal(ContentType::Handshake, content, size % 3, &mut stream);
+        sealed.expect("a short record");
+    }
+    let (mut connection, mut engine) = reading(Role::ServerSide);
+    engine.release_key(key(), Instant::ZERO);
+    for end in 0..=stream.len() {
+        let server = &stream[..end];
+        connection.read(Sender::Server, server);
+        let client = &CLIENT_HELLO;
+        connection.unseal(Streams { client, server }, &mut engine, Instant::ZERO);
+        assert!(connection.footprint() <= 64 * (messages.len() + 128));
+    }
+    let Some(flight) = connection.sealed_flight(Sender::Server, &stream, 0) else {
+        return;
+    };
+    let opened = connection.outgoing(Sender::Server, &stream, 0);
+    let mut delta = DeltaWriter::new(Encoding::Three);
+    delta.add(opened.bytes().expect("all of it"));
+    let message = flight.message(&delta.finish()).expect("it was opened");
+    assert_eq!(reseal(&message).as_deref(), stream.get(..flight.end()));
 }

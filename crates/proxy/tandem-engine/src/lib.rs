@@ -1,9 +1,11 @@
-//! The handshake rewriter: flights in, deltas out, and back. It has four rooms:
+//! The handshake rewriter: flights in, deltas out, and back. It has five rooms:
 //!
 //! - `transcript`: a handshake read along in both directions ([`Handshake`]);
 //! - `objects`: where in a flight lies what repeats, by kind ([`Object`], [`Flight`], [`ticket`]);
 //! - `peer`: what the other proxy holds, by its own word or by what both have seen
 //!   ([`Possession`]; by peer and epoch, [`Peers`]);
+//! - `sealed`: a server's flight of TLS 1.3, opened with a key that the server released, and sealed
+//!   again at the far side;
 //! - `rewrite`: a flight as a [`tandem_delta::Delta`] against that, and back; the thesis's own
 //!   messages ([`thesis`]).
 //!
@@ -31,9 +33,10 @@ mod peer;
 mod rewrite;
 #[cfg(test)]
 mod samples;
+mod sealed;
 mod transcript;
 
-pub use connection::{Connection, Moment, Outlook, Said, Streams};
+pub use connection::{Connection, Moment, Outlook, Said, SealedFlight, Streams};
 pub use engine::{ClientCertificates, Engine};
 pub use event::Event;
 pub use objects::{Flight, Object, Sender, ticket};

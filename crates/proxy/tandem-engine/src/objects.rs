@@ -29,6 +29,7 @@ use tandem_store::{KINDS, Kind};
 use tandem_wire::tls::{HandshakeType, MessageSpan};
 
 pub use flight::Flight;
+pub(crate) use flight::OpenedMessage;
 
 /// Who sends an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -134,3 +134,26 @@ pub(crate) fn store(site: &Site, chains: &[&[Vec<u8>]]) -> MemoryStore {
     }
     store
 }
+
+/// A server's flight of TLS 1.3 in its opened form, with certificates of these sizes and these
+/// extensions behind the first.
+pub(crate) fn opened_flight(sizes: &[usize], extensions: &[u8]) -> Vec<u8> {
+    let mut list = Vec::new();
+    for (index, der) in chain(sizes).iter().enumerate() {
+        let extensions = if index == 0 { extensions } else { &[] };
+        list.extend(&(der.len() as u32).to_be_bytes()[1..]);
+        list.extend(der);
+        list.extend((extensions.len() as u16).to_be_bytes());
+        list.extend(extensions);
+    }
+    let certificate = [&[0], &(list.len() as u32).to_be_bytes()[1..], &list].concat();
+    [
+        record(22, &server_hello(0x0304)),
+        record(20, &[1]),
+        message(8, &[0, 0]),
+        message(11, &certificate),
+        message(15, &noise(260, 5)),
+        message(20, &noise(32, 6)),
+    ]
+    .concat()
+}

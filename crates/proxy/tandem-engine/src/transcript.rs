@@ -14,7 +14,8 @@ use tandem_store::{HostName, Kind, ObjectId, Site, Store};
 use tandem_wire::UnixTime;
 use tandem_wire::tls::stream::FirstProtected;
 use tandem_wire::tls::{
-    ClientHello, ContentType, HandshakeScanner, HandshakeType, MessageSpan, ScanEnd, ServerHello,
+    ClientHello, ContentType, ExtensionType, HandshakeScanner, HandshakeType, MessageSpan, ScanEnd,
+    ServerHello,
 };
 
 use crate::objects::hello::Hello;
@@ -223,6 +224,25 @@ impl Handshake {
     pub(crate) fn hello<'s>(&self, client_stream: &'s [u8]) -> Option<Hello<'s>> {
         let span = self.client.scanner.scan().messages.first()?;
         Hello::of(span, client_stream)
+    }
+
+    /// The random of the client's hello, once all of it was read (RFC 8446, section 4.1.2).
+    pub(crate) fn client_random(&self, client_stream: &[u8]) -> Option<[u8; 32]> {
+        let span = self.client.scanner.scan().messages.first()?;
+        let body = span.body(client_stream);
+        ClientHello::parse(&body).ok().map(|hello| *hello.random())
+    }
+
+    /// Where in the client's stream an answer to the server begins that is no early data. `None`
+    /// where the hello offers early data (RFC 8446, section 4.2.10), or was not read.
+    pub(crate) fn answer_start(&self, client_stream: &[u8]) -> Option<usize> {
+        let span = self.client.scanner.scan().messages.first()?;
+        let body = span.body(client_stream);
+        let hello = ClientHello::parse(&body).ok()?;
+        let offers = hello
+            .extensions()
+            .is_some_and(|it| it.contains(ExtensionType::EARLY_DATA));
+        (!offers).then_some(span.extent().end)
     }
 
     /// The session ticket that the client shows in its hello.

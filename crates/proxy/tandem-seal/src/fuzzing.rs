@@ -46,6 +46,7 @@ pub fn seal_layout(data: &[u8]) {
     .expect("the suite's length");
     let sealed = layout.seal(&plaintext, &mut Sealer::new(&key));
     let sealed = sealed.expect("a layout of the plaintext");
+    assert_eq!(sealed.len(), layout.sealed_len());
     let (mut opener, mut again, mut opened) = (Opener::new(&key), Layout::default(), Vec::new());
     let mut records = 0;
     for record in Records::new(&sealed) {

@@ -23,7 +23,7 @@ use tandem_wire::tls::handshake::MAX_BODY_LEN;
 use tandem_wire::tls::record::MAX_PLAINTEXT_LEN;
 use tandem_wire::tls::stream::MessageReader;
 
-use crate::record::{Opened, Sealer};
+use crate::record::{Opened, PROTECTION, Sealer};
 
 /// Most records of a layout: a flight of 64 KiB in the shortest records that
 /// `max_fragment_length` allows (RFC 6066, section 4) has 128.
@@ -114,6 +114,14 @@ impl Layout {
         };
         let covered: usize = records.iter().map(|record| record.length).sum();
         (covered == plaintext.len()).then_some(Self { records })
+    }
+
+    /// Bytes of the records, sealed.
+    #[must_use]
+    pub fn sealed_len(&self) -> usize {
+        let records = self.records.iter();
+        let plain = |record: &Shape| record.length + record.padding;
+        records.map(|record| plain(record) + PROTECTION).sum()
     }
 
     /// The records of this plaintext. `None` where the layout is not of it.

@@ -21,6 +21,9 @@ const TAG_LEN: usize = 16;
 /// Bytes of the inner content type.
 const TYPE_LEN: usize = 1;
 
+/// Bytes of a record beside content and padding.
+pub(crate) const PROTECTION: usize = HEADER_LEN + TYPE_LEN + TAG_LEN;
+
 /// What was in a record.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Opened {

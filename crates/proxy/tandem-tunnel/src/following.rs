@@ -6,6 +6,7 @@
 use tandem_engine::{Connection, Engine, Sender, Streams};
 use tandem_link::tunnel::MAX_LEN;
 use tandem_store::Store;
+use tandem_wire::Instant;
 
 /// Most bytes of either direction that are followed: what one frame stands for. A server's flight
 /// with post-quantum certificates has about 20,000.
@@ -62,6 +63,38 @@ impl Following {
     /// Remembers the client's hello for those to come: with the server's first bytes.
     pub(crate) fn keep_hello<S: Store>(&self, engine: &mut Engine<S>) {
         self.connection.hello_seen(self.streams(), engine);
+    }
+
+    /// Opens what has come of the server's flight, where its key was released.
+    pub(crate) fn unseal<S: Store>(&mut self, engine: &mut Engine<S>, now: Instant) {
+        let streams = Streams {
+            client: &self.client,
+            server: &self.server,
+        };
+        self.connection.unseal(streams, engine, now);
+    }
+
+    /// The server's flight has set out: what was opened of it is what has crossed.
+    pub(crate) fn sealed_flight_written(&mut self) {
+        let streams = Streams {
+            client: &self.client,
+            server: &self.server,
+        };
+        self.connection.sealed_flight_written(streams);
+    }
+
+    /// The server's sealed flight out of this message.
+    pub(crate) fn reseal<S: Store>(
+        &mut self,
+        message: &[u8],
+        engine: &mut Engine<S>,
+    ) -> Result<Vec<u8>, tandem_engine::Miss> {
+        let streams = Streams {
+            client: &self.client,
+            server: &self.server,
+        };
+        self.connection
+            .reseal(message, streams, engine, STREAM_LIMIT)
     }
 
     /// Whether this end's stream ends in a fatal alert in clear (RFC 5246, section 7.2): then no

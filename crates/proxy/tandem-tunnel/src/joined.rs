@@ -22,7 +22,7 @@ use crate::event::Event;
 use crate::following::Following;
 use crate::output::{Context, Output, Wakeup};
 use crate::passing::{Direction, Lead, Passing};
-use crate::reader::{Arrived, Placed, Reader};
+use crate::reader::{Arrived, Coded, Placed, Reader};
 use crate::writer::{Shorter, What, Writer};
 
 /// How long a client may say nothing before the server side is told of it all the same: some
@@ -70,6 +70,8 @@ struct Written {
     /// The first number that it names.
     first_number: Option<u32>,
     shorter: Shorter,
+    /// Where in the endpoint's stream it ends.
+    end: usize,
 }
 
 /// Why the handshake is not followed any more.
@@ -178,6 +180,9 @@ impl Joined {
         }
         if before == 0 && near == Sender::Server {
             following.keep_hello(cx.engine);
+        }
+        if near == Sender::Server {
+            following.unseal(cx.engine, cx.clock.now);
         }
         match (following.connection.stage(), &self.phase) {
             (Stage::Going, _) => self.consider(before, to_come, cx),
@@ -317,10 +322,18 @@ impl Joined {
             (None, Role::ClientSide) if !server_has_spoken => self.pass(before),
             (None, Role::ClientSide | Role::ServerSide) => {
                 self.phase = Phase::Plain;
-                self.writer.writes_no_delta();
-                self.pass(before);
+                self.pass_flight(before);
             }
         }
+    }
+
+    /// The endpoint's flight goes as it is, from `before` on, and no other in another form.
+    fn pass_flight(&mut self, before: usize) {
+        if let (Role::ServerSide, Some(following)) = (self.role, &mut self.following) {
+            following.connection.server_flight_passes();
+        }
+        self.writer.writes_no_delta();
+        self.pass(before);
     }
 
     /// A flight that is held may be whole.
@@ -354,11 +367,12 @@ impl Joined {
             Some(written) => {
                 self.writer.delta(what, written.shorter);
                 cx.engine.flight_written(&hold.ground);
+                if let (Role::ServerSide, Some(following)) = (self.role, &mut self.following) {
+                    following.sealed_flight_written();
+                }
+                self.pass(written.end);
             }
-            None => {
-                self.writer.writes_no_delta();
-                self.pass(hold.before);
-            }
+            None => self.pass_flight(hold.before),
         }
     }
 
@@ -382,9 +396,18 @@ impl Joined {
         let delta = plan.finish(Encoding::Three)?;
         let read = Delta::parse(Encoding::Three, &delta, MAX_LEN).ok()?;
         let first_number = read.first_number();
+        let (shorter, end) = match following.connection.sealed_flight(near, stream, before) {
+            None => (Shorter::new(delta, bytes)?, stream.len()),
+            Some(sealed) => {
+                let message = sealed.message(&delta)?;
+                let original = stream.get(..sealed.end())?;
+                (Shorter::sealed(message, original)?, sealed.end())
+            }
+        };
         Some(Written {
             first_number,
-            shorter: Shorter::new(delta, bytes)?,
+            shorter,
+            end,
         })
     }
 
@@ -395,10 +418,7 @@ impl Joined {
                 self.phase = Phase::Hello;
                 self.pass(0);
             }
-            Phase::FlightHeld(hold) => {
-                self.writer.writes_no_delta();
-                self.pass(hold.before);
-            }
+            Phase::FlightHeld(hold) => self.pass_flight(hold.before),
             other @ (Phase::Silent { .. } | Phase::Hello | Phase::Flight | Phase::Plain) => {
                 self.phase = other;
             }
@@ -492,11 +512,7 @@ impl Joined {
                 self.writer.arrived(bytes.len());
                 self.deliver(bytes, cx);
             }
-            Arrived::Delta {
-                place,
-                check,
-                delta,
-            } => self.rebuild(place, (check, &delta), cx)?,
+            Arrived::Coded(place, coded) => self.rebuild(place, &coded, cx)?,
             Arrived::Answer(missed) => self.answered(missed, cx)?,
             Arrived::Said => match self.role {
                 Role::ClientSide => return Err(Malformed),
@@ -540,11 +556,11 @@ impl Joined {
         }
     }
 
-    /// A delta is rebuilt, or its original asked for.
+    /// What a delta or a message stands for is rebuilt, or its original asked for.
     fn rebuild<S: Store>(
         &mut self,
         place: Placed,
-        (check, delta): ([u8; tunnel::CHECK_LEN], &Piece),
+        coded: &Coded,
         cx: &mut Context<'_, S>,
     ) -> Result<(), Malformed> {
         if self.writer.owes_answer() {
@@ -555,7 +571,11 @@ impl Joined {
         if !is_hello {
             self.reader.plain();
         }
-        match self.rebuilt(check, delta, cx) {
+        let rebuilt = match coded {
+            Coded::Delta { check, delta } => self.rebuilt(*check, delta, cx),
+            Coded::Sealed(message) => self.resealed(message, cx)?.map(|bytes| (bytes, None)),
+        };
+        match rebuilt {
             Ok((bytes, first_number)) => {
                 cx.tell(if is_hello {
                     Event::HelloRebuilt
@@ -595,6 +615,27 @@ impl Joined {
             }
         }
         Ok(())
+    }
+
+    /// The server's flight that a message stands for.
+    fn resealed<S: Store>(
+        &mut self,
+        message: &Piece,
+        cx: &mut Context<'_, S>,
+    ) -> Result<Result<Vec<u8>, Miss>, Malformed> {
+        match self.role {
+            Role::ClientSide => {}
+            Role::ServerSide => return Err(Malformed),
+        }
+        let Some(following) = &mut self.following else {
+            return Ok(Err(Miss::NotHeld));
+        };
+        let resealed = following.reseal(message.bytes(), cx.engine);
+        Ok(resealed.map_err(|miss| match miss {
+            tandem_engine::Miss::NotHeld => Miss::NotHeld,
+            tandem_engine::Miss::WrongKey => Miss::Check,
+            tandem_engine::Miss::Malformed => Miss::Malformed,
+        }))
     }
 
     /// The bytes that a delta stands for, and the first number that it names.
@@ -645,6 +686,11 @@ impl Joined {
         }
         let what = self.writer.answered(missed).ok_or(Malformed)?;
         self.learn_answer(what, missed, cx);
+        if let (What::ServerFlight, Some(_), Some(following)) = (what, missed, &mut self.following)
+        {
+            following.connection.server_flight_passes();
+            self.conclude_if_over(cx);
+        }
         Ok(())
     }
 

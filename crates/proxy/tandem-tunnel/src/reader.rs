@@ -37,11 +37,7 @@ pub(crate) enum Arrived {
     /// The far endpoint's next bytes.
     Bytes(Vec<u8>),
     /// What rebuilds them.
-    Delta {
-        place: Placed,
-        check: [u8; CHECK_LEN],
-        delta: Piece,
-    },
+    Coded(Placed, Coded),
     /// What became of our last delta: whether, and why, it was missed.
     Answer(Option<Miss>),
     /// What the far side says that it holds.
@@ -52,6 +48,18 @@ pub(crate) enum Arrived {
     Rest,
     /// The far endpoint has ended.
     End,
+}
+
+/// What rebuilds bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Coded {
+    /// A delta of them.
+    Delta {
+        check: [u8; CHECK_LEN],
+        delta: Piece,
+    },
+    /// The message of a sealed flight.
+    Sealed(Piece),
 }
 
 /// Where in its direction a delta stands.
@@ -123,12 +131,10 @@ impl Reader {
             Frame::Bytes(piece) if may_send => self.bytes(piece.into_bytes()),
             Frame::Phrase(phrase) if may_send => self.bytes(phrase.bytes().to_vec()),
             Frame::Delta { check, delta } if self.heard == Heard::Deltas && is_whole => {
-                let place = std::mem::replace(&mut self.place, Placed::Later);
-                Ok(Some(Arrived::Delta {
-                    place,
-                    check,
-                    delta,
-                }))
+                Ok(Some(self.coded(Coded::Delta { check, delta })))
+            }
+            Frame::Sealed(message) if self.heard == Heard::Deltas && is_whole => {
+                Ok(Some(self.coded(Coded::Sealed(message))))
             }
             Frame::Hints(hints) if self.heard == Heard::Deltas && self.said.is_none() => {
                 self.said = Some(hints);
@@ -167,6 +173,7 @@ impl Reader {
             }
             Frame::Bytes(_)
             | Frame::Delta { .. }
+            | Frame::Sealed(_)
             | Frame::Hints(_)
             | Frame::Unknown
             | Frame::Phrase(_)
@@ -174,6 +181,11 @@ impl Reader {
             | Frame::Rest
             | Frame::End => Err(Malformed),
         }
+    }
+
+    fn coded(&mut self, coded: Coded) -> Arrived {
+        let place = std::mem::replace(&mut self.place, Placed::Later);
+        Arrived::Coded(place, coded)
     }
 
     /// Bytes of the far endpoint.

@@ -53,11 +53,20 @@ pub(crate) struct Shorter {
 impl Shorter {
     /// `original` as this delta; `None` where that is not shorter.
     pub(crate) fn new(delta: Vec<u8>, original: &[u8]) -> Option<Self> {
-        let original = Piece::new(original.to_vec())?;
         let frame = Frame::Delta {
-            check: check(original.bytes()),
+            check: check(original),
             delta: Piece::new(delta)?,
         };
+        Self::of(frame, original)
+    }
+
+    /// `original`, a sealed flight, as this message; `None` where that is not shorter.
+    pub(crate) fn sealed(message: Vec<u8>, original: &[u8]) -> Option<Self> {
+        Self::of(Frame::Sealed(Piece::new(message)?), original)
+    }
+
+    fn of(frame: Frame, original: &[u8]) -> Option<Self> {
+        let original = Piece::new(original.to_vec())?;
         let whole = Frame::Bytes(original.clone()).encoded_len();
         let saved = whole.checked_sub(frame.encoded_len());
         Some(Self {

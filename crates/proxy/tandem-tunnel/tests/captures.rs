@@ -3,15 +3,23 @@
 //! The captures are not part of the project; without them the test says so and passes. With them it
 //! demands minimum counts.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test reads files; the crate does not"
+)]
+
 #[path = "../../../base/tandem-wire/tests/support/mod.rs"]
 mod captured;
 mod support;
 
+use data_encoding::HEXLOWER;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use support::sealed::server_key;
 use support::{Conversation, Pair, Plan};
 use tandem_engine::Sender;
+use tandem_record_key::Suite;
 use tandem_tunnel::Event;
 use tandem_wire::{Assembler, TcpFlags, TcpPacket};
 
@@ -112,4 +120,33 @@ fn real_connections_cross_to_the_byte_and_their_second_handshake_is_smaller() {
     );
     assert!(all >= 50 && finished >= 15 && rebuilt >= 15);
     assert!(second_bytes < first_bytes);
+}
+
+#[test]
+fn a_real_sealed_flight_crosses_opened_on_the_first_visit() {
+    let Some(folder) = captured::captures_folder() else {
+        return;
+    };
+    let log = std::fs::read_to_string(folder.join("cryptohack/keylogfile.txt"));
+    let log = log.expect("the key log is readable");
+    let mut lines = log.lines();
+    let fields = lines.find_map(|line| line.strip_prefix("SERVER_HANDSHAKE_TRAFFIC_SECRET "));
+    let decoded = |hex: &str| {
+        HEXLOWER
+            .decode(hex.trim().as_bytes())
+            .expect("hexadecimal digits")
+    };
+    let (random, secret) = fields.and_then(|it| it.split_once(' ')).expect("a secret");
+    let key = server_key(Suite::Aes256Gcm, &decoded(random), &decoded(secret));
+    let capture = folder.join("cryptohack/dsb-tls3.cryptohack.org.pcapng");
+    let said = conversations(&captured::ip_packets(&capture)).remove(0);
+    let plain = Pair::default().run(&said, Plan::of(1));
+    let mut pair = Pair::default();
+    pair.engines[1].release_key(key, pair.clock.now);
+    let outcome = pair.run(&said, Plan::of(1));
+    assert_eq!(outcome.count(0, Event::FlightRebuilt), 1);
+    assert_eq!(outcome.count(1, Event::HandshakeFinished), 1);
+    let (opened, plain) = (outcome.crossed[1].len(), plain.crossed[1].len());
+    eprintln!("the server's bytes crossed in {opened}, without its key in {plain}");
+    assert!(opened + 1_000 < plain, "the chain is compressed");
 }

@@ -112,6 +112,11 @@ fn framed(delta: &[u8], meant: &[u8]) -> Frame {
     }
 }
 
+/// The message of a sealed flight, with this body.
+fn sealed(body: &[u8]) -> Frame {
+    Frame::Sealed(Piece::new(body.to_vec()).expect("a body"))
+}
+
 fn delta(write: impl FnOnce(&mut DeltaWriter)) -> Vec<u8> {
     let mut writer = DeltaWriter::new(Encoding::Three);
     write(&mut writer);
@@ -217,6 +222,8 @@ fn frames_where_no_writer_of_ours_puts_them_end_the_connection() {
         // Deltas and bytes after it was said that there are none.
         vec![Frame::Plain, missed.clone()],
         vec![Frame::End, some(1)],
+        vec![Frame::Plain, sealed(&[1; 60])],
+        vec![missed.clone(), sealed(&[1; 60])],
     ];
     for (number, case) in cases.iter().enumerate() {
         let mut one = Taught::after_hello();
@@ -224,6 +231,26 @@ fn frames_where_no_writer_of_ours_puts_them_end_the_connection() {
         assert!(!one.refuses_frames(before), "{number}");
         assert!(one.refuses_frames(std::slice::from_ref(last)), "{number}");
     }
+}
+
+#[test]
+fn a_sealed_flight_that_is_none_is_missed_at_the_client_side_alone() {
+    let meant = tls::full(&[], &[], 1_000).turns[1].1.clone();
+    for body in [&[1][..], &[4; 300], &[1; 300]] {
+        let mut one = Taught::after_hello();
+        let [said, arrived] = one.frames(&[sealed(body)]);
+        assert!(said.ends_with(&written(&[Frame::Missed(Miss::Malformed)])));
+        assert_eq!(arrived, []);
+        let again = Frame::Again(Piece::new(meant.clone()).expect("a body"));
+        assert_eq!(one.frames(&[again])[1], meant);
+    }
+    let hello = tls::full(&[], &[], 1_000).turns[0].1.clone();
+    let [opening, _] = Taught::of(Role::ClientSide).input(Input::Endpoint(&hello));
+    let mut one = Taught::of(Role::ServerSide);
+    one.input(Input::Tunnel(&opening));
+    one.input(Input::Connected(server_address()));
+    one.input(Input::Endpoint(b"\x15\x03\x03\0\x02\x02\x28"));
+    assert!(one.refuses_frames(&[sealed(&[1; 300])]));
 }
 
 #[test]

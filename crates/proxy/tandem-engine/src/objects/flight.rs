@@ -1,21 +1,44 @@
 //! A flight with a chain: the server's first, or the client's after it.
 //!
+//! In TLS 1.3, of a flight that was opened: there are no records in it, certificates lie apart,
+//! each with extensions behind it, and what is beside the chain lies in these extensions and in
+//! front of the chain (RFC 8446, sections 4.3.2 and 4.4.2).
+//!
 //! Invariant: ranges lie in the stream that the flight was read from, record headers left out.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use tandem_delta::pieces::{cut, gather};
-use tandem_wire::tls::{CertificateList, HandshakeType, MessageSpan};
+use tandem_wire::tls::handshake::HEADER_LEN;
+use tandem_wire::tls::{CertificateEntry, CertificateList, HandshakeType, MessageSpan};
 
 use super::{Sender, Storage, chain, places_in};
 
 /// Where the chain of a server's first flight, or of the client's after it, lies in its stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flight {
-    certificate: MessageSpan,
+    shown: Shown,
     list: Vec<Range<usize>>,
     extras: Vec<Range<usize>>,
+}
+
+/// Where the certificates are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Shown {
+    /// A Certificate message in clear.
+    Message(MessageSpan),
+    /// One of TLS 1.3, opened: each certificate's DER.
+    Entries(Vec<Range<usize>>),
+}
+
+/// A message of a flight that was opened.
+#[derive(Debug)]
+pub(crate) struct OpenedMessage {
+    /// Its type.
+    pub(crate) msg_type: HandshakeType,
+    /// Where it lies, header included.
+    pub(crate) range: Range<usize>,
 }
 
 impl Flight {
@@ -31,9 +54,28 @@ impl Flight {
         };
         let extras = messages.iter().filter_map(beside).flatten();
         Some(Self {
-            certificate: certificate.clone(),
+            shown: Shown::Message(certificate.clone()),
             list: chain::list(certificate),
             extras: extras.collect(),
+        })
+    }
+
+    /// The flight of these messages of a server of TLS 1.3. `None` without a chain.
+    pub(crate) fn of_opened(messages: &[OpenedMessage], stream: &[u8]) -> Option<Self> {
+        let find = |wanted| messages.iter().find(|it| it.msg_type == wanted);
+        let certificate = find(HandshakeType::CERTIFICATE)?;
+        let start = certificate.range.start + HEADER_LEN;
+        let body = stream.get(start..certificate.range.end)?;
+        let entries = CertificateEntry::parse_all(body).ok()?;
+        let at = |range: Range<usize>| start + range.start..start + range.end;
+        let request = find(HandshakeType::CERTIFICATE_REQUEST).map(|it| it.range.clone());
+        let request = request.filter(|it| it.end <= certificate.range.start);
+        let extensions = entries.iter().map(|entry| at(entry.extensions.clone()));
+        let extras = request.into_iter().chain(extensions);
+        (!entries.is_empty()).then(|| Self {
+            shown: Shown::Entries(entries.iter().map(|entry| at(entry.der.clone())).collect()),
+            list: entries.iter().map(|entry| at(entry.listed())).collect(),
+            extras: extras.filter(|range| !range.is_empty()).collect(),
         })
     }
 
@@ -46,6 +88,19 @@ impl Flight {
     /// included, record headers left out.
     pub fn extras_pieces(&self) -> &[Range<usize>] {
         &self.extras
+    }
+
+    /// Where chain and extras lie, without overlap, and perhaps with a little in between.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = Range<usize>> {
+        let extent = |pieces: &[Range<usize>]| Some(pieces.first()?.start..pieces.last()?.end);
+        let extents = match (extent(&self.list), extent(&self.extras)) {
+            (Some(list), Some(extras)) if list.start < extras.end && extras.start < list.end => {
+                let both = list.start.min(extras.start)..list.end.max(extras.end);
+                [Some(both), None]
+            }
+            (list, extras) => [list, extras],
+        };
+        extents.into_iter().flatten()
     }
 
     /// These messages, one after the other; `None` if there are none.
@@ -65,13 +120,23 @@ impl Flight {
 
     /// Whether the list is well-formed, and there is a certificate in it.
     pub(crate) fn has_certificates(&self, stream: &[u8]) -> bool {
-        let body = self.certificate.body(stream);
-        CertificateList::parse(&body).is_ok_and(|list| list.iter().next().is_some())
+        match &self.shown {
+            Shown::Message(certificate) => CertificateList::parse(&certificate.body(stream))
+                .is_ok_and(|list| list.iter().next().is_some()),
+            Shown::Entries(entries) => !entries.is_empty(),
+        }
     }
 
     /// The certificates, DER, leaf first; `None` where the list is not well-formed.
     pub(crate) fn certificates<'s>(&self, stream: &'s [u8]) -> Option<Vec<Cow<'s, [u8]>>> {
-        Some(match self.certificate.body(stream) {
+        let certificate = match &self.shown {
+            Shown::Message(certificate) => certificate,
+            Shown::Entries(entries) => {
+                let ders = entries.iter().map(|range| stream.get(range.clone()));
+                return ders.map(|der| der.map(Cow::Borrowed)).collect();
+            }
+        };
+        Some(match certificate.body(stream) {
             Cow::Borrowed(body) => {
                 let list = CertificateList::parse(body).ok()?;
                 let ders = list.iter().map(|item| Cow::Borrowed(&body[item.range()]));

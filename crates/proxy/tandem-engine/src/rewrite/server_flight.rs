@@ -89,10 +89,8 @@ fn plan_named<'t>(
 
 /// What of chain and extras is not copied may be compressed.
 fn compress_rests(plan: &mut Planner<'_>, flight: &Flight) {
-    for pieces in [flight.list_pieces(), flight.extras_pieces()] {
-        if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
-            plan.compress(first.start..last.end);
-        }
+    for extent in flight.extents() {
+        plan.compress(extent);
     }
 }
 

@@ -11,15 +11,19 @@
 //! end     7                                        the sender sends no more; answers may follow
 //! unknown 8                                        nothing is held for this site
 //! hints   8 + n  prefix(4){n}, n = 1..=3           the start of names of chains that are held
-//! phrase  12 + n                                   the sender's bytes: phrase n
+//! phrase  12 + n, n < 8                            the sender's bytes: phrase n
+//! sealed  20 length(varint) sealed{length}         what rebuilds the sender's encrypted bytes
 //! ```
 //!
 //! Is: delimiting, and the check over rebuilt bytes. Is not: the encoding of a delta
-//! (`tandem-delta`), nor which frame may follow which (`tandem-tunnel`). The check is not keyed:
+//! (`tandem-delta`) or of what is sealed
+//! (`tandem-engine`), nor which frame may follow which (`tandem-tunnel`). The check is not keyed:
 //! the transport authenticates the peer, and it only finds that two things have the same name.
 //!
 //! Invariants: a body has 1 to 65,536 bytes; its length is checked before anything of it is kept,
 //! and no more is kept than has arrived; each frame has one encoding.
+
+use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 use tandem_delta::varint;
@@ -47,6 +51,8 @@ const END: u8 = 7;
 /// Without hints, it is [`Frame::Unknown`].
 const HINTS: u8 = 8;
 const PHRASES: u8 = 12;
+const SEALED: u8 = 20;
+const _: () = assert!(PHRASES + Phrase::COUNT <= SEALED);
 
 /// Why a delta was not rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,8 +79,15 @@ impl Miss {
 }
 
 /// The body of a frame: 1 to [`MAX_LEN`] bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Piece(Vec<u8>);
+
+/// What is in a body may be secret.
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Piece({} bytes)", self.0.len())
+    }
+}
 
 impl Piece {
     /// These bytes; `None` where there are none or too many.
@@ -134,6 +147,8 @@ pub enum Frame {
     Unknown,
     /// The sender's next bytes are this phrase.
     Phrase(Phrase),
+    /// What rebuilds the sender's encrypted bytes; there is a key in it.
+    Sealed(Piece),
 }
 
 impl Frame {
@@ -147,7 +162,9 @@ impl Frame {
             | Self::Unknown
             | Self::Phrase(_) => 1,
             Self::Missed(_) => 2,
-            Self::Bytes(piece) | Self::Again(piece) => piece.front_len() + piece.0.len(),
+            Self::Bytes(piece) | Self::Again(piece) | Self::Sealed(piece) => {
+                piece.front_len() + piece.0.len()
+            }
             Self::Delta { delta, .. } => delta.front_len() + CHECK_LEN + delta.0.len(),
             Self::Hints(hints) => 1 + 4 * hints.len(),
         }
@@ -169,6 +186,7 @@ impl Frame {
             Self::Rebuilt => out.push(REBUILT),
             Self::Missed(miss) => out.extend_from_slice(&[MISSED, miss.number()]),
             Self::Again(piece) => body(AGAIN, &[], piece, out),
+            Self::Sealed(piece) => body(SEALED, &[], piece, out),
             Self::Plain => out.push(PLAIN),
             Self::End => out.push(END),
             Self::Unknown => out.push(HINTS),
@@ -220,6 +238,7 @@ enum BodyKind {
     Delta,
     Again,
     Hints,
+    Sealed,
 }
 
 /// Bytes of a length at most: a number up to [`MAX_LEN`], seven bits a byte.
@@ -284,6 +303,10 @@ impl Decoder {
             PLAIN => Frame::Plain,
             END => Frame::End,
             HINTS => Frame::Unknown,
+            SEALED => {
+                self.state = length_of(BodyKind::Sealed);
+                return Ok(None);
+            }
             PHRASES.. => Frame::Phrase(Phrase::new(byte - PHRASES).ok_or(Malformed)?),
             _ => {
                 self.state = match byte {
@@ -341,7 +364,7 @@ fn whole_length(number: &[u8]) -> Result<Option<usize>, Malformed> {
 fn body(kind: BodyKind, length: usize) -> State {
     let check = match kind {
         BodyKind::Delta => CHECK_LEN,
-        BodyKind::Bytes | BodyKind::Again | BodyKind::Hints => 0,
+        BodyKind::Bytes | BodyKind::Again | BodyKind::Hints | BodyKind::Sealed => 0,
     };
     State::Body {
         kind,
@@ -356,6 +379,7 @@ fn whole(kind: BodyKind, mut bytes: Vec<u8>) -> Result<Frame, Malformed> {
     Ok(match kind {
         BodyKind::Bytes => Frame::Bytes(piece(bytes)?),
         BodyKind::Again => Frame::Again(piece(bytes)?),
+        BodyKind::Sealed => Frame::Sealed(piece(bytes)?),
         BodyKind::Delta => {
             let check = *bytes.first_chunk().ok_or(Malformed)?;
             bytes.drain(..CHECK_LEN);
@@ -393,6 +417,7 @@ mod tests {
         for body in bodies {
             frames.push(Frame::Bytes(body.clone()));
             frames.push(Frame::Again(body.clone()));
+            frames.push(Frame::Sealed(body.clone()));
             frames.push(Frame::Delta {
                 check: [1, 2, 3, 4],
                 delta: body,
@@ -430,7 +455,7 @@ mod tests {
 
     #[test]
     fn lengths_are_refused_before_anything_is_kept() {
-        for kind in [BYTES, DELTA, AGAIN] {
+        for kind in [BYTES, DELTA, AGAIN, SEALED] {
             for number in [
                 &[0][..],
                 // One more than the most; not the shortest form; no end.
@@ -456,12 +481,7 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused() {
-        for bad in [
-            &[MISSED, 3][..],
-            &[PHRASES + Phrase::COUNT],
-            &[0x16],
-            &[0xff],
-        ] {
+        for bad in [&[MISSED, 3][..], &[SEALED + 1], &[0x16], &[0xff]] {
             assert_eq!(
                 read(&mut Decoder::default(), bad),
                 Err(Malformed),

@@ -49,6 +49,7 @@ fn each_frame_has_the_bytes_of_its_layout() {
         ),
         (phrase(0), "0c".to_owned()),
         (phrase(7), "13".to_owned()),
+        (Frame::Sealed(piece(b"abc")), "1403616263".to_owned()),
     ] {
         let mut out = Vec::new();
         frame.write(&mut out);

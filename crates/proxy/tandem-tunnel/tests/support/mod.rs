@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub(crate) mod sealed;
 pub(crate) mod tls;
 
 use std::collections::VecDeque;

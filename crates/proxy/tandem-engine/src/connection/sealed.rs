@@ -1,0 +1,223 @@
+//! What becomes of a server's flight in TLS 1.3 whose key was released: opened at the server side,
+//! sealed at the client side, remembered at both.
+//!
+//! ```text
+//! server side   Unread -> Opening -> Opened -> Crossed
+//! client side   Unread ----------------------> Crossed
+//!                    any but Crossed ------> Passes
+//! ```
+//!
+//! Is not: when a flight is held, or a message asked for again. Invariants: without a key nothing
+//! here has an effect; a flight is remembered at a side only if it crossed in its opened form, so
+//! that both sides remember the same.
+
+use tandem_delta::{Delta, Encoding};
+use tandem_store::{Site, Store};
+use tandem_wire::{Instant, UnixTime};
+
+use super::{Connection, Streams};
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::objects::Sender;
+use crate::rewrite::Miss;
+use crate::sealed::{Crossed, Opened, Opening, Progress, SealedMessage, Unsealed};
+use crate::transcript::{Pass, Stage, learn_flight};
+
+/// How far a server's flight is that its key may open.
+#[derive(Debug)]
+pub(super) enum Sealed {
+    /// Nothing was opened.
+    Unread,
+    /// Server side: a key is there, and the flight has begun.
+    Opening(Box<Opening>),
+    /// Server side: the flight is whole, and may cross.
+    Opened(Box<Unsealed>),
+    /// It has crossed.
+    Crossed(Box<Crossed>),
+    /// It passes as it is.
+    Passes,
+}
+
+impl Sealed {
+    /// How far the handshake is, where this says so.
+    pub(super) fn stage(&self) -> Option<Stage> {
+        match self {
+            Self::Opening(_) | Self::Opened(_) => Some(Stage::Going),
+            Self::Crossed(crossed) if crossed.is_finished() => Some(Stage::Finished),
+            Self::Crossed(crossed) if crossed.is_open() => Some(Stage::Going),
+            Self::Crossed(_) | Self::Unread | Self::Passes => None,
+        }
+    }
+
+    /// The flight, in its opened form.
+    pub(super) fn opened(&self) -> Option<&Opened> {
+        match self {
+            Self::Opened(unsealed) => Some(unsealed.opened()),
+            Self::Crossed(crossed) => Some(crossed.opened()),
+            Self::Unread | Self::Opening(_) | Self::Passes => None,
+        }
+    }
+
+    /// Reads what the client has sent.
+    pub(super) fn client_sent(&mut self, stream: &[u8]) {
+        if let Self::Crossed(crossed) = self {
+            crossed.client_sent(stream);
+        }
+    }
+
+    /// Bytes of memory in use, about.
+    pub(super) fn footprint(&self) -> usize {
+        match self {
+            Self::Opening(opening) => size_of::<Opening>() + opening.len(),
+            Self::Opened(_) | Self::Crossed(_) => self.opened().map_or(0, |it| it.bytes().len()),
+            Self::Unread | Self::Passes => 0,
+        }
+    }
+}
+
+/// A server's flight that was opened, as the server sent it.
+#[derive(Debug, Clone, Copy)]
+pub struct SealedFlight<'a> {
+    unsealed: &'a Unsealed,
+    stream: &'a [u8],
+}
+
+impl<'a> SealedFlight<'a> {
+    /// Its opened form.
+    pub(super) fn opened(&self) -> &'a Opened {
+        self.unsealed.opened()
+    }
+
+    /// Where in the server's stream it ends: what is behind it is under other keys.
+    pub fn end(&self) -> usize {
+        self.unsealed.end()
+    }
+
+    /// What crosses in its place, with the delta of its opened form. There is a key in it.
+    pub fn message(&self, delta: &[u8]) -> Option<Vec<u8>> {
+        self.unsealed.message(self.stream, delta)
+    }
+}
+
+impl Connection {
+    /// Opens what has come of the server's flight, where it is sealed and its key was released. To
+    /// be called at the server side with each of the server's bytes, after they were read. While it
+    /// goes on, and once it is done, the handshake goes on.
+    pub fn unseal<S: Store>(&mut self, streams: Streams<'_>, engine: &mut Engine<S>, now: Instant) {
+        let opening = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
+            Sealed::Unread if self.handshake.stage() == Stage::Pass(Pass::Tls13) => {
+                engine.expire_keys(now);
+                let random = self.handshake.client_random(streams.client);
+                random.and_then(|random| Opening::begin(&random, streams.server, &engine.keys))
+            }
+            Sealed::Opening(opening) => Some(opening),
+            other @ (Sealed::Unread | Sealed::Opened(_) | Sealed::Crossed(_) | Sealed::Passes) => {
+                self.sealed = other;
+                return;
+            }
+        };
+        let Some(opening) = opening else {
+            return;
+        };
+        self.sealed = match opening.advance(streams.server, &mut engine.keys) {
+            Progress::Open(opening) => Sealed::Opening(opening),
+            Progress::Whole(unsealed) => {
+                engine.tell(Event::FlightOpened);
+                Sealed::Opened(unsealed)
+            }
+            Progress::Failed => {
+                engine.tell(Event::FlightNotOpened);
+                Sealed::Passes
+            }
+        };
+    }
+
+    /// What this end has sent, its stream from the byte after `before` on, where that begins with a
+    /// flight that was opened and has not crossed. [`Connection::outgoing`] is its opened form
+    /// then, whose delta may not cross but in [`SealedFlight::message`].
+    pub fn sealed_flight<'a>(
+        &'a self,
+        sender: Sender,
+        stream: &'a [u8],
+        before: usize,
+    ) -> Option<SealedFlight<'a>> {
+        match (sender, &self.sealed) {
+            (Sender::Server, Sealed::Opened(unsealed)) if before == 0 => {
+                Some(SealedFlight { unsealed, stream })
+            }
+            (
+                Sender::Server | Sender::Client,
+                Sealed::Unread
+                | Sealed::Opening(_)
+                | Sealed::Opened(_)
+                | Sealed::Crossed(_)
+                | Sealed::Passes,
+            ) => None,
+        }
+    }
+
+    /// The opened flight has set out in its message.
+    pub fn sealed_flight_written(&mut self, streams: Streams<'_>) {
+        self.sealed = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
+            Sealed::Opened(unsealed) => {
+                let (opened, suite) = unsealed.into_parts();
+                let from = self.handshake.answer_start(streams.client);
+                from.map_or(Sealed::Passes, |from| {
+                    Sealed::Crossed(Box::new(Crossed::new(opened, suite, from)))
+                })
+            }
+            other @ (Sealed::Unread | Sealed::Opening(_) | Sealed::Crossed(_) | Sealed::Passes) => {
+                other
+            }
+        };
+    }
+
+    /// The server's flight passes as it is, or did after all: the far side has not seen what was
+    /// opened of it.
+    pub fn server_flight_passes(&mut self) {
+        match self.sealed {
+            Sealed::Opening(_) | Sealed::Opened(_) | Sealed::Crossed(_) => {
+                self.sealed = Sealed::Passes;
+            }
+            Sealed::Unread | Sealed::Passes => {}
+        }
+    }
+
+    /// At the client side: the server's flight as the server sent it, out of the message that came
+    /// in its place; at most `limit` bytes.
+    ///
+    /// # Errors
+    /// It could not be rebuilt: nothing of it may leave.
+    pub fn reseal<S: Store>(
+        &mut self,
+        message: &[u8],
+        streams: Streams<'_>,
+        engine: &mut Engine<S>,
+        limit: usize,
+    ) -> Result<Vec<u8>, Miss> {
+        let random = self.handshake.client_random(streams.client);
+        let message = random.and_then(|random| SealedMessage::parse(message, &random));
+        let message = message.ok_or(Miss::Malformed)?;
+        let delta = Delta::parse(Encoding::Three, message.delta, limit)?;
+        let opened = delta.apply(&mut self.source(engine))?;
+        let resealed = message.seal(opened, limit)?;
+        if let Some(from) = self.handshake.answer_start(streams.client) {
+            let crossed = Crossed::new(resealed.opened, resealed.suite, from);
+            self.sealed = Sealed::Crossed(Box::new(crossed));
+        }
+        Ok(resealed.bytes)
+    }
+}
+
+/// Remembers what an opened flight has shown; says whether its chain is held then.
+pub(super) fn learn(opened: &Opened, store: &mut impl Store, site: &Site, now: UnixTime) -> bool {
+    let Some(chain) = opened.flight().certificates(opened.bytes()) else {
+        return false;
+    };
+    let chain: Vec<&[u8]> = chain.iter().map(|der| &**der).collect();
+    let extras = opened.flight().extras(opened.bytes());
+    learn_flight(&chain, extras.as_deref(), store, site, now)
+}
+
+#[cfg(test)]
+mod tests;

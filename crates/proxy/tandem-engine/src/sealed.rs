@@ -1,0 +1,30 @@
+//! A server's flight of TLS 1.3, for which the server has released its handshake key: opened at the
+//! server side, and sealed again at the client side.
+//!
+//! ```text
+//! server side   ServerHello [CCS] | records        --opening-->  ServerHello [CCS] | messages
+//! client side   ServerHello [CCS] | messages       --message-->  ServerHello [CCS] | records
+//! ```
+//!
+//! The second form, [`Opened`], has the shape of a flight in clear, and crosses like one: as a
+//! delta against what the far side holds. Beside it cross key, IV and layout.
+//!
+//! Is: the keys that wait for their connection (`keys`), the opening (`opening`), what is told of
+//! it (`message`), and when it is vouched for (`crossed`). Is not: record protection
+//! (`tandem-seal`), nor the delta.
+//!
+//! Invariants: whatever is in doubt is not opened, and its records pass as they are; no rebuilt
+//! byte leaves unless all of them have the digest of what the server sent. So whatever a key seals
+//! here, only what the server itself has sealed with it leaves.
+
+mod crossed;
+mod keys;
+mod message;
+mod opened;
+mod opening;
+
+pub(crate) use crossed::Crossed;
+pub(crate) use keys::ReleasedKeys;
+pub(crate) use message::SealedMessage;
+pub(crate) use opened::Opened;
+pub(crate) use opening::{Opening, Progress, Unsealed};

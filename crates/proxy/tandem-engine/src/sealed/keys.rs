@@ -1,0 +1,144 @@
+//! Keys that were released, until the flight that they belong to comes.
+//!
+//! Is not: how they come. Invariants: a key is taken once; at most [`MAX_KEYS`] are held, each for
+//! [`LIFETIME`] at most; a key that goes is overwritten.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tandem_record_key::{CLIENT_RANDOM_LEN, Direction, RecordKey, Suite};
+use tandem_wire::Instant;
+
+/// Most keys at a time: a busy server's handshakes of a second.
+const MAX_KEYS: usize = 1024;
+
+/// How long a key is held. A server releases it right before it writes the flight.
+const LIFETIME: Duration = Duration::from_secs(10);
+
+/// The keys that wait.
+#[derive(Debug, Default)]
+pub(crate) struct ReleasedKeys {
+    /// The oldest first.
+    held: VecDeque<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    key: RecordKey,
+    since: Instant,
+}
+
+impl Held {
+    fn is_of(&self, client_random: &[u8; CLIENT_RANDOM_LEN], suite: Suite) -> bool {
+        self.key.client_random() == client_random && self.key.suite() == suite
+    }
+}
+
+impl ReleasedKeys {
+    /// Holds a key. Says how many go without having been of use: this one, where it is not a
+    /// server's.
+    pub(crate) fn put(&mut self, key: RecordKey, now: Instant) -> usize {
+        match key.direction() {
+            Direction::FromServer => {}
+            Direction::FromClient => return 1,
+        }
+        let expired = self.expire(now);
+        let is_full = self.held.len() == MAX_KEYS;
+        if is_full {
+            self.held.pop_front();
+        }
+        self.held.push_back(Held { key, since: now });
+        expired + usize::from(is_full)
+    }
+
+    /// Lets go of keys whose time is over; says how many.
+    pub(crate) fn expire(&mut self, now: Instant) -> usize {
+        let before = self.held.len();
+        while self
+            .held
+            .front()
+            .is_some_and(|held| held.since + LIFETIME <= now)
+        {
+            self.held.pop_front();
+        }
+        before - self.held.len()
+    }
+
+    /// Whether a key may be that of a connection with this client random.
+    pub(crate) fn has(&self, client_random: &[u8; CLIENT_RANDOM_LEN], suite: Suite) -> bool {
+        let mut held = self.held.iter();
+        held.any(|held| held.is_of(client_random, suite))
+    }
+
+    /// Takes the key of this connection that does what is asked of it. Client randoms may repeat:
+    /// others stay for theirs.
+    pub(crate) fn take<T>(
+        &mut self,
+        client_random: &[u8; CLIENT_RANDOM_LEN],
+        suite: Suite,
+        mut proof: impl FnMut(&RecordKey) -> Option<T>,
+    ) -> Option<(RecordKey, T)> {
+        let (index, proved) = self.held.iter().enumerate().find_map(|(index, held)| {
+            let is_of = held.is_of(client_random, suite);
+            Some((index, is_of.then(|| proof(&held.key))??))
+        })?;
+        Some((self.held.remove(index)?.key, proved))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_record_key::IV_LEN;
+
+    fn key(random: u8, iv: u8) -> RecordKey {
+        of(Direction::FromServer, random, iv)
+    }
+
+    fn of(direction: Direction, random: u8, iv: u8) -> RecordKey {
+        let random = [random; CLIENT_RANDOM_LEN];
+        RecordKey::new(direction, Suite::Aes128Gcm, random, &[iv; IV_LEN], &[7; 16])
+            .expect("16 bytes")
+    }
+
+    fn take(keys: &mut ReleasedKeys, random: u8, iv: u8) -> bool {
+        let random = [random; CLIENT_RANDOM_LEN];
+        let proof = |key: &RecordKey| (key.iv() == &[iv; IV_LEN]).then_some(());
+        keys.take(&random, Suite::Aes128Gcm, proof).is_some()
+    }
+
+    #[test]
+    fn a_key_is_found_by_random_and_proof_and_taken_once() {
+        let mut keys = ReleasedKeys::default();
+        for iv in [1, 2] {
+            assert_eq!(keys.put(key(9, iv), Instant::ZERO), 0);
+        }
+        assert!(!take(&mut keys, 8, 1), "another random");
+        assert!(!take(&mut keys, 9, 3), "nothing proves it");
+        assert!(take(&mut keys, 9, 2) && !take(&mut keys, 9, 2));
+        assert!(keys.has(&[9; 32], Suite::Aes128Gcm), "the other one stays");
+        assert!(!keys.has(&[9; 32], Suite::Aes256Gcm));
+    }
+
+    #[test]
+    fn keys_go_when_their_time_is_over_and_when_there_are_too_many() {
+        let mut keys = ReleasedKeys::default();
+        assert_eq!(keys.put(key(1, 1), Instant::ZERO), 0);
+        let later = Instant::ZERO + LIFETIME;
+        assert_eq!(keys.put(key(2, 1), later), 1);
+        assert!(!keys.has(&[1; 32], Suite::Aes128Gcm));
+        for _ in 1..MAX_KEYS {
+            assert_eq!(keys.put(key(3, 1), later), 0);
+        }
+        assert_eq!(keys.put(key(3, 1), later), 1, "the oldest");
+        assert!(!keys.has(&[2; 32], Suite::Aes128Gcm));
+        assert_eq!(keys.held.len(), MAX_KEYS);
+    }
+
+    #[test]
+    fn a_client_s_key_is_of_no_use_here() {
+        let mut keys = ReleasedKeys::default();
+        assert_eq!(keys.put(of(Direction::FromClient, 1, 1), Instant::ZERO), 1);
+        assert!(!keys.has(&[1; 32], Suite::Aes128Gcm));
+    }
+}
