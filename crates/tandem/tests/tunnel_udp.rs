@@ -1,27 +1,30 @@
 //! UDP by SOCKS5, with both proxies as processes: a program that speaks SOCKS5 itself, and an
-//! unmodified dig behind a forwarder that speaks it for dig.
+//! unmodified dig behind a forwarder that speaks it for dig. One test needs root, for an emulated
+//! link.
 //!
-//! Is not: which way a payload crosses, or what becomes of it over TCP (`tandem-tunnel-io`).
+//! Is not: which way a payload crosses (`tandem-tunnel-io`).
 
 mod common;
 mod real;
 mod split_site;
+mod tunnel_net;
 mod tunnel_pair;
 
 #[path = "tunnel_dns/resolver.rs"]
 mod resolver;
 
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use real::{PATIENCE, has, wait_until};
+use real::{Family, Fetch, Net, PATIENCE, Server, Site, can_run, has, link, wait_until};
 use resolver::Resolver;
+use tunnel_net::Place;
 use tunnel_pair::{Pair, start};
 
 /// How often whoever waits looks whether that is over.
@@ -39,8 +42,8 @@ struct Program {
 
 impl Program {
     /// Asks for it (RFC 1928, sections 3, 4 and 6).
-    fn of(pair: &Pair) -> Self {
-        let mut control = TcpStream::connect(("127.0.0.1", pair.socks)).expect("it listens");
+    fn of(socks: u16) -> Self {
+        let mut control = TcpStream::connect(("127.0.0.1", socks)).expect("it listens");
         control.set_read_timeout(Some(PATIENCE)).expect("a socket");
         control.write_all(&[5, 1, 0]).expect("it reads");
         let mut chosen = [0; 2];
@@ -63,19 +66,21 @@ impl Program {
         }
     }
 
-    fn says(&self, port: u16, payload: &[u8]) {
-        let mut datagram = vec![0, 0, 0, 1, 127, 0, 0, 1];
-        datagram.extend_from_slice(&port.to_be_bytes());
+    fn says(&self, to: SocketAddrV4, payload: &[u8]) {
+        let mut datagram = vec![0, 0, 0, 1];
+        datagram.extend_from_slice(&to.ip().octets());
+        datagram.extend_from_slice(&to.port().to_be_bytes());
         datagram.extend_from_slice(payload);
         self.socket.send_to(&datagram, self.relay).expect("bound");
     }
 
-    /// What has come from this port.
-    fn hears(&self, port: u16) -> Option<Vec<u8>> {
+    /// What has come from there.
+    fn hears(&self, from: SocketAddrV4) -> Option<Vec<u8>> {
         let mut room = [0; 2048];
         let (len, _) = self.socket.recv_from(&mut room).ok()?;
-        let [high, low] = port.to_be_bytes();
-        assert_eq!(room[..HEADER], [0, 0, 0, 1, 127, 0, 0, 1, high, low]);
+        assert_eq!(room[..4], [0, 0, 0, 1]);
+        assert_eq!(room[4..8], from.ip().octets());
+        assert_eq!(room[8..HEADER], from.port().to_be_bytes());
         Some(room[HEADER..len].to_vec())
     }
 }
@@ -90,7 +95,8 @@ struct Forwarder {
 impl Forwarder {
     /// To this port of the loopback network.
     fn start(pair: &Pair, port: u16) -> Self {
-        let program = Program::of(pair);
+        let program = Program::of(pair.socks);
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let outside = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         outside.set_read_timeout(Some(LOOK)).expect("a socket");
         let address = outside.local_addr().expect("bound");
@@ -103,9 +109,9 @@ impl Forwarder {
                 while !is_over.load(Ordering::Relaxed) {
                     if let Ok((len, from)) = outside.recv_from(&mut room) {
                         back = Some(from);
-                        program.says(port, &room[..len]);
+                        program.says(to, &room[..len]);
                     }
-                    if let (Some(back), Some(payload)) = (back, program.hears(port)) {
+                    if let (Some(back), Some(payload)) = (back, program.hears(to)) {
                         outside.send_to(&payload, back).expect("bound");
                     }
                 }
@@ -171,8 +177,8 @@ fn a_port_that_is_not_allowed_gets_no_datagram() {
     let pair = Pair::new();
     let _server_side = start(&mut pair.server_side(1));
     let _client_side = start(&mut pair.client_side());
-    let program = Program::of(&pair);
-    program.says(port, b"anybody?");
+    let program = Program::of(pair.socks);
+    program.says(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), b"anybody?");
     wait_until("it is refused", || {
         pair.client_side_counts("datagram_flows_ended_by_peer") == 1
     });
@@ -183,4 +189,81 @@ fn a_port_that_is_not_allowed_gets_no_datagram() {
     let mut control = &program.control;
     let error = control.read(&mut [0]).expect_err("nothing is said");
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+/// The port of a server that says nothing.
+const SINK: u16 = 5_000;
+
+#[test]
+fn connections_work_beside_more_datagrams_than_the_link_carries() {
+    if !can_run() {
+        return;
+    }
+    for udp in [Link::Open, Link::BlocksUdp] {
+        let place = Place::of(Net::emulated(link(64_000, 300), 1), Site::default());
+        Server::publish(&place.net, "little", b"little");
+        match udp {
+            Link::Open => {}
+            Link::BlocksUdp => {
+                let rule = "iptables -A INPUT -p udp --dport 4433 -j DROP";
+                place.net.b.run(rule);
+            }
+        }
+        let stated = ["--link-rate", "64000", "--link-rtt", "600"];
+        let server_side = place.server_side_with(&stated);
+        let socks = ["--socks", "127.0.0.1:1080", "--when-down", "fail"];
+        let client_side = place.client_side_with(&[&stated[..], &socks].concat());
+        let fetch = Fetch::new(place.net.server_address(Family::V4), "little");
+        let fetched = || {
+            let since = Instant::now();
+            fetch.curl(&place.net.client).is(b"little");
+            since.elapsed()
+        };
+        let alone = [fetched(), fetched()];
+        let sink = place
+            .net
+            .server
+            .inside(|| UdpSocket::bind((Ipv4Addr::new(10, 77, 3, 2), SINK)).expect("it is free"));
+        sink.set_nonblocking(true).expect("ours");
+        let (is_over, a) = (AtomicBool::new(false), place.net.a.handle());
+        let beside = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                a.inside(|| {
+                    let program = Program::of(1080);
+                    while !is_over.load(Ordering::Relaxed) {
+                        let to = SocketAddrV4::new(Ipv4Addr::new(10, 77, 3, 2), SINK);
+                        program.says(to, &[7; 1_000]);
+                        // Four times what the link carries.
+                        std::thread::sleep(Duration::from_millis(30));
+                    }
+                });
+            });
+            let _over = Over(&is_over);
+            wait_until("more comes than fits", || {
+                place.client_side_counts("datagrams_dropped") > 0
+            });
+            [fetched(), fetched()]
+        });
+        let arrived = std::iter::from_fn(|| sink.recv(&mut [0; 2_048]).ok()).count();
+        println!("{udp:?}: alone {alone:?}, beside datagrams {beside:?}; {arrived} of these came");
+        assert!(arrived > 0);
+        assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+        assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+    }
+}
+
+/// What the link lets through.
+#[derive(Debug, Clone, Copy)]
+enum Link {
+    Open,
+    BlocksUdp,
+}
+
+/// Says so when it is dropped, on a panic too.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

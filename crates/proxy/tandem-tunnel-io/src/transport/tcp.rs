@@ -362,12 +362,13 @@ pub(crate) struct Beside {
 }
 
 impl Datagrams for Beside {
-    /// Until what was written before has left: the streams have their turns.
-    async fn room(&self, _: usize, _: Instant) {
+    /// What was written before has to have left, too.
+    async fn room(&self, bytes: usize, since: Instant) {
         let carrier = &self.user.0;
         while carrier.check().is_ok() && !carrier.with(|mux| mux.is_drained(self.key)) {
             self.signals.writable.notified().await;
         }
+        carrier.has_room(bytes, since).await;
     }
 
     fn max_len(&self) -> Option<usize> {

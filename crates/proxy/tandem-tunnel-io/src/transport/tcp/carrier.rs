@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::socket::Watched;
 use crate::transport::Lost;
+use crate::transport::room::Room;
 
 /// Bytes that are read at a time: a TLS record.
 const READ: usize = 16 * 1024;
@@ -31,6 +32,9 @@ const IDLE: Duration = Duration::from_secs(24 * 3600);
 
 /// How long what waits may take to leave when this side closes the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Between two looks at what is on its way, while something that may be lost waits for room.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// See the module.
 #[derive(Debug)]
@@ -45,6 +49,7 @@ pub(super) struct Carrier {
     closing: watch::Sender<bool>,
     ended: watch::Sender<Option<Lost>>,
     socket: Watched,
+    line: Room,
     started: Instant,
     /// When something was last sent or received, in seconds since the start.
     active: AtomicU64,
@@ -94,6 +99,7 @@ impl Carrier {
             closing: watch::Sender::new(false),
             ended: watch::Sender::new(None),
             socket,
+            line: Room::new(0),
             started: Instant::now(),
             active: AtomicU64::new(0),
         }
@@ -160,6 +166,18 @@ impl Carrier {
             waiting.halves = waiting.halves.saturating_sub(1);
             if waiting.halves == 0 {
                 state.waiting.remove(&key);
+            }
+        }
+    }
+
+    /// Is ready once the line has room for so many bytes that may be lost, or for their turn
+    /// ([`Room::take`]), or the connection has ended. The kernel does not say when that changes.
+    pub(super) async fn has_room(&self, bytes: usize, since: Instant) {
+        while let (Ok(()), Some(flight)) = (self.check(), self.socket.flight()) {
+            self.line.set(flight.in_flight, flight.held);
+            let taken = self.line.take(bytes, since, flight.round_trip);
+            if timeout(LOOK, taken).await.is_ok() {
+                return;
             }
         }
     }
@@ -245,6 +263,8 @@ impl Carrier {
         let mut state = self.lock();
         let bytes = state.mux.poll_output(max);
         self.wake(&mut state);
+        self.line
+            .sent(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         bytes
     }
 

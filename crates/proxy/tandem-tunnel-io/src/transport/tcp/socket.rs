@@ -15,6 +15,24 @@ use tokio::net::TcpStream;
 
 use crate::transport::Counts;
 
+/// What is on its way, in bytes, and how much the line holds without a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flight {
+    pub(super) in_flight: u64,
+    pub(super) held: u64,
+    pub(super) round_trip: Duration,
+}
+
+/// What a line holds that has carried so many bytes a second, as over QUIC
+/// (`transport/fixed_rate.rs`): a quarter more, and two segments.
+fn held(rate: u64, round_trip: Duration, segment: u64) -> u64 {
+    let micros = round_trip.as_micros();
+    let held = u128::from(rate) * micros / 1_000_000 * 5 / 4;
+    u64::try_from(held)
+        .unwrap_or(u64::MAX)
+        .saturating_add(segment * 2)
+}
+
 /// A second descriptor of a connection's socket.
 #[derive(Debug)]
 pub(super) struct Watched(Socket);
@@ -54,6 +72,18 @@ impl Watched {
         }
     }
 
+    /// What is on its way; `None` where the kernel does not say.
+    pub(super) fn flight(&self) -> Option<Flight> {
+        let info = self.info()?;
+        let segment = u64::from(info.tcpi_snd_mss);
+        let shortest = Duration::from_micros(info.tcpi_min_rtt.into());
+        Some(Flight {
+            in_flight: u64::from(info.tcpi_unacked) * segment + u64::from(info.tcpi_notsent_bytes),
+            held: held(info.tcpi_delivery_rate, shortest, segment),
+            round_trip: Duration::from_micros(info.tcpi_rtt.into()),
+        })
+    }
+
     fn info(&self) -> Option<libc::tcp_info> {
         let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
         let mut len = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;
@@ -71,5 +101,20 @@ impl Watched {
         // SAFETY: it consists of integers, for which any bytes are a value; those that an older
         // kernel did not write are zero.
         (result == 0).then(|| unsafe { info.assume_init() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_holds_what_it_carries_in_a_round_trip_a_quarter_more_and_two_segments() {
+        let round_trip = Duration::from_millis(600);
+        assert_eq!(held(8_000, round_trip, 1_448), 6_000 + 2_896);
+        assert_eq!(held(0, round_trip, 1_448), 2_896);
+        // A kernel that knows no shortest round trip says the largest number.
+        let longest = Duration::from_micros(u32::MAX.into());
+        assert_eq!(held(u64::MAX, longest, 1_448), u64::MAX);
     }
 }
