@@ -46,7 +46,7 @@ use kind::Kind;
 use lane::{LaneSpec, Measured};
 use plan::{Plan, Visit, first_of};
 
-/// Lanes that run at a time on slow links: they wait for the link nearly all the time.
+/// Lanes that run at a time where they wait for a slow link, or a clock, nearly all the time.
 const SIDE_BY_SIDE: usize = 12;
 
 /// What to visit.
@@ -116,9 +116,12 @@ pub fn visits(options: &VisitsOptions) -> Result<PathBuf, LabError> {
             Ok(cells(lane, &measured, &tariffs))
         })
     };
-    let (slow, fast): (Vec<_>, Vec<_>) = lanes.into_iter().partition(|lane| is_slow(lane.config));
-    let mut cells = run(&slow, SIDE_BY_SIDE)?;
-    cells.extend(run(&fast, 1)?);
+    // Those that wait for a clock leave the processors to others, too.
+    let waits = |lane: &LaneSpec<'_>| is_slow(lane.config) || lane.visit.apart_seconds > 0;
+    let (waiting, busy): (Vec<_>, Vec<_>) = lanes.into_iter().partition(waits);
+    let mut cells = run(&waiting, SIDE_BY_SIDE)?;
+    cells.extend(run(&busy, 1)?);
+    sort(&mut cells, &plan);
     let written = write(options, &plan, &cells, &visits, &left_out)?;
     console.say(&format!(
         "{} visits in {}; the table is {}",
@@ -127,6 +130,18 @@ pub fn visits(options: &VisitsOptions) -> Result<PathBuf, LabError> {
         written.display()
     ));
     Ok(written)
+}
+
+/// In the order of the links and visits of the plan; arms stay in theirs.
+fn sort(cells: &mut [VisitCell], plan: &Plan) {
+    cells.sort_by_key(|cell| {
+        let links = || plan.links.iter().map(|link| &link.spec.name);
+        let visits = || plan.visits.iter().map(|visit| &visit.name);
+        (
+            links().position(|name| *name == cell.link),
+            visits().position(|name| *name == cell.visit),
+        )
+    });
 }
 
 fn tariffs(files: &[PathBuf]) -> Result<Vec<Priced>, LabError> {
@@ -275,8 +290,8 @@ fn head(visits: &[Visit], trials: u32, tariffs: &[PathBuf]) -> String {
          {trials} others, of which medians are given; *good*: the program succeeded, and what came is what the server has.\n\
          Bytes are IP bytes that the link counted; seconds run from the program's start to its end.\n\n\
          **A day is computed**: the number of visits a day that the experiment states, at equal distances, each with the\n\
-         packets, at their times, of a measured one that is not a first. Between two visits nothing crosses: an idle tunnel\n\
-         sends nothing, and wakes for no more bytes than one that is awake (`rest.md`).\n"
+         packets, at their times, of a measured one that is not a first. What is between two visits is not in it: each table\n\
+         says what that was.\n"
     );
     if !tariffs.is_empty() {
         text.push_str(
@@ -287,14 +302,23 @@ fn head(visits: &[Visit], trials: u32, tariffs: &[PathBuf]) -> String {
     text.push('\n');
     for visit in visits {
         text.push_str(&format!(
-            "- *{}*, TLS {}, {} a day:\n  {}\n",
+            "- *{}*, TLS {}, {} a day{}:\n  {}\n",
             visit.name,
             visit.version.name(),
             visit.a_day,
+            apart(visit),
             visit.kind.application().about()
         ));
     }
     text
+}
+
+/// How far apart visits were measured, in words.
+fn apart(visit: &Visit) -> String {
+    match visit.apart_seconds {
+        0 => String::new(),
+        seconds => format!(", measured {seconds} s apart"),
+    }
 }
 
 #[cfg(test)]

@@ -24,10 +24,18 @@ fn visited(test: &str, names: &[&str]) -> Result<Option<(Vec<VisitCell>, String)
         return Ok(None);
     };
     let out = tempfile::tempdir().map_err(io)?;
-    let tariffs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/tariffs");
+    let experiments = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments");
+    // Without the minute between two polls.
+    let text = fs::read_to_string(experiments.join("visits.toml")).map_err(io)?;
+    let file = out.path().join("visits.toml");
+    fs::write(
+        &file,
+        text.replace("apart-seconds = 60\n", "apart-seconds = 1\n"),
+    )
+    .map_err(io)?;
     let page = visits(&VisitsOptions {
-        file: None,
-        tariffs: vec![tariffs.join("by-byte.toml")],
+        file: Some(file),
+        tariffs: vec![experiments.join("tariffs/by-byte.toml")],
         links: vec!["tcdl-10".to_owned()],
         visits: names.iter().map(|&name| name.to_owned()).collect(),
         trials: Some(1),
@@ -84,6 +92,10 @@ fn a_page_and_a_poll_come_whole_and_proxies_that_know_the_servers_carry_less()
     }
     assert!(bytes(&cells, "page", Arm::Plain) > 35_000, "{page}");
     assert!(page.contains("by-byte: USD a visit"), "{page}");
+    assert!(
+        page.contains("Between visits the link carried 0 bytes in all."),
+        "{page}"
+    );
     Ok(())
 }
 

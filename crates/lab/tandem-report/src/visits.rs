@@ -44,6 +44,8 @@ pub struct VisitTrial {
     pub link_bytes_up: u64,
     /// Likewise.
     pub link_bytes_down: u64,
+    /// IP bytes that crossed after the visit before was over, and before this one.
+    pub bytes_before: u64,
 }
 
 /// What a tariff makes of it, in millionths of its currency.
@@ -111,6 +113,12 @@ pub fn markdown(cells: &[VisitCell], link: &VisitedLink) -> String {
     }
     let mut text = format!("\n## {}: {}\n\n", link.name, link.description);
     text.push_str(&table(&groups));
+    let trials = groups.iter().flatten().flat_map(|cell| &cell.trials);
+    let between: u64 = trials.map(|trial| trial.bytes_before).sum();
+    let between = number::count(between as f64);
+    text.push_str(&format!(
+        "\nBetween visits the link carried {between} bytes in all.\n"
+    ));
     let failures: String = groups
         .iter()
         .flatten()
@@ -198,7 +206,7 @@ fn failure(cell: &VisitCell) -> Option<String> {
 }
 
 /// Whether the proxies start anew for such a visit.
-pub(crate) fn is_first(arm: Arm) -> bool {
+pub fn is_first(arm: Arm) -> bool {
     matches!(arm, Arm::PacketCold | Arm::TunnelCold)
 }
 
@@ -229,6 +237,7 @@ pub(crate) mod tests {
             seconds: bytes as f64 / 300.0,
             link_bytes_up: bytes / 4,
             link_bytes_down: bytes - bytes / 4,
+            bytes_before: 0,
         };
         VisitCell {
             link: "iridium".to_owned(),
@@ -268,6 +277,7 @@ pub(crate) mod tests {
         ] {
             assert!(text.contains(row), "{text}");
         }
+        assert!(text.contains("Between visits the link carried 0 bytes in all."));
         assert!(!text.contains("went wrong"), "{text}");
     }
 

@@ -7,15 +7,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tandem_netsim::link::{Direction, LinkConfig};
 use tandem_report::arm::Arm;
-use tandem_report::visits::VisitTrial;
+use tandem_report::visits::{VisitTrial, is_first};
 use tandem_testbed::LabError;
 use tandem_testbed::client::{self, Outcome};
 use tandem_testbed::console::Console;
 use tandem_testbed::emulator::{Crossing, Emulator, Fate};
+use tandem_testbed::interrupt;
 use tandem_testbed::moment::Moment;
 use tandem_testbed::proxies::{Admin, Proxies, Strategy};
 use tandem_testbed::server::Server;
@@ -76,6 +77,7 @@ impl LaneSpec<'_> {
             if Some(arm) == first {
                 lane.forget_all()?;
             }
+            lane.wait()?;
             let measured = lane.visit(arm)?;
             console.say(&self.in_words(&measured));
             all.push(measured);
@@ -108,6 +110,8 @@ struct Lane<'a> {
     _servers: Vec<Server>,
     emulator: Emulator,
     spec: &'a LaneSpec<'a>,
+    /// When the visit before began, and what the link had carried when it was over.
+    before: Option<(Instant, u64)>,
     topology: Topology,
 }
 
@@ -124,6 +128,7 @@ impl<'a> Lane<'a> {
             _servers: servers,
             emulator,
             spec,
+            before: None,
             topology,
         })
     }
@@ -157,11 +162,28 @@ impl<'a> Lane<'a> {
             .settle(quiet(self.spec.arm, self.spec.config), LIMIT)
     }
 
+    /// Waits until a visit may begin.
+    fn wait(&self) -> Result<(), LabError> {
+        let apart = Duration::from_secs(self.spec.visit.apart_seconds);
+        let since = self.before.map_or(apart, |(begun, _)| begun.elapsed());
+        let rest = apart.saturating_sub(since);
+        interrupt::wait_until(rest, Duration::from_millis(50), || false).map(|_| ())
+    }
+
+    /// What the link has carried, both directions.
+    fn carried(&self) -> u64 {
+        let counters = self.emulator.counters();
+        counters.up.ip_bytes + counters.down.ip_bytes
+    }
+
     /// One visit. Proxies that do not run are started within it.
     fn visit(&mut self, arm: Arm) -> Result<Measured, LabError> {
         self.topology.forget_tcp_metrics()?;
         self.emulator.take_log();
+        let carried = self.carried();
+        let left = self.before.map_or(carried, |(_, left)| left);
         let before = self.emulator.counters();
+        let begun = Instant::now();
         if self.proxies.is_none() {
             self.start_proxies()?;
         }
@@ -186,7 +208,7 @@ impl<'a> Lane<'a> {
         self.settle()?;
         let after = self.emulator.counters();
         let log = self.emulator.take_log();
-        let begun = log
+        let first = log
             .first()
             .map_or(started, |first| first.offered.min(started));
         let verified = application.verify(&scene, &words);
@@ -197,10 +219,13 @@ impl<'a> Lane<'a> {
                 Outcome::Failure(why) => Some(why),
                 Outcome::Success => verified.err(),
             },
-            seconds: ended.seconds_since(begun),
+            seconds: ended.seconds_since(first),
             link_bytes_up: after.up.ip_bytes - before.up.ip_bytes,
             link_bytes_down: after.down.ip_bytes - before.down.ip_bytes,
+            // What ends a tunnel before a first visit is not of a day.
+            bytes_before: if is_first(arm) { 0 } else { carried - left },
         };
+        self.before = Some((begun, self.carried()));
         let bytes = trial.link_bytes_up + trial.link_bytes_down;
         Ok(Measured {
             arm,

@@ -46,6 +46,10 @@ pub(super) struct Visit {
     /// What the server speaks, and nothing else.
     pub(super) version: Version,
     pub(super) a_day: NonZeroU32,
+    /// Measured visits begin so long after the one before at the earliest. 0: as soon as nothing of
+    /// that one is left on the link.
+    #[serde(default)]
+    pub(super) apart_seconds: u64,
 }
 
 #[derive(Debug, Deserialize)]
