@@ -49,6 +49,28 @@ use plan::{Plan, Visit, first_of};
 /// Lanes that run at a time where they wait for a slow link, or a clock, nearly all the time.
 const SIDE_BY_SIDE: usize = 12;
 
+/// How to read the tables.
+const HEAD: &str = "\
+# Whole visits, and days of them
+
+Real programs with their stock settings do a task from its start to its end, each with new connections. *First visit*:
+the proxies have just been started and know nothing, and the tunnel's set-up counts. Other visits follow a first one,
+and their figures are medians; a client keeps nothing between two visits. Names are not looked up over the link. *Good*:
+the program succeeded, and what came is what the server has; where no visit was good, the figures are those of the
+failed ones, which cost money, too. Bytes are IP bytes that the link counted; seconds run from the program's start to
+its end.
+
+**A day is computed**: the number of visits a day that the experiment states, at equal distances, each with the packets,
+at their times, of a measured one that is not a first. What is between two visits is not in it: each table says what
+that was.
+";
+
+/// How to read the money.
+const MONEY: &str = "\
+Money is what the tariff says of these packets; bytes that a month includes are not taken off. A dash for a day: a visit
+takes longer than the time until the next one, or is a first one.
+";
+
 /// What to visit.
 #[derive(Debug, Clone)]
 pub struct VisitsOptions {
@@ -103,7 +125,7 @@ pub fn visits(options: &VisitsOptions) -> Result<PathBuf, LabError> {
                 link: &link.spec.name,
                 config: &link.config,
                 arm: *arm,
-                trials: plan.trials,
+                trials: plan.trials(visit),
                 seed: plan.seed,
                 grounds: &grounds,
                 exe: &options.exe,
@@ -214,17 +236,20 @@ fn cells(lane: &LaneSpec<'_>, measured: &[Measured], tariffs: &[Priced]) -> Vec<
 }
 
 fn cost(priced: &Priced, visits: &[&Measured], visit: &Visit) -> VisitCost {
-    let good: Vec<&Measured> = visits
+    let mut counted: Vec<&Measured> = visits
         .iter()
         .copied()
         .filter(|visit| visit.is_good())
         .collect();
-    let mut alone: Vec<u64> = good
+    if counted.is_empty() {
+        counted.extend(visits);
+    }
+    let mut alone: Vec<u64> = counted
         .iter()
         .map(|visit| bill::visit(&priced.tariff, &visit.passages).micros())
         .collect();
     alone.sort_unstable();
-    let of_a_day: Vec<&[bill::Passage]> = good
+    let of_a_day: Vec<&[bill::Passage]> = counted
         .iter()
         .filter(|visit| first_of(visit.arm).is_some() || visit.arm == Arm::Plain)
         .map(|visit| visit.passages.as_slice())
@@ -252,7 +277,7 @@ fn write(
             description: links::describe(&link.config),
         })
         .collect();
-    let mut text = head(visits, plan.trials, &options.tariffs);
+    let mut text = head(visits, plan, &options.tariffs);
     for (visit, program) in left_out {
         text.push_str(&format!(
             "\n{visit} is left out: {program} was not installed.\n"
@@ -280,32 +305,20 @@ fn write(
     Ok(matrix::write(&options.out, "visits", cells, &text, &programs)?.page)
 }
 
-/// How to read the tables.
-fn head(visits: &[Visit], trials: u32, tariffs: &[PathBuf]) -> String {
-    let mut text = format!(
-        "# Whole visits, and days of them\n\n\
-         Real programs with their stock settings do a task from its start to its end, each with new connections. *First\n\
-         visit*: the proxies have just been started and know nothing, and the tunnel's set-up counts. Other visits follow a\n\
-         first one; a client keeps nothing between two visits. Names are not looked up over the link. One first visit, and\n\
-         {trials} others, of which medians are given; *good*: the program succeeded, and what came is what the server has.\n\
-         Bytes are IP bytes that the link counted; seconds run from the program's start to its end.\n\n\
-         **A day is computed**: the number of visits a day that the experiment states, at equal distances, each with the\n\
-         packets, at their times, of a measured one that is not a first. What is between two visits is not in it: each table\n\
-         says what that was.\n"
-    );
+/// What stands above the tables.
+fn head(visits: &[Visit], plan: &Plan, tariffs: &[PathBuf]) -> String {
+    let mut text = HEAD.to_owned();
     if !tariffs.is_empty() {
-        text.push_str(
-            "Money is what the tariff says of these packets; bytes that a month includes are not taken off. A dash for a day: a\n\
-             visit takes longer than the time until the next one, or is a first one.\n",
-        );
+        text.push_str(MONEY);
     }
     text.push('\n');
     for visit in visits {
         text.push_str(&format!(
-            "- *{}*, TLS {}, {} a day{}:\n  {}\n",
+            "- *{}*, TLS {}, {} a day, measured: {}{}:\n  {}\n",
             visit.name,
             visit.version.name(),
             visit.a_day,
+            plan.trials(visit),
             apart(visit),
             visit.kind.application().about()
         ));
@@ -317,7 +330,7 @@ fn head(visits: &[Visit], trials: u32, tariffs: &[PathBuf]) -> String {
 fn apart(visit: &Visit) -> String {
     match visit.apart_seconds {
         0 => String::new(),
-        seconds => format!(", measured {seconds} s apart"),
+        seconds => format!(", {seconds} s apart"),
     }
 }
 

@@ -55,7 +55,7 @@ pub struct VisitCost {
     pub tariff: String,
     /// Its currency.
     pub currency: String,
-    /// A visit that comes alone: the median.
+    /// A visit that comes alone: the median of the good ones, or of all where none is good.
     pub visit_micros: u64,
     /// Computed: a day of visits like these, at equal distances. `None` where a visit takes longer
     /// than the time until the next, and for first visits.
@@ -72,15 +72,22 @@ pub struct VisitedLink {
 }
 
 impl VisitCell {
-    /// The trials that count: those that brought what they should.
+    /// Whether no visit brought what it should.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.good().next().is_none()
+    }
+
+    /// The trials that brought what they should.
     fn good(&self) -> impl Iterator<Item = &VisitTrial> {
         let is_good = |trial: &&VisitTrial| trial.ok && trial.identical;
         self.trials.iter().filter(is_good)
     }
 
-    /// The median of a figure of the trials that count.
+    /// The median of a figure of the good trials, or of the failed ones where none is good.
     fn median(&self, figure: impl Fn(&VisitTrial) -> f64) -> Option<f64> {
-        Spread::of(self.good().map(figure)).map(|spread| spread.median)
+        let of_good = Spread::of(self.good().map(&figure));
+        let spread = of_good.or_else(|| Spread::of(self.trials.iter().map(figure)));
+        spread.map(|spread| spread.median)
     }
 
     /// IP bytes of a visit, both directions.
@@ -191,8 +198,7 @@ fn row(cell: &VisitCell, plain: Option<f64>) -> Vec<String> {
         count(day.map(|bytes| bytes / 1e3)),
     ];
     for cost in &cell.costs {
-        let visit = cell.good().next().map(|_| money(cost.visit_micros));
-        row.push(or_absent(visit));
+        row.push(money(cost.visit_micros));
         row.push(or_absent(cost.day_micros.map(money)));
     }
     row
@@ -282,14 +288,20 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_visit_that_brought_something_else_counts_nowhere_and_is_told() {
+    fn a_visit_that_brought_something_else_is_told_and_counts_only_where_none_is_good() {
         let mut other = cell("poll", Arm::Tunnel, 5_000);
+        let mut last = other.trials[1].clone();
         for trial in &mut other.trials {
             trial.identical = false;
             trial.error = Some("the answer is not the server's".to_owned());
         }
+        let text = markdown(std::slice::from_ref(&other), &link());
+        let row = "| poll | 1.2 | tunnel | 0 of 2 | 1,250 | 3,750 | – | 16.67 |";
+        assert!(text.contains(row), "{text}");
+        last.link_bytes_up = 1_000;
+        other.trials.push(last);
         let text = markdown(&[other], &link());
-        let row = "| poll | 1.2 | tunnel | 0 of 2 | – | – | – | – | 20 | – | – |";
+        let row = "| poll | 1.2 | tunnel | 1 of 3 | 1,000 | 3,750 | – | 16.67 |";
         assert!(text.contains(row), "{text}");
         let told = "- poll, tunnel: the answer is not the server's\n";
         assert!(text.contains(told), "{text}");

@@ -22,8 +22,10 @@ const BUILT_IN: &str = include_str!("../../../../../experiments/visits.toml");
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    /// Visits of each arm that are not first ones.
-    pub(super) trials: u32,
+    /// Visits of each arm that are not first ones, where the visit does not say.
+    trials: NonZeroU32,
+    /// The same for all visits, by an option.
+    all_trials: Option<NonZeroU32>,
     pub(super) links: Vec<PlannedLink>,
     pub(super) arms: Vec<Arm>,
     pub(super) visits: Vec<Visit>,
@@ -50,6 +52,8 @@ pub(super) struct Visit {
     /// that one is left on the link.
     #[serde(default)]
     pub(super) apart_seconds: u64,
+    /// Measured visits beside the first. Default: the experiment's.
+    pub(super) trials: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -90,8 +94,14 @@ impl Plan {
             .retain(|link| is_wanted(&options.links, &link.spec.name));
         plan.visits
             .retain(|visit| is_wanted(&options.visits, &visit.name));
-        plan.trials = options.trials.unwrap_or(plan.trials);
+        plan.all_trials = options.trials.and_then(NonZeroU32::new);
         Ok(plan)
+    }
+
+    /// How often a visit is made beside the first.
+    pub(super) fn trials(&self, visit: &Visit) -> u32 {
+        let trials = self.all_trials.or(visit.trials).unwrap_or(self.trials);
+        trials.get()
     }
 
     fn parse(text: &str, name: &str) -> Result<Self, LabError> {
@@ -111,7 +121,8 @@ impl Plan {
         }
         Ok(Self {
             seed: file.seed,
-            trials: file.trials.get(),
+            trials: file.trials,
+            all_trials: None,
             links: file
                 .links
                 .iter()

@@ -26,7 +26,7 @@ const HOSTS: [&str; 6] = [
 const OBJECTS: usize = 30;
 
 /// Bytes of the page's document.
-const DOCUMENT: usize = 6_000;
+const DOCUMENT: usize = 3_168;
 
 /// The API's host.
 const API: &str = "api.tandem.example";
@@ -45,17 +45,17 @@ fn object(number: usize) -> (&'static str, String) {
     (HOSTS[number % HOSTS.len()], format!("object-{number}"))
 }
 
-/// Bytes of an object: a document, and others from 300 to 1,700, 35,000 in all.
+/// Bytes of an object: a document, and others from 100 to 716, 15,000 in all.
 fn length(number: usize) -> usize {
     match number {
         0 => DOCUMENT,
-        number => 300 + (number - 1) * 50,
+        number => 100 + (number - 1) * 22,
     }
 }
 
 impl Application for Page {
     fn about(&self) -> &'static str {
-        "30 objects, 35 kB, from 6 hosts with a certificate each: curl --parallel, HTTP/2, a connection \
+        "30 objects, 15 kB, from 6 hosts with a certificate each: curl --parallel, HTTP/2, a connection \
          a host; nginx"
     }
 
@@ -108,7 +108,8 @@ impl Application for Page {
         put(&settings, transfers.join("next\n"))?;
         let mut command = hosts::with(&scene.grounds.hosts());
         command
-            .args(["curl", "-q", "-sS", "--parallel", "--config"])
+            .args(["curl", "-q", "-sS", "--no-progress-meter", "--parallel"])
+            .arg("--config")
             .arg(settings);
         Ok(command)
     }
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_page_and_the_answer_are_as_large_as_is_said() {
-        assert_eq!((0..OBJECTS).map(length).sum::<usize>(), 35_000);
+        assert_eq!((0..OBJECTS).map(length).sum::<usize>(), 15_000);
         assert_eq!(STATE.len(), 314);
         for host in HOSTS {
             let own = (0..OBJECTS).filter(|number| object(*number).0 == host);

@@ -77,9 +77,10 @@ pub fn draw_visits(cells: &[VisitCell], link: &VisitedLink) -> Option<String> {
     let ring = crate::arm::Look {
         colour: INK,
         shape: Shape::Ring,
-        label: "first visit: the proxies know nothing yet (150 % and more: at the edge)",
+        label: "first visit (150 % and more: at the edge)",
     };
     entries.push((Swatch::Mark(ring), ring.label.to_owned()));
+    entries.push((Swatch::Hatched(FAINT), "failed".to_owned()));
     let heading = format!("{}, {}", link.name, link.description);
     let top = legend::height(&entries, FULL) + 68.0;
     let bottom = top + groups.len() as f64 * ROW;
@@ -165,7 +166,12 @@ fn draw(
             let mut end = scale.at(0.0);
             if let Some((_, share)) = again {
                 end = scale.at(share * 100.0);
-                svg.rectangle((left, y), (end - left, BAR), arm.look().colour);
+                let (corner, size) = ((left, y), (end - left, BAR));
+                if group.iter().any(|cell| cell.arm == arm && cell.is_failed()) {
+                    svg.hatched(corner, size, arm.look().colour);
+                } else {
+                    svg.rectangle(corner, size, arm.look().colour);
+                }
             }
             if let Some((_, share)) = first.and_then(|first| share(group, first)) {
                 let x = scale.at(share * 100.0);
