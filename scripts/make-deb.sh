@@ -67,7 +67,7 @@ mkdir -p "$root"/usr/share/{bash-completion/completions,zsh/vendor-completions,f
 
 put extras/wireshark/tandem.lua usr/share/tandem/wireshark/tandem.lua
 put extras/grafana/tandem.json usr/share/tandem/grafana/tandem.json
-for file in docs/operating.md docs/splitting.md docs/exit-codes.md LICENSE-MIT packaging/debian/copyright; do
+for file in docs/operating.md docs/splitting.md docs/exit-codes.md docs/tls13.md LICENSE-MIT packaging/debian/copyright; do
     put "$file" "usr/share/doc/tandem/$(basename "$file")"
 done
 put_compressed CHANGELOG.md usr/share/doc/tandem/changelog.gz

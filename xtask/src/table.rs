@@ -189,6 +189,7 @@ pub(crate) const LAYERS: &[Layer] = &[
                 CHANNEL,
                 DAEMON,
                 LINK,
+                RECORD_KEY,
                 ENGINE,
                 STORE_SQLITE,
                 STORE,

@@ -165,6 +165,8 @@ pub(crate) struct Settings {
     pub(crate) client_networks: Option<Vec<String>>,
     /// The resolver for the client side's DNS: `ADDRESS:PORT` or `none`. Default: the system's.
     pub(crate) dns_server: Option<String>,
+    /// The UNIX socket for handshake keys of TLS 1.3. Default: none.
+    pub(crate) handshake_keys: Option<PathBuf>,
 }
 
 impl Settings {
@@ -259,6 +261,7 @@ impl Settings {
             out: self.out.or(below.out),
             client_networks: self.client_networks.or(below.client_networks),
             dns_server: self.dns_server.or(below.dns_server),
+            handshake_keys: self.handshake_keys.or(below.handshake_keys),
         }
     }
 
@@ -328,7 +331,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 44] {
+    fn keys(&self) -> [Key; 45] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -377,6 +380,7 @@ impl Settings {
             key("out", tunnel_server, self.out.is_some()),
             key("client-networks", tunnel_server, self.client_networks.is_some()),
             key("dns-server", tunnel_server, self.dns_server.is_some()),
+            key("handshake-keys", tunnel_server, self.handshake_keys.is_some()),
         ]
     }
 }
@@ -432,6 +436,7 @@ whole-handshakes = true
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
 dns = \"127.0.0.1:53\"\ndns-from = [\"10.0.0.0/8\"]\ndns-server = \"none\"
+handshake-keys = \"/run/keys\"
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true\n";
 
     #[test]

@@ -75,6 +75,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--out", "own"],
         ["--client-networks", "10.1.0.0/16"],
         ["--dns-server", "none"],
+        ["--handshake-keys", "/run/keys"],
         ["--link-rtt", "600"],
     ];
     let refused = |role: &str, mode: &[&str], flag: [&str; 2], needs: &str| {

@@ -96,11 +96,13 @@ pub(crate) enum Tally {
     DatagramBytesToEndpoints,
     /// Datagrams of endpoints on this side for which the line had no room in time.
     DatagramsDropped,
+    /// Datagrams of servers' programs that are no handshake key.
+    RecordKeysMalformed,
 }
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 38] = [
+    const ALL: [Tally; 39] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysPassedWithoutTunnel,
@@ -139,6 +141,7 @@ impl Tally {
         Tally::DatagramsToEndpoints,
         Tally::DatagramBytesToEndpoints,
         Tally::DatagramsDropped,
+        Tally::RecordKeysMalformed,
     ];
 
     fn name(self) -> &'static str {
@@ -181,6 +184,7 @@ impl Tally {
             Tally::DatagramsToEndpoints => "datagrams_to_endpoints",
             Tally::DatagramBytesToEndpoints => "datagram_bytes_to_endpoints",
             Tally::DatagramsDropped => "datagrams_dropped",
+            Tally::RecordKeysMalformed => "tunnel_record_keys_malformed",
         }
     }
 }

@@ -80,7 +80,13 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         role: "client-side",
         link: config.peer.to_string(),
     };
-    let shared = Shared::open(Role::ClientSide, &config.store, config.handshakes, facts)?;
+    let shared = Shared::open(
+        Role::ClientSide,
+        &config.store,
+        config.handshakes,
+        None,
+        facts,
+    )?;
     let limits = ClientLimits::open(config.limits, &config.store);
     let spending = config
         .tariff

@@ -106,6 +106,8 @@ pub struct ServerSide {
     pub way_out: WayOut,
     /// Whom it asks the client side's DNS questions.
     pub dns_server: DnsServer,
+    /// The UNIX socket by which servers' programs hand in their handshake keys, if any do.
+    pub handshake_keys: Option<PathBuf>,
     /// What is known of the line to the client side.
     pub line: Line,
     /// In which form handshakes cross.

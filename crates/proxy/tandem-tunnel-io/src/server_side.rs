@@ -31,6 +31,7 @@ use crate::datagrams::FarFlows;
 use crate::dial::Dialer;
 use crate::dns::Resolver;
 use crate::error::TunnelError;
+use crate::handed_keys::HandedKeys;
 use crate::line::Line;
 use crate::relay_task::RelayTask;
 use crate::return_path::{self, ReturnPath};
@@ -63,6 +64,8 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
     let socket = UdpSocket::bind(config.listen)
         .map_err(|source| DaemonError::listening("--listen", config.listen, source))?;
     let over_tcp = listen_over_tcp(&socket);
+    let keys = config.handshake_keys.as_deref().map(HandedKeys::bind);
+    let keys = keys.transpose()?;
     // The ports are bound. Clients' addresses, and rules, need two; the rest is out of reach for
     // the threads to come, the store's among them.
     match config.way_out {
@@ -73,7 +76,13 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         role: "server-side",
         link: config.listen.to_string(),
     };
-    let shared = Shared::open(Role::ServerSide, &config.store, config.handshakes, facts)?;
+    let shared = Shared::open(
+        Role::ServerSide,
+        &config.store,
+        config.handshakes,
+        keys,
+        facts,
+    )?;
     if let Some(reason) = config.mode_reason {
         shared.board.note("mode_reason", reason.to_owned());
     }
@@ -112,6 +121,7 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
             asked = arrival(&signals) => asked,
             () = doors.accept(&host) => Ok(()),
             () = shared.upkeep(&manager) => Ok(()),
+            ended = shared.keys() => ended,
         };
         manager.stopping();
         shared.end();

@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::board::{Board, Facts, Open, Tally};
 use crate::clock::{Clocks, wall};
 use crate::error::TunnelError;
+use crate::handed_keys::HandedKeys;
 
 /// TCP connections at a time. Each has two descriptors' worth of buffers in the kernel, and a few
 /// kilobytes here.
@@ -38,6 +39,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Shared {
     engine: Mutex<Engine<SqliteStore>>,
     handshakes: Handshakes,
+    /// Server side: where servers hand in their keys, if anywhere.
+    keys: Option<HandedKeys>,
     pub(crate) board: Arc<Board>,
     pub(crate) clocks: Clocks,
     room: Arc<Semaphore>,
@@ -61,6 +64,7 @@ impl Shared {
         role: Role,
         store: &Path,
         handshakes: Handshakes,
+        keys: Option<HandedKeys>,
         facts: Facts,
     ) -> Result<Arc<Self>, TunnelError> {
         let (store, warnings) = SqliteStore::open(store, Limits::default())
@@ -73,6 +77,7 @@ impl Shared {
         Ok(Arc::new(Self {
             engine: Mutex::new(engine),
             handshakes,
+            keys,
             board: Board::new(facts),
             clocks: Clocks::new(),
             room: Arc::new(Semaphore::new(MAX_RELAYS as usize)),
@@ -101,8 +106,36 @@ impl Shared {
     pub(crate) fn tell(&self, relay: &mut Relay, input: Input<'_>) {
         // Most of all bytes are those of a connection whose handshake is over.
         if !relay.pass(input) {
-            self.with_engine(|engine, clock| relay.handle_input(input, engine, clock));
+            self.with_engine(|engine, clock| {
+                // A server hands its key in before it writes: it counts before these bytes do.
+                self.take_keys(engine, clock);
+                relay.handle_input(input, engine, clock);
+            });
         }
+    }
+
+    /// Takes the keys that come, for ever.
+    pub(crate) async fn keys(&self) -> Result<(), TunnelError> {
+        let Some(keys) = &self.keys else {
+            return std::future::pending().await;
+        };
+        keys.each(|| self.with_engine(|engine, clock| self.take_keys(engine, clock)))
+            .await
+    }
+
+    /// Takes keys that have come; whether these were all. The engine is locked meanwhile, so that
+    /// nobody sees the socket empty and a key not yet there.
+    fn take_keys(&self, engine: &mut Engine<SqliteStore>, clock: Clock) -> bool {
+        let Some(keys) = &self.keys else {
+            return true;
+        };
+        let taken = keys.take();
+        self.board
+            .count(Tally::RecordKeysMalformed, taken.malformed);
+        for key in taken.keys {
+            engine.release_key(key, clock.now);
+        }
+        taken.is_all
     }
 
     /// Tells a relay that it is time.

@@ -116,7 +116,7 @@ impl Pair {
                 role: name,
                 link: peer.to_string(),
             };
-            Shared::open(role, store.path(), Handshakes::Shortened, facts).expect("a store")
+            Shared::open(role, store.path(), Handshakes::Shortened, None, facts).expect("a store")
         };
         let client_side = open(Role::ClientSide, "client-side", &stores[0]);
         let server_side = open(Role::ServerSide, "server-side", &stores[1]);

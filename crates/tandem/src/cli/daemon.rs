@@ -280,6 +280,14 @@ pub(crate) struct TunnelServerArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) dns_server: Option<String>,
 
+    /// Take handshake keys of TLS 1.3 that servers' programs release, by this UNIX socket
+    ///
+    /// With such a key, which `libtandem_keytap.so` sends, a server's certificates of TLS 1.3 cross
+    /// as references, too. Whoever may write to the socket may send keys: this daemon's user and
+    /// group. See docs/tls13.md.
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) handshake_keys: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }

@@ -78,6 +78,7 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
         out: tunnel.out,
         client_networks: tunnel.client_networks,
         dns_server: tunnel.dns_server,
+        handshake_keys: tunnel.handshake_keys,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         whole_handshakes: tunnel.line.whole_handshakes.then_some(true),

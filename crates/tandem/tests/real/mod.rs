@@ -30,6 +30,19 @@ pub(crate) use pki::{KeyType, Pki, SITE};
 pub(crate) use programs::{Fetch, Fetched, Server, Site, TlsVersion, bytes};
 pub(crate) use tandem_testkit::{has, has_root_and, is_installed, skipped};
 
+/// The library that is loaded into unmodified programs: cargo puts it beside the tests of the whole
+/// workspace. Where it is not, the test says that it is skipped.
+pub(crate) fn keytap() -> Option<std::path::PathBuf> {
+    let mut folder = std::env::current_exe().expect("a test knows where it is");
+    folder.pop();
+    let library = folder.join("libtandem_keytap.so");
+    if library.is_file() {
+        return Some(library);
+    }
+    skipped("needs libtandem_keytap.so, which the tests of the whole workspace build");
+    None
+}
+
 /// Longest wait for anything that takes milliseconds when all is well, and for a tunnel that is
 /// tried again each minute.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);

@@ -168,6 +168,11 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new() -> Self {
+        Self::with(&mut Command::new("nginx"))
+    }
+
+    /// With nginx started by this.
+    pub(crate) fn with(nginx: &mut Command) -> Self {
         let folder = tempfile::tempdir().expect("a place for temporary files");
         let path = folder.path();
         for name in ["temp", "www"] {
@@ -189,7 +194,7 @@ impl Site {
         );
         let file = path.join("nginx.conf");
         fs::write(&file, text).expect("ours");
-        let nginx = Command::new("nginx")
+        let nginx = nginx
             .arg("-c")
             .arg(&file)
             .args(["-e", "stderr", "-p"])
@@ -395,6 +400,11 @@ impl Curl {
             host: "127.0.0.1".to_owned(),
             version: TlsVersion::Tls12,
         }
+    }
+
+    /// curl, told of no proxy.
+    pub(crate) fn direct() -> Self {
+        Self::new(&[])
     }
 
     pub(crate) fn version(self, version: TlsVersion) -> Self {

@@ -122,6 +122,7 @@ pub fn run(role: &str) -> ! {
                 allowed: Allowed::everything(),
                 way_out: WayOut::Own,
                 dns_server: DnsServer::Nobody,
+                handshake_keys: None,
                 line: Line::default(),
                 handshakes: Handshakes::Shortened,
                 store,

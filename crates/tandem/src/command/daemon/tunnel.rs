@@ -89,6 +89,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
     let allowed = allowed(said.allow.as_deref())?;
     let way_out = way_out(&said)?;
     let dns_server = dns_server(said.dns_server.as_deref())?;
+    let handshake_keys = said.handshake_keys.clone();
     let common = Common::of(Role::ServerSide, &said)?;
     Ok(ServerSide {
         key: common.key,
@@ -96,6 +97,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
         allowed,
         way_out,
         dns_server,
+        handshake_keys,
         line: common.line,
         handshakes: common.handshakes,
         store: common.store,

@@ -1,0 +1,130 @@
+//! TLS 1.3 through the tunnel, with the server's consent: an unmodified nginx that releases its
+//! handshake keys, both proxies as processes, and an unmodified curl.
+//!
+//! Is not: the library that releases them (`tandem-keytap`), nor every shape of a flight
+//! (`tandem-tunnel`).
+
+mod common;
+mod real;
+mod split_site;
+mod tunnel_pair;
+
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use real::{TlsVersion, bytes, has, keytap, wait_until};
+use tunnel_pair::{Curl, Pair, Site, start};
+
+/// Both programs, and the library that is loaded into nginx.
+fn can_run() -> bool {
+    has(&["nginx", "curl", "openssl"]) && keytap().is_some()
+}
+
+/// nginx that hands its keys in at the pair's socket.
+fn consenting(pair: &Pair) -> Site {
+    let library = keytap().expect("looked for before");
+    Site::with(
+        Command::new("nginx")
+            .env("LD_PRELOAD", library)
+            .env("TANDEM_KEYTAP_SOCKET", pair.path("keys")),
+    )
+}
+
+fn server_side(pair: &Pair, site: &Site) -> Command {
+    let mut command = pair.server_side(site.port);
+    command.arg("--handshake-keys").arg(pair.path("keys"));
+    command
+}
+
+fn tls13(pair: &Pair) -> Curl {
+    pair.by_socks().version(TlsVersion::Tls13)
+}
+
+#[test]
+fn a_server_that_consents_has_its_certificates_cross_once() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::new();
+    let site = consenting(&pair);
+    let page = bytes(1_000);
+    site.publish("page", &page);
+    let server_side = start(&mut server_side(&pair, &site));
+    let client_side = start(&mut pair.client_side());
+    let visits = 4;
+    let mut elided = Vec::new();
+    for visit in 1..=visits {
+        tls13(&pair).gets(site.port, "page", &page);
+        wait_until("the key was of use", || {
+            pair.server_side_counts("tunnel_flights_opened") == visit
+        });
+        elided.push(pair.server_side_counts("tunnel_elided_bytes"));
+    }
+    assert_eq!(
+        pair.server_side_counts("tunnel_record_keys_released"),
+        visits
+    );
+    assert_eq!(pair.server_side_counts("tunnel_record_keys_unused"), 0);
+    assert_eq!(pair.server_side_counts("tunnel_flights_not_opened"), 0);
+    assert_eq!(pair.server_side_counts("tunnel_flights_written"), visits);
+    assert_eq!(pair.client_side_counts("tunnel_flights_rebuilt"), visits);
+    // A chain of three RSA certificates.
+    let last = elided[elided.len() - 1] - elided[elided.len() - 2];
+    assert!(last > 2_000, "{elided:?}");
+    assert_eq!(client_side.end(Signal::SIGTERM), Some(0));
+    assert_eq!(server_side.end(Signal::SIGTERM), Some(0));
+    assert!(
+        !pair.path("keys").exists(),
+        "the socket goes with the daemon"
+    );
+}
+
+#[test]
+fn without_a_key_or_with_nonsense_for_one_a_handshake_crosses_as_it_is() {
+    if !can_run() {
+        return;
+    }
+    let (pair, site) = (Pair::new(), Site::new());
+    let page = bytes(1_000);
+    site.publish("page", &page);
+    let _server_side = start(&mut server_side(&pair, &site));
+    let _client_side = start(&mut pair.client_side());
+    let program = UnixDatagram::unbound().expect("a socket");
+    for round in 1..=3 {
+        let sent = program.send_to(b"nonsense", pair.path("keys"));
+        sent.expect("the daemon is there");
+        tls13(&pair).gets(site.port, "page", &page);
+        wait_until("it is counted", || {
+            pair.server_side_counts("tunnel_record_keys_malformed") == round
+        });
+    }
+    assert_eq!(pair.server_side_counts("tunnel_flights_opened"), 0);
+    assert_eq!(pair.server_side_counts("tunnel_handshakes_passed_tls13"), 3);
+}
+
+#[test]
+fn a_server_that_outlives_the_proxy_serves_on() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::new();
+    let site = consenting(&pair);
+    let page = bytes(1_000);
+    site.publish("page", &page);
+    let _client_side = start(&mut pair.client_side());
+    for _ in 0..2 {
+        let server_side = start(&mut server_side(&pair, &site));
+        let before = pair.server_side_counts("tunnel_flights_opened");
+        wait_until("a flight is opened", || {
+            tls13(&pair).fetch(site.port, "page");
+            pair.server_side_counts("tunnel_flights_opened") > before
+        });
+        // Killed, it leaves its socket behind.
+        assert_eq!(server_side.end(Signal::SIGKILL), None);
+        assert!(pair.path("keys").exists());
+        Curl::direct()
+            .version(TlsVersion::Tls13)
+            .gets(site.port, "page", &page);
+    }
+}
