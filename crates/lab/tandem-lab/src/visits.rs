@@ -57,8 +57,8 @@ Real programs with their stock settings do a task from its start to its end, eac
 the proxies have just been started and know nothing, and the tunnel's set-up counts. Other visits follow a first one,
 and their figures are medians; a client keeps nothing between two visits. Names are not looked up over the link. *Good*:
 the program succeeded, and what came is what the server has; where no visit was good, the figures are those of the
-failed ones, which cost money, too. Bytes are IP bytes that the link counted; seconds run from the program's start to
-its end.
+failed ones, which cost money, too. One that takes longer than 300 s is broken off and has failed. Bytes are IP bytes
+that the link counted; seconds run from the program's start to its end.
 
 **A day is computed**: the number of visits a day that the experiment states, at equal distances, each with the packets,
 at their times, of a measured one that is not a first. What is between two visits is not in it: each table says what

@@ -29,9 +29,9 @@ use super::plan::{Visit, first_of};
 use crate::lane::quiet;
 use crate::setup::Setup;
 
-/// Longest that a visit may take. The programs have time-outs of their own, which are shorter but
-/// for a page on the slowest link.
-const LIMIT: Duration = Duration::from_secs(1_200);
+/// Longest that a visit may take, and its remains to leave the link: nobody waits longer for a
+/// page. Some programs have time-outs of their own, and servers have, too.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// What a lane is to be.
 pub(super) struct LaneSpec<'a> {
