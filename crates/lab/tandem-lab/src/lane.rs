@@ -27,11 +27,11 @@ use tandem_testbed::accounts::Accounts;
 use tandem_testbed::capture::{Capture, Seen};
 use tandem_testbed::client::{self, Identity, Outcome, Visit};
 use tandem_testbed::emulator::{CaptureFile, Crossing, Emulator, Fate};
-use tandem_testbed::endpoints::{Endpoints, Sessions, Version};
+use tandem_testbed::endpoints::{Endpoints, KeyRelease, Sessions, Version};
 use tandem_testbed::interrupt;
 use tandem_testbed::moment::Moment;
 use tandem_testbed::pki::Chain;
-use tandem_testbed::proxies::{Admin, Mode, Proxies, Strategy};
+use tandem_testbed::proxies::{self, Admin, Mode, Proxies, Strategy};
 use tandem_testbed::server::{self, Server};
 use tandem_testbed::topology::{Host, Topology};
 
@@ -139,10 +139,17 @@ impl Lane {
         )?);
         let at_client = Capture::start(topology.host(Host::Client))?;
         let at_server = Capture::start(topology.host(Host::Server))?;
+        let mut endpoints = spec.endpoints.clone();
+        if Setup::of(spec.arm).releases_keys() {
+            endpoints.release = Some(KeyRelease {
+                library: client::keytap(spec.exe)?,
+                socket: proxies::key_socket(&topology),
+            });
+        }
         let server = Server::start(
             topology.host(Host::Server),
             &topology.directory().join("server"),
-            spec.endpoints,
+            &endpoints,
             spec.chain,
             spec.client,
         )?;
@@ -160,7 +167,7 @@ impl Lane {
             chain: spec.chain.clone(),
             client: spec.client.cloned(),
             keytap: announced.map(|_| client::keytap(spec.exe)).transpose()?,
-            endpoints: spec.endpoints.clone(),
+            endpoints,
             link: spec.link.clone(),
             exe: spec.exe.to_owned(),
             template: template(spec),
@@ -276,7 +283,7 @@ impl Lane {
     /// from outside. They are asked after a trial.
     fn admin(&self) -> Admin {
         match Setup::of(self.arm).mode(&self.link) {
-            Some(Mode::Tunnel(_)) => Admin::On,
+            Some(Mode::Tunnel(_) | Mode::TunnelWithKeys(_)) => Admin::On,
             None
             | Some(
                 Mode::PassThrough

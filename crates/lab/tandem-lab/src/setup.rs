@@ -52,7 +52,9 @@ enum Daemons {
     Queue(Mode),
     /// Those of tunnel mode, which are told its rates and its round trip.
     Tunnel,
-    /// The same without deltas.
+    /// The same, with a server side that takes the keys that servers release.
+    TunnelWithKeys,
+    /// Those of tunnel mode without deltas.
     Quic,
     /// OpenSSH.
     Ssh,
@@ -144,6 +146,16 @@ impl Setup {
                 ends: Ends::Tls13(Certificates::Whole),
                 ..proxied
             },
+            Arm::TunnelTls13 => Self {
+                daemons: Daemons::Tunnel,
+                ends: Ends::Tls13(Certificates::Whole),
+                ..routed
+            },
+            Arm::TunnelConsent => Self {
+                daemons: Daemons::TunnelWithKeys,
+                ends: Ends::Tls13(Certificates::Whole),
+                ..routed
+            },
             Arm::Rfc8879 => Self {
                 ends: Ends::Tls13(Certificates::Compressed),
                 ..routed
@@ -157,6 +169,7 @@ impl Setup {
             Daemons::None => None,
             Daemons::Queue(mode) => Some(mode),
             Daemons::Tunnel => Some(Mode::Tunnel(LinkFigures::of(link))),
+            Daemons::TunnelWithKeys => Some(Mode::TunnelWithKeys(LinkFigures::of(link))),
             Daemons::Quic => Some(Mode::Quic(LinkFigures::of(link))),
             Daemons::Ssh => Some(Mode::Ssh),
         }
@@ -197,6 +210,11 @@ impl Setup {
                     usual.client == ClientProgram::Rustls && usual.server == ServerProgram::Rustls;
                 (!can).then_some("needs rustls at both ends")
             }
+            Ends::Tls13(Certificates::Whole)
+                if self.releases_keys() && usual.server == ServerProgram::Rustls =>
+            {
+                Some("needs a server with the system's OpenSSL")
+            }
             Ends::Tls13(Certificates::Whole) => usual
                 .suites
                 .is_some()
@@ -207,9 +225,18 @@ impl Setup {
     /// The program that it takes beside those of every arm.
     pub(crate) fn program(self) -> Option<&'static str> {
         match self.daemons {
-            Daemons::None | Daemons::Queue(_) | Daemons::Tunnel | Daemons::Quic => None,
+            Daemons::None
+            | Daemons::Queue(_)
+            | Daemons::Tunnel
+            | Daemons::TunnelWithKeys
+            | Daemons::Quic => None,
             Daemons::Ssh => Some(ssh::SERVER),
         }
+    }
+
+    /// Whether the server releases its handshake keys.
+    pub(crate) fn releases_keys(self) -> bool {
+        self.daemons == Daemons::TunnelWithKeys
     }
 
     /// Whether a trial is a second visit of the same client.
@@ -220,7 +247,7 @@ impl Setup {
     /// Whether the server's chain crosses as references.
     pub(crate) fn replaces_chains(self) -> bool {
         let has_deltas = match self.daemons {
-            Daemons::Queue(_) | Daemons::Tunnel => true,
+            Daemons::Queue(_) | Daemons::Tunnel | Daemons::TunnelWithKeys => true,
             Daemons::None | Daemons::Quic | Daemons::Ssh => false,
         };
         has_deltas && self.ends == Ends::Usual && self.arm.store() == StoreState::Warm
@@ -253,7 +280,8 @@ mod tests {
             let setup = Setup::of(arm);
             assert_eq!(setup.daemons != Daemons::None, arm.has_proxies(), "{arm:?}");
             let is_other = matches!(setup.daemons, Daemons::Quic | Daemons::Ssh);
-            let is_tunnel = setup.daemons == Daemons::Tunnel || is_other;
+            let is_ours = matches!(setup.daemons, Daemons::Tunnel | Daemons::TunnelWithKeys);
+            let is_tunnel = is_ours || is_other;
             assert_eq!(is_tunnel, arm.is_tunnel(), "{arm:?}");
             let is_ours = setup.ends == Ends::Usual && !is_other;
             assert_eq!(!is_ours, arm.is_peer(), "{arm:?}");

@@ -259,6 +259,34 @@ fn openssh_delivers_every_byte_and_carries_a_chain_that_went_before_shortly() ->
     Ok(())
 }
 
+#[test]
+fn in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees() -> Result<(), LabError> {
+    const NAME: &str = "in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    if !common::has_keytap(NAME, &exe) {
+        return Ok(());
+    }
+    let out = tempfile::tempdir().map_err(io)?;
+    let rows = rows_of(&RunOptions {
+        links: words(&["tcdl-10"]),
+        endpoints: words(&["natural-three"]),
+        trials: Some(2),
+        ..whole(experiment("tls13.toml"), &out, exe)
+    })?;
+    assert_eq!(rows.len(), 10, "{rows:?}");
+    let bytes = |arm: Arm| {
+        let of_arm = rows.iter().filter(|row| row.arm == arm);
+        of_arm.map(Row::link_bytes).min().unwrap_or(0)
+    };
+    let certificates: u64 = rows[0].certificates.iter().map(|size| *size as u64).sum();
+    assert!(bytes(Arm::TunnelTls13) > certificates);
+    assert!(bytes(Arm::TunnelConsent) + certificates / 2 < bytes(Arm::TunnelTls13));
+    assert!(bytes(Arm::TunnelConsent) < bytes(Arm::Tls13) / 2);
+    Ok(())
+}
+
 /// Namespaces of labs that nobody holds.
 fn leftovers() -> BTreeSet<String> {
     let entries = fs::read_dir("/run/netns").into_iter().flatten().flatten();

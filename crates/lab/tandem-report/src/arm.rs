@@ -64,6 +64,10 @@ pub enum Arm {
     Tls13,
     /// TLS 1.3, and packet mode in the safe format is in between.
     PacketTls13,
+    /// TLS 1.3 through the tunnel, as [`Arm::Tunnel`].
+    TunnelTls13,
+    /// The same with a server that releases its handshake keys to the server side.
+    TunnelConsent,
     /// Routed: TLS 1.3, and both ends compress certificates with Brotli (RFC 8879).
     Rfc8879,
 }
@@ -300,6 +304,24 @@ const ROWS: [Row; Arm::COUNT] = [
         store: StoreState::Warm,
         needs: "TLS 1.3 at both ends, and proxies: they find nothing to save, and show themselves",
         look: look("#8888CC", Shape::WedgeRing, "TLS 1.3, packet"),
+    },
+    Row {
+        arm: Arm::TunnelTls13,
+        name: "tunnel-tls13",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "TLS 1.3 at both ends, and a tunnel that is up; certificates cross, encrypted",
+        look: look("#A15FB0", Shape::HexagonRing, "TLS 1.3, tunnel"),
+    },
+    Row {
+        arm: Arm::TunnelConsent,
+        name: "tunnel-consent",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "the same, and a server that releases its handshake keys; an earlier handshake with it",
+        look: look("#6A0DAD", Shape::Hexagon, "TLS 1.3, tunnel, server agrees"),
     },
     Row {
         arm: Arm::Rfc8879,

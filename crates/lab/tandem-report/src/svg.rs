@@ -99,6 +99,10 @@ pub(crate) enum Shape {
     Pentagon,
     /// Its outline.
     PentagonRing,
+    /// A shape with six corners.
+    Hexagon,
+    /// Its outline.
+    HexagonRing,
     /// A half disc.
     Moon,
     /// Its outline.
@@ -232,6 +236,20 @@ impl Svg {
                 x - 4.8,
                 y - 1.5,
                 if shape == Shape::Pentagon { &paint } else { &outline }
+            )),
+            Shape::Hexagon | Shape::HexagonRing => self.element(format_args!(
+                r#"<polygon points="{:.1},{:.1} {:.1},{:.1} {:.1},{y:.1} {:.1},{:.1} {:.1},{:.1} {:.1},{y:.1}" {}/>"#,
+                x - 2.5,
+                y - 4.3,
+                x + 2.5,
+                y - 4.3,
+                x + 5.0,
+                x + 2.5,
+                y + 4.3,
+                x - 2.5,
+                y + 4.3,
+                x - 5.0,
+                if shape == Shape::Hexagon { &paint } else { &outline }
             )),
             Shape::Moon | Shape::MoonRing => self.element(format_args!(
                 r#"<path d="M{:.1} {:.1}a4.8 4.8 0 0 0 0 9.6z" {}/>"#,

@@ -58,6 +58,8 @@ pub(super) fn rows() -> Vec<Row> {
                     | Arm::PacketResumption
                     | Arm::Tls13
                     | Arm::PacketTls13
+                    | Arm::TunnelTls13
+                    | Arm::TunnelConsent
                     | Arm::Rfc8879 => continue,
                 };
                 let seconds: Vec<f64> = (0..20)

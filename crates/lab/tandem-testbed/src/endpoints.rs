@@ -3,6 +3,8 @@
 //! Plain data, as an experiment file says it, and the named cases of the lab. How programs are run
 //! is in `server` and `client`.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
@@ -150,6 +152,18 @@ pub struct Endpoints {
     /// How certificates are sent: an arm says it.
     #[serde(skip)]
     pub certificates: Certificates,
+    /// Where the server releases its handshake keys, if it does: an arm says it.
+    #[serde(skip)]
+    pub release: Option<KeyRelease>,
+}
+
+/// How a server's program releases its handshake keys.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KeyRelease {
+    /// The library that is loaded into it.
+    pub library: PathBuf,
+    /// The UNIX socket that they go to.
+    pub socket: PathBuf,
 }
 
 /// What server and client keep of a session.
@@ -231,6 +245,7 @@ impl Endpoints {
             arms: Vec::new(),
             sessions: Sessions::None,
             certificates: Certificates::Whole,
+            release: None,
         }
     }
 

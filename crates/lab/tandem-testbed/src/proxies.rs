@@ -56,6 +56,8 @@ pub enum Mode {
     /// Tunnel mode, over a link of which they are told this. What they do with clients' own chains
     /// cannot be chosen.
     Tunnel(LinkFigures),
+    /// As [`Mode::Tunnel`], with a server side that takes handshake keys at [`key_socket`].
+    TunnelWithKeys(LinkFigures),
     /// As [`Mode::Tunnel`], without deltas: every byte crosses as it is.
     Quic(LinkFigures),
     /// OpenSSH in the daemons' place.
@@ -102,6 +104,20 @@ pub struct Proxies {
     server_side: Daemon,
 }
 
+/// Where the server side takes the keys that servers release.
+pub fn key_socket(topology: &Topology) -> PathBuf {
+    beside(&key_file(topology))
+}
+
+fn key_file(topology: &Topology) -> PathBuf {
+    topology.directory().join("key")
+}
+
+/// The socket beside the pair's key.
+fn beside(key: &Path) -> PathBuf {
+    key.with_file_name("released-keys")
+}
+
 /// What the daemons have used so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
@@ -126,7 +142,7 @@ impl Proxies {
         store: &Path,
         admin: Admin,
     ) -> Result<Self, LabError> {
-        let key = topology.directory().join("key");
+        let key = key_file(topology);
         match mode {
             _ if key.exists() => {}
             Mode::Ssh => ssh::write_keys(&key)?,
@@ -136,6 +152,7 @@ impl Proxies {
             | Mode::SafeLosing
             | Mode::McveetyLosing
             | Mode::Tunnel(_)
+            | Mode::TunnelWithKeys(_)
             | Mode::Quic(_) => write_key(&key)?,
         }
         let start = |host: Host| {
@@ -262,6 +279,13 @@ impl DaemonSpec<'_> {
             Mode::SafeLosing => self.losing("safe"),
             Mode::McveetyLosing => self.losing("mcveety"),
             Mode::Tunnel(figures) => Ok(self.tunnel(figures)),
+            Mode::TunnelWithKeys(figures) => {
+                let mut command = self.tunnel(figures);
+                if self.host.role() == Some("server-side") {
+                    command.arg("--handshake-keys").arg(beside(self.key));
+                }
+                Ok(command)
+            }
             Mode::Quic(figures) => {
                 let mut command = self.tunnel(figures);
                 command.arg("--whole-handshakes");

@@ -82,6 +82,11 @@ impl Server {
                 return Err(LabError::usage("this server", "shows one chain; use nginx"));
             }
         };
+        if let Some(release) = &endpoints.release {
+            command
+                .env("LD_PRELOAD", &release.library)
+                .env("TANDEM_KEYTAP_SOCKET", &release.socket);
+        }
         Self::launch(namespace, &mut command, PORT, &directory.join("server.log"))
     }
 

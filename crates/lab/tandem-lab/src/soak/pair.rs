@@ -243,7 +243,10 @@ impl Pair {
             verdicts_overdue: of("verdicts_overdue"),
             ..Counted::default()
         };
-        let is_tunnel = matches!(mode, Mode::Tunnel(_) | Mode::Quic(_));
+        let is_tunnel = matches!(
+            mode,
+            Mode::Tunnel(_) | Mode::TunnelWithKeys(_) | Mode::Quic(_)
+        );
         match seat.side {
             Side::Client if is_tunnel => {
                 counted.client_flights_written = of("tunnel_hellos_written");
