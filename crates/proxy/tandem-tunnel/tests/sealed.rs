@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use support::sealed::{Visit, certificate, message, server_hello};
 use support::tls::{noise, record};
 use support::{Outcome, Pair, Plan, engine};
-use tandem_engine::Role;
+use tandem_engine::{Pass, Role, Sender};
 use tandem_link::tunnel::Miss;
 use tandem_record_key::Suite;
 use tandem_tunnel::Event;
@@ -193,6 +193,30 @@ fn a_flight_that_does_not_come_to_its_end_is_held_no_longer_than_one_in_clear() 
     let outcome = Pair::default().released(&cut, Plan::of(1));
     assert_eq!(outcome.count(1, Event::HoldTimedOut), 1);
     assert_eq!(outcome.count(1, Event::FlightWritten), 0);
+}
+
+#[test]
+fn a_flight_that_began_to_pass_is_not_opened_when_the_rest_of_it_comes() {
+    // Nothing follows that would end the reading along in another way.
+    let mut visit = visit(1);
+    visit.said.turns.truncate(3);
+    let whole = visit.said.turns.remove(1).1;
+    // ServerHello is cut, and the rest comes after the hold: the client speaks in between.
+    let (begun, rest) = whole.split_at(40);
+    visit.said.turns.splice(
+        1..1,
+        [
+            (Sender::Server, begun.to_vec()),
+            (Sender::Client, record(20, &[1])),
+            (Sender::Server, rest.to_vec()),
+        ],
+    );
+    let mut pair = Pair::default();
+    let outcome = pair.released(&visit, Plan::of(1));
+    assert_eq!(outcome.count(1, Event::HoldTimedOut), 1);
+    assert_eq!(counted(&mut pair, "flights_opened"), 0);
+    let passed = Event::HandshakePassed(Pass::Tls13);
+    assert_eq!(outcome.count(1, passed), 1);
 }
 
 #[test]

@@ -173,14 +173,9 @@ impl Connection {
     }
 
     /// The server's flight passes as it is, or did after all: the far side has not seen what was
-    /// opened of it.
+    /// opened of it, and nothing of it is opened from here on.
     pub fn server_flight_passes(&mut self) {
-        match self.sealed {
-            Sealed::Opening(_) | Sealed::Opened(_) | Sealed::Crossed(_) => {
-                self.sealed = Sealed::Passes;
-            }
-            Sealed::Unread | Sealed::Passes => {}
-        }
+        self.sealed = Sealed::Passes;
     }
 
     /// At the client side: the server's flight as the server sent it, out of the message that came
