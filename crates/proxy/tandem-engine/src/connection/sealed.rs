@@ -107,7 +107,10 @@ impl Connection {
         let opening = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
             Sealed::Unread if self.handshake.stage() == Stage::Pass(Pass::Tls13) => {
                 engine.expire_keys(now);
+                // The far side reads nothing along any more once early data has begun.
+                let has_answer = self.handshake.answer_start(streams.client).is_some();
                 let random = self.handshake.client_random(streams.client);
+                let random = random.filter(|_| has_answer);
                 random.and_then(|random| Opening::begin(&random, streams.server, &engine.keys))
             }
             Sealed::Opening(opening) => Some(opening),
