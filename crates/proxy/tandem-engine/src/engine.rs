@@ -194,8 +194,9 @@ impl<S: Store> Engine<S> {
         self.tell_unused(unused);
     }
 
-    /// Lets go of keys whose flights have not come.
-    pub(crate) fn expire_keys(&mut self, now: Instant) {
+    /// Lets go of keys whose flights have not come. To be called from time to time: otherwise the
+    /// last keys stay until another one comes.
+    pub fn expire_keys(&mut self, now: Instant) {
         let unused = self.keys.expire(now);
         self.tell_unused(unused);
     }

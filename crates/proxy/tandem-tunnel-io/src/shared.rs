@@ -184,6 +184,7 @@ impl Shared {
     }
 
     fn look_after(&self, engine: &mut Engine<SqliteStore>, clock: Clock) {
+        engine.expire_keys(clock.now);
         for event in engine.events() {
             self.board.event(event.name(), event.amount());
         }
@@ -220,5 +221,36 @@ impl Shared {
             wall: wall(),
         };
         call(&mut engine, clock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tandem_record_key::{Direction, RecordKey, Suite};
+
+    use super::*;
+
+    #[test]
+    fn a_key_for_which_nothing_comes_goes_although_no_other_follows() {
+        let store = tempfile::tempdir().expect("a directory");
+        let facts = Facts {
+            role: "server-side",
+            link: String::new(),
+        };
+        let role = Role::ServerSide;
+        let shared = Shared::open(role, store.path(), Handshakes::Shortened, None, facts);
+        let shared = shared.expect("a store");
+        shared.with_engine(|engine, clock| {
+            let suite = Suite::Aes128Gcm;
+            let key = RecordKey::new(Direction::FromServer, suite, [1; 32], &[2; 12], &[3; 16]);
+            engine.release_key(key.expect("the suite's length"), clock.now);
+            let later = Clock {
+                now: clock.now + Duration::from_secs(10),
+                ..clock
+            };
+            shared.look_after(engine, later);
+            engine.expire_keys(later.now);
+            assert_eq!(engine.events().count(), 0, "it was counted before");
+        });
     }
 }
