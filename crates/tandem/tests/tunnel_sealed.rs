@@ -9,11 +9,14 @@ mod real;
 mod split_site;
 mod tunnel_pair;
 
+use std::fs;
+use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
-use real::{TlsVersion, bytes, has, keytap, wait_until};
+use real::{KeyType, Pki, TlsVersion, bytes, has, keytap, wait_until};
+use split_site::{Running, free_port};
 use tunnel_pair::{Curl, Pair, Site, start};
 
 /// Both programs, and the library that is loaded into nginx.
@@ -78,6 +81,60 @@ fn a_server_that_consents_has_its_certificates_cross_once() {
         !pair.path("keys").exists(),
         "the socket goes with the daemon"
     );
+}
+
+#[test]
+fn however_openssl_cuts_and_pads_its_records_they_arrive_as_it_wrote_them() {
+    if !can_run() {
+        return;
+    }
+    let (pair, folder) = (Pair::new(), tempfile::tempdir().expect("a directory"));
+    let (page, pki, port) = (bytes(1_000), Pki::shared(), free_port());
+    fs::write(folder.path().join("page"), &page).expect("ours");
+    let mut server_side = pair.server_side(port);
+    let server_side = server_side.arg("--handshake-keys").arg(pair.path("keys"));
+    let _server_side = start(server_side);
+    let _client_side = start(&mut pair.client_side());
+    let layouts: [&[&str]; 3] = [
+        &["-record_padding", "512"],
+        &["-max_send_frag", "512"],
+        // A CertificateRequest beside the chain.
+        &["-verify", "1"],
+    ];
+    let mut visits = 0;
+    for layout in layouts {
+        let server = Command::new("openssl")
+            .args(["s_server", "-WWW", "-quiet", "-tls1_3", "-accept"])
+            .arg(port.to_string())
+            .arg("-cert")
+            .arg(pki.chain(KeyType::Rsa))
+            .arg("-cert_chain")
+            .arg(pki.issuers())
+            .arg("-key")
+            .arg(pki.key(KeyType::Rsa))
+            .args(layout)
+            .current_dir(folder.path())
+            .env("LD_PRELOAD", keytap().expect("looked for before"))
+            .env("TANDEM_KEYTAP_SOCKET", pair.path("keys"))
+            .env("OPENSSL_CONF", "/dev/null")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let _server = Running(server.expect("it is installed"));
+        wait_until("it listens", || {
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        for _ in 0..2 {
+            visits += 1;
+            tls13(&pair).gets(port, "page", &page);
+            wait_until("the flight was opened", || {
+                pair.server_side_counts("tunnel_flights_opened") == visits
+            });
+        }
+        let rebuilt = pair.client_side_counts("tunnel_flights_rebuilt");
+        assert_eq!(rebuilt, visits, "{layout:?}");
+    }
 }
 
 #[test]
