@@ -134,6 +134,18 @@ fn a_changed_message_gives_the_same_bytes_or_none() {
 }
 
 #[test]
+fn a_layout_with_more_behind_it_is_none() {
+    let client = client_hello(&[]);
+    let mut longer = message(&client);
+    // Behind suite, IV, key and check: the layout's length, and the layout.
+    let at = 1 + IV_LEN + 16 + 16;
+    assert_eq!(longer[at..at + 2], [1, 1], "one record for all");
+    longer[at] = 2;
+    longer.insert(at + 2, 0);
+    assert_eq!(reseal(&longer, &client, LIMIT).0, Err(Miss::Malformed));
+}
+
+#[test]
 fn no_more_is_rebuilt_than_is_allowed() {
     let client = client_hello(&[]);
     let (whole, length) = (message(&client), sent().len());
