@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use certificate::Certificate;
-use filled::{PATIENCE, assert_works, database, fill, leaf, open_well};
+use filled::{PATIENCE, assert_works, database, fill, leaf, open_well, open_well_with};
 use stores::{NOW, days, learn, site};
 use tandem_store::{Kind, Limits, Purge, Store};
-use tandem_store_sqlite::{SqliteStore, admin};
+use tandem_store_sqlite::admin;
 use tempfile::TempDir;
 
 #[test]
@@ -107,7 +107,7 @@ fn what_is_in_use_is_found_without_the_disk_also_after_a_restart() {
         front_bytes: 50 * u64::try_from(leaf(0).len()).expect("small"),
         ..Limits::default()
     };
-    let (mut store, _) = SqliteStore::open(&path, limits).expect("a store");
+    let mut store = open_well_with(&path, &limits);
     for (count, id) in ids.iter().enumerate().rev() {
         let chain = store.object(Kind::Chain, id).expect("written");
         assert!(store.part(&chain.parts[0]).is_some());

@@ -32,9 +32,14 @@ pub(crate) fn open(path: &Path) -> (SqliteStore, Vec<Warning>) {
 
 /// Opens a store that must be in order.
 pub(crate) fn open_well(path: &Path) -> SqliteStore {
+    open_well_with(path, &Limits::default())
+}
+
+/// The same with these limits.
+pub(crate) fn open_well_with(path: &Path, limits: &Limits) -> SqliteStore {
     let until = Instant::now() + PATIENCE;
     let (store, warnings) = loop {
-        let opened = open(path);
+        let opened = SqliteStore::open(path, limits.clone()).expect("a directory");
         // Between fork and exec, a child that another test starts has a copy of each lock.
         let own = Some(std::process::id());
         match opened.1[..] {
