@@ -99,6 +99,8 @@ impl Site {
             .with_no_client_auth()
             .with_single_cert(vec![read("leaf.pem"), read("issuer.pem")], key)
             .expect("a pair");
+        // What these bring in depends on who else is built. Compressed chains pass as they are.
+        server.cert_compressors = Vec::new();
         server.key_log = Arc::clone(&secrets) as Arc<dyn KeyLog>;
         let mut roots = RootCertStore::empty();
         roots.add(read("root.pem")).expect("a certificate");
@@ -106,6 +108,7 @@ impl Site {
             .with_root_certificates(roots)
             .with_no_client_auth();
         client.resumption = Resumption::disabled();
+        client.cert_decompressors = Vec::new();
         Some(Self {
             server: Arc::new(server),
             client: Arc::new(client),
