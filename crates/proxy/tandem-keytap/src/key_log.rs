@@ -88,7 +88,14 @@ impl KeyLog {
     pub(crate) unsafe fn listen(&self, context: *mut Context) {
         // SAFETY: as the caller promises; the callback lives for ever.
         unsafe {
-            if !self.listens(context) && self.keep(context, (self.get)(context)) {
+            if self.listens(context) {
+                return;
+            }
+            let own = (self.get)(context);
+            // Most programs have none. Keeping one makes room in the context, which other threads
+            // may have in hand.
+            let is_kept = is_same(own, self.kept(context));
+            if is_kept || self.keep(context, own) {
                 (self.set)(context, Some(self.ours));
             }
         }
@@ -127,8 +134,7 @@ impl KeyLog {
     /// A context of this library.
     unsafe fn listens(&self, context: *const Context) -> bool {
         // SAFETY: as the caller promises.
-        let set = unsafe { (self.get)(context) };
-        set.is_some_and(|callback| ptr::fn_addr_eq(callback, self.ours))
+        is_same(unsafe { (self.get)(context) }, Some(self.ours))
     }
 
     /// # Safety
@@ -180,5 +186,13 @@ impl KeyLog {
         let outcome = release(settings::socket()?, end, suite, line.to_bytes())?;
         settings::say(format_args!("{outcome}"));
         Some(())
+    }
+}
+
+fn is_same(one: Option<Callback>, other: Option<Callback>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => ptr::fn_addr_eq(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
