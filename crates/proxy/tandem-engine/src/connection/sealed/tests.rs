@@ -1,6 +1,6 @@
 //! A flight that is opened at one side and sealed at the other, and what becomes of doubt.
 
-use tandem_delta::DeltaWriter;
+use tandem_delta::{DeltaWriter, Reference};
 use tandem_record_key::{Direction, IV_LEN, RecordKey, Suite};
 use tandem_seal::Sealer;
 use tandem_store::{Kind, MemoryStore};
@@ -63,10 +63,14 @@ fn server_side(client: &[u8], server: &[u8]) -> (Connection, Engine<MemoryStore>
 
 /// The message of the flight, with a delta that copies nothing.
 fn message(client: &[u8]) -> Vec<u8> {
-    let server = sent();
-    let (connection, _) = server_side(client, &server);
     let mut delta = DeltaWriter::new(Encoding::Three);
     delta.add(&opened());
+    message_with(client, delta)
+}
+
+fn message_with(client: &[u8], delta: DeltaWriter) -> Vec<u8> {
+    let server = sent();
+    let (connection, _) = server_side(client, &server);
     let flight = connection
         .sealed_flight(Sender::Server, &server, 0)
         .expect("it was opened");
@@ -151,6 +155,13 @@ fn no_more_is_rebuilt_than_is_allowed() {
     let (whole, length) = (message(&client), sent().len());
     assert!(reseal(&whole, &client, length).0.is_ok());
     assert_eq!(reseal(&whole, &client, length - 1).0, Err(Miss::Malformed));
+    // Nor is what a delta names looked for, where that would be too much.
+    for (copied, miss) in [(LIMIT, Miss::NotHeld), (LIMIT + 1, Miss::Malformed)] {
+        let mut delta = DeltaWriter::new(Encoding::Three);
+        delta.copy(Reference([7; Reference::LEN]), 0, copied);
+        let message = message_with(&client, delta);
+        assert_eq!(reseal(&message, &client, LIMIT).0, Err(miss), "{copied}");
+    }
 }
 
 #[test]
