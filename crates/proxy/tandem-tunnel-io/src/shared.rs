@@ -226,24 +226,53 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixDatagram;
+
     use tandem_record_key::{Direction, RecordKey, Suite};
 
     use super::*;
 
-    #[test]
-    fn a_key_for_which_nothing_comes_goes_although_no_other_follows() {
-        let store = tempfile::tempdir().expect("a directory");
+    fn server_side(store: &Path, keys: Option<HandedKeys>) -> Arc<Shared> {
         let facts = Facts {
             role: "server-side",
             link: String::new(),
         };
         let role = Role::ServerSide;
-        let shared = Shared::open(role, store.path(), Handshakes::Shortened, None, facts);
-        let shared = shared.expect("a store");
+        let shared = Shared::open(role, store, Handshakes::Shortened, keys, facts);
+        shared.expect("a store")
+    }
+
+    fn key() -> RecordKey {
+        let suite = Suite::Aes128Gcm;
+        let key = RecordKey::new(Direction::FromServer, suite, [1; 32], &[2; 12], &[3; 16]);
+        key.expect("the suite's length")
+    }
+
+    #[test]
+    fn a_key_is_known_before_what_its_server_wrote_after_it_is_looked_at() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("keys");
+        let keys = HandedKeys::bind(&path).expect("a socket");
+        // Nobody waits for keys here: what a relay is told has to bring them in.
+        let shared = server_side(&home.path().join("store"), Some(keys));
+        let program = UnixDatagram::unbound().expect("a socket");
+        let sent = program.send_to(&key().to_datagram(), &path);
+        sent.expect("it is there");
+        let mut relay = shared.relay(Relay::server_side());
+        shared.tell(&mut relay, Input::EndpointEnd);
+        let released = shared.with_engine(|engine, _| {
+            let mut events = engine.events();
+            events.any(|event| event.name() == "record_keys_released" && event.amount() == 1)
+        });
+        assert!(released);
+    }
+
+    #[test]
+    fn a_key_for_which_nothing_comes_goes_although_no_other_follows() {
+        let store = tempfile::tempdir().expect("a directory");
+        let shared = server_side(store.path(), None);
         shared.with_engine(|engine, clock| {
-            let suite = Suite::Aes128Gcm;
-            let key = RecordKey::new(Direction::FromServer, suite, [1; 32], &[2; 12], &[3; 16]);
-            engine.release_key(key.expect("the suite's length"), clock.now);
+            engine.release_key(key(), clock.now);
             let later = Clock {
                 now: clock.now + Duration::from_secs(10),
                 ..clock
