@@ -3,14 +3,14 @@
 //! Is not: a measurement.
 
 /// Tells a figure.
-#[allow(clippy::print_stdout, reason = "a bench prints")]
+#[expect(clippy::print_stdout, reason = "a bench prints")]
 pub fn report(name: &str, value: f64, unit: &str) {
     println!("{name:<40} {value:>12.1} {unit}");
     script_line(name, value, unit);
 }
 
 /// Tells scripts alone, where people have a table.
-#[allow(clippy::print_stdout, reason = "a bench prints")]
+#[expect(clippy::print_stdout, reason = "a bench prints")]
 pub fn script_line(name: &str, value: f64, unit: &str) {
     let line = serde_json::json!({ "bench": name, "value": value, "unit": unit });
     println!("{line}");
