@@ -17,27 +17,35 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::Signal;
 use real::{KeyType, Pki, TlsVersion, bytes, has, keytap, wait_until};
 use split_site::{Running, free_port};
-use tunnel_pair::{Curl, Pair, Site, start};
+use tunnel_pair::{Curl, Pair, Proxy, Site, start};
 
 /// Both programs, and the library that is loaded into nginx.
 fn can_run() -> bool {
     has(&["nginx", "curl", "openssl"]) && keytap().is_some()
 }
 
-/// nginx that hands its keys in at the pair's socket.
-fn consenting(pair: &Pair) -> Site {
-    let library = keytap().expect("looked for before");
-    Site::with(
-        Command::new("nginx")
-            .env("LD_PRELOAD", library)
-            .env("TANDEM_KEYTAP_SOCKET", pair.path("keys")),
-    )
+/// A server that hands its keys in at the pair's socket.
+fn consenting<'a>(server: &'a mut Command, pair: &Pair) -> &'a mut Command {
+    server
+        .env("LD_PRELOAD", keytap().expect("looked for before"))
+        .env("TANDEM_KEYTAP_SOCKET", pair.path("keys"))
 }
 
-fn server_side(pair: &Pair, site: &Site) -> Command {
-    let mut command = pair.server_side(site.port);
-    command.arg("--handshake-keys").arg(pair.path("keys"));
-    command
+fn server_side(pair: &Pair, port: u16) -> Proxy {
+    let mut command = pair.server_side(port);
+    start(command.arg("--handshake-keys").arg(pair.path("keys")))
+}
+
+/// A pair, and nginx with a page, started so.
+fn place(nginx: impl FnOnce(&Pair) -> Site) -> (Pair, Site, Vec<u8>) {
+    let pair = Pair::new();
+    let (site, page) = (nginx(&pair), bytes(1_000));
+    site.publish("page", &page);
+    (pair, site, page)
+}
+
+fn consenting_nginx(pair: &Pair) -> Site {
+    Site::with(consenting(&mut Command::new("nginx"), pair))
 }
 
 fn tls13(pair: &Pair) -> Curl {
@@ -49,11 +57,8 @@ fn a_server_that_consents_has_its_certificates_cross_once() {
     if !can_run() {
         return;
     }
-    let pair = Pair::new();
-    let site = consenting(&pair);
-    let page = bytes(1_000);
-    site.publish("page", &page);
-    let server_side = start(&mut server_side(&pair, &site));
+    let (pair, site, page) = place(consenting_nginx);
+    let server_side = server_side(&pair, site.port);
     let client_side = start(&mut pair.client_side());
     let visits = 4;
     let mut elided = Vec::new();
@@ -91,9 +96,7 @@ fn however_openssl_cuts_and_pads_its_records_they_arrive_as_it_wrote_them() {
     let (pair, folder) = (Pair::new(), tempfile::tempdir().expect("a directory"));
     let (page, pki, port) = (bytes(1_000), Pki::shared(), free_port());
     fs::write(folder.path().join("page"), &page).expect("ours");
-    let mut server_side = pair.server_side(port);
-    let server_side = server_side.arg("--handshake-keys").arg(pair.path("keys"));
-    let _server_side = start(server_side);
+    let _server_side = server_side(&pair, port);
     let _client_side = start(&mut pair.client_side());
     let layouts: [&[&str]; 3] = [
         &["-record_padding", "512"],
@@ -103,7 +106,7 @@ fn however_openssl_cuts_and_pads_its_records_they_arrive_as_it_wrote_them() {
     ];
     let mut visits = 0;
     for layout in layouts {
-        let server = Command::new("openssl")
+        let server = consenting(&mut Command::new("openssl"), &pair)
             .args(["s_server", "-WWW", "-quiet", "-tls1_3", "-accept"])
             .arg(port.to_string())
             .arg("-cert")
@@ -114,8 +117,6 @@ fn however_openssl_cuts_and_pads_its_records_they_arrive_as_it_wrote_them() {
             .arg(pki.key(KeyType::Rsa))
             .args(layout)
             .current_dir(folder.path())
-            .env("LD_PRELOAD", keytap().expect("looked for before"))
-            .env("TANDEM_KEYTAP_SOCKET", pair.path("keys"))
             .env("OPENSSL_CONF", "/dev/null")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -142,10 +143,8 @@ fn without_a_key_or_with_nonsense_for_one_a_handshake_crosses_as_it_is() {
     if !can_run() {
         return;
     }
-    let (pair, site) = (Pair::new(), Site::new());
-    let page = bytes(1_000);
-    site.publish("page", &page);
-    let _server_side = start(&mut server_side(&pair, &site));
+    let (pair, site, page) = place(|_| Site::new());
+    let _server_side = server_side(&pair, site.port);
     let _client_side = start(&mut pair.client_side());
     let program = UnixDatagram::unbound().expect("a socket");
     for round in 1..=3 {
@@ -165,13 +164,10 @@ fn a_server_that_outlives_the_proxy_serves_on() {
     if !can_run() {
         return;
     }
-    let pair = Pair::new();
-    let site = consenting(&pair);
-    let page = bytes(1_000);
-    site.publish("page", &page);
+    let (pair, site, page) = place(consenting_nginx);
     let _client_side = start(&mut pair.client_side());
     for _ in 0..2 {
-        let server_side = start(&mut server_side(&pair, &site));
+        let server_side = server_side(&pair, site.port);
         let before = pair.server_side_counts("tunnel_flights_opened");
         wait_until("a flight is opened", || {
             tls13(&pair).fetch(site.port, "page");
