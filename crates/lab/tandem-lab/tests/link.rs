@@ -55,20 +55,15 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Result<usize, LabError> {
     }
 }
 
-/// The time from one socket to the other of a datagram with `payload` bytes: the least of some,
-/// since the machine may be busy.
-fn least_time(from: &UdpSocket, to: &UdpSocket, payload: usize) -> Result<f64, LabError> {
-    let mut least = f64::INFINITY;
+/// The time from one socket to the other of a datagram with `payload` bytes.
+fn time(from: &UdpSocket, to: &UdpSocket, payload: usize) -> Result<f64, LabError> {
     let mut buffer = [0; 2048];
-    for _ in 0..5 {
-        let sent = Instant::now();
-        from.send_to(&vec![7; payload], to.local_addr().map_err(io)?)
-            .map_err(io)?;
-        let length = receive(to, &mut buffer)?;
-        least = least.min(sent.elapsed().as_secs_f64());
-        assert_eq!(length, payload);
-    }
-    Ok(least)
+    let sent = Instant::now();
+    from.send_to(&vec![7; payload], to.local_addr().map_err(io)?)
+        .map_err(io)?;
+    let length = receive(to, &mut buffer)?;
+    assert_eq!(length, payload);
+    Ok(sent.elapsed().as_secs_f64())
 }
 
 #[test]
@@ -78,6 +73,7 @@ fn a_packet_takes_its_bits_by_the_rate_plus_the_delay() -> Result<(), LabError> 
     }
     let (topology, ends) = Topology::build(1500)?;
     let link = Emulator::start(ends, own_link(200_000, 400_000, 20.0).config()?, 1, None)?;
+    let mut sent = 0;
     for family in [Family::V4, Family::V6] {
         let overhead = match family {
             Family::V4 => UDP_OVERHEAD,
@@ -92,30 +88,35 @@ fn a_packet_takes_its_bits_by_the_rate_plus_the_delay() -> Result<(), LabError> 
             SocketAddr::new(server_address(family), 4001),
         )?;
         for payload in [1, 500, 1400] {
-            for (from, to, rate) in [(&client, &server, 2e5), (&server, &client, 4e5)] {
-                let expected = ((payload + overhead) * 8) as f64 / rate + 0.02;
-                let measured = least_time(from, to, payload)?;
-                // Never early (the clock counts microseconds), and late only by what waking two
-                // threads and crossing two gateways takes: 0.1 ms when idle, so 5
-                // ms leave room for a machine that does other things besides.
-                assert!(
-                    measured > expected - 2e-6 && measured < expected + 5e-3,
-                    "{payload} bytes: {measured} s, expected {expected} s"
-                );
+            let bits = ((payload + overhead) * 8) as f64;
+            let (up, down) = (bits / 2e5 + 0.02, bits / 4e5 + 0.02);
+            // Never early (the clock counts microseconds). Late only by what waking two threads and
+            // crossing two gateways takes, 0.1 ms when idle; what else the machine does can delay
+            // one packet, hardly hundreds.
+            let mut on_time = [false; 2];
+            for _ in 0..500 {
+                let measured = [
+                    (time(&client, &server, payload)?, up),
+                    (time(&server, &client, payload)?, down),
+                ];
+                sent += payload + overhead;
+                for (on_time, (measured, expected)) in on_time.iter_mut().zip(measured) {
+                    assert!(
+                        measured > expected - 2e-6,
+                        "{payload} bytes: {measured} s, expected {expected} s"
+                    );
+                    *on_time |= measured < expected + 5e-3;
+                }
+                if on_time == [true; 2] {
+                    break;
+                }
             }
+            assert_eq!(on_time, [true; 2], "{payload} bytes, {up} s and {down} s");
         }
     }
     let counters = link.stop()?;
-    let bytes = [1, 500, 1400]
-        .iter()
-        .map(|payload| (payload + UDP_OVERHEAD + payload + UDP_OVERHEAD + 20) * 5)
-        .sum::<usize>() as u64;
-    assert_eq!(
-        counters.up.ip_bytes, bytes,
-        "nothing but the probes crossed"
-    );
-    assert_eq!(counters.down.ip_bytes, bytes);
-    assert_eq!(counters.up.packets, 30);
+    assert_eq!(counters.up.ip_bytes, sent as u64, "nothing but the probes");
+    assert_eq!(counters.down.ip_bytes, sent as u64);
     Ok(())
 }
 
