@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build programs test lint bench fuzz mutants lab splitting interop clients soak survive visits deb clean
+.PHONY: help demo build programs test lint models bench fuzz mutants lab splitting interop clients soak survive visits deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -49,7 +49,7 @@ programs:
 test: lint
 	@$(if $(IS_ROOT),$(ENSURE) lab package dns,:)
 	@mkdir -p $(dir $(TANDEM_SKIPPED)) && : >$(TANDEM_SKIPPED)
-	status=0; $(CARGO) test --locked --workspace $(FEATURES) --no-fail-fast || status=$$?; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status
+	status=0; $(CARGO) test --locked --workspace $(FEATURES) --no-fail-fast || status=$$?; scripts/models.sh --where-installed || status=1; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status
 
 ## lint: format, clippy, documentation, layers and the other house rules, licences and sources of dependencies
 lint:
@@ -59,6 +59,11 @@ lint:
 	$(DENY) --log-level error --locked check bans licenses sources
 	$(CARGO) clippy --locked --workspace --all-targets $(FEATURES) -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --locked --quiet --workspace --no-deps
+
+## models: Verifpal looks for attacks in the models of the protocols, and has to find those in their twins (half a minute)
+models:
+	@$(ENSURE) models
+	scripts/models.sh
 
 ## bench: how fast the engine and the store are, and bulk traffic through the queue (the last: root)
 bench:

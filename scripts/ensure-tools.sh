@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the tools which the make targets call are there.
 #
-#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants lab visits interop browsers package dns
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab visits interop browsers package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -15,6 +15,9 @@ export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 DENY_VERSION=0.20.2
 FUZZ_VERSION=0.13.2
 MUTANTS_VERSION=27.1.0
+# scripts/models.sh wants just this one. It is not part of Tandem: GPL-3.0-only, and newer than our Rust.
+VERIFPAL_VERSION=1.6.7
+VERIFPAL_RUST=1.98.0
 DENY_ROOT="${TANDEM_TOOLS:-$HOME/.cache/tandem/tools}"
 
 # command:Debian package
@@ -149,6 +152,19 @@ ensure_fuzz() {
     ensure_subcommand cargo-fuzz "$FUZZ_VERSION"
 }
 
+ensure_models() {
+    local verifpal="$DENY_ROOT/bin/verifpal"
+    [ -x "$verifpal" ] && [ "$("$verifpal" --version)" = "verifpal $VERIFPAL_VERSION" ] && return 0
+    if ! rustc "+$VERIFPAL_RUST" --version >/dev/null 2>&1; then
+        say "Verifpal needs Rust $VERIFPAL_RUST beside yours: rustup toolchain install $VERIFPAL_RUST --profile minimal"
+        return 3
+    fi
+    say "building verifpal $VERIFPAL_VERSION into $DENY_ROOT (once; some minutes)"
+    CARGO_TARGET_DIR="$DENY_ROOT/build" cargo "+$VERIFPAL_RUST" install --quiet --locked --force --root "$DENY_ROOT" \
+        --version "$VERIFPAL_VERSION" verifpal </dev/null || return 3
+    rm -rf "$DENY_ROOT/build"
+}
+
 [ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 cd "$(dirname "$0")/.."
 for group in "$@"; do
@@ -158,12 +174,13 @@ for group in "$@"; do
         deny) ensure_deny || exit $? ;;
         fuzz) ensure_fuzz || exit $? ;;
         mutants) ensure_subcommand cargo-mutants "$MUTANTS_VERSION" || exit $? ;;
+        models) ensure_models || exit $? ;;
         lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
         visits) ensure_commands "${VISITS_TOOLS[@]}" || exit $? ;;
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
         browsers) ensure_commands "${BROWSER_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, lab, visits, interop, browsers, package, dns)"; exit 2 ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, visits, interop, browsers, package, dns)"; exit 2 ;;
     esac
 done
