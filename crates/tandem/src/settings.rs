@@ -153,6 +153,8 @@ pub(crate) struct Settings {
     pub(crate) link_rate: Option<LinkRate>,
     /// Round-trip time of the link in milliseconds. Default: measured.
     pub(crate) link_rtt: Option<u64>,
+    /// The file of authorities' certificates that both sides have. Default: none.
+    pub(crate) authorities: Option<PathBuf>,
     /// Whether handshakes cross as they are, for measurements. Default false.
     pub(crate) whole_handshakes: Option<bool>,
     /// Where the client-side proxies come. The server side of tunnel mode needs it.
@@ -255,6 +257,7 @@ impl Settings {
             dns_from: self.dns_from.or(below.dns_from),
             link_rate: self.link_rate.or(below.link_rate),
             link_rtt: self.link_rtt.or(below.link_rtt),
+            authorities: self.authorities.or(below.authorities),
             whole_handshakes: self.whole_handshakes.or(below.whole_handshakes),
             listen: self.listen.or(below.listen),
             allow: self.allow.or(below.allow),
@@ -331,7 +334,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 45] {
+    fn keys(&self) -> [Key; 46] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -374,6 +377,7 @@ impl Settings {
             key("dns-from", tunnel_client, self.dns_from.is_some()),
             key("link-rate", Place::Tunnel, self.link_rate.is_some()),
             key("link-rtt", Place::Tunnel, self.link_rtt.is_some()),
+            key("authorities", Place::Tunnel, self.authorities.is_some()),
             key("whole-handshakes", Place::Tunnel, self.whole_handshakes.is_some()),
             key("listen", tunnel_server, self.listen.is_some()),
             key("allow", tunnel_server, self.allow.is_some()),
@@ -436,7 +440,7 @@ whole-handshakes = true
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
 dns = \"127.0.0.1:53\"\ndns-from = [\"10.0.0.0/8\"]\ndns-server = \"none\"
-handshake-keys = \"/run/keys\"
+handshake-keys = \"/run/keys\"\nauthorities = \"/a.pem\"
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true\n";
 
     #[test]

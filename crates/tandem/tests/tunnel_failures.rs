@@ -62,6 +62,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--http-proxy", "127.0.0.1:0"],
         ["--link-rate", "64k"],
         ["--link-rtt", "600"],
+        ["--authorities", "/a.pem"],
         ["--from", "lan0"],
         ["--rule", "refuse"],
         ["--client-limit", "50M"],
@@ -77,6 +78,7 @@ fn a_flag_of_tunnel_mode_is_refused_by_name_in_packet_mode() {
         ["--dns-server", "none"],
         ["--handshake-keys", "/run/keys"],
         ["--link-rtt", "600"],
+        ["--authorities", "/a.pem"],
     ];
     let refused = |role: &str, mode: &[&str], flag: [&str; 2], needs: &str| {
         let words = [&[role, "--link", "lo"], mode, &flag[..]].concat();

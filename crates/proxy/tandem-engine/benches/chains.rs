@@ -30,10 +30,11 @@ use std::process::{Command, Stdio};
 use flate2::Compression;
 use flate2::read::ZlibEncoder;
 use support::{
-    BARE, HOLD_OUT, Shown, brotli, chains, compressed_certificate, flight, shown_before, site_of,
-    teach, written,
+    BARE, HOLD_OUT, Shown, authorities, brotli, chains, compressed_certificate, flight,
+    shown_before, site_of, teach, written, written_with,
 };
 use tandem_delta::Encoding;
+use tandem_engine::Authorities;
 use tandem_store::MemoryStore;
 use tandem_testkit::bench::script_line;
 
@@ -47,8 +48,9 @@ fn main() {
     }
     let held_out = |shown: &&Shown| *shown.since >= *HOLD_OUT;
     let mut sizes = Sizes::new();
+    let given = authorities(&chains);
     for shown in chains.iter().filter(held_out) {
-        first_contact(&chains, shown, &mut sizes);
+        first_contact(&chains, &given, shown, &mut sizes);
     }
     renewals(&chains, &mut sizes);
     for (name, mut sizes) in sizes {
@@ -66,7 +68,7 @@ fn main() {
 }
 
 /// A chain of a site that neither proxy has met.
-fn first_contact(chains: &[Shown], shown: &Shown, sizes: &mut Sizes) {
+fn first_contact(chains: &[Shown], given: &Authorities, shown: &Shown, sizes: &mut Sizes) {
     let Shown { since, site, chain } = shown;
     let mut add = |name, size| sizes.entry(name).or_default().push(size);
     let bytes = flight(chain);
@@ -94,6 +96,11 @@ fn first_contact(chains: &[Shown], shown: &Shown, sizes: &mut Sizes) {
     crossed("first_contact_nothing_held", nothing(), nothing());
     crossed("first_contact_issuers_held_there", nothing(), others());
     crossed("first_contact_issuers_held", others(), others());
+    let given = Some(given);
+    add(
+        "first_contact_authorities_given",
+        written_with(given, given, &bytes).len() - BARE,
+    );
 }
 
 /// Each chain of a site in turn, both proxies having seen what came before.

@@ -3,6 +3,8 @@
 //! Is not: what one connection has shown (`connection`). Invariant: what is said of objects to the
 //! outside is said in [`Event`]s, which wait until they are taken.
 
+use std::sync::Arc;
+
 use tandem_delta::Source;
 use tandem_record_key::RecordKey;
 use tandem_store::{Site, Store};
@@ -10,7 +12,7 @@ use tandem_wire::Instant;
 
 use crate::event::Event;
 use crate::peer::filter::{Fingerprint, Rate};
-use crate::peer::{Epoch, Peer, PeerId, Peers, Role, SessionTickets};
+use crate::peer::{Authorities, Epoch, Peer, PeerId, Peers, Role, SessionTickets};
 use crate::rewrite::thesis::Codes;
 use crate::rewrite::{Ground, LocalSource};
 use crate::sealed::ReleasedKeys;
@@ -49,6 +51,8 @@ pub struct Engine<S> {
     pub(crate) store: S,
     /// Whether hellos are remembered, and written against earlier ones.
     pub(crate) keeps_hellos: bool,
+    /// What it has been given, and refers to where the other has been given the same.
+    pub(crate) authorities: Option<Arc<Authorities>>,
     /// Keys of sealed handshakes, until their flights come.
     pub(crate) keys: ReleasedKeys,
     peers: Peers,
@@ -70,6 +74,7 @@ impl<S: Store> Engine<S> {
             codes,
             store,
             keeps_hellos: false,
+            authorities: None,
             keys: ReleasedKeys::default(),
             peers: Peers::new(role),
             events: Vec::new(),
@@ -82,6 +87,15 @@ impl<S: Store> Engine<S> {
     #[must_use]
     pub fn with_hello_templates(mut self) -> Self {
         self.keeps_hellos = true;
+        self
+    }
+
+    /// The same engine, which holds these from the start. At a site of which the client side holds
+    /// nothing it says so, and the server side refers to them if it has been given the same. For a
+    /// data plane on which both sides number what is hinted at ([`crate::Connection::say`]).
+    #[must_use]
+    pub fn with_authorities(mut self, authorities: Authorities) -> Self {
+        self.authorities = Some(Arc::new(authorities));
         self
     }
 

@@ -114,7 +114,12 @@ fn by_number(server: &[u8], flight: &Flight, site: &Site, store: &mut MemoryStor
         plan_after(server, flight, Arc::clone(&earlier)),
     ] {
         if let Some(delta) = plan.finish(Encoding::Three) {
-            let mut source = FlightSource::new(store, Some(&earlier), hints.ids());
+            let mut source = FlightSource {
+                store,
+                earlier: Some(&earlier),
+                hinted: hints.ids(),
+                authorities: None,
+            };
             let rebuilt = Delta::parse(Encoding::Three, &delta, server.len())
                 .and_then(|delta| delta.apply(&mut source));
             assert!(rebuilt.as_deref() == Ok(server));

@@ -41,8 +41,8 @@ pub use engine::{ClientCertificates, Engine};
 pub use event::Event;
 pub use objects::{Flight, Object, Sender, ticket};
 pub use peer::{
-    Asked, Crossed, Epoch, Hints, Peer, PeerId, Peers, Possession, Role, expected_chains, filter,
-    intention,
+    Asked, Authorities, Crossed, Epoch, Hints, Peer, PeerId, Peers, Possession, Role,
+    expected_chains, filter, intention,
 };
 pub use rewrite::{Ground, Miss, Outgoing, StoreSource, plan_flight, thesis};
 pub use transcript::{ClientCertificate, Handshake, Pass, Stage, learn_flight};

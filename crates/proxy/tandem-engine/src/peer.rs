@@ -4,6 +4,7 @@
 //! Is not: what is held here; that is the store's. What a peer says for one connection alone
 //! ([`Possession`], [`Believed`]) is that connection's. A wrong belief costs a miss, never a byte.
 
+mod authorities;
 mod client_chain;
 mod far_side;
 pub mod filter;
@@ -15,6 +16,7 @@ mod publisher;
 mod tickets;
 mod trust;
 
+pub use authorities::Authorities;
 pub(crate) use client_chain::{Believed, ClientChain};
 pub(crate) use far_side::FarSide;
 pub(crate) use hellos::{Expected, HelloTemplates, Template};

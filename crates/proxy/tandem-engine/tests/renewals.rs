@@ -15,10 +15,11 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use support::{
-    BARE, HOLD_OUT, Shown, brotli, chains, compressed_certificate, flight, shown_before, site_of,
-    teach, written,
+    BARE, HOLD_OUT, Shown, authorities, brotli, chains, compressed_certificate, flight,
+    shown_before, site_of, teach, written, written_with,
 };
 use tandem_delta::{Encoding, Reference};
+use tandem_engine::Authorities;
 use tandem_store::{Digest, MemoryStore, Site};
 
 /// The size of what crosses for this flight, checked.
@@ -146,4 +147,57 @@ fn a_first_contact_crosses_shorter_than_a_certificate_compressed_by_its_server()
     assert!(
         alone < compressed && lone_issuers <= alone && issuers <= lone_issuers && issuers < one
     );
+}
+
+/// The draft's own figure for its own chains (draft-ietf-tls-cert-abridge), which are longer.
+const ABRIDGED_MEDIAN: usize = 1_060;
+
+#[test]
+fn a_first_contact_crosses_shorter_than_abridged_where_both_have_its_authority() {
+    let chains = chains();
+    if chains.is_empty() {
+        return;
+    }
+    let given = authorities(&chains);
+    let held_out = chains.iter().filter(|shown| *shown.since >= *HOLD_OUT);
+    let crossed = |here, there| {
+        let flights = held_out.clone().map(|shown| flight(&shown.chain));
+        median(
+            flights
+                .map(|bytes| written_with(here, there, &bytes).len() - BARE)
+                .collect(),
+        )
+    };
+    let both = crossed(Some(&given), Some(&given));
+    let none = crossed(None, None);
+    eprintln!("first contact, medians: {none} bytes, with the authorities on both sides {both}");
+    assert!(both < ABRIDGED_MEDIAN && both * 3 < none * 2);
+}
+
+#[test]
+fn authorities_are_referred_to_only_where_both_have_the_same() {
+    let chain: Vec<Vec<u8>> = (1..4_u8)
+        .map(|number| {
+            (0..=255)
+                .map(|byte: u8| byte.wrapping_mul(number))
+                .collect()
+        })
+        .collect();
+    let given = |ders: &[Vec<u8>]| Authorities::new(ders.iter().cloned()).expect("some");
+    let (all, some) = (given(&chain[1..]), given(&chain[2..]));
+    let bytes = flight(&chain);
+    let crossed = |here, there| written_with(here, there, &bytes).len();
+    let none = crossed(None, None);
+    let both = crossed(Some(&all), Some(&all));
+    assert!(both + 400 < none, "{both} of {none}");
+    // One that both have is worth about half.
+    let one = crossed(Some(&some), Some(&some));
+    assert!(both < one && one < none, "{one}");
+    for (here, there) in [
+        (Some(&all), None),
+        (None, Some(&all)),
+        (Some(&all), Some(&some)),
+    ] {
+        assert_eq!(crossed(here, there), none);
+    }
 }

@@ -35,7 +35,7 @@ use crate::keeper::{Keeper, Leased};
 use crate::limits::{ClientLimits, Meter};
 use crate::link_state::link_state;
 use crate::relay_task::{Client, RelayTask};
-use crate::shared::Shared;
+use crate::shared::{Held, Shared};
 use crate::signals::arrival;
 use crate::spending::Spending;
 use crate::transport::any::Any;
@@ -82,7 +82,10 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
     };
     let shared = Shared::open(
         Role::ClientSide,
-        &config.store,
+        Held {
+            store: &config.store,
+            authorities: config.authorities.as_deref(),
+        },
         config.handshakes,
         None,
         facts,

@@ -37,6 +37,8 @@ pub struct ClientSide {
     pub client_addresses: ClientAddresses,
     /// Where DNS is answered, if anywhere.
     pub dns: Option<Dns>,
+    /// A file of authorities' certificates, if there is one; the server side has the same.
+    pub authorities: Option<PathBuf>,
     /// What is known of the line to the server side.
     pub line: Line,
     /// In which form handshakes cross.
@@ -108,6 +110,8 @@ pub struct ServerSide {
     pub dns_server: DnsServer,
     /// The UNIX socket by which servers' programs hand in their handshake keys, if any do.
     pub handshake_keys: Option<PathBuf>,
+    /// A file of authorities' certificates, if there is one; the client side has the same.
+    pub authorities: Option<PathBuf>,
     /// What is known of the line to the client side.
     pub line: Line,
     /// In which form handshakes cross.

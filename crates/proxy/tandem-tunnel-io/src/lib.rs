@@ -15,6 +15,7 @@ pub mod fuzzing;
 pub mod probe;
 
 mod admin;
+mod authorities;
 mod board;
 mod client_places;
 mod client_side;

@@ -35,7 +35,7 @@ use crate::handed_keys::HandedKeys;
 use crate::line::Line;
 use crate::relay_task::RelayTask;
 use crate::return_path::{self, ReturnPath};
-use crate::shared::Shared;
+use crate::shared::{Held, Shared};
 use crate::signals::arrival;
 use crate::transport::any::Any;
 use crate::transport::{Lost, Receiving, Sending, Stream, Tunnel, quic, tcp};
@@ -78,7 +78,10 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
     };
     let shared = Shared::open(
         Role::ServerSide,
-        &config.store,
+        Held {
+            store: &config.store,
+            authorities: config.authorities.as_deref(),
+        },
         config.handshakes,
         keys,
         facts,

@@ -17,6 +17,7 @@ use tandem_store_sqlite::SqliteStore;
 use tandem_tunnel::{Clock, Handshakes, Input, Relay};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::authorities;
 use crate::board::{Board, Facts, Open, Tally};
 use crate::clock::{Clocks, wall};
 use crate::error::TunnelError;
@@ -47,6 +48,14 @@ pub(crate) struct Shared {
     is_over: watch::Sender<bool>,
 }
 
+/// Where what is held lies.
+pub(crate) struct Held<'a> {
+    /// The store's directory.
+    pub(crate) store: &'a Path,
+    /// The authorities' file, if there is one.
+    pub(crate) authorities: Option<&'a Path>,
+}
+
 /// A place for a TCP connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -56,24 +65,30 @@ pub(crate) struct Place {
 }
 
 impl Shared {
-    /// With the store in this directory, and handshakes in this form.
+    /// With what is held here, and handshakes in this form.
     ///
     /// # Errors
-    /// The store's directory is none.
+    /// The store's directory is none, or the authorities' file is of no use.
     pub(crate) fn open(
         role: Role,
-        store: &Path,
+        held: Held<'_>,
         handshakes: Handshakes,
         keys: Option<HandedKeys>,
         facts: Facts,
     ) -> Result<Arc<Self>, TunnelError> {
-        let (store, warnings) = SqliteStore::open(store, Limits::default())
+        let given = held.authorities.map(authorities::read).transpose()?;
+        let (store, warnings) = SqliteStore::open(held.store, Limits::default())
             .map_err(|error| TunnelError::setting("store", error.to_string()))?;
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        let engine =
+        let mut engine =
             Engine::new(role, ClientCertificates::Persistent, None, store).with_hello_templates();
+        if let Some(given) = given {
+            let (count, set) = (given.count(), given.id());
+            tracing::info!(count, %set, "certificates of authorities");
+            engine = engine.with_authorities(given);
+        }
         Ok(Arc::new(Self {
             engine: Mutex::new(engine),
             handshakes,
@@ -238,7 +253,11 @@ mod tests {
             link: String::new(),
         };
         let role = Role::ServerSide;
-        let shared = Shared::open(role, store, Handshakes::Shortened, keys, facts);
+        let held = Held {
+            store,
+            authorities: None,
+        };
+        let shared = Shared::open(role, held, Handshakes::Shortened, keys, facts);
         shared.expect("a store")
     }
 

@@ -30,7 +30,7 @@ use crate::limits::ClientLimits;
 use crate::line::Line;
 use crate::link_state::link_state;
 use crate::server_side::{Doors, Host};
-use crate::shared::Shared;
+use crate::shared::{Held, Shared};
 use crate::transport::any::Any;
 use crate::transport::{Connect, Lost, Over, quic, tcp};
 
@@ -116,7 +116,11 @@ impl Pair {
                 role: name,
                 link: peer.to_string(),
             };
-            Shared::open(role, store.path(), Handshakes::Shortened, None, facts).expect("a store")
+            let held = Held {
+                store: store.path(),
+                authorities: None,
+            };
+            Shared::open(role, held, Handshakes::Shortened, None, facts).expect("a store")
         };
         let client_side = open(Role::ClientSide, "client-side", &stores[0]);
         let server_side = open(Role::ServerSide, "server-side", &stores[1]);

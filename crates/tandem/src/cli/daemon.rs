@@ -292,7 +292,7 @@ pub(crate) struct TunnelServerArgs {
     pub(crate) line: LineArgs,
 }
 
-/// What both sides of tunnel mode may be told of the link.
+/// What both sides of tunnel mode have.
 #[derive(Debug, Args)]
 pub(crate) struct LineArgs {
     /// Rate of the link from this side to the other in bit/s, such as 2400, 64k or 1.5M [default:
@@ -309,6 +309,14 @@ pub(crate) struct LineArgs {
     /// sends twice.
     #[arg(long, value_name = "MS")]
     pub(crate) link_rtt: Option<u64>,
+
+    /// Certificates of authorities in PEM; the other side has the same file [default: none]
+    ///
+    /// Those of them that a server shows cross as references from its first handshake on. Give both
+    /// sides the intermediate certificates of the public web, as CCADB lists them. Sides with
+    /// different files do not refer to them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) authorities: Option<PathBuf>,
 
     /// Let handshakes cross as they are, to measure what the tunnel brings without deltas; for both
     /// sides

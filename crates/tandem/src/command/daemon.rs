@@ -57,6 +57,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         dns_from: tunnel.dns_from,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
+        authorities: tunnel.line.authorities,
         whole_handshakes: tunnel.line.whole_handshakes.then_some(true),
         ..settings(common, packet, tuning)
     };
@@ -81,6 +82,7 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
         handshake_keys: tunnel.handshake_keys,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
+        authorities: tunnel.line.authorities,
         whole_handshakes: tunnel.line.whole_handshakes.then_some(true),
         ..settings(common, packet, tuning)
     };

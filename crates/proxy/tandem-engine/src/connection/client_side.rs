@@ -39,12 +39,15 @@ impl Connection {
 
     fn hinted<S: Store>(&self, engine: &mut Engine<S>, moment: Moment, limit: usize) -> Hints {
         let site = self.site(moment.server);
-        let hints = Hints::to(&mut engine.store, &site, moment.wall, limit);
-        match &hints {
-            Hints::OfSite(_) => {}
-            Hints::Issuers(_) => engine.tell(Event::NothingHeld),
+        match Hints::to(&mut engine.store, &site, moment.wall, limit) {
+            hints @ Hints::OfSite(_) => hints,
+            Hints::Issuers(issuers) => {
+                engine.tell(Event::NothingHeld);
+                let authorities = engine.authorities.as_ref().map(|held| held.id());
+                let ids = authorities.into_iter().chain(issuers).take(limit);
+                Hints::Issuers(ids.collect())
+            }
         }
-        hints
     }
 
     /// What to tell beside the hello, on a carrier where both sides number it: once for each hello,
@@ -81,11 +84,12 @@ impl Connection {
     /// Where the delta of a server's flight takes its copies from: what was told with
     /// [`Connection::say`], and the store.
     pub fn source<'a, S: Store>(&'a self, engine: &'a mut Engine<S>) -> impl Source {
-        FlightSource::new(
-            &mut engine.store,
-            self.held.flight.as_ref(),
-            &self.held.hinted,
-        )
+        FlightSource {
+            store: &mut engine.store,
+            earlier: self.held.flight.as_ref(),
+            hinted: &self.held.hinted,
+            authorities: engine.authorities.as_deref(),
+        }
     }
 
     /// The thesis's: the hello with references to all certificates that are expected.

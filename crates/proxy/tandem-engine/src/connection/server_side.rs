@@ -39,7 +39,7 @@ impl Connection {
                 &[]
             }
         };
-        Ground::numbered(hints)
+        Ground::numbered(hints, engine.authorities.as_ref())
     }
 
     /// Which of the certificates that the client's hello names are held, in bits and by name; to be

@@ -4,16 +4,20 @@
 //! a miss, never a byte.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tandem_delta::Reference;
 use tandem_store::{Digest, Kind, ObjectId, Site, Store};
 use tandem_wire::UnixTime;
+
+use super::Authorities;
 
 /// What the far side holds, as it said itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Possession {
     hints: Vec<[u8; 4]>,
     certificates: BTreeSet<Reference>,
+    authorities: Option<Arc<Authorities>>,
 }
 
 impl Possession {
@@ -21,16 +25,31 @@ impl Possession {
     pub fn from_hints(hints: &[[u8; 4]]) -> Self {
         Self {
             hints: hints.to_vec(),
-            certificates: BTreeSet::new(),
+            ..Self::default()
         }
     }
 
     /// Out of the thesis's CPI: one reference for each certificate.
     pub fn from_references(references: &[Reference]) -> Self {
         Self {
-            hints: Vec::new(),
             certificates: references.iter().copied().collect(),
+            ..Self::default()
         }
+    }
+
+    /// The same, where these authorities' certificates are held here: if it hinted at them, it holds
+    /// the same.
+    pub(crate) fn with_authorities(self, held: Option<&Arc<Authorities>>) -> Self {
+        let hinted = held.filter(|held| self.hints.contains(&held.id().prefix4()));
+        Self {
+            authorities: hinted.cloned(),
+            ..self
+        }
+    }
+
+    /// The authorities' certificates that both sides hold.
+    pub(crate) fn authorities(&self) -> Option<&Authorities> {
+        self.authorities.as_deref()
     }
 
     /// The fronts of the names of lists that it hinted at.

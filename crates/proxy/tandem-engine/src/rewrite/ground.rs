@@ -10,7 +10,7 @@ use tandem_store::Store;
 
 use super::{KnownHello, plan_after, plan_client_flight, plan_flight, plan_numbered, thesis};
 use crate::objects::Flight;
-use crate::peer::{Believed, Possession};
+use crate::peer::{Authorities, Believed, Possession};
 
 /// What is known of what the far side holds of one flight.
 #[derive(Debug)]
@@ -58,9 +58,11 @@ impl Ground {
         Self(Known::Said(Possession::from_hints(hints)))
     }
 
-    /// The same, where both sides number what was hinted at in this connection.
-    pub(crate) fn numbered(hints: &[[u8; 4]]) -> Self {
-        Self(Known::Numbered(Possession::from_hints(hints)))
+    /// The same, where both sides number what was hinted at in this connection, and these
+    /// authorities' certificates are held here.
+    pub(crate) fn numbered(hints: &[[u8; 4]], held: Option<&Arc<Authorities>>) -> Self {
+        let possession = Possession::from_hints(hints).with_authorities(held);
+        Self(Known::Numbered(possession))
     }
 
     /// The server's flight: the far side holds this one before it.

@@ -9,7 +9,7 @@ use tandem_delta::{Name, Planner, Reference};
 use tandem_store::{ObjectId, Store};
 
 use crate::objects::Flight;
-use crate::peer::Possession;
+use crate::peer::{Authorities, Possession};
 
 /// Something of a flight that repeats from handshake to handshake, and may be held as a whole.
 struct Part {
@@ -58,12 +58,19 @@ pub(crate) fn plan_after<'t>(bytes: &'t [u8], flight: &Flight, before: Arc<[u8]>
     plan
 }
 
+/// Bytes of the length in front of a certificate in its list.
+const LENGTH_LEN: usize = 3;
+
 /// The number of the flight before this one, where that is held.
 pub(crate) const EARLIER_FLIGHT: u32 = 0;
 
+/// From here on numbers are certificates of authorities. More hints than there are numbers before
+/// it are not referred to; a carrier has room for three.
+pub(crate) const FIRST_AUTHORITY: u32 = 32;
+
 /// The number of the object with this hint: hints count from behind [`EARLIER_FLIGHT`].
 fn number_of(hint: &[u8; 4], hints: &[[u8; 4]]) -> Option<u32> {
-    let mut numbered = (EARLIER_FLIGHT + 1..).zip(hints);
+    let mut numbered = (EARLIER_FLIGHT + 1..FIRST_AUTHORITY).zip(hints);
     numbered
         .find(|(_, it)| *it == hint)
         .map(|(number, _)| number)
@@ -82,9 +89,33 @@ fn plan_named<'t>(
             let object = store.object_by_prefix(hint)?;
             Some((name(&object.id)?, store.contents(&object)?))
         }));
+        if let Some(authorities) = possession.authorities() {
+            copy_authorities(&mut plan, bytes, flight, authorities);
+        }
         compress_rests(&mut plan, flight);
     }
     plan
+}
+
+/// Copies the certificates of authorities that both sides have been given; what else is in the
+/// flight may be like them.
+fn copy_authorities(
+    plan: &mut Planner<'_>,
+    bytes: &[u8],
+    flight: &Flight,
+    authorities: &Authorities,
+) {
+    let mut end = 0;
+    for der in flight.certificates(bytes).iter().flatten() {
+        let start = end + LENGTH_LEN;
+        end = start + der.len();
+        if let Some((index, held)) = authorities.find(der)
+            && let Some(number) = FIRST_AUTHORITY.checked_add(index)
+        {
+            plan.copy(Name::Number(number), 0, flight.within_list(start..end));
+            plan.search([(Name::Number(number), Arc::clone(held))]);
+        }
+    }
 }
 
 /// What of chain and extras is not copied may be compressed.

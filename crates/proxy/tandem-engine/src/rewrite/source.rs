@@ -8,8 +8,8 @@ use tandem_delta::{Reference, Source};
 use tandem_store::{ObjectId, Store};
 use tandem_wire::Instant;
 
-use super::server_flight::EARLIER_FLIGHT;
-use crate::peer::{HelloTemplates, Peer, SessionTickets};
+use super::server_flight::{EARLIER_FLIGHT, FIRST_AUTHORITY};
+use crate::peer::{Authorities, HelloTemplates, Peer, SessionTickets};
 
 /// A store as the source of a delta's copies: a reference names an object (of a chain, the list of
 /// its certificates), or a certificate.
@@ -68,27 +68,13 @@ impl<S: Store> Source for LocalSource<'_, S> {
 }
 
 /// All that a server's flight may name on a carrier with numbers: the flight before it, what this
-/// side has hinted at, and the store.
+/// side has hinted at, certificates of authorities that it has been given, and the store.
 #[derive(Debug)]
 pub(crate) struct FlightSource<'a, S> {
-    store: &'a mut S,
-    earlier: Option<&'a Arc<[u8]>>,
-    hinted: &'a [ObjectId],
-}
-
-impl<'a, S: Store> FlightSource<'a, S> {
-    /// A source of what one connection has told the far side that it holds.
-    pub(crate) fn new(
-        store: &'a mut S,
-        earlier: Option<&'a Arc<[u8]>>,
-        hinted: &'a [ObjectId],
-    ) -> Self {
-        Self {
-            store,
-            earlier,
-            hinted,
-        }
-    }
+    pub(crate) store: &'a mut S,
+    pub(crate) earlier: Option<&'a Arc<[u8]>>,
+    pub(crate) hinted: &'a [ObjectId],
+    pub(crate) authorities: Option<&'a Authorities>,
 }
 
 impl<S: Store> Source for FlightSource<'_, S> {
@@ -99,6 +85,9 @@ impl<S: Store> Source for FlightSource<'_, S> {
     fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
         if number == EARLIER_FLIGHT {
             return self.earlier.cloned();
+        }
+        if let Some(number) = number.checked_sub(FIRST_AUTHORITY) {
+            return self.authorities?.numbered(number).cloned();
         }
         let mut hinted = (EARLIER_FLIGHT + 1..).zip(self.hinted);
         let (_, id) = hinted.find(|(it, _)| *it == number)?;

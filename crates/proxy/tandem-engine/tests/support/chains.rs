@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use tandem_delta::{Delta, Encoding};
-use tandem_engine::{Handshake, Hints, Possession, StoreSource, plan_flight};
+use tandem_engine::{
+    Authorities, ClientCertificates, Connection, Engine, Handshake, Hints, Moment, Possession,
+    Role, Sender, StoreSource, plan_flight,
+};
 use tandem_store::{HostName, MemoryStore, Site};
-use tandem_wire::UnixTime;
+use tandem_wire::{Instant, UnixTime};
 
 /// Before any leaf has expired.
 const THEN: UnixTime = UnixTime(1_300_000_000);
@@ -148,6 +151,55 @@ pub(crate) fn shown_before(chains: &[Shown], since: &str, site: &str) -> MemoryS
         teach(&mut store, &site_of(other), &flight(chain));
     }
     store
+}
+
+/// The delta for this flight in the tunnel's encoding, checked: from a proxy that has been given
+/// `here` to one that has been given `there`, which both hold nothing else.
+pub(crate) fn written_with(
+    here: Option<&Authorities>,
+    there: Option<&Authorities>,
+    bytes: &[u8],
+) -> Vec<u8> {
+    let engine = |role, given: Option<&Authorities>| {
+        let how = ClientCertificates::Persistent;
+        let engine = Engine::new(role, how, None, MemoryStore::default());
+        match given {
+            Some(given) => engine.with_authorities(given.clone()),
+            None => engine,
+        }
+    };
+    let mut here = engine(Role::ServerSide, here);
+    let mut there = engine(Role::ClientSide, there);
+    let body = [&[3, 3][..], &noise(32), &[0, 0, 2, 0xc0, 0x2f, 1, 0]].concat();
+    let hello = record(&message(1, &body));
+    let mut near = Connection::new(None);
+    near.read(Sender::Client, &hello);
+    let moment = Moment {
+        server: SocketAddr::from(([192, 0, 2, 1], 443)),
+        now: Instant::ZERO,
+        wall: THEN,
+    };
+    let said = near.say(None, &mut there, moment, 3);
+    let mut far = Connection::new(None);
+    far.read(Sender::Client, &hello);
+    let ground = far.server_flight(&said, &mut here);
+    far.read(Sender::Server, bytes);
+    let outgoing = far.outgoing(Sender::Server, bytes, 0);
+    let plan = ground.plan(outgoing, here.store()).expect("a whole flight");
+    let Some(delta) = plan.finish(Encoding::Three) else {
+        return bytes.to_vec();
+    };
+    let rebuilt = Delta::parse(Encoding::Three, &delta, bytes.len())
+        .and_then(|delta| delta.apply(&mut near.source(&mut there)));
+    assert!(rebuilt.as_deref() == Ok(bytes));
+    delta
+}
+
+/// The authorities of all these chains among 2,000 others: as many as the public web has.
+pub(crate) fn authorities(chains: &[Shown]) -> Authorities {
+    let shown = chains.iter().flat_map(|shown| &shown.chain[1..]).cloned();
+    let others = (0..2_000_u32).map(|number| number.to_be_bytes().to_vec());
+    Authorities::new(shown.chain(others)).expect("some")
 }
 
 /// What a server would send of this chain in TLS 1.3, compressed (RFC 8879), and the eight bytes

@@ -76,6 +76,7 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         tariff: tariff(&said)?,
         client_addresses,
         dns,
+        authorities: common.authorities,
         line: common.line,
         handshakes: common.handshakes,
         store: common.store,
@@ -98,6 +99,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
         way_out,
         dns_server,
         handshake_keys,
+        authorities: common.authorities,
         line: common.line,
         handshakes: common.handshakes,
         store: common.store,
@@ -131,6 +133,7 @@ pub(in crate::command) fn check(role: Role, said: &Settings) -> Result<(), Failu
 /// What both sides have.
 struct Common {
     key: Key,
+    authorities: Option<PathBuf>,
     line: Line,
     handshakes: Handshakes,
     store: PathBuf,
@@ -156,6 +159,7 @@ impl Common {
         })?;
         Ok(Self {
             key: config::read_key(key)?,
+            authorities: said.authorities.clone(),
             line,
             handshakes,
             store,
