@@ -88,7 +88,7 @@ kinds! {
     /// The messages that a site sends in clear beside its chain, one after another: staple, request
     /// for a certificate.
     Messages: "messages" List Nothing Goes;
-    /// A CertificateStatus (RFC 6066, section 8).
+    /// A CertificateStatus (RFC 6066, section 8), or timestamps of logs (RFC 6962, section 3.3).
     Staple: "staple" Whole Nothing Goes;
     /// A CertificateRequest (RFC 5246, section 7.4.4; RFC 8446, section 4.3.2).
     Request: "request" Whole Nothing Goes;

@@ -4,6 +4,7 @@
 //! kind      sent by          in the message        storage
 //! chain     server, client   Certificate           under its own name
 //! staple    server           CertificateStatus     beside the chain
+//!           server           ServerHello           beside the chain
 //! request   server           CertificateRequest    beside the chain
 //! ticket    server           NewSessionTicket      for its lifetime
 //!           client           ClientHello

@@ -1,7 +1,7 @@
 //! Reads the certificates of authorities that the operator gives (`--authorities`).
 //!
-//! Is not: a check of them: a wrong one costs nothing, since nobody shows it. Invariant: the file is
-//! read whole or refused, with what to do.
+//! Is not: a check of them: a wrong one costs nothing, since nobody shows it. Invariant: the file
+//! is read whole or refused, with what to do.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -3,7 +3,9 @@
 //!
 //! `recorded/` has the bytes of OpenSSL 3.0's `s_client` and of curl 7.88 with nginx 1.22, in
 //! turns: *one* an RSA certificate, *three* a chain of three, *ticket* a chain of ECDSA and a
-//! session ticket. Keys and certificates were made for this, and are used nowhere else.
+//! session ticket. *stapled* is of `s_client` with `s_server`: a chain of two with the timestamps
+//! of two logs and an OCSP staple, which is another from the third handshake on. Keys and
+//! certificates were made for this, and are used nowhere else.
 
 mod support;
 
@@ -95,17 +97,23 @@ enum Piece {
     Connected,
 }
 
+/// What each turn of each handshake of a case takes.
+fn all(name: &str, text: &str) -> Vec<Vec<usize>> {
+    let mut proxies = Proxies::new();
+    let handshakes = recorded(text);
+    let handshakes = handshakes.iter().enumerate().map(|(number, turns)| {
+        let crossing = proxies.crossing(turns);
+        let crossed: Vec<usize> = crossing.iter().map(Vec::len).collect();
+        let said: Vec<usize> = turns.iter().map(|(_, bytes)| bytes.len()).collect();
+        eprintln!("{name}, handshake {number}: {said:?} cross as {crossed:?}");
+        crossed
+    });
+    handshakes.collect()
+}
+
 /// What each turn of the last handshake of a case takes.
 fn last(name: &str, text: &str) -> Vec<usize> {
-    let mut proxies = Proxies::new();
-    let mut last = Vec::new();
-    for (number, turns) in recorded(text).iter().enumerate() {
-        let crossing = proxies.crossing(turns);
-        last = crossing.iter().map(Vec::len).collect();
-        let said: Vec<usize> = turns.iter().map(|(_, bytes)| bytes.len()).collect();
-        eprintln!("{name}, handshake {number}: {said:?} cross as {last:?}");
-    }
-    last
+    all(name, text).pop().expect("there is one")
 }
 
 /// Fresh are random, session id, key share, signature, ticket, and Finished with its nonce and tag.
@@ -146,4 +154,35 @@ fn a_handshake_that_was_seen_before_takes_little_more_than_what_is_fresh() {
 fn a_hello_of_tls_1_3_takes_little_more_than_what_is_fresh() {
     let crossed = last("tls13", include_str!("recorded/tls13.txt"));
     assert!(crossed[0] <= 96 + 25, "{}", crossed[0]);
+}
+
+/// Where in the turns of a handshake the server's flight is.
+const FLIGHT: usize = 1;
+
+#[test]
+fn a_new_staple_costs_what_is_new_in_it_and_spoils_neither_chain_nor_timestamps() {
+    let stapled = all("stapled", include_str!("recorded/stapled.txt"));
+    let flights: Vec<usize> = stapled.iter().map(|turns| turns[FLIGHT]).collect();
+    let fresh = 32 + 32 + 32 + 256;
+    // The staple's times, and its signature.
+    let renewed = 3 * 15 + 256;
+    assert!(flights[1] <= fresh + 18, "{flights:?}");
+    assert!(flights[2] <= fresh + renewed + 40, "{flights:?}");
+    assert!(flights[3] <= fresh + 18, "{flights:?}");
+}
+
+#[test]
+fn staple_and_timestamps_outlive_the_memory_of_hellos() {
+    let handshakes = recorded(include_str!("recorded/stapled.txt"));
+    let mut proxies = Proxies::new();
+    proxies.crossing(&handshakes[0]);
+    // Both were started anew; what is left is in their stores.
+    for engine in &mut proxies.engines {
+        engine.hello_missed();
+        engine.server_flight_not_rebuilt();
+    }
+    let crossed = proxies.crossing(&handshakes[1])[FLIGHT].len();
+    eprintln!("after a restart the server's flight crosses as {crossed}");
+    let fresh = 32 + 32 + 32 + 256;
+    assert!(crossed <= fresh + 110, "{crossed}");
 }

@@ -26,6 +26,8 @@ impl ExtensionType {
     pub const STATUS_REQUEST: Self = Self(5);
     /// RFC 7301: application protocols.
     pub const ALPN: Self = Self(16);
+    /// RFC 6962: timestamps of certificate transparency logs.
+    pub const SIGNED_CERTIFICATE_TIMESTAMP: Self = Self(18);
     /// RFC 7924: cached information.
     pub const CACHED_INFO: Self = Self(25);
     /// RFC 8879: certificate compression.

@@ -37,8 +37,8 @@ impl Possession {
         }
     }
 
-    /// The same, where these authorities' certificates are held here: if it hinted at them, it holds
-    /// the same.
+    /// The same, where these authorities' certificates are held here: if it hinted at them, it
+    /// holds the same.
     pub(crate) fn with_authorities(self, held: Option<&Arc<Authorities>>) -> Self {
         let hinted = held.filter(|held| self.hints.contains(&held.id().prefix4()));
         Self {
