@@ -79,6 +79,7 @@ const SPLIT_IO: &str = "tandem-split-io";
 const SPLIT_DEMO: &str = "tandem-split-demo";
 const BROKER_DNS: &str = "tandem-broker-dns";
 const BROKER: &str = "tandem-broker";
+const MCTLS: &str = "mctls";
 const DHT: &str = "tandem-dht";
 
 /// The whole table, lowest layer first.
@@ -203,6 +204,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[BARNRAISING, SPLIT, CHANNEL, DAEMON, WIRE],
     ),
+    Layer::new(MCTLS, "crates/mctls/mctls", Kind::Core, &[]),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(
         TESTBED,

@@ -1,0 +1,175 @@
+//! An endpoint's handshake, from two finished TLS handshakes on every middlebox's part to keys.
+//!
+//! ```text
+//!  Client::offer                            Server (awaits the offer)
+//!    | offer -->                              |
+//!  Offered                                  Deciding      the caller reduces, or refuses
+//!    | <-- answer                             |
+//!  Binding  --> start on each leg           Binding  --> start on each leg
+//!    | <-- bind on each leg;  then --> bindings end to end, keys on each leg
+//!    | <-- bindings end to end, the same
+//!  Confirming
+//!    | <-- confirm on each leg;  then --> ready on each leg, ready end to end
+//!    | <-- ready end to end
+//!  Established: a sender and a receiver of records
+//! ```
+//!
+//! Is not: TLS, sockets, time. What TLS has established comes in as exporters and digests of
+//! certificates; an adapter sends the [`Output`]s in their order and says when it has waited long
+//! enough.
+//!
+//! Invariants: no record before both endpoints and every middlebox have proved the same transcript
+//! (`th`); a middlebox is granted only what the final terms say; an error ends the session.
+
+mod binding;
+mod client;
+mod confirming;
+mod server;
+
+pub use binding::Binding;
+pub use client::Offered;
+pub use confirming::Confirming;
+pub use server::{Deciding, Server};
+
+use crate::config::{Configuration, Terms};
+use crate::error::{Alert, Breach, Error, Misuse, Policy};
+use crate::message::{Message, Shares};
+use crate::party::{Endpoint, Position};
+use crate::receiver::Receiver;
+use crate::schedule::{LegSecret, SessionSecret};
+use crate::secret::Digest;
+use crate::sender::Sender;
+
+/// The client's handshake, before it has begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Client;
+
+/// Where a message came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// The end-to-end session.
+    EndToEnd,
+    /// The leg of this middlebox.
+    Leg(Position),
+}
+
+/// A message to send, before anything that is put out later.
+#[must_use = "the other side waits for it"]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Where to.
+    pub to: Channel,
+    /// What.
+    pub message: Message,
+}
+
+/// What TLS has established on a leg, as an endpoint sees it.
+#[derive(Clone, Debug)]
+pub struct Leg {
+    /// The leg's exporter.
+    pub secret: LegSecret,
+    /// SHA-256 of the middlebox's leaf certificate, whose key TLS has proved.
+    pub certificate: Digest,
+}
+
+/// What an endpoint brings to a session, beside its wishes.
+#[derive(Debug)]
+pub struct Ground {
+    /// The exporter of the end-to-end session.
+    pub secret: SessionSecret,
+    /// A leg for each middlebox, in order.
+    pub legs: Vec<Leg>,
+    /// This endpoint's shares, for each context.
+    pub shares: Shares,
+    /// SHA-256 of the certificate that the client showed end to end; zeros where it showed none.
+    pub client_certificate: Digest,
+}
+
+/// A handshake after its configuration is final.
+#[derive(Debug)]
+pub enum Handshake {
+    /// Legs are being compared.
+    Binding(Binding),
+    /// Keys are being confirmed.
+    Confirming(Confirming),
+    /// Records may be sent.
+    Established(Established),
+}
+
+impl Handshake {
+    /// Takes a message.
+    ///
+    /// # Errors
+    /// Any [`Error`]: the session is over; tell the others its alert.
+    pub fn handle(
+        self,
+        from: Channel,
+        message: Message,
+        out: &mut Vec<Output>,
+    ) -> Result<Self, Error> {
+        if let Message::Alert(alert) = message {
+            return Err(alert_from(from, alert).into());
+        }
+        match self {
+            Self::Binding(state) => state.handle(from, message, out),
+            Self::Confirming(state) => state.handle(from, message, out),
+            Self::Established(_) => Err(message.unexpected()),
+        }
+    }
+}
+
+/// A session that is ready for data.
+#[derive(Debug)]
+pub struct Established {
+    /// What was agreed on.
+    pub configuration: Configuration,
+    /// For records to the other endpoint.
+    pub sender: Sender,
+    /// For records from it.
+    pub receiver: Receiver,
+}
+
+const fn alert_from(from: Channel, alert: Alert) -> Policy {
+    match from {
+        Channel::EndToEnd => Policy::PeerAlert(alert),
+        Channel::Leg(position) => Policy::MiddleboxAlert(position, alert),
+    }
+}
+
+/// Legs and shares in the numbers that the terms ask for, and the certificates that they say.
+fn check_ground(terms: &Terms, ground: &Ground) -> Result<(), Error> {
+    for (expected, found) in [
+        (terms.middleboxes().len(), ground.legs.len()),
+        (terms.contexts().len(), ground.shares.contexts()),
+    ] {
+        if expected != found {
+            return Err(Misuse::Count { expected, found }.into());
+        }
+    }
+    for (position, leg) in terms.positions().zip(&ground.legs) {
+        if leg.certificate != terms.middleboxes()[position.index()].certificate {
+            return Err(Breach::MiddleboxCertificate(position).into());
+        }
+    }
+    Ok(())
+}
+
+/// Everything that both states after the configuration need.
+#[derive(Debug)]
+struct Agreed {
+    endpoint: Endpoint,
+    configuration: Configuration,
+    ground: Ground,
+    peer_shares: Shares,
+    offer: Digest,
+}
+
+impl Agreed {
+    /// The client's shares and the server's.
+    const fn both_shares(&self) -> (&Shares, &Shares) {
+        match self.endpoint {
+            Endpoint::Client => (&self.ground.shares, &self.peer_shares),
+            Endpoint::Server => (&self.peer_shares, &self.ground.shares),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The keys of one direction: as many as a party's rights give it, renewed by sequence number.
+//!
+//! Nonce: the static IV XOR (author (1) | part (3) | seq (8)). A party seals under its own author
+//! number alone, each sequence number once, each part once, so no nonce comes twice under a key.
+//!
+//! Keys change every [`EPOCH_RECORDS`] sequence numbers, without a message: both sides count. With
+//! eight parts a number that is below the 2^24.5 records of RFC 8446, section 5.5.
+//!
+//! Is not: the order of records ([`crate::record`]).
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::hmac;
+
+use crate::config::{Configuration, Context};
+use crate::error::{Breach, Check, Error};
+use crate::party::{Author, ContextId, Direction};
+use crate::record::{Group, Header, Part};
+use crate::schedule::{ContextSecrets, EndKey};
+use crate::secret::{Digest, Secret, Tag, same, tag};
+use crate::suite::Suite;
+
+/// Sequence numbers under one key.
+pub(crate) const EPOCH_RECORDS: u64 = 1 << 20;
+
+/// Length of every suite's nonces in bytes.
+const NONCE_LEN: usize = 12;
+
+/// Whose keys these are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Holder<'a> {
+    /// An endpoint's, with the key that only endpoints have.
+    Endpoint(&'a EndKey),
+    /// A middlebox's.
+    Middlebox,
+}
+
+/// The secrets of one context, and the keys of the epoch that is in use.
+struct ContextKeys {
+    read: Secret,
+    write: Option<Secret>,
+    end: Option<Secret>,
+    epoch: Option<Epoch>,
+}
+
+/// The keys of one context in one epoch.
+struct Epoch {
+    number: u32,
+    aead: LessSafeKey,
+    iv: [u8; NONCE_LEN],
+    writer: Option<hmac::Key>,
+    endpoint: Option<hmac::Key>,
+}
+
+/// All keys of one party in one direction.
+pub(crate) struct DirectionKeys {
+    suite: Suite,
+    direction: Direction,
+    th: Digest,
+    contexts: BTreeMap<ContextId, ContextKeys>,
+    tags: BTreeMap<ContextId, Context>,
+}
+
+impl std::fmt::Debug for DirectionKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DirectionKeys")
+            .field("direction", &self.direction)
+            .field("contexts", &self.contexts.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+impl DirectionKeys {
+    pub(crate) fn new(
+        configuration: &Configuration,
+        direction: Direction,
+        th: Digest,
+        secrets: &[(ContextId, ContextSecrets)],
+        holder: Holder<'_>,
+    ) -> Self {
+        let end = match holder {
+            Holder::Endpoint(end) => Some(end.secret()),
+            Holder::Middlebox => None,
+        };
+        let mut contexts = BTreeMap::new();
+        if let Some(end) = end {
+            let keys = ContextKeys {
+                read: end.clone(),
+                write: None,
+                end: None,
+                epoch: None,
+            };
+            contexts.insert(ContextId::END_TO_END, keys);
+        }
+        for (id, secrets) in secrets {
+            let keys = ContextKeys {
+                read: secrets.read.clone(),
+                write: secrets.write.clone(),
+                end: end.cloned(),
+                epoch: None,
+            };
+            contexts.insert(*id, keys);
+        }
+        let tags = configuration.terms.contexts().iter();
+        Self {
+            suite: configuration.suite,
+            direction,
+            th,
+            contexts,
+            tags: tags.map(|context| (context.id, context.clone())).collect(),
+        }
+    }
+
+    pub(crate) const fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// What the terms say of this context. `None`: context 0, or none.
+    pub(crate) fn context(&self, id: ContextId) -> Option<&Context> {
+        self.tags.get(&id)
+    }
+
+    /// The keys of this context for this sequence number; `None`: they were not granted.
+    fn epoch(&mut self, id: ContextId, seq: u64) -> Result<Option<&Epoch>, Error> {
+        let number = u32::try_from(seq / EPOCH_RECORDS).map_err(|_| Breach::Part)?;
+        let Some(keys) = self.contexts.get_mut(&id) else {
+            return Ok(None);
+        };
+        let current = keys.epoch.take().filter(|epoch| epoch.number == number);
+        let epoch = match current {
+            Some(epoch) => epoch,
+            None => {
+                let mut place = vec![id.0, self.direction.code()];
+                place.extend_from_slice(&number.to_be_bytes());
+                place.extend_from_slice(&self.th);
+                keys.derive(self.suite, number, &place)
+            }
+        };
+        Ok(Some(keys.epoch.insert(epoch)))
+    }
+
+    /// Seals one record. Callers count, so that a header comes once.
+    pub(crate) fn seal(&mut self, header: Header, payload: &[u8]) -> Result<Option<Part>, Error> {
+        let Some(epoch) = self.epoch(header.context, header.seq)? else {
+            return Ok(None);
+        };
+        let mut sealed = payload.to_vec();
+        let aad = Aad::from(header.to_bytes());
+        epoch
+            .aead
+            .seal_in_place_append_tag(epoch.nonce(header), aad, &mut sealed)
+            .map_err(|_| Check::Aead(header.context))?;
+        Ok(Some(Part { header, sealed }))
+    }
+
+    /// Opens a whole group; `None`: this context's keys were not granted.
+    pub(crate) fn open(&mut self, group: &Group) -> Result<Option<Vec<u8>>, Error> {
+        let Some(epoch) = self.epoch(group.context, group.seq)? else {
+            return Ok(None);
+        };
+        let mut text = Vec::new();
+        for part in &group.parts {
+            let start = text.len();
+            text.extend_from_slice(&part.sealed);
+            let aad = Aad::from(part.header.to_bytes());
+            let nonce = epoch.nonce(part.header);
+            let opened = epoch.aead.open_in_place(nonce, aad, &mut text[start..]);
+            let length = opened.map_err(|_| Check::Aead(group.context))?.len();
+            text.truncate(start + length);
+        }
+        Ok(Some(text))
+    }
+
+    /// The writer's tag of a group; `None`: the right to write was not granted.
+    pub(crate) fn writer_tag(&mut self, claim: &Claim) -> Result<Option<Tag>, Error> {
+        let epoch = self.epoch(claim.context, claim.seq)?;
+        let key = epoch.and_then(|epoch| epoch.writer.as_ref());
+        Ok(key.map(|key| tag(key, &claim.with(&claim.digest))))
+    }
+
+    /// Whether the writer's tag is true, where one is due and this party can tell.
+    pub(crate) fn check_writer(&mut self, claim: &Claim, found: Option<Tag>) -> Result<(), Error> {
+        match (self.writer_tag(claim)?, found) {
+            (Some(due), Some(found)) if !same(&due, &found) => {
+                Err(Check::WriterTag(claim.context).into())
+            }
+            (Some(_) | None, Some(_) | None) => Ok(()),
+        }
+    }
+
+    /// The endpoint's tag: it vouches for the place and for the group as it was sent.
+    pub(crate) fn endpoint_tag(&mut self, claim: &Claim) -> Result<Option<Tag>, Error> {
+        let epoch = self.epoch(claim.context, claim.seq)?;
+        let key = epoch.and_then(|epoch| epoch.endpoint.as_ref());
+        Ok(key.map(|key| tag(key, &claim.with(&[]))))
+    }
+}
+
+impl ContextKeys {
+    fn derive(&self, suite: Suite, number: u32, place: &[u8]) -> Epoch {
+        let unbound = match suite {
+            Suite::Aes128Gcm => {
+                let key = self.read.expand::<16>("key", place);
+                UnboundKey::new(suite.algorithm(), &key[..])
+            }
+            Suite::ChaCha20Poly1305 => {
+                let key = self.read.expand::<32>("key", place);
+                UnboundKey::new(suite.algorithm(), &key[..])
+            }
+        };
+        let unbound = unbound.expect("the key has the length of its suite");
+        let mac = |secret: &Option<Secret>, label| {
+            secret
+                .as_ref()
+                .map(|secret| secret.derive(label, place).key())
+        };
+        Epoch {
+            number,
+            aead: LessSafeKey::new(unbound),
+            iv: *self.read.expand("iv", place),
+            writer: mac(&self.write, "writer"),
+            endpoint: mac(&self.end, "endpoint"),
+        }
+    }
+}
+
+impl Epoch {
+    fn nonce(&self, header: Header) -> Nonce {
+        let mut nonce = [0; NONCE_LEN];
+        nonce[0] = header.author.code();
+        nonce[3] = header.index;
+        nonce[4..].copy_from_slice(&header.seq.to_be_bytes());
+        for (byte, iv) in nonce.iter_mut().zip(self.iv) {
+            *byte ^= iv;
+        }
+        Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+/// What tags say of a group: its place, its digest as an endpoint sent it, its digest now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) context: ContextId,
+    pub(crate) seq: u64,
+    pub(crate) origin: Digest,
+    pub(crate) digest: Digest,
+    place: [u8; 9],
+}
+
+impl Claim {
+    pub(crate) fn new(context: ContextId, seq: u64, origin: Digest, digest: Digest) -> Self {
+        let mut place = [context.0; 9];
+        place[1..].copy_from_slice(&seq.to_be_bytes());
+        Self {
+            context,
+            seq,
+            origin,
+            digest,
+            place,
+        }
+    }
+
+    /// Of a group as it arrived.
+    pub(crate) fn of(group: &Group) -> Self {
+        let digest = group.digest();
+        let origin = match group.author {
+            Author::Endpoint => digest,
+            Author::Middlebox(_) => group.evidence.origin.unwrap_or(digest),
+        };
+        Self::new(group.context, group.seq, origin, digest)
+    }
+
+    fn with<'a>(&'a self, now: &'a [u8]) -> [&'a [u8]; 3] {
+        [&self.place, &self.origin, now]
+    }
+
+    /// The tag of a middlebox that has changed a group, to the endpoint that receives it.
+    pub(crate) fn author_tag(&self, key: &hmac::Key) -> Tag {
+        let [place, origin, now] = self.with(&self.digest);
+        tag(key, &[b"a", place, origin, now])
+    }
+
+    /// The tag of a middlebox that has seen a group: what it received and what it sent on.
+    pub(crate) fn stamp(&self, key: &hmac::Key, received: &Digest, sent: &Digest) -> Tag {
+        tag(key, &[b"p", &self.place, received, sent])
+    }
+}

@@ -1,0 +1,122 @@
+//! An endpoint's records.
+//!
+//! Is not: how data is divided among contexts, which the application does.
+//!
+//! Invariants: each sequence number is used once, over all contexts; nothing is sealed after the
+//! closing record.
+
+use crate::error::{Alert, Error, Misuse};
+use crate::frame::write_record;
+use crate::keys::{Claim, DirectionKeys};
+use crate::party::{Author, ContextId};
+use crate::record::{Evidence, Group, Header, MAX_PAYLOAD_LEN, Place};
+
+/// The first byte of a record of context 0.
+pub(crate) mod control {
+    pub(crate) const CLOSE: u8 = 1;
+    pub(crate) const ALERT: u8 = 2;
+}
+
+/// Seals one direction's records.
+#[derive(Debug)]
+pub struct Sender {
+    keys: DirectionKeys,
+    /// The next sequence number; `None` once the direction is closed.
+    next: Option<u64>,
+}
+
+impl Sender {
+    pub(crate) const fn new(keys: DirectionKeys) -> Self {
+        Self {
+            keys,
+            next: Some(0),
+        }
+    }
+
+    /// Appends a record with this data, in a frame for the next hop.
+    ///
+    /// # Errors
+    /// [`Misuse`]: more than [`MAX_PAYLOAD_LEN`] bytes, a context that the session does not have,
+    /// or one already closed. Nothing is appended.
+    pub fn seal(
+        &mut self,
+        context: ContextId,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        if payload.len() > MAX_PAYLOAD_LEN {
+            return Err(Misuse::PayloadLength(payload.len()).into());
+        }
+        if self.keys.context(context).is_none() {
+            return Err(Misuse::Context(context).into());
+        }
+        self.write(context, payload, out)
+    }
+
+    /// Appends the closing record: the other endpoint knows by it that nothing was cut off.
+    ///
+    /// # Errors
+    /// [`Misuse::Closed`]: this direction is closed.
+    pub fn close(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        let last = self.next.ok_or(Misuse::Closed)?;
+        let mut payload = vec![control::CLOSE];
+        payload.extend_from_slice(&last.to_be_bytes());
+        self.write(ContextId::END_TO_END, &payload, out)?;
+        self.next = None;
+        Ok(())
+    }
+
+    /// Appends an alert, which ends the session.
+    ///
+    /// # Errors
+    /// [`Misuse::Closed`]: this direction is closed.
+    pub fn alert(&mut self, alert: Alert, out: &mut Vec<u8>) -> Result<(), Error> {
+        let payload = [control::ALERT, alert.code()];
+        self.write(ContextId::END_TO_END, &payload, out)?;
+        self.next = None;
+        Ok(())
+    }
+
+    fn write(&mut self, id: ContextId, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        let seq = self.next.ok_or(Misuse::Closed)?;
+        let next = seq.checked_add(1).ok_or(Misuse::SequenceSpent)?;
+        let header = Header {
+            context: id,
+            author: Author::Endpoint,
+            index: 0,
+            place: Place::Last,
+            seq,
+        };
+        let part = self.keys.seal(header, payload)?;
+        let part = part.ok_or(Misuse::Context(id))?;
+        let mut group = Group {
+            context: id,
+            author: Author::Endpoint,
+            seq,
+            parts: vec![part],
+            evidence: Evidence::default(),
+        };
+        if let Some(context) = self.keys.context(id).cloned() {
+            let tagged = context.has_writer_tag() || context.has_endpoint_tag();
+            if tagged {
+                let claim = Claim::of(&group);
+                if context.has_writer_tag() {
+                    group.evidence.writer = self.keys.writer_tag(&claim)?;
+                }
+                if context.has_endpoint_tag() {
+                    group.evidence.endpoint = self.keys.endpoint_tag(&claim)?;
+                }
+            }
+        }
+        group.write(self.keys.context(id), out, write_record);
+        self.next = Some(next);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Sender {
+    pub(crate) fn skip_to(&mut self, seq: u64) {
+        self.next = Some(seq);
+    }
+}
