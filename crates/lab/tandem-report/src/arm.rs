@@ -86,13 +86,13 @@ pub enum StoreState {
 
 /// How an arm looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub struct Look {
     /// For areas, lines and marks; never for text.
-    pub(crate) colour: &'static str,
+    pub colour: &'static str,
     /// For points.
-    pub(crate) shape: Shape,
+    pub shape: Shape,
     /// What readers call it.
-    pub(crate) label: &'static str,
+    pub label: &'static str,
 }
 
 /// What is compared with what.

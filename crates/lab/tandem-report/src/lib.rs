@@ -21,6 +21,7 @@ mod caveats;
 pub mod coming;
 mod crowds;
 mod date;
+pub mod draw;
 mod error;
 mod exhibit;
 mod figures;

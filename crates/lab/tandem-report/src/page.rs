@@ -24,7 +24,7 @@ use crate::arm::Arm;
 use crate::situation::Situation;
 use crate::split_row::ROWS;
 
-const STYLE: &str = include_str!("page.css");
+const STYLE: &str = crate::draw::PAGE_STYLE;
 
 /// Columns of the table of everything.
 const COLUMNS: usize = 14;

@@ -1,9 +1,9 @@
 //! The page's drawings. Each is a file of its own beside the page and stands in the page, too.
 
 mod bullet;
-mod chart;
+pub(crate) mod chart;
 mod groups;
-mod legend;
+pub(crate) mod legend;
 mod messages;
 mod misses;
 mod mutual;
@@ -41,6 +41,6 @@ pub(crate) struct Figure {
 }
 
 /// Width of a drawing that fills the page, pixels.
-pub(crate) const FULL: f64 = 960.0;
+pub const FULL: f64 = 960.0;
 /// Width of one of two side by side.
-pub(crate) const HALF: f64 = 470.0;
+pub const HALF: f64 = 470.0;

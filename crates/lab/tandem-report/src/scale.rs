@@ -11,7 +11,7 @@ const STEPS: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
 
 /// A scale between two ends of an axis. The pixels may grow or fall.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Scale {
+pub struct Scale {
     kind: Kind,
     from: f64,
     to: f64,
@@ -26,7 +26,7 @@ enum Kind {
 
 impl Scale {
     /// From 0 to at least `largest`, with a round end; `ticks` is about how many there are to be.
-    pub(crate) fn linear(largest: f64, ticks: usize, pixels: (f64, f64)) -> Self {
+    pub fn linear(largest: f64, ticks: usize, pixels: (f64, f64)) -> Self {
         let step = step(largest, ticks);
         Self {
             kind: Kind::Linear,
@@ -37,7 +37,7 @@ impl Scale {
     }
 
     /// From 0 to exactly `largest`.
-    pub(crate) fn exact(largest: f64, pixels: (f64, f64)) -> Self {
+    pub fn exact(largest: f64, pixels: (f64, f64)) -> Self {
         Self {
             kind: Kind::Linear,
             from: 0.0,
@@ -47,7 +47,7 @@ impl Scale {
     }
 
     /// Whole decades around figures that are above zero.
-    pub(crate) fn logarithmic(smallest: f64, largest: f64, pixels: (f64, f64)) -> Self {
+    pub fn logarithmic(smallest: f64, largest: f64, pixels: (f64, f64)) -> Self {
         let from = smallest.max(f64::MIN_POSITIVE).log10().floor();
         let to = largest
             .max(f64::MIN_POSITIVE)
@@ -63,7 +63,7 @@ impl Scale {
     }
 
     /// For bars: logarithmic with whole decades where figures span decades, else linear from 0.
-    pub(crate) fn fitting(figures: &[f64], ticks: usize, pixels: (f64, f64)) -> Self {
+    pub fn fitting(figures: &[f64], ticks: usize, pixels: (f64, f64)) -> Self {
         let above_zero = || figures.iter().copied().filter(|figure| *figure > 0.0);
         let largest = above_zero().fold(0.0, f64::max);
         let smallest = above_zero().fold(f64::INFINITY, f64::min);
@@ -75,7 +75,7 @@ impl Scale {
     }
 
     /// For points, which need no base to stand on: a logarithmic scale ends close to its figures.
-    pub(crate) fn fitting_points(figures: &[f64], ticks: usize, pixels: (f64, f64)) -> Self {
+    pub fn fitting_points(figures: &[f64], ticks: usize, pixels: (f64, f64)) -> Self {
         let mut scale = Self::fitting(figures, ticks, pixels);
         match scale.kind {
             Kind::Linear => {}
@@ -95,7 +95,7 @@ impl Scale {
     }
 
     /// Whether to say so beside the axis.
-    pub(crate) fn is_logarithmic(&self) -> bool {
+    pub fn is_logarithmic(&self) -> bool {
         match self.kind {
             Kind::Linear => false,
             Kind::Logarithmic => true,
@@ -103,7 +103,7 @@ impl Scale {
     }
 
     /// Where a figure lies. Those beyond the ends lie at the ends.
-    pub(crate) fn at(&self, figure: f64) -> f64 {
+    pub fn at(&self, figure: f64) -> f64 {
         let share = match self.kind {
             Kind::Linear => (figure - self.from) / (self.to - self.from),
             Kind::Logarithmic => {
@@ -115,7 +115,7 @@ impl Scale {
     }
 
     /// Figures to label, growing. On a logarithmic scale the decades.
-    pub(crate) fn ticks(&self, about: usize) -> Vec<f64> {
+    pub fn ticks(&self, about: usize) -> Vec<f64> {
         match self.kind {
             Kind::Linear => {
                 let step = step(self.to, about);
@@ -152,7 +152,7 @@ fn step(largest: f64, ticks: usize) -> f64 {
 }
 
 /// A tick's label: no more decimals than it needs.
-pub(crate) fn tick_label(figure: f64) -> String {
+pub fn tick_label(figure: f64) -> String {
     if figure >= 1000.0 {
         return super::number::count(figure);
     }

@@ -12,15 +12,15 @@ use std::fmt::Write as _;
 const FONTS: &str = "Inter, 'Segoe UI', 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif";
 
 /// Text and frames.
-pub(crate) const INK: &str = "#1c1c1c";
+pub const INK: &str = "#1c1c1c";
 /// Text of less weight. Contrast on white 5.7:1.
-pub(crate) const FAINT: &str = "#666666";
+pub const FAINT: &str = "#666666";
 /// Lines of a grid.
-pub(crate) const GRID: &str = "#e3e3e3";
+pub const GRID: &str = "#e3e3e3";
 
 /// A drawing under way.
 #[derive(Debug)]
-pub(crate) struct Svg {
+pub struct Svg {
     id: String,
     width: f64,
     height: f64,
@@ -29,7 +29,7 @@ pub(crate) struct Svg {
 
 /// Where text stands in relation to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Anchor {
+pub enum Anchor {
     /// To the right of it.
     Start,
     /// Around it.
@@ -40,29 +40,29 @@ pub(crate) enum Anchor {
 
 /// How text looks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Font {
+pub struct Font {
     /// Pixels.
-    pub(crate) size: f64,
+    pub size: f64,
     /// Colour.
-    pub(crate) colour: &'static str,
+    pub colour: &'static str,
     /// Regular 400, semi-bold 600.
-    pub(crate) weight: u16,
+    pub weight: u16,
 }
 
 /// Labels.
-pub(crate) const LABEL: Font = Font {
+pub const LABEL: Font = Font {
     size: 12.0,
     colour: INK,
     weight: 400,
 };
 /// Figures and ticks.
-pub(crate) const SMALL: Font = Font {
+pub const SMALL: Font = Font {
     size: 11.0,
     colour: FAINT,
     weight: 400,
 };
 /// Headings within a drawing.
-pub(crate) const STRONG: Font = Font {
+pub const STRONG: Font = Font {
     size: 12.0,
     colour: INK,
     weight: 600,
@@ -70,7 +70,7 @@ pub(crate) const STRONG: Font = Font {
 
 /// What a point of a plot is marked with, so that arms can be told apart without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// A disc.
     Disc,
     /// A ring.
@@ -117,7 +117,7 @@ pub(crate) enum Shape {
 
 impl Svg {
     /// An empty drawing of that many pixels. `id` is of letters, digits and hyphens.
-    pub(crate) fn new(id: &str, width: f64, height: f64) -> Self {
+    pub fn new(id: &str, width: f64, height: f64) -> Self {
         Self {
             id: id.to_owned(),
             width,
@@ -127,7 +127,7 @@ impl Svg {
     }
 
     /// A line.
-    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
+    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
         self.element(format_args!(
             r#"<line x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}" stroke="{colour}" stroke-width="{width}"/>"#,
             from.0, from.1, to.0, to.1
@@ -135,7 +135,7 @@ impl Svg {
     }
 
     /// A line of dashes.
-    pub(crate) fn dashed(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
+    pub fn dashed(&mut self, from: (f64, f64), to: (f64, f64), colour: &str, width: f64) {
         self.element(format_args!(
             r#"<line x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}" stroke="{colour}" stroke-width="{width}" stroke-dasharray="4 3"/>"#,
             from.0, from.1, to.0, to.1
@@ -143,7 +143,7 @@ impl Svg {
     }
 
     /// A line through points.
-    pub(crate) fn path(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
+    pub fn path(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
         let mut list = String::new();
         for (x, y) in points {
             // Writing to a string cannot fail.
@@ -156,7 +156,7 @@ impl Svg {
     }
 
     /// A filled rectangle.
-    pub(crate) fn rectangle(&mut self, corner: (f64, f64), size: (f64, f64), fill: &str) {
+    pub fn rectangle(&mut self, corner: (f64, f64), size: (f64, f64), fill: &str) {
         self.element(format_args!(
             r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill="{fill}"/>"#,
             corner.0,
@@ -167,7 +167,7 @@ impl Svg {
     }
 
     /// A rectangle hatched in a colour, with an outline in it.
-    pub(crate) fn hatched(&mut self, corner: (f64, f64), size: (f64, f64), colour: &str) {
+    pub fn hatched(&mut self, corner: (f64, f64), size: (f64, f64), colour: &str) {
         let pattern = format!("{}-{}", self.id, colour.trim_start_matches('#'));
         if !self.body.contains(&format!(r#"id="{pattern}""#)) {
             self.element(format_args!(
@@ -184,7 +184,7 @@ impl Svg {
     }
 
     /// A filled shape with four corners. `strength` is its opacity, 0 to 1.
-    pub(crate) fn band(&mut self, corners: [(f64, f64); 4], colour: &str, strength: f64) {
+    pub fn band(&mut self, corners: [(f64, f64); 4], colour: &str, strength: f64) {
         let points = corners.map(|(x, y)| format!("{x:.1},{y:.1}")).join(" ");
         self.element(format_args!(
             r#"<polygon points="{points}" fill="{colour}" fill-opacity="{strength}" stroke="white" stroke-width="0.7"/>"#
@@ -192,7 +192,7 @@ impl Svg {
     }
 
     /// A mark around a point.
-    pub(crate) fn mark(&mut self, at: (f64, f64), shape: Shape, colour: &str) {
+    pub fn mark(&mut self, at: (f64, f64), shape: Shape, colour: &str) {
         let (x, y) = at;
         let paint = format!(r#"fill="{colour}" stroke="white" stroke-width="1""#);
         let outline = format!(r#"fill="white" stroke="{colour}" stroke-width="2""#);
@@ -293,7 +293,7 @@ impl Svg {
     }
 
     /// An arrow's head, at its tip, for a line that comes from `from`.
-    pub(crate) fn arrow_head(&mut self, from: (f64, f64), tip: (f64, f64), colour: &str) {
+    pub fn arrow_head(&mut self, from: (f64, f64), tip: (f64, f64), colour: &str) {
         let angle = (tip.1 - from.1).atan2(tip.0 - from.0).to_degrees();
         self.element(format_args!(
             r#"<polygon points="0,0 -7,-3 -7,3" transform="translate({:.1} {:.1}) rotate({angle:.1})" fill="{colour}"/>"#,
@@ -302,7 +302,7 @@ impl Svg {
     }
 
     /// Text on a base line.
-    pub(crate) fn text(&mut self, at: (f64, f64), anchor: Anchor, font: Font, text: &str) {
+    pub fn text(&mut self, at: (f64, f64), anchor: Anchor, font: Font, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -320,7 +320,7 @@ impl Svg {
     }
 
     /// Text that runs upwards, around a point.
-    pub(crate) fn upright_text(&mut self, at: (f64, f64), font: Font, text: &str) {
+    pub fn upright_text(&mut self, at: (f64, f64), font: Font, text: &str) {
         let (x, y) = at;
         self.element(format_args!(
             r#"<text x="{x:.1}" y="{y:.1}" transform="rotate(-90 {x:.1} {y:.1})" text-anchor="middle" font-size="{}" font-weight="{}" fill="{}">{}</text>"#,
@@ -332,7 +332,7 @@ impl Svg {
     }
 
     /// The drawing as a document, with words for those who cannot see it.
-    pub(crate) fn finish(self, title: &str) -> String {
+    pub fn finish(self, title: &str) -> String {
         let Self {
             id,
             width,
@@ -357,7 +357,7 @@ impl Svg {
 
 /// Text as HTML and XML take it, in content and in quoted attributes. Characters that XML 1.0
 /// forbids become U+FFFD.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -376,12 +376,12 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// About how wide text is, pixels: the mean advance of sans-serif fonts is 0.52 of their size.
-pub(crate) fn width_of(text: &str, font: Font) -> f64 {
+pub fn width_of(text: &str, font: Font) -> f64 {
     text.chars().count() as f64 * font.size * 0.52
 }
 
 /// Text cut to about that width.
-pub(crate) fn clipped(text: &str, font: Font, width: f64) -> String {
+pub fn clipped(text: &str, font: Font, width: f64) -> String {
     if width_of(text, font) <= width {
         return text.to_owned();
     }

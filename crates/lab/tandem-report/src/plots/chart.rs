@@ -11,7 +11,7 @@ const HEIGHT: f64 = 250.0;
 
 /// How an axis runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// From zero.
     Linear,
     /// By whole decades.
@@ -20,48 +20,57 @@ pub(crate) enum Kind {
 
 /// One axis.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Axis {
-    pub(crate) kind: Kind,
+pub struct Axis {
+    /// How it runs.
+    pub kind: Kind,
     /// What it says, with the unit.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
 }
 
 /// Points of one kind.
 #[derive(Debug, Clone)]
-pub(crate) struct Series {
+pub struct Series {
     /// From left to right where a line joins them.
-    pub(crate) points: Vec<(f64, f64)>,
-    pub(crate) colour: &'static str,
-    pub(crate) drawn: Drawn,
+    pub points: Vec<(f64, f64)>,
+    /// Of marks and line.
+    pub colour: &'static str,
+    /// How they show.
+    pub drawn: Drawn,
 }
 
 /// How points show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Drawn {
+pub enum Drawn {
+    /// As marks.
     Marks(Shape),
+    /// As a line through them.
     Line,
+    /// As both.
     LineWithMarks(Shape),
 }
 
 /// A drawing of half the page's width.
 #[derive(Debug, Clone)]
-pub(crate) struct Chart {
+pub struct Chart {
     /// Of letters, digits and hyphens.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// In words, for those who cannot see it.
-    pub(crate) description: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
-    pub(crate) legend: Vec<Entry>,
+    pub description: String,
+    /// Across.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// Above the plot.
+    pub legend: Vec<Entry>,
     /// Later ones lie on top.
-    pub(crate) series: Vec<Series>,
+    pub series: Vec<Series>,
     /// A line across at this figure, with words at one of its ends.
-    pub(crate) reference: Option<(f64, &'static str, Anchor)>,
+    pub reference: Option<(f64, &'static str, Anchor)>,
 }
 
 impl Chart {
     /// The drawing.
-    pub(crate) fn draw(&self) -> String {
+    pub fn draw(&self) -> String {
         let top = legend::height(&self.legend, HALF) + 16.0;
         let bottom = top + HEIGHT;
         let points = || self.series.iter().flat_map(|series| &series.points);

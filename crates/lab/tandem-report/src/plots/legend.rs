@@ -9,7 +9,7 @@ const ROW: f64 = 20.0;
 
 /// What stands before a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Swatch {
+pub enum Swatch {
     /// A point's mark.
     Mark(Look),
     /// A bar's colour.
@@ -19,7 +19,7 @@ pub(crate) enum Swatch {
 }
 
 /// A swatch and what it means.
-pub(crate) type Entry = (Swatch, String);
+pub type Entry = (Swatch, String);
 
 /// Entries for arms that points stand for.
 pub(crate) fn marks(arms: &[Arm]) -> Vec<Entry> {
@@ -29,7 +29,7 @@ pub(crate) fn marks(arms: &[Arm]) -> Vec<Entry> {
 }
 
 /// Pixels that a legend takes in a width.
-pub(crate) fn height(entries: &[Entry], width: f64) -> f64 {
+pub fn height(entries: &[Entry], width: f64) -> f64 {
     let rows = places(entries, width)
         .last()
         .map_or(0.0, |(_, row)| *row + 1.0);
@@ -37,7 +37,7 @@ pub(crate) fn height(entries: &[Entry], width: f64) -> f64 {
 }
 
 /// Draws it from a corner on.
-pub(crate) fn draw(svg: &mut Svg, entries: &[Entry], corner: (f64, f64), width: f64) {
+pub fn draw(svg: &mut Svg, entries: &[Entry], corner: (f64, f64), width: f64) {
     for ((swatch, label), (left, row)) in entries.iter().zip(places(entries, width)) {
         let (x, middle) = (corner.0 + left, corner.1 + row * ROW + ROW / 2.0);
         match swatch {
