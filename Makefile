@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build programs test lint models bench fuzz mutants lab splitting interop clients soak survive visits deb clean
+.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive visits deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -37,6 +37,11 @@ build:
 	@[ -e $(TANDEM) ] || echo 'make: the first build takes two to four minutes on two cores'
 	$(CARGO) build --locked --release --package tandem --package tandem-keytap
 	@scripts/program-size.sh $(TANDEM)
+
+## measure: target/release/tandem-measure, which `tandem measure` starts (docs/measuring.md)
+measure:
+	@$(ENSURE) rust build
+	$(CARGO) build --locked --release --package tandem-measure-io
 
 # What the lab needs: itself, the proxies, and the library that its clients load. Built in one run, so that cargo builds
 # nothing twice.

@@ -81,6 +81,7 @@ const BROKER_DNS: &str = "tandem-broker-dns";
 const BROKER: &str = "tandem-broker";
 const MCTLS: &str = "mctls";
 const DHT: &str = "tandem-dht";
+const MEASURE: &str = "tandem-measure";
 
 /// The whole table, lowest layer first.
 pub(crate) const LAYERS: &[Layer] = &[
@@ -229,6 +230,13 @@ pub(crate) const LAYERS: &[Layer] = &[
             ],
         )
     },
+    Layer::new(MEASURE, "crates/cost/tandem-measure", Kind::Core, &[]),
+    Layer::new(
+        "tandem-measure-io",
+        "crates/cost/tandem-measure-io",
+        Kind::Adapter,
+        &[MEASURE, REPORT, CHANNEL, DAEMON, WIRE],
+    ),
     Layer::new(
         DHT,
         "crates/split/tandem-dht",

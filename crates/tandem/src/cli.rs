@@ -11,6 +11,7 @@ mod estimate;
 mod generate;
 mod keygen;
 mod lab;
+mod measure;
 mod off;
 mod pair;
 mod split;
@@ -24,6 +25,7 @@ pub(crate) use estimate::EstimateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
 pub(crate) use lab::LabArgs;
+pub(crate) use measure::MeasureArgs;
 pub(crate) use off::OffArgs;
 pub(crate) use pair::{AcceptArgs, FileArgs, InviteArgs, PairCommand};
 pub(crate) use split::{
@@ -108,6 +110,7 @@ pub(crate) enum Command {
     /// Serve a public site through helpers that nobody has to trust (SSL splitting; no root)
     #[command(subcommand)]
     Split(SplitCommand),
+    Measure(MeasureArgs),
     Lab(LabArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),

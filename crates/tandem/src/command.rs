@@ -41,6 +41,11 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
             "tandem",
             std::env::args_os().skip(2),
         )),
+        Command::Measure(arguments) => Err(program::run(
+            "tandem-measure",
+            "tandem-measure-io",
+            arguments.arguments,
+        )),
         Command::Lab(arguments) => Err(program::run(
             "tandem-lab",
             "tandem-lab",

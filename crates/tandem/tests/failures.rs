@@ -306,33 +306,41 @@ fn a_link_without_a_rate_is_refused() {
 }
 
 #[test]
-fn the_lab_is_a_program_of_its_own_that_gets_the_same_arguments() {
-    // A copy of the program with a folder of its own: beside the built one the lab may stand.
+fn lab_and_generator_are_programs_of_their_own_that_get_the_same_arguments() {
+    // A copy of the program with a folder of its own: beside the built one they may stand.
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = place.path().join("tandem");
     fs::hard_link(env!("CARGO_BIN_EXE_tandem"), &program).unwrap();
-    let lab = |arguments: &[&str]| {
-        let mut command = Command::new(&program);
-        command.arg("lab").args(arguments).env("PATH", place.path());
-        run(&mut command)
-    };
-    let missing = lab(&["run", "file.toml"]);
-    let words = missing.failed_with(3);
-    assert!(words.contains("tandem-lab"), "{words}");
-    assert!(words.contains("cargo build"), "{words}");
-
-    let script = place.path().join("tandem-lab");
-    fs::write(&script, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    for (arguments, seen) in [
-        (&["--help"][..], "<--help>"),
-        (
-            &["shell", "client", "--", "a b"],
-            "<shell><client><--><a b>",
-        ),
-        (&["run", "-h", "--out=x"], "<run><-h><--out=x>"),
+    for (command, other, package) in [
+        ("lab", "tandem-lab", "--package tandem-lab"),
+        ("measure", "tandem-measure", "--package tandem-measure-io"),
     ] {
-        let ran = lab(arguments);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(7), seen));
+        let start = |arguments: &[&str]| {
+            let mut started = Command::new(&program);
+            started
+                .arg(command)
+                .args(arguments)
+                .env("PATH", place.path());
+            run(&mut started)
+        };
+        let missing = start(&["run", "file.toml"]);
+        let words = missing.failed_with(3);
+        assert!(words.contains(other), "{words}");
+        assert!(words.contains(package), "{words}");
+
+        let script = place.path().join(other);
+        fs::write(&script, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        for (arguments, seen) in [
+            (&["--help"][..], "<--help>"),
+            (
+                &["shell", "client", "--", "a b"],
+                "<shell><client><--><a b>",
+            ),
+            (&["run", "-h", "--out=x"], "<run><-h><--out=x>"),
+        ] {
+            let ran = start(arguments);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(7), seen));
+        }
     }
 }

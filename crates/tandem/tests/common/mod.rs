@@ -71,10 +71,11 @@ pub(crate) fn unprivileged(arguments: &[&str]) -> Command {
     command
 }
 
-/// The arguments that show a command's help. What follows `lab` is another program's.
+/// The arguments that show a command's help. What follows `lab` or `measure` is another
+/// program's.
 pub(crate) fn help_of(path: &[String]) -> Vec<String> {
-    if path == ["lab"] {
-        return ["help", "lab"].map(str::to_owned).to_vec();
+    if path == ["lab"] || path == ["measure"] {
+        return ["help", &path[0]].map(str::to_owned).to_vec();
     }
     [path, &["--help".to_owned()]].concat()
 }

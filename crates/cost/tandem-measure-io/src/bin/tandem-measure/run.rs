@@ -1,0 +1,211 @@
+//! From arguments to results: plans, runs, and what is written of them.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use tandem_measure::{Load, Mix, Outcome, Percent};
+use tandem_measure_io::{
+    MeasureError, Moment, Plan, Resumption, Target, TlsVersion, Trust, comparison, measure, page,
+    table,
+};
+
+use crate::cli::{Cli, KeepAlive, Means, Version};
+use crate::exit::Failure;
+
+/// Does what the arguments say.
+pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
+    let mix = mix(cli)?;
+    if let Some(folder) = &cli.write_files {
+        return write_files(&mix, folder);
+    }
+    let plan = plan(cli, mix)?;
+    let shares = match cli.reuse_sweep.as_slice() {
+        [] => vec![cli.reuse],
+        several => several.to_vec(),
+    };
+    if let Some(folder) = &cli.out {
+        fs::create_dir_all(folder).map_err(file(folder))?;
+    }
+    let mut outcomes = Vec::new();
+    for share in shares {
+        let outcome = measured(&plan, share)?;
+        if cli.json {
+            print(&format!("{}\n", serde_json::to_string(&outcome)?))?;
+        } else {
+            print(&format!("{}\n", table(&outcome)))?;
+        }
+        outcomes.push(outcome);
+    }
+    if outcomes.len() > 1 && !cli.json {
+        print(&comparison(&outcomes))?;
+    }
+    if let Some(folder) = &cli.out {
+        write_results(folder, &outcomes)?;
+        if !cli.json {
+            print(&format!("\n{}\n", folder.join("report.html").display()))?;
+        }
+    }
+    match outcomes.iter().find(|outcome| outcome.is_empty()) {
+        // The first remark says that nothing was measured, the second why.
+        Some(empty) => Err(Failure::NoAnswer(
+            empty.remarks().into_iter().nth(1).unwrap_or_default(),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// One run, with its progress on a terminal.
+fn measured(plan: &Plan, share: Percent) -> Result<Outcome, Failure> {
+    let mut terminal = io::stderr().is_terminal().then(io::stderr);
+    let duration = plan.duration.as_secs_f64();
+    let outcome = measure(plan, share, |moment: Moment| {
+        if let Some(terminal) = &mut terminal {
+            let elapsed = moment.elapsed.as_secs_f64();
+            let what = match moment.is_measured {
+                false => format!("warming up, {elapsed:.1} s"),
+                true => format!("measuring, {elapsed:.1} of {duration:.1} s"),
+            };
+            // Progress that cannot be shown is left out.
+            let _ = write!(
+                terminal,
+                "\r\x1b[K{} % reuse: {what}, {:.0} requests/s, {} failed",
+                share.value(),
+                moment.rate,
+                moment.failed
+            );
+        }
+    })?;
+    if let Some(terminal) = &mut terminal {
+        let _ = write!(terminal, "\r\x1b[K");
+    }
+    Ok(outcome)
+}
+
+fn mix(cli: &Cli) -> Result<Mix, Failure> {
+    let Some(name) = &cli.mix else {
+        return Ok(Mix::Page);
+    };
+    let wrong = |source| MeasureError::Mix {
+        name: name.clone(),
+        source,
+    };
+    if let Some(mix) = Mix::named(name).map_err(wrong)? {
+        return Ok(mix);
+    }
+    let text = fs::read_to_string(name).map_err(file(name.as_ref()))?;
+    Ok(Mix::paths(&text).map_err(wrong)?)
+}
+
+fn plan(cli: &Cli, mix: Mix) -> Result<Plan, Failure> {
+    let url = cli.url.as_deref().unwrap_or_default();
+    let keep_alive = match cli.keep_alive {
+        KeepAlive::Requests(number) => Some(number),
+        KeepAlive::All => None,
+    };
+    if keep_alive.is_none() && cli.rate.is_some() {
+        return Err(MeasureError::Options(
+            "--keep-alive all needs --connections: with --rate each connection has to end",
+        )
+        .into());
+    }
+    let has_reuse = cli.reuse > Percent::ZERO || !cli.reuse_sweep.is_empty();
+    let resumption = match (cli.resumption, has_reuse) {
+        (Some(Means::None), true) => {
+            return Err(MeasureError::Options(
+                "--resumption none leaves nothing to reuse; leave out --reuse",
+            )
+            .into());
+        }
+        (Some(Means::None) | None, false) => Resumption::None,
+        (Some(Means::Any) | None, _) => Resumption::Any,
+        (Some(Means::Id), _) => Resumption::Id,
+        (Some(Means::Ticket), _) => Resumption::Ticket,
+        (Some(Means::Psk), _) => Resumption::Psk,
+        (Some(Means::ZeroRtt), _) => Resumption::ZeroRtt,
+    };
+    let trust = match (&cli.ca, cli.insecure) {
+        (_, true) => Trust::Anybody,
+        (Some(file), false) => Trust::File(file.clone()),
+        (None, false) => Trust::System,
+    };
+    let seed = match cli.seed {
+        Some(seed) => seed,
+        None => getrandom::u32()
+            .map(u64::from)
+            .map_err(|error| MeasureError::System {
+                what: "a random number",
+                source: io::Error::other(error.to_string()),
+            })?,
+    };
+    Ok(Plan {
+        target: Target::of(url)?,
+        load: cli
+            .rate
+            .map_or(Load::Connections(cli.connections), Load::Rate),
+        duration: cli.duration,
+        timeout: cli.timeout,
+        tls: cli.tls.map(|version| match version {
+            Version::V12 => TlsVersion::V12,
+            Version::V13 => TlsVersion::V13,
+        }),
+        resumption,
+        mix,
+        mix_name: cli.mix.clone().unwrap_or_else(|| "the URL".to_owned()),
+        keep_alive,
+        seed,
+        trust,
+    })
+}
+
+fn write_files(mix: &Mix, folder: &Path) -> Result<(), Failure> {
+    let files = mix.files();
+    if files.is_empty() {
+        return Err(MeasureError::Options(
+            "--write-files needs a mix with files of its own: specweb96 or fixed:BYTES",
+        )
+        .into());
+    }
+    fs::create_dir_all(folder).map_err(file(folder))?;
+    for spec in files {
+        let path = folder.join(&spec.name);
+        // Nothing that compresses to nothing, should the server compress.
+        let length = usize::try_from(spec.bytes).unwrap_or(usize::MAX);
+        let mut state = spec.bytes;
+        let bytes: Vec<u8> = std::iter::repeat_with(|| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state.to_be_bytes()[0]
+        })
+        .take(length)
+        .collect();
+        fs::write(&path, bytes).map_err(file(&path))?;
+    }
+    print(&format!("{}\n", folder.display()))
+}
+
+fn write_results(folder: &Path, outcomes: &[Outcome]) -> Result<(), Failure> {
+    let mut lines = String::new();
+    for outcome in outcomes {
+        lines.push_str(&serde_json::to_string(outcome)?);
+        lines.push('\n');
+    }
+    for (name, text) in [("results.jsonl", lines), ("report.html", page(outcomes))] {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(file(&path))?;
+    }
+    Ok(())
+}
+
+fn file(path: &Path) -> impl FnOnce(io::Error) -> MeasureError {
+    let path = path.to_owned();
+    move |source| MeasureError::File { path, source }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    io::stdout()
+        .lock()
+        .write_all(text.as_bytes())
+        .map_err(Failure::Output)
+}

@@ -1,0 +1,182 @@
+//! What is measured: an `https` URL, and the one address that its name has at the beginning.
+
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+
+use crate::error::MeasureError;
+
+/// The port of HTTPS (RFC 9110, section 4.2.2).
+const PORT: u16 = 443;
+/// How long each of several addresses is tried.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A server and a path there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// As it was given.
+    pub url: String,
+    /// Where connections go.
+    pub address: SocketAddr,
+    /// For the certificate and the server name indication.
+    pub(crate) name: ServerName<'static>,
+    /// For the field Host.
+    pub(crate) authority: String,
+    /// With the query.
+    pub(crate) path: String,
+}
+
+/// The parts of a URL.
+#[derive(Debug, PartialEq, Eq)]
+struct Parts<'a> {
+    authority: &'a str,
+    host: &'a str,
+    port: u16,
+    path: &'a str,
+}
+
+impl Target {
+    /// Reads a URL and resolves its name.
+    ///
+    /// # Errors
+    /// `Url`, `Resolve`.
+    pub fn of(url: &str) -> Result<Self, MeasureError> {
+        let wrong = |why| MeasureError::Url {
+            url: url.to_owned(),
+            why,
+        };
+        let parts = parts(url).map_err(wrong)?;
+        let name = ServerName::try_from(parts.host.to_owned())
+            .map_err(|_| wrong("the host is neither a name nor an address"))?;
+        let resolve = |source| MeasureError::Resolve {
+            host: parts.host.to_owned(),
+            source,
+        };
+        let addresses: Vec<SocketAddr> = (parts.host, parts.port)
+            .to_socket_addrs()
+            .map_err(resolve)?
+            .collect();
+        let address =
+            reachable(&addresses).ok_or_else(|| resolve(std::io::ErrorKind::NotFound.into()))?;
+        Ok(Self {
+            url: url.to_owned(),
+            address,
+            name,
+            authority: parts.authority.to_owned(),
+            path: parts.path.to_owned(),
+        })
+    }
+}
+
+/// The first that takes a connection; where none does, the first, whose failure is then told.
+fn reachable(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let takes = |address: &&SocketAddr| match addresses {
+        [_] => true,
+        _ => TcpStream::connect_timeout(address, PATIENCE).is_ok(),
+    };
+    addresses.iter().find(takes).or(addresses.first()).copied()
+}
+
+fn parts(url: &str) -> Result<Parts<'_>, &'static str> {
+    let rest = url
+        .strip_prefix("https://")
+        .ok_or("the URL does not begin with https://")?;
+    if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("the URL has characters that have to be written as %XX");
+    }
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (authority, path) = match rest.find(['/', '?']) {
+        Some(at) => rest.split_at(at),
+        None => (rest, "/"),
+    };
+    if path.starts_with('?') {
+        return Err("the path is missing before the question mark");
+    }
+    if authority.contains('@') {
+        return Err("names and passwords in URLs are not sent");
+    }
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or("the bracket is not closed")?;
+            (
+                host,
+                port.strip_prefix(':').or((port.is_empty()).then_some("")),
+            )
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, Some("")),
+        },
+    };
+    let port = match port {
+        Some("") => PORT,
+        Some(port) => port
+            .parse()
+            .map_err(|_| "the port is no number up to 65535")?,
+        None => return Err("something stands between the address and the port"),
+    };
+    if host.is_empty() {
+        return Err("the host is missing");
+    }
+    Ok(Parts {
+        authority,
+        host,
+        port,
+        path,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_its_parts() {
+        for (url, authority, host, port, path) in [
+            ("https://a", "a", "a", 443, "/"),
+            ("https://a:8443/b?c#d", "a:8443", "a", 8443, "/b?c"),
+            ("https://[::1]/", "[::1]", "::1", 443, "/"),
+            ("https://[::1]:9/x", "[::1]:9", "::1", 9, "/x"),
+        ] {
+            let expected = Parts {
+                authority,
+                host,
+                port,
+                path,
+            };
+            assert_eq!(parts(url), Ok(expected), "{url}");
+        }
+    }
+
+    #[test]
+    fn of_several_addresses_one_that_listens_is_taken() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let listening = listener.local_addr().unwrap();
+        let silent = SocketAddr::from(([127, 0, 0, 1], 1));
+        assert_eq!(reachable(&[silent, listening]), Some(listening));
+        assert_eq!(reachable(&[silent, silent]), Some(silent));
+        assert_eq!(reachable(&[]), None);
+    }
+
+    #[test]
+    fn a_wrong_url_says_what_is_wrong() {
+        for (url, words) in [
+            ("http://a/", "https://"),
+            ("a", "https://"),
+            ("https:///x", "host is missing"),
+            ("https://a:x/", "port"),
+            ("https://a:70000/", "port"),
+            ("https://[::1", "bracket"),
+            ("https://[::1]x", "between"),
+            ("https://me@a/", "passwords"),
+            ("https://a?b", "path is missing"),
+            ("https://a/b c", "%XX"),
+        ] {
+            let why = parts(url).unwrap_err();
+            assert!(why.contains(words), "{url}: {why}");
+        }
+        let error = Target::of("https://a_b..c/").unwrap_err();
+        assert!(error.to_string().contains("neither a name"), "{error}");
+    }
+}

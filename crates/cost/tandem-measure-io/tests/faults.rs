@@ -1,0 +1,324 @@
+//! Whatever is wrong at the server or at our side is a line of the result and a count by its kind,
+//! never a silent number.
+
+mod common;
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use common::{Measured, Place, free_port, has, listen, number};
+use rustls::server::StoresServerSessions;
+use rustls::version::{TLS12, TLS13};
+
+/// A short run, in lines of JSON.
+const SHORT: &str = "--connections 2 --duration 0.5 --timeout 0.4 --json";
+
+/// Each request was answered with this.
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+
+/// Nothing was measured, for this reason alone, which is said.
+fn assert_fails(measured: &Measured, kind: &str, words: &str) {
+    let results = measured.json();
+    let errors = results[0].pointer("/whole_run/errors").expect("errors");
+    let kinds: Vec<&String> = errors.as_object().expect("by kind").keys().collect();
+    assert_eq!(kinds, [kind], "{errors}");
+    assert!(number(errors, &format!("/{kind}")) > 0);
+    assert_eq!(number(&results[0], "/requests"), 0);
+    assert_eq!(measured.0.status.code(), Some(1), "{}", measured.stderr());
+    let stderr = measured.stderr();
+    assert!(stderr.contains(words), "{words}: {stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
+fn a_server_that_is_down_is_said_to_refuse() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let address = ([127, 0, 0, 1], free_port()).into();
+    assert_fails(
+        &place.measure(address, SHORT),
+        "refused",
+        "start the server",
+    );
+}
+
+#[test]
+fn a_server_that_says_nothing_is_a_time_out() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let silent = listen(|tcp| {
+        thread::park_timeout(Duration::from_secs(60));
+        drop(tcp);
+    });
+    assert_fails(
+        &place.measure(silent, SHORT),
+        "handshake_timed_out",
+        "overloaded",
+    );
+    let slow = place.serve(
+        "good",
+        |config| config,
+        &[&TLS13],
+        |_| {
+            thread::park_timeout(Duration::from_secs(60));
+        },
+    );
+    assert_fails(
+        &place.measure(slow, SHORT),
+        "answer_timed_out",
+        "no whole answer",
+    );
+}
+
+#[test]
+fn resets_and_ends_are_told_apart_by_when_they_come() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let resetting = listen(|tcp| {
+        // Wait for the hello, so that the reset answers it.
+        let _ = tcp.peek(&mut [0]);
+        reset(&tcp);
+    });
+    assert_fails(
+        &place.measure(resetting, SHORT),
+        "reset",
+        "reset by the server",
+    );
+    let closing = listen(|mut tcp| {
+        let mut hello = [0; 4_096];
+        let _ = std::io::Read::read(&mut tcp, &mut hello);
+    });
+    let measured = place.measure(closing, SHORT);
+    assert_fails(&measured, "closed_in_handshake", "during the handshake");
+    let cut = place.serve(
+        "good",
+        |config| config,
+        &[&TLS13],
+        |stream| {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+        },
+    );
+    assert_fails(
+        &place.measure(cut, SHORT),
+        "closed_in_answer",
+        "within an answer",
+    );
+}
+
+/// Ends a connection with a reset (socket(7), SO_LINGER of 0).
+fn reset(tcp: &TcpStream) {
+    let none = nix::libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    nix::sys::socket::setsockopt(tcp, nix::sys::socket::sockopt::Linger, &none).expect("a socket");
+}
+
+#[test]
+fn a_certificate_that_is_wrong_is_said_to_be_so() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let answer = |certificate| {
+        place.serve(
+            certificate,
+            |config| config,
+            &[&TLS12, &TLS13],
+            |stream| {
+                let _ = stream.write_all(ANSWER);
+            },
+        )
+    };
+    assert_fails(
+        &place.measure(answer("expired"), SHORT),
+        "expired",
+        "renew it",
+    );
+    let other = answer("other");
+    assert_fails(
+        &place.measure(other, SHORT),
+        "wrong_name",
+        "not for the name",
+    );
+    let program = env!("CARGO_BIN_EXE_tandem-measure");
+    let url = format!("https://localhost:{}/", answer("good").port());
+    let distrusting = Command::new(program)
+        .args([&url, "--ca"])
+        .arg(place.path("other.pem"))
+        .args(SHORT.split_whitespace())
+        .output()
+        .unwrap();
+    assert_fails(&Measured(distrusting), "untrusted", "--ca");
+    let insecure = Command::new(program)
+        .args([
+            &format!("https://localhost:{}/", other.port()),
+            "--insecure",
+        ])
+        .args(SHORT.split_whitespace())
+        .output()
+        .unwrap();
+    assert!(number(&Measured(insecure).json()[0], "/requests") > 0);
+}
+
+#[test]
+fn a_version_that_is_refused_is_nothing_in_common() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    for (own, other) in [("1.3", &TLS12), ("1.2", &TLS13)] {
+        let server = place.serve(
+            "good",
+            |config| config,
+            &[other],
+            |stream| {
+                let _ = stream.write_all(ANSWER);
+            },
+        );
+        let measured = place.measure(server, &format!("{SHORT} --tls {own}"));
+        assert_fails(&measured, "nothing_in_common", "--tls");
+    }
+}
+
+#[test]
+fn an_answer_of_500_is_a_failure_and_no_request() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let server = place.serve(
+        "good",
+        |config| config,
+        &[&TLS13],
+        |stream| {
+            let _ = stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n");
+        },
+    );
+    assert_fails(&place.measure(server, SHORT), "status5xx", "500 or above");
+    let other = place.serve(
+        "good",
+        |config| config,
+        &[&TLS13],
+        |stream| {
+            let _ = stream.write_all(b"SSH-2.0-OpenSSH_9\r\n\r\n");
+        },
+    );
+    assert_fails(&place.measure(other, SHORT), "not_http", "not HTTP/1");
+}
+
+/// Takes sessions, hands out their names, and finds none again.
+#[derive(Debug)]
+struct Forgetful;
+
+impl StoresServerSessions for Forgetful {
+    fn put(&self, _: Vec<u8>, _: Vec<u8>) -> bool {
+        true
+    }
+
+    fn get(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn take(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_resumption_that_is_promised_and_refused_is_a_full_handshake() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    for version in [&TLS12, &TLS13] {
+        let forgetful = |mut config: rustls::ServerConfig| {
+            config.session_storage = Arc::new(Forgetful);
+            config
+        };
+        let server = place.serve("good", forgetful, &[version], |stream| {
+            let _ = stream.write_all(ANSWER);
+        });
+        let measured = place.measure(server, &format!("{SHORT} --reuse 50"));
+        let result = &measured.json()[0];
+        let count = |name: &str| number(result, &format!("/whole_run/{name}"));
+        assert_eq!(count("resumed"), 0);
+        assert_eq!(count("full"), count("connections"));
+        // Half of them were offered, but for the first ones.
+        let (offers, all) = (count("refused"), count("connections"));
+        assert!(
+            offers * 2 + 4 >= all && offers * 2 <= all,
+            "{offers} of {all}"
+        );
+        let table = place.measure(server, "--connections 2 --duration 0.5 --reuse 50");
+        assert!(
+            table.stdout().contains("were offered and refused"),
+            "{}",
+            table.stdout()
+        );
+    }
+}
+
+#[test]
+fn a_server_that_gives_no_session_is_said_to_give_none() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let none = |mut config: rustls::ServerConfig| {
+        config.send_tls13_tickets = 0;
+        config
+    };
+    let server = place.serve("good", none, &[&TLS13], |stream| {
+        let _ = stream.write_all(ANSWER);
+    });
+    let measured = place.measure(server, "--connections 2 --duration 0.5 --reuse 50");
+    let stdout = measured.stdout();
+    assert!(stdout.contains("resumed 0 (0.0 %)"), "{stdout}");
+    assert!(stdout.contains("the server had given none"), "{stdout}");
+}
+
+#[test]
+fn our_own_lack_of_descriptors_is_said_with_its_remedy() {
+    if !has(&[]) {
+        return;
+    }
+    let place = Place::new();
+    let server = place.serve(
+        "good",
+        |config| config,
+        &[&TLS13],
+        |stream| {
+            let _ = stream.write_all(ANSWER);
+        },
+    );
+    // The hard limit, so that the program cannot raise it.
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg("ulimit -n 30; exec \"$0\" \"$@\"")
+        .arg(env!("CARGO_BIN_EXE_tandem-measure"))
+        .arg(format!("https://localhost:{}/", server.port()))
+        .arg("--ca")
+        .arg(place.path("ca.pem"))
+        .args("--connections 100 --duration 0.5".split_whitespace())
+        .output()
+        .unwrap();
+    let stdout = Measured(output).stdout();
+    for words in ["this side has no descriptors left", "ulimit -n"] {
+        assert!(stdout.contains(words), "{words}: {stdout}");
+    }
+}
