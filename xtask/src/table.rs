@@ -80,6 +80,7 @@ const SPLIT_DEMO: &str = "tandem-split-demo";
 const BROKER_DNS: &str = "tandem-broker-dns";
 const BROKER: &str = "tandem-broker";
 const MCTLS: &str = "mctls";
+const MCTLS_IO: &str = "mctls-io";
 const DHT: &str = "tandem-dht";
 const MEASURE: &str = "tandem-measure";
 
@@ -206,6 +207,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[BARNRAISING, SPLIT, CHANNEL, DAEMON, WIRE],
     ),
     Layer::new(MCTLS, "crates/mctls/mctls", Kind::Core, &[]),
+    Layer::new(MCTLS_IO, "crates/mctls/mctls-io", Kind::Adapter, &[MCTLS]),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(
         TESTBED,

@@ -13,7 +13,7 @@ use crate::config::{PathMode, Right, Terms};
 use crate::error::{Breach, Error, Misuse};
 use crate::frame::write_record;
 use crate::keys::{Claim, DirectionKeys};
-use crate::party::{Author, ContextId, Position};
+use crate::party::{Author, ContextId, Direction, Position};
 use crate::receiver::{check_author, in_order};
 use crate::record::{Assembly, Evidence, Group, Header, MAX_PARTS, MAX_PAYLOAD_LEN, Place, Stamp};
 
@@ -65,6 +65,12 @@ impl Relay {
             author,
             assembly: Assembly::default(),
         }
+    }
+
+    /// Where its records go.
+    #[must_use]
+    pub const fn direction(&self) -> Direction {
+        self.keys.direction()
     }
 
     /// What this middlebox may do in a context.

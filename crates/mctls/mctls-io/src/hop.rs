@@ -1,0 +1,288 @@
+//! One TCP connection to the next hop, and the TLS sessions that an endpoint has over it.
+//!
+//! Is not: the protocol, which is `mctls`'s.
+//!
+//! Invariant: what an endpoint reads is handed on before more is read, so a slow application slows
+//! the sender down, and memory stays bounded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mctls::endpoint::{Channel, Established, Output};
+use mctls::error::{Alert, Breach};
+use mctls::frame::{Frame, Frames, LegFrame, MAX_LEG_LEN};
+use mctls::message::{Decoder, Message};
+use mctls::party::{Endpoint, Position};
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use crate::error::{Error, Part};
+use crate::tls::Tls;
+
+/// How many bytes are read at once: a record of TLS and its frame.
+pub(crate) const READ_LEN: usize = 1 << 14;
+
+/// The types of frames, as errors name them.
+pub(crate) const LEG: u8 = 0xb0;
+pub(crate) const RECORD: u8 = 0xb1;
+pub(crate) const ANNOUNCE: u8 = 0xb2;
+pub(crate) const ROUTE: u8 = 0xb3;
+pub(crate) const TLS: u8 = 0x17;
+
+pub(crate) fn unexpected(kind: u8) -> Error {
+    mctls::Error::from(Breach::Unexpected(kind)).into()
+}
+
+/// What a handshake leads to.
+pub(crate) enum Outcome {
+    /// A session with contexts.
+    Session(Box<Established>),
+    /// Plain TLS, as the policy permits.
+    Plain,
+}
+
+/// How long a party waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For a session to be established, all middleboxes included. 10 s by default.
+    pub handshake: Duration,
+    /// For the other side to take what is sent, or to send, in an established session. 60 s by
+    /// default. A longer pause ends the session.
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// A TLS session and the messages in it.
+pub(crate) struct Talk {
+    pub(crate) tls: Tls,
+    pub(crate) decoder: Decoder,
+    /// How many messages have come: a middlebox that lags behind has sent fewer.
+    pub(crate) heard: usize,
+}
+
+impl Talk {
+    pub(crate) fn new(tls: Tls) -> Self {
+        Self {
+            tls,
+            decoder: Decoder::new(),
+            heard: 0,
+        }
+    }
+
+    /// Takes bytes of the TLS session and keeps what they say for [`Self::next`].
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let mut data = Zeroizing::new(Vec::new());
+        self.tls.feed(bytes, &mut data)?;
+        Ok(self.decoder.push(&data)?)
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Option<Message>, Error> {
+        let message = self.decoder.next()?;
+        self.heard += usize::from(message.is_some());
+        Ok(message)
+    }
+
+    pub(crate) fn send(&mut self, message: &Message) -> Result<(), Error> {
+        self.tls.send(&Zeroizing::new(message.to_bytes()))
+    }
+}
+
+/// Appends a leg's bytes in frames, from its endpoint or its middlebox: one hop either way.
+pub(crate) fn take_leg(
+    tls: &mut Tls,
+    endpoint: Endpoint,
+    distance: Position,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    tls.take(&mut bytes)?;
+    for piece in bytes.chunks(MAX_LEG_LEN) {
+        let leg = LegFrame {
+            endpoint,
+            distance,
+            bytes: piece,
+        };
+        Frame::Leg(leg).write(out);
+    }
+    Ok(())
+}
+
+/// An endpoint's connection during the handshake.
+pub(crate) struct Hop {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) read: OwnedReadHalf,
+    pub(crate) write: OwnedWriteHalf,
+    pub(crate) frames: Frames,
+    pub(crate) session: Talk,
+    /// Legs by distance: the nearest middlebox first.
+    pub(crate) legs: Vec<Talk>,
+    /// How legs that middleboxes begin are taken, at a server.
+    leg_config: Option<Arc<ServerConfig>>,
+    /// Data of an end-to-end session that is plain TLS.
+    pub(crate) plain: Vec<u8>,
+    /// Bytes to send.
+    pub(crate) out: Vec<u8>,
+}
+
+impl Hop {
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        stream: TcpStream,
+        tls: Tls,
+        leg_config: Option<Arc<ServerConfig>>,
+    ) -> Result<Self, Error> {
+        // Small messages in a row would wait for acknowledgements (the paper, section 5.1).
+        stream.set_nodelay(true)?;
+        let (read, write) = stream.into_split();
+        Ok(Self {
+            endpoint,
+            read,
+            write,
+            frames: Frames::new(),
+            session: Talk::new(tls),
+            legs: Vec::new(),
+            leg_config,
+            plain: Vec::new(),
+            out: Vec::new(),
+        })
+    }
+
+    /// The middlebox at an index of `legs`, where a session has so many.
+    pub(crate) fn position(&self, index: usize, count: usize) -> Option<Position> {
+        let number = match self.endpoint {
+            Endpoint::Client => index + 1,
+            Endpoint::Server => count.checked_sub(index)?,
+        };
+        Position::new(u8::try_from(number).ok()?)
+    }
+
+    /// The index in `legs` of a middlebox.
+    pub(crate) fn index(&self, position: Position) -> Option<usize> {
+        match self.endpoint {
+            Endpoint::Client => Some(position.index()),
+            Endpoint::Server => self.legs.len().checked_sub(usize::from(position.number())),
+        }
+    }
+
+    /// Sends everything that waits.
+    pub(crate) async fn flush(&mut self) -> Result<(), Error> {
+        self.session.tls.take(&mut self.out)?;
+        for (distance, leg) in Position::all(self.legs.len()).zip(&mut self.legs) {
+            take_leg(&mut leg.tls, self.endpoint, distance, &mut self.out)?;
+        }
+        self.write.write_all(&self.out).await?;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Reads more bytes of the hop.
+    pub(crate) async fn read(&mut self) -> Result<(), Error> {
+        let mut buffer = vec![0; READ_LEN];
+        let length = self.read.read(&mut buffer).await?;
+        if length == 0 {
+            return Err(mctls::Error::from(Breach::Truncated).into());
+        }
+        Ok(self.frames.push(&buffer[..length])?)
+    }
+
+    /// Takes the next frame, if a whole one is there, and hands it to its session.
+    pub(crate) fn take_frame(&mut self) -> Result<Option<()>, Error> {
+        match self.frames.next().map_err(mctls::Error::from)? {
+            None => return Ok(None),
+            Some(Frame::Tls(record)) => {
+                let mut data = Zeroizing::new(Vec::new());
+                self.session.tls.feed(record, &mut data)?;
+                match self.session.tls.is_mc13() {
+                    Some(true) => self.session.decoder.push(&data)?,
+                    Some(false) | None => self.plain.extend_from_slice(&data),
+                }
+            }
+            Some(Frame::Leg(leg)) if leg.endpoint == self.endpoint => {
+                let index = leg.distance.index();
+                if let (Some(config), true) = (&self.leg_config, index >= self.legs.len()) {
+                    for _ in self.legs.len()..=index {
+                        let tls = Tls::server(config, Part::NextHop)?;
+                        self.legs.push(Talk::new(tls));
+                    }
+                }
+                let talk = self.legs.get_mut(index);
+                talk.ok_or_else(|| unexpected(LEG))?.feed(leg.bytes)?;
+            }
+            // For the middleboxes; the last of them has passed it on.
+            Some(Frame::Announce) if self.endpoint == Endpoint::Client => {}
+            Some(Frame::Leg(_)) => return Err(unexpected(LEG)),
+            Some(Frame::Record(_)) => return Err(unexpected(RECORD)),
+            Some(Frame::Announce) => return Err(unexpected(ANNOUNCE)),
+            Some(Frame::Route(_)) => return Err(unexpected(ROUTE)),
+        }
+        Ok(Some(()))
+    }
+
+    /// Hands the core's messages to the sessions that carry them, in their order on the hop.
+    pub(crate) fn send(&mut self, outputs: Vec<Output>) -> Result<(), Error> {
+        for output in outputs {
+            match output.to {
+                Channel::EndToEnd => {
+                    self.session.send(&output.message)?;
+                    self.session.tls.take(&mut self.out)?;
+                }
+                Channel::Leg(position) => {
+                    let index = self.index(position);
+                    let distance = index.and_then(|index| u8::try_from(index + 1).ok());
+                    let distance = distance.and_then(Position::new);
+                    let leg = index.and_then(|index| self.legs.get_mut(index));
+                    if let (Some(leg), Some(distance)) = (leg, distance) {
+                        leg.send(&output.message)?;
+                        take_leg(&mut leg.tls, self.endpoint, distance, &mut self.out)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells everyone that the session is over, as far as they can still hear it.
+    pub(crate) async fn give_up(&mut self, alert: Option<Alert>, patience: Duration) {
+        let is_ours = self.session.tls.is_mc13() == Some(true);
+        match alert.map(Message::Alert) {
+            Some(message) if is_ours => {
+                for talk in std::iter::once(&mut self.session).chain(&mut self.legs) {
+                    if talk.tls.is_ready() {
+                        // Whoever cannot be told has gone already.
+                        let _ = talk.send(&message);
+                    }
+                }
+            }
+            Some(_) | None => self.session.tls.close(),
+        }
+        let _ = timeout(patience, self.flush()).await;
+        let _ = timeout(patience, self.write.shutdown()).await;
+    }
+
+    /// Who keeps an unfinished handshake waiting: the nearest middlebox without a leg, or the one
+    /// that has said least, or the other endpoint.
+    pub(crate) fn waits_for(&self, count: usize) -> Part {
+        let part = |index| self.position(index, count).map_or(Part::NextHop, Part::Leg);
+        if let Some(index) = self.legs.iter().position(|leg| !leg.tls.is_ready()) {
+            return part(index);
+        }
+        if self.legs.len() < count {
+            return part(self.legs.len());
+        }
+        let most = self.legs.iter().map(|leg| leg.heard).max();
+        let behind = self.legs.iter().position(|leg| Some(leg.heard) < most);
+        behind.map_or(Part::EndToEnd, part)
+    }
+}

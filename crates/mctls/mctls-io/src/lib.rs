@@ -1,0 +1,33 @@
+//! Multi-context TLS over TCP: a client, a server, and a middlebox that serves as a frame for
+//! useful ones. The protocol is `mctls`'s, the TLS below rustls's.
+//!
+//! Is: sockets, time, randomness, certificates. Is not: the protocol's decisions; HTTP; discovery:
+//! middleboxes are configured.
+//!
+//! Invariants: a middlebox that is dead or slow is an error that names it, within
+//! [`Timeouts::handshake`] or [`Timeouts::idle`]; plain TLS is fallen back to by policy alone;
+//! memory is bounded: an endpoint holds a frame, a middlebox [`middlebox::MAX_WAITING`] bytes each
+//! way and a frame.
+#![forbid(unsafe_code)]
+
+mod client;
+mod error;
+mod hop;
+pub mod middlebox;
+mod plain;
+mod server;
+mod session;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod verify;
+
+pub use client::{Client, ClientSettings, Fallback, Via};
+pub use error::{Error, Part};
+pub use hop::Timeouts;
+pub use middlebox::{Middlebox, MiddleboxSettings, Service, Verdict};
+pub use plain::Plain;
+pub use server::{Policy, Server, ServerSettings};
+pub use session::{Connected, Session, SessionReceiver, SessionSender};
+pub use tls::Identity;
+pub use verify::MIDDLEBOX_USAGE_OID;

@@ -1,0 +1,220 @@
+//! A middlebox's two legs, and its part in the handshake that runs over them.
+
+use std::sync::Arc;
+
+use mctls::config::Configuration;
+use mctls::error::Alert;
+use mctls::frame::{Frame, LegFrame};
+use mctls::message::Message;
+use mctls::middlebox::{Joining, Middlebox as Core};
+use mctls::party::{Direction, Endpoint, Position};
+use mctls::relay::Relay;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
+
+use crate::error::{Error, Part};
+use crate::hop::{LEG, RECORD, Talk, take_leg, unexpected};
+use crate::tls::Tls;
+
+/// How far the handshake is.
+enum State {
+    /// The server has not announced the protocol: it may be a plain one.
+    Forwarding,
+    /// Legs are being set up.
+    Announced,
+    /// The core is at work.
+    Running(Joining),
+}
+
+/// Both legs of one session.
+pub(super) struct Legs {
+    client: Talk,
+    server: Option<Talk>,
+    config: Arc<ClientConfig>,
+    certificate: [u8; 32],
+    state: Option<State>,
+}
+
+impl Legs {
+    pub(super) fn new(
+        client: &Arc<ServerConfig>,
+        server: Arc<ClientConfig>,
+        certificate: [u8; 32],
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            client: Talk::new(Tls::server(client, Part::EndToEnd)?),
+            server: None,
+            config: server,
+            certificate,
+            state: Some(State::Forwarding),
+        })
+    }
+
+    /// The server speaks the protocol: its leg begins.
+    pub(super) fn announced(&mut self, to_server: &mut Vec<u8>) -> Result<(), Error> {
+        let Some(State::Forwarding) = self.state else {
+            return Err(unexpected(crate::hop::ANNOUNCE));
+        };
+        self.state = Some(State::Announced);
+        // Nothing depends on the name: no SNI is sent, and the configuration says who it has to be.
+        let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
+        let tls = Tls::client(&self.config, name, Part::NextHop)?;
+        self.server = Some(Talk::new(tls));
+        self.take(Endpoint::Server, to_server)
+    }
+
+    /// A leg frame from the client's side.
+    pub(super) fn hear_client_side(
+        &mut self,
+        leg: LegFrame<'_>,
+        to_client: &mut Vec<u8>,
+        to_server: &mut Vec<u8>,
+    ) -> Result<Option<&Configuration>, Error> {
+        let on = match leg.endpoint {
+            Endpoint::Client => leg.passed_on(),
+            Endpoint::Server => Some(leg.brought_back().ok_or_else(|| unexpected(LEG))?),
+        };
+        match on {
+            Some(leg) => {
+                Frame::Leg(leg).write(to_server);
+                Ok(None)
+            }
+            None => self.hear(leg, to_client, to_server),
+        }
+    }
+
+    /// A leg frame from the server's side.
+    pub(super) fn hear_server_side(
+        &mut self,
+        leg: LegFrame<'_>,
+        to_client: &mut Vec<u8>,
+        to_server: &mut Vec<u8>,
+    ) -> Result<Option<&Configuration>, Error> {
+        let on = match leg.endpoint {
+            Endpoint::Server => leg.passed_on(),
+            Endpoint::Client => Some(leg.brought_back().ok_or_else(|| unexpected(LEG))?),
+        };
+        match on {
+            Some(leg) => {
+                Frame::Leg(leg).write(to_client);
+                Ok(None)
+            }
+            None => self.hear(leg, to_client, to_server),
+        }
+    }
+
+    /// Takes a piece of one of this middlebox's own legs. Gives the configuration when it joins.
+    fn hear(
+        &mut self,
+        leg: LegFrame<'_>,
+        to_client: &mut Vec<u8>,
+        to_server: &mut Vec<u8>,
+    ) -> Result<Option<&Configuration>, Error> {
+        let from = leg.endpoint;
+        self.talk(from)?.feed(leg.bytes)?;
+        let mut replies = Vec::new();
+        let before = self.is_joined();
+        while let Some(message) = self.talk(from)?.next()? {
+            let joining = match self.state.take() {
+                Some(State::Announced) => self.core()?.handle(from, message, &mut replies)?,
+                Some(State::Running(state)) => state.handle(from, message, &mut replies)?,
+                Some(State::Forwarding) | None => return Err(unexpected(message.kind())),
+            };
+            self.state = Some(State::Running(joining));
+        }
+        for reply in replies {
+            self.talk(reply.to)?.send(&reply.message)?;
+        }
+        self.take(Endpoint::Client, to_client)?;
+        self.take(Endpoint::Server, to_server)?;
+        match (&self.state, before) {
+            (Some(State::Running(Joining::Joined(joined))), false) => {
+                Ok(Some(&joined.configuration))
+            }
+            (Some(_) | None, _) => Ok(None),
+        }
+    }
+
+    /// The core, once both legs are there.
+    fn core(&mut self) -> Result<Core, Error> {
+        let server = self.server.as_ref().filter(|leg| leg.tls.is_ready());
+        let server = server.ok_or_else(|| unexpected(LEG))?;
+        Ok(Core {
+            client: self.client.tls.leg_secret()?,
+            server: server.tls.leg_secret()?,
+            certificate: self.certificate,
+            server_certificate: server.tls.peer_digest(),
+        })
+    }
+
+    fn talk(&mut self, endpoint: Endpoint) -> Result<&mut Talk, Error> {
+        match endpoint {
+            Endpoint::Client => Ok(&mut self.client),
+            Endpoint::Server => self.server.as_mut().ok_or_else(|| unexpected(LEG)),
+        }
+    }
+
+    fn take(&mut self, endpoint: Endpoint, out: &mut Vec<u8>) -> Result<(), Error> {
+        const NEAREST: Position = match Position::new(1) {
+            Some(position) => position,
+            None => unreachable!(),
+        };
+        match endpoint {
+            Endpoint::Client => take_leg(&mut self.client.tls, endpoint, NEAREST, out),
+            Endpoint::Server => match &mut self.server {
+                Some(talk) => take_leg(&mut talk.tls, endpoint, NEAREST, out),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Whether the handshake has begun and is not over.
+    pub(super) const fn is_joining(&self) -> bool {
+        match &self.state {
+            Some(State::Announced) => true,
+            Some(State::Running(joining)) => !matches!(joining, Joining::Joined(_)),
+            Some(State::Forwarding) | None => false,
+        }
+    }
+
+    const fn is_joined(&self) -> bool {
+        matches!(&self.state, Some(State::Running(Joining::Joined(_))))
+    }
+
+    /// Who keeps the handshake waiting.
+    pub(super) fn waits_for(&self) -> Part {
+        let ready = self.server.as_ref().is_some_and(|leg| leg.tls.is_ready());
+        if ready { Part::EndToEnd } else { Part::NextHop }
+    }
+
+    /// The keys for one direction.
+    pub(super) fn relay(&mut self, direction: Direction) -> Result<&mut Relay, Error> {
+        match (&mut self.state, direction) {
+            (Some(State::Running(Joining::Joined(joined))), Direction::ToServer) => {
+                Ok(&mut joined.to_server)
+            }
+            (Some(State::Running(Joining::Joined(joined))), Direction::ToClient) => {
+                Ok(&mut joined.to_client)
+            }
+            (Some(_) | None, _) => Err(unexpected(RECORD)),
+        }
+    }
+
+    /// Tells both endpoints, as far as their legs are up.
+    pub(super) fn alert(&mut self, alert: Alert, to_client: &mut Vec<u8>, to_server: &mut Vec<u8>) {
+        let message = Message::Alert(alert);
+        for endpoint in [Endpoint::Client, Endpoint::Server] {
+            let out = match endpoint {
+                Endpoint::Client => &mut *to_client,
+                Endpoint::Server => &mut *to_server,
+            };
+            let ready = self
+                .talk(endpoint)
+                .is_ok_and(|talk| talk.tls.is_ready() && talk.send(&message).is_ok());
+            if ready {
+                // A leg that fails cannot be told anything.
+                let _ = self.take(endpoint, out);
+            }
+        }
+    }
+}

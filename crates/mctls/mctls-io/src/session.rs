@@ -1,0 +1,213 @@
+//! An established session: data in contexts both ways, each way closed by itself.
+//!
+//! Is not: the handshake.
+//!
+//! Invariants: what comes out of [`SessionReceiver::recv`] has passed every check; `None` is an end
+//! that the other endpoint has said, anything else that ends a session is an error. Nothing is read
+//! ahead: a slow reader slows the writer down, through every middlebox.
+
+use std::time::Duration;
+
+use mctls::config::Configuration;
+use mctls::endpoint::Established;
+use mctls::error::{Alert, Policy};
+use mctls::frame::{Frame, Frames};
+use mctls::message::Message;
+use mctls::party::{ContextId, Position};
+use mctls::receiver::{Delivery, Event, Receiver};
+use mctls::record::MAX_PAYLOAD_LEN;
+use mctls::sender::Sender;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+
+use crate::error::{Error, Part};
+use crate::hop::{ANNOUNCE, Hop, READ_LEN, ROUTE, TLS, Talk, Timeouts, unexpected};
+use crate::plain::Plain;
+
+/// What a connection has become.
+#[derive(Debug)]
+pub enum Connected {
+    /// A session with contexts.
+    Session(Box<Session>),
+    /// Plain TLS end to end, where the policy permits it: middleboxes see nothing.
+    Plain(Box<Plain>),
+}
+
+/// A session with contexts.
+#[derive(Debug)]
+pub struct Session {
+    /// What was agreed on: who may do what.
+    pub configuration: Configuration,
+    /// For data to the other endpoint.
+    pub sender: SessionSender,
+    /// For data from it.
+    pub receiver: SessionReceiver,
+}
+
+/// Sends data.
+#[derive(Debug)]
+pub struct SessionSender {
+    core: Sender,
+    write: OwnedWriteHalf,
+    out: Vec<u8>,
+    idle: Duration,
+}
+
+/// Receives data.
+pub struct SessionReceiver {
+    core: Receiver,
+    read: OwnedReadHalf,
+    frames: Frames,
+    /// Legs by distance, for alerts, with the middleboxes they lead to.
+    legs: Vec<(Position, Talk)>,
+    end: End,
+    idle: Duration,
+}
+
+/// Whether the other endpoint has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Open,
+    Closed,
+}
+
+impl std::fmt::Debug for SessionReceiver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionReceiver")
+            .field("core", &self.core)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(hop: Hop, established: Established, timeouts: Timeouts) -> Self {
+        let count = hop.legs.len();
+        let positions: Vec<_> = (0..count).map(|index| hop.position(index, count)).collect();
+        let legs = positions.into_iter().zip(hop.legs);
+        Self {
+            configuration: established.configuration,
+            sender: SessionSender {
+                core: established.sender,
+                write: hop.write,
+                out: Vec::new(),
+                idle: timeouts.idle,
+            },
+            receiver: SessionReceiver {
+                core: established.receiver,
+                read: hop.read,
+                frames: hop.frames,
+                legs: legs.filter_map(|(at, talk)| Some((at?, talk))).collect(),
+                end: End::Open,
+                idle: timeouts.idle,
+            },
+        }
+    }
+}
+
+impl SessionSender {
+    /// Sends data in a context, in as many records as it needs.
+    ///
+    /// # Errors
+    /// A context that the session does not have, or one closed; a hop that takes nothing for as
+    /// long as [`Timeouts::idle`].
+    pub async fn send(&mut self, context: ContextId, data: &[u8]) -> Result<(), Error> {
+        for piece in data.chunks(MAX_PAYLOAD_LEN) {
+            self.core.seal(context, piece, &mut self.out)?;
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Closes this direction: the other endpoint knows that it has everything. Data from it may
+    /// still come.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn close(&mut self) -> Result<(), Error> {
+        self.core.close(&mut self.out)?;
+        self.flush().await?;
+        Ok(self.write.shutdown().await?)
+    }
+
+    /// Ends the session and says why, as far as the other endpoint still hears it.
+    pub async fn abort(&mut self, alert: Alert) {
+        // Whoever has gone, or has been told of the end before, cannot be told.
+        if self.core.alert(alert, &mut self.out).is_ok() {
+            let _ = self.flush().await;
+        }
+        let _ = self.write.shutdown().await;
+    }
+
+    async fn flush(&mut self) -> Result<(), Error> {
+        let written = timeout(self.idle, self.write.write_all(&self.out)).await;
+        self.out.clear();
+        written.map_err(|_| Error::TimedOut(Part::NextHop, self.idle))??;
+        Ok(())
+    }
+}
+
+impl SessionReceiver {
+    /// The next data; `None` once the other endpoint has closed its direction.
+    ///
+    /// # Errors
+    /// Somebody has overstepped, cut the connection, or ended the session; or nothing has come for
+    /// as long as [`Timeouts::idle`]. [`SessionSender::abort`] tells the others.
+    pub async fn recv(&mut self) -> Result<Option<Delivery>, Error> {
+        if self.end == End::Closed {
+            return Ok(None);
+        }
+        loop {
+            while let Some(event) = self.take_frame()? {
+                match event {
+                    Taken::Event(Event::Data(delivery)) => return Ok(Some(delivery)),
+                    Taken::Event(Event::Closed) => {
+                        self.end = End::Closed;
+                        return Ok(None);
+                    }
+                    Taken::Nothing => {}
+                }
+            }
+            let mut buffer = vec![0; READ_LEN];
+            let read = timeout(self.idle, self.read.read(&mut buffer)).await;
+            let length = read.map_err(|_| Error::TimedOut(Part::EndToEnd, self.idle))??;
+            if length == 0 {
+                self.core.finish()?;
+            }
+            self.frames.push(&buffer[..length])?;
+        }
+    }
+
+    fn take_frame(&mut self) -> Result<Option<Taken>, Error> {
+        match self.frames.next().map_err(mctls::Error::from)? {
+            None => Ok(None),
+            Some(Frame::Record(record)) => {
+                let event = self.core.open(record)?;
+                Ok(Some(event.map_or(Taken::Nothing, Taken::Event)))
+            }
+            Some(Frame::Leg(leg)) => {
+                let entry = self.legs.get_mut(leg.distance.index());
+                let (position, talk) = entry.ok_or_else(|| unexpected(crate::hop::LEG))?;
+                talk.feed(leg.bytes)?;
+                match talk.next()? {
+                    Some(Message::Alert(alert)) => {
+                        let ended = Policy::MiddleboxAlert(*position, alert);
+                        Err(mctls::Error::from(ended).into())
+                    }
+                    Some(other) => Err(unexpected(other.kind())),
+                    None => Ok(Some(Taken::Nothing)),
+                }
+            }
+            Some(Frame::Tls(_)) => Err(unexpected(TLS)),
+            Some(Frame::Announce) => Err(unexpected(ANNOUNCE)),
+            Some(Frame::Route(_)) => Err(unexpected(ROUTE)),
+        }
+    }
+}
+
+/// What a frame was.
+enum Taken {
+    Event(Event),
+    Nothing,
+}

@@ -1,0 +1,210 @@
+//! How sessions end: closed, closed one way, cut, given up on; and who is told what.
+
+use std::time::Duration;
+
+use mctls::config::{PathMode, Right};
+use mctls::error::{Alert, Breach, Misuse, Policy};
+use mctls::party::Position;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+use super::{
+    BODY, HEADERS, client_settings, connect_with, forwards, listen, middlebox, pair, received,
+    server, server_settings, server_with,
+};
+use crate::{Error, Part, Timeouts};
+
+use Right::{None as No, Read};
+
+/// For tests in which nobody answers, so that their length is known.
+const SHORT: Timeouts = Timeouts {
+    handshake: Duration::from_millis(700),
+    idle: Duration::from_millis(300),
+};
+
+fn position(number: u8) -> Position {
+    Position::new(number).expect("a position")
+}
+
+fn is_cut(error: &Error) -> bool {
+    let truncated = mctls::Error::Peer(Breach::Truncated);
+    matches!(error, Error::Session(error) if *error == truncated) || matches!(error, Error::Io(_))
+}
+
+#[tokio::test]
+async fn one_direction_closes_while_the_other_goes_on() {
+    let mut one = middlebox(1, forwards).await;
+    let mut server = server().await;
+    let via = [one.address.as_str()];
+    let mut pair = pair(&mut server, &via, &[[Read, No]], PathMode::Off).await;
+    pair.client
+        .sender
+        .send(HEADERS, b"all I have")
+        .await
+        .expect("sent");
+    pair.client.sender.close().await.expect("closed");
+    assert_eq!(received(&mut pair.server).await.payload, b"all I have");
+    for _ in 0..2 {
+        assert!(pair.server.receiver.recv().await.expect("an end").is_none());
+    }
+    let refused = pair.client.sender.send(HEADERS, b"more").await;
+    let closed = mctls::Error::Caller(Misuse::Closed);
+    assert!(matches!(refused, Err(Error::Session(error)) if error == closed));
+    pair.server
+        .sender
+        .send(BODY, b"a late answer")
+        .await
+        .expect("sent");
+    pair.server.sender.close().await.expect("closed");
+    assert_eq!(received(&mut pair.client).await.payload, b"a late answer");
+    assert!(pair.client.receiver.recv().await.expect("an end").is_none());
+    one.next().await.expect("the middlebox has seen both ends");
+}
+
+#[tokio::test]
+async fn an_end_without_a_word_is_a_cut() {
+    let one = middlebox(1, forwards).await;
+    let mut server = server().await;
+    let via = [one.address.as_str()];
+    let mut pair = pair(&mut server, &via, &[[Read, No]], PathMode::Off).await;
+    pair.client
+        .sender
+        .send(HEADERS, b"the first half")
+        .await
+        .expect("sent");
+    drop(pair.client);
+    assert_eq!(received(&mut pair.server).await.payload, b"the first half");
+    let error = pair.server.receiver.recv().await.expect_err("it was cut");
+    assert!(is_cut(&error), "{error}");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_aborts_says_why() {
+    let one = middlebox(1, forwards).await;
+    let mut server = server().await;
+    let via = [one.address.as_str()];
+    let mut pair = pair(&mut server, &via, &[[Read, No]], PathMode::Off).await;
+    pair.client.sender.abort(Alert::AccessDenied).await;
+    let told = pair.server.receiver.recv().await;
+    let ended = mctls::Error::Policy(Policy::PeerAlert(Alert::AccessDenied));
+    assert!(matches!(told, Err(Error::Session(error)) if error == ended));
+}
+
+#[tokio::test]
+async fn a_middlebox_that_vanishes_ends_the_session_at_both_ends() {
+    let one = middlebox(1, forwards).await;
+    let mut server = server().await;
+    let via = [one.address.as_str()];
+    let mut pair = pair(&mut server, &via, &[[Read, No]], PathMode::Off).await;
+    drop(one);
+    for session in [&mut pair.client, &mut pair.server] {
+        let error = session.receiver.recv().await.expect_err("it was cut");
+        assert!(is_cut(&error), "{error}");
+    }
+}
+
+/// Accepts connections and says nothing.
+async fn silent() -> super::Task<()> {
+    listen(|mut stream: TcpStream| async move {
+        let mut sink = vec![0; 1 << 14];
+        while stream.read(&mut sink).await.is_ok_and(|length| length > 0) {}
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_middlebox_that_says_nothing_is_named_in_time() {
+    let one = middlebox(1, forwards).await;
+    let two = silent().await;
+    let server = server().await;
+    let via = [one.address.as_str(), two.address.as_str()];
+    let mut settings = client_settings(&via, &[[Read, No], [Read, No]], PathMode::Off);
+    settings.timeouts = SHORT;
+    let error = connect_with(settings, &server.address).await;
+    let error = error.expect_err("nobody answers");
+    let Error::TimedOut(part, within) = error else {
+        panic!("{error}");
+    };
+    assert_eq!((part, within), (Part::Leg(position(2)), SHORT.handshake));
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_named_in_time() {
+    let one = middlebox(1, forwards).await;
+    let server = silent().await;
+    let mut settings = client_settings(&[&one.address], &[[Read, No]], PathMode::Off);
+    settings.timeouts = SHORT;
+    let error = connect_with(settings, &server.address).await;
+    let error = error.expect_err("nobody answers");
+    assert!(
+        matches!(error, Error::TimedOut(Part::EndToEnd, _)),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_does_not_keep_a_server() {
+    let mut settings = server_settings();
+    settings.timeouts = SHORT;
+    let mut server = server_with(settings).await;
+    let _idle = TcpStream::connect(&server.address)
+        .await
+        .expect("connected");
+    let error = server.next().await.expect_err("nobody asks");
+    assert!(
+        matches!(error, Error::TimedOut(Part::EndToEnd, _)),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_pause_longer_than_permitted_ends_a_session() {
+    let mut settings = server_settings();
+    settings.timeouts.idle = SHORT.idle;
+    let mut server = server_with(settings).await;
+    let mut pair = pair(&mut server, &[], &[], PathMode::Off).await;
+    let error = pair.server.receiver.recv().await.expect_err("a pause");
+    assert!(
+        matches!(error, Error::TimedOut(Part::EndToEnd, _)),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_at_the_next_hop_is_an_error_at_once() {
+    let mut one = middlebox(1, forwards).await;
+    let gone = silent().await.address.clone();
+    let settings = client_settings(&[&one.address], &[[Read, No]], PathMode::Off);
+    let error = connect_with(settings, &gone)
+        .await
+        .expect_err("nobody is there");
+    assert!(is_cut(&error), "{error}");
+    assert!(matches!(one.next().await, Err(Error::Io(_))));
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_holds_the_sender_up() {
+    let one = middlebox(1, forwards).await;
+    let mut server = server().await;
+    let via = [one.address.as_str()];
+    let pair = pair(&mut server, &via, &[[Read, Read]], PathMode::Off).await;
+    let (mut sender, mut receiver) = (pair.client.sender, pair.server.receiver);
+    // More than the buffers of four sockets and a middlebox hold.
+    let data = vec![7; 64 << 20];
+    let length = data.len();
+    let mut sending = tokio::spawn(async move {
+        sender.send(BODY, &data).await.expect("sent");
+        sender.close().await.expect("closed");
+    });
+    let early = tokio::time::timeout(Duration::from_secs(1), &mut sending).await;
+    assert!(
+        early.is_err(),
+        "64 MiB were taken in though nobody read them"
+    );
+    let mut arrived = 0;
+    while let Some(delivery) = receiver.recv().await.expect("nothing is wrong") {
+        arrived += delivery.payload.len();
+    }
+    assert_eq!(arrived, length);
+    sending.await.expect("the sender is well");
+}

@@ -1,0 +1,315 @@
+//! What sessions carry, who sees what of it, and who may refuse one.
+
+use std::sync::Arc;
+
+use mctls::config::{PathMode, Right, Terms};
+use mctls::error::{Alert, Policy};
+use mctls::party::{ContextId, Position};
+use mctls::receiver::Provenance;
+use tokio::net::TcpStream;
+
+use super::pki::pki;
+use super::{
+    BODY, HEADERS, Scripted, Seen, client_settings, connect_with, forwards, listen, middlebox,
+    pair, received, says, server, server_settings, server_with,
+};
+use crate::{
+    Connected, Error, Fallback, Middlebox, MiddleboxSettings, Part, Server, Timeouts, Verdict,
+};
+
+use Right::{None as No, Read, Write};
+
+fn first() -> Position {
+    Position::new(1).expect("a position")
+}
+
+#[tokio::test]
+async fn data_crosses_without_a_middlebox() {
+    let mut server = server().await;
+    let mut pair = pair(&mut server, &[], &[], PathMode::Off).await;
+    pair.client
+        .sender
+        .send(HEADERS, b"question")
+        .await
+        .expect("sent");
+    assert_eq!(received(&mut pair.server).await.payload, b"question");
+    pair.server
+        .sender
+        .send(BODY, b"answer")
+        .await
+        .expect("sent");
+    assert_eq!(received(&mut pair.client).await.payload, b"answer");
+}
+
+#[tokio::test]
+async fn each_middlebox_sees_what_it_was_granted_and_no_more() {
+    let seen: [Seen; 2] = Default::default();
+    let watch = |at: usize| {
+        let seen = Arc::clone(&seen[at]);
+        move || -> Box<dyn crate::Service> {
+            Box::new(Scripted {
+                seen: Arc::clone(&seen),
+                verdict: Verdict::Forward,
+            })
+        }
+    };
+    let one = middlebox(1, watch(0)).await;
+    let two = middlebox(2, watch(1)).await;
+    let mut server = server().await;
+    let via = [one.address.as_str(), two.address.as_str()];
+    for path in [PathMode::Off, PathMode::Required] {
+        let rights = [[Read, No], [Write, Read]];
+        let mut pair = pair(&mut server, &via, &rights, path).await;
+        pair.client
+            .sender
+            .send(HEADERS, b"headers")
+            .await
+            .expect("sent");
+        pair.client.sender.send(BODY, b"body").await.expect("sent");
+        for expected in ["headers", "body"] {
+            let delivery = received(&mut pair.server).await;
+            assert_eq!(delivery.payload, expected.as_bytes());
+            assert_eq!(delivery.provenance, Provenance::Original);
+        }
+        pair.server.sender.send(BODY, b"back").await.expect("sent");
+        assert_eq!(received(&mut pair.client).await.payload, b"back");
+    }
+    let taken = |at: usize| std::mem::take(&mut *seen[at].lock().expect("no panic with it"));
+    let headers = (HEADERS, b"headers".to_vec());
+    let (body, back) = ((BODY, b"body".to_vec()), (BODY, b"back".to_vec()));
+    assert_eq!(taken(0), [headers.clone(), headers.clone()]);
+    let all = [headers, body, back];
+    assert_eq!(taken(1), [all.clone(), all].concat());
+}
+
+#[tokio::test]
+async fn a_writers_change_arrives_with_its_name() {
+    let parts = vec![b"other ".to_vec(), b"words".to_vec()];
+    let one = middlebox(1, move || says(Verdict::Replace(parts.clone()))).await;
+    let two = middlebox(2, forwards).await;
+    let mut server = server().await;
+    let via = [one.address.as_str(), two.address.as_str()];
+    for path in [PathMode::Off, PathMode::Required] {
+        let rights = [[Write, No], [Read, No]];
+        let mut pair = pair(&mut server, &via, &rights, path).await;
+        pair.client
+            .sender
+            .send(HEADERS, b"original")
+            .await
+            .expect("sent");
+        pair.client
+            .sender
+            .send(BODY, b"untouched")
+            .await
+            .expect("sent");
+        let changed = received(&mut pair.server).await;
+        assert_eq!(changed.payload, b"other words");
+        assert_eq!(changed.provenance, Provenance::ChangedBy(vec![first()]));
+        assert_eq!(
+            received(&mut pair.server).await.provenance,
+            Provenance::Original
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_middlebox_that_blocks_is_named_to_both_ends() {
+    let mut one = middlebox(1, || says(Verdict::Block)).await;
+    let mut server = server().await;
+    let via = [one.address.as_str()];
+    let mut pair = pair(&mut server, &via, &[[Read, No]], PathMode::Off).await;
+    pair.client
+        .sender
+        .send(HEADERS, b"GET /forbidden")
+        .await
+        .expect("sent");
+    for session in [&mut pair.client, &mut pair.server] {
+        let Err(Error::Session(mctls::Error::Policy(ended))) = session.receiver.recv().await else {
+            panic!("a decision");
+        };
+        assert_eq!(ended, Policy::MiddleboxAlert(first(), Alert::Blocked));
+    }
+    assert!(matches!(one.next().await, Err(Error::Blocked)));
+}
+
+#[tokio::test]
+async fn a_server_may_reduce_rights_or_refuse_a_session() {
+    let one = middlebox(1, || says(Verdict::Replace(vec![b"no".to_vec()]))).await;
+    let mut settings = server_settings();
+    settings.policy = Arc::new(|terms: &Terms| {
+        let reduced = terms.clone().reduced(first(), HEADERS, No);
+        Some(reduced)
+    });
+    let mut server = server_with(settings).await;
+    let via = [one.address.as_str()];
+    let mut pair = pair(&mut server, &via, &[[Write, No]], PathMode::Off).await;
+    pair.client
+        .sender
+        .send(HEADERS, b"original")
+        .await
+        .expect("sent");
+    assert_eq!(received(&mut pair.server).await.payload, b"original");
+    let mut settings = server_settings();
+    settings.policy = Arc::new(|_: &Terms| None);
+    let mut strict = server_with(settings).await;
+    let refused = connect_with(
+        client_settings(&via, &[[Write, No]], PathMode::Off),
+        &strict.address.clone(),
+    )
+    .await;
+    let refusal = |error| matches!(error, Error::Session(mctls::Error::Policy(Policy::Refused)));
+    assert!(refusal(refused.expect_err("it is refused")));
+    assert!(refusal(strict.next().await.expect_err("it refuses")));
+}
+
+/// A server that speaks plain TLS alone.
+async fn plain_server() -> super::Task<super::Accepted> {
+    let mut settings = server_settings();
+    settings.fallback = Fallback::PlainTls;
+    let server = Server::new(&settings).expect("settings");
+    listen(move |stream| {
+        let server = server.clone().without_mc13();
+        async move { server.accept(stream).await }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn plain_tls_is_fallen_back_to_by_policy_alone_and_is_not_opened() {
+    let seen: Seen = Arc::default();
+    let watched = Arc::clone(&seen);
+    let one = middlebox(1, move || {
+        Box::new(Scripted {
+            seen: Arc::clone(&watched),
+            verdict: Verdict::Block,
+        })
+    })
+    .await;
+    let mut server = plain_server().await;
+    let via = [one.address.as_str()];
+    let mut settings = client_settings(&via, &[[Write, Write]], PathMode::Off);
+    let refused = connect_with(settings.clone(), &server.address).await;
+    assert!(matches!(refused, Err(Error::PlainTls)));
+    let _ = server.next().await;
+    settings.fallback = Fallback::PlainTls;
+    let Ok(Connected::Plain(mut client)) = connect_with(settings, &server.address).await else {
+        panic!("plain TLS");
+    };
+    let Ok(Connected::Plain(mut served)) = server.next().await else {
+        panic!("plain TLS");
+    };
+    client.send(b"question").await.expect("sent");
+    assert_eq!(
+        served.recv().await.expect("data"),
+        Some(b"question".to_vec())
+    );
+    served.send(b"answer").await.expect("sent");
+    assert_eq!(client.recv().await.expect("data"), Some(b"answer".to_vec()));
+    client.close().await.expect("closed");
+    assert_eq!(served.recv().await.expect("an end"), None);
+    assert!(seen.lock().expect("no panic with it").is_empty());
+}
+
+#[tokio::test]
+async fn a_certificate_without_the_use_of_middleboxes_is_refused() {
+    let ordinary = Middlebox::new(&MiddleboxSettings {
+        identity: pki().ordinary(),
+        next: None,
+        permits: Arc::new(|_: &str| true),
+        service: Arc::new(forwards),
+        timeouts: Timeouts::default(),
+    })
+    .expect("settings");
+    let one = listen(move |stream: TcpStream| {
+        let ordinary = ordinary.clone();
+        async move { ordinary.serve(stream).await }
+    })
+    .await;
+    let server = server().await;
+    let settings = client_settings(&[&one.address], &[[Read, No]], PathMode::Off);
+    let refused = connect_with(settings, &server.address).await;
+    let Err(Error::Tls { part, source }) = refused else {
+        panic!("a leg that fails");
+    };
+    assert_eq!(part, Part::Leg(first()));
+    let purpose = rustls::CertificateError::InvalidPurpose;
+    assert_eq!(source, rustls::Error::InvalidCertificate(purpose));
+}
+
+#[tokio::test]
+async fn a_middlebox_with_another_name_is_refused() {
+    let one = middlebox(2, forwards).await;
+    let server = server().await;
+    let settings = client_settings(&[&one.address], &[[Read, No]], PathMode::Off);
+    let refused = connect_with(settings, &server.address).await;
+    let Err(Error::Tls { part, .. }) = refused else {
+        panic!("a leg that fails");
+    };
+    assert_eq!(part, Part::Leg(first()));
+}
+
+#[tokio::test]
+async fn a_middlebox_connects_only_where_its_policy_permits() {
+    let mut one = middlebox(1, forwards).await;
+    let settings = client_settings(&[&one.address], &[[Read, No]], PathMode::Off);
+    let refused = connect_with(settings, "192.0.2.1:443").await;
+    assert!(refused.is_err());
+    let Err(Error::NotPermitted(to)) = one.next().await else {
+        panic!("its policy");
+    };
+    assert_eq!(to, "192.0.2.1:443");
+}
+
+#[tokio::test]
+async fn a_context_that_is_not_there_is_the_callers_fault() {
+    let mut server = server().await;
+    let mut pair = pair(&mut server, &[], &[], PathMode::Off).await;
+    let refused = pair.client.sender.send(ContextId(9), b"data").await;
+    assert!(matches!(
+        refused,
+        Err(Error::Session(mctls::Error::Caller(_)))
+    ));
+}
+
+#[tokio::test]
+async fn three_middleboxes_and_a_long_transfer_keep_every_byte() {
+    let boxes = [
+        middlebox(1, forwards).await,
+        middlebox(2, forwards).await,
+        middlebox(3, forwards).await,
+    ];
+    let via: Vec<&str> = boxes.iter().map(|task| task.address.as_str()).collect();
+    let mut server = server().await;
+    let rights = [[Read, Read], [Write, Write], [No, Read]];
+    let pair = pair(&mut server, &via, &rights, PathMode::Required).await;
+    let data: Vec<u8> = (0..8_000_000_u32).map(|at| (at / 251) as u8).collect();
+    let mut sender = pair.client.sender;
+    let sent = data.clone();
+    let sending = tokio::spawn(async move {
+        sender.send(BODY, &sent).await.expect("sent");
+        sender.close().await.expect("closed");
+    });
+    let mut receiver = pair.server.receiver;
+    let mut arrived = Vec::new();
+    while let Some(delivery) = receiver.recv().await.expect("nothing is wrong") {
+        assert_eq!(delivery.seen_by.len(), 3);
+        arrived.extend(delivery.payload);
+    }
+    sending.await.expect("the sender is well");
+    assert!(arrived == data);
+}
+
+#[tokio::test]
+async fn a_middlebox_that_the_servers_authorities_do_not_know_is_refused() {
+    let one = middlebox(1, forwards).await;
+    let mut settings = server_settings();
+    settings.middlebox_roots = Arc::new(rustls::RootCertStore::empty());
+    let mut server = server_with(settings).await;
+    let settings = client_settings(&[&one.address], &[[Read, No]], PathMode::Off);
+    let refused = connect_with(settings, &server.address.clone()).await;
+    assert!(refused.is_err());
+    let Err(Error::Tls { part, .. }) = server.next().await else {
+        panic!("a leg that fails");
+    };
+    assert_eq!(part, Part::NextHop);
+}
