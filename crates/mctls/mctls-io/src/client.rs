@@ -19,7 +19,7 @@ use crate::error::{Error, Part};
 use crate::hop::{Hop, Outcome, Talk, Timeouts};
 use crate::plain::Plain;
 use crate::session::{Connected, Session};
-use crate::tls::{self, Tls};
+use crate::tls::{self, KeyExchange, Tls};
 
 /// What to do where the other side speaks plain TLS alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub struct ClientSettings {
     pub contexts: Vec<Context>,
     /// Suites for records, the best first.
     pub suites: Vec<Suite>,
+    /// How keys of the TLS sessions are agreed on.
+    pub key_exchange: KeyExchange,
     /// What to do where the server speaks plain TLS alone.
     pub fallback: Fallback,
     /// What is spoken over plain TLS, for ALPN.
@@ -86,8 +88,12 @@ impl Client {
             session: Arc::new(tls::client(
                 Arc::clone(&settings.roots),
                 &settings.plain_protocols,
+                settings.key_exchange,
             )?),
-            leg: Arc::new(tls::client_leg(Arc::clone(&settings.middlebox_roots))?),
+            leg: Arc::new(tls::client_leg(
+                Arc::clone(&settings.middlebox_roots),
+                settings.key_exchange,
+            )?),
             settings,
         })
     }

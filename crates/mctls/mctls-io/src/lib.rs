@@ -6,8 +6,8 @@
 //!
 //! Invariants: a middlebox that is dead or slow is an error that names it, within
 //! [`Timeouts::handshake`] or [`Timeouts::idle`]; plain TLS is fallen back to by policy alone;
-//! memory is bounded: an endpoint holds a frame, a middlebox [`middlebox::MAX_WAITING`] bytes each
-//! way and a frame.
+//! memory is bounded: beside the core's, an endpoint holds a frame and 16 KiB, a middlebox as much
+//! for each neighbour and [`middlebox::MAX_WAITING`] bytes each way, and what its service adds.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -29,5 +29,5 @@ pub use middlebox::{Middlebox, MiddleboxSettings, Service, Verdict};
 pub use plain::Plain;
 pub use server::{Policy, Server, ServerSettings};
 pub use session::{Connected, Session, SessionReceiver, SessionSender};
-pub use tls::Identity;
+pub use tls::{Identity, KeyExchange};
 pub use verify::MIDDLEBOX_USAGE_OID;

@@ -23,7 +23,7 @@ use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::{Error, Part};
 use crate::hop::{ANNOUNCE, READ_LEN, ROUTE, Timeouts, unexpected};
@@ -199,7 +199,7 @@ impl Middlebox {
             service: (self.service)(),
             contexts: Vec::new(),
         };
-        let result = passage.run(patience).await;
+        let result = passage.run(self.timeouts).await;
         if let Err(error) = &result {
             passage.give_up(error.alert(), patience).await;
         }
@@ -244,10 +244,12 @@ impl Middlebox {
 }
 
 impl Passage {
-    async fn run(&mut self, patience: std::time::Duration) -> Result<(), Error> {
+    async fn run(&mut self, timeouts: Timeouts) -> Result<(), Error> {
+        let patience = timeouts.handshake;
         let mut from_client = vec![0; READ_LEN];
         let mut from_server = vec![0; READ_LEN];
         let mut deadline = pin!(sleep(patience));
+        let mut pause = pin!(sleep(timeouts.idle));
         loop {
             self.pass()?;
             let (client, server) = (&mut self.client, &mut self.server);
@@ -273,7 +275,11 @@ impl Passage {
                 () = &mut deadline, if self.legs.is_joining() => {
                     return Err(Error::TimedOut(self.legs.waits_for(), patience));
                 }
+                () = &mut pause => {
+                    return Err(Error::TimedOut(Part::EndToEnd, timeouts.idle));
+                }
             }
+            pause.as_mut().reset(Instant::now() + timeouts.idle);
             if self.legs.is_joining() && self.has_ended() {
                 return Err(mctls::Error::from(mctls::error::Breach::Truncated).into());
             }

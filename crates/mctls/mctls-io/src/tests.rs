@@ -1,6 +1,7 @@
 //! Real sockets on loopback, real rustls, real certificates.
 
 mod attacks;
+mod cost;
 mod ends;
 mod pki;
 mod sessions;
@@ -20,8 +21,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::{
-    Client, ClientSettings, Connected, Error, Fallback, Middlebox, MiddleboxSettings, Server,
-    ServerSettings, Service, Session, Timeouts, Verdict, Via,
+    Client, ClientSettings, Connected, Error, Fallback, KeyExchange, Middlebox, MiddleboxSettings,
+    Server, ServerSettings, Service, Session, Timeouts, Verdict, Via,
 };
 use pki::pki;
 
@@ -148,6 +149,7 @@ fn client_settings(via: &[&str], rights: &[[Right; 2]], path: PathMode) -> Clien
             .collect(),
         contexts: vec![context(HEADERS, "headers"), context(BODY, "body")],
         suites: Suite::ALL.to_vec(),
+        key_exchange: KeyExchange::Hybrid,
         fallback: Fallback::Refuse,
         plain_protocols: vec![b"http/1.1".to_vec()],
         timeouts: PATIENCE,

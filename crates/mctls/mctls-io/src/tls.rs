@@ -47,14 +47,25 @@ impl Identity {
     }
 }
 
-/// The provider, with the hybrid group first.
-fn provider() -> Arc<CryptoProvider> {
+/// How a client agrees on the keys of its TLS sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyExchange {
+    /// X25519MLKEM768 where the other side has it: what is recorded today stays secret from a
+    /// quantum computer. Some 2,300 bytes more for each session.
+    Hybrid,
+    /// X25519 or P-256: for links on which those bytes count.
+    Classical,
+}
+
+/// The provider, with these groups.
+fn provider(key_exchange: KeyExchange) -> Arc<CryptoProvider> {
+    let classical = [kx_group::X25519, kx_group::SECP256R1];
+    let kx_groups = match key_exchange {
+        KeyExchange::Hybrid => [&[kx_group::X25519MLKEM768], &classical[..]].concat(),
+        KeyExchange::Classical => classical.to_vec(),
+    };
     Arc::new(CryptoProvider {
-        kx_groups: vec![
-            kx_group::X25519MLKEM768,
-            kx_group::X25519,
-            kx_group::SECP256R1,
-        ],
+        kx_groups,
         ..default_provider()
     })
 }
@@ -66,13 +77,17 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
 }
 
 fn middleboxes(roots: Arc<RootCertStore>) -> Arc<Middleboxes> {
-    let algorithms = provider().signature_verification_algorithms;
+    let algorithms = provider(KeyExchange::Hybrid).signature_verification_algorithms;
     Arc::new(Middleboxes { roots, algorithms })
 }
 
 /// A client's end-to-end session: `mc13` first, then what it speaks over plain TLS.
-pub(crate) fn client(roots: Arc<RootCertStore>, plain: &[Vec<u8>]) -> Result<ClientConfig, Error> {
-    let builder = ClientConfig::builder_with_provider(provider())
+pub(crate) fn client(
+    roots: Arc<RootCertStore>,
+    plain: &[Vec<u8>],
+    key_exchange: KeyExchange,
+) -> Result<ClientConfig, Error> {
+    let builder = ClientConfig::builder_with_provider(provider(key_exchange))
         .with_protocol_versions(&[&TLS13])
         .map_err(Error::Configuration)?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
@@ -87,8 +102,11 @@ fn with_mc13(plain: &[Vec<u8>]) -> Vec<Vec<u8>> {
 }
 
 /// A client's legs.
-pub(crate) fn client_leg(roots: Arc<RootCertStore>) -> Result<ClientConfig, Error> {
-    let builder = ClientConfig::builder_with_provider(provider())
+pub(crate) fn client_leg(
+    roots: Arc<RootCertStore>,
+    key_exchange: KeyExchange,
+) -> Result<ClientConfig, Error> {
+    let builder = ClientConfig::builder_with_provider(provider(key_exchange))
         .with_protocol_versions(&[&TLS13])
         .map_err(Error::Configuration)?
         .dangerous()
@@ -101,9 +119,9 @@ pub(crate) fn client_leg(roots: Arc<RootCertStore>) -> Result<ClientConfig, Erro
 
 /// A middlebox's leg to the server.
 pub(crate) fn middlebox_leg(identity: &Identity) -> Result<ClientConfig, Error> {
-    let algorithms = provider().signature_verification_algorithms;
+    let algorithms = provider(KeyExchange::Hybrid).signature_verification_algorithms;
     let (chain, key) = identity.parts();
-    let mut config = ClientConfig::builder_with_provider(provider())
+    let mut config = ClientConfig::builder_with_provider(provider(KeyExchange::Hybrid))
         .with_protocol_versions(&[&TLS13])
         .map_err(Error::Configuration)?
         .dangerous()
@@ -119,7 +137,7 @@ pub(crate) fn middlebox_leg(identity: &Identity) -> Result<ClientConfig, Error> 
 /// A server's end-to-end session.
 pub(crate) fn server(identity: &Identity, plain: &[Vec<u8>]) -> Result<ServerConfig, Error> {
     let (chain, key) = identity.parts();
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_provider(provider(KeyExchange::Hybrid))
         .with_protocol_versions(&[&TLS13])
         .map_err(Error::Configuration)?
         .with_no_client_auth()
@@ -135,13 +153,15 @@ pub(crate) fn server_leg(
     roots: Arc<RootCertStore>,
 ) -> Result<ServerConfig, Error> {
     let (chain, key) = identity.parts();
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_provider(provider(KeyExchange::Hybrid))
         .with_protocol_versions(&[&TLS13])
         .map_err(Error::Configuration)?
         .with_client_cert_verifier(middleboxes(roots))
         .with_single_cert(chain, key)
         .map_err(Error::Configuration)?;
     config.alpn_protocols = vec![LEG_ALPN.to_vec()];
+    // Legs are not resumed.
+    config.send_tls13_tickets = 0;
     Ok(config)
 }
 
@@ -149,6 +169,7 @@ pub(crate) fn server_leg(
 pub(crate) fn middlebox_server(identity: &Identity) -> Result<ServerConfig, Error> {
     let mut config = server(identity, &[])?;
     config.alpn_protocols = vec![LEG_ALPN.to_vec()];
+    config.send_tls13_tickets = 0;
     Ok(config)
 }
 

@@ -8,7 +8,7 @@ use crate::config::{PathMode, Right};
 use crate::error::{Breach, Check, Error};
 use crate::frame::write_record;
 use crate::hostile::Forgery;
-use crate::message::{Granted, Keys, Message, Purpose};
+use crate::message::{Granted, Message, OwnKeys, Purpose};
 use crate::party::{Author, ContextId, Endpoint};
 use crate::receiver::{Event, Provenance};
 use crate::suite::Suite;
@@ -140,7 +140,9 @@ fn a_server_that_a_middlebox_was_led_astray_to_is_not_the_clients() {
 #[test]
 fn shares_moved_to_another_middlebox_are_not_those_of_its_rights() {
     let failed = failure(&setup(&[&[Read, Write]]), |envelope| {
-        if let (Party::Box(to), Message::Keys(_)) = (envelope.to, &envelope.message) {
+        if let (Party::Box(to), Message::Keys(_) | Message::OwnKeys(_)) =
+            (envelope.to, &envelope.message)
+        {
             envelope.to = Party::Box(position(3 - to.number()));
         }
     });
@@ -154,7 +156,7 @@ fn keys_of_another_session_have_another_transcript() {
     other.session = [1; 32];
     let mut theirs: Vec<Envelope> = Vec::new();
     run(&other, |envelope| {
-        if let Message::Keys(_) = envelope.message {
+        if let Message::Keys(_) | Message::OwnKeys(_) = envelope.message {
             theirs.push(envelope.clone());
         }
         vec![envelope]
@@ -166,27 +168,27 @@ fn keys_of_another_session_have_another_transcript() {
         envelope.expect("as the test has it").message.clone()
     };
     let failed = failure(&one, |envelope| {
-        if let (Party::Client, Message::Keys(_)) = (envelope.from, &envelope.message) {
+        if let Message::OwnKeys(_) = &envelope.message {
             envelope.message = from(Party::Client);
         }
     });
     assert_eq!(failed.error, Check::Transcript.into());
     let failed = failure(&one, |envelope| {
-        if let Message::Keys(_) = envelope.message {
+        if let Message::Keys(_) | Message::OwnKeys(_) = envelope.message {
             envelope.message = from(envelope.from);
         }
     });
     assert_eq!(failed.error, Check::LegBinding(position(1)).into());
 }
 
-fn replace_share(keys: &mut Keys) {
+fn replace_share(keys: &mut OwnKeys) {
     keys.granted[FIRST].share = shares(Endpoint::Server, 1).share(0, Purpose::Write).clone();
 }
 
 #[test]
 fn a_replaced_share_has_another_digest() {
     let failed = failure(&setup(&[&[Read]]), |envelope| {
-        if let (Party::Client, Message::Keys(keys)) = (envelope.from, &mut envelope.message) {
+        if let Message::OwnKeys(keys) = &mut envelope.message {
             replace_share(keys);
         }
     });
@@ -211,7 +213,7 @@ fn shares_replaced_between_the_endpoints_give_another_transcript() {
 fn a_grant_that_the_other_endpoint_did_not_agree_to_is_refused() {
     let write = shares(Endpoint::Client, 1).share(0, Purpose::Write).clone();
     let failed = failure(&setup(&[&[Read]]), |envelope| {
-        if let (Party::Client, Message::Keys(keys)) = (envelope.from, &mut envelope.message) {
+        if let Message::OwnKeys(keys) = &mut envelope.message {
             keys.granted.push(Granted {
                 context: CONTEXT,
                 purpose: Purpose::Write,

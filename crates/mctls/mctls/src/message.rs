@@ -15,7 +15,9 @@
 //!  on a leg: between an endpoint and a middlebox, inside their own TLS session
 //!  16  start      endpoint 1 | position 1 | sid 32 | cfg
 //!  17  bind       digest of the other leg's key 32
-//!  18  keys       transcript | shares that were granted: context 1, purpose 1, share 32 each
+//!  18  keys       of the server: transcript | shares that were granted: context 1, purpose 1,
+//!                 share 32 each
+//!  22  own keys   of the client: th 32 | shares that were granted, the same
 //!  19  confirm    proof 32
 //!  20  ready      th 32
 //!  21  alert      number 1
@@ -76,6 +78,7 @@ pub(crate) mod kind {
     pub(crate) const CONFIRM: u8 = 19;
     pub(crate) const LEG_READY: u8 = 20;
     pub(crate) const ALERT: u8 = 21;
+    pub(crate) const OWN_KEYS: u8 = 22;
 }
 
 /// One message.
@@ -95,8 +98,10 @@ pub enum Message {
     Start(Start),
     /// The digest of the other leg's key.
     Bind(Digest),
-    /// What a middlebox derives its keys from.
+    /// What a middlebox derives its keys from, as the server says it.
     Keys(Keys),
+    /// The client's part of the same, which may have the slower link: the transcript's hash.
+    OwnKeys(OwnKeys),
     /// A middlebox has its keys.
     Confirm(Digest),
     /// An endpoint has verified everything, said to a middlebox.
@@ -187,6 +192,15 @@ pub struct Keys {
     pub granted: Vec<Granted>,
 }
 
+/// The client's part of what a middlebox derives its keys from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnKeys {
+    /// The hash of what the endpoints have agreed on.
+    pub th: Digest,
+    /// The sender's shares that were granted.
+    pub granted: Vec<Granted>,
+}
+
 impl Message {
     /// Its type.
     #[must_use]
@@ -200,6 +214,7 @@ impl Message {
             Self::Start(_) => kind::START,
             Self::Bind(_) => kind::BIND,
             Self::Keys(_) => kind::KEYS,
+            Self::OwnKeys(_) => kind::OWN_KEYS,
             Self::Confirm(_) => kind::CONFIRM,
             Self::LegReady(_) => kind::LEG_READY,
             Self::Alert(_) => kind::ALERT,
@@ -239,6 +254,10 @@ impl Message {
             }
             Self::Keys(keys) => {
                 keys.transcript.write(out);
+                keys.granted.iter().for_each(|granted| granted.write(out));
+            }
+            Self::OwnKeys(keys) => {
+                out.extend_from_slice(&keys.th);
                 keys.granted.iter().for_each(|granted| granted.write(out));
             }
             Self::Ready(proof)
@@ -286,6 +305,10 @@ impl Message {
                 let counts = counts.ok_or(Breach::Unexpected(kind))?;
                 Self::Keys(Keys::read(&mut reader, counts)?)
             }
+            kind::OWN_KEYS => Self::OwnKeys(OwnKeys {
+                th: reader.array()?,
+                granted: granted(&mut reader, MAX_CONTEXTS)?,
+            }),
             kind::CONFIRM => Self::Confirm(reader.array()?),
             kind::LEG_READY => Self::LegReady(reader.array()?),
             kind::ALERT => {
@@ -426,19 +449,23 @@ impl Transcript {
 
 impl Keys {
     fn read(reader: &mut Reader<'_>, counts: Counts) -> Result<Self, Malformed> {
-        let transcript = Transcript::read(reader, counts)?;
-        let mut granted = Vec::new();
-        while !reader.is_empty() {
-            if granted.len() == 2 * counts.contexts {
-                return Err(Malformed::TrailingBytes);
-            }
-            granted.push(Granted::read(reader)?);
-        }
         Ok(Self {
-            transcript,
-            granted,
+            transcript: Transcript::read(reader, counts)?,
+            granted: granted(reader, counts.contexts)?,
         })
     }
+}
+
+/// Shares to the end of a message: two for each context at most.
+fn granted(reader: &mut Reader<'_>, contexts: usize) -> Result<Vec<Granted>, Malformed> {
+    let mut granted = Vec::new();
+    while !reader.is_empty() {
+        if granted.len() == 2 * contexts {
+            return Err(Malformed::TrailingBytes);
+        }
+        granted.push(Granted::read(reader)?);
+    }
+    Ok(granted)
 }
 
 #[cfg(test)]

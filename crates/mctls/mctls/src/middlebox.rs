@@ -16,7 +16,7 @@
 use crate::config::{Configuration, Right};
 use crate::error::{Breach, Check, Error, Policy};
 use crate::keys::{DirectionKeys, Holder};
-use crate::message::{Granted, Keys, Message, Purpose, ShareDigests, Start, Transcript};
+use crate::message::{Granted, Keys, Message, OwnKeys, Purpose, ShareDigests, Start, Transcript};
 use crate::party::{ContextId, Direction, Endpoint, Position};
 use crate::relay::Relay;
 use crate::schedule::{ContextSecrets, LegKey, LegSecret, context_key, th};
@@ -147,7 +147,8 @@ impl Middlebox {
             start,
             legs,
             started: Both::default(),
-            keys: Both::default(),
+            client_keys: None,
+            server_keys: None,
         };
         *bound.started.of_mut(from) = Seen::Yes;
         Ok(Joining::Bound(Box::new(bound)))
@@ -168,7 +169,8 @@ pub struct Bound {
     start: Start,
     legs: Both<LegKey>,
     started: Both<Seen>,
-    keys: Both<Option<Keys>>,
+    client_keys: Option<OwnKeys>,
+    server_keys: Option<Keys>,
 }
 
 impl Bound {
@@ -189,41 +191,56 @@ impl Bound {
                 }
                 *self.started.of_mut(from) = Seen::Yes;
             }
-            Message::Keys(keys)
-                if *self.started.of(from) == Seen::Yes && self.keys.of(from).is_none() =>
+            Message::OwnKeys(keys)
+                if from == Endpoint::Client
+                    && self.started.client == Seen::Yes
+                    && self.client_keys.is_none() =>
             {
-                *self.keys.of_mut(from) = Some(keys);
+                self.client_keys = Some(keys);
+            }
+            Message::Keys(keys)
+                if from == Endpoint::Server
+                    && self.started.server == Seen::Yes
+                    && self.server_keys.is_none() =>
+            {
+                self.server_keys = Some(keys);
             }
             other => return Err(other.unexpected()),
         }
-        match (self.keys.client.take(), self.keys.server.take()) {
+        match (self.client_keys.take(), self.server_keys.take()) {
             (Some(client), Some(server)) => self.confirm(&client, &server, out),
-            (client, server) => {
-                self.keys = Both { client, server };
+            (client_keys, server_keys) => {
+                self.client_keys = client_keys;
+                self.server_keys = server_keys;
                 Ok(Joining::Bound(self))
             }
         }
     }
 
-    fn confirm(self, client: &Keys, server: &Keys, out: &mut Vec<Reply>) -> Result<Joining, Error> {
+    fn confirm(
+        self,
+        client: &OwnKeys,
+        server: &Keys,
+        out: &mut Vec<Reply>,
+    ) -> Result<Joining, Error> {
         let Start {
             position,
             sid,
             configuration,
             ..
         } = self.start;
-        if client.transcript != server.transcript {
-            return Err(Check::Transcript.into());
-        }
-        let transcript = &client.transcript;
+        let transcript = &server.transcript;
         check_legs(transcript, position, &self.legs)?;
         let th = th(&configuration, &sid, transcript);
-        let side = |keys, endpoint| Side { keys, endpoint };
+        if !same(&client.th, &th) {
+            return Err(Check::Transcript.into());
+        }
+        let side = |granted, endpoint| Side { granted, endpoint };
         let sides = Both {
-            client: side(client, Endpoint::Client),
-            server: side(server, Endpoint::Server),
+            client: side(&client.granted[..], Endpoint::Client),
+            server: side(&server.granted[..], Endpoint::Server),
         };
-        let secrets = secrets(&configuration, position, &th, &sides)?;
+        let secrets = secrets(&configuration, position, &th, transcript, &sides)?;
         for to in [Endpoint::Client, Endpoint::Server] {
             let proof = self.legs.of(to).confirm(to, position, &secrets, &th);
             out.push(Reply {
@@ -259,10 +276,10 @@ fn check_legs(
     }
 }
 
-/// One endpoint's keys, in the order in which they are read.
+/// One endpoint's shares, in the order in which they are read.
 #[derive(Clone, Copy)]
 struct Side<'a> {
-    keys: &'a Keys,
+    granted: &'a [Granted],
     endpoint: Endpoint,
 }
 
@@ -276,7 +293,7 @@ impl<'a> Side<'a> {
         purpose: Purpose,
         digests: &ShareDigests,
     ) -> Result<&'a Secret, Error> {
-        let granted: &'a Granted = self.keys.granted.get(at).ok_or(Breach::Grant)?;
+        let granted = self.granted.get(at).ok_or(Breach::Grant)?;
         if granted.context != context || granted.purpose != purpose {
             return Err(Breach::Grant.into());
         }
@@ -299,12 +316,17 @@ fn secrets(
     configuration: &Configuration,
     position: Position,
     th: &Digest,
+    transcript: &Transcript,
     sides: &Both<Side<'_>>,
 ) -> Result<Vec<(ContextId, ContextSecrets)>, Error> {
     let mut secrets = Vec::new();
     let mut at = 0;
-    let shares = &sides.client.keys.transcript.shares;
-    for (context, digests) in configuration.terms.contexts().iter().zip(shares) {
+    for (context, digests) in configuration
+        .terms
+        .contexts()
+        .iter()
+        .zip(&transcript.shares)
+    {
         let mut key = |purpose| -> Result<Secret, Error> {
             let client = sides.client.share(at, context.id, purpose, digests)?;
             let server = sides.server.share(at, context.id, purpose, digests)?;
@@ -324,7 +346,7 @@ fn secrets(
         };
         secrets.push((context.id, granted));
     }
-    if sides.client.keys.granted.len() != at || sides.server.keys.granted.len() != at {
+    if sides.client.granted.len() != at || sides.server.granted.len() != at {
         return Err(Breach::Grant.into());
     }
     Ok(secrets)

@@ -103,6 +103,55 @@ async fn a_middlebox_that_vanishes_ends_the_session_at_both_ends() {
     }
 }
 
+/// A hop that lets so many bytes through from the server's side, and then is gone.
+async fn dying(to: String, bytes: u64) -> super::Task<()> {
+    listen(move |stream: TcpStream| {
+        let to = to.clone();
+        async move {
+            let server = TcpStream::connect(to).await.expect("the next hop");
+            let (mut from_client, mut to_client) = stream.into_split();
+            let (from_server, mut to_server) = server.into_split();
+            let mut limited = from_server.take(bytes);
+            tokio::select! {
+                _ = tokio::io::copy(&mut limited, &mut to_client) => {}
+                _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_path_that_dies_in_any_phase_of_the_handshake_is_an_error_at_once() {
+    let one = middlebox(1, forwards).await;
+    let mut failed = 0;
+    for bytes in (0..).step_by(300) {
+        let mut server = server().await;
+        let (near, far) = (
+            dying(one.address.clone(), bytes).await,
+            dying(server.address.clone(), bytes).await,
+        );
+        let ways = [
+            (&near.address, &server.address),
+            (&one.address, &far.address),
+        ];
+        for (via, to) in ways {
+            let settings = client_settings(&[via], &[[Read, No]], PathMode::Off);
+            match connect_with(settings, to).await {
+                Ok(_) => {
+                    // Every byte of a whole handshake was let through.
+                    assert!(failed > 10, "{bytes} bytes were enough");
+                    return;
+                }
+                Err(error) => assert!(!matches!(error, Error::TimedOut(..)), "{error}"),
+            }
+            failed += 1;
+        }
+        let told = server.results.try_recv();
+        assert!(told.is_err() || told.is_ok_and(|told| told.is_err()));
+    }
+}
+
 /// Accepts connections and says nothing.
 async fn silent() -> super::Task<()> {
     listen(|mut stream: TcpStream| async move {

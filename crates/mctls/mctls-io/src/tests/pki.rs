@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::{Identity, MIDDLEBOX_USAGE_OID};
 
 /// As many middleboxes as a test needs at most.
-const MIDDLEBOXES: usize = 3;
+const MIDDLEBOXES: usize = 16;
 
 pub(super) struct Pki {
     authority: CertificateDer<'static>,

@@ -8,7 +8,8 @@ use super::{Agreed, Channel, Confirming, Handshake, Output};
 use crate::config::Right;
 use crate::error::{Breach, Check, Error};
 use crate::message::{
-    Binding as Pair, Granted, Keys, LegDigests, Message, Purpose, ShareDigests, Start, Transcript,
+    Binding as Pair, Granted, Keys, LegDigests, Message, OwnKeys, Purpose, ShareDigests, Start,
+    Transcript,
 };
 use crate::party::{Endpoint, Position};
 use crate::schedule::{LegKey, th};
@@ -119,12 +120,19 @@ impl Binding {
             message: Message::Bindings(pairs),
         });
         for position in self.agreed.configuration.terms.positions() {
+            let granted = self.granted(position);
             out.push(Output {
                 to: Channel::Leg(position),
-                message: Message::Keys(Keys {
-                    transcript: transcript.clone(),
-                    granted: self.granted(position),
-                }),
+                message: match self.agreed.endpoint {
+                    Endpoint::Client => Message::OwnKeys(OwnKeys {
+                        th: th(&self.agreed.configuration, &self.sid, &transcript),
+                        granted,
+                    }),
+                    Endpoint::Server => Message::Keys(Keys {
+                        transcript: transcript.clone(),
+                        granted,
+                    }),
+                },
             });
         }
         transcript

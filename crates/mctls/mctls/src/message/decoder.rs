@@ -51,7 +51,7 @@ impl Decoder {
             return Ok(None);
         };
         let [code, high, low] = *header;
-        let known = matches!(code, kind::OFFER..=kind::READY | kind::START..=kind::ALERT);
+        let known = matches!(code, kind::OFFER..=kind::READY | kind::START..=kind::OWN_KEYS);
         if !known {
             return Err(Malformed::Type(code).into());
         }

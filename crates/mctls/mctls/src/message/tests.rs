@@ -41,6 +41,7 @@ fn all() -> Vec<Message> {
         purpose: Purpose::Read,
         share: shares.share(0, Purpose::Read).clone(),
     }];
+    let own = granted.clone();
     vec![
         Message::Offer(Offer {
             suites: vec![0x1301, 0x1302],
@@ -67,6 +68,10 @@ fn all() -> Vec<Message> {
         Message::Keys(Keys {
             transcript,
             granted,
+        }),
+        Message::OwnKeys(OwnKeys {
+            th: [16; 32],
+            granted: own,
         }),
         Message::Confirm([13; 32]),
         Message::LegReady([14; 32]),
@@ -126,7 +131,7 @@ fn another_version_is_refused_and_named() {
 
 #[test]
 fn an_unknown_type_is_refused_before_its_body_is_there() {
-    for code in [0, 6, 15, 22, 255] {
+    for code in [0, 6, 15, 23, 255] {
         let mut decoder = Decoder::new();
         decoder.push(&[code, 255, 255]).expect("as the test has it");
         assert_eq!(decoder.next(), Err(Malformed::Type(code).into()));
