@@ -58,6 +58,14 @@ impl Keys {
         keys.map(|key| key.expect("a datagram of this version"))
             .collect()
     }
+
+    /// The key of the connection with this client random, out of what has come.
+    #[track_caller]
+    pub(crate) fn of(&self, client_random: &[u8]) -> RecordKey {
+        let mut come = self.come().into_iter();
+        let key = come.find(|key| key.client_random() == client_random);
+        key.expect("the server has handed it over")
+    }
 }
 
 /// The types of the messages that a key opens in the stream of its direction, from the first
