@@ -23,8 +23,6 @@ pub(crate) struct Board {
     failed: AtomicU64,
     /// What the first handshake showed of the server.
     pub(crate) facts: OnceLock<ServerFacts>,
-    /// The server's certificates, DER, of the first full handshake.
-    pub(crate) chain: OnceLock<Vec<Vec<u8>>>,
 }
 
 /// Numbers since the beginning.
@@ -63,7 +61,6 @@ impl Board {
             squares: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             facts: OnceLock::new(),
-            chain: OnceLock::new(),
         }
     }
 

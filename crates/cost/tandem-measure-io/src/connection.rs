@@ -18,6 +18,7 @@ use tandem_wire::tls::client_hello::extension_len_in_front;
 use tandem_wire::tls::extension::ExtensionType;
 use tokio::net::TcpStream;
 
+use crate::chain;
 use crate::failure::Failure;
 use crate::sessions::Sessions;
 use crate::target::Target;
@@ -293,12 +294,12 @@ impl Connection {
             tls: version,
             cipher_suite: suite.map(|suite| format!("{:?}", suite.suite())),
             group: group.map(|group| format!("{:?}", group.name())),
-            chain_bytes: self.chain().iter().map(Vec::len).collect(),
+            chain: chain::facts(&self.chain()),
         }
     }
 
-    /// The server's certificates, DER, leaf first.
-    pub(crate) fn chain(&self) -> Vec<Vec<u8>> {
+    /// The server's certificates, DER, leaf first; of a resumed session those of its beginning.
+    fn chain(&self) -> Vec<Vec<u8>> {
         let certificates = self.wire.tls.peer_certificates().unwrap_or_default();
         certificates.iter().map(|one| one.to_vec()).collect()
     }

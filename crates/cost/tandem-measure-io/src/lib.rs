@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 mod board;
+mod chain;
 mod connection;
 mod error;
 mod failure;

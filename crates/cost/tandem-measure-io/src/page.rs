@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use tandem_measure::{Outcome, PhaseOutcome};
+use tandem_measure::{Outcome, PhaseOutcome, advice};
 use tandem_report::draw::{PAGE_STYLE, escaped};
 
 use crate::plots;
@@ -46,6 +46,11 @@ pub fn page(outcomes: &[Outcome]) -> String {
         page.raw("</figure>");
     }
     page.phases(outcomes);
+    let advice = advice(outcomes);
+    if !advice.is_empty() {
+        page.words("h2", "What would help, as far as it was measured");
+        page.list(advice.into_iter());
+    }
     page.words("h2", "How it is measured");
     page.list(METHOD.iter().map(|line| (*line).to_owned()));
     page.list(outcomes.iter().map(conditions));

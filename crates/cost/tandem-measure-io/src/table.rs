@@ -105,6 +105,15 @@ pub(crate) fn headline(outcome: &Outcome) -> String {
     for part in [&server.cipher_suite, &server.group].into_iter().flatten() {
         let _ = write!(text, ", {part}");
     }
+    if let Some(leaf) = server.chain.first() {
+        let count = server.chain.len();
+        let size: usize = server.chain.iter().map(|one| one.bytes).sum();
+        let _ = write!(
+            text,
+            "; key {}, certificates {count}, {size} bytes",
+            leaf.key
+        );
+    }
     text.push(')');
     text
 }

@@ -251,9 +251,6 @@ impl Client {
     }
 
     fn opened(&self, intended: Instant, connection: &Connection) {
-        if connection.handshake.offer.kind() == Kind::Full {
-            self.board.chain.get_or_init(|| connection.chain());
-        }
         self.board
             .facts
             .get_or_init(|| connection.facts(&self.plan.target));

@@ -31,10 +31,13 @@ fn a_result_has_what_is_promised_and_its_phases_add_up() {
         "/generator/limit/is",
         "/whole_run/connections",
         "/server/tls",
+        "/server/chain/0/subject",
         "/steady",
     ] {
         assert!(result.pointer(path).is_some(), "{path}: {result}");
     }
+    assert_eq!(result["server"]["chain"][0]["key"], "P-256");
+    assert_eq!(result["server"]["chain"][0]["issuer"], "CN=issuer");
     let count = |path: &str| number(result, path);
     assert_eq!(count("/full") + count("/resumed"), count("/connections"));
     // Three on each; those of a connection lie on both sides of the measurement's ends.

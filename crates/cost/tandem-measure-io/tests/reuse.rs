@@ -106,11 +106,21 @@ fn a_sweep_has_a_result_for_each_share() {
     let (full, resumed) = (whole(&results[1], "full"), whole(&results[1], "resumed"));
     assert!(full >= 1 && resumed > 5 * full, "{full}, {resumed}");
     assert!(
+        measured.stdout().contains("a resumed handshake took"),
+        "the advice"
+    );
+    assert!(
         measured.stdout().contains("connections/s"),
         "the comparison"
     );
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();
-    for part in ["sweep-rate", "phases", "100 % reuse", "</html>"] {
+    for part in [
+        "sweep-rate",
+        "phases",
+        "100 % reuse",
+        "What would help",
+        "</html>",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     for outside in ["<script", "<link", "src=", "href=", "url(http"] {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
+mod advice;
 mod arrivals;
 mod counts;
 mod event;
@@ -26,6 +27,7 @@ mod tally;
 mod times;
 mod warm_up;
 
+pub use advice::advice;
 pub use arrivals::Arrivals;
 pub use counts::{Bytes, Counts};
 pub use event::{EarlyData, Exchange, Handshake, Means, OfferOutcome};
@@ -33,7 +35,9 @@ pub use fault::Fault;
 pub use http::{HttpError, MAX_HEAD_LEN, Reading, ResponseReader};
 pub use limit::{Effort, Limit, Spare};
 pub use mix::{FileSpec, Mix, MixError, Requests};
-pub use outcome::{GeneratorCost, KindOutcome, Load, Outcome, PhaseOutcome, ServerFacts};
+pub use outcome::{
+    CertificateFacts, GeneratorCost, KindOutcome, Load, Outcome, PhaseOutcome, ServerFacts,
+};
 pub use phase::{HandshakeForm, Kind, Phase, Step, handshake_round_trips};
 pub use reuse::{Offer, Percent, ReuseCounter};
 pub use tally::{KindTally, PhaseTally, Tally};

@@ -96,8 +96,21 @@ pub struct ServerFacts {
     pub cipher_suite: Option<String>,
     /// The group of the key agreement.
     pub group: Option<String>,
-    /// Sizes of the certificates that it sends, DER, leaf first.
-    pub chain_bytes: Vec<usize>,
+    /// The certificates that it sends, in its order.
+    pub chain: Vec<CertificateFacts>,
+}
+
+/// What a certificate says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CertificateFacts {
+    /// Its size, DER.
+    pub bytes: usize,
+    /// Whose it is.
+    pub subject: String,
+    /// Who signed it.
+    pub issuer: String,
+    /// The kind of its key, with the size in bits.
+    pub key: String,
 }
 
 /// The result of one run.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
-use tandem_measure::{Load, Mix, Outcome, Percent};
+use tandem_measure::{Load, Mix, Outcome, Percent, advice};
 use tandem_measure_io::{
     MeasureError, Moment, Plan, Resumption, Target, TlsVersion, Trust, comparison, measure, page,
     table,
@@ -39,6 +39,13 @@ pub(crate) fn run(cli: &Cli) -> Result<(), Failure> {
     }
     if outcomes.len() > 1 && !cli.json {
         print(&comparison(&outcomes))?;
+    }
+    let advice = advice(&outcomes);
+    if !cli.json && !advice.is_empty() {
+        let lines: String = advice.iter().map(|line| format!("  - {line}\n")).collect();
+        print(&format!(
+            "\nWhat would help, as far as it was measured:\n{lines}"
+        ))?;
     }
     if let Some(folder) = &cli.out {
         write_results(folder, &outcomes)?;
