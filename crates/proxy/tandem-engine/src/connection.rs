@@ -156,11 +156,17 @@ impl Connection {
     /// What this end has sent, its stream from the byte after `before` on, as what is to cross in
     /// another form.
     pub fn outgoing<'a>(&'a self, sender: Sender, stream: &'a [u8], before: usize) -> Outgoing<'a> {
-        let sealed = self.sealed_flight(sender, stream, before);
-        Outgoing {
-            flight: self.flight(sender),
-            stream: sealed.map_or(stream, |sealed| sealed.opened().bytes()),
-            before,
+        match self.sealed_flight(sender, stream, before) {
+            Some(sealed) => Outgoing {
+                flight: Some(sealed.opened().flight()),
+                stream: sealed.opened().bytes(),
+                before: 0,
+            },
+            None => Outgoing {
+                flight: self.flight(sender),
+                stream,
+                before,
+            },
         }
     }
 

@@ -76,6 +76,14 @@ pub(crate) fn server_hello(version: u16) -> Vec<u8> {
     message(2, &body)
 }
 
+/// A HelloRetryRequest, in its record.
+pub(crate) fn hello_retry_request() -> Vec<u8> {
+    let mut hello = server_hello(0x0304);
+    let random = tandem_wire::tls::server_hello::HELLO_RETRY_REQUEST_RANDOM;
+    hello[6..38].copy_from_slice(&random);
+    record(22, &hello)
+}
+
 /// The body of a Certificate message.
 pub(crate) fn certificates(chain: &[Vec<u8>]) -> Vec<u8> {
     let list: Vec<u8> = chain

@@ -9,9 +9,9 @@
 //! The second form, [`Opened`], has the shape of a flight in clear, and crosses like one: as a
 //! delta against what the far side holds. Beside it cross key, IV and layout.
 //!
-//! Is: the keys that wait for their connection (`keys`), the opening (`opening`), what is told of
-//! it (`message`), and when it is vouched for (`crossed`). Is not: record protection
-//! (`tandem-seal`), nor the delta.
+//! Is: the keys that wait for their connection (`keys`), the opening (`opening`), what is waited
+//! for behind a HelloRetryRequest (`retry`), what is told of the flight (`message`), and when it is
+//! vouched for (`crossed`). Is not: record protection (`tandem-seal`), nor the delta.
 //!
 //! Invariants: whatever is in doubt is not opened, and its records pass as they are; no rebuilt
 //! byte leaves unless all of them have the digest of what the server sent. So whatever a key seals
@@ -22,9 +22,11 @@ mod keys;
 mod message;
 mod opened;
 mod opening;
+mod retry;
 
 pub(crate) use crossed::Crossed;
 pub(crate) use keys::ReleasedKeys;
 pub(crate) use message::SealedMessage;
 pub(crate) use opened::Opened;
-pub(crate) use opening::{Opening, Progress, Unsealed};
+pub(crate) use opening::{Opening, Place, Progress, Unsealed};
+pub(crate) use retry::{Behind, Retry};

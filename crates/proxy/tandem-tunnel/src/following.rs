@@ -74,13 +74,13 @@ impl Following {
         self.connection.unseal(streams, engine, now);
     }
 
-    /// The server's flight has set out: what was opened of it is what has crossed.
-    pub(crate) fn sealed_flight_written(&mut self) {
+    /// Goes on behind a HelloRetryRequest that has come.
+    pub(crate) fn follow_retry(&mut self) {
         let streams = Streams {
             client: &self.client,
             server: &self.server,
         };
-        self.connection.sealed_flight_written(streams);
+        self.connection.follow_retry(streams);
     }
 
     /// The server's sealed flight out of this message.

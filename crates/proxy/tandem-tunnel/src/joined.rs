@@ -9,6 +9,8 @@
 //! so; when the handshake is over, or not one for the engine, everything that is kept for it is
 //! freed.
 
+mod sealed;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -52,6 +54,9 @@ enum Phase {
     Flight,
     /// A flight is held until it is whole.
     FlightHeld(Hold),
+    /// Server side: the server has asked for another hello; behind that a flight may come, written
+    /// on this ground.
+    AskedAgain(Ground),
     /// Everything passes as it comes.
     Plain,
 }
@@ -188,7 +193,14 @@ impl Joined {
             (Stage::Going, _) => self.consider(before, to_come, cx),
             // They go with what is held.
             (_, Phase::HelloHeld { .. } | Phase::FlightHeld(_)) => {}
-            (_, Phase::Silent { .. } | Phase::Hello | Phase::Flight | Phase::Plain) => {
+            (
+                _,
+                Phase::Silent { .. }
+                | Phase::Hello
+                | Phase::Flight
+                | Phase::AskedAgain(_)
+                | Phase::Plain,
+            ) => {
                 self.phase = Phase::Plain;
                 self.writer.writes_no_delta();
                 self.pass(before);
@@ -230,6 +242,10 @@ impl Joined {
                 self.consider_flight(cx);
             }
             Phase::FlightHeld(_) => self.consider_flight(cx),
+            Phase::AskedAgain(_) => {
+                self.hold_flight_after_retry(before, cx.clock.now);
+                self.consider_flight(cx);
+            }
             Phase::Plain => self.pass(before),
         }
     }
@@ -343,6 +359,9 @@ impl Joined {
             return;
         };
         let connection = &following.connection;
+        if connection.is_asked_again() && hold.before == 0 {
+            return self.pass_retry();
+        }
         if hold.ground.awaits_client_flight() {
             match connection.client_flight(following.streams(), cx.engine) {
                 Outlook::Open => return,
@@ -368,7 +387,7 @@ impl Joined {
                 self.writer.delta(what, written.shorter);
                 cx.engine.flight_written(&hold.ground);
                 if let (Role::ServerSide, Some(following)) = (self.role, &mut self.following) {
-                    following.sealed_flight_written();
+                    following.connection.sealed_flight_written();
                 }
                 self.pass(written.end);
             }
@@ -400,8 +419,7 @@ impl Joined {
             None => (Shorter::new(delta, bytes)?, stream.len()),
             Some(sealed) => {
                 let message = sealed.message(&delta)?;
-                let original = stream.get(..sealed.end())?;
-                (Shorter::sealed(message, original)?, sealed.end())
+                (Shorter::sealed(message, sealed.sealed()?)?, sealed.end())
             }
         };
         Some(Written {
@@ -419,6 +437,8 @@ impl Joined {
                 self.pass(0);
             }
             Phase::FlightHeld(hold) => self.pass_flight(hold.before),
+            // The flight, if it comes now, is not opened.
+            Phase::AskedAgain(_) => {}
             other @ (Phase::Silent { .. } | Phase::Hello | Phase::Flight | Phase::Plain) => {
                 self.phase = other;
             }
@@ -545,6 +565,9 @@ impl Joined {
                 if is_first && far == Sender::Server {
                     following.keep_hello(cx.engine);
                 }
+                if far == Sender::Server {
+                    following.follow_retry();
+                }
                 is_followed
             }
             None => Some(()),
@@ -615,27 +638,6 @@ impl Joined {
             }
         }
         Ok(())
-    }
-
-    /// The server's flight that a message stands for.
-    fn resealed<S: Store>(
-        &mut self,
-        message: &Piece,
-        cx: &mut Context<'_, S>,
-    ) -> Result<Result<Vec<u8>, Miss>, Malformed> {
-        match self.role {
-            Role::ClientSide => {}
-            Role::ServerSide => return Err(Malformed),
-        }
-        let Some(following) = &mut self.following else {
-            return Ok(Err(Miss::NotHeld));
-        };
-        let resealed = following.reseal(message.bytes(), cx.engine);
-        Ok(resealed.map_err(|miss| match miss {
-            tandem_engine::Miss::NotHeld => Miss::NotHeld,
-            tandem_engine::Miss::WrongKey => Miss::Check,
-            tandem_engine::Miss::Malformed => Miss::Malformed,
-        }))
     }
 
     /// The bytes that a delta stands for, and the first number that it names.
@@ -727,7 +729,7 @@ impl Joined {
                 };
                 Some((hold.since + longest, Wakeup::Hold))
             }
-            Phase::Hello | Phase::Flight | Phase::Plain => None,
+            Phase::Hello | Phase::Flight | Phase::AskedAgain(_) | Phase::Plain => None,
         }
     }
 

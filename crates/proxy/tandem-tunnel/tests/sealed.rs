@@ -143,7 +143,7 @@ fn a_key_is_of_use_once_and_for_a_while() {
 #[test]
 fn whatever_is_no_plain_flight_passes_as_it_is() {
     let sealed_at = 5 + 4 + 2 + 32 + 1 + 2 + 1 + 8 + 6;
-    let changed: [(&str, Visit); 6] = [
+    let changed: [(&str, Visit); 8] = [
         (
             "a record is changed",
             visit(1).with_flight(|flight| flight[sealed_at + 900] ^= 1),
@@ -163,10 +163,22 @@ fn whatever_is_no_plain_flight_passes_as_it_is() {
             }),
         ),
         (
-            "a HelloRetryRequest",
-            visit(4).with_flight(|flight| {
+            "a second HelloRetryRequest",
+            visit(4).with_retry(0).with_turn(3, |flight| {
                 let random = tandem_wire::tls::server_hello::HELLO_RETRY_REQUEST_RANDOM;
                 *flight = server_hello(Suite::Aes128Gcm, &random);
+            }),
+        ),
+        (
+            "a HelloRetryRequest that is answered by an alert",
+            visit(4).with_retry(0).with_turn(2, |again| {
+                *again = record(21, &[2, 40]);
+            }),
+        ),
+        (
+            "ChangeCipherSpec comes twice behind a HelloRetryRequest",
+            visit(4).with_retry(0).with_turn(1, |request| {
+                request.extend(record(20, &[1]));
             }),
         ),
         (
@@ -184,6 +196,39 @@ fn whatever_is_no_plain_flight_passes_as_it_is() {
         let outcome = pair.released(&visit, Plan::of(1));
         assert_eq!(outcome.crossed, plain.crossed, "{what}");
         assert_eq!(outcome.count(1, Event::HoldTimedOut), 0, "{what}");
+    }
+}
+
+#[test]
+fn a_server_that_asks_for_another_hello_has_its_flight_cross_opened() {
+    // ChangeCipherSpec behind the request, in front of ServerHello, nowhere.
+    for change in 0..3 {
+        let mut pair = Pair::default();
+        let mut crossed = Vec::new();
+        for seed in [1_000, 2_000] {
+            let outcome = pair.released(&visit(seed).with_retry(change), Plan::of(1));
+            assert_eq!(outcome.count(0, Event::FlightRebuilt), 1, "{change}");
+            assert_eq!(outcome.count(1, Event::HoldTimedOut), 0, "{change}");
+            for side in 0..2 {
+                let finished = outcome.count(side, Event::HandshakeFinished);
+                assert_eq!(finished, 1, "{change}");
+            }
+            crossed.push(outcome.crossed[1].len());
+        }
+        let plain = Pair::default().run(&visit(2_000).with_retry(change).said, Plan::of(1));
+        assert!(crossed[1] + 2_000 < plain.crossed[1].len(), "{crossed:?}");
+        assert_eq!(counted(&mut pair, "flights_recalled"), 1);
+    }
+}
+
+#[test]
+fn behind_a_retry_without_a_key_nothing_is_held() {
+    let visit = visit(1_000).with_retry(0);
+    let outcome = Pair::default().run(&visit.said, Plan::of(1));
+    for side in 0..2 {
+        assert_eq!(outcome.count(side, Event::HoldTimedOut), 0);
+        let passed = Event::HandshakePassed(Pass::Tls13);
+        assert_eq!(outcome.count(side, passed), 1);
     }
 }
 
@@ -283,6 +328,7 @@ proptest! {
         request in 0_usize..200,
         cuts in proptest::collection::vec((1_usize..2_000, 0_usize..60), 0..8),
         cut in 0_usize..3,
+        retry in 0_usize..6,
     ) {
         let entries: Vec<(Vec<u8>, Vec<u8>)> = (11..)
             .zip(&sizes)
@@ -299,7 +345,10 @@ proptest! {
                 messages.extend(certificate(&entries));
             }
             messages.extend(message(15, &noise(72, seed + 30)));
-            let visit = Visit::new(Suite::ALL[suite], &messages, &cuts, seed);
+            let mut visit = Visit::new(Suite::ALL[suite], &messages, &cuts, seed);
+            if retry < 3 {
+                visit = visit.with_retry(retry);
+            }
             let plan = Plan { cut: [usize::MAX, 1_400, 60][cut], ..Plan::of(seed) };
             let outcome = pair.released(&visit, plan);
             let opened = counted(&mut pair, "flights_opened");

@@ -2,13 +2,13 @@
 //! sealed at the client side, remembered at both.
 //!
 //! ```text
-//! server side   Unread -> Opening -> Opened -> Crossed
-//! client side   Unread ----------------------> Crossed
-//!                    any but Crossed ------> Passes
+//! server side   Unread [-> AskedAgain] -> Opening -> Opened -> Crossed
+//! client side   Unread [-> AskedAgain] ----------------------> Crossed
+//!                                   any but Crossed ------> Passes
 //! ```
 //!
-//! Is not: when a flight is held, or a message asked for again. Invariants: without a key nothing
-//! here has an effect; a flight is remembered at a side only if it crossed in its opened form, so
+//! Is not: when a flight is held, or a message asked for again. Invariants: without a key every
+//! byte passes as it is; a flight is remembered at a side only if it crossed in its opened form, so
 //! that both sides remember the same.
 
 use tandem_delta::{Delta, Encoding};
@@ -20,7 +20,9 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::objects::Sender;
 use crate::rewrite::Miss;
-use crate::sealed::{Crossed, Opened, Opening, Progress, SealedMessage, Unsealed};
+use crate::sealed::{
+    Behind, Crossed, Opened, Opening, Place, Progress, Retry, SealedMessage, Unsealed,
+};
 use crate::transcript::{Pass, Stage, learn_flight};
 
 /// How far a server's flight is that its key may open.
@@ -28,6 +30,8 @@ use crate::transcript::{Pass, Stage, learn_flight};
 pub(super) enum Sealed {
     /// Nothing was opened.
     Unread,
+    /// The server has asked for another hello.
+    AskedAgain(Retry),
     /// Server side: a key is there, and the flight has begun.
     Opening(Box<Opening>),
     /// Server side: the flight is whole, and may cross.
@@ -42,7 +46,7 @@ impl Sealed {
     /// How far the handshake is, where this says so.
     pub(super) fn stage(&self) -> Option<Stage> {
         match self {
-            Self::Opening(_) | Self::Opened(_) => Some(Stage::Going),
+            Self::AskedAgain(_) | Self::Opening(_) | Self::Opened(_) => Some(Stage::Going),
             Self::Crossed(crossed) if crossed.is_finished() => Some(Stage::Finished),
             Self::Crossed(crossed) if crossed.is_open() => Some(Stage::Going),
             Self::Crossed(_) | Self::Unread | Self::Passes => None,
@@ -54,14 +58,20 @@ impl Sealed {
         match self {
             Self::Opened(unsealed) => Some(unsealed.opened()),
             Self::Crossed(crossed) => Some(crossed.opened()),
-            Self::Unread | Self::Opening(_) | Self::Passes => None,
+            Self::Unread | Self::AskedAgain(_) | Self::Opening(_) | Self::Passes => None,
         }
     }
 
     /// Reads what the client has sent.
     pub(super) fn client_sent(&mut self, stream: &[u8]) {
-        if let Self::Crossed(crossed) = self {
-            crossed.client_sent(stream);
+        match self {
+            Self::AskedAgain(retry) => {
+                if !retry.client_sent(stream) {
+                    *self = Self::Passes;
+                }
+            }
+            Self::Crossed(crossed) => crossed.client_sent(stream),
+            Self::Unread | Self::Opening(_) | Self::Opened(_) | Self::Passes => {}
         }
     }
 
@@ -70,7 +80,7 @@ impl Sealed {
         match self {
             Self::Opening(opening) => size_of::<Opening>() + opening.len(),
             Self::Opened(_) | Self::Crossed(_) => self.opened().map_or(0, |it| it.bytes().len()),
-            Self::Unread | Self::Passes => 0,
+            Self::Unread | Self::AskedAgain(_) | Self::Passes => 0,
         }
     }
 }
@@ -90,7 +100,12 @@ impl<'a> SealedFlight<'a> {
 
     /// Where in the server's stream it ends: what is behind it is under other keys.
     pub fn end(&self) -> usize {
-        self.unsealed.end()
+        self.unsealed.range().end
+    }
+
+    /// Its bytes as the server sent them.
+    pub fn sealed(&self) -> Option<&'a [u8]> {
+        self.stream.get(self.unsealed.range())
     }
 
     /// What crosses in its place, with the delta of its opened form. There is a key in it.
@@ -106,13 +121,30 @@ impl Connection {
     pub fn unseal<S: Store>(&mut self, streams: Streams<'_>, engine: &mut Engine<S>, now: Instant) {
         let opening = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
             Sealed::Unread if self.handshake.stage() == Stage::Pass(Pass::Tls13) => {
-                engine.expire_keys(now);
-                // The far side reads nothing along any more once early data has begun.
-                let has_answer = self.handshake.answer_start(streams.client).is_some();
-                let random = self.handshake.client_random(streams.client);
-                let random = random.filter(|_| has_answer);
-                random.and_then(|random| Opening::begin(&random, streams.server, &engine.keys))
+                match self.retry(streams) {
+                    Some(retry) => {
+                        self.sealed = Sealed::AskedAgain(retry);
+                        return;
+                    }
+                    None => {
+                        let answer = self.handshake.answer_start(streams.client);
+                        let place = answer.map(|answer| Place { start: 0, answer });
+                        self.begin(streams, place, engine, now)
+                    }
+                }
             }
+            Sealed::AskedAgain(retry) => match retry.behind(streams.server) {
+                Behind::Nothing => {
+                    self.sealed = Sealed::AskedAgain(retry);
+                    return;
+                }
+                Behind::Answer(start) => {
+                    let answer = retry.answer_start();
+                    let place = answer.map(|answer| Place { start, answer });
+                    self.begin(streams, place, engine, now)
+                }
+                Behind::Strange => None,
+            },
             Sealed::Opening(opening) => Some(opening),
             other @ (Sealed::Unread | Sealed::Opened(_) | Sealed::Crossed(_) | Sealed::Passes) => {
                 self.sealed = other;
@@ -135,6 +167,74 @@ impl Connection {
         };
     }
 
+    /// An opening at this place, where a key may fit. There is none where the hello offers early
+    /// data: the far side reads nothing along any more once that has begun.
+    fn begin<S: Store>(
+        &self,
+        streams: Streams<'_>,
+        place: Option<Place>,
+        engine: &mut Engine<S>,
+        now: Instant,
+    ) -> Option<Box<Opening>> {
+        engine.expire_keys(now);
+        let random = self.handshake.client_random(streams.client)?;
+        Opening::begin(&random, (streams.server, place?), &engine.keys)
+    }
+
+    /// What is waited for, where the server has asked for another hello. As without that, nothing
+    /// where the hello offers early data.
+    fn retry(&self, streams: Streams<'_>) -> Option<Retry> {
+        let answer = self.handshake.answer_start(streams.client)?;
+        let mut retry = Retry::of(streams.server, answer)?;
+        retry.client_sent(streams.client).then_some(retry)
+    }
+
+    /// Follows a handshake whose server asks for another hello to the flight behind that. To be
+    /// called at the client side with each of the server's bytes, after they were read.
+    pub fn follow_retry(&mut self, streams: Streams<'_>) {
+        let passes_on = match &self.sealed {
+            Sealed::Unread if self.handshake.stage() == Stage::Pass(Pass::Tls13) => {
+                self.retry(streams).map(Sealed::AskedAgain)
+            }
+            // A flight that crosses opened does not come by here.
+            Sealed::AskedAgain(retry) => match retry.behind(streams.server) {
+                Behind::Nothing => None,
+                Behind::Answer(_) | Behind::Strange => Some(Sealed::Passes),
+            },
+            Sealed::Unread
+            | Sealed::Opening(_)
+            | Sealed::Opened(_)
+            | Sealed::Crossed(_)
+            | Sealed::Passes => None,
+        };
+        if let Some(sealed) = passes_on {
+            self.sealed = sealed;
+        }
+    }
+
+    /// Whether the server has asked for another hello, and its flight has not begun.
+    pub fn is_asked_again(&self) -> bool {
+        match self.sealed {
+            Sealed::AskedAgain(_) => true,
+            Sealed::Unread
+            | Sealed::Opening(_)
+            | Sealed::Opened(_)
+            | Sealed::Crossed(_)
+            | Sealed::Passes => false,
+        }
+    }
+
+    /// Behind a request for another hello: where in the server's stream its flight begins, once
+    /// that is known.
+    pub fn flight_after_retry(&self, server: &[u8]) -> Option<usize> {
+        match &self.sealed {
+            Sealed::AskedAgain(retry) => retry.flight_start(server),
+            Sealed::Opening(opening) => Some(opening.start()),
+            Sealed::Opened(unsealed) => Some(unsealed.range().start),
+            Sealed::Unread | Sealed::Crossed(_) | Sealed::Passes => None,
+        }
+    }
+
     /// What this end has sent, its stream from the byte after `before` on, where that begins with a
     /// flight that was opened and has not crossed. [`Connection::outgoing`] is its opened form
     /// then, whose delta may not cross but in [`SealedFlight::message`].
@@ -145,12 +245,13 @@ impl Connection {
         before: usize,
     ) -> Option<SealedFlight<'a>> {
         match (sender, &self.sealed) {
-            (Sender::Server, Sealed::Opened(unsealed)) if before == 0 => {
+            (Sender::Server, Sealed::Opened(unsealed)) if before == unsealed.range().start => {
                 Some(SealedFlight { unsealed, stream })
             }
             (
                 Sender::Server | Sender::Client,
                 Sealed::Unread
+                | Sealed::AskedAgain(_)
                 | Sealed::Opening(_)
                 | Sealed::Opened(_)
                 | Sealed::Crossed(_)
@@ -160,18 +261,14 @@ impl Connection {
     }
 
     /// The opened flight has set out in its message.
-    pub fn sealed_flight_written(&mut self, streams: Streams<'_>) {
+    pub fn sealed_flight_written(&mut self) {
         self.sealed = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
-            Sealed::Opened(unsealed) => {
-                let (opened, suite) = unsealed.into_parts();
-                let from = self.handshake.answer_start(streams.client);
-                from.map_or(Sealed::Passes, |from| {
-                    Sealed::Crossed(Box::new(Crossed::new(opened, suite, from)))
-                })
-            }
-            other @ (Sealed::Unread | Sealed::Opening(_) | Sealed::Crossed(_) | Sealed::Passes) => {
-                other
-            }
+            Sealed::Opened(unsealed) => Sealed::Crossed(Box::new(unsealed.into_crossed())),
+            other @ (Sealed::Unread
+            | Sealed::AskedAgain(_)
+            | Sealed::Opening(_)
+            | Sealed::Crossed(_)
+            | Sealed::Passes) => other,
         };
     }
 
@@ -199,7 +296,15 @@ impl Connection {
         let delta = Delta::parse(Encoding::Three, message.delta, limit)?;
         let opened = delta.apply(&mut self.source(engine))?;
         let resealed = message.seal(opened, limit)?;
-        if let Some(from) = self.handshake.answer_start(streams.client) {
+        let answer = match &self.sealed {
+            Sealed::AskedAgain(retry) => retry.answer_start(),
+            Sealed::Unread
+            | Sealed::Opening(_)
+            | Sealed::Opened(_)
+            | Sealed::Crossed(_)
+            | Sealed::Passes => self.handshake.answer_start(streams.client),
+        };
+        if let Some(from) = answer {
             let crossed = Crossed::new(resealed.opened, resealed.suite, from);
             self.sealed = Sealed::Crossed(Box::new(crossed));
         }

@@ -5,9 +5,13 @@
 //!             key is there?          key proved
 //! ```
 //!
+//! Behind a HelloRetryRequest it begins later in the server's stream (`retry`).
+//!
 //! Is not: holding the flight meanwhile, which the data plane does. Invariants: nothing waits for a
 //! key: one that is not there when ServerHello is whole comes too late; the first record that does
 //! not open, or that is not what a handshake has there, ends the opening.
+
+use std::ops::Range;
 
 use tandem_record_key::{CLIENT_RANDOM_LEN, RecordKey, Suite};
 use tandem_seal::{Layout, Opener};
@@ -15,6 +19,7 @@ use tandem_wire::tls::handshake::MAX_BODY_LEN;
 use tandem_wire::tls::stream::MessageReader;
 use tandem_wire::tls::{ContentType, HandshakeType, ProtocolVersion, Records, ServerHello};
 
+use super::crossed::Crossed;
 use super::keys::ReleasedKeys;
 use super::message;
 use super::opened::{CHANGE_CIPHER_SPEC, Opened};
@@ -27,7 +32,8 @@ const MESSAGE_HEADER: usize = 4;
 pub(crate) struct Opening {
     client_random: [u8; CLIENT_RANDOM_LEN],
     suite: Suite,
-    /// Where the clear part ends.
+    place: Place,
+    /// Where the clear part ends, from the flight's beginning on; so is `next`.
     clear: usize,
     /// Where the next record begins.
     next: usize,
@@ -37,6 +43,15 @@ pub(crate) struct Opening {
     bytes: Vec<u8>,
     layout: Layout,
     messages: MessageReader,
+}
+
+/// Where a flight lies in its connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// Where in the server's stream it begins.
+    pub(crate) start: usize,
+    /// Where in the client's stream the answer to it begins.
+    pub(crate) answer: usize,
 }
 
 #[derive(Debug)]
@@ -62,8 +77,9 @@ pub(crate) struct Unsealed {
     pub(super) opened: Opened,
     pub(super) key: RecordKey,
     layout: Layout,
-    /// Where in the server's stream the flight ends.
-    end: usize,
+    place: Place,
+    /// Bytes that the server sent.
+    length: usize,
 }
 
 impl Unsealed {
@@ -72,44 +88,36 @@ impl Unsealed {
         &self.opened
     }
 
-    /// Where in the server's stream it ends.
-    pub(crate) fn end(&self) -> usize {
-        self.end
+    /// Where in the server's stream it lies.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.place.start..self.place.start + self.length
     }
 
-    /// What crosses in place of the front of this stream, with this delta of the opened form.
+    /// What crosses in its place, out of the server's stream, with this delta of the opened form.
     pub(crate) fn message(&self, stream: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
         let mut layout = Vec::new();
         self.layout.encode(self.opened.plaintext(), &mut layout);
-        let sealed = stream.get(..self.end)?;
+        let sealed = stream.get(self.range())?;
         Some(message::write(&self.key, &layout, sealed, delta))
     }
 
-    /// The flight, and the suite that its connection uses.
-    pub(crate) fn into_parts(self) -> (Opened, Suite) {
-        (self.opened, self.key.suite())
+    /// The flight, which has crossed.
+    pub(crate) fn into_crossed(self) -> Crossed {
+        Crossed::new(self.opened, self.key.suite(), self.place.answer)
     }
 }
 
 impl Opening {
-    /// Begins where ServerHello has come whole. `None` where no key is there that may fit, or the
-    /// hello is none that is handled: a HelloRetryRequest, or one that shares its record.
+    /// Begins where ServerHello has come whole, at its place in the server's stream. `None` where
+    /// no key is there that may fit, or the hello is none that is handled: a HelloRetryRequest, or
+    /// one that shares its record.
     pub(crate) fn begin(
         client_random: &[u8; CLIENT_RANDOM_LEN],
-        stream: &[u8],
+        (stream, place): (&[u8], Place),
         keys: &ReleasedKeys,
     ) -> Option<Box<Self>> {
-        let record = Records::new(stream).next()?.ok()?;
-        let (header, body) = record.fragment.split_first_chunk::<MESSAGE_HEADER>()?;
-        let [msg_type, high, middle, low] = *header;
-        let length = u32::from_be_bytes([0, high, middle, low]);
-        if record.header.content_type != ContentType::Handshake
-            || msg_type != HandshakeType::SERVER_HELLO.0
-            || usize::try_from(length) != Ok(body.len())
-        {
-            return None;
-        }
-        let hello = ServerHello::parse(body).ok()?;
+        let record = ServerHelloRecord::first_in(stream.get(place.start..)?)?;
+        let hello = ServerHello::parse(record.body).ok()?;
         let suite = Suite::from_number(hello.cipher_suite())?;
         if hello.is_hello_retry_request()
             || hello.selected_version() != ProtocolVersion::TLS1_3
@@ -120,13 +128,19 @@ impl Opening {
         Some(Box::new(Self {
             client_random: *client_random,
             suite,
-            clear: record.range.end,
-            next: record.range.end,
+            place,
+            clear: record.end,
+            next: record.end,
             proved: None,
             bytes: Vec::new(),
             layout: Layout::default(),
             messages: MessageReader::new(MAX_BODY_LEN),
         }))
+    }
+
+    /// Where in the server's stream the flight begins.
+    pub(crate) fn start(&self) -> usize {
+        self.place.start
     }
 
     /// Bytes that are kept.
@@ -136,6 +150,7 @@ impl Opening {
 
     /// Opens what has come.
     pub(crate) fn advance(mut self: Box<Self>, stream: &[u8], keys: &mut ReleasedKeys) -> Progress {
+        let stream = stream.get(self.place.start..).unwrap_or_default();
         loop {
             let Some(rest) = stream.get(self.next..) else {
                 return Progress::Failed;
@@ -216,7 +231,8 @@ impl Opening {
             opened,
             key: proved.key,
             layout: self.layout,
-            end: self.next,
+            place: self.place,
+            length: self.next,
         }))
     }
 }
@@ -225,4 +241,28 @@ impl Opening {
 enum End {
     Open,
     Finished,
+}
+
+/// A ServerHello, or a HelloRetryRequest, alone in the first record of a stream.
+pub(super) struct ServerHelloRecord<'a> {
+    /// Without the message's header.
+    pub(super) body: &'a [u8],
+    /// Where the record ends.
+    pub(super) end: usize,
+}
+
+impl<'a> ServerHelloRecord<'a> {
+    pub(super) fn first_in(stream: &'a [u8]) -> Option<Self> {
+        let record = Records::new(stream).next()?.ok()?;
+        let (header, body) = record.fragment.split_first_chunk::<MESSAGE_HEADER>()?;
+        let [msg_type, high, middle, low] = *header;
+        let length = u32::from_be_bytes([0, high, middle, low]);
+        let is_alone = record.header.content_type == ContentType::Handshake
+            && msg_type == HandshakeType::SERVER_HELLO.0
+            && usize::try_from(length) == Ok(body.len());
+        is_alone.then_some(Self {
+            body,
+            end: record.range.end,
+        })
+    }
 }

@@ -106,10 +106,38 @@ impl Visit {
         visit
     }
 
-    /// The same, the server's second turn changed.
-    pub(crate) fn with_flight(mut self, change: impl FnOnce(&mut Vec<u8>)) -> Self {
-        change(&mut self.said.turns[1].1);
+    /// The same, its flight changed.
+    pub(crate) fn with_flight(self, change: impl FnOnce(&mut Vec<u8>)) -> Self {
+        self.with_turn(1, change)
+    }
+
+    /// The same, a turn changed.
+    pub(crate) fn with_turn(mut self, turn: usize, change: impl FnOnce(&mut Vec<u8>)) -> Self {
+        change(&mut self.said.turns[turn].1);
         self
+    }
+
+    /// The same, where the server asks for another hello first; `change` says in which turn of its
+    /// own it sends the ChangeCipherSpec that middleboxes want to see.
+    pub(crate) fn with_retry(self, change: usize) -> Self {
+        let random = tandem_wire::tls::server_hello::HELLO_RETRY_REQUEST_RANDOM;
+        let suite = self.suite;
+        let hello = self.said.turns[0].1.clone();
+        let again = [record(20, &[1]), hello].concat();
+        let mut visit = self.with_flight(|flight| {
+            let at = server_hello(suite, &random).len();
+            let moved: Vec<u8> = flight.drain(at..at + 6).collect();
+            if change == 1 {
+                flight.splice(0..0, moved);
+            }
+        });
+        let mut request = server_hello(suite, &random);
+        if change == 0 {
+            request.extend(record(20, &[1]));
+        }
+        let behind = [(Sender::Server, request), (Sender::Client, again)];
+        visit.said.turns.splice(1..1, behind);
+        visit
     }
 
     /// The same, with this answer of the client's and nothing behind it.

@@ -171,11 +171,7 @@ fn what_was_opened_is_remembered_once_the_client_has_finished() {
     let client = [hello.clone(), answer].concat();
     let server = sent();
     let (mut connection, mut engine) = server_side(&hello, &server);
-    let streams = Streams {
-        client: &hello,
-        server: &server,
-    };
-    connection.sealed_flight_written(streams);
+    connection.sealed_flight_written();
     connection.read(Sender::Client, &client[..client.len() - 1]);
     assert_eq!(connection.stage(), Stage::Going);
     connection.read(Sender::Client, &client);

@@ -1,0 +1,80 @@
+//! What a sealed flight asks for beside one in clear: it may come behind a HelloRetryRequest (RFC
+//! 8446, section 4.1.4), and its message is sealed.
+//!
+//! Is not: how far the handshake is, which the engine knows. Invariant: the request passes at once,
+//! and what is held behind it begins where the server's flight does.
+
+use tandem_engine::{Role, Sender};
+use tandem_link::tunnel::{Malformed, Miss, Piece};
+use tandem_store::Store;
+use tandem_wire::Instant;
+
+use super::{Hold, Joined, Phase};
+use crate::output::Context;
+
+impl Joined {
+    /// The server's flight that a message stands for.
+    pub(super) fn resealed<S: Store>(
+        &mut self,
+        message: &Piece,
+        cx: &mut Context<'_, S>,
+    ) -> Result<Result<Vec<u8>, Miss>, Malformed> {
+        match self.role {
+            Role::ClientSide => {}
+            Role::ServerSide => return Err(Malformed),
+        }
+        let Some(following) = &mut self.following else {
+            return Ok(Err(Miss::NotHeld));
+        };
+        let resealed = following.reseal(message.bytes(), cx.engine);
+        Ok(resealed.map_err(|miss| match miss {
+            tandem_engine::Miss::NotHeld => Miss::NotHeld,
+            tandem_engine::Miss::WrongKey => Miss::Check,
+            tandem_engine::Miss::Malformed => Miss::Malformed,
+        }))
+    }
+
+    /// What is held has turned out to be a request for another hello.
+    pub(super) fn pass_retry(&mut self) {
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Plain) {
+            Phase::FlightHeld(hold) => Phase::AskedAgain(hold.ground),
+            other @ (Phase::Silent { .. }
+            | Phase::Hello
+            | Phase::HelloHeld { .. }
+            | Phase::Flight
+            | Phase::AskedAgain(_)
+            | Phase::Plain) => other,
+        };
+        self.pass(0);
+    }
+
+    /// What the server sends from `before` on is held from where its flight begins; what it sends
+    /// in front of that passes.
+    pub(super) fn hold_flight_after_retry(&mut self, before: usize, now: Instant) {
+        let Some(following) = &self.following else {
+            return;
+        };
+        let stream = following.stream(Sender::Server);
+        let Some(start) = following.connection.flight_after_retry(stream) else {
+            return self.pass(before);
+        };
+        match (
+            stream.get(before..start),
+            std::mem::replace(&mut self.phase, Phase::Plain),
+        ) {
+            (Some(in_front), Phase::AskedAgain(ground)) => {
+                self.writer.bytes(in_front);
+                self.phase = match start < stream.len() {
+                    true => Phase::FlightHeld(Hold {
+                        since: now,
+                        before: start,
+                        ground,
+                    }),
+                    false => Phase::AskedAgain(ground),
+                };
+            }
+            // It has begun to pass.
+            (Some(_) | None, _) => self.pass_flight(before),
+        }
+    }
+}
