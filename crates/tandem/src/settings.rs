@@ -145,6 +145,8 @@ pub(crate) struct Settings {
     pub(crate) tariff: Option<PathBuf>,
     /// Whether the other side is told of clients' addresses. Default false.
     pub(crate) tell_client_address: Option<bool>,
+    /// Whether short-lived certificates are fetched ahead of visits. Default false.
+    pub(crate) renew_ahead: Option<bool>,
     /// Where DNS is answered. Default: nowhere.
     pub(crate) dns: Option<SocketAddr>,
     /// With `dns`: the networks that may ask. Default: this machine, private and link-local ones.
@@ -253,6 +255,7 @@ impl Settings {
             limits: self.limits.or(below.limits),
             tariff: self.tariff.or(below.tariff),
             tell_client_address: self.tell_client_address.or(below.tell_client_address),
+            renew_ahead: self.renew_ahead.or(below.renew_ahead),
             dns: self.dns.or(below.dns),
             dns_from: self.dns_from.or(below.dns_from),
             link_rate: self.link_rate.or(below.link_rate),
@@ -334,7 +337,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 46] {
+    fn keys(&self) -> [Key; 47] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -373,6 +376,7 @@ impl Settings {
             key("limits", tunnel_client, self.limits.is_some()),
             key("tariff", tunnel_client, self.tariff.is_some()),
             key("tell-client-address", tunnel_client, self.tell_client_address.is_some()),
+            key("renew-ahead", tunnel_client, self.renew_ahead.is_some()),
             key("dns", tunnel_client, self.dns.is_some()),
             key("dns-from", tunnel_client, self.dns_from.is_some()),
             key("link-rate", Place::Tunnel, self.link_rate.is_some()),
@@ -440,7 +444,7 @@ whole-handshakes = true
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
 dns = \"127.0.0.1:53\"\ndns-from = [\"10.0.0.0/8\"]\ndns-server = \"none\"
-handshake-keys = \"/run/keys\"\nauthorities = \"/a.pem\"
+handshake-keys = \"/run/keys\"\nauthorities = \"/a.pem\"\nrenew-ahead = true
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true\n";
 
     #[test]

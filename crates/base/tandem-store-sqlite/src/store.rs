@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use tandem_store::backing::{Catalogue, Contents, Key};
 use tandem_store::{
-    Digest, Health, Keeping, Kind, Limits, Object, ObjectId, Purge, Purged, Site, Store,
+    Digest, Health, Keeping, Kind, Latest, Limits, Object, ObjectId, Purge, Purged, Site, Store,
 };
 use tandem_wire::clock::UnixTime;
 
@@ -461,6 +461,10 @@ impl Store for SqliteStore {
 
     fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
         self.memory.catalogue.unexpected(kind, limit)
+    }
+
+    fn latest(&self, kind: Kind, limit: usize) -> Vec<Latest> {
+        self.memory.catalogue.latest(kind, limit)
     }
 
     fn health(&self) -> Health {

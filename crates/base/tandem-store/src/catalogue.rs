@@ -26,6 +26,7 @@ use crate::kind::{Kind, Layout, Unexpected};
 use crate::limits::Limits;
 use crate::names::NameIndex;
 use crate::site::Site;
+use crate::store::Latest;
 use crate::x509::LeafFacts;
 
 /// What indexing one part, object, name or site takes, roughly: its entries in the trees here and
@@ -236,6 +237,19 @@ impl Catalogue {
         of_none.sort_unstable_by_key(|(seen, _)| core::cmp::Reverse(*seen));
         of_none.truncate(limit);
         of_none.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// What each site showed last: see [`Store::latest`](crate::Store::latest).
+    pub fn latest(&self, kind: Kind, limit: usize) -> Vec<Latest> {
+        let mut latest: Vec<(&Site, &Expectation)> = self.expectations.latest(kind).collect();
+        latest.sort_unstable_by_key(|(_, shown)| core::cmp::Reverse(shown.seen));
+        latest.truncate(limit);
+        let latest = latest.into_iter().map(|(site, shown)| Latest {
+            site: site.clone(),
+            object: shown.object,
+            last_seen: shown.last_seen,
+        });
+        latest.collect()
     }
 
     // ---- Taking in.

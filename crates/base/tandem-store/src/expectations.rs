@@ -40,6 +40,12 @@ impl Expectations {
         }
     }
 
+    /// What each site showed last, of a kind.
+    pub(crate) fn latest(&self, kind: Kind) -> impl Iterator<Item = (&Site, &Expectation)> {
+        let sites = self.of.get(&kind).into_iter().flatten();
+        sites.filter_map(|(site, shown)| Some((site, shown.iter().max_by_key(|it| it.seen)?)))
+    }
+
     /// What is expected, in no order.
     pub(crate) fn of(&self, kind: Kind, site: &Site) -> &[Expectation] {
         let of_site = self.of.get(&kind).and_then(|sites| sites.get(site));

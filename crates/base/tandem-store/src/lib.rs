@@ -48,4 +48,5 @@ pub use limits::Limits;
 pub use memory::MemoryStore;
 pub use purge::{Purge, Purged};
 pub use site::{HostName, Site};
-pub use store::{Health, Keeping, Object, Store};
+pub use store::{Health, Keeping, Latest, Object, Store};
+pub use x509::Validity;

@@ -14,7 +14,7 @@ use crate::kind::Kind;
 use crate::limits::Limits;
 use crate::purge::{Purge, Purged};
 use crate::site::Site;
-use crate::store::{Health, Object, Store};
+use crate::store::{Health, Latest, Object, Store};
 
 /// A store that is gone when the process ends.
 #[derive(Debug)]
@@ -104,6 +104,10 @@ impl Store for MemoryStore {
 
     fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
         self.contents.catalogue.unexpected(kind, limit)
+    }
+
+    fn latest(&self, kind: Kind, limit: usize) -> Vec<Latest> {
+        self.contents.catalogue.latest(kind, limit)
     }
 
     fn health(&self) -> Health {

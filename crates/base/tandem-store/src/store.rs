@@ -23,6 +23,17 @@ pub struct Object {
     pub parts: Vec<Digest>,
 }
 
+/// What a site showed last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latest {
+    /// The site.
+    pub site: Site,
+    /// The object.
+    pub object: ObjectId,
+    /// When it was last seen there.
+    pub last_seen: UnixTime,
+}
+
 /// Content-addressed objects, and an index of which to expect from whom.
 ///
 /// Taking something out by name or prefix counts as use, hence `&mut self`.
@@ -69,6 +80,10 @@ pub trait Store {
     /// of themselves, and what was imported without a site. The newest seen come first, at most
     /// `limit`. Takes time for each object that is held.
     fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId>;
+
+    /// What each site showed last of a kind; the newest seen come first, at most `limit`. Takes
+    /// time for each site.
+    fn latest(&self, kind: Kind, limit: usize) -> Vec<Latest>;
 
     /// How the store is doing.
     fn health(&self) -> Health {
@@ -159,6 +174,10 @@ impl<S: Store + ?Sized> Store for &mut S {
         (**self).unexpected(kind, limit)
     }
 
+    fn latest(&self, kind: Kind, limit: usize) -> Vec<Latest> {
+        (**self).latest(kind, limit)
+    }
+
     fn health(&self) -> Health {
         (**self).health()
     }
@@ -201,6 +220,10 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
         (**self).unexpected(kind, limit)
+    }
+
+    fn latest(&self, kind: Kind, limit: usize) -> Vec<Latest> {
+        (**self).latest(kind, limit)
     }
 
     fn health(&self) -> Health {

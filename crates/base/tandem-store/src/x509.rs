@@ -21,6 +21,29 @@ pub struct LeafFacts {
     pub not_after: Option<UnixTime>,
 }
 
+/// From when to when a certificate is valid, first and last second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// The first second.
+    pub since: UnixTime,
+    /// The last one.
+    pub until: UnixTime,
+}
+
+impl Validity {
+    /// That of a certificate; `None` where it is none.
+    #[must_use]
+    pub fn of(der: &[u8]) -> Option<Self> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let validity = certificate.validity();
+        let time = |seconds: i64| UnixTime(u64::try_from(seconds).unwrap_or(0));
+        Some(Self {
+            since: time(validity.not_before.timestamp()),
+            until: time(validity.not_after.timestamp()),
+        })
+    }
+}
+
 impl LeafFacts {
     /// Reads what is worth reading of a kind's first part: at most `limit` names.
     pub fn read(reading: Reading, part: &[u8], limit: usize) -> Self {
@@ -107,6 +130,19 @@ mod tests {
             .iter()
             .map(|name| name.as_str().to_owned())
             .collect()
+    }
+
+    #[test]
+    fn a_certificate_says_from_when_to_when_it_is_valid() {
+        let certificate = Certificate {
+            not_before: "20010909014640Z",
+            not_after: "20010909014641Z",
+            ..Certificate::default()
+        };
+        let validity = Validity::of(&certificate.der()).expect("a certificate");
+        let seconds = [validity.since.0, validity.until.0];
+        assert_eq!(seconds, [1_000_000_000, 1_000_000_001]);
+        assert_eq!(Validity::of(b"none"), None);
     }
 
     #[test]

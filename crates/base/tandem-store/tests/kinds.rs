@@ -26,6 +26,22 @@ fn an_object_of_each_kind_is_expected_of_its_site_and_resolves_to_what_it_is_nam
 }
 
 #[test]
+fn what_each_site_showed_last_is_told_newest_first() {
+    let (www, other) = (site("www.example"), site("other.example"));
+    let mut store = MemoryStore::default();
+    learn_part(&mut store, Kind::Chain, &www, b"older", NOW);
+    let second = learn_part(&mut store, Kind::Chain, &other, b"other", NOW);
+    let first = learn_part(&mut store, Kind::Chain, &www, b"newer", NOW);
+    learn_part(&mut store, Kind::Staple, &www, b"staple", NOW);
+    let latest = store.latest(Kind::Chain, 9).into_iter();
+    let latest: Vec<_> = latest
+        .map(|it| (it.site, it.object, it.last_seen))
+        .collect();
+    assert_eq!(latest, [(www.clone(), first, NOW), (other, second, NOW)]);
+    assert_eq!(store.latest(Kind::Chain, 1).len(), 1);
+}
+
+#[test]
 fn the_same_list_may_be_one_sites_chain_and_the_issuers_of_others() {
     let list = [Certificate::default().der()];
     let www = site("www.example");

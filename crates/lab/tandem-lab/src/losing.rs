@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tandem_packet::{Direction, Output, Proxy, VerdictToken, Wakeup};
 use tandem_packet_io::config::{Config, Role, Settings};
 use tandem_packet_io::engine::Engine;
-use tandem_store::{Digest, Kind, MemoryStore, Object, ObjectId, Site, Store};
+use tandem_store::{Digest, Kind, Latest, MemoryStore, Object, ObjectId, Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
 use tandem_testbed::LabError;
@@ -89,6 +89,10 @@ impl Store for NamesOnly {
 
     fn unexpected(&self, kind: Kind, limit: usize) -> Vec<ObjectId> {
         self.0.unexpected(kind, limit)
+    }
+
+    fn latest(&self, kind: Kind, limit: usize) -> Vec<Latest> {
+        self.0.latest(kind, limit)
     }
 
     fn learn(

@@ -9,6 +9,7 @@ mod client_side;
 mod sealed;
 mod server_side;
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,6 +191,14 @@ impl Connection {
         }
     }
 
+    /// The certificate list of the server's first flight.
+    fn list<'a>(&'a self, server_stream: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        match self.sealed.opened() {
+            Some(opened) => Some(opened.flight().list(opened.bytes())),
+            None => Some(self.handshake.flight()?.list(server_stream)),
+        }
+    }
+
     /// Whom the client asked for: the name in its hello or, where it named nobody, the address that
     /// it connected to.
     pub fn site(&self, server: SocketAddr) -> Site {
@@ -241,6 +250,9 @@ impl Connection {
         };
         if learned {
             engine.tell(Event::ChainLearned);
+            if let Some(list) = self.list(streams.server) {
+                engine.visited(&site, moment.server.port(), &list, wall);
+            }
         }
         match engine.role {
             Role::ClientSide => self.learn_near_client(streams, engine, moment),

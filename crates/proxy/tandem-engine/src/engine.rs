@@ -13,6 +13,7 @@ use tandem_wire::Instant;
 use crate::event::Event;
 use crate::peer::filter::{Fingerprint, Rate};
 use crate::peer::{Authorities, Epoch, Peer, PeerId, Peers, Role, SessionTickets};
+use crate::renewal::Watch;
 use crate::rewrite::thesis::Codes;
 use crate::rewrite::{Ground, LocalSource};
 use crate::sealed::ReleasedKeys;
@@ -53,6 +54,8 @@ pub struct Engine<S> {
     pub(crate) keeps_hellos: bool,
     /// What it has been given, and refers to where the other has been given the same.
     pub(crate) authorities: Option<Arc<Authorities>>,
+    /// At the client side: which sites' chains to ask after, where that is wanted.
+    pub(crate) renewals: Option<Watch>,
     /// Keys of sealed handshakes, until their flights come.
     pub(crate) keys: ReleasedKeys,
     peers: Peers,
@@ -75,6 +78,7 @@ impl<S: Store> Engine<S> {
             store,
             keeps_hellos: false,
             authorities: None,
+            renewals: None,
             keys: ReleasedKeys::default(),
             peers: Peers::new(role),
             events: Vec::new(),

@@ -52,11 +52,13 @@ pub enum Event {
     FilterHeldBack,
     /// The far side published what it holds.
     FilterReceived,
+    /// At the client's side: a site's next chain was put into the store before its next visit.
+    RenewalLearned,
 }
 
 impl Event {
     /// One of each, amounts zero.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::ChainLearned,
         Self::ClientChainLearned,
         Self::TicketLearned,
@@ -79,6 +81,7 @@ impl Event {
         Self::FilterPublished(0),
         Self::FilterHeldBack,
         Self::FilterReceived,
+        Self::RenewalLearned,
     ];
 
     /// The name of the event's counter, without prefix: lower case, digits and underscores.
@@ -106,6 +109,7 @@ impl Event {
             Self::FilterPublished(_) => "filters_published_bytes",
             Self::FilterHeldBack => "filters_held_back",
             Self::FilterReceived => "filters_received",
+            Self::RenewalLearned => "renewals_learned",
         }
     }
 
@@ -133,7 +137,8 @@ impl Event {
             | Self::IntentionConfirmed
             | Self::NothingHeld
             | Self::FilterHeldBack
-            | Self::FilterReceived => 1,
+            | Self::FilterReceived
+            | Self::RenewalLearned => 1,
         }
     }
 }

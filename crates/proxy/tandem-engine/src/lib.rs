@@ -1,4 +1,4 @@
-//! The handshake rewriter: flights in, deltas out, and back. It has five rooms:
+//! The handshake rewriter: flights in, deltas out, and back. It has six rooms:
 //!
 //! - `transcript`: a handshake read along in both directions ([`Handshake`]);
 //! - `objects`: where in a flight lies what repeats, by kind ([`Object`], [`Flight`], [`ticket`]);
@@ -7,7 +7,8 @@
 //! - `sealed`: a server's flight of TLS 1.3, opened with a key that the server released, and sealed
 //!   again at the far side;
 //! - `rewrite`: a flight as a [`tandem_delta::Delta`] against that, and back; the thesis's own
-//!   messages ([`thesis`]).
+//!   messages ([`thesis`]);
+//! - `renewal`: a site's next chain, asked after ahead of the next visit ([`Wanted`], [`Look`]).
 //!
 //! A data plane keeps one [`Engine`] and a [`Connection`] for each of its own, and is told what is
 //! to be made of what the endpoints send ([`Outlook`], [`Ground`]) and what has happened
@@ -17,7 +18,8 @@
 //! Is not: packets, sockets, a clock.
 //!
 //! Invariants: bytes that are not understood are literals; a delta that is not smaller than its
-//! bytes is not sent (its frame sees to that); nothing is learned that Finished did not vouch for.
+//! bytes is not sent (its frame sees to that); nothing is learned that Finished did not vouch for,
+//! but for chains that were asked after.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
@@ -30,6 +32,7 @@ pub mod fuzzing;
 mod golden;
 mod objects;
 mod peer;
+mod renewal;
 mod rewrite;
 #[cfg(test)]
 mod samples;
@@ -44,5 +47,6 @@ pub use peer::{
     Asked, Authorities, Crossed, Epoch, Hints, Peer, PeerId, Peers, Possession, Role,
     expected_chains, filter, intention,
 };
+pub use renewal::{Found, Look, Seen, Wanted};
 pub use rewrite::{Ground, Miss, Outgoing, StoreSource, plan_flight, thesis};
 pub use transcript::{ClientCertificate, Handshake, Pass, Stage, learn_flight};

@@ -9,18 +9,22 @@ use tandem_wire::Seq;
 use crate::inband::frame::{Frame, MAX_OVERHEAD, MAX_SPAN, Parsed, Sender};
 use crate::inband::option::{self, MAX_HINTS, ProxyOption, ProxyOptionKind};
 use crate::inband::{FlowId, Key, Version, publication};
-use crate::tunnel::{self, Decoder, FlowOpen, FlowOpenDecoder, MessageDecoder, OpenDecoder};
+use crate::tunnel::{
+    self, Decoder, FlowOpen, FlowOpenDecoder, MessageDecoder, OpenDecoder, RenewalAnswer,
+    RenewalQuery,
+};
 
 /// A function that checks the invariants of a parser on any input.
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 5] = [
+pub const CHECKS: [(&str, Check); 6] = [
     ("link_option", link_option),
     ("link_frame", link_frame),
     ("link_publication", link_publication),
     ("tunnel_datagrams", tunnel_datagrams),
     ("tunnel_frames", tunnel_frames),
+    ("tunnel_renewals", tunnel_renewals),
 ];
 
 /// A key that the corpora were not made with.
@@ -176,6 +180,22 @@ pub fn tunnel_frames(data: &[u8]) {
         if frame == tunnel::Frame::Rest {
             return;
         }
+    }
+}
+
+/// A question after a renewed chain, and an answer to one: what is read is written the same.
+pub fn tunnel_renewals(data: &[u8]) {
+    if let Ok(query) = RenewalQuery::parse(data) {
+        assert!(RenewalQuery::begins(data) && data.len() <= tunnel::MAX_RENEWAL_QUERY);
+        let mut again = Vec::new();
+        query.write(&mut again).expect("what was read may cross");
+        assert_eq!(again, data);
+    }
+    if let Ok(answer) = RenewalAnswer::parse(data) {
+        assert!(data.len() <= tunnel::MAX_RENEWAL_ANSWER);
+        let mut again = Vec::new();
+        answer.write(&mut again);
+        assert_eq!(again, data);
     }
 }
 

@@ -4,8 +4,8 @@
 //! each direction is a sequence of frames ([`Frame`]), until one says that the sender's bytes
 //! follow as they are. A stream that is reset carries an [`Ending`].
 //!
-//! A DNS query has a stream of its own kind, and so has a flow of UDP, both told by their first
-//! byte ([`DnsQuery`], [`FlowOpen`]).
+//! A DNS query has a stream of its own kind, and so have a flow of UDP and a question after a
+//! renewed chain, told by their first byte ([`DnsQuery`], [`FlowOpen`], [`RenewalQuery`]).
 //!
 //! Is: the bytes of these messages, written and read in any pieces. Is not: when each is sent
 //! (`tandem-tunnel`), the transport, or a check against forgery: the transport authenticates.
@@ -25,6 +25,7 @@ mod frame;
 mod golden;
 mod open;
 mod phrase;
+mod renewal;
 mod target;
 
 pub use datagram::{
@@ -36,6 +37,7 @@ pub use ending::Ending;
 pub use frame::{CHECK_LEN, Decoder, Frame, MAX_HINTS, MAX_LEN, Miss, Piece, check};
 pub use open::{Open, OpenDecoder};
 pub use phrase::Phrase;
+pub use renewal::{MAX_RENEWAL_ANSWER, MAX_RENEWAL_QUERY, RenewalAnswer, RenewalQuery};
 pub use target::{DEFAULT_PORT, Target, TargetError};
 
 /// The peer sent what this version does not define: its fault, and the stream's end.

@@ -98,11 +98,17 @@ pub(crate) enum Tally {
     DatagramsDropped,
     /// Datagrams of servers' programs that are no handshake key.
     RecordKeysMalformed,
+    /// Sites' next chains that the other side was asked after.
+    RenewalsAsked,
+    /// Bytes of these questions and their answers on the tunnel's streams.
+    RenewalLinkBytes,
+    /// Looks at sites for the other side's questions.
+    RenewalsLookedFor,
 }
 
 impl Tally {
     /// All, for counters to be there from the start.
-    const ALL: [Tally; 39] = [
+    const ALL: [Tally; 42] = [
         Tally::RelaysRefused,
         Tally::RelaysWithoutTunnel,
         Tally::RelaysPassedWithoutTunnel,
@@ -142,6 +148,9 @@ impl Tally {
         Tally::DatagramBytesToEndpoints,
         Tally::DatagramsDropped,
         Tally::RecordKeysMalformed,
+        Tally::RenewalsAsked,
+        Tally::RenewalLinkBytes,
+        Tally::RenewalsLookedFor,
     ];
 
     fn name(self) -> &'static str {
@@ -185,6 +194,9 @@ impl Tally {
             Tally::DatagramBytesToEndpoints => "datagram_bytes_to_endpoints",
             Tally::DatagramsDropped => "datagrams_dropped",
             Tally::RecordKeysMalformed => "tunnel_record_keys_malformed",
+            Tally::RenewalsAsked => "renewals_asked",
+            Tally::RenewalLinkBytes => "renewals_link_bytes",
+            Tally::RenewalsLookedFor => "renewals_looked_for",
         }
     }
 }

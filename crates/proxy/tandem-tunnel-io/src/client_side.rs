@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::admin;
 use crate::board::{Facts, Tally};
-use crate::config::{self, ClientAddresses, ClientSide, WhenDown};
+use crate::config::{self, ClientAddresses, ClientSide, Renewals, WhenDown};
 use crate::datagrams::Associations;
 use crate::detour::Detour;
 use crate::dns::{Forwarder, Ports};
@@ -35,6 +35,7 @@ use crate::keeper::{Keeper, Leased};
 use crate::limits::{ClientLimits, Meter};
 use crate::link_state::link_state;
 use crate::relay_task::{Client, RelayTask};
+use crate::renewals::ask_ahead;
 use crate::shared::{Held, Shared};
 use crate::signals::arrival;
 use crate::spending::Spending;
@@ -85,6 +86,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         Held {
             store: &config.store,
             authorities: config.authorities.as_deref(),
+            renewals: config.renewals,
         },
         config.handshakes,
         None,
@@ -134,6 +136,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
         let outside = Outside {
             ways_in,
             addresses: config.client_addresses,
+            renewals: config.renewals,
             dns,
             detour,
         };
@@ -174,6 +177,7 @@ pub fn rule_set(link: &config::Link) -> Result<RuleSet, TunnelError> {
 struct Outside {
     ways_in: WaysIn,
     addresses: ClientAddresses,
+    renewals: Renewals,
     dns: Option<Ports>,
     detour: Option<Detour>,
 }
@@ -183,6 +187,7 @@ async fn serve<T: Tunnel>(
     Outside {
         ways_in,
         addresses,
+        renewals,
         dns,
         detour,
     }: Outside,
@@ -195,6 +200,12 @@ async fn serve<T: Tunnel>(
     tokio::spawn(keep);
     if let Some(detour) = detour.clone() {
         tokio::spawn(detour.watch(Arc::clone(&keeper)));
+    }
+    match renewals {
+        Renewals::Ahead => {
+            tokio::spawn(ask_ahead(Arc::clone(&keeper), Arc::clone(shared)));
+        }
+        Renewals::AtVisits => {}
     }
     let (accepted, mut arriving) = mpsc::channel(ARRIVING);
     let over = {

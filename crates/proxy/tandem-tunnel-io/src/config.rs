@@ -35,6 +35,8 @@ pub struct ClientSide {
     pub tariff: Option<Tariff>,
     /// Whether the server side is told of clients' addresses.
     pub client_addresses: ClientAddresses,
+    /// When sites' renewed certificates cross.
+    pub renewals: Renewals,
     /// Where DNS is answered, if anywhere.
     pub dns: Option<Dns>,
     /// A file of authorities' certificates, if there is one; the server side has the same.
@@ -58,6 +60,15 @@ pub enum ClientAddresses {
     Kept,
     /// It is told.
     Told,
+}
+
+/// When a site's renewed certificate crosses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewals {
+    /// At the next visit.
+    AtVisits,
+    /// Ahead of it, while the link is awake and nothing else crosses.
+    Ahead,
 }
 
 /// Which connections are intercepted.

@@ -12,7 +12,6 @@
 mod forwarder;
 mod ports;
 mod resolver;
-mod stream;
 
 pub(crate) use forwarder::Forwarder;
 pub(crate) use ports::Ports;

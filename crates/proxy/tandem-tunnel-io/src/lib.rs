@@ -35,6 +35,7 @@ mod line;
 mod link_state;
 mod own_addresses;
 mod relay_task;
+mod renewals;
 mod return_path;
 mod server_side;
 mod shared;
@@ -44,6 +45,7 @@ mod spending;
 mod transport;
 mod watch;
 mod way_out;
+mod whole;
 
 #[cfg(test)]
 mod tests;

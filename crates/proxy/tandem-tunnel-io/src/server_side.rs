@@ -20,13 +20,13 @@ use tandem_daemon::signals::Signals;
 use tandem_daemon::{DaemonError, listener};
 use tandem_engine::Role;
 use tandem_firewall::{RuleSet, privilege};
-use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen};
+use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen, RenewalQuery};
 use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
 
 use crate::admin;
 use crate::board::{Facts, Tally};
-use crate::config::ServerSide;
+use crate::config::{Renewals, ServerSide};
 use crate::datagrams::FarFlows;
 use crate::dial::Dialer;
 use crate::dns::Resolver;
@@ -34,6 +34,7 @@ use crate::error::TunnelError;
 use crate::handed_keys::HandedKeys;
 use crate::line::Line;
 use crate::relay_task::RelayTask;
+use crate::renewals::Looks;
 use crate::return_path::{self, ReturnPath};
 use crate::shared::{Held, Shared};
 use crate::signals::arrival;
@@ -81,6 +82,7 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
         Held {
             store: &config.store,
             authorities: config.authorities.as_deref(),
+            renewals: Renewals::AtVisits,
         },
         config.handshakes,
         keys,
@@ -280,6 +282,7 @@ pub(crate) struct Host {
     dialer: Arc<Dialer>,
     resolver: Arc<Resolver>,
     flows: Arc<FarFlows>,
+    looks: Arc<Looks>,
     shared: Arc<Shared>,
     tunnels: Arc<Tunnels<Any>>,
 }
@@ -287,10 +290,12 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(dialer: Arc<Dialer>, resolver: Arc<Resolver>, shared: Arc<Shared>) -> Self {
         let flows = FarFlows::new(Arc::clone(&dialer), Arc::clone(&shared));
+        let looks = Looks::new(Arc::clone(&dialer), Arc::clone(&shared));
         Self {
             dialer,
             resolver,
             flows: Arc::new(flows),
+            looks: Arc::new(looks),
             shared,
             tunnels: Arc::new(Tunnels::new()),
         }
@@ -329,8 +334,8 @@ impl Host {
         self.shared.board.tunnel_ended(&why);
     }
 
-    /// Serves one stream: its first bytes say whether it is a DNS question, a flow of UDP
-    /// or a TCP connection.
+    /// Serves one stream: its first bytes say whether it is a DNS question, a flow of UDP, a
+    /// question after a renewed chain or a TCP connection.
     async fn serve_stream<S: Sending, R: Receiving>(self, mut stream: Stream<S, R>) {
         let first = tokio::select! {
             first = stream.receiving.read() => first,
@@ -342,6 +347,9 @@ impl Host {
             }
             Ok(Some(begun)) if FlowOpen::begins(&begun) => {
                 return self.flows.serve(stream, begun).await;
+            }
+            Ok(Some(begun)) if RenewalQuery::begins(&begun) => {
+                return self.looks.serve(stream, &begun).await;
             }
             first => first,
         };

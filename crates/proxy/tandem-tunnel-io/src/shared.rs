@@ -11,15 +11,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tandem_daemon::service_manager::ServiceManager;
-use tandem_engine::{ClientCertificates, Engine, Role};
+use tandem_engine::{ClientCertificates, Engine, Look, Role, Wanted};
+use tandem_link::tunnel::Malformed;
 use tandem_store::{Keeping, Limits, Store as _};
 use tandem_store_sqlite::SqliteStore;
+use tandem_tunnel::renewal::{self, Answered, Step};
 use tandem_tunnel::{Clock, Handshakes, Input, Relay};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::authorities;
 use crate::board::{Board, Facts, Open, Tally};
 use crate::clock::{Clocks, wall};
+use crate::config::Renewals;
 use crate::error::TunnelError;
 use crate::handed_keys::HandedKeys;
 
@@ -54,6 +57,8 @@ pub(crate) struct Held<'a> {
     pub(crate) store: &'a Path,
     /// The authorities' file, if there is one.
     pub(crate) authorities: Option<&'a Path>,
+    /// Whether what sites renew is asked after.
+    pub(crate) renewals: Renewals,
 }
 
 /// A place for a TCP connection, until it is dropped.
@@ -89,6 +94,10 @@ impl Shared {
             tracing::info!(count, %set, "certificates of authorities");
             engine = engine.with_authorities(given);
         }
+        engine = match held.renewals {
+            Renewals::Ahead => engine.with_renewals(),
+            Renewals::AtVisits => engine,
+        };
         Ok(Arc::new(Self {
             engine: Mutex::new(engine),
             handshakes,
@@ -156,6 +165,32 @@ impl Shared {
     /// Tells a relay that it is time.
     pub(crate) fn remind(&self, relay: &mut Relay) {
         self.with_engine(|engine, clock| relay.handle_timeout(engine, clock));
+    }
+
+    /// Which sites to ask after, where the line has carried nothing for so long.
+    pub(crate) fn renewals_due(&self, quiet: Duration) -> Vec<Wanted> {
+        self.with_engine(|engine, clock| engine.renewals_due(quiet, (clock.now, clock.wall)))
+    }
+
+    /// Takes in what the other side has answered.
+    pub(crate) fn renewed(&self, wanted: &Wanted, answer: &[u8]) -> Result<Answered, Malformed> {
+        self.with_engine(|engine, _| renewal::take_answer(engine, wanted, answer))
+    }
+
+    /// Reads what the other side asks; the random value is for a hello.
+    pub(crate) fn read_renewal(
+        &self,
+        question: &[u8],
+        random: [u8; 32],
+    ) -> Result<Step, Malformed> {
+        self.with_engine(|engine, clock| {
+            renewal::read_question(engine, question, (random, clock.wall))
+        })
+    }
+
+    /// What to answer, where a site was looked at.
+    pub(crate) fn renewal_answer(&self, look: &Look, seen: Option<Vec<u8>>) -> Vec<u8> {
+        self.with_engine(|engine, clock| renewal::answer(engine, look, (seen, clock.wall)))
     }
 
     /// All tasks are to end.
@@ -256,6 +291,7 @@ mod tests {
         let held = Held {
             store,
             authorities: None,
+            renewals: Renewals::AtVisits,
         };
         let shared = Shared::open(role, held, Handshakes::Shortened, keys, facts);
         shared.expect("a store")

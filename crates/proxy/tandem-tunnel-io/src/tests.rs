@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::board::{Board, Facts};
 use crate::client_side::admit;
-use crate::config::{ClientAddresses, DnsServer};
+use crate::config::{ClientAddresses, DnsServer, Renewals};
 use crate::dial::Dialer;
 use crate::dns::Resolver;
 use crate::intake::{Accepted, Came, Gate};
@@ -119,6 +119,7 @@ impl Pair {
             let held = Held {
                 store: store.path(),
                 authorities: None,
+                renewals: Renewals::AtVisits,
             };
             Shared::open(role, held, Handshakes::Shortened, None, facts).expect("a store")
         };

@@ -27,6 +27,7 @@
 //! | `rules` | the client side's rules: what goes through the tunnel, and what else becomes of it |
 //! | `mux` | streams over one ordered connection, where the transport has none |
 //! | `way_out` | as whom the server side comes to servers |
+//! | `renewal` | questions after sites' next chains, and answers |
 //! | `flow` | UDP: what one client sends to one target, and the answers |
 //! | `dns` | queries and answers, and the cache of the near side |
 //!
@@ -53,6 +54,7 @@ mod output;
 mod passing;
 mod reader;
 mod relay;
+pub mod renewal;
 mod rules;
 mod tariff;
 mod way_out;

@@ -219,6 +219,15 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long)]
     pub(crate) tell_client_address: bool,
 
+    /// Fetch sites' short-lived certificates ahead of the next visit, while the link is awake and
+    /// idle
+    ///
+    /// For sites whose certificates live ten days at most: visits then find them here, and save
+    /// the time that a new one takes to cross. It costs more bytes than it saves, since not every
+    /// certificate is shown to somebody before the next.
+    #[arg(long)]
+    pub(crate) renew_ahead: bool,
+
     /// Answer DNS at this address, UDP and TCP, by the resolver on the other side
     ///
     /// Answers are kept for as long as they live. While the other side does not answer, old ones

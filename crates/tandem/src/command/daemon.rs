@@ -53,6 +53,7 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         tariff: tunnel.tariff,
         // As --insecure-no-key below.
         tell_client_address: tunnel.tell_client_address.then_some(true),
+        renew_ahead: tunnel.renew_ahead.then_some(true),
         dns: tunnel.dns,
         dns_from: tunnel.dns_from,
         link_rate: tunnel.line.link_rate,

@@ -13,6 +13,8 @@ pub(crate) struct Certificate<'a> {
     pub(crate) common_name: &'a str,
     /// Alternative names; without any there is no such extension.
     pub(crate) dns_names: &'a [&'a str],
+    /// Start of validity as a GeneralizedTime.
+    pub(crate) not_before: &'a str,
     /// End of validity as a GeneralizedTime.
     pub(crate) not_after: &'a str,
     /// Tells apart what is otherwise the same.
@@ -25,6 +27,7 @@ impl Default for Certificate<'_> {
             issuer: "Test Issuer",
             common_name: "Test Subject",
             dns_names: &[],
+            not_before: "20200101000000Z",
             not_after: "20991231235959Z",
             serial: 1,
         }
@@ -57,7 +60,7 @@ impl Certificate<'_> {
             algorithm.clone(),
             name(self.issuer),
             sequence(&[
-                value(0x18, b"20200101000000Z"),
+                value(0x18, self.not_before.as_bytes()),
                 value(0x18, self.not_after.as_bytes()),
             ]),
             name(self.common_name),

@@ -211,6 +211,16 @@ impl HelloTemplates {
         }
     }
 
+    /// The next flight of this site will be another than those that are held.
+    pub(crate) fn forget_flights_of(&mut self, site: &HostName) {
+        for held in self.held.values_mut() {
+            if held.site.as_ref() == Some(site) {
+                self.bytes -= held.answer.len();
+                held.answer = Answer::Unknown;
+            }
+        }
+    }
+
     /// The hellos that this one is most like, the best first: the latest of the same client, for
     /// the same site if there is one; beside it, if it is for another site, the best for the same
     /// site. None while the far side is not trusted to remember. To be asked once for each hello.

@@ -22,7 +22,7 @@ use super::Malformed;
 use super::target::{DEFAULT_PORT, Target};
 
 /// Longest message: a name of 255 bytes, which is refused, with a port, and a client of IPv6.
-const MAX_OPEN: usize = 1 + 1 + 255 + 2 + 16 + 2;
+pub(super) const MAX_OPEN: usize = 1 + 1 + 255 + 2 + 16 + 2;
 
 const IPV4: u8 = 0;
 const IPV6: u8 = 1;

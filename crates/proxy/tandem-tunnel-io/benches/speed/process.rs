@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use tandem_daemon::process::raise_descriptor_limit;
 use tandem_link::inband::Key;
 use tandem_tunnel::{Allowed, Handshakes, Limits, Rules, WayOut};
-use tandem_tunnel_io::config::{ClientAddresses, ClientSide, DnsServer, Line, ServerSide};
+use tandem_tunnel_io::config::{
+    ClientAddresses, ClientSide, DnsServer, Line, Renewals, ServerSide,
+};
 use tandem_tunnel_io::{run_client_side, run_server_side};
 use tempfile::TempDir;
 
@@ -105,6 +107,7 @@ pub fn run(role: &str) -> ! {
                 limits: Limits::default(),
                 tariff: None,
                 client_addresses: ClientAddresses::Kept,
+                renewals: Renewals::AtVisits,
                 dns: None,
                 authorities: None,
                 line: Line::default(),

@@ -18,12 +18,12 @@ use tandem_tunnel::dns::{
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::stream::{read_whole, write_whole};
 use crate::board::Tally;
 use crate::client_places::{Place, Places};
 use crate::keeper::{Keeper, Leased};
 use crate::shared::Shared;
 use crate::transport::{Receiving as _, Tunnel};
+use crate::whole::{read_whole, write_whole};
 
 /// Questions that wait for the far side, in all and of one client, which may be the forwarder of a
 /// whole network. Each may have a stream, of which the tunnel has more for TCP connections.

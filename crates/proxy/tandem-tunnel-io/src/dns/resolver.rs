@@ -20,10 +20,10 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::stream::{read_whole, write_whole};
 use crate::board::{Board, Tally};
 use crate::config::DnsServer;
 use crate::transport::{Receiving, Sending, Stream};
+use crate::whole::{read_whole, write_whole};
 
 /// Questions at a time. Each has a socket.
 const MAX_OPEN: usize = 512;

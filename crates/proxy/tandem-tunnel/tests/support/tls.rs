@@ -138,6 +138,19 @@ pub(crate) fn full(client_chain: &[Vec<u8>], ticket: &[u8], seed: u64) -> Conver
     Conversation { turns }
 }
 
+/// A full handshake in which the server shows this chain.
+pub(crate) fn showing(chain: &[Vec<u8>], seed: u64) -> Conversation {
+    let flight = [
+        server_hello(false, seed + 1),
+        certificates(chain),
+        message(12, &noise(300, seed + 2)),
+        message(14, &[]),
+    ];
+    let mut said = full(&[], &[], seed);
+    said.turns[1].1 = apart(&flight);
+    said
+}
+
 /// An abbreviated handshake, whose hello shows the ticket.
 pub(crate) fn resumed(ticket: &[u8], seed: u64) -> Conversation {
     let turns = vec![

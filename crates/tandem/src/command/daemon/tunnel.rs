@@ -12,7 +12,7 @@ use tandem_tunnel::{
     Allowed, ClientNetworks, ClientRule, Handshakes, Limits, Rule, Rules, Tariff, WayOut,
 };
 use tandem_tunnel_io::config::{
-    ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, ServerSide, WhenDown,
+    ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, Renewals, ServerSide, WhenDown,
 };
 use tandem_tunnel_io::{
     dry_run_client_side, dry_run_server_side, run_client_side, run_server_side,
@@ -75,6 +75,10 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
         limits: limits(&said),
         tariff: tariff(&said)?,
         client_addresses,
+        renewals: match said.renew_ahead {
+            Some(true) => Renewals::Ahead,
+            Some(false) | None => Renewals::AtVisits,
+        },
         dns,
         authorities: common.authorities,
         line: common.line,

@@ -3,7 +3,7 @@
 use crate::transport::{Broken, Receiving, Sending};
 
 /// Writes a message and ends the direction.
-pub(super) async fn write_whole(sending: &mut impl Sending, message: &[u8]) -> Result<(), Broken> {
+pub(crate) async fn write_whole(sending: &mut impl Sending, message: &[u8]) -> Result<(), Broken> {
     let mut rest = message;
     while !rest.is_empty() {
         let written = sending.write(rest).await?;
@@ -15,7 +15,7 @@ pub(super) async fn write_whole(sending: &mut impl Sending, message: &[u8]) -> R
 
 /// Reads on to the end of the direction, behind what has been read of it already. `None` where it
 /// breaks, or has more than `max` bytes.
-pub(super) async fn read_whole(
+pub(crate) async fn read_whole(
     receiving: &mut impl Receiving,
     begun: &[u8],
     max: usize,

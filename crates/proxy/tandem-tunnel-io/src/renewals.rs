@@ -1,0 +1,158 @@
+//! The questions after sites' next chains with their sockets: the client side's tasks that ask, and
+//! the server side's looks at sites.
+//!
+//! Is not: who is asked after, and when (`tandem-engine`), or what a question says
+//! (`tandem-tunnel`).
+//!
+//! Invariants: no tunnel is made for a question, and none is woken; each question ends in bounded
+//! time; looks are bounded in number, and go where connections through the tunnel may go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tandem_engine::{Look, Seen, Wanted};
+use tandem_link::tunnel::{Ending, MAX_RENEWAL_ANSWER, MAX_RENEWAL_QUERY, Malformed, Open, Target};
+use tandem_tunnel::renewal::{self, Step};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::board::Tally;
+use crate::dial::Dialer;
+use crate::keeper::{Keeper, Leased};
+use crate::shared::Shared;
+use crate::transport::{Receiving, Sending, Stream, Tunnel};
+use crate::whole::{read_whole, write_whole};
+
+/// Between two looks at what the tunnel has carried. They cost the line nothing.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// For a question and its answer: a chain takes seconds on a thin line, and a few are asked after
+/// at a time.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// For the other side to say what it asks.
+const QUESTION: Duration = Duration::from_secs(30);
+/// For a site to show its chain, once it is connected to.
+const LOOK: Duration = Duration::from_secs(10);
+/// Looks at a time.
+const MAX_LOOKS: usize = 16;
+/// Bytes that are read of a site at a time.
+const PIECE: usize = 4_096;
+
+/// The client side: asks after what is due, for ever.
+pub(crate) async fn ask_ahead<T: Tunnel>(keeper: Arc<Keeper<T>>, shared: Arc<Shared>) {
+    let mut carried = (0, 0);
+    let mut since = Instant::now();
+    loop {
+        sleep(INTERVAL).await;
+        let Some(tunnel) = keeper.now() else {
+            continue;
+        };
+        let counts = tunnel.counts();
+        let now = (counts.sent_datagrams, counts.received_datagrams);
+        if now != carried {
+            (carried, since) = (now, Instant::now());
+        }
+        for wanted in shared.renewals_due(since.elapsed()) {
+            let (keeper, shared) = (Arc::clone(&keeper), Arc::clone(&shared));
+            tokio::spawn(async move {
+                // Without an answer it is asked again after a while.
+                let _ = timeout(PATIENCE, ask(&keeper, &shared, &wanted)).await;
+            });
+        }
+    }
+}
+
+async fn ask<T: Tunnel>(keeper: &Keeper<T>, shared: &Shared, wanted: &Wanted) -> Option<()> {
+    let question = renewal::question(wanted)?;
+    let Leased {
+        mut stream,
+        lease: _lease,
+    } = keeper.stream().await?;
+    shared.board.count(Tally::RenewalsAsked, 1);
+    stream.sending.lower_priority();
+    write_whole(&mut stream.sending, &question).await.ok()?;
+    let answer = read_whole(&mut stream.receiving, &[], MAX_RENEWAL_ANSWER).await;
+    let crossed = question.len() + answer.as_ref().map_or(0, Vec::len);
+    shared.board.count(Tally::RenewalLinkBytes, crossed);
+    if shared.renewed(wanted, &answer?).is_err() {
+        stream.receiving.stop(Ending::Malformed.code());
+    }
+    Some(())
+}
+
+/// The server side: looks at sites.
+pub(crate) struct Looks {
+    dialer: Arc<Dialer>,
+    shared: Arc<Shared>,
+    room: Semaphore,
+}
+
+impl Looks {
+    pub(crate) fn new(dialer: Arc<Dialer>, shared: Arc<Shared>) -> Self {
+        Self {
+            dialer,
+            shared,
+            room: Semaphore::new(MAX_LOOKS),
+        }
+    }
+
+    /// Answers the question of which `begun` has come.
+    pub(crate) async fn serve<S: Sending, R: Receiving>(
+        &self,
+        mut stream: Stream<S, R>,
+        begun: &[u8],
+    ) {
+        if let Err(ending) = self.answer(&mut stream, begun).await {
+            stream.sending.reset(ending.code());
+            stream.receiving.stop(ending.code());
+        }
+    }
+
+    async fn answer<S: Sending, R: Receiving>(
+        &self,
+        stream: &mut Stream<S, R>,
+        begun: &[u8],
+    ) -> Result<(), Ending> {
+        let question = read_whole(&mut stream.receiving, begun, MAX_RENEWAL_QUERY);
+        let question = timeout(QUESTION, question).await;
+        let question = question.map_err(|_| Ending::TimedOut)?;
+        let question = question.ok_or(Ending::Malformed)?;
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|_| Ending::Overloaded)?;
+        let step = self.shared.read_renewal(&question, random);
+        let answer = match step.map_err(|Malformed| Ending::Malformed)? {
+            Step::Answer(answer) => answer,
+            Step::Look(target, mut look) => {
+                let place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
+                self.shared.board.count(Tally::RenewalsLookedFor, 1);
+                let seen = self.look(target, &mut look).await;
+                drop(place);
+                self.shared.renewal_answer(&look, seen)
+            }
+        };
+        // Handshakes go first.
+        stream.sending.lower_priority();
+        match timeout(PATIENCE, write_whole(&mut stream.sending, &answer)).await {
+            Ok(Ok(()) | Err(_)) => Ok(()),
+            Err(_) => Err(Ending::TimedOut),
+        }
+    }
+
+    /// The list that the site shows. What is begun with it ends here.
+    async fn look(&self, target: Target, look: &mut Look) -> Option<Vec<u8>> {
+        let mut server = self.dialer.dial(Open::to(target)).await.ok()?;
+        let looking = async {
+            server.write_all(look.hello()).await.ok()?;
+            let mut piece = [0; PIECE];
+            loop {
+                let length = server.read(&mut piece).await.ok()?;
+                match (length, look.read(piece.get(..length)?)) {
+                    (_, Seen::Chain(list)) => return Some(list),
+                    (0, _) | (_, Seen::NoChain) => return None,
+                    (_, Seen::Nothing) => {}
+                }
+            }
+        };
+        timeout(LOOK, looking).await.ok().flatten()
+    }
+}
