@@ -15,7 +15,9 @@ use rustls::server::StoresServerSessions;
 use rustls::version::{TLS12, TLS13};
 
 /// A short run, in lines of JSON.
-const SHORT: &str = "--connections 2 --duration 0.5 --timeout 0.4 --json";
+const SHORT: &str = "--connections 2 --duration 0.5 --json";
+/// The same, with little time for each connection.
+const HASTY: &str = "--connections 2 --duration 0.5 --timeout 1 --json";
 
 /// Each request was answered with this.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
@@ -59,7 +61,7 @@ fn a_server_that_says_nothing_is_a_time_out() {
         drop(tcp);
     });
     assert_fails(
-        &place.measure(silent, SHORT),
+        &place.measure(silent, HASTY),
         "handshake_timed_out",
         "overloaded",
     );
@@ -72,7 +74,7 @@ fn a_server_that_says_nothing_is_a_time_out() {
         },
     );
     assert_fails(
-        &place.measure(slow, SHORT),
+        &place.measure(slow, HASTY),
         "answer_timed_out",
         "no whole answer",
     );
@@ -306,15 +308,18 @@ fn our_own_lack_of_descriptors_is_said_with_its_remedy() {
             let _ = stream.write_all(ANSWER);
         },
     );
-    // The hard limit, so that the program cannot raise it.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let limit = 20 + 8 * threads;
     let output = Command::new("sh")
         .arg("-c")
-        .arg("ulimit -n 30; exec \"$0\" \"$@\"")
+        // The hard limit, too, so that the program cannot raise it.
+        .arg(format!("ulimit -n {limit}; exec \"$0\" \"$@\""))
         .arg(env!("CARGO_BIN_EXE_tandem-measure"))
         .arg(format!("https://localhost:{}/", server.port()))
         .arg("--ca")
         .arg(place.path("ca.pem"))
-        .args("--connections 100 --duration 0.5".split_whitespace())
+        .args(["--duration", "0.5", "--connections"])
+        .arg((limit + 100).to_string())
         .output()
         .unwrap();
     let stdout = Measured(output).stdout();
