@@ -111,6 +111,11 @@ impl Proxy {
         permitted.collect()
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).expect("process numbers are small");
         kill(Pid::from_raw(pid), signal).expect("it runs");
