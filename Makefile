@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive visits deb clean
+.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels visits deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -14,7 +14,8 @@ PACKAGED := $(TARGET)/dist/tandem
 # Off in the program by default, tested all the same.
 FEATURES := --features tandem/kademlia
 ENSURE := scripts/ensure-tools.sh
-DENY := $(or $(TANDEM_TOOLS),$(HOME)/.cache/tandem/tools)/bin/cargo-deny
+TOOLS := $(or $(TANDEM_TOOLS),$(HOME)/.cache/tandem/tools)/bin
+DENY := $(TOOLS)/cargo-deny
 IS_ROOT := $(filter 0,$(shell id -u))
 # Property tests try the same inputs in each run, so that a run can be repeated; another seed tries others.
 export PROPTEST_RNG_SEED ?= 1
@@ -123,6 +124,11 @@ soak: programs
 survive: programs
 	@$(ENSURE) lab interop
 	$(LAB) survive --out docs/results/tunnel
+
+## tunnels: tunnel mode, awake and after a rest, TLS 1.3 too, and other tunnels beside it, into docs/results/tunnel (root; half an hour)
+tunnels: programs
+	@$(ENSURE) lab tunnels
+	PATH="$$PATH:$(TOOLS)" $(LAB) run experiments/{tunnel,rest,tunnels,tls13}.toml --out docs/results/tunnel
 
 ## visits: what whole visits and days cost, by example tariffs, into docs/results/tunnel/visits.md (root; ten minutes)
 visits: programs

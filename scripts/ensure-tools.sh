@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that the tools which the make targets call are there.
 #
-#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab visits interop browsers package dns
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels visits interop browsers
+#   package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -29,6 +30,8 @@ LAB_TOOLS=(
     ssh:openssh-client sshd:openssh-server git:git fcgiwrap:fcgiwrap mosquitto:mosquitto mosquitto_pub:mosquitto-clients
     gpg:gpg gpgv:gpgv xz:xz-utils
 )
+# Tunnels that tunnel mode is measured beside, and what builds two of them.
+TUNNEL_TOOLS=(wireguard-go:wireguard-go wg:wireguard-tools go:golang-go)
 # What makes whole visits (tandem lab visits) beside the lab's own tools; the largest of them.
 VISITS_TOOLS=(dovecot:dovecot-imapd)
 INTEROP_TOOLS=(
@@ -143,6 +146,19 @@ ensure_subcommand() {
     rm -rf "$DENY_ROOT/build"
 }
 
+# Tunnels that no distribution packages: extras/other-tunnels, from the Go module proxy. Built anew when its source has changed.
+ensure_tunnels() {
+    ensure_commands "${TUNNEL_TOOLS[@]}" || return $?
+    local program="$DENY_ROOT/bin/tandem-other-tunnels" file
+    for file in extras/other-tunnels/*; do
+        [ "$program" -nt "$file" ] && continue
+        say "building $program (some minutes)"
+        mkdir -p "$DENY_ROOT/bin" && (cd extras/other-tunnels && go build -o "$program" .) && touch "$program" && return
+        say "go could not build it: its arms, hysteria and quic-zstd, are left out"
+        return 0
+    done
+}
+
 ensure_fuzz() {
     if ! rustc +nightly --version >/dev/null 2>&1; then
         say "no nightly toolchain; install one: rustup toolchain install nightly --profile minimal"
@@ -165,7 +181,7 @@ ensure_models() {
     rm -rf "$DENY_ROOT/build"
 }
 
-[ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 cd "$(dirname "$0")/.."
 for group in "$@"; do
     case "$group" in
@@ -176,11 +192,12 @@ for group in "$@"; do
         mutants) ensure_subcommand cargo-mutants "$MUTANTS_VERSION" || exit $? ;;
         models) ensure_models || exit $? ;;
         lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
+        tunnels) ensure_tunnels || exit $? ;;
         visits) ensure_commands "${VISITS_TOOLS[@]}" || exit $? ;;
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
         browsers) ensure_commands "${BROWSER_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, visits, interop, browsers, package, dns)"; exit 2 ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, visits, interop, browsers, package, dns)"; exit 2 ;;
     esac
 done

@@ -10,7 +10,8 @@
 //! endpoints = ["one", "mine"]              # cases (one, three, curl), or names of [[endpoint]] tables
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-filter,
 //!                                          # packet-mcveety, tunnel, tunnel-asleep, tunnel-cold;
-//!                                          # peers: quic, ssh, resumption, resumption-id, packet-resumption, tls13, packet-tls13, rfc8879
+//!                                          # peers: quic, quic-zstd, ssh, hysteria, wireguard, resumption, resumption-id,
+//!                                          # packet-resumption, tls13, packet-tls13, rfc8879
 //! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!

@@ -292,7 +292,7 @@ impl Lane {
                 | Mode::SafeLosing
                 | Mode::McveetyLosing
                 | Mode::Quic(_)
-                | Mode::Ssh,
+                | Mode::Other(..),
             ) => Admin::Off,
         }
     }

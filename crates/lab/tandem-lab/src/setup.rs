@@ -12,8 +12,8 @@ use tandem_testbed::endpoints::{
     Certificates, ClientProgram, Endpoints, ServerProgram, Sessions, Version,
 };
 use tandem_testbed::links::LinkFigures;
+use tandem_testbed::other::Other;
 use tandem_testbed::proxies::{Mode, Strategy};
-use tandem_testbed::ssh;
 use tandem_testbed::topology::Family;
 
 /// How long nothing has crossed the link when the first data come after a rest. Whatever of a
@@ -56,8 +56,8 @@ enum Daemons {
     TunnelWithKeys,
     /// Those of tunnel mode without deltas.
     Quic,
-    /// OpenSSH.
-    Ssh,
+    /// Other programs.
+    Other(Other),
 }
 
 /// What the endpoints do.
@@ -83,6 +83,10 @@ impl Setup {
         };
         let proxied = Self {
             daemons: Daemons::Queue(Mode::Safe),
+            ..routed
+        };
+        let other = |other| Self {
+            daemons: Daemons::Other(other),
             ..routed
         };
         match arm {
@@ -122,10 +126,10 @@ impl Setup {
                 daemons: Daemons::Quic,
                 ..routed
             },
-            Arm::Ssh => Self {
-                daemons: Daemons::Ssh,
-                ..routed
-            },
+            Arm::Ssh => other(Other::Ssh),
+            Arm::QuicZstd => other(Other::QuicZstd),
+            Arm::Hysteria => other(Other::Hysteria),
+            Arm::Wireguard => other(Other::Wireguard),
             Arm::Resumption => Self {
                 ends: Ends::Resume(Sessions::Tickets),
                 ..routed
@@ -171,7 +175,7 @@ impl Setup {
             Daemons::Tunnel => Some(Mode::Tunnel(LinkFigures::of(link))),
             Daemons::TunnelWithKeys => Some(Mode::TunnelWithKeys(LinkFigures::of(link))),
             Daemons::Quic => Some(Mode::Quic(LinkFigures::of(link))),
-            Daemons::Ssh => Some(Mode::Ssh),
+            Daemons::Other(other) => Some(Mode::Other(other, LinkFigures::of(link))),
         }
     }
 
@@ -191,7 +195,7 @@ impl Setup {
 
     /// Why these endpoints cannot do it; `None` where they can.
     pub(crate) fn obstacle(self, usual: &Endpoints) -> Option<&'static str> {
-        if self.daemons == Daemons::Ssh && usual.family.family() == Family::V6 {
+        if matches!(self.daemons, Daemons::Other(_)) && usual.family.family() == Family::V6 {
             return Some("is IPv4 only");
         }
         if self.rest > Duration::ZERO && usual.clients > 0 {
@@ -230,7 +234,7 @@ impl Setup {
             | Daemons::Tunnel
             | Daemons::TunnelWithKeys
             | Daemons::Quic => None,
-            Daemons::Ssh => Some(ssh::SERVER),
+            Daemons::Other(other) => Some(other.program()),
         }
     }
 
@@ -248,7 +252,7 @@ impl Setup {
     pub(crate) fn replaces_chains(self) -> bool {
         let has_deltas = match self.daemons {
             Daemons::Queue(_) | Daemons::Tunnel | Daemons::TunnelWithKeys => true,
-            Daemons::None | Daemons::Quic | Daemons::Ssh => false,
+            Daemons::None | Daemons::Quic | Daemons::Other(_) => false,
         };
         has_deltas && self.ends == Ends::Usual && self.arm.store() == StoreState::Warm
     }
@@ -279,7 +283,7 @@ mod tests {
         for arm in Arm::ALL {
             let setup = Setup::of(arm);
             assert_eq!(setup.daemons != Daemons::None, arm.has_proxies(), "{arm:?}");
-            let is_other = matches!(setup.daemons, Daemons::Quic | Daemons::Ssh);
+            let is_other = matches!(setup.daemons, Daemons::Quic | Daemons::Other(_));
             let is_ours = matches!(setup.daemons, Daemons::Tunnel | Daemons::TunnelWithKeys);
             let is_tunnel = is_ours || is_other;
             assert_eq!(is_tunnel, arm.is_tunnel(), "{arm:?}");

@@ -260,6 +260,43 @@ fn openssh_delivers_every_byte_and_carries_a_chain_that_went_before_shortly() ->
 }
 
 #[test]
+fn other_tunnels_deliver_every_byte_and_their_own_are_counted() -> Result<(), LabError> {
+    const NAME: &str = "other_tunnels_deliver_every_byte_and_their_own_are_counted";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    let mut arms = words(&["plain"]);
+    for arm in ["wireguard", "hysteria", "quic-zstd"] {
+        let program = match arm {
+            "wireguard" => "wireguard-go",
+            _ => "tandem-other-tunnels",
+        };
+        if tandem_testkit::is_installed(program) {
+            arms.push(arm.to_owned());
+        } else {
+            tandem_testkit::not_tried(format_args!("{arm}: needs {program}"));
+        }
+    }
+    let count = arms.len();
+    let out = tempfile::tempdir().map_err(io)?;
+    let rows = rows_of(&RunOptions {
+        links: words(&["tcdl-10"]),
+        endpoints: words(&["natural-three"]),
+        arms,
+        trials: Some(2),
+        ..whole(experiment("tunnels.toml"), &out, exe)
+    })?;
+    assert_eq!(rows.len(), 2 * count, "{rows:?}");
+    let certificates: u64 = rows[0].certificates.iter().map(|size| *size as u64).sum();
+    for row in &rows {
+        let is_whole = row.handshake_bytes() > certificates;
+        assert_eq!(is_whole, row.arm != Arm::QuicZstd, "{row:?}");
+        assert_eq!(row.proxy_cpu_us > 0, row.arm != Arm::Plain, "{row:?}");
+    }
+    Ok(())
+}
+
+#[test]
 fn in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees() -> Result<(), LabError> {
     const NAME: &str = "in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees";
     let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {

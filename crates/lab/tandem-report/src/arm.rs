@@ -51,6 +51,14 @@ pub enum Arm {
     /// OpenSSH with compression between the gateways forwards the connections. Its own connection
     /// is up, and one handshake with the server went through it.
     Ssh,
+    /// One QUIC stream between the gateways carries the connections, and zstd compresses it as a
+    /// whole. Its connection is up, and one handshake with the server went through it.
+    QuicZstd,
+    /// Hysteria 2 between the gateways, likewise.
+    Hysteria,
+    /// WireGuard between the gateways: packets cross encrypted, the endpoints' own TCP in them. One
+    /// handshake with the server went through it.
+    Wireguard,
     /// Routed: the client returns with a ticket (RFC 5077), so that the handshake is an abbreviated
     /// one.
     Resumption,
@@ -259,6 +267,33 @@ const ROWS: [Row; Arm::COUNT] = [
         store: StoreState::Warm,
         needs: "OpenSSH at both gateways, its connection up and compressed; what went before is in its window of 32 KiB",
         look: look("#8D6E00", Shape::Bar, "OpenSSH, compressed"),
+    },
+    Row {
+        arm: Arm::QuicZstd,
+        name: "quic-zstd",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "a program at both gateways, its QUIC connection up; what went before is in zstd's window of 8 MiB",
+        look: look("#2F6B2F", Shape::Star, "QUIC, compressed with zstd"),
+    },
+    Row {
+        arm: Arm::Hysteria,
+        name: "hysteria",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "Hysteria 2 at both gateways, its connection up; every byte crosses as it is",
+        look: look("#B0413E", Shape::StarRing, "Hysteria 2"),
+    },
+    Row {
+        arm: Arm::Wireguard,
+        name: "wireguard",
+        kind: Kind::Peer,
+        between: Between::Tunnel,
+        store: StoreState::Warm,
+        needs: "WireGuard at both gateways; every packet crosses as it is, encrypted",
+        look: look("#5B6770", Shape::Tower, "WireGuard"),
     },
     Row {
         arm: Arm::Resumption,

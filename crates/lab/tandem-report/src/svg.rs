@@ -113,6 +113,12 @@ pub enum Shape {
     Cross,
     /// A thick line.
     Dash,
+    /// A star with four points.
+    Star,
+    /// Its outline.
+    StarRing,
+    /// The outline of a bar that stands.
+    Tower,
 }
 
 impl Svg {
@@ -273,12 +279,23 @@ impl Svg {
                 y - 2.5
             )),
             Shape::Wedge | Shape::WedgeRing => self.element(format_args!(
-                r#"<polygon points="{x:.1},{:.1} {:.1},{:.1} {:.1},{:.1}" {paint}/>"#,
+                r#"<polygon points="{x:.1},{:.1} {:.1},{:.1} {:.1},{:.1}" {}/>"#,
                 y + 5.0,
                 x + 4.8,
                 y - 3.8,
                 x - 4.8,
-                y - 3.8
+                y - 3.8,
+                if shape == Shape::Wedge { &paint } else { &outline }
+            )),
+            Shape::Star | Shape::StarRing => self.element(format_args!(
+                r#"<path d="M{x:.1} {:.1}l1.8 4.2l4.2 1.8l-4.2 1.8l-1.8 4.2l-1.8 -4.2l-4.2 -1.8l4.2 -1.8z" {}/>"#,
+                y - 6.0,
+                if shape == Shape::Star { &paint } else { &outline }
+            )),
+            Shape::Tower => self.element(format_args!(
+                r#"<rect x="{:.1}" y="{:.1}" width="4.4" height="10" {outline}/>"#,
+                x - 2.2,
+                y - 5.0
             )),
             Shape::Post => self.element(format_args!(
                 r#"<path d="M{x:.1} {:.1}v9" stroke="{colour}" stroke-width="3.4"/>"#,

@@ -53,6 +53,9 @@ pub(super) fn rows() -> Vec<Row> {
                     Arm::PacketCii | Arm::PacketFilter | Arm::PacketNone => (warm, 0.0013),
                     Arm::Quic
                     | Arm::Ssh
+                    | Arm::QuicZstd
+                    | Arm::Hysteria
+                    | Arm::Wireguard
                     | Arm::Resumption
                     | Arm::ResumptionId
                     | Arm::PacketResumption

@@ -6,12 +6,13 @@ use crate::links::{self, LinkSpec};
 use tandem_report::RunInfo;
 
 /// Programs that may stand at the ends, and how to ask for their version.
-const PROGRAMS: [(&str, &[&str]); 5] = [
+const PROGRAMS: [(&str, &[&str]); 6] = [
     ("openssl", &["version"]),
     ("nginx", &["-v"]),
     ("curl", &["--version"]),
     ("gnutls-cli", &["--version"]),
     ("ssh", &["-V"]),
+    ("wireguard-go", &["--version"]),
 ];
 
 /// Of a run over these links that begins now.

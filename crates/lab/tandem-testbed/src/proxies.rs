@@ -22,8 +22,8 @@ use crate::command;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::links::LinkFigures;
+use crate::other::Other;
 use crate::programs;
-use crate::ssh;
 use crate::topology::{Host, LINK_DEVICE, SERVER_NETWORKS, SERVER_SIDE_ON_LINK, Topology};
 
 /// A daemon sets its rules and binds its queue in some tens of milliseconds; a busy machine may
@@ -60,8 +60,8 @@ pub enum Mode {
     TunnelWithKeys(LinkFigures),
     /// As [`Mode::Tunnel`], without deltas: every byte crosses as it is.
     Quic(LinkFigures),
-    /// OpenSSH in the daemons' place.
-    Ssh,
+    /// Another program in the daemons' place.
+    Other(Other, LinkFigures),
 }
 
 /// What the daemons do with clients' own chains, as `--client-certificates` says it.
@@ -145,7 +145,7 @@ impl Proxies {
         let key = key_file(topology);
         match mode {
             _ if key.exists() => {}
-            Mode::Ssh => ssh::write_keys(&key)?,
+            Mode::Other(other, _) => other.write_keys(&key)?,
             Mode::PassThrough
             | Mode::Safe
             | Mode::Mcveety
@@ -291,8 +291,7 @@ impl DaemonSpec<'_> {
                 command.arg("--whole-handshakes");
                 Ok(command)
             }
-            Mode::Ssh if self.host.role() == Some("client-side") => Ok(ssh::client(self.key)),
-            Mode::Ssh => Ok(ssh::server(self.key)),
+            Mode::Other(other, link) => Ok(other.command(self.host, self.key, link)),
         }
     }
 

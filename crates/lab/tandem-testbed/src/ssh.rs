@@ -14,15 +14,13 @@ use std::process::Command;
 
 use crate::command;
 use crate::error::LabError;
+use crate::forwarding;
 use crate::installed;
 use crate::server::PORT;
 use crate::topology::{Family, SERVER_SIDE_ON_LINK, server_address};
 
-/// Where the client side's forwarding listens.
-const FORWARDING: u16 = 8443;
-
 /// The server, which an ordinary user's search path leaves out.
-pub const SERVER: &str = "sshd";
+pub(crate) const SERVER: &str = "sshd";
 
 /// Runs a server with a directory `/run/sshd` of its own, which it asks for; the lab's stays where
 /// it is.
@@ -33,18 +31,6 @@ mount -n --bind /run/tandem-lab /mnt/tandem-lab
 mount -n --move /mnt /run
 echo ready
 exec \"$@\"";
-
-/// Leads connections into the forwarding, and runs a client that ends in order: by itself it ends
-/// on a signal as on a failure.
-const CLIENT_SCRIPT: &str =
-    "iptables -t nat -A PREROUTING -i lan0 -p tcp --dport $1 -j REDIRECT --to-ports $2 || exit 1
-shift 2
-trap 'kill $ssh' TERM
-\"$@\" &
-ssh=$!
-wait $ssh
-wait $ssh
-exit 0";
 
 /// The server in its gateway.
 pub(crate) fn server(key: &Path) -> Command {
@@ -76,10 +62,8 @@ pub(crate) fn server(key: &Path) -> Command {
 
 /// The client in its gateway; it says when its connection is up.
 pub(crate) fn client(key: &Path) -> Command {
-    let mut command = Command::new("sh");
+    let mut command = forwarding::run();
     command
-        .args(["-c", CLIENT_SCRIPT, "sh"])
-        .args([PORT.to_string(), FORWARDING.to_string()])
         .args(["ssh", "-N", "-C", "-F", "none", "-i"])
         .arg(key);
     options(
@@ -101,7 +85,7 @@ pub(crate) fn client(key: &Path) -> Command {
     let server = server_address(Family::V4);
     command
         .arg("-L")
-        .arg(format!("0.0.0.0:{FORWARDING}:{server}:{PORT}"))
+        .arg(format!("{}:{server}:{PORT}", forwarding::LISTENS))
         .arg(format!("root@{SERVER_SIDE_ON_LINK}"));
     command
 }
