@@ -448,3 +448,32 @@ fn keys_change_with_the_sequence_number_and_both_sides_follow() {
         assert!(matches!(arrived, Ok(Some(Event::Data(_)))), "{arrived:?}");
     }
 }
+
+#[test]
+fn a_closing_record_has_its_own_number() {
+    let mut session = establish(&Setup::new(&[&[Read]], PathMode::Off));
+    let mut out = Vec::new();
+    let wrong = [1, 0, 0, 0, 0, 0, 0, 0, 7];
+    session
+        .client
+        .sender
+        .control(&wrong, &mut out)
+        .expect("open");
+    let refused = session.arrive(&records(&out));
+    assert_eq!(refused, Err(Breach::Final.into()));
+}
+
+#[test]
+fn what_is_said_in_context_0_has_a_known_form() {
+    for payload in [&[][..], &[9], &[1, 0], &[2, 1], &[2, 80, 0]] {
+        let mut session = establish(&Setup::new(&[&[Read]], PathMode::Off));
+        let mut out = Vec::new();
+        session
+            .client
+            .sender
+            .control(payload, &mut out)
+            .expect("open");
+        let refused = session.arrive(&records(&out));
+        assert!(matches!(refused, Err(Error::Malformed(_))), "{payload:?}");
+    }
+}

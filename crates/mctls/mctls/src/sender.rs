@@ -116,6 +116,11 @@ impl Sender {
 
 #[cfg(test)]
 impl Sender {
+    /// A record of context 0 as an honest endpoint does not write it.
+    pub(crate) fn control(&mut self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        self.write(ContextId::END_TO_END, payload, out)
+    }
+
     pub(crate) fn skip_to(&mut self, seq: u64) {
         self.next = Some(seq);
     }

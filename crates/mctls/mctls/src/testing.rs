@@ -50,6 +50,8 @@ pub(crate) struct Setup {
     pub(crate) reduced: Terms,
     /// The exporters, so that a test can take another session's.
     pub(crate) session: [u8; 32],
+    /// The certificate that the middleboxes' legs to the server show.
+    pub(crate) leg_server: [u8; 32],
 }
 
 pub(crate) fn position(number: u8) -> Position {
@@ -86,6 +88,7 @@ impl Setup {
             terms,
             suites: Suite::ALL.to_vec(),
             session: [0xe2; 32],
+            leg_server: SERVER_CERTIFICATE,
         }
     }
 
@@ -178,7 +181,7 @@ pub(crate) fn run(
             client: leg_secret(Endpoint::Client, index),
             server: leg_secret(Endpoint::Server, index),
             certificate: certificate(index),
-            server_certificate: SERVER_CERTIFICATE,
+            server_certificate: setup.leg_server,
         }))
     });
     let offered = offered.map_err(failure(Party::Client))?;
