@@ -19,7 +19,7 @@
 //! a deletion. The digest of a group is SHA-256 over header, length (2) and ciphertext of each of
 //! its records; evidence is not a part of it, and changes on the way.
 //!
-//! Is not: keys ([`crate::keys`]), or which evidence is true ([`crate::receiver`]).
+//! Is not: keys (`keys`), or which evidence is true ([`crate::receiver`]).
 //!
 //! Invariant: a record that was read, written again, is the same bytes.
 
