@@ -216,7 +216,11 @@ impl Tls {
     /// Takes bytes of the session; appends what they said.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], data: &mut Vec<u8>) -> Result<(), Error> {
         while !bytes.is_empty() {
-            self.connection.read_tls(&mut bytes)?;
+            // Behind a close_notify it takes nothing more; what comes there says nothing (RFC 8446,
+            // section 6.1).
+            if self.connection.read_tls(&mut bytes)? == 0 {
+                break;
+            }
             let part = self.part;
             let state = self.connection.process_new_packets();
             let state = state.map_err(|source| Error::Tls { part, source })?;

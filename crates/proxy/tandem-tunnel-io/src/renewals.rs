@@ -5,7 +5,8 @@
 //! (`tandem-tunnel`).
 //!
 //! Invariants: no tunnel is made for a question, and none is woken; each question ends in bounded
-//! time; looks are bounded in number, and go where connections through the tunnel may go.
+//! time; questions under way are bounded in number, and looks go where connections through the
+//! tunnel may go.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +32,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// For the other side to say what it asks.
 const QUESTION: Duration = Duration::from_secs(30);
-/// For a site to show its chain, once it is connected to.
+/// For a site to be found, to be connected to and to show its chain.
 const LOOK: Duration = Duration::from_secs(10);
-/// Looks at a time.
+/// Questions that are answered at a time.
 const MAX_LOOKS: usize = 16;
 /// Bytes that are read of a site at a time.
 const PIECE: usize = 4_096;
@@ -117,16 +118,16 @@ impl Looks {
         let question = timeout(QUESTION, question).await;
         let question = question.map_err(|_| Ending::TimedOut)?;
         let question = question.ok_or(Ending::Malformed)?;
+        // Until the answer is on its way: a peer that does not take it holds a place, and no more.
+        let _place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|_| Ending::Overloaded)?;
         let step = self.shared.read_renewal(&question, random);
         let answer = match step.map_err(|Malformed| Ending::Malformed)? {
             Step::Answer(answer) => answer,
             Step::Look(target, mut look) => {
-                let place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
                 self.shared.board.count(Tally::RenewalsLookedFor, 1);
                 let seen = self.look(target, &mut look).await;
-                drop(place);
                 self.shared.renewal_answer(&look, seen)
             }
         };
@@ -140,8 +141,8 @@ impl Looks {
 
     /// The list that the site shows. What is begun with it ends here.
     async fn look(&self, target: Target, look: &mut Look) -> Option<Vec<u8>> {
-        let mut server = self.dialer.dial(Open::to(target)).await.ok()?;
         let looking = async {
+            let mut server = self.dialer.dial(Open::to(target)).await.ok()?;
             server.write_all(look.hello()).await.ok()?;
             let mut piece = [0; PIECE];
             loop {

@@ -1,17 +1,21 @@
 //! How sessions end: closed, closed one way, cut, given up on; and who is told what.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mctls::config::{PathMode, Right};
 use mctls::error::{Alert, Breach, Misuse, Policy};
 use mctls::party::Position;
+use rustls::pki_types::ServerName;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
+use super::pki::pki;
 use super::{
     BODY, HEADERS, client_settings, connect_with, forwards, listen, middlebox, pair, received,
     server, server_settings, server_with,
 };
+use crate::tls::{self, KeyExchange, Tls};
 use crate::{Error, Part, Timeouts};
 
 use Right::{None as No, Read};
@@ -256,4 +260,33 @@ async fn a_reader_that_does_not_read_holds_the_sender_up() {
     }
     assert_eq!(arrived, length);
     sending.await.expect("the sender is well");
+}
+
+#[test]
+fn what_comes_behind_a_close_is_let_be() {
+    let pki = pki();
+    let client = tls::client(pki.roots(), &[], KeyExchange::Classical).expect("a configuration");
+    let server = tls::server(&pki.server(), &[]).expect("a configuration");
+    let name = ServerName::try_from("server.test").expect("a name");
+    let mut client = Tls::client(&Arc::new(client), name, Part::EndToEnd).expect("a session");
+    let mut server = Tls::server(&Arc::new(server), Part::EndToEnd).expect("a session");
+    let mut data = Vec::new();
+    for _ in 0..3 {
+        let (mut there, mut back) = (Vec::new(), Vec::new());
+        client.take(&mut there).expect("bytes");
+        server.feed(&there, &mut data).expect("a handshake");
+        server.take(&mut back).expect("bytes");
+        client.feed(&back, &mut data).expect("a handshake");
+    }
+    assert!(client.is_ready() && server.is_ready());
+    client.send(b"last").expect("room");
+    client.close();
+    let mut bytes = Vec::new();
+    client.take(&mut bytes).expect("bytes");
+    bytes.extend_from_slice(&[23, 3, 3, 0, 1, 0]);
+    // In one piece, and the rest in another.
+    server.feed(&bytes, &mut data).expect("an end");
+    server.feed(&[0; 100], &mut data).expect("an end");
+    assert!(server.is_closed());
+    assert_eq!(data, b"last");
 }

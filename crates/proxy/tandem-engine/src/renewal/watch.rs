@@ -135,13 +135,16 @@ impl Watch {
                 (watched.became, watched.next) = (before.became, before.next);
             }
             before => {
+                // No sooner than the last question put it off to: a site that shows another leaf
+                // each time, past half of its life already, is not asked after all the time.
+                let put_off = before.as_ref().map_or(UnixTime(0), |before| before.next);
                 watched.became = before.and_then(|before| {
                     let became = validity.since.0.checked_sub(before.validity.since.0)?;
                     // One that nobody had seen may have been between the two.
                     let is_next = became <= lifetime(before.validity);
                     is_next.then_some(became).or(before.became)
                 });
-                watched.next = watched.first_look();
+                watched.next = watched.first_look().max(put_off.min(validity.until));
             }
         }
         self.soonest = self.soonest.min(watched.next);

@@ -66,6 +66,22 @@ fn a_long_lived_certificate_is_left_to_its_visits() {
 }
 
 #[test]
+fn a_site_whose_every_leaf_is_old_already_is_asked_after_no_more_often() {
+    let mut watch = Watch::default();
+    let old = |time: u64| leaf(1, time - LIFE / 2, LIFE);
+    watch.shown((&site(1), 443), old(START), UnixTime(START));
+    let mut asked = 0;
+    for minute in 0..24 * 60 {
+        let time = START + 60 * minute;
+        for wanted in due_at(&mut watch, time) {
+            asked += 1;
+            watch.shown((&wanted.site, 443), old(time), wanted.visited);
+        }
+    }
+    assert_eq!(asked, DAY * LOOKS_A_LIFE / LIFE + 1);
+}
+
+#[test]
 fn a_site_to_which_nobody_comes_back_is_given_up() {
     let mut watch = Watch::default();
     watch.shown((&site(1), 443), leaf(1, START, LIFE), UnixTime(START));
