@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use mctls::config::{Context, Middlebox, Terms};
-use mctls::endpoint::{Channel, Client as Core, Ground, Handshake, Leg, Offered};
-use mctls::frame::Frame;
+use mctls::config::{Context, Middlebox, Right, Terms};
+use mctls::endpoint::{Channel, Client as Core, Ground, Handshake, Leg, Offered, too_early};
+use mctls::frame::{Frame, is_address};
 use mctls::message::{Message, Shares};
 use mctls::party::{Endpoint, Position};
 use mctls::suite::Suite;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, Part};
 use crate::hop::{Hop, Outcome, Talk, Timeouts};
@@ -50,6 +50,10 @@ pub struct ClientSettings {
     pub via: Vec<Via>,
     /// Contexts, with a right for each middlebox.
     pub contexts: Vec<Context>,
+    /// What it makes do with where the server lowers those rights: for each context, in order, a
+    /// right for each middlebox. Empty: with whatever the server leaves. Where a path is required,
+    /// a middlebox with a right keeps one in any case.
+    pub least: Vec<Vec<Right>>,
     /// Suites for records, the best first.
     pub suites: Vec<Suite>,
     /// How keys of the TLS sessions are agreed on.
@@ -82,8 +86,10 @@ impl Client {
     /// A client with these settings.
     ///
     /// # Errors
+    /// [`Error::Settings`], [`Error::Address`]: no session could have them.
     /// [`Error::Configuration`]: TLS cannot be set up with them.
     pub fn new(settings: ClientSettings) -> Result<Self, Error> {
+        check(&settings)?;
         Ok(Self {
             session: Arc::new(tls::client(
                 Arc::clone(&settings.roots),
@@ -103,14 +109,18 @@ impl Client {
     /// # Errors
     /// Any [`Error`]; [`Error::TimedOut`] names who has not answered.
     pub async fn connect(&self, address: &str, name: &str) -> Result<Connected, Error> {
+        if !self.settings.via.is_empty() {
+            check_address(address)?;
+        }
         let patience = self.settings.timeouts.handshake;
+        let deadline = Instant::now() + patience;
         let first = self.settings.via.first();
         let first = first.map_or(address, |via| via.address.as_str());
-        let stream = timeout(patience, TcpStream::connect(first)).await;
+        let stream = timeout_at(deadline, TcpStream::connect(first)).await;
         let stream = stream.map_err(|_| Error::TimedOut(Part::NextHop, patience))??;
         let name = server_name(name)?;
         let tls = Tls::client(&self.session, name, Part::EndToEnd)?;
-        let mut hop = Hop::new(Endpoint::Client, stream, tls, None)?;
+        let mut hop = Hop::new(Endpoint::Client, stream, tls)?;
         let boxes = self.settings.via.len();
         for (position, via) in Position::all(boxes).zip(&self.settings.via) {
             let name = server_name(&via.name)?;
@@ -120,9 +130,9 @@ impl Client {
         if boxes > 0 {
             let later = self.settings.via.iter().skip(1);
             let later = later.map(|via| via.address.clone());
-            Frame::Route(later.chain([address.to_owned()]).collect()).write(&mut hop.out);
+            Frame::Route(later.chain([address.to_owned()]).collect()).write(&mut hop.out.waiting);
         }
-        let result = timeout(patience, self.handshake(&mut hop)).await;
+        let result = timeout_at(deadline, self.handshake(&mut hop)).await;
         let result =
             result.unwrap_or_else(|_| Err(Error::TimedOut(hop.waits_for(boxes), patience)));
         match result {
@@ -135,7 +145,7 @@ impl Client {
                 self.settings.timeouts,
             )))),
             Err(error) => {
-                hop.give_up(error.alert(), patience).await;
+                hop.give_up(error.alert()).await;
                 Err(error)
             }
         }
@@ -178,13 +188,14 @@ impl Client {
                 let terms = self.terms(hop)?;
                 let ground = ground(hop, self.settings.contexts.len(), [0; 32])?;
                 let suites = self.settings.suites.clone();
-                State::Offered(Core::offer(suites, terms, ground, &mut out)?)
+                let least = self.settings.least.clone();
+                State::Offered(Core::offer(suites, terms, least, ground, &mut out)?)
             }
             State::Offered(_) | State::Running(_) => state,
         };
         while let Some((from, message)) = next_message(hop)? {
             state = State::Running(match state {
-                State::Connecting => return Err(crate::hop::unexpected(message.kind())),
+                State::Connecting => return Err(too_early(from, &message).into()),
                 State::Offered(offered) => offered.handle(from, message, &mut out)?,
                 State::Running(handshake) => handshake.handle(from, message, &mut out)?,
             });
@@ -205,9 +216,52 @@ impl Client {
     }
 }
 
+/// Finds what would fail in every session.
+fn check(settings: &ClientSettings) -> Result<(), Error> {
+    let refused = |why: String| Err(Error::Settings(why));
+    let boxes = settings.via.len();
+    if settings
+        .contexts
+        .iter()
+        .any(|context| context.rights.len() != boxes)
+    {
+        return refused("each context needs a right for each middlebox".into());
+    }
+    let middleboxes = settings.via.iter().map(|via| Middlebox {
+        name: via.name.clone(),
+        certificate: [0; 32],
+    });
+    let terms = Terms::new([0; 32], middleboxes.collect(), settings.contexts.clone());
+    let terms = match terms {
+        Ok(terms) => terms,
+        Err(error) => return refused(error.to_string()),
+    };
+    for via in &settings.via {
+        check_address(&via.address)?;
+        server_name(&via.name)?;
+    }
+    let least = &settings.least;
+    let shaped =
+        least.len() == settings.contexts.len() && least.iter().all(|all| all.len() == boxes);
+    if !least.is_empty() && !shaped {
+        return refused("`least` needs, for each context, a right for each middlebox".into());
+    }
+    match terms.leave(least) {
+        Ok(()) => Ok(()),
+        Err(_) => refused("`least` asks for more than `contexts` offers".into()),
+    }
+}
+
+fn check_address(address: &str) -> Result<(), Error> {
+    match is_address(address) {
+        true => Ok(()),
+        false => Err(Error::Address(address.to_owned())),
+    }
+}
+
 fn server_name(name: &str) -> Result<ServerName<'static>, Error> {
     let parsed = ServerName::try_from(name.to_owned());
-    parsed.map_err(|_| Error::Configuration(rustls::Error::General(format!("{name} is no name"))))
+    parsed.map_err(|_| Error::Settings(format!("{name:?} is no name of a host")))
 }
 
 /// What an endpoint brings, legs in the order of the middleboxes.

@@ -18,6 +18,12 @@ pub enum Error {
         /// What rustls says.
         source: rustls::Error,
     },
+    /// Settings that no session can have.
+    #[error("these settings cannot be used: {0}")]
+    Settings(String),
+    /// An address that cannot be told to a middlebox.
+    #[error("{0:?} is no address: host and port, 1 to 255 bytes of printable ASCII")]
+    Address(String),
     /// A TLS configuration that cannot be.
     #[error("the TLS configuration cannot be used: {0}")]
     Configuration(rustls::Error),
@@ -39,6 +45,37 @@ pub enum Error {
     /// A middlebox blocked the exchange.
     #[error("this middlebox blocked the exchange")]
     Blocked,
+    /// A middlebox does not take part in a session with these rights.
+    #[error("this middlebox does not take part in a session with these rights")]
+    Refused,
+    /// An earlier call to send was dropped before its end, or has failed.
+    #[error(
+        "an earlier send was dropped or has failed: what follows has no place; end the session"
+    )]
+    Interrupted,
+}
+
+impl Clone for Error {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Session(error) => Self::Session(*error),
+            Self::Tls { part, source } => Self::Tls {
+                part: *part,
+                source: source.clone(),
+            },
+            Self::Settings(why) => Self::Settings(why.clone()),
+            Self::Address(address) => Self::Address(address.clone()),
+            Self::Configuration(error) => Self::Configuration(error.clone()),
+            Self::Io(error) => Self::Io(std::io::Error::new(error.kind(), error.to_string())),
+            Self::TimedOut(part, within) => Self::TimedOut(*part, *within),
+            Self::PlainTls => Self::PlainTls,
+            Self::Name(position, name) => Self::Name(*position, name.clone()),
+            Self::NotPermitted(address) => Self::NotPermitted(address.clone()),
+            Self::Blocked => Self::Blocked,
+            Self::Refused => Self::Refused,
+            Self::Interrupted => Self::Interrupted,
+        }
+    }
 }
 
 /// A part of a session.
@@ -70,9 +107,11 @@ impl Error {
         match self {
             Self::Session(error) => error.alert(),
             Self::Tls { .. } | Self::PlainTls | Self::Name(..) => Some(Alert::HandshakeFailure),
-            Self::Configuration(_) => Some(Alert::Internal),
+            Self::Settings(_) | Self::Address(_) | Self::Configuration(_) | Self::Interrupted => {
+                Some(Alert::Internal)
+            }
             Self::Io(_) | Self::TimedOut(..) => Some(Alert::PathLost),
-            Self::NotPermitted(_) => Some(Alert::AccessDenied),
+            Self::NotPermitted(_) | Self::Refused => Some(Alert::AccessDenied),
             Self::Blocked => Some(Alert::Blocked),
         }
     }

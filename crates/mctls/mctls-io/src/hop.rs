@@ -2,8 +2,10 @@
 //!
 //! Is not: the protocol, which is `mctls`'s.
 //!
-//! Invariant: what an endpoint reads is handed on before more is read, so a slow application slows
-//! the sender down, and memory stays bounded.
+//! Invariants: what an endpoint reads is handed on before more is read, so a slow application slows
+//! the sender down, and memory stays bounded; a server takes legs only once it has chosen the
+//! protocol, and from its client's offer on exactly those of the offer's middleboxes, so that a leg
+//! keeps its position.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +16,14 @@ use mctls::frame::{Frame, Frames, LegFrame, MAX_LEG_LEN};
 use mctls::message::{Decoder, Message};
 use mctls::party::{Endpoint, Position};
 use rustls::ServerConfig;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Part};
+use crate::outgoing::Outgoing;
 use crate::tls::Tls;
 
 /// How many bytes are read at once: a record of TLS and its frame.
@@ -37,6 +40,9 @@ pub(crate) fn unexpected(kind: u8) -> Error {
     mctls::Error::from(Breach::Unexpected(kind)).into()
 }
 
+/// How long an ended session's last words may take.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
+
 /// What a handshake leads to.
 pub(crate) enum Outcome {
     /// A session with contexts.
@@ -48,7 +54,8 @@ pub(crate) enum Outcome {
 /// How long a party waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For a session to be established, all middleboxes included. 10 s by default.
+    /// For a session to be established, from the connection on, all middleboxes included. 10 s by
+    /// default. Where that fails, telling the others takes a second more at most.
     pub handshake: Duration,
     /// For the other side to take what is sent, or to send, in an established session. 60 s by
     /// default. A longer pause ends the session.
@@ -85,7 +92,15 @@ impl Talk {
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut data = Zeroizing::new(Vec::new());
         self.tls.feed(bytes, &mut data)?;
-        Ok(self.decoder.push(&data)?)
+        self.take(&data)
+    }
+
+    /// Takes what the TLS session has said. It is to last as long as the session: legs for alerts.
+    fn take(&mut self, data: &[u8]) -> Result<(), Error> {
+        if self.tls.is_closed() {
+            return Err(mctls::Error::from(Breach::Truncated).into());
+        }
+        Ok(self.decoder.push(data)?)
     }
 
     pub(crate) fn next(&mut self) -> Result<Option<Message>, Error> {
@@ -119,44 +134,61 @@ pub(crate) fn take_leg(
     Ok(())
 }
 
+/// Adds legs that await their middleboxes.
+fn grow_legs(legs: &mut Vec<Talk>, config: &Arc<ServerConfig>, count: usize) -> Result<(), Error> {
+    while legs.len() < count {
+        legs.push(Talk::new(Tls::server(config, Part::NextHop)?));
+    }
+    Ok(())
+}
+
 /// An endpoint's connection during the handshake.
 pub(crate) struct Hop {
     pub(crate) endpoint: Endpoint,
     pub(crate) read: OwnedReadHalf,
-    pub(crate) write: OwnedWriteHalf,
+    pub(crate) out: Outgoing,
     pub(crate) frames: Frames,
     pub(crate) session: Talk,
     /// Legs by distance: the nearest middlebox first.
     pub(crate) legs: Vec<Talk>,
-    /// How legs that middleboxes begin are taken, at a server.
+    /// How more legs are taken, while nobody knows how many there will be.
     leg_config: Option<Arc<ServerConfig>>,
     /// Data of an end-to-end session that is plain TLS.
     pub(crate) plain: Vec<u8>,
-    /// Bytes to send.
-    pub(crate) out: Vec<u8>,
 }
 
 impl Hop {
-    pub(crate) fn new(
-        endpoint: Endpoint,
-        stream: TcpStream,
-        tls: Tls,
-        leg_config: Option<Arc<ServerConfig>>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(endpoint: Endpoint, stream: TcpStream, tls: Tls) -> Result<Self, Error> {
         // Small messages in a row would wait for acknowledgements (the paper, section 5.1).
         stream.set_nodelay(true)?;
         let (read, write) = stream.into_split();
         Ok(Self {
             endpoint,
             read,
-            write,
+            out: Outgoing::new(write),
             frames: Frames::new(),
             session: Talk::new(tls),
             legs: Vec::new(),
-            leg_config,
+            leg_config: None,
             plain: Vec::new(),
-            out: Vec::new(),
         })
+    }
+
+    /// Takes legs from now on, as many as come.
+    pub(crate) fn open_legs(&mut self, config: Arc<ServerConfig>) {
+        self.leg_config = Some(config);
+    }
+
+    /// Takes so many legs, no more and no fewer: a further one is an error from now on.
+    pub(crate) fn fix_legs(&mut self, expected: usize) -> Result<(), Error> {
+        let found = self.legs.len();
+        if found > expected {
+            return Err(mctls::Error::from(Breach::Count { expected, found }).into());
+        }
+        match self.leg_config.take() {
+            Some(config) => grow_legs(&mut self.legs, &config, expected),
+            None => Ok(()),
+        }
     }
 
     /// The middlebox at an index of `legs`, where a session has so many.
@@ -178,13 +210,12 @@ impl Hop {
 
     /// Sends everything that waits.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
-        self.session.tls.take(&mut self.out)?;
+        let out = &mut self.out.waiting;
+        self.session.tls.take(out)?;
         for (distance, leg) in Position::all(self.legs.len()).zip(&mut self.legs) {
-            take_leg(&mut leg.tls, self.endpoint, distance, &mut self.out)?;
+            take_leg(&mut leg.tls, self.endpoint, distance, out)?;
         }
-        self.write.write_all(&self.out).await?;
-        self.out.clear();
-        Ok(())
+        Ok(self.out.flush().await?)
     }
 
     /// Reads more bytes of the hop.
@@ -205,17 +236,14 @@ impl Hop {
                 let mut data = Zeroizing::new(Vec::new());
                 self.session.tls.feed(record, &mut data)?;
                 match self.session.tls.is_mc13() {
-                    Some(true) => self.session.decoder.push(&data)?,
+                    Some(true) => self.session.take(&data)?,
                     Some(false) | None => self.plain.extend_from_slice(&data),
                 }
             }
             Some(Frame::Leg(leg)) if leg.endpoint == self.endpoint => {
                 let index = leg.distance.index();
-                if let (Some(config), true) = (&self.leg_config, index >= self.legs.len()) {
-                    for _ in self.legs.len()..=index {
-                        let tls = Tls::server(config, Part::NextHop)?;
-                        self.legs.push(Talk::new(tls));
-                    }
+                if let Some(config) = &self.leg_config {
+                    grow_legs(&mut self.legs, config, index + 1)?;
                 }
                 let talk = self.legs.get_mut(index);
                 talk.ok_or_else(|| unexpected(LEG))?.feed(leg.bytes)?;
@@ -236,7 +264,7 @@ impl Hop {
             match output.to {
                 Channel::EndToEnd => {
                     self.session.send(&output.message)?;
-                    self.session.tls.take(&mut self.out)?;
+                    self.session.tls.take(&mut self.out.waiting)?;
                 }
                 Channel::Leg(position) => {
                     let index = self.index(position);
@@ -245,7 +273,8 @@ impl Hop {
                     let leg = index.and_then(|index| self.legs.get_mut(index));
                     if let (Some(leg), Some(distance)) = (leg, distance) {
                         leg.send(&output.message)?;
-                        take_leg(&mut leg.tls, self.endpoint, distance, &mut self.out)?;
+                        let out = &mut self.out.waiting;
+                        take_leg(&mut leg.tls, self.endpoint, distance, out)?;
                     }
                 }
             }
@@ -254,7 +283,7 @@ impl Hop {
     }
 
     /// Tells everyone that the session is over, as far as they can still hear it.
-    pub(crate) async fn give_up(&mut self, alert: Option<Alert>, patience: Duration) {
+    pub(crate) async fn give_up(&mut self, alert: Option<Alert>) {
         let is_ours = self.session.tls.is_mc13() == Some(true);
         match alert.map(Message::Alert) {
             Some(message) if is_ours => {
@@ -267,8 +296,11 @@ impl Hop {
             }
             Some(_) | None => self.session.tls.close(),
         }
-        let _ = timeout(patience, self.flush()).await;
-        let _ = timeout(patience, self.write.shutdown()).await;
+        let farewell = async {
+            let _ = self.flush().await;
+            let _ = self.out.end().await;
+        };
+        let _ = timeout(FAREWELL, farewell).await;
     }
 
     /// Who keeps an unfinished handshake waiting: the nearest middlebox without a leg, or the one

@@ -8,12 +8,17 @@
 //! [`Timeouts::handshake`] or [`Timeouts::idle`]; plain TLS is fallen back to by policy alone;
 //! memory is bounded: beside the core's, an endpoint holds a frame and 16 KiB, a middlebox as much
 //! for each neighbour and [`middlebox::MAX_WAITING`] bytes each way, and what its service adds.
+//! rustls holds up to 64 KiB of an unfinished handshake message and a record each way for each TLS
+//! session: one until a server has chosen this protocol, then one more for each middlebox, before
+//! anybody is authenticated. So a client costs a server some 100 KiB of memory, with 16 middleboxes
+//! 1.5 MiB, until it is known or [`Timeouts::handshake`] is over.
 #![forbid(unsafe_code)]
 
 mod client;
 mod error;
 mod hop;
 pub mod middlebox;
+mod outgoing;
 mod plain;
 mod server;
 mod session;
@@ -25,7 +30,7 @@ mod verify;
 pub use client::{Client, ClientSettings, Fallback, Via};
 pub use error::{Error, Part};
 pub use hop::Timeouts;
-pub use middlebox::{Middlebox, MiddleboxSettings, Service, Verdict};
+pub use middlebox::{Consent, Middlebox, MiddleboxSettings, Service, Verdict};
 pub use plain::Plain;
 pub use server::{Policy, Server, ServerSettings};
 pub use session::{Connected, Session, SessionReceiver, SessionSender};

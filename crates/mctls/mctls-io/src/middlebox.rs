@@ -15,7 +15,7 @@ use std::sync::Arc;
 use mctls::config::{Configuration, Context};
 use mctls::error::Alert;
 use mctls::frame::{Frame, Frames};
-use mctls::party::Direction;
+use mctls::party::{Direction, Position};
 #[cfg(test)]
 use mctls::relay::Passing;
 use mctls::relay::Relay;
@@ -23,12 +23,12 @@ use rustls::{ClientConfig, ServerConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::error::{Error, Part};
-use crate::hop::{ANNOUNCE, READ_LEN, ROUTE, Timeouts, unexpected};
+use crate::hop::{ANNOUNCE, FAREWELL, READ_LEN, ROUTE, Timeouts, unexpected};
 use crate::tls::{self, Identity};
-use legs::Legs;
+use legs::{Legs, Next};
 
 /// Most bytes that wait for a neighbour before the other is read on.
 pub const MAX_WAITING: usize = 1 << 18;
@@ -45,11 +45,23 @@ pub enum Verdict {
     Block,
 }
 
+/// Whether a service takes part in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// It does.
+    Given,
+    /// It does not: the session ends, and both endpoints are told who has refused it.
+    Refused,
+}
+
 /// What a middlebox does with the data of one session.
 pub trait Service: Send {
-    /// What was agreed on, before the first data.
-    fn joined(&mut self, configuration: &Configuration) {
-        let _ = configuration;
+    /// Learns what client and server have agreed on, and this middlebox's place in it; before the
+    /// first data, and before they have a session. A service that is of no use without a right
+    /// refuses here: without one it is shown nothing.
+    fn joined(&mut self, position: Position, configuration: &Configuration) -> Consent {
+        let _ = (position, configuration);
+        Consent::Given
     }
 
     /// Looks at data that this middlebox may read.
@@ -57,7 +69,7 @@ pub trait Service: Send {
 
     /// Does what an honest middlebox does not, for attack tests. Gives back what it leaves alone.
     #[cfg(test)]
-    fn overstep(&mut self, _: &mut Relay, passing: Passing, _: &mut Vec<u8>) -> Option<Passing> {
+    fn overstep<'a>(&mut self, passing: Passing<'a>, _: &mut Vec<u8>) -> Option<Passing<'a>> {
         Some(passing)
     }
 }
@@ -72,7 +84,8 @@ pub type NewService = Arc<dyn Fn() -> Box<dyn Service> + Send + Sync>;
 pub struct MiddleboxSettings {
     /// Its certificate, with the key usage of middleboxes, and key.
     pub identity: Identity,
-    /// The next hop, as host and port. `None`: the client says it, as far as `permits` allows.
+    /// The next hop, as host and port, whatever the client says. `None`: the client says it, as far
+    /// as `permits` allows.
     pub next: Option<String>,
     /// Where clients may have it connect to.
     pub permits: Permits,
@@ -151,6 +164,21 @@ impl Side {
             let _ = self.write.shutdown().await;
         }
     }
+
+    /// Writes what waits and ends.
+    async fn finish(&mut self) {
+        // Whoever has gone cannot be told.
+        let _ = self.write.write_all(&self.out).await;
+        let _ = self.write.shutdown().await;
+    }
+}
+
+/// The way on from the client.
+struct Way {
+    server: Side,
+    next: Next,
+    /// What the client has sent behind its route.
+    frames: Frames,
 }
 
 /// A session on its way through.
@@ -159,7 +187,6 @@ struct Passage {
     server: Side,
     legs: Legs,
     service: Box<dyn Service>,
-    contexts: Vec<Context>,
 }
 
 impl Middlebox {
@@ -182,37 +209,35 @@ impl Middlebox {
     /// Passes on a connection that was accepted, until both of its ends have ended.
     ///
     /// # Errors
-    /// Any [`Error`] that has ended the session early; both endpoints have been told.
+    /// Any [`Error`] that has ended the session early. Endpoints whose legs are up have been told
+    /// why; before, as where the next hop is not permitted, connections just end.
     pub async fn serve(&self, mut stream: TcpStream) -> Result<(), Error> {
         let patience = self.timeouts.handshake;
-        let opening = timeout(patience, self.open(&mut stream)).await;
+        let deadline = Instant::now() + patience;
+        let opening = timeout_at(deadline, self.open(&mut stream)).await;
         let late = |_| Error::TimedOut(Part::NextHop, patience);
-        let (server, frames) = opening.map_err(late)??;
+        let way = opening.map_err(late)??;
         let mut passage = Passage {
-            client: Side::new(stream, frames)?,
-            server,
+            client: Side::new(stream, way.frames)?,
+            server: way.server,
             legs: Legs::new(
                 &self.client_leg,
                 Arc::clone(&self.server_leg),
                 self.certificate,
+                way.next,
             )?,
             service: (self.service)(),
-            contexts: Vec::new(),
         };
-        let result = passage.run(self.timeouts).await;
+        let result = passage.run(self.timeouts, deadline).await;
         if let Err(error) = &result {
-            passage.give_up(error.alert(), patience).await;
+            passage.give_up(error.alert()).await;
         }
         result
     }
 
-    /// Connects to the next hop, which the client names unless it is configured.
-    async fn open(&self, stream: &mut TcpStream) -> Result<(Side, Frames), Error> {
+    /// Connects to the next hop. The client names it; one that is configured stands in its place.
+    async fn open(&self, stream: &mut TcpStream) -> Result<Way, Error> {
         let mut frames = Frames::new();
-        if let Some(next) = &self.next {
-            let server = TcpStream::connect(next).await?;
-            return Ok((Side::new(server, Frames::new())?, frames));
-        }
         let mut route = loop {
             match frames.next().map_err(mctls::Error::from)? {
                 Some(Frame::Route(route)) => break route,
@@ -231,24 +256,33 @@ impl Middlebox {
         if route.is_empty() {
             return Err(unexpected(ROUTE));
         }
-        let next = route.remove(0);
-        if !(self.permits)(&next) {
-            return Err(Error::NotPermitted(next));
-        }
+        let named = route.remove(0);
+        let next = match &self.next {
+            Some(next) => next.clone(),
+            None if (self.permits)(&named) => named,
+            None => return Err(Error::NotPermitted(named)),
+        };
         let mut server = Side::new(TcpStream::connect(&next).await?, Frames::new())?;
-        if !route.is_empty() {
+        let next = if route.is_empty() {
+            Next::Server
+        } else {
             Frame::Route(route).write(&mut server.out);
-        }
-        Ok((server, frames))
+            Next::Middlebox
+        };
+        Ok(Way {
+            server,
+            next,
+            frames,
+        })
     }
 }
 
 impl Passage {
-    async fn run(&mut self, timeouts: Timeouts) -> Result<(), Error> {
+    async fn run(&mut self, timeouts: Timeouts, deadline: Instant) -> Result<(), Error> {
         let patience = timeouts.handshake;
         let mut from_client = vec![0; READ_LEN];
         let mut from_server = vec![0; READ_LEN];
-        let mut deadline = pin!(sleep(patience));
+        let mut deadline = pin!(sleep_until(deadline));
         let mut pause = pin!(sleep(timeouts.idle));
         loop {
             self.pass()?;
@@ -302,18 +336,14 @@ impl Passage {
             None => return Ok(false),
             Some(frame @ Frame::Tls(_)) => frame.write(&mut server.out),
             Some(Frame::Leg(leg)) => {
-                let joined = self
-                    .legs
-                    .hear_client_side(leg, &mut client.out, &mut server.out)?;
-                if let Some(configuration) = joined {
-                    self.service.joined(configuration);
-                    self.contexts = configuration.terms.contexts().to_vec();
-                }
+                let service = self.service.as_mut();
+                self.legs
+                    .hear_client_side(leg, service, &mut client.out, &mut server.out)?;
             }
             Some(Frame::Record(record)) => {
                 let relay = self.legs.relay(Direction::ToServer)?;
                 let service = self.service.as_mut();
-                relayed(relay, record, &self.contexts, service, &mut server.out)?;
+                relayed(relay, record, service, &mut server.out)?;
             }
             Some(Frame::Announce) => return Err(unexpected(ANNOUNCE)),
             Some(Frame::Route(_)) => return Err(unexpected(ROUTE)),
@@ -327,18 +357,14 @@ impl Passage {
             None => return Ok(false),
             Some(frame @ Frame::Tls(_)) => frame.write(&mut client.out),
             Some(Frame::Leg(leg)) => {
-                let joined = self
-                    .legs
-                    .hear_server_side(leg, &mut client.out, &mut server.out)?;
-                if let Some(configuration) = joined {
-                    self.service.joined(configuration);
-                    self.contexts = configuration.terms.contexts().to_vec();
-                }
+                let service = self.service.as_mut();
+                self.legs
+                    .hear_server_side(leg, service, &mut client.out, &mut server.out)?;
             }
             Some(Frame::Record(record)) => {
                 let relay = self.legs.relay(Direction::ToClient)?;
                 let service = self.service.as_mut();
-                relayed(relay, record, &self.contexts, service, &mut client.out)?;
+                relayed(relay, record, service, &mut client.out)?;
             }
             Some(Frame::Announce) => {
                 Frame::Announce.write(&mut client.out);
@@ -350,15 +376,13 @@ impl Passage {
     }
 
     /// Tells both endpoints, as far as they can still hear it.
-    async fn give_up(&mut self, alert: Option<Alert>, patience: std::time::Duration) {
+    async fn give_up(&mut self, alert: Option<Alert>) {
         if let Some(alert) = alert {
             self.legs
                 .alert(alert, &mut self.client.out, &mut self.server.out);
         }
-        for side in [&mut self.client, &mut self.server] {
-            let _ = timeout(patience, side.write.write_all(&side.out)).await;
-            let _ = timeout(patience, side.write.shutdown()).await;
-        }
+        let (client, server) = (self.client.finish(), self.server.finish());
+        let _ = timeout(FAREWELL, async { tokio::join!(client, server) }).await;
     }
 }
 
@@ -366,7 +390,6 @@ impl Passage {
 fn relayed(
     relay: &mut Relay,
     record: &[u8],
-    contexts: &[Context],
     service: &mut dyn Service,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
@@ -375,21 +398,18 @@ fn relayed(
         return Ok(());
     };
     #[cfg(test)]
-    let Some(passing) = service.overstep(relay, passing, out) else {
+    let Some(passing) = service.overstep(passing, out) else {
         return Ok(());
     };
-    let context = contexts
-        .iter()
-        .find(|context| context.id == passing.context());
-    let verdict = match (context, passing.text()) {
+    let verdict = match (passing.terms(), passing.text()) {
         (Some(context), Some(data)) => service.inspect(direction, context, data),
         (Some(_) | None, Some(_) | None) => Verdict::Forward,
     };
     match verdict {
-        Verdict::Forward => relay.forward(passing, out),
+        Verdict::Forward => passing.forward(out),
         Verdict::Replace(parts) => {
             let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-            relay.replace(passing, &parts, out)?;
+            passing.replace(&parts, out)?;
         }
         Verdict::Block => return Err(Error::Blocked),
     }

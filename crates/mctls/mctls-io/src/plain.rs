@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use mctls::error::Breach;
 use mctls::frame::{Frame, Frames};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use crate::error::{Error, Part};
 use crate::hop::{Hop, LEG, READ_LEN, Timeouts, unexpected};
+use crate::outgoing::Outgoing;
 use crate::tls::Tls;
 
 /// A plain TLS session.
 pub struct Plain {
     tls: Tls,
     read: OwnedReadHalf,
-    write: OwnedWriteHalf,
+    out: Outgoing,
     frames: Frames,
     /// Data that has come and was not asked for yet.
     waiting: Vec<u8>,
@@ -37,18 +38,20 @@ impl Plain {
         Self {
             tls: hop.session.tls,
             read: hop.read,
-            write: hop.write,
+            out: hop.out,
             frames: hop.frames,
             waiting: hop.plain,
             idle: timeouts.idle,
         }
     }
 
-    /// Sends data.
+    /// Sends data. Where this future is dropped before it is done, a part of it was sent, and the
+    /// next call goes on behind that.
     ///
     /// # Errors
     /// The connection failed, or takes nothing for as long as [`Timeouts::idle`].
     pub async fn send(&mut self, data: &[u8]) -> Result<(), Error> {
+        self.flush().await?;
         for piece in data.chunks(READ_LEN) {
             self.tls.send(piece)?;
             self.flush().await?;
@@ -63,7 +66,7 @@ impl Plain {
     pub async fn close(&mut self) -> Result<(), Error> {
         self.tls.close();
         self.flush().await?;
-        Ok(self.write.shutdown().await?)
+        Ok(self.out.end().await?)
     }
 
     /// The next data; `None` once the other endpoint has closed.
@@ -101,9 +104,8 @@ impl Plain {
     }
 
     async fn flush(&mut self) -> Result<(), Error> {
-        let mut out = Vec::new();
-        self.tls.take(&mut out)?;
-        let written = timeout(self.idle, self.write.write_all(&out)).await;
+        self.tls.take(&mut self.out.waiting)?;
+        let written = timeout(self.idle, self.out.flush()).await;
         written.map_err(|_| Error::TimedOut(Part::NextHop, self.idle))??;
         Ok(())
     }

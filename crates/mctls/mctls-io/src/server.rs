@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use mctls::config::Terms;
-use mctls::endpoint::{Deciding, Handshake, Server as Core};
-use mctls::error::Breach;
+use mctls::endpoint::{Deciding, Handshake, Server as Core, too_early};
 use mctls::frame::Frame;
 use mctls::party::{Endpoint, Position};
 use rustls::{RootCertStore, ServerConfig};
@@ -91,8 +90,7 @@ impl Server {
     /// Any [`Error`]; [`Error::TimedOut`] names who has not answered.
     pub async fn accept(&self, stream: TcpStream) -> Result<Connected, Error> {
         let tls = Tls::server(&self.session, crate::Part::EndToEnd)?;
-        let leg = Some(Arc::clone(&self.leg));
-        let mut hop = Hop::new(Endpoint::Server, stream, tls, leg)?;
+        let mut hop = Hop::new(Endpoint::Server, stream, tls)?;
         let patience = self.timeouts.handshake;
         let result = timeout(patience, self.handshake(&mut hop)).await;
         let boxes = hop.legs.len();
@@ -105,7 +103,7 @@ impl Server {
             }
             Ok(Outcome::Plain) => Ok(Connected::Plain(Box::new(Plain::new(hop, self.timeouts)))),
             Err(error) => {
-                hop.give_up(error.alert(), patience).await;
+                hop.give_up(error.alert()).await;
                 Err(error)
             }
         }
@@ -119,11 +117,10 @@ impl Server {
             match hop.session.tls.is_mc13() {
                 // Behind the first flight, so that a middlebox knows before the client does.
                 Some(true) if announce.is_some() => {
-                    hop.session.tls.take(&mut hop.out)?;
-                    announce
-                        .take()
-                        .iter()
-                        .for_each(|frame| frame.write(&mut hop.out));
+                    let out = &mut hop.out.waiting;
+                    hop.session.tls.take(out)?;
+                    announce.take().iter().for_each(|frame| frame.write(out));
+                    hop.open_legs(Arc::clone(&self.leg));
                 }
                 Some(false) if hop.session.tls.is_ready() => {
                     hop.flush().await?;
@@ -152,7 +149,7 @@ impl Server {
         let mut out = Vec::new();
         loop {
             state = match state {
-                State::Deciding(deciding) if is_complete(hop, &deciding) => {
+                State::Deciding(deciding) if hop.legs.iter().all(|leg| leg.tls.is_ready()) => {
                     let decided = self.decide(hop, deciding, &mut out);
                     hop.send(std::mem::take(&mut out))?;
                     State::Running(decided?)
@@ -163,8 +160,12 @@ impl Server {
                 break;
             };
             state = match state {
-                State::Connecting(core) => State::Deciding(core.handle(from, message)?),
-                State::Deciding(_) => return Err(crate::hop::unexpected(message.kind())),
+                State::Connecting(core) => {
+                    let deciding = core.handle(from, message)?;
+                    hop.fix_legs(deciding.terms().middleboxes().len())?;
+                    State::Deciding(deciding)
+                }
+                State::Deciding(_) => return Err(too_early(from, &message).into()),
                 State::Running(handshake) => {
                     State::Running(handshake.handle(from, message, &mut out)?)
                 }
@@ -180,10 +181,6 @@ impl Server {
         deciding: Deciding,
         out: &mut Vec<mctls::endpoint::Output>,
     ) -> Result<Handshake, Error> {
-        let (expected, found) = (deciding.terms().middleboxes().len(), hop.legs.len());
-        if expected != found {
-            return Err(mctls::Error::from(Breach::Count { expected, found }).into());
-        }
         for (position, entry) in Position::all(hop.legs.len()).zip(deciding.terms().middleboxes()) {
             let leg = hop.index(position).and_then(|index| hop.legs.get(index));
             let leaf = leg.and_then(|leg| leg.tls.leaf());
@@ -199,12 +196,6 @@ impl Server {
         let suite = suite.unwrap_or(mctls::suite::Suite::Aes128Gcm);
         Ok(deciding.accept(suite, terms, ground, out)?)
     }
-}
-
-/// Whether the legs of all middleboxes of an offer are ready.
-fn is_complete(hop: &Hop, deciding: &Deciding) -> bool {
-    hop.legs.len() >= deciding.terms().middleboxes().len()
-        && hop.legs.iter().all(|leg| leg.tls.is_ready())
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 //! Is not: the handshake.
 //!
 //! Invariants: what comes out of [`SessionReceiver::recv`] has passed every check; `None` is an end
-//! that the other endpoint has said, anything else that ends a session is an error. Nothing is read
-//! ahead: a slow reader slows the writer down, through every middlebox.
+//! that the other endpoint has said, anything else that ends a session is an error, and stays.
+//! Nothing is read ahead: a slow reader slows the writer down, through every middlebox. A call that
+//! is dropped half-way tears no record.
 
 use std::time::Duration;
 
@@ -13,16 +14,17 @@ use mctls::endpoint::Established;
 use mctls::error::{Alert, Policy};
 use mctls::frame::{Frame, Frames};
 use mctls::message::Message;
-use mctls::party::{ContextId, Position};
+use mctls::party::{ContextId, Endpoint, Position};
 use mctls::receiver::{Delivery, Event, Receiver};
 use mctls::record::MAX_PAYLOAD_LEN;
 use mctls::sender::Sender;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
 
 use crate::error::{Error, Part};
-use crate::hop::{ANNOUNCE, Hop, READ_LEN, ROUTE, TLS, Talk, Timeouts, unexpected};
+use crate::hop::{ANNOUNCE, Hop, LEG, READ_LEN, ROUTE, TLS, Talk, Timeouts, unexpected};
+use crate::outgoing::Outgoing;
 use crate::plain::Plain;
 
 /// What a connection has become.
@@ -49,14 +51,26 @@ pub struct Session {
 #[derive(Debug)]
 pub struct SessionSender {
     core: Sender,
-    write: OwnedWriteHalf,
-    out: Vec<u8>,
+    out: Outgoing,
+    last: Call,
     idle: Duration,
+}
+
+/// What became of the last call that sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    /// All of it is on its way.
+    Done,
+    /// It was dropped before its end.
+    Dropped,
+    /// The next hop has failed, or took nothing in time.
+    Failed,
 }
 
 /// Receives data.
 pub struct SessionReceiver {
     core: Receiver,
+    endpoint: Endpoint,
     read: OwnedReadHalf,
     frames: Frames,
     /// Legs by distance, for alerts, with the middleboxes they lead to.
@@ -66,10 +80,12 @@ pub struct SessionReceiver {
 }
 
 /// Whether the other endpoint has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum End {
     Open,
     Closed,
+    /// Something was wrong, which is told again.
+    Failed(Error),
 }
 
 impl std::fmt::Debug for SessionReceiver {
@@ -90,12 +106,13 @@ impl Session {
             configuration: established.configuration,
             sender: SessionSender {
                 core: established.sender,
-                write: hop.write,
-                out: Vec::new(),
+                out: hop.out,
+                last: Call::Done,
                 idle: timeouts.idle,
             },
             receiver: SessionReceiver {
                 core: established.receiver,
+                endpoint: hop.endpoint,
                 read: hop.read,
                 frames: hop.frames,
                 legs: legs.filter_map(|(at, talk)| Some((at?, talk))).collect(),
@@ -109,63 +126,101 @@ impl Session {
 impl SessionSender {
     /// Sends data in a context, in as many records as it needs.
     ///
+    /// Where this future is dropped before it is done, nobody knows how much was sent: no record is
+    /// torn, but nothing can follow either, except [`Self::abort`].
+    ///
     /// # Errors
-    /// A context that the session does not have, or one closed; a hop that takes nothing for as
-    /// long as [`Timeouts::idle`].
+    /// A context that the session does not have, or one closed; a hop that has failed, or takes
+    /// nothing for as long as [`Timeouts::idle`]. [`Error::Interrupted`]: that, or a dropped
+    /// future, was the end of an earlier call.
     pub async fn send(&mut self, context: ContextId, data: &[u8]) -> Result<(), Error> {
+        self.check()?;
         for piece in data.chunks(MAX_PAYLOAD_LEN) {
-            self.core.seal(context, piece, &mut self.out)?;
+            self.core.seal(context, piece, &mut self.out.waiting)?;
+            self.last = Call::Dropped;
             self.flush().await?;
         }
+        self.last = Call::Done;
         Ok(())
     }
 
     /// Closes this direction: the other endpoint knows that it has everything. Data from it may
-    /// still come.
+    /// still come; nothing more can be sent, not even why the session ends.
     ///
     /// # Errors
-    /// As [`Self::send`].
+    /// As [`Self::send`], and dropped as that.
     pub async fn close(&mut self) -> Result<(), Error> {
-        self.core.close(&mut self.out)?;
+        self.check()?;
+        self.core.close(&mut self.out.waiting)?;
+        self.last = Call::Dropped;
         self.flush().await?;
-        Ok(self.write.shutdown().await?)
+        self.out.end().await?;
+        self.last = Call::Done;
+        Ok(())
     }
 
     /// Ends the session and says why, as far as the other endpoint still hears it.
+    ///
+    /// What an earlier call has left goes first, so the alert is read for what it is. Where the
+    /// next hop has failed, nothing is said.
     pub async fn abort(&mut self, alert: Alert) {
         // Whoever has gone, or has been told of the end before, cannot be told.
-        if self.core.alert(alert, &mut self.out).is_ok() {
+        let _ = self.core.alert(alert, &mut self.out.waiting);
+        if self.last != Call::Failed {
             let _ = self.flush().await;
         }
-        let _ = self.write.shutdown().await;
+        let _ = self.out.end().await;
+    }
+
+    const fn check(&self) -> Result<(), Error> {
+        match self.last {
+            Call::Done => Ok(()),
+            Call::Dropped | Call::Failed => Err(Error::Interrupted),
+        }
     }
 
     async fn flush(&mut self) -> Result<(), Error> {
-        let written = timeout(self.idle, self.write.write_all(&self.out)).await;
-        self.out.clear();
-        written.map_err(|_| Error::TimedOut(Part::NextHop, self.idle))??;
-        Ok(())
+        let written = timeout(self.idle, self.out.flush()).await;
+        let written = match written {
+            Ok(written) => written.map_err(Error::from),
+            Err(_) => Err(Error::TimedOut(Part::NextHop, self.idle)),
+        };
+        if written.is_err() {
+            self.last = Call::Failed;
+        }
+        written
     }
 }
 
 impl SessionReceiver {
-    /// The next data; `None` once the other endpoint has closed its direction.
+    /// The next data; `None` once the other endpoint has closed its direction. Where this future is
+    /// dropped, nothing is lost.
     ///
     /// # Errors
     /// Somebody has overstepped, cut the connection, or ended the session; or nothing has come for
-    /// as long as [`Timeouts::idle`]. [`SessionSender::abort`] tells the others.
+    /// as long as [`Timeouts::idle`]. It comes again at each further call.
+    /// [`SessionSender::abort`] tells the others.
     pub async fn recv(&mut self) -> Result<Option<Delivery>, Error> {
-        if self.end == End::Closed {
-            return Ok(None);
+        match &self.end {
+            End::Open => {}
+            End::Closed => return Ok(None),
+            End::Failed(error) => return Err(error.clone()),
         }
+        let received = self.receive().await;
+        match &received {
+            Ok(Some(_)) => {}
+            Ok(None) => self.end = End::Closed,
+            Err(error) => self.end = End::Failed(error.clone()),
+        }
+        received
+    }
+
+    async fn receive(&mut self) -> Result<Option<Delivery>, Error> {
         loop {
             while let Some(event) = self.take_frame()? {
                 match event {
                     Taken::Event(Event::Data(delivery)) => return Ok(Some(delivery)),
-                    Taken::Event(Event::Closed) => {
-                        self.end = End::Closed;
-                        return Ok(None);
-                    }
+                    Taken::Event(Event::Closed) => return Ok(None),
                     Taken::Nothing => {}
                 }
             }
@@ -186,9 +241,9 @@ impl SessionReceiver {
                 let event = self.core.open(record)?;
                 Ok(Some(event.map_or(Taken::Nothing, Taken::Event)))
             }
-            Some(Frame::Leg(leg)) => {
+            Some(Frame::Leg(leg)) if leg.endpoint == self.endpoint => {
                 let entry = self.legs.get_mut(leg.distance.index());
-                let (position, talk) = entry.ok_or_else(|| unexpected(crate::hop::LEG))?;
+                let (position, talk) = entry.ok_or_else(|| unexpected(LEG))?;
                 talk.feed(leg.bytes)?;
                 match talk.next()? {
                     Some(Message::Alert(alert)) => {
@@ -199,6 +254,7 @@ impl SessionReceiver {
                     None => Ok(Some(Taken::Nothing)),
                 }
             }
+            Some(Frame::Leg(_)) => Err(unexpected(LEG)),
             Some(Frame::Tls(_)) => Err(unexpected(TLS)),
             Some(Frame::Announce) => Err(unexpected(ANNOUNCE)),
             Some(Frame::Route(_)) => Err(unexpected(ROUTE)),

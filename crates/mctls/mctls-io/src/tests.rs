@@ -3,6 +3,7 @@
 mod attacks;
 mod cost;
 mod ends;
+mod legs;
 mod pki;
 mod sessions;
 
@@ -13,7 +14,7 @@ use mctls::config::{Context, PathMode, Right, Terms};
 use mctls::frame::{Frame, Frames};
 use mctls::party::{ContextId, Direction};
 use mctls::receiver::Delivery;
-use mctls::relay::{Passing, Relay};
+use mctls::relay::Passing;
 use mctls::suite::Suite;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -107,19 +108,29 @@ async fn server() -> Task<Accepted> {
     server_with(server_settings()).await
 }
 
-/// A middlebox with this number, from 1, whose certificate is for `box-N.test`.
-async fn middlebox(
+fn middlebox_settings(
     number: usize,
     service: impl Fn() -> Box<dyn Service> + Send + Sync + 'static,
-) -> Task<Result<(), Error>> {
-    let middlebox = Middlebox::new(&MiddleboxSettings {
+) -> MiddleboxSettings {
+    MiddleboxSettings {
         identity: pki().middlebox(number),
         next: None,
         permits: Arc::new(|next: &str| next.starts_with("127.0.0.1:")),
         service: Arc::new(service),
         timeouts: PATIENCE,
-    })
-    .expect("settings that can be used");
+    }
+}
+
+/// A middlebox with this number, from 1, whose certificate is for `box-N.test`.
+async fn middlebox(
+    number: usize,
+    service: impl Fn() -> Box<dyn Service> + Send + Sync + 'static,
+) -> Task<Result<(), Error>> {
+    middlebox_with(middlebox_settings(number, service)).await
+}
+
+async fn middlebox_with(settings: MiddleboxSettings) -> Task<Result<(), Error>> {
+    let middlebox = Middlebox::new(&settings).expect("settings that can be used");
     listen(move |stream| {
         let middlebox = middlebox.clone();
         async move { middlebox.serve(stream).await }
@@ -148,6 +159,7 @@ fn client_settings(via: &[&str], rights: &[[Right; 2]], path: PathMode) -> Clien
             })
             .collect(),
         contexts: vec![context(HEADERS, "headers"), context(BODY, "body")],
+        least: Vec::new(),
         suites: Suite::ALL.to_vec(),
         key_exchange: KeyExchange::Hybrid,
         fallback: Fallback::Refuse,
@@ -225,19 +237,14 @@ struct Hostile<F>(F);
 
 impl<F> Service for Hostile<F>
 where
-    F: FnMut(&mut Relay, Passing, &mut Vec<u8>) -> Option<Passing> + Send,
+    F: for<'a> FnMut(Passing<'a>, &mut Vec<u8>) -> Option<Passing<'a>> + Send,
 {
     fn inspect(&mut self, _: Direction, _: &Context, _: &[u8]) -> Verdict {
         Verdict::Forward
     }
 
-    fn overstep(
-        &mut self,
-        relay: &mut Relay,
-        passing: Passing,
-        out: &mut Vec<u8>,
-    ) -> Option<Passing> {
-        (self.0)(relay, passing, out)
+    fn overstep<'a>(&mut self, passing: Passing<'a>, out: &mut Vec<u8>) -> Option<Passing<'a>> {
+        (self.0)(passing, out)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Is not: sockets, or the protocol inside.
 //!
-//! Invariants: TLS 1.3 alone on legs and wherever `mc13` is chosen; no 0-RTT; hybrid key exchange
-//! first.
+//! Invariants: TLS 1.3 alone on legs and wherever `mc13` is chosen; no 0-RTT, no resumption; hybrid
+//! key exchange first; a leg has negotiated the protocol of legs before its exporter is asked for.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -92,6 +92,8 @@ pub(crate) fn client(
         .map_err(Error::Configuration)?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = with_mc13(plain);
+    // The server is to show its certificate in each session: its digest stands in the terms.
+    config.resumption = rustls::client::Resumption::disabled();
     Ok(config)
 }
 
@@ -144,6 +146,8 @@ pub(crate) fn server(identity: &Identity, plain: &[Vec<u8>]) -> Result<ServerCon
         .with_single_cert(chain, key)
         .map_err(Error::Configuration)?;
     config.alpn_protocols = with_mc13(plain);
+    // Sessions are not resumed.
+    config.send_tls13_tickets = 0;
     Ok(config)
 }
 
@@ -169,7 +173,6 @@ pub(crate) fn server_leg(
 pub(crate) fn middlebox_server(identity: &Identity) -> Result<ServerConfig, Error> {
     let mut config = server(identity, &[])?;
     config.alpn_protocols = vec![LEG_ALPN.to_vec()];
-    config.send_tls13_tickets = 0;
     Ok(config)
 }
 
@@ -294,6 +297,10 @@ impl Tls {
     }
 
     pub(crate) fn leg_secret(&self) -> Result<LegSecret, Error> {
+        if self.connection.alpn_protocol() != Some(LEG_ALPN) {
+            let (part, source) = (self.part, rustls::Error::NoApplicationProtocol);
+            return Err(Error::Tls { part, source });
+        }
         Ok(LegSecret::new(*self.export(LEG_LABEL)?))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! terms    server certificate's digest   32    SHA-256 of the leaf that the client was shown
-//!          middleboxes                    1    how many, 0 to 16; each: name<0..64>, digest 32
+//!          middleboxes                    1    how many, 0 to 16; each: name<1..255>, digest 32
 //!          contexts                       1    how many, 1 to 255; each: id 1, path 1,
 //!                                              purpose<0..64>, a right (1) for each middlebox
 //! cfg      version 1 | suite 2 | terms
@@ -12,9 +12,10 @@
 //!
 //! Invariants: contexts stand in ascending order of their ids, each has a right for each
 //! middlebox; one configuration has one encoding. [`Terms::reduces`] is the only way from an offer
-//! to what holds: rights fall, a path becomes required, and nothing else changes.
+//! to what holds: rights fall, a path becomes required, and nothing else changes. Where the offer
+//! requires the path, a middlebox with a right keeps one.
 
-use crate::error::{Breach, Error, Malformed};
+use crate::error::{Breach, Error, Malformed, Policy};
 use crate::party::{ContextId, MAX_MIDDLEBOXES, Position};
 use crate::read::{Reader, is_plain, put_text};
 use crate::suite::Suite;
@@ -22,8 +23,11 @@ use crate::suite::Suite;
 /// The version of the protocol.
 pub const VERSION: u8 = 1;
 
-/// Longest name of a middlebox, and longest purpose of a context, in bytes of printable ASCII.
-pub const MAX_TEXT_LEN: usize = 64;
+/// Longest name of a middlebox, in bytes of printable ASCII; names of the DNS have at most 253.
+pub const MAX_NAME_LEN: usize = 255;
+
+/// Longest purpose of a context, in bytes of printable ASCII.
+pub const MAX_PURPOSE_LEN: usize = 64;
 
 /// The number of contexts that a session may have at most, context 0 not counted.
 pub const MAX_CONTEXTS: usize = 255;
@@ -71,7 +75,8 @@ pub enum PathMode {
 /// A middlebox of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Middlebox {
-    /// For people: whose it is, what it does. At most [`MAX_TEXT_LEN`] bytes of printable ASCII.
+    /// The name that its certificate is for, which both endpoints check: one to [`MAX_NAME_LEN`]
+    /// bytes of printable ASCII.
     pub name: String,
     /// SHA-256 of its leaf certificate in DER.
     pub certificate: [u8; 32],
@@ -82,7 +87,8 @@ pub struct Middlebox {
 pub struct Context {
     /// Its number, from 1.
     pub id: ContextId,
-    /// For applications and people: which part of the data it is. At most [`MAX_TEXT_LEN`] bytes.
+    /// For applications and people: which part of the data it is. At most [`MAX_PURPOSE_LEN`]
+    /// bytes of printable ASCII.
     pub purpose: String,
     /// Whether middleboxes prove that they saw each record.
     pub path: PathMode,
@@ -155,12 +161,12 @@ impl Terms {
             }
             last = context.id;
         }
-        let names = middleboxes.iter().map(|middlebox| &middlebox.name);
-        let purposes = contexts.iter().map(|context| &context.purpose);
-        if names
-            .chain(purposes)
-            .any(|text| text.len() > MAX_TEXT_LEN || !is_plain(text))
-        {
+        let fits = |text: &str, max| text.len() <= max && is_plain(text);
+        let named = |middlebox: &Middlebox| {
+            !middlebox.name.is_empty() && fits(&middlebox.name, MAX_NAME_LEN)
+        };
+        let described = |context: &Context| fits(&context.purpose, MAX_PURPOSE_LEN);
+        if !middleboxes.iter().all(named) || !contexts.iter().all(described) {
             return Err(Malformed::Text);
         }
         Ok(Self {
@@ -230,7 +236,8 @@ impl Terms {
     ///
     /// # Errors
     /// [`Breach::NotReduced`]: they add a right, drop a required path, or name other parties or
-    /// contexts.
+    /// contexts. [`Breach::Stripped`]: they take the last right of a middlebox whose stamps the
+    /// offer requires, so that it could be led past.
     pub fn reduces(&self, offered: &Self) -> Result<(), Breach> {
         let same = self.server == offered.server
             && self.middleboxes == offered.middleboxes
@@ -242,11 +249,34 @@ impl Terms {
                 && now.path >= before.path
                 && now.rights.iter().zip(&before.rights).all(|(a, b)| a <= b)
         });
-        if same && reduced {
-            Ok(())
-        } else {
-            Err(Breach::NotReduced)
+        if !same || !reduced {
+            return Err(Breach::NotReduced);
         }
+        for (now, before) in self.contexts.iter().zip(&offered.contexts) {
+            let stripped = |position: &Position| {
+                before.stamps(*position) && now.right(*position) == Right::None
+            };
+            if let Some(position) = self.positions().find(stripped) {
+                return Err(Breach::Stripped(position, now.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether these terms leave each middlebox what a client makes do with: `least` has a list for
+    /// each context, in order, with a right for each middlebox. What it does not name may be none.
+    ///
+    /// # Errors
+    /// [`Policy::TooLittle`]: the first that has less.
+    pub fn leave(&self, least: &[Vec<Right>]) -> Result<(), Policy> {
+        for (context, least) in self.contexts.iter().zip(least) {
+            let mut rights = self.positions().zip(least);
+            let short = rights.find(|(position, least)| context.right(*position) < **least);
+            if let Some((position, _)) = short {
+                return Err(Policy::TooLittle(position, context.id));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
@@ -274,7 +304,7 @@ impl Terms {
         let mut middleboxes = Vec::with_capacity(boxes);
         for _ in 0..boxes {
             middleboxes.push(Middlebox {
-                name: reader.text(MAX_TEXT_LEN)?.to_owned(),
+                name: reader.text(MAX_NAME_LEN)?.to_owned(),
                 certificate: reader.array()?,
             });
         }
@@ -286,7 +316,7 @@ impl Terms {
                     true => PathMode::Required,
                     false => PathMode::Off,
                 },
-                purpose: reader.text(MAX_TEXT_LEN)?.to_owned(),
+                purpose: reader.text(MAX_PURPOSE_LEN)?.to_owned(),
                 rights: reader
                     .take(boxes)?
                     .iter()
@@ -392,6 +422,35 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_leaves_a_middlebox_in_a_required_path() {
+        let one = Position::new(1).expect("as the test has it");
+        let id = ContextId(1);
+        let offered = terms(&[&[Right::Write]]).with_path(id);
+        let lowered = |most| offered.clone().reduced(one, id, most).reduces(&offered);
+        assert_eq!(lowered(Right::Read), Ok(()));
+        assert_eq!(lowered(Right::None), Err(Breach::Stripped(one, id)));
+        // Where it is the server that requires the path, the client has not asked for a stamp.
+        let own = terms(&[&[Right::Write]]);
+        let stripped = own.clone().reduced(one, id, Right::None).with_path(id);
+        assert_eq!(stripped.reduces(&own), Ok(()));
+    }
+
+    #[test]
+    fn what_a_client_makes_do_with_is_compared_right_by_right() {
+        let answered = terms(&[&[Right::Write, Right::Read], &[Right::None, Right::Read]]);
+        let least = |rights: [[Right; 2]; 2]| answered.leave(&rights.map(|all| all.to_vec()));
+        let [no, read, write] = [Right::None, Right::Read, Right::Write];
+        assert_eq!(answered.leave(&[]), Ok(()));
+        assert_eq!(least([[write, read], [no, read]]), Ok(()));
+        assert_eq!(least([[read, no], [no, no]]), Ok(()));
+        let [one, two] = [1, 2].map(|at| Position::new(at).expect("as the test has it"));
+        let [first, second] = [ContextId(1), ContextId(2)];
+        let short = |position, id| Err(Policy::TooLittle(position, id));
+        assert_eq!(least([[read, write], [no, no]]), short(two, first));
+        assert_eq!(least([[no, no], [read, write]]), short(one, second));
+    }
+
+    #[test]
     fn a_reduction_never_raises_a_right() {
         let one = Position::new(1).expect("as the test has it");
         let offered = terms(&[&[Right::Read]]);
@@ -427,10 +486,19 @@ mod tests {
             Terms::new([0; 32], many, one.clone()).map(drop),
             Err(Malformed::Middleboxes(17))
         );
-        assert_eq!(
-            Terms::new([0; 32], vec![middlebox], one).map(drop),
-            Err(Malformed::Text)
-        );
+        for (name, fits) in [
+            ("a\nb".to_owned(), false),
+            (String::new(), false),
+            ("n".repeat(255), true),
+            ("n".repeat(256), false),
+        ] {
+            let named = Middlebox {
+                name,
+                ..middlebox.clone()
+            };
+            let made = Terms::new([0; 32], vec![named], one.clone()).map(drop);
+            assert_eq!(made, if fits { Ok(()) } else { Err(Malformed::Text) });
+        }
     }
 
     #[test]

@@ -129,6 +129,26 @@ pub struct Established {
     pub receiver: Receiver,
 }
 
+/// What a message ends a session with that comes before it can mean anything: an offer has not been
+/// made, or not been decided.
+#[must_use]
+pub fn too_early(from: Channel, message: &Message) -> Error {
+    match message {
+        Message::Alert(alert) => alert_from(from, *alert).into(),
+        Message::Offer(_)
+        | Message::Answer(_)
+        | Message::Refusal
+        | Message::Bindings(_)
+        | Message::Ready(_)
+        | Message::Start(_)
+        | Message::Bind(_)
+        | Message::Keys(_)
+        | Message::OwnKeys(_)
+        | Message::Confirm(_)
+        | Message::LegReady(_) => message.unexpected(),
+    }
+}
+
 const fn alert_from(from: Channel, alert: Alert) -> Policy {
     match from {
         Channel::EndToEnd => Policy::PeerAlert(alert),

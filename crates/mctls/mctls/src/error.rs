@@ -47,8 +47,8 @@ pub enum Malformed {
     /// The message goes on after its last field.
     #[error("bytes after the last field")]
     TrailingBytes,
-    /// Text that is too long, or not printable ASCII.
-    #[error("text that is too long or not printable ASCII")]
+    /// Text that is too long, or not printable ASCII, or an empty name or address.
+    #[error("text that is empty, too long, or not printable ASCII")]
     Text,
     /// A number that is no endpoint's.
     #[error("endpoint {0}")]
@@ -62,9 +62,6 @@ pub enum Malformed {
     /// A number that is no purpose of a share.
     #[error("share for purpose {0}")]
     Purpose(u8),
-    /// A number that is no alert.
-    #[error("alert {0}")]
-    Alert(u8),
     /// A flag that is neither 0 nor 1.
     #[error("flag {0}")]
     Flag(u8),
@@ -100,6 +97,9 @@ pub enum Breach {
     /// The answer changes what a server may only reduce.
     #[error("an answer that grants more than the offer, or something else")]
     NotReduced,
+    /// The answer takes the last right of a middlebox whose path the client requires.
+    #[error("an answer that takes {0} out of {1}, whose path the client requires")]
+    Stripped(Position, ContextId),
     /// A number of legs, shares or digests other than the configuration's.
     #[error("{found} where the configuration has {expected}")]
     Count {
@@ -188,7 +188,7 @@ pub enum Check {
     #[error("a record that {0} has not seen")]
     PathSkipped(Position),
     /// A stamp that its middlebox did not make for this record.
-    #[error("a record with a false stamp of {0}")]
+    #[error("a record on which the stamp of {0} is false")]
     PathStamp(Position),
 }
 
@@ -198,6 +198,9 @@ pub enum Policy {
     /// The server does not want a session of these terms.
     #[error("the server refuses a session with these middleboxes and rights")]
     Refused,
+    /// The server leaves a middlebox less than this client makes do with.
+    #[error("the server leaves {0} less in {1} than this client makes do with")]
+    TooLittle(Position, ContextId),
     /// The other endpoint ended the session.
     #[error("the other endpoint ended the session: {0}")]
     PeerAlert(Alert),
@@ -268,6 +271,9 @@ pub enum Alert {
     /// A neighbour on the path is gone, or did not answer in time.
     #[error("the path to the other side is lost")]
     PathLost,
+    /// A number that this release does not know. It ends the session as every other does.
+    #[error("reason {0}, which this release does not know")]
+    Other(u8),
 }
 
 impl Alert {
@@ -284,11 +290,12 @@ impl Alert {
             Self::Internal => 80,
             Self::Blocked => 224,
             Self::PathLost => 225,
+            Self::Other(code) => code,
         }
     }
 
-    pub(crate) const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
+    pub(crate) const fn from_code(code: u8) -> Self {
+        match code {
             10 => Self::UnexpectedMessage,
             20 => Self::BadRecord,
             40 => Self::HandshakeFailure,
@@ -298,8 +305,8 @@ impl Alert {
             80 => Self::Internal,
             224 => Self::Blocked,
             225 => Self::PathLost,
-            _ => return None,
-        })
+            other => Self::Other(other),
+        }
     }
 }
 
@@ -319,6 +326,7 @@ impl Error {
                 | Breach::MiddleboxCertificate(_)
                 | Breach::ServerCertificate => Alert::HandshakeFailure,
                 Breach::NotReduced
+                | Breach::Stripped(..)
                 | Breach::Count { .. }
                 | Breach::Start
                 | Breach::StartsDiffer
@@ -330,7 +338,7 @@ impl Error {
                 Breach::Truncated => Alert::PathLost,
             },
             Self::Policy(policy) => match policy {
-                Policy::Refused => Alert::AccessDenied,
+                Policy::Refused | Policy::TooLittle(..) => Alert::AccessDenied,
                 Policy::PeerAlert(_) | Policy::MiddleboxAlert(..) => return None,
             },
             Self::Caller(_) => Alert::Internal,
@@ -365,9 +373,15 @@ mod tests {
 
     #[test]
     fn an_alert_is_read_as_what_was_written() {
-        let known = (0..=255).filter_map(|code| Alert::from_code(code).map(|alert| (code, alert)));
-        let known: Vec<_> = known.collect();
+        let read = (0..=255).map(|code| (code, Alert::from_code(code)));
+        let (other, known): (Vec<_>, Vec<_>) =
+            read.partition(|(code, alert)| *alert == Alert::Other(*code));
         assert_eq!(known.len(), 9);
-        assert!(known.iter().all(|(code, alert)| alert.code() == *code));
+        assert!(
+            known
+                .iter()
+                .chain(&other)
+                .all(|(code, alert)| alert.code() == *code)
+        );
     }
 }

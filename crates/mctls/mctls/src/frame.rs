@@ -10,7 +10,7 @@
 //!  0xb1  record    a record of the session ([`crate::record`])
 //!  0xb2  announce  nothing: the server has chosen this protocol; middleboxes begin their legs
 //!  0xb3  route     to a middlebox, first of all: how many 1, then addresses<1..255>: the next hop,
-//!                  and those behind it
+//!                  and those behind it, the server's last
 //! ```
 //!
 //! A plain TLS server is sent nothing but TLS records, so falling back needs no new connection. A
@@ -25,7 +25,7 @@
 
 use crate::error::{Breach, Error, Malformed};
 use crate::party::{Endpoint, MAX_MIDDLEBOXES, Position};
-use crate::read::{Reader, put_text};
+use crate::read::{Reader, is_plain, put_text};
 use crate::record::MAX_RECORD_LEN;
 
 /// Length of a frame's header in bytes: that of a TLS record.
@@ -38,7 +38,7 @@ const MAX_TLS_LEN: usize = (1 << 14) + 256;
 pub const MAX_LEG_LEN: usize = 1 << 14;
 
 /// Longest address in a route, in bytes of printable ASCII.
-const MAX_ADDRESS_LEN: usize = 255;
+pub const MAX_ADDRESS_LEN: usize = 255;
 
 /// Most addresses in a route: every middlebox but the first, and the server.
 pub const MAX_ROUTE: usize = MAX_MIDDLEBOXES;
@@ -75,6 +75,12 @@ pub enum Frame<'a> {
     Route(Vec<String>),
 }
 
+/// Whether a route can have this address: one to [`MAX_ADDRESS_LEN`] bytes of printable ASCII.
+#[must_use]
+pub fn is_address(address: &str) -> bool {
+    !address.is_empty() && address.len() <= MAX_ADDRESS_LEN && is_plain(address)
+}
+
 /// A piece of a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegFrame<'a> {
@@ -107,7 +113,7 @@ impl Frame<'_> {
     /// Appends the frame.
     ///
     /// # Panics
-    /// A leg's bytes, a record, or a route are longer than this module allows.
+    /// A leg's bytes, a record, or a route are longer than this module allows ([`is_address`]).
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Tls(record) => out.extend_from_slice(record),
@@ -242,7 +248,11 @@ fn parse<'a>(kind: u8, whole: &'a [u8], body: &'a [u8]) -> Result<Frame<'a>, Mal
             }
             let mut addresses = Vec::new();
             for _ in 0..count {
-                addresses.push(reader.text(MAX_ADDRESS_LEN)?.to_owned());
+                let address = reader.text(MAX_ADDRESS_LEN)?;
+                if !is_address(address) {
+                    return Err(Malformed::Text);
+                }
+                addresses.push(address.to_owned());
             }
             reader.finish()?;
             Frame::Route(addresses)
@@ -304,6 +314,7 @@ mod tests {
         assert_eq!(refused(&[0xb1, 3, 1, 0, 0]), old);
         assert_eq!(refused(&[0xb0, 3, 3, 0, 2, 2, 1]), Malformed::Endpoint(2));
         assert_eq!(refused(&[0xb0, 3, 3, 0, 2, 0, 0]), Malformed::Position(0));
+        assert_eq!(refused(&[0xb3, 3, 3, 0, 2, 1, 0]), Malformed::Text);
     }
 
     #[test]

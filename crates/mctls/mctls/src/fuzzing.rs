@@ -101,7 +101,7 @@ pub fn mctls_records(data: &[u8]) {
             for record in rest.split(|byte| *byte == 0xff) {
                 let _ = session.receiver.open(record);
                 if let Ok(Some(passing)) = session.relay.receive(record) {
-                    session.relay.forward(passing, &mut Vec::new());
+                    passing.forward(&mut Vec::new());
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Fixed {
             rights: vec![rights[usize::from(shape & 3) % rights.len()]],
         };
         let middlebox = Middlebox {
-            name: String::new(),
+            name: "box".into(),
             certificate: [0; 32],
         };
         let contexts = vec![context(1, shape), context(2, shape >> 3)];
@@ -177,7 +177,7 @@ impl Fixed {
             panic!("a genuine record passes");
         };
         out.clear();
-        self.relay.forward(passing, &mut out);
+        passing.forward(&mut out);
         let genuine = record(&out);
         let mut changed = genuine.clone();
         for change in changes.chunks_exact(2) {

@@ -2,6 +2,7 @@
 //! it.
 
 use crate::config::{PathMode, Right, Terms};
+use crate::endpoint::{Channel, too_early};
 use crate::error::{Alert, Breach, Check, Error, Misuse, Policy};
 use crate::message::{Message, Shares};
 use crate::party::{ContextId, Endpoint};
@@ -33,14 +34,15 @@ fn exchange(session: &mut Session, context: ContextId) {
         };
         for relay in boxes {
             let mut passed = Vec::new();
+            let may_read = relay.right(context) != No;
             for record in records(&bytes) {
                 let passing = relay
                     .receive(&record)
                     .expect("as the test has it")
                     .expect("as the test has it");
-                let readable = passing.context() == context && relay.right(context) != No;
+                let readable = passing.context() == context && may_read;
                 assert_eq!(passing.text().is_some(), readable);
-                relay.forward(passing, &mut passed);
+                passing.forward(&mut passed);
             }
             bytes = passed;
         }
@@ -128,6 +130,43 @@ fn a_server_that_adds_a_right_is_refused() {
         run(&own, |envelope| vec![envelope]).expect_err("the test breaks it"),
         at_server
     );
+}
+
+#[test]
+fn a_server_cannot_take_a_middlebox_out_of_a_path_that_the_client_requires() {
+    let mut setup = Setup::new(&[&[Read]], PathMode::Required);
+    let one = position(1);
+    setup.reduced = setup.terms.clone().reduced(one, CONTEXT, No);
+    let stripped = Error::from(Breach::Stripped(one, CONTEXT));
+    let failed = run(&setup, |envelope| vec![envelope]).expect_err("the test breaks it");
+    assert_eq!((failed.at, failed.error), (Party::Server, stripped));
+    // A server that does so all the same.
+    let answered = setup.reduced.clone();
+    setup.reduced = setup.terms.clone();
+    let failed = run(&setup, |mut envelope| {
+        if let Message::Answer(answer) = &mut envelope.message {
+            answer.configuration.terms = answered.clone();
+        }
+        vec![envelope]
+    });
+    let failed = failed.expect_err("the test breaks it");
+    assert_eq!((failed.at, failed.error), (Party::Client, stripped));
+}
+
+#[test]
+fn a_client_gives_up_where_a_middlebox_is_left_less_than_it_makes_do_with() {
+    let mut setup = Setup::new(&[&[Write]], PathMode::Off);
+    setup.least = vec![vec![Read]];
+    setup.reduced = setup.terms.clone().reduced(position(1), CONTEXT, Read);
+    exchange(&mut establish(&setup), CONTEXT);
+    setup.reduced = setup.terms.clone().reduced(position(1), CONTEXT, No);
+    let failed = run(&setup, |envelope| vec![envelope]).expect_err("the test breaks it");
+    let too_little = Policy::TooLittle(position(1), CONTEXT);
+    assert_eq!(
+        (failed.at, failed.error),
+        (Party::Client, too_little.into())
+    );
+    assert_eq!(failed.error.alert(), Some(Alert::AccessDenied));
 }
 
 #[test]
@@ -330,9 +369,10 @@ fn an_alert_of_the_other_endpoint_is_told_and_stays() {
 
 #[test]
 fn a_writer_may_replace_delete_and_add_and_is_named() {
+    const EMPTY: [&[u8]; 8] = [b""; 8];
     for path in [PathMode::Off, PathMode::Required] {
         let mut session = establish(&Setup::new(&[&[Write, Read, Write]], path));
-        let cases: [&[&[u8]]; 3] = [&[b"other"], &[b""], &[b"one", b"two", b"three"]];
+        let cases: [&[&[u8]]; 4] = [&[b"other"], &[b""], &[b"one", b"two", b"three"], &EMPTY];
         for parts in cases {
             let record = session.sealed(CONTEXT, b"original");
             let changed = session.replaced(0, &record, parts);
@@ -348,7 +388,7 @@ fn a_writer_may_replace_delete_and_add_and_is_named() {
                     for record in records(&bytes) {
                         if let Some(passing) = relay.receive(&record).expect("as the test has it") {
                             seen.extend(passing.text().map(<[u8]>::to_vec));
-                            relay.forward(passing, &mut next);
+                            passing.forward(&mut next);
                         }
                     }
                     bytes = next;
@@ -402,23 +442,25 @@ fn where_the_path_is_required_every_change_is_named_in_order() {
 
 #[test]
 fn a_middlebox_without_the_right_cannot_replace() {
-    let mut session = establish(&Setup::new(&[&[Read], &[No]], PathMode::Off));
     for context in [CONTEXT, OTHER] {
+        let mut session = establish(&Setup::new(&[&[Read], &[No]], PathMode::Off));
         let record = session.sealed(context, b"data");
         let relay = &mut session.boxes[0].to_server;
         let passing = relay
             .receive(&record)
             .expect("as the test has it")
             .expect("as the test has it");
-        let refused = relay.replace(passing, &[b""], &mut Vec::new());
-        assert_eq!(refused, Err(Misuse::NotWriter(context).into()));
+        let not_writer = Err(Misuse::NotWriter(context).into());
+        let refused = passing.replace(&[b""], &mut Vec::new());
+        assert_eq!(refused, not_writer);
+        assert_eq!(relay.receive(&record).map(drop), not_writer, "it stays");
     }
 }
 
 #[test]
 fn a_replacement_has_one_to_eight_parts() {
-    let mut session = establish(&Setup::new(&[&[Write]], PathMode::Off));
     for (count, fits) in [(0, false), (1, true), (8, true), (9, false)] {
+        let mut session = establish(&Setup::new(&[&[Write]], PathMode::Off));
         let record = session.sealed(CONTEXT, b"data");
         let relay = &mut session.boxes[0].to_server;
         let passing = relay
@@ -426,7 +468,7 @@ fn a_replacement_has_one_to_eight_parts() {
             .expect("as the test has it")
             .expect("as the test has it");
         let parts: Vec<&[u8]> = vec![b"part"; count];
-        let replaced = relay.replace(passing, &parts, &mut Vec::new());
+        let replaced = passing.replace(&parts, &mut Vec::new());
         let expected = if fits {
             Ok(())
         } else {
@@ -450,6 +492,21 @@ fn keys_change_with_the_sequence_number_and_both_sides_follow() {
 }
 
 #[test]
+fn the_last_sequence_number_is_the_last_of_the_last_epoch() {
+    use crate::keys::SEQ_LIMIT;
+    let mut session = establish(&Setup::new(&[&[Read]], PathMode::Off));
+    session.client.sender.skip_to(SEQ_LIMIT - 1);
+    session.server.receiver.skip_to(SEQ_LIMIT - 1);
+    let record = session.sealed(CONTEXT, b"data");
+    let arrived = session.arrive(&[record]);
+    assert!(matches!(arrived, Ok(Some(Event::Data(_)))), "{arrived:?}");
+    let mut out = Vec::new();
+    let spent = Err(Misuse::SequenceSpent.into());
+    assert_eq!(session.client.sender.seal(CONTEXT, b"", &mut out), spent);
+    assert!(out.is_empty());
+}
+
+#[test]
 fn a_closing_record_has_its_own_number() {
     let mut session = establish(&Setup::new(&[&[Read]], PathMode::Off));
     let mut out = Vec::new();
@@ -464,8 +521,39 @@ fn a_closing_record_has_its_own_number() {
 }
 
 #[test]
+fn an_alert_that_comes_before_its_time_is_told_as_one() {
+    let alert = Message::Alert(Alert::Blocked);
+    let one = position(1);
+    let cases = [
+        (Channel::EndToEnd, Policy::PeerAlert(Alert::Blocked)),
+        (
+            Channel::Leg(one),
+            Policy::MiddleboxAlert(one, Alert::Blocked),
+        ),
+    ];
+    for (from, told) in cases {
+        assert_eq!(too_early(from, &alert), told.into());
+        let other = too_early(from, &Message::Refusal);
+        assert_eq!(other, Breach::Unexpected(Message::Refusal.kind()).into());
+    }
+}
+
+#[test]
+fn an_alert_with_an_unknown_number_ends_the_session_all_the_same() {
+    let mut session = establish(&Setup::new(&[&[Read]], PathMode::Off));
+    let mut out = Vec::new();
+    session
+        .client
+        .sender
+        .control(&[2, 1], &mut out)
+        .expect("open");
+    let told = session.arrive(&records(&out));
+    assert_eq!(told, Err(Policy::PeerAlert(Alert::Other(1)).into()));
+}
+
+#[test]
 fn what_is_said_in_context_0_has_a_known_form() {
-    for payload in [&[][..], &[9], &[1, 0], &[2, 1], &[2, 80, 0]] {
+    for payload in [&[][..], &[9], &[1, 0], &[2], &[2, 80, 0]] {
         let mut session = establish(&Setup::new(&[&[Read]], PathMode::Off));
         let mut out = Vec::new();
         session

@@ -8,7 +8,7 @@ use crate::frame::write_record;
 use crate::keys::Claim;
 use crate::party::{Author, ContextId};
 use crate::record::{Evidence, Group, Header, Place};
-use crate::relay::{Passing, Relay};
+use crate::relay::Passing;
 use crate::secret::TAG_LEN;
 
 /// A forged record: what to pretend.
@@ -24,26 +24,19 @@ pub struct Forgery<'a> {
     pub payload: &'a [u8],
 }
 
-impl Passing {
+impl Passing<'_> {
     /// Its sequence number.
     #[must_use]
     pub const fn seq(&self) -> u64 {
         self.group.seq
     }
-}
 
-impl Relay {
     /// Appends a record that says what is asked, with every tag that this middlebox's keys can make
-    /// right; the others are taken over from `model`, a genuine record.
+    /// right; the others are taken over from this one, which is genuine.
     ///
     /// # Errors
     /// This middlebox has no key of the context at all.
-    pub fn forge(
-        &mut self,
-        forgery: Forgery<'_>,
-        model: &Passing,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
+    pub fn forge(&mut self, forgery: Forgery<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         let header = Header {
             context: forgery.context,
             author: forgery.author,
@@ -51,9 +44,10 @@ impl Relay {
             place: Place::Last,
             seq: forgery.seq,
         };
+        let relay = &mut *self.relay;
         let no_key = crate::error::Misuse::NotWriter(forgery.context);
-        let part = self.keys.seal(header, forgery.payload)?.ok_or(no_key)?;
-        let context = self.terms.context(forgery.context).cloned();
+        let part = relay.keys.seal(header, forgery.payload)?.ok_or(no_key)?;
+        let context = relay.terms.context(forgery.context).cloned();
         let mut group = Group {
             context: forgery.context,
             author: forgery.author,
@@ -61,35 +55,32 @@ impl Relay {
             parts: vec![part],
             evidence: Evidence::default(),
         };
-        let origin = model.claim.origin;
+        let named = forgery.author != Author::Endpoint;
+        let origin = self.claim.origin;
         let digest = group.digest();
-        let original = match forgery.author {
-            Author::Endpoint => digest,
-            Author::Middlebox(_) => origin,
-        };
+        let original = if named { origin } else { digest };
         let claim = Claim::new(forgery.context, forgery.seq, original, digest);
-        let old = &model.group.evidence;
+        let old = &self.group.evidence;
         if let Some(context) = &context {
-            let own = self.keys.writer_tag(&claim)?;
+            let own = relay.keys.writer_tag(&claim)?;
             let copied = old.writer.unwrap_or([0; TAG_LEN]);
             group.evidence = Evidence {
                 writer: context.has_writer_tag().then(|| own.unwrap_or(copied)),
                 endpoint: context
                     .has_endpoint_tag()
                     .then(|| old.endpoint.unwrap_or([0; TAG_LEN])),
-                origin: (forgery.author != Author::Endpoint).then_some(origin),
-                author: (forgery.author != Author::Endpoint)
-                    .then(|| claim.author_tag(&self.author)),
+                origin: named.then_some(origin),
+                author: named.then(|| claim.author_tag(&relay.author)),
                 stamps: old.stamps.clone(),
             };
-            if context.stamps(self.position) {
+            if context.stamps(relay.position) {
                 group.evidence.author = None;
-                let stamp = crate::record::Stamp {
-                    position: self.position,
-                    changed: (forgery.author != Author::Endpoint).then_some(digest),
-                    tag: claim.stamp(&self.author, &model.claim.digest, &digest),
-                };
-                group.evidence.stamps.push(stamp);
+                let changed = named.then_some(digest);
+                group.evidence.stamps.push(crate::record::Stamp {
+                    position: relay.position,
+                    changed,
+                    tag: claim.stamp(&relay.author, &self.claim.digest, changed.as_ref()),
+                });
             }
         }
         group.write(context.as_ref(), out, write_record);

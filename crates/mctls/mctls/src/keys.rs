@@ -3,8 +3,9 @@
 //! Nonce: the static IV XOR (author (1) | part (3) | seq (8)). A party seals under its own author
 //! number alone, each sequence number once, each part once, so no nonce comes twice under a key.
 //!
-//! Keys change every [`EPOCH_RECORDS`] sequence numbers, without a message: both sides count. With
-//! eight parts a number that is below the 2^24.5 records of RFC 8446, section 5.5.
+//! Keys change every [`EPOCH_RECORDS`] sequence numbers, without a message: both sides count. An
+//! endpoint and each writer seal under the same key, the endpoint one record for a number, a writer
+//! up to eight: with 16 writers that stays below the 2^24.5 records of RFC 8446, section 5.5.
 //!
 //! Is not: the order of records ([`crate::record`]).
 
@@ -12,17 +13,29 @@ use std::collections::BTreeMap;
 
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
+use zeroize::Zeroizing;
 
 use crate::config::{Configuration, Context};
-use crate::error::{Breach, Check, Error};
-use crate::party::{Author, ContextId, Direction};
-use crate::record::{Group, Header, Part};
+use crate::error::{Check, Error, Misuse};
+use crate::party::{Author, ContextId, Direction, MAX_MIDDLEBOXES};
+use crate::record::{Group, Header, MAX_PARTS, Part};
 use crate::schedule::{ContextSecrets, EndKey};
 use crate::secret::{Digest, Secret, Tag, same, tag};
 use crate::suite::Suite;
 
 /// Sequence numbers under one key.
-pub(crate) const EPOCH_RECORDS: u64 = 1 << 20;
+pub(crate) const EPOCH_RECORDS: u64 = 1 << 17;
+
+/// The first sequence number that no direction has: epochs have 32 bits.
+pub(crate) const SEQ_LIMIT: u64 = EPOCH_RECORDS << 32;
+
+/// 2^24.5 (RFC 8446, section 5.5), rounded down.
+const MAX_SEALED: u64 = 23_726_566;
+
+const _: () = assert!(
+    EPOCH_RECORDS * (1 + MAX_PARTS as u64 * MAX_MIDDLEBOXES as u64) <= MAX_SEALED,
+    "everyone who may write seals under the same key"
+);
 
 /// Length of every suite's nonces in bytes.
 const NONCE_LEN: usize = 12;
@@ -48,7 +61,7 @@ struct ContextKeys {
 struct Epoch {
     number: u32,
     aead: LessSafeKey,
-    iv: [u8; NONCE_LEN],
+    iv: Zeroizing<[u8; NONCE_LEN]>,
     writer: Option<hmac::Key>,
     endpoint: Option<hmac::Key>,
 }
@@ -123,7 +136,7 @@ impl DirectionKeys {
 
     /// The keys of this context for this sequence number; `None`: they were not granted.
     fn epoch(&mut self, id: ContextId, seq: u64) -> Result<Option<&Epoch>, Error> {
-        let number = u32::try_from(seq / EPOCH_RECORDS).map_err(|_| Breach::Part)?;
+        let number = u32::try_from(seq / EPOCH_RECORDS).map_err(|_| Misuse::SequenceSpent)?;
         let Some(keys) = self.contexts.get_mut(&id) else {
             return Ok(None);
         };
@@ -218,7 +231,7 @@ impl ContextKeys {
         Epoch {
             number,
             aead: LessSafeKey::new(unbound),
-            iv: *self.read.expand("iv", place),
+            iv: self.read.expand("iv", place),
             writer: mac(&self.write, "writer"),
             endpoint: mac(&self.end, "endpoint"),
         }
@@ -231,7 +244,7 @@ impl Epoch {
         nonce[0] = header.author.code();
         nonce[3] = header.index;
         nonce[4..].copy_from_slice(&header.seq.to_be_bytes());
-        for (byte, iv) in nonce.iter_mut().zip(self.iv) {
+        for (byte, iv) in nonce.iter_mut().zip(*self.iv) {
             *byte ^= iv;
         }
         Nonce::assume_unique_for_key(nonce)
@@ -281,8 +294,16 @@ impl Claim {
         tag(key, &[b"a", place, origin, now])
     }
 
-    /// The tag of a middlebox that has seen a group: what it received and what it sent on.
-    pub(crate) fn stamp(&self, key: &hmac::Key, received: &Digest, sent: &Digest) -> Tag {
-        tag(key, &[b"p", &self.place, received, sent])
+    /// The tag of a middlebox that has seen a group: what it received, whether it has changed that,
+    /// and what it sent on.
+    pub(crate) fn stamp(
+        &self,
+        key: &hmac::Key,
+        received: &Digest,
+        changed: Option<&Digest>,
+    ) -> Tag {
+        let flag = [u8::from(changed.is_some())];
+        let sent = changed.unwrap_or(received);
+        tag(key, &[b"p", &self.place, &flag, received, sent])
     }
 }

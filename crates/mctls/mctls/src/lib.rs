@@ -21,7 +21,8 @@
 //! - what a party wrote beyond its rights is refused by a check that says so ([`error::Check`]);
 //! - any input is safe: no panic, work linear in the input, memory bounded: a handshake holds at
 //!   most two messages a channel ([`message::MAX_MESSAGE_LEN`]), a direction of an established
-//!   session eight records ([`record::MAX_PARTS`], [`record::MAX_RECORD_LEN`]: 146 KiB).
+//!   session eight records ([`record::MAX_PARTS`], [`record::MAX_RECORD_LEN`]) and, while they are
+//!   opened, their text beside them: some 270 KiB.
 //!
 //! Specification: `docs/mctls13.md`. After Naylor et al. 2015 ("the paper"), whose goals it keeps.
 #![forbid(unsafe_code)]

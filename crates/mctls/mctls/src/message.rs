@@ -11,6 +11,7 @@
 //!   4  bindings   for each middlebox: digest of the sender's leg key 32, of the other's, as the
 //!                 middlebox reported it, 32
 //!   5  ready      proof 32
+//!  21  alert      number 1
 //!
 //!  on a leg: between an endpoint and a middlebox, inside their own TLS session
 //!  16  start      endpoint 1 | position 1 | sid 32 | cfg
@@ -40,6 +41,8 @@ mod share;
 
 pub use decoder::Decoder;
 pub use share::{Granted, Purpose, Shares};
+
+use zeroize::Zeroizing;
 
 use crate::config::{Configuration, MAX_CONTEXTS, Terms, VERSION};
 use crate::error::{Alert, Breach, Error, Malformed};
@@ -273,13 +276,14 @@ impl Message {
         out[start + 1..start + HEADER_LEN].copy_from_slice(&length.to_be_bytes());
     }
 
-    /// The message alone.
+    /// The message alone. Where it has secrets, the caller overwrites it.
     ///
     /// # Panics
     /// Lists are longer than a session's can be.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        // It does not grow, so no copy of a secret stays behind.
+        let mut out = Vec::with_capacity(MAX_MESSAGE_LEN);
         self.write(&mut out);
         out
     }
@@ -311,10 +315,7 @@ impl Message {
             }),
             kind::CONFIRM => Self::Confirm(reader.array()?),
             kind::LEG_READY => Self::LegReady(reader.array()?),
-            kind::ALERT => {
-                let code = reader.u8()?;
-                Self::Alert(Alert::from_code(code).ok_or(Malformed::Alert(code))?)
-            }
+            kind::ALERT => Self::Alert(Alert::from_code(reader.u8()?)),
             other => return Err(Malformed::Type(other).into()),
         };
         reader.finish()?;
@@ -355,7 +356,7 @@ fn bindings(reader: &mut Reader<'_>) -> Result<Vec<Binding>, Malformed> {
 impl Offer {
     /// What the transcript says of it.
     pub(crate) fn digest(&self) -> Digest {
-        let mut bytes = Vec::new();
+        let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_MESSAGE_LEN));
         self.write(&mut bytes);
         hash(&[&bytes])
     }

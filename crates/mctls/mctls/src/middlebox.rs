@@ -364,6 +364,18 @@ pub struct Confirmed {
 }
 
 impl Confirmed {
+    /// What both endpoints have agreed on.
+    #[must_use]
+    pub const fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// This middlebox's place.
+    #[must_use]
+    pub const fn position(&self) -> Position {
+        self.position
+    }
+
     fn handle(mut self: Box<Self>, from: Endpoint, message: Message) -> Result<Joining, Error> {
         match message {
             Message::LegReady(th) if *self.ready.of(from) == Seen::No => {

@@ -35,7 +35,7 @@ pub struct Delivery {
     pub context: ContextId,
     /// Its sequence number, over all contexts of this direction.
     pub seq: u64,
-    /// The data; empty where a middlebox has deleted it.
+    /// The data, out of all of its records; empty where a middlebox has deleted it.
     pub payload: Vec<u8>,
     /// Who made it.
     pub provenance: Provenance,
@@ -205,8 +205,10 @@ impl Receiver {
                 .authors
                 .get(&position)
                 .ok_or(Breach::Author(position))?;
-            let sent = stamp.changed.unwrap_or(now);
-            if !same(&claim.stamp(key, &now, &sent), &stamp.tag) {
+            // What it names as changed has to be another group than the one that it received.
+            let is_change = stamp.changed != Some(now);
+            let due = claim.stamp(key, &now, stamp.changed.as_ref());
+            if !is_change || !same(&due, &stamp.tag) {
                 return Err(Check::PathStamp(position).into());
             }
             if stamp.changed.is_some() {
@@ -215,7 +217,7 @@ impl Receiver {
                 }
                 trail.changed_by.push(position);
             }
-            now = sent;
+            now = stamp.changed.unwrap_or(now);
             trail.seen_by.push(position);
         }
         let last = trail.changed_by.last().copied();
@@ -273,8 +275,7 @@ fn control_event(text: &[u8], seq: u64) -> Result<Event, Error> {
         control::ALERT => {
             let code = reader.u8()?;
             reader.finish()?;
-            let alert = Alert::from_code(code).ok_or(Malformed::Alert(code))?;
-            Err(Policy::PeerAlert(alert).into())
+            Err(Policy::PeerAlert(Alert::from_code(code)).into())
         }
         other => Err(Malformed::Type(other).into()),
     }

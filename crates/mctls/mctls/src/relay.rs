@@ -3,14 +3,15 @@
 //!
 //! Is not: what a middlebox does with what it reads.
 //!
-//! Invariants: a group that was received is sent on once: [`Passing`] is used up by it, so nothing
-//! is sealed twice under one nonce; what this middlebox may not write, it cannot replace, for want
-//! of a key; a reader passes on the very bytes.
+//! Invariants: a group that was received is sent on once, by the relay that received it: a
+//! [`Passing`] holds that relay and is used up, so nothing is sealed twice under one nonce, or for
+//! the other direction; what this middlebox may not write, it cannot replace, for want of a key; a
+//! reader passes on the very bytes; after an error nothing more is taken.
 
 use aws_lc_rs::hmac;
 
-use crate::config::{PathMode, Right, Terms};
-use crate::error::{Breach, Error, Misuse};
+use crate::config::{Context, Right, Terms};
+use crate::error::{Check, Error, Misuse};
 use crate::frame::write_record;
 use crate::keys::{Claim, DirectionKeys};
 use crate::party::{Author, ContextId, Direction, Position};
@@ -26,29 +27,25 @@ pub struct Relay {
     /// The key of this middlebox's tags, for the endpoint that receives.
     pub(crate) author: hmac::Key,
     assembly: Assembly,
+    /// What has ended it.
+    failed: Option<Error>,
 }
 
-/// A group on its way through this middlebox: owed to [`Relay::forward`] or [`Relay::replace`].
+/// A group on its way through this middlebox: owed to [`Passing::forward`] or [`Passing::replace`].
 #[must_use = "the other side waits for it"]
 #[derive(Debug)]
-pub struct Passing {
+pub struct Passing<'a> {
+    pub(crate) relay: &'a mut Relay,
     pub(crate) group: Group,
     pub(crate) claim: Claim,
     text: Option<Vec<u8>>,
 }
 
-impl Passing {
-    /// In which context.
-    #[must_use]
-    pub const fn context(&self) -> ContextId {
-        self.group.context
-    }
-
-    /// The data; `None` where this middlebox may not read it.
-    #[must_use]
-    pub fn text(&self) -> Option<&[u8]> {
-        self.text.as_deref()
-    }
+/// A group that has passed this middlebox's checks.
+struct Checked {
+    group: Group,
+    claim: Claim,
+    text: Option<Vec<u8>>,
 }
 
 impl Relay {
@@ -64,6 +61,7 @@ impl Relay {
             keys,
             author,
             assembly: Assembly::default(),
+            failed: None,
         }
     }
 
@@ -83,121 +81,191 @@ impl Relay {
     /// Takes a record, as it came in its frame. `None`: its group is not whole yet.
     ///
     /// # Errors
-    /// What this middlebox can tell to be wrong with its keys: any record out of order; where it
-    /// may read, records of outsiders; where it may write, records of readers.
-    pub fn receive(&mut self, record: &[u8]) -> Result<Option<Passing>, Error> {
+    /// What this middlebox can tell to be wrong with its keys: any record out of order; a missing
+    /// stamp; where it may read, records of outsiders; where it may write, records of readers. It
+    /// comes again at each further call.
+    pub fn receive(&mut self, record: &[u8]) -> Result<Option<Passing<'_>>, Error> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        match self.check(record) {
+            Ok(None) => Ok(None),
+            Ok(Some(Checked { group, claim, text })) => Ok(Some(Passing {
+                relay: self,
+                group,
+                claim,
+                text,
+            })),
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    const fn fail(&mut self, error: Error) -> Error {
+        self.failed = Some(error);
+        error
+    }
+
+    fn check(&mut self, record: &[u8]) -> Result<Option<Checked>, Error> {
         let terms = &self.terms;
         let Some(group) = self.assembly.push(record, |id| terms.context(id))? else {
             return Ok(None);
         };
         let context = self.terms.context(group.context);
-        let direction = self.keys.direction();
         if let Author::Middlebox(author) = group.author {
-            check_author(context, author, Some(self.position), direction)?;
+            check_author(context, author, Some(self.position), self.direction())?;
         }
         if let Some(context) = context {
-            let before = in_order(&self.terms, direction).into_iter();
-            let due = before
-                .take_while(|position| *position != self.position)
-                .filter(|position| context.stamps(*position));
-            let found = group.evidence.stamps.iter().map(|stamp| stamp.position);
-            if context.path == PathMode::Required && !due.eq(found) {
-                return Err(Breach::Part.into());
-            }
+            self.check_stamps(context, &group)?;
         }
         let text = self.keys.open(&group)?;
         let claim = Claim::of(&group);
         if text.is_some() {
             self.keys.check_writer(&claim, group.evidence.writer)?;
         }
-        Ok(Some(Passing { group, claim, text }))
+        Ok(Some(Checked { group, claim, text }))
     }
 
-    /// Sends a group on as it is, with this middlebox's stamp where the path is required.
-    pub fn forward(&self, passing: Passing, out: &mut Vec<u8>) {
-        let Passing {
-            mut group, claim, ..
-        } = passing;
-        let context = self.terms.context(group.context);
-        if context.is_some_and(|context| context.stamps(self.position)) {
+    /// Whether each middlebox that has to have stamped by now has; what its stamp says is for the
+    /// endpoint to verify.
+    fn check_stamps(&self, context: &Context, group: &Group) -> Result<(), Error> {
+        let mut stamps = group.evidence.stamps.iter();
+        for position in in_order(&self.terms, self.direction()) {
+            if position == self.position {
+                break;
+            }
+            if context.stamps(position) {
+                let stamp = stamps.next().filter(|stamp| stamp.position == position);
+                stamp.ok_or(Check::PathSkipped(position))?;
+            }
+        }
+        match stamps.next() {
+            None => Ok(()),
+            Some(stamp) => Err(Check::PathStamp(stamp.position).into()),
+        }
+    }
+}
+
+impl Passing<'_> {
+    /// In which context.
+    #[must_use]
+    pub const fn context(&self) -> ContextId {
+        self.group.context
+    }
+
+    /// What was agreed on for it; `None` for context 0.
+    #[must_use]
+    pub fn terms(&self) -> Option<&Context> {
+        self.relay.terms.context(self.group.context)
+    }
+
+    /// The data; `None` where this middlebox may not read it.
+    #[must_use]
+    pub fn text(&self) -> Option<&[u8]> {
+        self.text.as_deref()
+    }
+
+    /// Sends it on as it is, with this middlebox's stamp where the path is required.
+    pub fn forward(self, out: &mut Vec<u8>) {
+        let Self {
+            relay,
+            mut group,
+            claim,
+            ..
+        } = self;
+        let context = relay.terms.context(group.context);
+        if context.is_some_and(|context| context.stamps(relay.position)) {
             group.evidence.stamps.push(Stamp {
-                position: self.position,
+                position: relay.position,
                 changed: None,
-                tag: claim.stamp(&self.author, &claim.digest, &claim.digest),
+                tag: claim.stamp(&relay.author, &claim.digest, None),
             });
         }
         group.write(context, out, write_record);
     }
 
-    /// Sends other data on in place of a group: one part for each record. A single empty part
+    /// Sends other data on in its place: one part for each record. Where all parts are empty, that
     /// deletes it.
     ///
     /// # Errors
     /// [`Misuse`]: this middlebox may not write here, or there are too many parts, or one is too
     /// long. Nothing is appended, and the session cannot go on.
-    pub fn replace(
-        &mut self,
-        passing: Passing,
-        parts: &[&[u8]],
-        out: &mut Vec<u8>,
-    ) -> Result<(), Error> {
-        let Passing {
-            group: old, claim, ..
-        } = passing;
-        let id = old.context;
-        if self.right(id) != Right::Write {
-            return Err(Misuse::NotWriter(id).into());
+    pub fn replace(self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Error> {
+        let Self {
+            relay,
+            group: old,
+            claim,
+            ..
+        } = self;
+        match replacement(relay, old, &claim, parts) {
+            Ok(group) => {
+                group.write(relay.terms.context(group.context), out, write_record);
+                Ok(())
+            }
+            Err(error) => Err(relay.fail(error)),
         }
-        let last = parts.len().checked_sub(1);
-        let last = last.filter(|last| *last < MAX_PARTS);
-        let last = last.ok_or(Misuse::Parts(parts.len()))?;
-        if let Some(long) = parts.iter().find(|part| part.len() > MAX_PAYLOAD_LEN) {
-            return Err(Misuse::PayloadLength(long.len()).into());
-        }
-        let author = Author::Middlebox(self.position);
-        let mut sealed = Vec::new();
-        for (index, part) in (0u8..).zip(parts) {
-            let header = Header {
-                context: id,
-                author,
-                index,
-                place: match usize::from(index) == last {
-                    true => Place::Last,
-                    false => Place::Inner,
-                },
-                seq: old.seq,
-            };
-            sealed.push(self.keys.seal(header, part)?.ok_or(Misuse::NotWriter(id))?);
-        }
-        let mut group = Group {
+    }
+}
+
+/// A group with other data and this middlebox's evidence.
+fn replacement(
+    relay: &mut Relay,
+    old: Group,
+    claim: &Claim,
+    parts: &[&[u8]],
+) -> Result<Group, Error> {
+    let id = old.context;
+    if relay.right(id) != Right::Write {
+        return Err(Misuse::NotWriter(id).into());
+    }
+    let last = parts.len().checked_sub(1);
+    let last = last.filter(|last| *last < MAX_PARTS);
+    let last = last.ok_or(Misuse::Parts(parts.len()))?;
+    if let Some(long) = parts.iter().find(|part| part.len() > MAX_PAYLOAD_LEN) {
+        return Err(Misuse::PayloadLength(long.len()).into());
+    }
+    let author = Author::Middlebox(relay.position);
+    let mut sealed = Vec::new();
+    for (index, part) in (0u8..).zip(parts) {
+        let header = Header {
             context: id,
             author,
-            seq: old.seq,
-            parts: sealed,
-            evidence: Evidence::default(),
-        };
-        let now = Claim::new(id, old.seq, claim.origin, group.digest());
-        let context = self.terms.context(id);
-        group.evidence = Evidence {
-            writer: match old.evidence.writer {
-                Some(_) => self.keys.writer_tag(&now)?,
-                None => None,
+            index,
+            place: match usize::from(index) == last {
+                true => Place::Last,
+                false => Place::Inner,
             },
-            endpoint: old.evidence.endpoint,
-            origin: Some(claim.origin),
-            author: None,
-            stamps: old.evidence.stamps,
+            seq: old.seq,
         };
-        if context.is_some_and(|context| context.stamps(self.position)) {
-            group.evidence.stamps.push(Stamp {
-                position: self.position,
-                changed: Some(now.digest),
-                tag: now.stamp(&self.author, &claim.digest, &now.digest),
-            });
-        } else {
-            group.evidence.author = Some(now.author_tag(&self.author));
-        }
-        group.write(context, out, write_record);
-        Ok(())
+        let part = relay.keys.seal(header, part)?;
+        sealed.push(part.ok_or(Misuse::NotWriter(id))?);
     }
+    let mut group = Group {
+        context: id,
+        author,
+        seq: old.seq,
+        parts: sealed,
+        evidence: Evidence::default(),
+    };
+    let now = Claim::new(id, old.seq, claim.origin, group.digest());
+    group.evidence = Evidence {
+        writer: match old.evidence.writer {
+            Some(_) => relay.keys.writer_tag(&now)?,
+            None => None,
+        },
+        endpoint: old.evidence.endpoint,
+        origin: Some(claim.origin),
+        author: None,
+        stamps: old.evidence.stamps,
+    };
+    let context = relay.terms.context(id);
+    if context.is_some_and(|context| context.stamps(relay.position)) {
+        group.evidence.stamps.push(Stamp {
+            position: relay.position,
+            changed: Some(now.digest),
+            tag: now.stamp(&relay.author, &claim.digest, Some(&now.digest)),
+        });
+    } else {
+        group.evidence.author = Some(now.author_tag(&relay.author));
+    }
+    Ok(group)
 }

@@ -7,7 +7,7 @@
 
 use crate::error::{Alert, Error, Misuse};
 use crate::frame::write_record;
-use crate::keys::{Claim, DirectionKeys};
+use crate::keys::{Claim, DirectionKeys, SEQ_LIMIT};
 use crate::party::{Author, ContextId};
 use crate::record::{Evidence, Group, Header, MAX_PAYLOAD_LEN, Place};
 
@@ -37,7 +37,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`Misuse`]: more than [`MAX_PAYLOAD_LEN`] bytes, a context that the session does not have,
-    /// or one already closed. Nothing is appended.
+    /// a direction that is closed, or one with no sequence number left. Nothing is appended.
     pub fn seal(
         &mut self,
         context: ContextId,
@@ -79,7 +79,9 @@ impl Sender {
 
     fn write(&mut self, id: ContextId, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         let seq = self.next.ok_or(Misuse::Closed)?;
-        let next = seq.checked_add(1).ok_or(Misuse::SequenceSpent)?;
+        if seq >= SEQ_LIMIT {
+            return Err(Misuse::SequenceSpent.into());
+        }
         let header = Header {
             context: id,
             author: Author::Endpoint,
@@ -109,7 +111,7 @@ impl Sender {
             }
         }
         group.write(self.keys.context(id), out, write_record);
-        self.next = Some(next);
+        self.next = Some(seq + 1);
         Ok(())
     }
 }

@@ -46,6 +46,8 @@ pub(crate) struct Failure {
 pub(crate) struct Setup {
     pub(crate) terms: Terms,
     pub(crate) suites: Vec<Suite>,
+    /// What the client makes do with.
+    pub(crate) least: Vec<Vec<Right>>,
     /// What the server makes of the terms.
     pub(crate) reduced: Terms,
     /// The exporters, so that a test can take another session's.
@@ -84,6 +86,7 @@ impl Setup {
         let terms = Terms::new(SERVER_CERTIFICATE, boxes.collect(), contexts.collect())
             .expect("as the test has it");
         Self {
+            least: Vec::new(),
             reduced: terms.clone(),
             terms,
             suites: Suite::ALL.to_vec(),
@@ -173,6 +176,7 @@ pub(crate) fn run(
     let offered = Client::offer(
         setup.suites.clone(),
         setup.terms.clone(),
+        setup.least.clone(),
         setup.ground(Endpoint::Client),
         &mut out,
     );
@@ -356,7 +360,7 @@ impl Session {
             .expect("as the test has it")
             .expect("as the test has it");
         let mut out = Vec::new();
-        relay.forward(passing, &mut out);
+        passing.forward(&mut out);
         records(&out).remove(0)
     }
 
@@ -368,9 +372,7 @@ impl Session {
             .expect("as the test has it")
             .expect("as the test has it");
         let mut out = Vec::new();
-        relay
-            .replace(passing, by, &mut out)
-            .expect("as the test has it");
+        passing.replace(by, &mut out).expect("as the test has it");
         records(&out)
     }
 }

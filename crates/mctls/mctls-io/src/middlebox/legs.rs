@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use mctls::config::Configuration;
 use mctls::error::Alert;
 use mctls::frame::{Frame, LegFrame};
 use mctls::message::Message;
@@ -14,6 +13,7 @@ use rustls::{ClientConfig, ServerConfig};
 
 use crate::error::{Error, Part};
 use crate::hop::{LEG, RECORD, Talk, take_leg, unexpected};
+use crate::middlebox::{Consent, Service};
 use crate::tls::Tls;
 
 /// How far the handshake is.
@@ -26,12 +26,22 @@ enum State {
     Running(Joining),
 }
 
+/// Who is behind this middlebox, as seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A further middlebox.
+    Middlebox,
+    /// The server, which may be a plain one.
+    Server,
+}
+
 /// Both legs of one session.
 pub(super) struct Legs {
     client: Talk,
     server: Option<Talk>,
     config: Arc<ClientConfig>,
     certificate: [u8; 32],
+    next: Next,
     state: Option<State>,
 }
 
@@ -40,12 +50,14 @@ impl Legs {
         client: &Arc<ServerConfig>,
         server: Arc<ClientConfig>,
         certificate: [u8; 32],
+        next: Next,
     ) -> Result<Self, Error> {
         Ok(Self {
             client: Talk::new(Tls::server(client, Part::EndToEnd)?),
             server: None,
             config: server,
             certificate,
+            next,
             state: Some(State::Forwarding),
         })
     }
@@ -63,23 +75,30 @@ impl Legs {
         self.take(Endpoint::Server, to_server)
     }
 
-    /// A leg frame from the client's side.
+    /// A leg frame from the client's side. A server that has announced nothing is sent none
+    /// (specification, section 3).
     pub(super) fn hear_client_side(
         &mut self,
         leg: LegFrame<'_>,
+        service: &mut dyn Service,
         to_client: &mut Vec<u8>,
         to_server: &mut Vec<u8>,
-    ) -> Result<Option<&Configuration>, Error> {
+    ) -> Result<(), Error> {
         let on = match leg.endpoint {
             Endpoint::Client => leg.passed_on(),
             Endpoint::Server => Some(leg.brought_back().ok_or_else(|| unexpected(LEG))?),
         };
+        let welcome = match leg.endpoint {
+            Endpoint::Client => self.next == Next::Middlebox,
+            Endpoint::Server => !matches!(self.state, Some(State::Forwarding)),
+        };
         match on {
+            Some(_) if !welcome => Err(unexpected(LEG)),
             Some(leg) => {
                 Frame::Leg(leg).write(to_server);
-                Ok(None)
+                Ok(())
             }
-            None => self.hear(leg, to_client, to_server),
+            None => self.hear(leg, service, to_client, to_server),
         }
     }
 
@@ -87,9 +106,10 @@ impl Legs {
     pub(super) fn hear_server_side(
         &mut self,
         leg: LegFrame<'_>,
+        service: &mut dyn Service,
         to_client: &mut Vec<u8>,
         to_server: &mut Vec<u8>,
-    ) -> Result<Option<&Configuration>, Error> {
+    ) -> Result<(), Error> {
         let on = match leg.endpoint {
             Endpoint::Server => leg.passed_on(),
             Endpoint::Client => Some(leg.brought_back().ok_or_else(|| unexpected(LEG))?),
@@ -97,42 +117,43 @@ impl Legs {
         match on {
             Some(leg) => {
                 Frame::Leg(leg).write(to_client);
-                Ok(None)
+                Ok(())
             }
-            None => self.hear(leg, to_client, to_server),
+            None => self.hear(leg, service, to_client, to_server),
         }
     }
 
-    /// Takes a piece of one of this middlebox's own legs. Gives the configuration when it joins.
+    /// Takes a piece of one of this middlebox's own legs.
     fn hear(
         &mut self,
         leg: LegFrame<'_>,
+        service: &mut dyn Service,
         to_client: &mut Vec<u8>,
         to_server: &mut Vec<u8>,
-    ) -> Result<Option<&Configuration>, Error> {
+    ) -> Result<(), Error> {
         let from = leg.endpoint;
         self.talk(from)?.feed(leg.bytes)?;
         let mut replies = Vec::new();
-        let before = self.is_joined();
         while let Some(message) = self.talk(from)?.next()? {
+            let before = self.is_confirmed();
             let joining = match self.state.take() {
                 Some(State::Announced) => self.core()?.handle(from, message, &mut replies)?,
                 Some(State::Running(state)) => state.handle(from, message, &mut replies)?,
                 Some(State::Forwarding) | None => return Err(unexpected(message.kind())),
             };
+            // Asked before the proofs go out, so that there is no session without its consent.
+            if let (Joining::Confirmed(agreed), false) = (&joining, before)
+                && service.joined(agreed.position(), agreed.configuration()) == Consent::Refused
+            {
+                return Err(Error::Refused);
+            }
             self.state = Some(State::Running(joining));
         }
         for reply in replies {
             self.talk(reply.to)?.send(&reply.message)?;
         }
         self.take(Endpoint::Client, to_client)?;
-        self.take(Endpoint::Server, to_server)?;
-        match (&self.state, before) {
-            (Some(State::Running(Joining::Joined(joined))), false) => {
-                Ok(Some(&joined.configuration))
-            }
-            (Some(_) | None, _) => Ok(None),
-        }
+        self.take(Endpoint::Server, to_server)
     }
 
     /// The core, once both legs are there.
@@ -177,8 +198,8 @@ impl Legs {
         }
     }
 
-    const fn is_joined(&self) -> bool {
-        matches!(&self.state, Some(State::Running(Joining::Joined(_))))
+    const fn is_confirmed(&self) -> bool {
+        matches!(&self.state, Some(State::Running(Joining::Confirmed(_))))
     }
 
     /// Who keeps the handshake waiting.

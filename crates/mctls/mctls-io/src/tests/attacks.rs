@@ -8,7 +8,7 @@ use mctls::error::{Breach, Check};
 use mctls::frame::{Frame, LegFrame};
 use mctls::hostile::Forgery;
 use mctls::party::{Author, ContextId, Position};
-use mctls::relay::{Passing, Relay};
+use mctls::relay::Passing;
 
 use super::{
     BODY, HEADERS, Hostile, Interference, Pair, Task, bytes, client_settings, connect_with,
@@ -41,7 +41,7 @@ async fn say(pair: &mut Pair, said: &[(ContextId, &[u8])]) {
     }
 }
 
-type Overstep = fn(&mut Relay, Passing, &mut Vec<u8>) -> Option<Passing>;
+type Overstep = for<'a> fn(Passing<'a>, &mut Vec<u8>) -> Option<Passing<'a>>;
 
 async fn hostile(number: usize, overstep: Overstep) -> Task<Result<(), Error>> {
     middlebox(number, move || -> Box<dyn Service> {
@@ -51,12 +51,7 @@ async fn hostile(number: usize, overstep: Overstep) -> Task<Result<(), Error>> {
 }
 
 /// Replaces what it may read by a forgery in this name.
-fn forge(
-    relay: &mut Relay,
-    passing: Passing,
-    out: &mut Vec<u8>,
-    author: Author,
-) -> Option<Passing> {
+fn forge<'a>(mut passing: Passing<'a>, out: &mut Vec<u8>, author: Author) -> Option<Passing<'a>> {
     if passing.text().is_none() {
         return Some(passing);
     }
@@ -66,18 +61,16 @@ fn forge(
         author,
         payload: b"forged",
     };
-    relay
-        .forge(forgery, &passing, out)
-        .expect("it has the key to read");
+    passing.forge(forgery, out).expect("it has the key to read");
     None
 }
 
-fn as_endpoint(relay: &mut Relay, passing: Passing, out: &mut Vec<u8>) -> Option<Passing> {
-    forge(relay, passing, out, Author::Endpoint)
+fn as_endpoint<'a>(passing: Passing<'a>, out: &mut Vec<u8>) -> Option<Passing<'a>> {
+    forge(passing, out, Author::Endpoint)
 }
 
-fn as_the_first(relay: &mut Relay, passing: Passing, out: &mut Vec<u8>) -> Option<Passing> {
-    forge(relay, passing, out, Author::Middlebox(position(1)))
+fn as_the_first<'a>(passing: Passing<'a>, out: &mut Vec<u8>) -> Option<Passing<'a>> {
+    forge(passing, out, Author::Middlebox(position(1)))
 }
 
 #[tokio::test]
@@ -162,7 +155,7 @@ async fn a_writer_that_blames_another_is_caught_by_its_tag() {
 }
 
 /// Puts a record of its own in the place of each that it may not see.
-fn usurp(relay: &mut Relay, passing: Passing, out: &mut Vec<u8>) -> Option<Passing> {
+fn usurp<'a>(mut passing: Passing<'a>, out: &mut Vec<u8>) -> Option<Passing<'a>> {
     if passing.text().is_some() {
         return Some(passing);
     }
@@ -172,9 +165,7 @@ fn usurp(relay: &mut Relay, passing: Passing, out: &mut Vec<u8>) -> Option<Passi
         author: Author::Middlebox(position(1)),
         payload: b"in place of a body",
     };
-    relay
-        .forge(forgery, &passing, out)
-        .expect("it may write headers");
+    passing.forge(forgery, out).expect("it may write headers");
     None
 }
 
@@ -188,7 +179,7 @@ async fn a_writer_that_usurps_another_contexts_place_is_caught_by_the_endpoints_
 }
 
 /// Drops what it should pass on.
-fn swallow(_: &mut Relay, passing: Passing, _: &mut Vec<u8>) -> Option<Passing> {
+fn swallow<'a>(passing: Passing<'a>, _: &mut Vec<u8>) -> Option<Passing<'a>> {
     (passing.context() != BODY).then_some(passing)
 }
 
@@ -206,11 +197,11 @@ async fn a_middlebox_that_swallows_a_record_is_caught_by_the_next() {
 }
 
 /// Seals what it changed a second time.
-fn seal_twice(relay: &mut Relay, passing: Passing, out: &mut Vec<u8>) -> Option<Passing> {
-    let named = Author::Middlebox(position(1));
+fn seal_twice<'a>(mut passing: Passing<'a>, out: &mut Vec<u8>) -> Option<Passing<'a>> {
+    let (named, seq) = (Author::Middlebox(position(1)), passing.seq());
     let forgery = |payload| Forgery {
         context: HEADERS,
-        seq: passing.seq(),
+        seq,
         author: named,
         payload,
     };
@@ -218,9 +209,7 @@ fn seal_twice(relay: &mut Relay, passing: Passing, out: &mut Vec<u8>) -> Option<
         return Some(passing);
     }
     for payload in [b"once", b"more"] {
-        relay
-            .forge(forgery(payload), &passing, out)
-            .expect("it may write");
+        passing.forge(forgery(payload), out).expect("it may write");
     }
     None
 }

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 
 use super::pki::pki;
 use super::{
-    BODY, HEADERS, client_settings, connect_with, forwards, listen, middlebox, pair, received,
-    server, server_settings, server_with,
+    BODY, HEADERS, Pair, client_settings, connect_with, forwards, listen, middlebox, pair,
+    received, server, server_settings, server_with, session,
 };
 use crate::tls::{self, KeyExchange, Tls};
 use crate::{Error, Part, Timeouts};
@@ -260,6 +260,70 @@ async fn a_reader_that_does_not_read_holds_the_sender_up() {
     }
     assert_eq!(arrived, length);
     sending.await.expect("the sender is well");
+}
+
+/// A session whose client waits for its hop as long as it says, and whose server reads nothing yet;
+/// and more data than the buffers between them hold.
+async fn clogged(idle: Duration) -> (Pair, Vec<u8>) {
+    let mut server = server().await;
+    let mut settings = client_settings(&[], &[], PathMode::Off);
+    settings.timeouts.idle = idle;
+    let client = connect_with(settings, &server.address.clone()).await;
+    let pair = Pair {
+        client: session(client),
+        server: session(server.next().await),
+    };
+    (pair, vec![7; 64 << 20])
+}
+
+/// What arrives until something is wrong.
+async fn until_error(receiver: &mut crate::SessionReceiver) -> (usize, Error) {
+    let mut arrived = 0;
+    loop {
+        match receiver.recv().await {
+            Ok(Some(delivery)) => {
+                assert!(delivery.payload.iter().all(|byte| *byte == 7));
+                arrived += delivery.payload.len();
+            }
+            Ok(None) => panic!("nobody has closed"),
+            Err(error) => return (arrived, error),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_send_that_is_dropped_half_way_tears_no_record() {
+    let (pair, data) = clogged(Duration::from_secs(20)).await;
+    let (mut sender, mut receiver) = (pair.client.sender, pair.server.receiver);
+    let dropped = tokio::time::timeout(Duration::from_millis(500), sender.send(BODY, &data)).await;
+    assert!(dropped.is_err(), "64 MiB were taken in though nobody read");
+    for _ in 0..2 {
+        let refused = sender.send(BODY, b"more").await;
+        assert!(matches!(refused, Err(Error::Interrupted)));
+    }
+    assert!(matches!(sender.close().await, Err(Error::Interrupted)));
+    let aborting = tokio::spawn(async move { sender.abort(Alert::AccessDenied).await });
+    let (arrived, error) = until_error(&mut receiver).await;
+    let ended = mctls::Error::Policy(Policy::PeerAlert(Alert::AccessDenied));
+    assert!(
+        matches!(&error, Error::Session(error) if *error == ended),
+        "{error}"
+    );
+    assert!(arrived < data.len());
+    aborting.await.expect("the sender is well");
+}
+
+#[tokio::test]
+async fn a_send_that_timed_out_is_followed_by_nothing() {
+    let (mut pair, data) = clogged(SHORT.idle).await;
+    let late = pair.client.sender.send(BODY, &data).await;
+    assert!(matches!(late, Err(Error::TimedOut(Part::NextHop, _))));
+    let refused = pair.client.sender.send(BODY, b"more").await;
+    assert!(matches!(refused, Err(Error::Interrupted)));
+    pair.client.sender.abort(Alert::AccessDenied).await;
+    let (arrived, error) = until_error(&mut pair.server.receiver).await;
+    assert!(is_cut(&error), "{error}");
+    assert!(arrived < data.len());
 }
 
 #[test]

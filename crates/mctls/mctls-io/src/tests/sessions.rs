@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 
-use mctls::config::{PathMode, Right, Terms};
+use mctls::config::{Configuration, Context, PathMode, Right, Terms};
 use mctls::error::{Alert, Policy};
-use mctls::party::{ContextId, Position};
+use mctls::party::{ContextId, Direction, Position};
 use mctls::receiver::Provenance;
 use tokio::net::TcpStream;
 
 use super::pki::pki;
 use super::{
     BODY, HEADERS, Scripted, Seen, client_settings, connect_with, forwards, listen, middlebox,
-    pair, received, says, server, server_settings, server_with,
+    middlebox_settings, middlebox_with, pair, received, says, server, server_settings, server_with,
 };
 use crate::{
-    Connected, Error, Fallback, Middlebox, MiddleboxSettings, Part, Server, Timeouts, Verdict,
+    Client, Connected, Consent, Error, Fallback, Middlebox, MiddleboxSettings, Part, Server,
+    Service, Timeouts, Verdict,
 };
 
 use Right::{None as No, Read, Write};
@@ -124,10 +125,14 @@ async fn a_middlebox_that_blocks_is_named_to_both_ends() {
         .await
         .expect("sent");
     for session in [&mut pair.client, &mut pair.server] {
-        let Err(Error::Session(mctls::Error::Policy(ended))) = session.receiver.recv().await else {
-            panic!("a decision");
-        };
-        assert_eq!(ended, Policy::MiddleboxAlert(first(), Alert::Blocked));
+        // It stays.
+        for _ in 0..2 {
+            let received = session.receiver.recv().await;
+            let Err(Error::Session(mctls::Error::Policy(ended))) = received else {
+                panic!("a decision");
+            };
+            assert_eq!(ended, Policy::MiddleboxAlert(first(), Alert::Blocked));
+        }
     }
     assert!(matches!(one.next().await, Err(Error::Blocked)));
 }
@@ -160,6 +165,151 @@ async fn a_server_may_reduce_rights_or_refuse_a_session() {
     let refusal = |error| matches!(error, Error::Session(mctls::Error::Policy(Policy::Refused)));
     assert!(refusal(refused.expect_err("it is refused")));
     assert!(refusal(strict.next().await.expect_err("it refuses")));
+}
+
+#[tokio::test]
+async fn a_client_gives_up_where_the_server_leaves_less_than_it_makes_do_with() {
+    let one = middlebox(1, forwards).await;
+    let mut server = server_with({
+        let mut settings = server_settings();
+        settings.policy =
+            Arc::new(|terms: &Terms| Some(terms.clone().reduced(first(), HEADERS, No)));
+        settings
+    })
+    .await;
+    let mut settings = client_settings(&[&one.address], &[[Read, Read]], PathMode::Off);
+    settings.least = vec![vec![Read], vec![No]];
+    let error = connect_with(settings, &server.address.clone()).await;
+    let Err(Error::Session(mctls::Error::Policy(policy))) = error else {
+        panic!("less than it makes do with");
+    };
+    assert_eq!(policy, Policy::TooLittle(first(), HEADERS));
+    let Err(Error::Session(mctls::Error::Policy(told))) = server.next().await else {
+        panic!("the client's decision");
+    };
+    assert_eq!(told, Policy::PeerAlert(Alert::AccessDenied));
+}
+
+/// A service that takes part only where it may read headers.
+struct Demanding;
+
+impl Service for Demanding {
+    fn joined(&mut self, position: Position, configuration: &Configuration) -> Consent {
+        let context = configuration.terms.context(HEADERS);
+        match context.map(|context| context.right(position)) {
+            Some(Read | Write) => Consent::Given,
+            Some(No) | None => Consent::Refused,
+        }
+    }
+
+    fn inspect(&mut self, _: Direction, _: &Context, _: &[u8]) -> Verdict {
+        Verdict::Forward
+    }
+}
+
+#[tokio::test]
+async fn a_middlebox_that_does_not_take_part_is_named_to_both_ends() {
+    let mut one = middlebox(1, || Box::new(Demanding)).await;
+    let mut server = server().await;
+    let settings = |rights| client_settings(&[&one.address], &[rights], PathMode::Off);
+    let (willing, unwilling) = (settings([Read, No]), settings([No, Read]));
+    let joined = connect_with(willing, &server.address.clone()).await;
+    let (Ok(_client), Ok(_server)) = (joined, server.next().await) else {
+        panic!("it takes part");
+    };
+    let ended = connect_with(unwilling, &server.address.clone()).await;
+    for ended in [ended, server.next().await] {
+        let Err(Error::Session(mctls::Error::Policy(policy))) = ended else {
+            panic!("it does not take part");
+        };
+        assert_eq!(policy, Policy::MiddleboxAlert(first(), Alert::AccessDenied));
+    }
+    assert!(matches!(one.next().await, Err(Error::Refused)));
+}
+
+#[tokio::test]
+async fn a_next_hop_of_a_middleboxs_own_stands_in_place_of_the_clients() {
+    let mut server = server().await;
+    let mut last = middlebox_settings(2, forwards);
+    last.next = Some(server.address.clone());
+    let last = middlebox_with(last).await;
+    let mut near = middlebox_settings(1, forwards);
+    near.next = Some(last.address.clone());
+    // It asks nobody where it may connect to.
+    near.permits = Arc::new(|_: &str| false);
+    let near = middlebox_with(near).await;
+    let nowhere = "192.0.2.1:443";
+    for via in [
+        vec![near.address.as_str(), nowhere],
+        vec![near.address.as_str(), &last.address],
+    ] {
+        let settings = client_settings(&via, &[[Read, No], [Write, No]], PathMode::Required);
+        let client = connect_with(settings, nowhere).await;
+        let (mut client, mut served) =
+            (super::session(client), super::session(server.next().await));
+        client.sender.send(HEADERS, b"data").await.expect("sent");
+        assert_eq!(received(&mut served).await.payload, b"data");
+    }
+}
+
+#[tokio::test]
+async fn a_next_hop_of_its_own_works_behind_one_without() {
+    let mut server = server().await;
+    let mut last = middlebox_settings(2, forwards);
+    last.next = Some(server.address.clone());
+    let last = middlebox_with(last).await;
+    let near = middlebox(1, forwards).await;
+    let via = [near.address.as_str(), last.address.as_str()];
+    let settings = client_settings(&via, &[[Read, No], [Read, No]], PathMode::Off);
+    let client = connect_with(settings, "192.0.2.1:443").await;
+    let (mut client, mut served) = (super::session(client), super::session(server.next().await));
+    client.sender.send(HEADERS, b"data").await.expect("sent");
+    assert_eq!(received(&mut served).await.payload, b"data");
+}
+
+#[tokio::test]
+async fn an_address_that_no_route_can_have_is_an_error() {
+    let settings = client_settings(&["127.0.0.1:1"], &[[Read, No]], PathMode::Off);
+    let client = Client::new(settings).expect("settings that can be used");
+    let long = format!("{}:443", "a".repeat(252));
+    for address in [long.as_str(), "", "m\u{fc}ller.example:443", "a\nb:443"] {
+        let refused = client.connect(address, "server.test").await;
+        let Err(Error::Address(named)) = refused else {
+            panic!("{address:?}");
+        };
+        assert_eq!(named, address);
+    }
+}
+
+#[test]
+fn settings_that_no_session_can_have_are_refused() {
+    let refused = |change: &dyn Fn(&mut crate::ClientSettings)| {
+        let mut settings = client_settings(&["127.0.0.1:1"], &[[Read, No]], PathMode::Off);
+        change(&mut settings);
+        Client::new(settings).map(drop)
+    };
+    assert!(refused(&|_| {}).is_ok());
+    assert!(refused(&|settings| settings.least = vec![vec![Read], vec![No]]).is_ok());
+    let long = "a".repeat(256);
+    let address = refused(&|settings| settings.via[0].address = long.clone());
+    assert!(matches!(address, Err(Error::Address(_))));
+    let wrong: [&dyn Fn(&mut crate::ClientSettings); 7] = [
+        &|settings| {
+            settings.via = vec![settings.via[0].clone(); 17];
+            for context in &mut settings.contexts {
+                context.rights = vec![Read; 17];
+            }
+        },
+        &|settings| settings.via[0].name = "no name".into(),
+        &|settings| settings.contexts[0].rights.push(Read),
+        &|settings| settings.contexts.clear(),
+        &|settings| settings.least = vec![vec![Read]],
+        &|settings| settings.least = vec![vec![Read], vec![]],
+        &|settings| settings.least = vec![vec![Write], vec![No]],
+    ];
+    for (at, change) in wrong.iter().enumerate() {
+        assert!(matches!(refused(change), Err(Error::Settings(_))), "{at}");
+    }
 }
 
 /// A server that speaks plain TLS alone.

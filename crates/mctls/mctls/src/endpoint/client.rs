@@ -3,14 +3,15 @@
 use super::{
     Agreed, Binding, Channel, Client, Ground, Handshake, Output, alert_from, check_ground,
 };
-use crate::config::Terms;
+use crate::config::{Right, Terms};
 use crate::error::{Breach, Error, Misuse, Policy};
 use crate::message::{Message, Offer};
 use crate::party::Endpoint;
 use crate::suite::Suite;
 
 impl Client {
-    /// Offers a session. `suites` stand in the order of the client's liking.
+    /// Offers a session. `suites` stand in the order of the client's liking; `least` is what it
+    /// makes do with ([`Terms::leave`]).
     ///
     /// # Errors
     /// [`Breach::MiddleboxCertificate`]: a leg shows another certificate than the terms say.
@@ -18,6 +19,7 @@ impl Client {
     pub fn offer(
         suites: Vec<Suite>,
         terms: Terms,
+        least: Vec<Vec<Right>>,
         ground: Ground,
         out: &mut Vec<Output>,
     ) -> Result<Offered, Error> {
@@ -35,7 +37,11 @@ impl Client {
             to: Channel::EndToEnd,
             message: Message::Offer(offer.clone()),
         });
-        Ok(Offered { offer, ground })
+        Ok(Offered {
+            offer,
+            least,
+            ground,
+        })
     }
 }
 
@@ -43,6 +49,7 @@ impl Client {
 #[derive(Debug)]
 pub struct Offered {
     offer: Offer,
+    least: Vec<Vec<Right>>,
     ground: Ground,
 }
 
@@ -50,8 +57,9 @@ impl Offered {
     /// Takes the answer.
     ///
     /// # Errors
-    /// [`Policy::Refused`]: the server wants no such session. [`Breach::NotReduced`],
-    /// [`Breach::Suite`]: the answer is none to this offer.
+    /// [`Policy::Refused`]: the server wants no such session. [`Policy::TooLittle`]: it leaves a
+    /// middlebox less than this client makes do with. [`Breach::NotReduced`],
+    /// [`Breach::Stripped`], [`Breach::Suite`]: the answer is none to this offer.
     pub fn handle(
         self,
         from: Channel,
@@ -69,6 +77,7 @@ impl Offered {
             return Err(Breach::Suite(suite.code()).into());
         }
         answer.configuration.terms.reduces(&self.offer.terms)?;
+        answer.configuration.terms.leave(&self.least)?;
         let agreed = Agreed {
             endpoint: Endpoint::Client,
             configuration: answer.configuration,

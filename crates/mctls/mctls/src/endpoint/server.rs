@@ -70,7 +70,8 @@ impl Deciding {
     ///
     /// # Errors
     /// [`Breach::MiddleboxCertificate`]: a leg shows another certificate than the client says.
-    /// [`Breach::NotReduced`], [`Breach::Suite`]: these are no answer to the offer.
+    /// [`Breach::NotReduced`], [`Breach::Stripped`], [`Breach::Suite`]: these are no answer to the
+    /// offer.
     pub fn accept(
         self,
         suite: Suite,

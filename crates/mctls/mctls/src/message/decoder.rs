@@ -37,6 +37,14 @@ impl Decoder {
         if self.held.len() > MAX_MESSAGE_LEN {
             return Err(Breach::Flood.into());
         }
+        let length = self.held.len() + bytes.len();
+        if length > self.held.capacity() {
+            // Growing in place would leave copies of shares behind.
+            let mut longer = Vec::with_capacity(length.next_power_of_two());
+            longer.extend_from_slice(&self.held);
+            self.held.zeroize();
+            self.held = longer;
+        }
         self.held.extend_from_slice(bytes);
         Ok(())
     }

@@ -1,0 +1,183 @@
+//! Legs: when they are taken, which, and what their TLS sessions have to be.
+
+use std::sync::Arc;
+
+use mctls::config::{PathMode, Right};
+use mctls::error::Breach;
+use mctls::frame::{Frame, LegFrame};
+use mctls::party::{Endpoint, Position};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::pki::pki;
+use super::{
+    HEADERS, Interference, bytes, client_settings, connect_with, forwards, interferer, listen,
+    middlebox, server, session,
+};
+use crate::tls::{self, KeyExchange, Tls};
+use crate::{Error, Part};
+
+use Right::{None as No, Read};
+
+fn empty_leg(endpoint: Endpoint, distance: u8) -> Vec<u8> {
+    bytes(&Frame::Leg(LegFrame {
+        endpoint,
+        distance: Position::new(distance).expect("a position"),
+        bytes: &[],
+    }))
+}
+
+/// A leg frame where none is due.
+fn is_unexpected(error: &Error) -> bool {
+    let breach = mctls::Error::Peer(Breach::Unexpected(0xb0));
+    matches!(error, Error::Session(error) if *error == breach)
+}
+
+/// An empty frame behind each of those that make up the server's leg: hello, certificate, bind and
+/// confirm. By it nobody gets another number.
+#[tokio::test]
+async fn a_leg_too_many_ends_the_handshake_in_every_phase() {
+    for behind in 1..=4 {
+        let mut server = server().await;
+        let (hop, _injector) = interferer(server.address.clone(), move || -> Interference {
+            let mut legs = 0;
+            Box::new(move |frame| match frame {
+                Frame::Leg(_) => {
+                    legs += 1;
+                    let mut frames = vec![bytes(frame)];
+                    if legs == behind {
+                        frames.push(empty_leg(Endpoint::Server, 2));
+                    }
+                    frames
+                }
+                Frame::Tls(_) | Frame::Record(_) | Frame::Announce | Frame::Route(_) => {
+                    vec![bytes(frame)]
+                }
+            })
+        })
+        .await;
+        let one = middlebox(1, forwards).await;
+        let settings = client_settings(&[&one.address], &[[Read, No]], PathMode::Off);
+        // The client may be ready before the server gives up.
+        let _client = connect_with(settings, &hop.address).await;
+        let error = server.next().await.expect_err("a leg too many");
+        let count = mctls::Error::Peer(Breach::Count {
+            expected: 1,
+            found: 2,
+        });
+        let early = matches!(&error, Error::Session(error) if *error == count);
+        assert!(early || is_unexpected(&error), "behind {behind}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_takes_no_leg_before_it_has_chosen_the_protocol() {
+    let mut server = server().await;
+    let mut stream = TcpStream::connect(&server.address)
+        .await
+        .expect("connected");
+    let leg = empty_leg(Endpoint::Server, 16);
+    stream.write_all(&leg).await.expect("written");
+    let error = server.next().await.expect_err("no leg is due");
+    assert!(is_unexpected(&error), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_has_announced_nothing_is_sent_no_leg() {
+    for (endpoint, distance) in [(Endpoint::Client, 2), (Endpoint::Server, 1)] {
+        let mut plain = listen(|mut stream: TcpStream| async move {
+            let mut all = Vec::new();
+            // A connection that is reset has not said more than this.
+            let _ = stream.read_to_end(&mut all).await;
+            all
+        })
+        .await;
+        let mut one = middlebox(1, forwards).await;
+        let mut stream = TcpStream::connect(&one.address).await.expect("connected");
+        let mut said = bytes(&Frame::Route(vec![plain.address.clone()]));
+        said.extend(empty_leg(endpoint, distance));
+        stream.write_all(&said).await.expect("written");
+        let error = one.next().await.expect_err("no leg is due");
+        assert!(is_unexpected(&error), "{error}");
+        assert_eq!(plain.next().await, b"");
+    }
+}
+
+#[tokio::test]
+async fn a_leg_of_the_other_endpoint_ends_a_session() {
+    let mut server = server().await;
+    let pass = || -> Interference { Box::new(|frame| vec![bytes(frame)]) };
+    let (hop, injector) = interferer(server.address.clone(), pass).await;
+    let one = middlebox(1, forwards).await;
+    let settings = client_settings(&[&one.address], &[[Read, No]], PathMode::Off);
+    let mut client = session(connect_with(settings, &hop.address).await);
+    let mut served = session(server.next().await);
+    injector
+        .send(empty_leg(Endpoint::Client, 1))
+        .expect("the hop is there");
+    let error = served.receiver.recv().await.expect_err("no leg of its own");
+    assert!(is_unexpected(&error), "{error}");
+    client.sender.send(HEADERS, b"data").await.expect("sent");
+    let again = served.receiver.recv().await.expect_err("it stays");
+    assert!(is_unexpected(&again), "{again}");
+}
+
+fn shake(client: &mut Tls, server: &mut Tls) {
+    let mut data = Vec::new();
+    for _ in 0..3 {
+        let (mut there, mut back) = (Vec::new(), Vec::new());
+        client.take(&mut there).expect("bytes");
+        server.feed(&there, &mut data).expect("a handshake");
+        server.take(&mut back).expect("bytes");
+        client.feed(&back, &mut data).expect("a handshake");
+    }
+    assert!(client.is_ready() && server.is_ready());
+}
+
+fn tls_client(config: rustls::ClientConfig, name: &'static str) -> Tls {
+    let name = ServerName::try_from(name).expect("a name");
+    Tls::client(&Arc::new(config), name, Part::EndToEnd).expect("a session")
+}
+
+#[test]
+fn a_session_that_has_not_chosen_the_protocol_of_legs_is_no_leg() {
+    for spoken in [&[][..], &[b"mc13-leg".to_vec()]] {
+        let config = tls::client_leg(pki().roots(), KeyExchange::Classical);
+        let mut config = config.expect("a configuration");
+        config.alpn_protocols = spoken.to_vec();
+        let mut client = tls_client(config, "box-1.test");
+        let config = tls::middlebox_server(&pki().middlebox(1)).expect("a configuration");
+        let mut server = Tls::server(&Arc::new(config), Part::EndToEnd).expect("a session");
+        shake(&mut client, &mut server);
+        for leg in [&client, &server] {
+            let source = rustls::Error::NoApplicationProtocol;
+            match leg.leg_secret() {
+                Ok(_) => assert!(!spoken.is_empty()),
+                Err(Error::Tls { source: found, .. }) => {
+                    assert!(spoken.is_empty() && found == source);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_gives_no_ticket_to_resume_a_session() {
+    let config = tls::client(pki().roots(), &[], KeyExchange::Classical);
+    let mut client = tls_client(config.expect("a configuration"), "server.test");
+    let config = tls::server(&pki().server(), &[]).expect("a configuration");
+    let mut server = Tls::server(&Arc::new(config), Part::EndToEnd).expect("a session");
+    let (mut data, mut last) = (Vec::new(), Vec::new());
+    let (mut hello, mut flight, mut finished) = (Vec::new(), Vec::new(), Vec::new());
+    client.take(&mut hello).expect("bytes");
+    server.feed(&hello, &mut data).expect("a handshake");
+    server.take(&mut flight).expect("bytes");
+    client.feed(&flight, &mut data).expect("a handshake");
+    client.take(&mut finished).expect("bytes");
+    server.feed(&finished, &mut data).expect("a handshake");
+    assert!(server.is_ready());
+    server.take(&mut last).expect("bytes");
+    assert_eq!(last, b"");
+}
