@@ -456,8 +456,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         self.to_tunnel.discard();
         self.from_endpoint = Half::Ended;
         self.from_tunnel = Half::Ended;
-        self.tunnel.sending.reset(ending.code());
-        self.tunnel.receiving.stop(ending.code());
+        self.tunnel.break_off(ending);
         // The daemon may have decided this; to a relay that is over it is nothing new.
         self.shared
             .tell(&mut self.relay, Input::TunnelReset(ending));

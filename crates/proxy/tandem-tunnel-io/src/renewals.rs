@@ -23,15 +23,13 @@ use crate::dial::Dialer;
 use crate::keeper::{Keeper, Leased};
 use crate::shared::Shared;
 use crate::transport::{Receiving, Sending, Stream, Tunnel};
-use crate::whole::{read_whole, write_whole};
+use crate::whole::{read_question, read_whole, write_answer, write_whole};
 
 /// Between two looks at what the tunnel has carried. They cost the line nothing.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// For a question and its answer: a chain takes seconds on a thin line, and a few are asked after
 /// at a time.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// For the other side to say what it asks.
-const QUESTION: Duration = Duration::from_secs(30);
 /// For a site to be found, to be connected to and to show its chain.
 const LOOK: Duration = Duration::from_secs(10);
 /// Questions that are answered at a time.
@@ -104,8 +102,7 @@ impl Looks {
         begun: &[u8],
     ) {
         if let Err(ending) = self.answer(&mut stream, begun).await {
-            stream.sending.reset(ending.code());
-            stream.receiving.stop(ending.code());
+            stream.break_off(ending);
         }
     }
 
@@ -114,10 +111,7 @@ impl Looks {
         stream: &mut Stream<S, R>,
         begun: &[u8],
     ) -> Result<(), Ending> {
-        let question = read_whole(&mut stream.receiving, begun, MAX_RENEWAL_QUERY);
-        let question = timeout(QUESTION, question).await;
-        let question = question.map_err(|_| Ending::TimedOut)?;
-        let question = question.ok_or(Ending::Malformed)?;
+        let question = read_question(&mut stream.receiving, begun, MAX_RENEWAL_QUERY).await?;
         // Until the answer is on its way: a peer that does not take it holds a place, and no more.
         let _place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
         let mut random = [0; 32];
@@ -133,10 +127,7 @@ impl Looks {
         };
         // Handshakes go first.
         stream.sending.lower_priority();
-        match timeout(PATIENCE, write_whole(&mut stream.sending, &answer)).await {
-            Ok(Ok(()) | Err(_)) => Ok(()),
-            Err(_) => Err(Ending::TimedOut),
-        }
+        write_answer(&mut stream.sending, &answer, PATIENCE).await
     }
 
     /// The list that the site shows. What is begun with it ends here.
@@ -155,5 +146,72 @@ impl Looks {
             }
         };
         timeout(LOOK, looking).await.ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tandem_engine::Role;
+    use tandem_link::tunnel::RenewalQuery;
+    use tandem_tunnel::{Allowed, Handshakes, WayOut};
+
+    use super::*;
+    use crate::board::Facts;
+    use crate::config::Renewals;
+    use crate::shared::Held;
+    use crate::whole::tests::{Full, Rest};
+
+    fn looks(store: &tempfile::TempDir) -> Looks {
+        let facts = Facts {
+            role: "server-side",
+            link: String::new(),
+        };
+        let held = Held {
+            store: store.path(),
+            authorities: None,
+            renewals: Renewals::AtVisits,
+        };
+        let shared = Shared::open(Role::ServerSide, held, Handshakes::Shortened, None, facts);
+        let shared = shared.expect("a store");
+        let board = Arc::clone(&shared.board);
+        let dialer = Dialer::new(Allowed::everything(), WayOut::Own, board);
+        Looks::new(Arc::new(dialer), shared)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_held_until_the_answer_is_taken_or_given_up() {
+        let store = tempfile::tempdir().expect("a directory");
+        let looks = Arc::new(looks(&store));
+        let mut question = Vec::new();
+        let target = Target::new("unknown.example", 443).expect("a name");
+        let written = RenewalQuery {
+            target,
+            held: [0; 4],
+        }
+        .write(&mut question);
+        written.expect("short");
+        let ask = || {
+            let (looks, question, sending) =
+                (Arc::clone(&looks), question.clone(), Full::default());
+            let stream = Stream {
+                sending: sending.clone(),
+                receiving: Rest::End,
+            };
+            let served = tokio::spawn(async move { looks.serve(stream, &question).await });
+            (served, sending)
+        };
+        // A site that nobody has shown here is answered at once, and nobody takes the answer.
+        let held: Vec<_> = (0..MAX_LOOKS).map(|_| ask()).collect();
+        let (served, refused) = ask();
+        served.await.expect("no panic");
+        assert_eq!(refused.reset_with(), Some(Ending::Overloaded.code()));
+        assert!(held.iter().all(|(_, sending)| sending.reset_with().is_none()));
+        for (served, sending) in held {
+            served.await.expect("no panic");
+            assert_eq!(sending.reset_with(), Some(Ending::TimedOut.code()));
+        }
+        let (served, sending) = ask();
+        served.await.expect("no panic");
+        assert_eq!(sending.reset_with(), Some(Ending::TimedOut.code()));
     }
 }

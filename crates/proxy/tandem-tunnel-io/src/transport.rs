@@ -20,6 +20,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use tandem_link::tunnel::Ending;
 use tokio::time::Instant;
 
 /// Makes connections to the other proxy.
@@ -111,6 +112,14 @@ pub(crate) trait Tunnel: Clone + Send + Sync + 'static {
 pub(crate) struct Stream<S, R> {
     pub(crate) sending: S,
     pub(crate) receiving: R,
+}
+
+impl<S: Sending, R: Receiving> Stream<S, R> {
+    /// Ends both directions at once, for this reason.
+    pub(crate) fn break_off(&mut self, ending: Ending) {
+        self.sending.reset(ending.code());
+        self.receiving.stop(ending.code());
+    }
 }
 
 /// The half of a stream that sends.

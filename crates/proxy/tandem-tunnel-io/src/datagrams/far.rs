@@ -49,8 +49,7 @@ impl FarFlows {
         begun: Vec<u8>,
     ) {
         if let Err(ending) = self.served(&mut stream, begun).await {
-            stream.sending.reset(ending.code());
-            stream.receiving.stop(ending.code());
+            stream.break_off(ending);
         }
     }
 

@@ -107,8 +107,7 @@ impl<E: Endpoint, S: Sending, R: Receiving> FlowTask<'_, E, S, R> {
                     Ok(Some(payload)) => give(endpoint, &payload),
                     Ok(None) => break,
                     Err(_) => {
-                        stream.sending.reset(Ending::Malformed.code());
-                        stream.receiving.stop(Ending::Malformed.code());
+                        stream.break_off(Ending::Malformed);
                         return Over::Malformed;
                     }
                 }

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::board::{Board, Tally};
 use crate::config::DnsServer;
 use crate::transport::{Receiving, Sending, Stream};
-use crate::whole::{read_whole, write_whole};
+use crate::whole::{read_question, write_answer};
 
 /// Questions at a time. Each has a socket.
 const MAX_OPEN: usize = 512;
@@ -31,8 +31,6 @@ const MAX_OPEN: usize = 512;
 const TRY: Duration = Duration::from_secs(3);
 /// For a question in all. The other side's clients wait for nine seconds.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// For the other side to say what it asks.
-const QUESTION: Duration = Duration::from_secs(30);
 
 const DNS_PORT: u16 = 53;
 /// The system's resolver (resolv.conf(5)), and how much of the file is read.
@@ -62,8 +60,7 @@ impl Resolver {
         begun: &[u8],
     ) {
         if let Err(ending) = self.answer(&mut stream, begun).await {
-            stream.sending.reset(ending.code());
-            stream.receiving.stop(ending.code());
+            stream.break_off(ending);
         }
     }
 
@@ -72,10 +69,7 @@ impl Resolver {
         stream: &mut Stream<S, R>,
         begun: &[u8],
     ) -> Result<(), Ending> {
-        let query = read_whole(&mut stream.receiving, begun, MAX_QUERY);
-        let query = timeout(QUESTION, query).await;
-        let query = query.map_err(|_| Ending::TimedOut)?;
-        let query = query.ok_or(Ending::Malformed)?;
+        let query = read_question(&mut stream.receiving, begun, MAX_QUERY).await?;
         let question = DnsQuery::parse(&query).and_then(|query| Question::of_link(&query));
         let question = question.map_err(|_| Ending::Malformed)?;
         let place = self.room.try_acquire().map_err(|_| Ending::Overloaded)?;
@@ -88,11 +82,7 @@ impl Resolver {
         answer.write(&mut bytes);
         // Others need not wait until it has been taken.
         drop(place);
-        // It breaks where nobody waits any more. A part of it must not look like the whole.
-        match timeout(PATIENCE, write_whole(&mut stream.sending, &bytes)).await {
-            Ok(Ok(()) | Err(_)) => Ok(()),
-            Err(_) => Err(Ending::TimedOut),
-        }
+        write_answer(&mut stream.sending, &bytes, PATIENCE).await
     }
 
     async fn resolve(&self, server: SocketAddr, question: &Question) -> DnsAnswer {
@@ -187,56 +177,10 @@ fn first_server(text: &str) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use std::future::pending;
-    use std::sync::Mutex;
-
     use super::*;
     use crate::board::Facts;
-    use crate::keeper::tests::Never;
-    use crate::transport::{Broken, Stopped};
-
-    /// The half of a stream that never takes anything; with which code it was reset.
-    #[derive(Clone, Default)]
-    struct Full(Arc<Mutex<Option<u32>>>);
-
-    impl Sending for Full {
-        type Datagrams = Never;
-        fn datagrams(&self) -> Never {
-            panic!("a question has none")
-        }
-        async fn write(&mut self, _: &[u8]) -> Result<usize, Broken> {
-            pending().await
-        }
-        fn finish(&mut self) {}
-        fn reset(&mut self, code: u32) {
-            *self.0.lock().expect("no panic") = Some(code);
-        }
-        fn lower_priority(&mut self) {}
-        fn stopped(&self) -> Stopped {
-            Box::pin(pending())
-        }
-    }
-
-    /// What comes on the half of a stream that is read.
-    enum Rest {
-        End,
-        /// So many pieces, and then nothing.
-        Pieces(usize),
-    }
-
-    impl Receiving for Rest {
-        async fn read(&mut self) -> Result<Option<Vec<u8>>, Broken> {
-            match self {
-                Self::End => Ok(None),
-                Self::Pieces(0) => pending().await,
-                Self::Pieces(left) => {
-                    *left -= 1;
-                    Ok(Some(vec![b'a'; 1024]))
-                }
-            }
-        }
-        fn stop(&mut self, _: u32) {}
-    }
+    use crate::whole::QUESTION;
+    use crate::whole::tests::{Full, Rest};
 
     /// With what a stream is reset that takes nothing, and on which this comes after a query.
     async fn reset_with(rest: Rest) -> Option<u32> {
@@ -252,7 +196,7 @@ mod tests {
         };
         let served = timeout(QUESTION * 2, resolver.serve(stream, b"\x81\x01\x01a"));
         served.await.expect("in bounded time");
-        *sending.0.lock().expect("no panic")
+        sending.reset_with()
     }
 
     #[tokio::test(start_paused = true)]
