@@ -19,7 +19,9 @@ import (
 // What a compressor can refer back to: more than a day of handshakes.
 const window = 8 << 20
 
-var quicConfig = &quic.Config{MaxIdleTimeout: 24 * time.Hour}
+// On a thin line a flight of the handshake takes longer than the five seconds that quic-go waits for one, and the probes for
+// larger datagrams would be most of what crosses.
+var quicConfig = &quic.Config{HandshakeIdleTimeout: time.Minute, MaxIdleTimeout: 24 * time.Hour, DisablePathMTUDiscovery: true}
 
 func zstdServer(given options) error {
 	certificate, err := certificate()

@@ -7,6 +7,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -343,6 +344,8 @@ struct Results {
     /// When the first trial began, and when the last one was over.
     times: Option<[String; 2]>,
     rows: Vec<Row>,
+    /// Arms of other programs that did not work, and why.
+    left_out: Vec<String>,
 }
 
 impl<'a> Run<'a> {
@@ -397,6 +400,7 @@ impl<'a> Run<'a> {
                 file: BufWriter::new(file),
                 times: None,
                 rows: Vec::new(),
+                left_out: Vec::new(),
             }),
             _lease: lease,
         })
@@ -418,23 +422,31 @@ impl<'a> Run<'a> {
             .sum();
         let mut progress = self.console.bar(&name, total);
         progress.doing("setting up");
-        let mut lanes = arms
-            .iter()
-            .map(|arm| self.lane(unit, *arm))
-            .collect::<Result<Vec<Course>, LabError>>()?;
+        let mut lanes = Vec::new();
+        for arm in &arms {
+            match self.lane(unit, *arm) {
+                Ok(lane) => lanes.push(lane),
+                Err(error) => self.leave_out(unit, *arm, error)?,
+            }
+        }
         progress.doing("warming up");
-        std::thread::scope(|scope| {
+        let warmed = std::thread::scope(|scope| {
             let warming: Vec<_> = lanes
-                .iter_mut()
-                .map(|lane| scope.spawn(|| lane.warm_up()))
+                .into_iter()
+                .map(|mut lane| scope.spawn(|| (lane.warm_up(), lane)))
                 .collect();
             warming
                 .into_iter()
-                .try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-        })?;
+                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect::<Vec<_>>()
+        });
+        let mut lanes: Vec<Course> = Vec::new();
+        for (result, lane) in warmed {
+            match result {
+                Ok(()) => lanes.push(lane),
+                Err(error) => self.leave_out(unit, lane.arm(), error)?,
+            }
+        }
         let mut gallery = Gallery::new(&unit.config);
         let mut exhibits = Exhibits::default();
         for round in 1..=rounds {
@@ -473,6 +485,23 @@ impl<'a> Run<'a> {
             }
         }
         lanes.into_iter().try_for_each(Course::finish)
+    }
+
+    /// Goes on without an arm of another program that does not work over this link, and says so;
+    /// where it is one of ours, its error is the run's.
+    fn leave_out(&self, unit: &Unit, arm: Arm, error: LabError) -> Result<(), LabError> {
+        if !Setup::of(arm).is_of_others() {
+            return Err(error);
+        }
+        let why = match error {
+            LabError::Command { why, .. } => why,
+            other => return Err(other),
+        };
+        let (link, scene) = (&unit.link.name, scene(unit, ", "));
+        let left_out = format!("{link}, {scene}, {}: {why}", arm.name());
+        self.console.say(&format!("left out: {left_out}"));
+        self.lock().left_out.push(left_out);
+        Ok(())
     }
 
     fn lane(&self, unit: &Unit, arm: Arm) -> Result<Course, LabError> {
@@ -541,10 +570,12 @@ impl<'a> Run<'a> {
     fn finish(&self) -> Result<(RunSummary, Vec<Row>), LabError> {
         let mut results = self.lock();
         let rows = std::mem::take(&mut results.rows);
-        let info = match results.times.take() {
+        let mut info = match results.times.take() {
             Some([first, last]) => self.info.clone().with_times(first, last),
             None => self.info.clone(),
         };
+        info.left_out.append(&mut results.left_out);
+        info.left_out.sort();
         let rows = write_results(self.out, self.experiment, &info, rows)?;
         if !rows.is_empty() {
             console::result(&table(&rows));
@@ -642,6 +673,9 @@ fn page(experiment: &Experiment, info: &RunInfo, rows: &[Row]) -> String {
     );
     for link in &info.links {
         text += &format!("- {}: {} ({})\n", link.name, link.description, link.source);
+    }
+    for left_out in &info.left_out {
+        text += &format!("- Left out: {left_out}\n");
     }
     text += "\n";
     text += &table(rows);

@@ -179,6 +179,11 @@ impl Setup {
         }
     }
 
+    /// Whether other programs stand in the daemons' place.
+    pub(crate) fn is_of_others(self) -> bool {
+        matches!(self.daemons, Daemons::Other(_))
+    }
+
     /// What the ends do, where a file has them do `usual`.
     pub(crate) fn endpoints(self, usual: &Endpoints) -> Endpoints {
         let mut endpoints = usual.clone();
@@ -195,7 +200,7 @@ impl Setup {
 
     /// Why these endpoints cannot do it; `None` where they can.
     pub(crate) fn obstacle(self, usual: &Endpoints) -> Option<&'static str> {
-        if matches!(self.daemons, Daemons::Other(_)) && usual.family.family() == Family::V6 {
+        if self.is_of_others() && usual.family.family() == Family::V6 {
             return Some("is IPv4 only");
         }
         if self.rest > Duration::ZERO && usual.clients > 0 {

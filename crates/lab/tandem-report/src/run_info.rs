@@ -30,6 +30,9 @@ pub struct RunInfo {
     /// The links that were emulated.
     #[serde(default)]
     pub links: Vec<LinkInfo>,
+    /// Arms of other programs that did not work over a link, with it and the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// A program that took part.
@@ -61,6 +64,7 @@ impl RunInfo {
             machine: machine(),
             programs: Vec::new(),
             links: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 
