@@ -205,7 +205,10 @@ mod tests {
         let (served, refused) = ask();
         served.await.expect("no panic");
         assert_eq!(refused.reset_with(), Some(Ending::Overloaded.code()));
-        assert!(held.iter().all(|(_, sending)| sending.reset_with().is_none()));
+        assert!(
+            held.iter()
+                .all(|(_, sending)| sending.reset_with().is_none())
+        );
         for (served, sending) in held {
             served.await.expect("no panic");
             assert_eq!(sending.reset_with(), Some(Ending::TimedOut.code()));
