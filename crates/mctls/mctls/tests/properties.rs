@@ -34,8 +34,12 @@ proptest! {
     }
 
     #[test]
-    fn no_change_to_a_record_is_taken(shape in any::<u8>(), changes in vec(any::<u8>(), 0..8)) {
-        mctls_records(&[&[1, shape], &changes[..]].concat());
+    fn no_change_to_a_record_is_taken(
+        shape in any::<u8>(),
+        plan in any::<u8>(),
+        changes in vec(any::<u8>(), 0..12),
+    ) {
+        mctls_records(&[&[1, shape, 0, plan], &changes[..]].concat());
     }
 
     #[test]
@@ -45,7 +49,7 @@ proptest! {
         part in any::<u8>(),
         rest in vec(any::<u8>(), 0..300),
     ) {
-        let header = [0, shape, 1, author, part, 0, 0, 0, 0, 0, 0, 0, 0];
+        let header = [0, shape, shape, 0, 1, author, part, 0, 0, 0, 0, 0, 0, 0, 0];
         mctls_records(&[&header, &rest[..]].concat());
     }
 }
