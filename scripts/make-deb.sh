@@ -38,6 +38,15 @@ if [ -e "$keytap" ]; then
     strip --strip-unneeded "$root/usr/lib/tandem/libtandem_keytap.so"
     put docs/keytap.md usr/share/doc/tandem/keytap.md
 fi
+# So does the program that brings keys from elsewhere.
+keytap=$(dirname "$program")/tandem-keytap
+if [ -e "$keytap" ]; then
+    put "$keytap" usr/bin/tandem-keytap 755
+    strip --strip-unneeded "$root/usr/bin/tandem-keytap"
+    for part in keylog relay receive; do
+        put "packaging/examples/tandem-keytap-$part.service" "usr/share/doc/tandem/examples/tandem-keytap-$part.service"
+    done
+fi
 for side in client server; do
     put "packaging/systemd/tandem-$side-side@.service" "usr/lib/systemd/system/tandem-$side-side@.service"
     put "packaging/etc/$side-side.toml" "etc/tandem/$side-side.toml"
@@ -82,7 +91,7 @@ done
 (cd "$root" && find etc -type f -printf '/%p\n' | LC_ALL=C sort) >"$root/DEBIAN/conffiles"
 (cd "$root" && find etc usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 # The newest of the C library's versions that the program names; packed relocations (DT_RELR) came with 2.36.
-libc=$(grep -ahoE 'GLIBC_(2\.[0-9]+|ABI_DT_RELR)' "$root/usr/bin/tandem" "$root/usr/bin/tandem-split" |
+libc=$(grep -ahoE 'GLIBC_(2\.[0-9]+|ABI_DT_RELR)' "$root"/usr/bin/* |
     sed -e 's/ABI_DT_RELR/2.36/' -e 's/^GLIBC_//' | sort -uV | tail -n 1)
 size=$(du -sk --apparent-size --exclude=DEBIAN "$root" | cut -f1)
 sed -e "s|@VERSION@|$version|" -e "s|@ARCHITECTURE@|$architecture|" -e "s|@MAINTAINER@|$maintainer|" \

@@ -52,6 +52,8 @@ impl Layer {
 const WIRE: &str = "tandem-wire";
 const DELTA: &str = "tandem-delta";
 const RECORD_KEY: &str = "tandem-record-key";
+const KEY_LOG: &str = "tandem-key-log";
+const KEY_SOCKET: &str = "tandem-key-socket";
 const DAEMON: &str = "tandem-daemon";
 const CHANNEL: &str = "tandem-channel";
 const STORE: &str = "tandem-store";
@@ -94,6 +96,18 @@ pub(crate) const LAYERS: &[Layer] = &[
     ),
     Layer::new(WIRE, "crates/base/tandem-wire", Kind::Core, &[]),
     Layer::new(RECORD_KEY, "crates/base/tandem-record-key", Kind::Core, &[]),
+    Layer::new(
+        KEY_LOG,
+        "crates/base/tandem-key-log",
+        Kind::Core,
+        &[RECORD_KEY],
+    ),
+    Layer::new(
+        KEY_SOCKET,
+        "crates/base/tandem-key-socket",
+        Kind::Adapter,
+        &[RECORD_KEY],
+    ),
     Layer::new(DAEMON, "crates/base/tandem-daemon", Kind::Adapter, &[]),
     Layer::new(CHANNEL, "crates/base/tandem-channel", Kind::Adapter, &[]),
     Layer::new(DELTA, "crates/base/tandem-delta", Kind::Core, &[]),
@@ -180,7 +194,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         ],
     ),
     Layer {
-        tests_may_use: &[NETSIM],
+        tests_may_use: &[RECORD_KEY, NETSIM],
         ..Layer::new(
             TUNNEL_IO,
             "crates/proxy/tandem-tunnel-io",
@@ -192,7 +206,7 @@ pub(crate) const LAYERS: &[Layer] = &[
                 CHANNEL,
                 DAEMON,
                 LINK,
-                RECORD_KEY,
+                KEY_SOCKET,
                 ENGINE,
                 STORE_SQLITE,
                 STORE,
@@ -295,9 +309,15 @@ pub(crate) const LAYERS: &[Layer] = &[
             "tandem-keytap",
             "crates/proxy/tandem-keytap",
             Kind::Adapter,
-            &[RECORD_KEY],
+            &[KEY_LOG, RECORD_KEY],
         )
     },
+    Layer::new(
+        "tandem-key-relay",
+        "crates/proxy/tandem-key-relay",
+        Kind::Program,
+        &[CHANNEL, DAEMON, KEY_LOG, KEY_SOCKET, LINK, RECORD_KEY],
+    ),
     Layer::new("xtask", "xtask", Kind::Program, &[]),
 ];
 

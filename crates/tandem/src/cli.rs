@@ -10,6 +10,7 @@ mod doctor;
 mod estimate;
 mod generate;
 mod keygen;
+mod keytap;
 mod lab;
 mod measure;
 mod off;
@@ -24,6 +25,7 @@ pub(crate) use doctor::{DoctorArgs, DoctorSide};
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
+pub(crate) use keytap::KeytapArgs;
 pub(crate) use lab::LabArgs;
 pub(crate) use measure::MeasureArgs;
 pub(crate) use off::OffArgs;
@@ -110,6 +112,7 @@ pub(crate) enum Command {
     /// Serve a public site through helpers that nobody has to trust (SSL splitting; no root)
     #[command(subcommand)]
     Split(SplitCommand),
+    Keytap(KeytapArgs),
     Measure(MeasureArgs),
     Lab(LabArgs),
     Man(ManArgs),

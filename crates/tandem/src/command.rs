@@ -46,6 +46,11 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
             "tandem-measure-io",
             arguments.arguments,
         )),
+        Command::Keytap(arguments) => Err(program::run(
+            "tandem-keytap",
+            "tandem-key-relay",
+            arguments.arguments,
+        )),
         Command::Lab(arguments) => Err(program::run(
             "tandem-lab",
             "tandem-lab",

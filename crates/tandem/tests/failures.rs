@@ -306,12 +306,13 @@ fn a_link_without_a_rate_is_refused() {
 }
 
 #[test]
-fn lab_and_generator_are_programs_of_their_own_that_get_the_same_arguments() {
+fn programs_that_stand_beside_this_one_get_the_same_arguments() {
     // A copy of the program with a folder of its own: beside the built one they may stand.
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = place.path().join("tandem");
     fs::hard_link(env!("CARGO_BIN_EXE_tandem"), &program).unwrap();
     for (command, other, package) in [
+        ("keytap", "tandem-keytap", "--package tandem-key-relay"),
         ("lab", "tandem-lab", "--package tandem-lab"),
         ("measure", "tandem-measure", "--package tandem-measure-io"),
     ] {

@@ -95,8 +95,7 @@ fn examples_fit_a_terminal_of_80_columns() {
 #[test]
 fn every_command_has_a_help_of_its_own_behind_h_too() {
     for (mut path, long) in all_commands() {
-        if path == ["lab"] || path == ["measure"] {
-            // Another program's.
+        if common::is_of_another_program(&path) {
             continue;
         }
         path.push("-h".to_owned());

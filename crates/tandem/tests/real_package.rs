@@ -80,6 +80,15 @@ fn the_package_holds_what_it_says_and_is_the_same_each_time() {
         );
     }
     assert!(!content.contains("bin/tandem-lab"), "{content}");
+    // What the tests of the whole workspace build comes along where it is.
+    let keytap = Path::new(env!("CARGO_BIN_EXE_tandem")).with_file_name("tandem-keytap");
+    for path in [
+        "./usr/bin/tandem-keytap",
+        "./usr/share/doc/tandem/examples/tandem-keytap-keylog.service",
+    ] {
+        let is_in = content.lines().any(|line| line.ends_with(path));
+        assert_eq!(is_in, keytap.is_file(), "{path} in {content}");
+    }
     let first = fs::read(&file).expect("readable");
     assert!(fs::read(package(folder.path())).expect("readable") == first);
 }

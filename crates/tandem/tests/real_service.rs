@@ -55,9 +55,12 @@ fn systemd_finds_no_fault_with_the_units_and_little_exposure() {
         return;
     }
     let folder = tempfile::tempdir().expect("a place for temporary files");
-    let units = fs::read_dir(packaging().join("systemd")).expect("it is part of the source");
-    let units: Vec<PathBuf> = units.map(|unit| unit.expect("readable").path()).collect();
-    assert_eq!(units.len(), 7);
+    let folders = ["systemd", "examples"].map(|name| packaging().join(name));
+    let files = folders.map(|folder| fs::read_dir(folder).expect("it is part of the source"));
+    let files = files.into_iter().flatten();
+    let mut units: Vec<PathBuf> = files.map(|file| file.expect("readable").path()).collect();
+    units.retain(|file| file.extension().is_some_and(|it| it == "service"));
+    assert_eq!(units.len(), 10);
     for unit in units {
         let name = unit.file_name().expect("a file").to_string_lossy();
         let file = folder.path().join(name.replace('@', "@ppp0"));

@@ -1,5 +1,6 @@
-//! What both proxies hold of a handshake whose server consented: no secret of its key log, neither
-//! in memory, nor in a file, a core dump, or in what crosses the link.
+//! What both proxies hold of a handshake whose server consented, and the process that reads a
+//! server's key log: no secret of that log, neither in memory, nor in a file, a core dump, or in
+//! what crosses the link.
 //!
 //! Is not: a proof that they hold nothing else. Each search is shown to find what is there.
 
@@ -10,17 +11,19 @@ mod split_site;
 mod tunnel_pair;
 
 use std::fs;
-use std::net::UdpSocket;
+use std::io::Write as _;
+use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use common::tandem;
 use memory::Patterns;
 use nix::sys::signal::Signal;
-use real::{bytes, has, keytap, wait_until};
-use split_site::Running;
+use real::{KeyType, Pki, bytes, has, has_root_and, keytap, skipped, wait_until};
+use split_site::{Running, free_port};
 use tandem_testkit::{is_installed, not_tried};
 use tunnel_pair::{Pair, Proxy, Site, local, start};
 
@@ -61,15 +64,9 @@ impl Line {
 }
 
 /// A connection through the tunnel that stays open, and its key log.
-fn visit(pair: &Pair, site: &Site, key_log: &Path) -> Running {
+fn visit(pair: &Pair, site: u16, key_log: &Path) -> Running {
     let client = Command::new("openssl")
-        .args([
-            "s_client",
-            "-tls1_3",
-            "-quiet",
-            "-connect",
-            &local(site.port),
-        ])
+        .args(["s_client", "-tls1_3", "-quiet", "-connect", &local(site)])
         .args(["-proxy", &local(pair.http_proxy), "-keylogfile"])
         .arg(key_log)
         .env("OPENSSL_CONF", "/dev/null")
@@ -152,7 +149,7 @@ fn no_secret_of_a_consenting_server_is_in_a_proxy_or_between_them() {
     let mut all = Vec::new();
     for number in 1..=2 {
         let _ = fs::remove_file(&key_log);
-        let client = visit(&pair, &site, &key_log);
+        let client = visit(&pair, site.port, &key_log);
         let secrets = secrets(&key_log);
         wait_until("the flight was opened", || {
             pair.server_side_counts("tunnel_flights_opened") == number
@@ -208,4 +205,83 @@ fn holds_a_key(pair: &Pair, server_side: &Proxy) {
         pair.server_side_counts("tunnel_record_keys_released") == before + 1
     });
     assert!(Patterns::of(&[key.to_vec()]).are_in_process(server_side.pid()));
+}
+
+/// `tandem keytap keylog` from the pair's FIFO to its socket, and where it logs.
+fn key_log_reader(pair: &Pair, log: &Path) -> Running {
+    let mut command = tandem(&["keytap", "keylog", "--dangerous-keylog"]);
+    command.arg(pair.path("fifo"));
+    command.arg("--socket").arg(pair.path("keys"));
+    let log = fs::File::create(log).expect("ours");
+    let reader = command.stdin(Stdio::null()).stderr(log).spawn();
+    let reader = Running(reader.expect("it was built"));
+    wait_until("the FIFO is there", || pair.path("fifo").exists());
+    reader
+}
+
+#[test]
+fn no_secret_of_a_key_log_stays_with_the_process_that_reads_it() {
+    let program = Path::new(env!("CARGO_BIN_EXE_tandem")).with_file_name("tandem-keytap");
+    if !program.is_file() {
+        skipped("needs tandem-keytap, which the tests of the whole workspace build");
+        return;
+    }
+    // Nobody but root looks into a process that asks for that.
+    if !has_root_and(&["openssl"]) {
+        return;
+    }
+    let (pair, port, pki) = (Pair::new(), free_port(), Pki::shared());
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let [key_log, said] = ["key-log", "said"].map(|name| elsewhere.path().join(name));
+    let mut command = pair.server_side(port);
+    let server_side = start(command.arg("--handshake-keys").arg(pair.path("keys")));
+    let client_side = start(&mut pair.client_side());
+    let reader = key_log_reader(&pair, &said);
+    let server = Command::new("openssl")
+        .args(["s_server", "-WWW", "-quiet", "-tls1_3", "-accept"])
+        .arg(port.to_string())
+        .arg("-cert")
+        .arg(pki.chain(KeyType::Rsa))
+        .arg("-key")
+        .arg(pki.key(KeyType::Rsa))
+        .arg("-keylogfile")
+        .arg(pair.path("fifo"))
+        .env("OPENSSL_CONF", "/dev/null")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _server = Running(server.expect("it is installed"));
+    wait_until("it listens", || TcpStream::connect(local(port)).is_ok());
+
+    let client = visit(&pair, port, &key_log);
+    let secrets = secrets(&key_log);
+    // The server has written its lines by then. What is written behind them comes behind them.
+    let released = || pair.server_side_counts("tunnel_record_keys_released");
+    wait_until("the server's key came", || released() >= 1);
+    let before = released();
+    let own = format!(
+        "SERVER_HANDSHAKE_TRAFFIC_SECRET {} {}\n",
+        "5a".repeat(32),
+        "a5".repeat(48)
+    );
+    let fifo = fs::OpenOptions::new().write(true).open(pair.path("fifo"));
+    let written = fifo.and_then(|mut fifo| fifo.write_all(own.as_bytes()));
+    written.expect("it has a reader");
+    wait_until("this line's key came", || released() > before);
+
+    let patterns = Patterns::of(&secrets);
+    assert!(patterns.are_in_process(client.0.id()), "as it has to be");
+    assert!(!patterns.are_in_process(reader.0.id()), "the reader");
+    if let Some(core) = core(reader.0.id(), elsewhere.path()) {
+        assert!(!patterns.are_in(&core), "its core dump");
+    }
+    for proxy in [&server_side, &client_side] {
+        assert!(!patterns.are_in_process(proxy.pid()), "{}", proxy.log());
+    }
+    assert!(!patterns.are_in(&fs::read(said).expect("it was made")));
+    for file in files(pair.path("").as_path()) {
+        let contents = fs::read(&file).expect("ours");
+        assert!(!patterns.are_in(&contents), "{}", file.display());
+    }
 }

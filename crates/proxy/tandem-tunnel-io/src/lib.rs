@@ -26,7 +26,6 @@ mod dial;
 mod dns;
 mod endpoint;
 mod error;
-mod handed_keys;
 mod intake;
 mod keeper;
 mod kept;

@@ -20,6 +20,7 @@ use tandem_daemon::signals::Signals;
 use tandem_daemon::{DaemonError, listener};
 use tandem_engine::Role;
 use tandem_firewall::{RuleSet, privilege};
+use tandem_key_socket::KeySocket;
 use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen, RenewalQuery};
 use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
@@ -31,7 +32,6 @@ use crate::datagrams::FarFlows;
 use crate::dial::Dialer;
 use crate::dns::Resolver;
 use crate::error::TunnelError;
-use crate::handed_keys::HandedKeys;
 use crate::line::Line;
 use crate::relay_task::RelayTask;
 use crate::renewals::Looks;
@@ -65,8 +65,10 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
     let socket = UdpSocket::bind(config.listen)
         .map_err(|source| DaemonError::listening("--listen", config.listen, source))?;
     let over_tcp = listen_over_tcp(&socket);
-    let keys = config.handshake_keys.as_deref().map(HandedKeys::bind);
-    let keys = keys.transpose()?;
+    let keys = config.handshake_keys.as_deref().map(KeySocket::bind);
+    let keys = keys
+        .transpose()
+        .map_err(|error| TunnelError::setting("handshake-keys", error.to_string()))?;
     // The ports are bound. Clients' addresses, and rules, need two; the rest is out of reach for
     // the threads to come, the store's among them.
     match config.way_out {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tandem_daemon::service_manager::ServiceManager;
 use tandem_engine::{ClientCertificates, Engine, Look, Role, Wanted};
+use tandem_key_socket::KeySocket;
 use tandem_link::tunnel::Malformed;
 use tandem_store::{Keeping, Limits, Store as _};
 use tandem_store_sqlite::SqliteStore;
@@ -24,7 +25,6 @@ use crate::board::{Board, Facts, Open, Tally};
 use crate::clock::{Clocks, wall};
 use crate::config::Renewals;
 use crate::error::TunnelError;
-use crate::handed_keys::HandedKeys;
 
 /// TCP connections at a time. Each has two descriptors' worth of buffers in the kernel, and a few
 /// kilobytes here.
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     engine: Mutex<Engine<SqliteStore>>,
     handshakes: Handshakes,
     /// Server side: where servers hand in their keys, if anywhere.
-    keys: Option<HandedKeys>,
+    keys: Option<KeySocket>,
     pub(crate) board: Arc<Board>,
     pub(crate) clocks: Clocks,
     room: Arc<Semaphore>,
@@ -78,7 +78,7 @@ impl Shared {
         role: Role,
         held: Held<'_>,
         handshakes: Handshakes,
-        keys: Option<HandedKeys>,
+        keys: Option<KeySocket>,
         facts: Facts,
     ) -> Result<Arc<Self>, TunnelError> {
         let given = held.authorities.map(authorities::read).transpose()?;
@@ -145,6 +145,7 @@ impl Shared {
         };
         keys.each(|| self.with_engine(|engine, clock| self.take_keys(engine, clock)))
             .await
+            .map_err(TunnelError::system("waiting for handshake keys"))
     }
 
     /// Takes keys that have come; whether these were all. The engine is locked meanwhile, so that
@@ -282,7 +283,7 @@ mod tests {
 
     use super::*;
 
-    fn server_side(store: &Path, keys: Option<HandedKeys>) -> Arc<Shared> {
+    fn server_side(store: &Path, keys: Option<KeySocket>) -> Arc<Shared> {
         let facts = Facts {
             role: "server-side",
             link: String::new(),
@@ -307,7 +308,7 @@ mod tests {
     fn a_key_is_known_before_what_its_server_wrote_after_it_is_looked_at() {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("keys");
-        let keys = HandedKeys::bind(&path).expect("a socket");
+        let keys = KeySocket::bind(&path).expect("a socket");
         // Nobody waits for keys here: what a relay is told has to bring them in.
         let shared = server_side(&home.path().join("store"), Some(keys));
         let program = UnixDatagram::unbound().expect("a socket");

@@ -71,10 +71,16 @@ pub(crate) fn unprivileged(arguments: &[&str]) -> Command {
     command
 }
 
-/// The arguments that show a command's help. What follows `lab` or `measure` is another
-/// program's.
+/// Whether what follows this command is another program's, its help too.
+pub(crate) fn is_of_another_program(path: &[String]) -> bool {
+    ["keytap", "lab", "measure"]
+        .iter()
+        .any(|name| path == [*name])
+}
+
+/// The arguments that show a command's help.
 pub(crate) fn help_of(path: &[String]) -> Vec<String> {
-    if path == ["lab"] || path == ["measure"] {
+    if is_of_another_program(path) {
         return ["help", &path[0]].map(str::to_owned).to_vec();
     }
     [path, &["--help".to_owned()]].concat()

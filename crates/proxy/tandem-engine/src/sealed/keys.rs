@@ -71,7 +71,8 @@ impl ReleasedKeys {
     }
 
     /// Takes the key of this connection that does what is asked of it. Client randoms may repeat:
-    /// others stay for theirs.
+    /// others stay for theirs, but for keys of other suites. Who does not know the suite releases
+    /// one for each.
     pub(crate) fn take<T>(
         &mut self,
         client_random: &[u8; CLIENT_RANDOM_LEN],
@@ -82,7 +83,11 @@ impl ReleasedKeys {
             let is_of = held.is_of(client_random, suite);
             Some((index, is_of.then(|| proof(&held.key))??))
         })?;
-        Some((self.held.remove(index)?.key, proved))
+        let key = self.held.remove(index)?.key;
+        let goes =
+            |held: &Held| held.key.client_random() == client_random && held.key.suite() != suite;
+        self.held.retain(|held| !goes(held));
+        Some((key, proved))
     }
 }
 
@@ -140,5 +145,25 @@ mod tests {
         let mut keys = ReleasedKeys::default();
         assert_eq!(keys.put(of(Direction::FromClient, 1, 1), Instant::ZERO), 1);
         assert!(!keys.has(&[1; 32], Suite::Aes128Gcm));
+    }
+
+    #[test]
+    fn with_a_key_go_those_that_were_released_beside_it_for_other_suites() {
+        let mut keys = ReleasedKeys::default();
+        let random = [9; CLIENT_RANDOM_LEN];
+        let suite = Suite::ChaCha20Poly1305;
+        let other = RecordKey::new(Direction::FromServer, suite, random, &[1; IV_LEN], &[7; 32]);
+        assert_eq!(keys.put(other.expect("32 bytes"), Instant::ZERO), 0);
+        for random in [9, 8] {
+            assert_eq!(keys.put(key(random, 1), Instant::ZERO), 0);
+        }
+        assert!(take(&mut keys, 9, 1));
+        assert!(!keys.has(&random, suite));
+        assert!(keys.has(&[8; 32], Suite::Aes128Gcm), "another connection's");
+        assert_eq!(
+            keys.expire(Instant::ZERO + LIFETIME),
+            1,
+            "nothing else is left"
+        );
     }
 }

@@ -1,0 +1,134 @@
+//! The arguments: every command, flag and help text, as clap reads them.
+//!
+//! Invariant: `--help` of every command is pinned by a snapshot (`tests/help.rs`).
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// Bring handshake keys of TLS 1.3 to a proxy, for programs that cannot do it themselves
+///
+/// A server on the proxy's machine with the system's OpenSSL needs none of this:
+/// libtandem_keytap.so hands its keys to `tandem server-side --handshake-keys SOCKET`. From another
+/// machine `relay` and `receive` carry them; `keylog` takes them out of a program's key log. See
+/// docs/tls13.md.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tandem-keytap",
+    bin_name = "tandem keytap",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do with keys.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Relay(RelayArgs),
+    Receive(ReceiveArgs),
+    Keylog(KeylogArgs),
+}
+
+/// Send the keys of this machine's programs to a proxy on another machine
+///
+/// Programs hand their keys in at the socket, as they would to a proxy here. On the proxy's machine
+/// `tandem keytap receive` takes them. While the two are not connected, keys are dropped, and the
+/// handshakes cross as they are.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Example:
+    tandem keytap relay --socket /run/tandem-relay/keys --to 192.0.2.7:8445 \\
+        --key /etc/tandem/keys.key")]
+pub(crate) struct RelayArgs {
+    /// UNIX socket to make, for the programs of this machine (TANDEM_KEYTAP_SOCKET)
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) socket: PathBuf,
+
+    /// Where `tandem keytap receive` listens
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) to: SocketAddr,
+
+    /// File with the key that both machines share; `tandem keygen FILE` makes one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+}
+
+/// Take keys that `tandem keytap relay` sends, and hand them to the proxy of this machine
+///
+/// Only who proves the shared key may hand in keys. Strangers that connect are refused; let a
+/// firewall admit none.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Example:
+    tandem keytap receive --listen 192.0.2.7:8445 --key /etc/tandem/keys.key \\
+        --socket /run/tandem/keys")]
+pub(crate) struct ReceiveArgs {
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+
+    /// File with the key that both machines share; `tandem keygen FILE` makes one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
+
+    /// The proxy's UNIX socket: what it has as --handshake-keys
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) socket: PathBuf,
+}
+
+/// Read the key log of a server's program, and hand on its handshake keys alone
+///
+/// For programs with a TLS of their own: Go, Java, rustls, BoringSSL, NSS. They write their key log
+/// (SSLKEYLOGFILE) into the FIFO. A key log has every secret of a connection, those of application
+/// data too: whoever reads the FIFO can read all that the program sends and receives. What this
+/// hands on opens the server's part of the handshake and nothing else.
+///
+/// Start this before the program, and have it started again whenever it ends: without a reader, a
+/// program waits when it opens the FIFO, and one in Go fails every handshake later. docs/tls13.md
+/// has the unit, and how to turn a program's key log on.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Example:
+    tandem keytap keylog --dangerous-keylog /run/tandem-keylog/fifo \\
+        --socket /run/tandem/keys")]
+pub(crate) struct KeylogArgs {
+    /// FIFO with the program's key log; made where it is missing (mode 620: its group may write)
+    #[arg(long, value_name = "FIFO")]
+    pub(crate) dangerous_keylog: PathBuf,
+
+    /// UNIX socket to hand keys in at: the proxy's --handshake-keys, or the relay's
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) socket: PathBuf,
+}
+
+/// What to do about arguments that clap does not take: help and version are printed, anything else
+/// is one line.
+pub(crate) fn refuse(error: &clap::Error) -> Result<(), Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            error.print().map_err(Failure::Output)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            eprint!("{error}");
+            Err(Failure::Shown)
+        }
+        _ => Err(Failure::Usage(one_line(&error.to_string()))),
+    }
+}
+
+/// Clap's first paragraph as one line that ends with the help to read.
+fn one_line(rendered: &str) -> String {
+    let first = rendered.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let text = words.join(" ");
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    format!("{text} (see `tandem keytap --help`)")
+}
