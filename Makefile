@@ -66,7 +66,7 @@ lint:
 	$(CARGO) clippy --locked --workspace --all-targets $(FEATURES) -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --locked --quiet --workspace --no-deps
 
-## models: Verifpal looks for attacks in the models of the protocols, and has to find those in their twins (half a minute)
+## models: Verifpal looks for attacks in the models of the protocols, and has to find those in their twins (a minute)
 models:
 	@$(ENSURE) models
 	scripts/models.sh

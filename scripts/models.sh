@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 VERSION=1.6.7
 VERIFPAL="${TANDEM_TOOLS:-$HOME/.cache/tandem/tools}/bin/verifpal"
-# Seconds for one run; all of them together take half a minute on two cores.
+# Seconds for one run; all of them together take a minute on two cores.
 PATIENCE=120
 
 optional=
