@@ -47,6 +47,13 @@ if [ -e "$keytap" ]; then
         put "packaging/examples/tandem-keytap-$part.service" "usr/share/doc/tandem/examples/tandem-keytap-$part.service"
     done
 fi
+# The same with the middleboxes' program.
+mc=$(dirname "$program")/tandem-mc
+if [ -e "$mc" ]; then
+    put "$mc" usr/bin/tandem-mc 755
+    strip --strip-unneeded "$root/usr/bin/tandem-mc"
+    put docs/mctls.md usr/share/doc/tandem/mctls.md
+fi
 for side in client server; do
     put "packaging/systemd/tandem-$side-side@.service" "usr/lib/systemd/system/tandem-$side-side@.service"
     put "packaging/etc/$side-side.toml" "etc/tandem/$side-side.toml"

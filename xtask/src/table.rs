@@ -222,6 +222,12 @@ pub(crate) const LAYERS: &[Layer] = &[
     ),
     Layer::new(MCTLS, "crates/mctls/mctls", Kind::Core, &[]),
     Layer::new(MCTLS_IO, "crates/mctls/mctls-io", Kind::Adapter, &[MCTLS]),
+    Layer::new(
+        "tandem-mc",
+        "crates/mctls/tandem-mc",
+        Kind::Adapter,
+        &[MCTLS_IO, MCTLS, DAEMON],
+    ),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(
         TESTBED,

@@ -12,6 +12,7 @@ mod generate;
 mod keygen;
 mod keytap;
 mod lab;
+mod mc;
 mod measure;
 mod off;
 mod pair;
@@ -27,6 +28,7 @@ pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
 pub(crate) use keytap::KeytapArgs;
 pub(crate) use lab::LabArgs;
+pub(crate) use mc::McArgs;
 pub(crate) use measure::MeasureArgs;
 pub(crate) use off::OffArgs;
 pub(crate) use pair::{AcceptArgs, FileArgs, InviteArgs, PairCommand};
@@ -113,6 +115,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Split(SplitCommand),
     Keytap(KeytapArgs),
+    Mc(McArgs),
     Measure(MeasureArgs),
     Lab(LabArgs),
     Man(ManArgs),

@@ -41,6 +41,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
             "tandem",
             std::env::args_os().skip(2),
         )),
+        Command::Mc(arguments) => Err(program::run("tandem-mc", "tandem-mc", arguments.arguments)),
         Command::Measure(arguments) => Err(program::run(
             "tandem-measure",
             "tandem-measure-io",

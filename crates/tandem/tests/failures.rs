@@ -314,6 +314,7 @@ fn programs_that_stand_beside_this_one_get_the_same_arguments() {
     for (command, other, package) in [
         ("keytap", "tandem-keytap", "--package tandem-key-relay"),
         ("lab", "tandem-lab", "--package tandem-lab"),
+        ("mc", "tandem-mc", "--package tandem-mc"),
         ("measure", "tandem-measure", "--package tandem-measure-io"),
     ] {
         let start = |arguments: &[&str]| {

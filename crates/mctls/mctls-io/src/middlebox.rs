@@ -16,7 +16,7 @@ use mctls::config::{Configuration, Context};
 use mctls::error::Alert;
 use mctls::frame::{Frame, Frames};
 use mctls::party::{Direction, Position};
-#[cfg(test)]
+#[cfg(any(test, feature = "hostile"))]
 use mctls::relay::Passing;
 use mctls::relay::Relay;
 use rustls::{ClientConfig, ServerConfig};
@@ -68,7 +68,8 @@ pub trait Service: Send {
     fn inspect(&mut self, direction: Direction, context: &Context, data: &[u8]) -> Verdict;
 
     /// Does what an honest middlebox does not, for attack tests. Gives back what it leaves alone.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "hostile"))]
+    #[doc(hidden)]
     fn overstep<'a>(&mut self, passing: Passing<'a>, _: &mut Vec<u8>) -> Option<Passing<'a>> {
         Some(passing)
     }
@@ -397,7 +398,7 @@ fn relayed(
     let Some(passing) = relay.receive(record)? else {
         return Ok(());
     };
-    #[cfg(test)]
+    #[cfg(any(test, feature = "hostile"))]
     let Some(passing) = service.overstep(passing, out) else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! `tandem keytap`, `lab`, `measure` and `split`: another program in place of this one.
+//! `tandem keytap`, `lab`, `mc`, `measure` and `split`: another program in place of this one.
 //!
 //! Is not: what these do. An operator's program carries none of it.
 

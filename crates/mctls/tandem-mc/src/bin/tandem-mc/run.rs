@@ -1,0 +1,195 @@
+//! From arguments to results: daemons, a fetch, a table.
+
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use tandem_daemon::{logging, runtime};
+use tandem_mc::McError;
+use tandem_mc::demo;
+use tandem_mc::get::{Less, Wanted, get};
+use tandem_mc::middlebox::Standing;
+use tandem_mc::report::{Outcome, Report};
+use tandem_mc::serve::Serving;
+use tandem_mc::settings::{BoxSettings, ServerSettings, authorities, identity};
+use tandem_mc::table::Colours;
+use tandem_mc::via::granted;
+
+use crate::cli::{BoxArgs, Command, ExplainArgs, GetArgs, ServeArgs};
+use crate::exit::Failure;
+
+/// Does what the arguments say.
+pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Serve(arguments) => serve(&arguments),
+        Command::Box(arguments) => middlebox(&arguments),
+        Command::Get(arguments) => fetch(*arguments),
+        Command::Explain(arguments) => explain(&arguments),
+        Command::Demo => demonstrate(),
+    }
+}
+
+fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
+    let listening = &arguments.listening;
+    logging::start(listening.log.as_deref(), None)?;
+    let settings = ServerSettings::read(listening.config.as_deref())?;
+    let identity = identity(&listening.cert, &listening.key)?;
+    let roots = match &arguments.trust {
+        Some(file) => authorities(file)?,
+        None => Arc::new(RootCertStore::empty()),
+    };
+    runtime::run(async {
+        let end = runtime::asked_to_end()?;
+        let root = &arguments.root;
+        let serving = Serving::bind(listening.listen, identity, roots, root, settings).await?;
+        ready(serving.address()?)?;
+        runtime::unless(end, serving.serve()).await;
+        Ok(())
+    })
+}
+
+fn middlebox(arguments: &BoxArgs) -> Result<(), Failure> {
+    let listening = &arguments.listening;
+    logging::start(listening.log.as_deref(), None)?;
+    let settings = BoxSettings::read(listening.config.as_deref())?;
+    let identity = identity(&listening.cert, &listening.key)?;
+    runtime::run(async {
+        let end = runtime::asked_to_end()?;
+        let kind = arguments.kind;
+        let standing = Standing::bind(listening.listen, identity, kind, settings).await?;
+        ready(standing.address()?)?;
+        runtime::unless(end, standing.serve()).await;
+        Ok(())
+    })
+}
+
+fn ready(address: SocketAddr) -> Result<(), Failure> {
+    print(&format!("listening on {address}\nready\n"))
+}
+
+fn fetch(arguments: GetArgs) -> Result<(), Failure> {
+    let wanted = Wanted {
+        url: arguments.url,
+        connect: arguments.connect,
+        via: arguments.path.via,
+        contexts: arguments.path.contexts,
+        trust: authorities(&arguments.trust)?,
+        headers: arguments.headers,
+        timeout: arguments.timeout,
+        less: match arguments.accept_less {
+            true => Less::Accept,
+            false => Less::Refuse,
+        },
+    };
+    let report = match &arguments.output {
+        None if arguments.json => ask(&wanted, &mut io::sink())?,
+        None => ask(&wanted, &mut io::stdout())?,
+        Some(path) => {
+            // Whole or not at all: what is beside it has its name only at the end.
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            let mut file = tempfile::NamedTempFile::new_in(folder).map_err(file(path))?;
+            let report = ask(&wanted, file.as_file_mut())?;
+            if report.outcome == Outcome::Complete {
+                file.persist(path)
+                    .map_err(|error| file_error(path, error.error))?;
+            }
+            report
+        }
+    };
+    let text = serde_json::to_string(&report)? + "\n";
+    if let Some(path) = &arguments.report {
+        std::fs::write(path, &text).map_err(file(path))?;
+    }
+    if arguments.json {
+        print(&text)?;
+    } else {
+        let colours = colours(&io::stderr());
+        // What went wrong is said behind it, as by every command.
+        match report.outcome {
+            Outcome::Complete => eprint!("{}", report.to_text(colours)),
+            Outcome::Planned | Outcome::Blocked | Outcome::Overstepped | Outcome::Failed => {
+                eprintln!("{}", report.to_table(colours));
+            }
+        }
+    }
+    match (report.outcome, report.problem) {
+        (Outcome::Complete, _) => Ok(()),
+        (_, problem) => Err(Failure::Session(
+            problem.unwrap_or_else(|| "it failed".into()),
+        )),
+    }
+}
+
+fn ask(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report, Failure> {
+    runtime::run(async { Ok(get(wanted, out).await?) })
+}
+
+fn explain(arguments: &ExplainArgs) -> Result<(), Failure> {
+    let report = match &arguments.report {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(file(path))?;
+            serde_json::from_str(&text).map_err(|error| McError::Content {
+                path: path.clone(),
+                problem: format!("no report of tandem mc get ({error})"),
+            })?
+        }
+        None => {
+            let contexts = granted(&arguments.path.via, arguments.path.contexts)?;
+            Report::planned(None, &arguments.path.via, &contexts)
+        }
+    };
+    if arguments.json {
+        return print(&(serde_json::to_string(&report)? + "\n"));
+    }
+    print(&report.to_text(colours(&io::stdout())))
+}
+
+fn demonstrate() -> Result<(), Failure> {
+    let colours = colours(&io::stdout());
+    runtime::run(async {
+        let end = runtime::asked_to_end()?;
+        let mut said = Ok(());
+        let shown = demo::run(colours, |text| {
+            if said.is_ok() {
+                said = print(&format!("{text}\n"));
+            }
+        });
+        // Its folder goes with it, also when it is asked to end.
+        if let Some(shown) = runtime::unless(end, shown).await {
+            shown?;
+        }
+        said
+    })
+}
+
+/// Colours for a terminal, unless they are not wanted (no-color.org).
+fn colours(stream: &impl IsTerminal) -> Colours {
+    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    match stream.is_terminal() && !is_unwanted {
+        true => Colours::On,
+        false => Colours::Off,
+    }
+}
+
+fn file(path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    move |source| file_error(path, source)
+}
+
+fn file_error(path: &Path, source: io::Error) -> Failure {
+    McError::File {
+        path: path.to_owned(),
+        source,
+    }
+    .into()
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| McError::Output(error).into())
+}

@@ -1,0 +1,140 @@
+//! What must hold for any bytes, called by the fuzz targets in `fuzz/` and by the replay of their
+//! corpora.
+//!
+//! Not part of the public interface. A function returns where all is well and panics where an
+//! invariant is broken.
+
+use mctls::config::Right;
+use mctls::party::Direction;
+
+use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
+use crate::layout::ALL;
+use crate::report::Seen;
+use crate::service::{Decision, HttpService, OverHttp, Piece};
+
+/// A function that checks the invariants of a parser on any input.
+pub type Check = fn(&[u8]);
+
+/// All checks of this crate by the name of their fuzz target.
+pub const CHECKS: [(&str, Check); 1] = [("mc_http", mc_http)];
+
+/// A stream is read the same however it is cut, into its very bytes; a head that was read is read
+/// again as it is written; a service that changes everything makes what can be read again.
+///
+/// # Panics
+/// That does not hold.
+pub fn mc_http(data: &[u8]) {
+    let Some((&first, text)) = data.split_first() else {
+        return;
+    };
+    let side = match first & 1 {
+        0 => Side::Requests,
+        _ => Side::Responses,
+    };
+    let size = usize::from(first >> 1) + 1;
+    let whole = read(side, text, text.len().max(1));
+    let pieces = read(side, text, size);
+    assert_eq!(whole.wrong, pieces.wrong, "the cut decides what is wrong");
+    if whole.wrong.is_none() {
+        assert_eq!(whole.heads, pieces.heads, "the cut decides what heads say");
+        assert_eq!(whole.body, pieces.body, "the cut decides what bodies are");
+        assert!(text.starts_with(&whole.raw), "other bytes came out");
+        for head in &whole.heads {
+            let again = read(side, &head.to_bytes(), usize::MAX);
+            assert_eq!(
+                again.heads.first(),
+                Some(head),
+                "a head is written otherwise"
+            );
+        }
+    }
+    let _ = Seen::of_header(&String::from_utf8_lossy(text));
+    changed(side, text, size);
+}
+
+#[derive(Debug, Default)]
+struct Read {
+    heads: Vec<Head>,
+    body: Vec<u8>,
+    raw: Vec<u8>,
+    wrong: Option<Wrong>,
+}
+
+fn read(side: Side, text: &[u8], size: usize) -> Read {
+    let mut messages = Messages::new(side, Reader::Endpoint);
+    let mut all = Read::default();
+    for piece in text.chunks(size) {
+        let events = match messages.push(Part::Whole, piece) {
+            Ok(events) => events,
+            Err(wrong) => {
+                all.wrong = Some(wrong);
+                break;
+            }
+        };
+        for event in events {
+            match event {
+                Event::Head { head, raw } => {
+                    all.raw.extend(raw);
+                    all.heads.push(head);
+                }
+                Event::Framing(bytes) => all.raw.extend(bytes),
+                Event::Body(bytes) => {
+                    all.raw.extend(&bytes);
+                    all.body.extend(bytes);
+                }
+                Event::End => {}
+            }
+        }
+    }
+    all
+}
+
+/// Changes each head, and turns each bit of bodies.
+struct Everything;
+
+impl HttpService for Everything {
+    fn head(&mut self, side: Side, head: &mut Head) -> Decision {
+        *head = head.clone().with("X-Changed", "1");
+        match side {
+            Side::Responses if head.has_known_end() => Decision::Recode,
+            Side::Requests | Side::Responses => Decision::Change,
+        }
+    }
+
+    fn recode(&mut self, piece: Piece<'_>) -> Vec<u8> {
+        match piece {
+            Piece::Data(data) => data.iter().map(|byte| !byte).collect(),
+            Piece::End => Vec::new(),
+        }
+    }
+}
+
+fn changed(side: Side, text: &[u8], size: usize) {
+    let direction = match side {
+        Side::Requests => Direction::ToServer,
+        Side::Responses => Direction::ToClient,
+    };
+    let mut service = OverHttp::new(Everything, [Right::Write; 4]);
+    let mut out = Vec::new();
+    let mut taken = Vec::new();
+    for piece in text.chunks(size) {
+        match service.pass(direction, ALL, piece) {
+            Ok(None) => out.extend_from_slice(piece),
+            Ok(Some(other)) => out.extend(other),
+            Err(_) => return,
+        }
+        taken.extend_from_slice(piece);
+    }
+    let (before, after) = (read(side, &taken, usize::MAX), read(side, &out, usize::MAX));
+    assert_eq!(after.wrong, None, "what was changed cannot be read");
+    assert_eq!(
+        before.heads.len(),
+        after.heads.len(),
+        "heads were lost or made"
+    );
+    assert_eq!(
+        before.body.len(),
+        after.body.len(),
+        "bodies were lost or made"
+    );
+}

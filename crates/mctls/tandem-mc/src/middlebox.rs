@@ -1,0 +1,85 @@
+//! A middlebox of a kind, as a daemon: listens, and passes sessions on.
+//!
+//! Is not: what it does with what it sees ([`crate::boxes`]).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mctls_io::middlebox::NewService;
+use mctls_io::{Identity, Middlebox, MiddleboxSettings, Timeouts};
+use tandem_daemon::listener;
+use tokio::net::TcpListener;
+
+use crate::boxes;
+use crate::error::McError;
+use crate::layout::Kind;
+use crate::serve::{MAX_SESSIONS, log};
+use crate::settings::BoxSettings;
+
+/// A middlebox that listens, and serves nobody yet.
+pub struct Standing {
+    listener: TcpListener,
+    middlebox: Middlebox,
+}
+
+impl Standing {
+    /// One of a kind.
+    ///
+    /// # Errors
+    /// The address is taken, the settings cannot be, or TLS cannot be set up with them.
+    pub async fn bind(
+        listen: SocketAddr,
+        identity: Identity,
+        kind: Kind,
+        settings: BoxSettings,
+    ) -> Result<Self, McError> {
+        let service = boxes::service(kind, &settings)?;
+        Self::with(listen, identity, settings, service).await
+    }
+
+    /// One with a service of the caller's.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn with(
+        listen: SocketAddr,
+        identity: Identity,
+        settings: BoxSettings,
+        service: NewService,
+    ) -> Result<Self, McError> {
+        let middlebox = Middlebox::new(&MiddleboxSettings {
+            identity,
+            next: None,
+            permits: Arc::new(move |next: &str| settings.permits(next)),
+            service,
+            timeouts: Timeouts::default(),
+        })?;
+        Ok(Self {
+            listener: listener::listen("--listen", listen).await?,
+            middlebox,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> Result<SocketAddr, McError> {
+        self.listener.local_addr().map_err(McError::Output)
+    }
+
+    /// Serves, for ever.
+    pub async fn serve(self) {
+        let middlebox = self.middlebox;
+        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
+            let middlebox = middlebox.clone();
+            async move {
+                match middlebox.serve(stream).await {
+                    Ok(()) => tracing::debug!("a session has ended"),
+                    Err(error) => log(&error),
+                }
+            }
+        })
+        .await;
+    }
+}

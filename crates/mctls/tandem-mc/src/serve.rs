@@ -1,0 +1,344 @@
+//! A server of files over sessions with contexts.
+//!
+//! GET and HEAD, one request after the other. What arrived is answered only if every check of it
+//! has passed; the header `Mc-Request` of the answer says who saw and who changed the request on
+//! its way, which the client cannot know by itself.
+//!
+//! Is not: a web server for more than that. Invariants: nothing outside its folder is served, by no
+//! spelling and no symbolic link; nothing whose name begins with a dot is; a request's parts are
+//! taken in the contexts that they belong to, and nowhere else.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mctls::error::Alert;
+use mctls_io::{
+    Connected, Error, Fallback, Identity, Server, ServerSettings as IoSettings, Session, Timeouts,
+};
+use rustls::RootCertStore;
+use tandem_daemon::listener;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::error::McError;
+use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
+use crate::layout::{Layout, part_of};
+use crate::report::Seen;
+use crate::settings::ServerSettings;
+
+/// Most sessions at a time; others wait in the system's queue.
+pub const MAX_SESSIONS: usize = 1024;
+/// How much of a file is read at once.
+const PIECE: usize = 1 << 16;
+/// The header that says what happened to a request.
+pub const SEEN: &str = "Mc-Request";
+
+/// A server that listens, and serves nobody yet.
+pub struct Serving {
+    listener: TcpListener,
+    server: Server,
+    root: Arc<PathBuf>,
+}
+
+impl Serving {
+    /// For the files in a folder.
+    ///
+    /// # Errors
+    /// The folder or the address cannot be used, or TLS cannot be set up.
+    pub async fn bind(
+        listen: SocketAddr,
+        identity: Identity,
+        middlebox_roots: Arc<RootCertStore>,
+        root: &Path,
+        settings: ServerSettings,
+    ) -> Result<Self, McError> {
+        let folder = root.canonicalize().map_err(McError::file(root))?;
+        if !folder.is_dir() {
+            return Err(McError::file(root)(io::ErrorKind::NotADirectory.into()));
+        }
+        let server = Server::new(&IoSettings {
+            identity,
+            middlebox_roots,
+            policy: Arc::new(move |terms: &_| settings.answer(terms)),
+            fallback: Fallback::Refuse,
+            plain_protocols: Vec::new(),
+            timeouts: Timeouts::default(),
+        })?;
+        Ok(Self {
+            listener: listener::listen("--listen", listen).await?,
+            server,
+            root: Arc::new(folder),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> Result<SocketAddr, McError> {
+        self.listener.local_addr().map_err(McError::Output)
+    }
+
+    /// Serves, for ever.
+    pub async fn serve(self) {
+        let (server, root) = (self.server, self.root);
+        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
+            let (server, root) = (server.clone(), Arc::clone(&root));
+            async move { connection(&server, &root, stream).await }
+        })
+        .await;
+    }
+}
+
+/// Why a session ends early.
+enum Ended {
+    Session(Error),
+    Http(Wrong),
+    File(io::Error),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<Wrong> for Ended {
+    fn from(wrong: Wrong) -> Self {
+        Self::Http(wrong)
+    }
+}
+
+async fn connection(server: &Server, root: &Path, stream: TcpStream) {
+    let mut session = match server.accept(stream).await {
+        Ok(Connected::Session(session)) => *session,
+        // The policy refuses it before.
+        Ok(Connected::Plain(_)) => return,
+        Err(error) => return log(&error),
+    };
+    let alert = match exchanges(&mut session, root).await {
+        Ok(()) => return,
+        Err(Ended::Session(error)) => {
+            log(&error);
+            error.alert()
+        }
+        Err(Ended::Http(wrong)) => {
+            tracing::info!("a session was ended: {wrong}");
+            Some(Alert::DecodeError)
+        }
+        Err(Ended::File(error)) => {
+            tracing::warn!("a file could not be read to its end: {error}");
+            Some(Alert::Internal)
+        }
+    };
+    if let Some(alert) = alert {
+        session.sender.abort(alert).await;
+    }
+}
+
+/// Logs why a session ended. What the protocol says of it names no host and no content.
+pub(crate) fn log(error: &Error) {
+    match error {
+        Error::Session(error) => tracing::info!("a session was ended: {error}"),
+        Error::Tls { .. }
+        | Error::Settings(_)
+        | Error::Address(_)
+        | Error::Configuration(_)
+        // The service has said why.
+        | Error::Blocked
+        | Error::Refused
+        | Error::Interrupted
+        | Error::Io(_)
+        | Error::TimedOut(..)
+        | Error::PlainTls
+        | Error::Name(..)
+        | Error::NotPermitted(_) => tracing::debug!("a session was ended: {error}"),
+    }
+}
+
+async fn exchanges(session: &mut Session, root: &Path) -> Result<(), Ended> {
+    let terms = session.configuration.terms.clone();
+    let layout = Layout::of(&terms).ok_or(Wrong::Place)?;
+    let mut messages = Messages::new(Side::Requests, Reader::Endpoint);
+    let mut seen = Seen::default();
+    let mut request = None;
+    while let Some(delivery) = session.receiver.recv().await? {
+        let purpose = terms
+            .context(delivery.context)
+            .map(|context| &context.purpose);
+        let purpose = purpose.ok_or(Wrong::Place)?;
+        let part = part_of(purpose, Side::Requests).ok_or(Wrong::Place)?;
+        seen.note(purpose, &delivery);
+        for event in messages.push(part, &delivery.payload)? {
+            match (event, request.take()) {
+                (Event::Head { head, .. }, _) => request = Some(head),
+                (Event::Framing(_) | Event::Body(_), head) => request = head,
+                (Event::End, None) => {}
+                (Event::End, Some(head)) => {
+                    let closes = closes(&head);
+                    answer(session, layout, root, &head, &seen).await?;
+                    seen = Seen::default();
+                    if closes {
+                        return Ok(session.sender.close().await?);
+                    }
+                }
+            }
+        }
+    }
+    messages.finish()?;
+    Ok(session.sender.close().await?)
+}
+
+fn closes(head: &Head) -> bool {
+    head.values("connection")
+        .any(|value| value.eq_ignore_ascii_case(b"close"))
+}
+
+async fn answer(
+    session: &mut Session,
+    layout: Layout,
+    root: &Path,
+    request: &Head,
+    seen: &Seen,
+) -> Result<(), Ended> {
+    let method = request.method().unwrap_or_default();
+    let found = match method {
+        "GET" | "HEAD" => find(root, request.target().unwrap_or_default()),
+        _ => Err(Head::response(405, "Method Not Allowed").with("Allow", "GET, HEAD")),
+    };
+    let (head, file) = match found {
+        Ok(found) => {
+            let head = Head::response(200, "OK")
+                .with("Content-Type", found.kind)
+                .with("Content-Length", found.length.to_string());
+            (head, (method == "GET").then_some(found))
+        }
+        Err(head) => (head.with("Content-Length", "0"), None),
+    };
+    let mut head = head.with(SEEN, seen.to_header());
+    if closes(request) {
+        head = head.with("Connection", "close");
+    }
+    session
+        .sender
+        .send(layout.response_headers, &head.to_bytes())
+        .await?;
+    let Some(Found { file, length, .. }) = file else {
+        return Ok(());
+    };
+    let mut file = file.take(length);
+    let mut left = length;
+    while left > 0 {
+        // A disk may be slow; others are served meanwhile.
+        let read = tokio::task::spawn_blocking(move || {
+            let mut piece = vec![0; PIECE];
+            let read = file.read(&mut piece);
+            (file, read.map(|length| piece[..length].to_vec()))
+        });
+        let (again, piece) = read.await.map_err(|error| Ended::File(error.into()))?;
+        file = again;
+        let piece = piece.map_err(Ended::File)?;
+        if piece.is_empty() {
+            return Err(Ended::File(io::ErrorKind::UnexpectedEof.into()));
+        }
+        left = left.saturating_sub(u64::try_from(piece.len()).unwrap_or(u64::MAX));
+        session.sender.send(layout.response_body, &piece).await?;
+    }
+    Ok(())
+}
+
+/// A file that is there.
+struct Found {
+    file: File,
+    length: u64,
+    kind: &'static str,
+}
+
+/// The file that a target names, or what is answered instead.
+fn find(root: &Path, target: &str) -> Result<Found, Head> {
+    let missing = || Head::response(404, "Not Found");
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    let path = unescaped(path);
+    let relative = path
+        .strip_prefix('/')
+        .ok_or_else(|| Head::response(400, "Bad Request"))?;
+    let mut file = root.to_owned();
+    for part in relative.split('/').filter(|part| !part.is_empty()) {
+        if part.starts_with('.') || part.contains(['\0', '\\']) {
+            return Err(missing());
+        }
+        file.push(part);
+    }
+    if file.is_dir() {
+        file.push("index.html");
+    }
+    let file = file.canonicalize().map_err(|_| missing())?;
+    if !file.starts_with(root) || !file.is_file() {
+        return Err(missing());
+    }
+    let kind = kind_of(&file);
+    let file = File::open(file).map_err(|_| Head::response(403, "Forbidden"))?;
+    let length = file.metadata().map_err(|_| missing())?.len();
+    Ok(Found { file, length, kind })
+}
+
+fn kind_of(path: &Path) -> &'static str {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    match ending.unwrap_or_default().to_ascii_lowercase().as_str() {
+        "html" | "htm" => "text/html; charset=utf-8",
+        "txt" | "md" => "text/plain; charset=utf-8",
+        "css" => "text/css",
+        "js" => "text/javascript",
+        "json" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "pdf" => "application/pdf",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_outside_the_folder_is_served_by_any_spelling() {
+        let place = tempfile::tempdir().expect("a directory");
+        let root = place.path().join("site");
+        std::fs::create_dir_all(root.join("sub")).expect("a folder");
+        for (name, text) in [
+            ("site/a b.txt", "a"),
+            ("site/sub/index.html", "i"),
+            ("secret", "s"),
+        ] {
+            std::fs::write(place.path().join(name), text).expect("a file");
+        }
+        std::fs::write(root.join(".hidden"), "h").expect("a file");
+        std::os::unix::fs::symlink(place.path().join("secret"), root.join("link")).expect("a link");
+        let root = root.canonicalize().expect("it is there");
+        let status = |target: &str| match find(&root, target) {
+            Ok(found) => found.length as u16 * 200,
+            Err(head) => head.status().expect("a response"),
+        };
+        for target in ["/a%20b.txt?x=/../", "/sub/", "/sub", "//sub//index.html"] {
+            assert_eq!(status(target), 200, "{target}");
+        }
+        for target in [
+            "/../secret",
+            "/%2e%2e/secret",
+            "/sub/../../secret",
+            "/..%2fsecret",
+            "/link",
+            "/.hidden",
+            "/nothing",
+            "/",
+            "/a%00",
+        ] {
+            assert_eq!(status(target), 404, "{target}");
+        }
+        assert_eq!(status("secret"), 400);
+    }
+}

@@ -1,0 +1,282 @@
+//! Files: certificates, keys, authorities, and the settings of servers and middleboxes in TOML.
+//!
+//! Is not: arguments. Invariants: a key that is not known is an error; nothing is granted or
+//! permitted by a mistake in a file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use mctls::config::{Right, Terms};
+use mctls_io::{Identity, MIDDLEBOX_USAGE_OID};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::Deserialize;
+
+use crate::error::McError;
+use crate::layout::FOUR;
+
+/// The settings of a middlebox.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct BoxSettings {
+    /// Where clients may have it connect to: `HOST:PORT`, with `*` for either. None: only to this
+    /// machine.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// Filter: what is blocked.
+    #[serde(default)]
+    pub block: Vec<String>,
+    /// Intrusion detection: what is looked for.
+    #[serde(default)]
+    pub patterns: Vec<String>,
+    /// Tracker blocker: at which hosts. None: at all.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// Tracker blocker: which headers. None: its own list.
+    #[serde(default)]
+    pub headers: Vec<String>,
+}
+
+impl BoxSettings {
+    /// Those in a file; the defaults without one.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub fn read(path: Option<&Path>) -> Result<Self, McError> {
+        path.map_or_else(|| Ok(Self::default()), read)
+    }
+
+    /// Whether a client may have the middlebox connect to this `HOST:PORT`.
+    #[must_use]
+    pub fn permits(&self, next: &str) -> bool {
+        let Some((host, port)) = next.rsplit_once(':') else {
+            return false;
+        };
+        if self.allow.is_empty() {
+            let bare = host.trim_start_matches('[').trim_end_matches(']');
+            return bare == "localhost"
+                || bare
+                    .parse()
+                    .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+        }
+        self.allow.iter().any(|entry| {
+            entry.rsplit_once(':').is_some_and(|(hosts, ports)| {
+                (hosts == "*" || hosts.eq_ignore_ascii_case(host))
+                    && (ports == "*" || ports == port)
+            })
+        })
+    }
+}
+
+/// The settings of a server.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ServerSettings {
+    /// Which middleboxes are admitted, and with which rights at most. None: any that an authority
+    /// vouches for, with what the client grants.
+    #[serde(default, rename = "middlebox")]
+    pub middleboxes: Vec<Admitted>,
+}
+
+/// A middlebox that a server admits.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Admitted {
+    /// The name in its certificate.
+    pub name: String,
+    /// Its right in the context of this purpose, at most.
+    #[serde(default)]
+    pub request_headers: Most,
+    /// The same.
+    #[serde(default)]
+    pub request_body: Most,
+    /// The same.
+    #[serde(default)]
+    pub response_headers: Most,
+    /// The same.
+    #[serde(default)]
+    pub response_body: Most,
+}
+
+/// A right in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Most {
+    /// None.
+    #[default]
+    None,
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+}
+
+impl Most {
+    const fn right(self) -> Right {
+        match self {
+            Self::None => Right::None,
+            Self::Read => Right::Read,
+            Self::Write => Right::Write,
+        }
+    }
+}
+
+impl ServerSettings {
+    /// Those in a file; the defaults without one.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub fn read(path: Option<&Path>) -> Result<Self, McError> {
+        path.map_or_else(|| Ok(Self::default()), read)
+    }
+
+    /// What is made of an offer: terms that grant no more than these settings; `None` refuses it.
+    #[must_use]
+    pub fn answer(&self, offered: &Terms) -> Option<Terms> {
+        let mut terms = offered.clone();
+        if self.middleboxes.is_empty() {
+            return Some(terms);
+        }
+        for (position, entry) in offered.positions().zip(offered.middleboxes()) {
+            let admitted = self.middleboxes.iter().find(|one| one.name == entry.name)?;
+            let four = [
+                admitted.request_headers,
+                admitted.request_body,
+                admitted.response_headers,
+                admitted.response_body,
+            ]
+            .map(Most::right);
+            for context in offered.contexts() {
+                let index = FOUR.iter().position(|name| *name == context.purpose);
+                // One context holds everything: the least of the four is what may be granted.
+                let least = four.into_iter().min().unwrap_or(Right::None);
+                let most = index.map_or(least, |index| four[index]);
+                terms = terms.reduced(position, context.id, most);
+            }
+        }
+        Some(terms)
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, McError> {
+    let text = std::fs::read_to_string(path).map_err(McError::file(path))?;
+    toml::from_str(&text).map_err(|error| McError::content(path, error.to_string()))
+}
+
+/// A certificate chain and its key, from files of PEM.
+///
+/// # Errors
+/// They cannot be read, or have none.
+pub fn identity(cert: &Path, key: &Path) -> Result<Identity, McError> {
+    let chain = certificates(cert)?;
+    let pem = std::fs::read(key).map_err(McError::file(key))?;
+    let key = PrivateKeyDer::from_pem_slice(&pem)
+        .map_err(|error| McError::content(key, format!("no private key in PEM ({error})")))?;
+    Ok(Identity { chain, key })
+}
+
+/// Authorities, from a file of PEM.
+///
+/// # Errors
+/// It cannot be read, or has none.
+pub fn authorities(path: &Path) -> Result<Arc<RootCertStore>, McError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| McError::content(path, error.to_string()))?;
+    }
+    Ok(Arc::new(roots))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, McError> {
+    let pem = std::fs::read(path).map_err(McError::file(path))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let found = found.map_err(|error| McError::content(path, error.to_string()))?;
+    if found.is_empty() {
+        return Err(McError::content(path, "no certificates in PEM"));
+    }
+    Ok(found)
+}
+
+/// What certificates of middleboxes are made with.
+pub const USAGE: &str = MIDDLEBOX_USAGE_OID;
+
+#[cfg(test)]
+mod tests {
+    use mctls::config::Middlebox;
+    use mctls::party::Position;
+
+    use super::*;
+    use crate::layout::contexts;
+
+    #[test]
+    fn a_middlebox_connects_to_this_machine_unless_more_is_permitted() {
+        let none = BoxSettings::default();
+        for near in ["127.0.0.1:1", "127.9.9.9:443", "[::1]:443", "localhost:80"] {
+            assert!(none.permits(near), "{near}");
+        }
+        for far in [
+            "192.0.2.1:443",
+            "example.org:443",
+            "localhost.example:1",
+            "x",
+            "",
+        ] {
+            assert!(!none.permits(far), "{far}");
+        }
+        let some = BoxSettings {
+            allow: vec!["*:443".into(), "a.example:*".into()],
+            ..BoxSettings::default()
+        };
+        for (next, permitted) in [
+            ("x.example:443", true),
+            ("A.example:9", true),
+            ("x.example:444", false),
+            ("127.0.0.1:1", false),
+        ] {
+            assert_eq!(some.permits(next), permitted, "{next}");
+        }
+    }
+
+    fn offered(count: u8, right: Right) -> Terms {
+        let mut contexts = contexts(count, 1).expect("a number that can be");
+        for context in &mut contexts {
+            context.rights = vec![right];
+        }
+        let filter = Middlebox {
+            name: "filter.example".into(),
+            certificate: [1; 32],
+        };
+        Terms::new([0; 32], vec![filter], contexts).expect("good terms")
+    }
+
+    #[test]
+    fn a_server_grants_no_more_than_its_settings_say() {
+        let text = "[[middlebox]]\nname = \"filter.example\"\nrequest-headers = \"read\"\n";
+        let settings: ServerSettings = toml::from_str(text).expect("good settings");
+        let one = Position::new(1).expect("a position");
+        let rights = |terms: Terms| {
+            let contexts = terms.contexts().iter();
+            contexts
+                .map(|context| context.right(one))
+                .collect::<Vec<_>>()
+        };
+        use Right::{None as No, Read, Write};
+        let answer = settings.answer(&offered(4, Write)).expect("admitted");
+        assert_eq!(rights(answer), [Read, No, No, No]);
+        let answer = settings.answer(&offered(1, Write)).expect("admitted");
+        assert_eq!(rights(answer), [No]);
+        let strict: ServerSettings =
+            toml::from_str("[[middlebox]]\nname = \"other.example\"\n").expect("good settings");
+        assert_eq!(strict.answer(&offered(4, Read)), None);
+        let open = ServerSettings::default();
+        assert_eq!(open.answer(&offered(4, Read)), Some(offered(4, Read)));
+    }
+
+    #[test]
+    fn a_key_that_is_not_known_is_an_error() {
+        assert!(toml::from_str::<BoxSettings>("blocks = []").is_err());
+        assert!(toml::from_str::<ServerSettings>("middleboxes = []").is_err());
+    }
+}

@@ -1,0 +1,183 @@
+//! Real processes over loopback, with certificates of their own, that end with the test.
+
+#![allow(dead_code, reason = "each test binary uses a part of this")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tandem_mc::certificates::{Authority, Files, For};
+use tandem_mc::report::Report;
+
+/// Long enough for a busy machine.
+pub(crate) const PATIENCE: &str = "60";
+
+/// A folder with an authority, a site and whatever a test writes.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+    authority: Authority,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a directory");
+        let authority = Authority::make(folder.path()).expect("openssl is installed");
+        std::fs::create_dir(folder.path().join("site")).expect("a folder");
+        let place = Self { folder, authority };
+        place.write("site/index.html", &page());
+        place.write("site/games.html", "games");
+        place
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        self.path(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).expect("a file");
+    }
+
+    pub(crate) fn issue(&self, name: &str, what: For) -> Files {
+        self.authority.issue(name, what).expect("a certificate")
+    }
+
+    /// A server of the site, with these more arguments.
+    pub(crate) fn server(&self, more: &[&str]) -> Daemon {
+        let files = self.issue("page.example", For::Server);
+        let (root, trust) = (self.text("site"), self.text("ca.pem"));
+        let arguments = ["serve", "--root", &root, "--trust", &trust];
+        Daemon::start(&files, &[&arguments, more].concat())
+    }
+
+    /// A middlebox of a kind, with these settings.
+    pub(crate) fn middlebox(&self, name: &str, kind: &str, settings: &str) -> Daemon {
+        let files = self.issue(name, For::Middlebox);
+        self.write("box.toml", settings);
+        let config = self.text("box.toml");
+        Daemon::start(&files, &["box", "--kind", kind, "--config", &config])
+    }
+
+    /// A fetch from a server, by these middleboxes.
+    pub(crate) fn get(&self, path: &str, server: &str, via: &[&str], more: &[&str]) -> Command {
+        let mut command = program();
+        command.args(["get", &format!("https://page.example{path}")]);
+        command.args(["--connect", server, "--trust", &self.text("ca.pem")]);
+        if !more.contains(&"--timeout") {
+            command.args(["--timeout", PATIENCE]);
+        }
+        for via in via {
+            command.args(["--via", via]);
+        }
+        command.args(more);
+        command
+    }
+}
+
+/// What the site's first page is.
+pub(crate) fn page() -> String {
+    "<p>A line that is the same as all the others.\n".repeat(1000)
+}
+
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem-mc"));
+    command.stdin(Stdio::null()).env_remove("RUST_LOG");
+    command
+}
+
+/// A daemon that is ready, until it is dropped.
+pub(crate) struct Daemon {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    /// Held, so that what it still writes has a reader.
+    _stdout: BufReader<std::process::ChildStdout>,
+}
+
+impl Daemon {
+    /// One with this certificate.
+    pub(crate) fn start(files: &Files, arguments: &[&str]) -> Self {
+        let mut child = program()
+            .args(arguments)
+            .args(["--listen", "127.0.0.1:0"])
+            .args([
+                Path::new("--cert"),
+                &files.cert,
+                Path::new("--key"),
+                &files.key,
+            ])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program was built for this test");
+        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = || {
+            let mut line = String::new();
+            stdout.read_line(&mut line).expect("UTF-8");
+            line
+        };
+        let (first, second) = (line(), line());
+        assert_eq!(second, "ready\n", "{first}");
+        let address = first
+            .trim()
+            .strip_prefix("listening on ")
+            .expect("an address");
+        Self {
+            address: address.to_owned(),
+            child,
+            _stdout: stdout,
+        }
+    }
+
+    /// Sends it a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let process = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &process]).status();
+        assert!(sent.expect("kill is installed").success());
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let output = command
+            .output()
+            .expect("the program was built for this test");
+        Self {
+            code: output.status.code(),
+            stdout: output.stdout,
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
+    /// What was printed as JSON.
+    pub(crate) fn report(&self) -> Report {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The line that says what went wrong.
+    #[track_caller]
+    pub(crate) fn failed_with(&self, code: i32) -> &str {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        let last = self.stderr.lines().last().unwrap_or_default();
+        last.strip_prefix("tandem mc: ")
+            .expect("the line names the program")
+    }
+}
