@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tandem_delta::Source;
-use tandem_record_key::RecordKey;
+use tandem_record_key::{Direction, RecordKey};
 use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
@@ -16,7 +16,7 @@ use crate::peer::{Authorities, Epoch, Peer, PeerId, Peers, Role, SessionTickets}
 use crate::renewal::Watch;
 use crate::rewrite::thesis::Codes;
 use crate::rewrite::{Ground, LocalSource};
-use crate::sealed::ReleasedKeys;
+use crate::sealed::{LateKeys, ReleasedKeys};
 
 /// How the client-side proxy comes to know what of a client's chain the server-side one holds
 /// (McVeety 2009, section 2.4.1).
@@ -58,6 +58,8 @@ pub struct Engine<S> {
     pub(crate) renewals: Option<Watch>,
     /// Keys of sealed handshakes, until their flights come.
     pub(crate) keys: ReleasedKeys,
+    /// Whose keys come later than that.
+    pub(crate) late: LateKeys,
     peers: Peers,
     events: Vec<Event>,
 }
@@ -80,6 +82,7 @@ impl<S: Store> Engine<S> {
             authorities: None,
             renewals: None,
             keys: ReleasedKeys::default(),
+            late: LateKeys::default(),
             peers: Peers::new(role),
             events: Vec::new(),
         }
@@ -205,9 +208,14 @@ impl<S: Store> Engine<S> {
 
     /// At the server side: a server has released its key of a connection's handshake. To be called
     /// before the server's bytes of that connection are handed in that it wrote afterwards: a key
-    /// that comes later than ServerHello is of no use, and nothing waits for it.
+    /// that comes later than ServerHello is of no use, unless it was waited for, as it is where the
+    /// server's keys have come late before.
     pub fn release_key(&mut self, key: RecordKey, now: Instant) {
         self.tell(Event::KeyReleased);
+        match key.direction() {
+            Direction::FromServer => self.late.key_comes(key.client_random(), now),
+            Direction::FromClient => {}
+        }
         let unused = self.keys.put(key, now);
         self.tell_unused(unused);
     }

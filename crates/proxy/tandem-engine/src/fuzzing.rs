@@ -14,7 +14,7 @@ use tandem_store::{Digest, Kind, MemoryStore, Site, Store};
 use tandem_wire::tls::ContentType;
 use tandem_wire::{Instant, UnixTime};
 
-use crate::connection::{Connection, Streams};
+use crate::connection::{Connection, Moment, Streams};
 use crate::engine::{ClientCertificates, Engine};
 use crate::objects::hello::Hello;
 use crate::objects::{Flight, Sender};
@@ -266,7 +266,12 @@ fn sealed_and_opened(size: usize, messages: &[u8]) {
         let server = &stream[..end];
         connection.read(Sender::Server, server);
         let client = &CLIENT_HELLO;
-        connection.unseal(Streams { client, server }, &mut engine, Instant::ZERO);
+        let moment = Moment {
+            server: SocketAddr::from(([192, 0, 2, 1], 443)),
+            now: Instant::ZERO,
+            wall: UnixTime(0),
+        };
+        connection.unseal(Streams { client, server }, &mut engine, moment);
         assert!(connection.footprint() <= 64 * (messages.len() + 128));
     }
     let Some(flight) = connection.sealed_flight(Sender::Server, &stream, 0) else {

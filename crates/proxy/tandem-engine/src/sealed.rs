@@ -9,7 +9,8 @@
 //! The second form, [`Opened`], has the shape of a flight in clear, and crosses like one: as a
 //! delta against what the far side holds. Beside it cross key, IV and layout.
 //!
-//! Is: the keys that wait for their connection (`keys`), the opening (`opening`), what is waited
+//! Is: the keys that wait for their connection (`keys`), and for which keys a connection waits
+//! (`late`), the opening (`opening`), what is waited
 //! for behind a HelloRetryRequest (`retry`), what is told of the flight (`message`), and when it is
 //! vouched for (`crossed`). Is not: record protection (`tandem-seal`), nor the delta.
 //!
@@ -19,6 +20,7 @@
 
 mod crossed;
 mod keys;
+mod late;
 mod message;
 mod opened;
 mod opening;
@@ -26,6 +28,7 @@ mod retry;
 
 pub(crate) use crossed::Crossed;
 pub(crate) use keys::ReleasedKeys;
+pub(crate) use late::{LateKeys, Wait};
 pub(crate) use message::SealedMessage;
 pub(crate) use opened::Opened;
 pub(crate) use opening::{Opening, Place, Progress, Unsealed};

@@ -165,7 +165,11 @@ impl Shared {
 
     /// Tells a relay that it is time.
     pub(crate) fn remind(&self, relay: &mut Relay) {
-        self.with_engine(|engine, clock| relay.handle_timeout(engine, clock));
+        self.with_engine(|engine, clock| {
+            // It may be time to look for a key.
+            self.take_keys(engine, clock);
+            relay.handle_timeout(engine, clock);
+        });
     }
 
     /// Which sites to ask after, where the line has carried nothing for so long.

@@ -3,10 +3,9 @@
 //! Is not: what is held or sent. Invariant: of each direction at most [`STREAM_LIMIT`] bytes are
 //! kept, from the first on, and only while the handshake goes on.
 
-use tandem_engine::{Connection, Engine, Sender, Streams};
+use tandem_engine::{Connection, Engine, Moment, Sender, Streams};
 use tandem_link::tunnel::MAX_LEN;
 use tandem_store::Store;
-use tandem_wire::Instant;
 
 /// Most bytes of either direction that are followed: what one frame stands for. A server's flight
 /// with post-quantum certificates has about 20,000.
@@ -66,12 +65,12 @@ impl Following {
     }
 
     /// Opens what has come of the server's flight, where its key was released.
-    pub(crate) fn unseal<S: Store>(&mut self, engine: &mut Engine<S>, now: Instant) {
+    pub(crate) fn unseal<S: Store>(&mut self, engine: &mut Engine<S>, moment: Moment) {
         let streams = Streams {
             client: &self.client,
             server: &self.server,
         };
-        self.connection.unseal(streams, engine, now);
+        self.connection.unseal(streams, engine, moment);
     }
 
     /// Goes on behind a HelloRetryRequest that has come.

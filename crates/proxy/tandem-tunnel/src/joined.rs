@@ -171,7 +171,7 @@ impl Joined {
             return;
         }
         let near = self.near();
-        let to_come = self.flight_to_come(cx);
+        let (to_come, moment) = (self.flight_to_come(cx), self.moment(cx));
         let Some(following) = &mut self.following else {
             self.writer.bytes(bytes);
             self.lead.sent(bytes.len());
@@ -187,7 +187,7 @@ impl Joined {
             following.keep_hello(cx.engine);
         }
         if near == Sender::Server {
-            following.unseal(cx.engine, cx.clock.now);
+            following.unseal(cx.engine, moment);
         }
         match (following.connection.stage(), &self.phase) {
             (Stage::Going, _) => self.consider(before, to_come, cx),
@@ -727,7 +727,9 @@ impl Joined {
                     Role::ClientSide => CLIENT_HOLD,
                     Role::ServerSide => SERVER_HOLD,
                 };
-                Some((hold.since + longest, Wakeup::Hold))
+                let held = (hold.since + longest, Wakeup::Hold);
+                let key = self.key_due().map(|at| (at, Wakeup::Key));
+                key.filter(|(at, _)| *at < held.0).or(Some(held))
             }
             Phase::Hello | Phase::Flight | Phase::AskedAgain(_) | Phase::Plain => None,
         }
@@ -747,7 +749,8 @@ impl Joined {
                 cx.tell(Event::HoldTimedOut);
                 self.release();
             }
-            Some((_, Wakeup::Silence | Wakeup::Hold)) | None => {}
+            Some((at, Wakeup::Key)) if at <= cx.clock.now => self.look_for_key(cx),
+            Some((_, Wakeup::Silence | Wakeup::Hold | Wakeup::Key)) | None => {}
         }
     }
 

@@ -73,6 +73,8 @@ pub enum Wakeup {
     Silence,
     /// What is held has to go.
     Hold,
+    /// The key of what is held may have come.
+    Key,
 }
 
 /// What a relay works with while it handles one input.

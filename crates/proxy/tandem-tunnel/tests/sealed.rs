@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use support::sealed::{Visit, certificate, message, server_hello};
 use support::tls::{noise, record};
@@ -134,10 +136,44 @@ fn a_key_is_of_use_once_and_for_a_while() {
     let outcome = pair.run(&second.said, Plan::of(1));
     assert_eq!(outcome.count(1, Event::FlightWritten), 0, "it was used");
     pair.engines[1].release_key(second.key(), pair.clock.now);
-    pair.clock.now += std::time::Duration::from_secs(10);
+    pair.clock.now += Duration::from_secs(10);
     let outcome = pair.run(&second.said, Plan::of(1));
     assert_eq!(outcome.count(1, Event::FlightWritten), 0, "it is too old");
     assert_eq!(counted(&mut pair, "record_keys_unused"), 1);
+}
+
+#[test]
+fn a_server_whose_key_came_late_is_waited_for_until_that_is_in_vain() {
+    // With and without another hello in front of the flight.
+    let retried = |seed| visit(seed).with_retry(0);
+    for visit in [visit, retried as fn(u64) -> Visit] {
+        let mut pair = Pair::default();
+        let first = visit(1_000);
+        let outcome = pair.run(&first.said, Plan::of(1));
+        assert_eq!(outcome.count(1, Event::FlightWritten), 0);
+        pair.engines[1].release_key(first.key(), pair.clock.now);
+
+        let next = visit(2_000);
+        let due = pair.clock.now + Duration::from_millis(60);
+        pair.late = Some((due, next.key()));
+        let outcome = pair.run(&next.said, Plan::of(1));
+        assert_eq!(outcome.count(0, Event::FlightRebuilt), 1);
+        assert_eq!(outcome.count(0, Event::HandshakeFinished), 1);
+        assert!(pair.late.is_none());
+
+        let begun = pair.clock.now;
+        let vain = pair.run(&visit(3_000).said, Plan::of(1));
+        assert_eq!(pair.clock.now, begun + Duration::from_millis(100));
+        let begun = pair.clock.now;
+        let after = pair.run(&visit(4_000).said, Plan::of(1));
+        assert_eq!(pair.clock.now, begun, "nobody waited");
+        for outcome in [vain, after] {
+            assert_eq!(outcome.count(1, Event::FlightWritten), 0);
+            assert_eq!(outcome.count(1, Event::HoldTimedOut), 0);
+            let passed = Event::HandshakePassed(Pass::Tls13);
+            assert_eq!(outcome.count(1, passed), 1);
+        }
+    }
 }
 
 #[test]

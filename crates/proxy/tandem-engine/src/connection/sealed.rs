@@ -2,9 +2,9 @@
 //! sealed at the client side, remembered at both.
 //!
 //! ```text
-//! server side   Unread [-> AskedAgain] -> Opening -> Opened -> Crossed
-//! client side   Unread [-> AskedAgain] ----------------------> Crossed
-//!                                   any but Crossed ------> Passes
+//! server side   Unread [-> AskedAgain] [-> Awaiting] -> Opening -> Opened -> Crossed
+//! client side   Unread [-> AskedAgain] ------------------------------------> Crossed
+//!                                                 any but Crossed ------> Passes
 //! ```
 //!
 //! Is not: when a flight is held, or a message asked for again. Invariants: without a key every
@@ -15,13 +15,13 @@ use tandem_delta::{Delta, Encoding};
 use tandem_store::{Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
-use super::{Connection, Streams};
+use super::{Connection, Moment, Streams};
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::objects::Sender;
 use crate::rewrite::Miss;
 use crate::sealed::{
-    Behind, Crossed, Opened, Opening, Place, Progress, Retry, SealedMessage, Unsealed,
+    Behind, Crossed, Opened, Opening, Place, Progress, Retry, SealedMessage, Unsealed, Wait,
 };
 use crate::transcript::{Pass, Stage, learn_flight};
 
@@ -32,6 +32,8 @@ pub(super) enum Sealed {
     Unread,
     /// The server has asked for another hello.
     AskedAgain(Retry),
+    /// Server side: the flight has begun, and its key may come.
+    Awaiting(Box<Opening>, Wait),
     /// Server side: a key is there, and the flight has begun.
     Opening(Box<Opening>),
     /// Server side: the flight is whole, and may cross.
@@ -46,7 +48,9 @@ impl Sealed {
     /// How far the handshake is, where this says so.
     pub(super) fn stage(&self) -> Option<Stage> {
         match self {
-            Self::AskedAgain(_) | Self::Opening(_) | Self::Opened(_) => Some(Stage::Going),
+            Self::AskedAgain(_) | Self::Awaiting(..) | Self::Opening(_) | Self::Opened(_) => {
+                Some(Stage::Going)
+            }
             Self::Crossed(crossed) if crossed.is_finished() => Some(Stage::Finished),
             Self::Crossed(crossed) if crossed.is_open() => Some(Stage::Going),
             Self::Crossed(_) | Self::Unread | Self::Passes => None,
@@ -58,7 +62,11 @@ impl Sealed {
         match self {
             Self::Opened(unsealed) => Some(unsealed.opened()),
             Self::Crossed(crossed) => Some(crossed.opened()),
-            Self::Unread | Self::AskedAgain(_) | Self::Opening(_) | Self::Passes => None,
+            Self::Unread
+            | Self::AskedAgain(_)
+            | Self::Awaiting(..)
+            | Self::Opening(_)
+            | Self::Passes => None,
         }
     }
 
@@ -71,14 +79,20 @@ impl Sealed {
                 }
             }
             Self::Crossed(crossed) => crossed.client_sent(stream),
-            Self::Unread | Self::Opening(_) | Self::Opened(_) | Self::Passes => {}
+            Self::Unread
+            | Self::Awaiting(..)
+            | Self::Opening(_)
+            | Self::Opened(_)
+            | Self::Passes => {}
         }
     }
 
     /// Bytes of memory in use, about.
     pub(super) fn footprint(&self) -> usize {
         match self {
-            Self::Opening(opening) => size_of::<Opening>() + opening.len(),
+            Self::Awaiting(opening, _) | Self::Opening(opening) => {
+                size_of::<Opening>() + opening.len()
+            }
             Self::Opened(_) | Self::Crossed(_) => self.opened().map_or(0, |it| it.bytes().len()),
             Self::Unread | Self::AskedAgain(_) | Self::Passes => 0,
         }
@@ -116,69 +130,107 @@ impl<'a> SealedFlight<'a> {
 
 impl Connection {
     /// Opens what has come of the server's flight, where it is sealed and its key was released. To
-    /// be called at the server side with each of the server's bytes, after they were read. While it
-    /// goes on, and once it is done, the handshake goes on.
-    pub fn unseal<S: Store>(&mut self, streams: Streams<'_>, engine: &mut Engine<S>, now: Instant) {
-        let opening = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
+    /// be called at the server side with each of the server's bytes, after they were read, and when
+    /// [`Connection::key_due`] says. While it goes on, and once it is done, the handshake goes on.
+    pub fn unseal<S: Store>(
+        &mut self,
+        streams: Streams<'_>,
+        engine: &mut Engine<S>,
+        moment: Moment,
+    ) {
+        self.sealed = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
             Sealed::Unread if self.handshake.stage() == Stage::Pass(Pass::Tls13) => {
                 match self.retry(streams) {
-                    Some(retry) => {
-                        self.sealed = Sealed::AskedAgain(retry);
-                        return;
-                    }
+                    Some(retry) => Sealed::AskedAgain(retry),
                     None => {
                         let answer = self.handshake.answer_start(streams.client);
                         let place = answer.map(|answer| Place { start: 0, answer });
-                        self.begin(streams, place, engine, now)
+                        self.begin(streams, place, engine, moment)
                     }
                 }
             }
             Sealed::AskedAgain(retry) => match retry.behind(streams.server) {
-                Behind::Nothing => {
-                    self.sealed = Sealed::AskedAgain(retry);
-                    return;
-                }
+                Behind::Nothing => Sealed::AskedAgain(retry),
                 Behind::Answer(start) => {
                     let answer = retry.answer_start();
                     let place = answer.map(|answer| Place { start, answer });
-                    self.begin(streams, place, engine, now)
+                    self.begin(streams, place, engine, moment)
                 }
-                Behind::Strange => None,
+                Behind::Strange => Sealed::Passes,
             },
-            Sealed::Opening(opening) => Some(opening),
-            other @ (Sealed::Unread | Sealed::Opened(_) | Sealed::Crossed(_) | Sealed::Passes) => {
-                self.sealed = other;
-                return;
-            }
+            Sealed::Awaiting(opening, wait) => look_for_key(opening, wait, engine, moment),
+            other @ (Sealed::Unread
+            | Sealed::Opening(_)
+            | Sealed::Opened(_)
+            | Sealed::Crossed(_)
+            | Sealed::Passes) => other,
         };
-        let Some(opening) = opening else {
-            return;
-        };
-        self.sealed = match opening.advance(streams.server, &mut engine.keys) {
-            Progress::Open(opening) => Sealed::Opening(opening),
-            Progress::Whole(unsealed) => {
-                engine.tell(Event::FlightOpened);
-                Sealed::Opened(unsealed)
-            }
-            Progress::Failed => {
-                engine.tell(Event::FlightNotOpened);
-                Sealed::Passes
-            }
+        self.advance(streams.server, engine);
+    }
+
+    /// Opens what has come, where a key is there.
+    fn advance<S: Store>(&mut self, server: &[u8], engine: &mut Engine<S>) {
+        self.sealed = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
+            Sealed::Opening(opening) => match opening.advance(server, &mut engine.keys) {
+                Progress::Open(opening) => Sealed::Opening(opening),
+                Progress::Whole(unsealed) => {
+                    engine.tell(Event::FlightOpened);
+                    Sealed::Opened(unsealed)
+                }
+                Progress::Failed => {
+                    engine.tell(Event::FlightNotOpened);
+                    Sealed::Passes
+                }
+            },
+            other @ (Sealed::Unread
+            | Sealed::AskedAgain(_)
+            | Sealed::Awaiting(..)
+            | Sealed::Opened(_)
+            | Sealed::Crossed(_)
+            | Sealed::Passes) => other,
         };
     }
 
-    /// An opening at this place, where a key may fit. There is none where the hello offers early
-    /// data: the far side reads nothing along any more once that has begun.
+    /// What becomes of a flight at this place: it passes unless a key may fit, or may come. It
+    /// passes, too, where the hello offers early data: the far side reads nothing along any more
+    /// once that has begun.
     fn begin<S: Store>(
         &self,
         streams: Streams<'_>,
         place: Option<Place>,
         engine: &mut Engine<S>,
-        now: Instant,
-    ) -> Option<Box<Opening>> {
-        engine.expire_keys(now);
-        let random = self.handshake.client_random(streams.client)?;
-        Opening::begin(&random, (streams.server, place?), &engine.keys)
+        moment: Moment,
+    ) -> Sealed {
+        engine.expire_keys(moment.now);
+        let random = self.handshake.client_random(streams.client);
+        let opening = random.zip(place);
+        let opening =
+            opening.and_then(|(random, place)| Opening::begin(&random, streams.server, place));
+        let Some(opening) = opening else {
+            return Sealed::Passes;
+        };
+        if opening.has_key(&engine.keys) {
+            return Sealed::Opening(opening);
+        }
+        if engine.late.are_of(moment.server) {
+            return Sealed::Awaiting(opening, Wait::begin(moment.now));
+        }
+        let awaited = opening.awaited(moment.server);
+        engine.late.flight_passes(awaited, moment.now);
+        Sealed::Passes
+    }
+
+    /// When [`Connection::unseal`] is to be called although nothing has come: a key may have.
+    pub fn key_due(&self) -> Option<Instant> {
+        match &self.sealed {
+            Sealed::Awaiting(_, wait) => Some(wait.next()),
+            Sealed::Unread
+            | Sealed::AskedAgain(_)
+            | Sealed::Opening(_)
+            | Sealed::Opened(_)
+            | Sealed::Crossed(_)
+            | Sealed::Passes => None,
+        }
     }
 
     /// What is waited for, where the server has asked for another hello. As without that, nothing
@@ -202,6 +254,7 @@ impl Connection {
                 Behind::Answer(_) | Behind::Strange => Some(Sealed::Passes),
             },
             Sealed::Unread
+            | Sealed::Awaiting(..)
             | Sealed::Opening(_)
             | Sealed::Opened(_)
             | Sealed::Crossed(_)
@@ -217,6 +270,7 @@ impl Connection {
         match self.sealed {
             Sealed::AskedAgain(_) => true,
             Sealed::Unread
+            | Sealed::Awaiting(..)
             | Sealed::Opening(_)
             | Sealed::Opened(_)
             | Sealed::Crossed(_)
@@ -229,7 +283,7 @@ impl Connection {
     pub fn flight_after_retry(&self, server: &[u8]) -> Option<usize> {
         match &self.sealed {
             Sealed::AskedAgain(retry) => retry.flight_start(server),
-            Sealed::Opening(opening) => Some(opening.start()),
+            Sealed::Awaiting(opening, _) | Sealed::Opening(opening) => Some(opening.start()),
             Sealed::Opened(unsealed) => Some(unsealed.range().start),
             Sealed::Unread | Sealed::Crossed(_) | Sealed::Passes => None,
         }
@@ -252,6 +306,7 @@ impl Connection {
                 Sender::Server | Sender::Client,
                 Sealed::Unread
                 | Sealed::AskedAgain(_)
+                | Sealed::Awaiting(..)
                 | Sealed::Opening(_)
                 | Sealed::Opened(_)
                 | Sealed::Crossed(_)
@@ -266,6 +321,7 @@ impl Connection {
             Sealed::Opened(unsealed) => Sealed::Crossed(Box::new(unsealed.into_crossed())),
             other @ (Sealed::Unread
             | Sealed::AskedAgain(_)
+            | Sealed::Awaiting(..)
             | Sealed::Opening(_)
             | Sealed::Crossed(_)
             | Sealed::Passes) => other,
@@ -299,6 +355,7 @@ impl Connection {
         let answer = match &self.sealed {
             Sealed::AskedAgain(retry) => retry.answer_start(),
             Sealed::Unread
+            | Sealed::Awaiting(..)
             | Sealed::Opening(_)
             | Sealed::Opened(_)
             | Sealed::Crossed(_)
@@ -309,6 +366,26 @@ impl Connection {
             self.sealed = Sealed::Crossed(Box::new(crossed));
         }
         Ok(resealed.bytes)
+    }
+}
+
+/// What becomes of a flight that waits for its key.
+fn look_for_key<S: Store>(
+    opening: Box<Opening>,
+    wait: Wait,
+    engine: &mut Engine<S>,
+    moment: Moment,
+) -> Sealed {
+    if opening.has_key(&engine.keys) {
+        return Sealed::Opening(opening);
+    }
+    match wait.rest(moment.now) {
+        Some(rest) => Sealed::Awaiting(opening, rest),
+        None => {
+            let awaited = opening.awaited(moment.server);
+            engine.late.waited_in_vain(awaited, moment.now);
+            Sealed::Passes
+        }
     }
 }
 

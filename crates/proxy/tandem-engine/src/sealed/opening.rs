@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! ServerHello | [ChangeCipherSpec] | record 0 | record 1 | ... | record with the end of Finished
-//!             key is there?          key proved
+//!             key is there, or to come?   key proved
 //! ```
 //!
 //! Behind a HelloRetryRequest it begins later in the server's stream (`retry`).
 //!
-//! Is not: holding the flight meanwhile, which the data plane does. Invariants: nothing waits for a
-//! key: one that is not there when ServerHello is whole comes too late; the first record that does
-//! not open, or that is not what a handshake has there, ends the opening.
+//! Is not: holding the flight meanwhile, which the data plane does, nor waiting for the key
+//! (`late`). Invariant: the first record that does not open, or that is not what a handshake has
+//! there, ends the opening.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 
 use tandem_record_key::{CLIENT_RANDOM_LEN, RecordKey, Suite};
@@ -21,6 +22,7 @@ use tandem_wire::tls::{ContentType, HandshakeType, ProtocolVersion, Records, Ser
 
 use super::crossed::Crossed;
 use super::keys::ReleasedKeys;
+use super::late::Awaited;
 use super::message;
 use super::opened::{CHANGE_CIPHER_SPEC, Opened};
 
@@ -109,20 +111,16 @@ impl Unsealed {
 
 impl Opening {
     /// Begins where ServerHello has come whole, at its place in the server's stream. `None` where
-    /// no key is there that may fit, or the hello is none that is handled: a HelloRetryRequest, or
-    /// one that shares its record.
+    /// the hello is none that is handled: a HelloRetryRequest, or one that shares its record.
     pub(crate) fn begin(
         client_random: &[u8; CLIENT_RANDOM_LEN],
-        (stream, place): (&[u8], Place),
-        keys: &ReleasedKeys,
+        stream: &[u8],
+        place: Place,
     ) -> Option<Box<Self>> {
         let record = ServerHelloRecord::first_in(stream.get(place.start..)?)?;
         let hello = ServerHello::parse(record.body).ok()?;
         let suite = Suite::from_number(hello.cipher_suite())?;
-        if hello.is_hello_retry_request()
-            || hello.selected_version() != ProtocolVersion::TLS1_3
-            || !keys.has(client_random, suite)
-        {
+        if hello.is_hello_retry_request() || hello.selected_version() != ProtocolVersion::TLS1_3 {
             return None;
         }
         Some(Box::new(Self {
@@ -136,6 +134,19 @@ impl Opening {
             layout: Layout::default(),
             messages: MessageReader::new(MAX_BODY_LEN),
         }))
+    }
+
+    /// Whether a key is there that may fit.
+    pub(crate) fn has_key(&self, keys: &ReleasedKeys) -> bool {
+        keys.has(&self.client_random, self.suite)
+    }
+
+    /// Whose key that is.
+    pub(crate) fn awaited(&self, server: SocketAddr) -> Awaited {
+        Awaited {
+            client_random: self.client_random,
+            server,
+        }
     }
 
     /// Where in the server's stream the flight begins.

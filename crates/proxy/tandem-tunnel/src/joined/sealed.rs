@@ -1,5 +1,5 @@
 //! What a sealed flight asks for beside one in clear: it may come behind a HelloRetryRequest (RFC
-//! 8446, section 4.1.4), and its message is sealed.
+//! 8446, section 4.1.4), its key may come while it is held, and its message is sealed.
 //!
 //! Is not: how far the handshake is, which the engine knows. Invariant: the request passes at once,
 //! and what is held behind it begins where the server's flight does.
@@ -76,5 +76,20 @@ impl Joined {
             // It has begun to pass.
             (Some(_) | None, _) => self.pass_flight(before),
         }
+    }
+
+    /// When to look for the key of a flight that is held.
+    pub(super) fn key_due(&self) -> Option<Instant> {
+        self.following.as_ref()?.connection.key_due()
+    }
+
+    /// The key of the flight that is held may have come, or is not waited for any more.
+    pub(super) fn look_for_key<S: Store>(&mut self, cx: &mut Context<'_, S>) {
+        let moment = self.moment(cx);
+        if let Some(following) = &mut self.following {
+            following.unseal(cx.engine, moment);
+        }
+        self.consider_flight(cx);
+        self.conclude_if_over(cx);
     }
 }

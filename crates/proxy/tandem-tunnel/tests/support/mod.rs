@@ -18,6 +18,7 @@ use tandem_engine::{
     ClientCertificates, Connection, Crossed, Engine, Moment, Role, Sender, Streams,
 };
 use tandem_link::tunnel::{Ending, Open, Target};
+use tandem_record_key::RecordKey;
 use tandem_store::MemoryStore;
 use tandem_tunnel::{Clock, Event, Handshakes, Input, Output, Relay};
 use tandem_wire::{Instant, UnixTime};
@@ -168,6 +169,8 @@ enum Piece {
 pub(crate) struct Pair {
     pub(crate) engines: [Engine<MemoryStore>; 2],
     pub(crate) clock: Clock,
+    /// A key that its server releases, and when.
+    pub(crate) late: Option<(Instant, RecordKey)>,
 }
 
 impl Default for Pair {
@@ -178,6 +181,7 @@ impl Default for Pair {
                 now: Instant::ZERO,
                 wall: THEN,
             },
+            late: None,
         }
     }
 }
@@ -395,7 +399,11 @@ impl Run<'_> {
             Step::Time => {
                 let timers = self.relays.iter().filter_map(Relay::poll_timeout);
                 let at = timers.map(|(at, _)| at).min().expect("there is one");
-                self.pair.clock.now = at.max(self.pair.clock.now + Duration::from_micros(1));
+                let now = at.max(self.pair.clock.now + Duration::from_micros(1));
+                self.pair.clock.now = now;
+                if let Some((_, key)) = self.pair.late.take_if(|(due, _)| *due <= now) {
+                    self.pair.engines[1].release_key(key, now);
+                }
                 for side in 0..2 {
                     let clock = self.pair.clock;
                     self.relays[side].handle_timeout(&mut self.pair.engines[side], clock);

@@ -1,5 +1,7 @@
 //! A flight that is opened at one side and sealed at the other, and what becomes of doubt.
 
+use std::net::SocketAddr;
+
 use tandem_delta::{DeltaWriter, Reference};
 use tandem_record_key::{Direction, IV_LEN, RecordKey, Suite};
 use tandem_seal::Sealer;
@@ -57,8 +59,16 @@ fn server_side(client: &[u8], server: &[u8]) -> (Connection, Engine<MemoryStore>
     let (mut connection, mut engine) = side(Role::ServerSide, client);
     engine.release_key(key(), Instant::ZERO);
     connection.read(Sender::Server, server);
-    connection.unseal(Streams { client, server }, &mut engine, Instant::ZERO);
+    connection.unseal(Streams { client, server }, &mut engine, at(0));
     (connection, engine)
+}
+
+fn at(millis: u64) -> Moment {
+    Moment {
+        server: SocketAddr::from(([192, 0, 2, 1], 443)),
+        now: Instant::from_micros(1_000 * millis),
+        wall: TODAY,
+    }
 }
 
 /// The message of the flight, with a delta that copies nothing.
@@ -101,7 +111,7 @@ fn a_flight_is_opened_however_it_comes_and_sealed_to_what_was_sent() {
             server: &server[..end],
         };
         connection.read(Sender::Server, streams.server);
-        connection.unseal(streams, &mut engine, Instant::ZERO);
+        connection.unseal(streams, &mut engine, at(0));
         assert_eq!(connection.stage(), Stage::Going);
         let is_whole = end >= sent().len();
         assert_eq!(
