@@ -63,8 +63,8 @@ pub(crate) struct RelayArgs {
 
 /// Take keys that `tandem keytap relay` sends, and hand them to the proxy of this machine
 ///
-/// Only who proves the shared key may hand in keys. Strangers that connect are refused; let a
-/// firewall admit none.
+/// Only who proves the shared key may hand in keys, at most 64 relays at a time. Strangers that
+/// connect are refused; let a firewall admit none.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
