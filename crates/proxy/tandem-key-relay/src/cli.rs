@@ -92,8 +92,8 @@ pub(crate) struct ReceiveArgs {
 /// hands on opens the server's part of the handshake and nothing else.
 ///
 /// Start this before the program, and have it started again whenever it ends: without a reader, a
-/// program waits when it opens the FIFO, and one in Go fails every handshake later. docs/tls13.md
-/// has the unit, and how to turn a program's key log on.
+/// program waits when it opens the FIFO, and one in Go fails every handshake later, until this runs
+/// again. docs/tls13.md has the unit, and how to turn a program's key log on.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
