@@ -1,7 +1,8 @@
 //! Intrusion detection: ends a session in which a pattern of an attack passes.
 //!
 //! Reads everything, changes nothing. A pattern is a string of bytes, looked for in heads and in
-//! bodies (without the framing of chunks), also across the borders of records and chunks.
+//! bodies (without the framing of chunks), also across the borders of records and chunks, and in the
+//! target of a request once more with its escapes taken back.
 //!
 //! Is not: able to look into compressed bodies, nor into what it has no right to. Invariant: it is
 //! linear in what passes, whatever the patterns.
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::error::McError;
-use crate::http::{Head, Side};
+use crate::http::{Head, Side, unescaped};
 use crate::service::{Decision, HttpService};
 
 /// What is looked for.
@@ -76,12 +77,16 @@ impl Ids {
         }
     }
 
-    fn look(&mut self, side: Side, data: &[u8]) -> Decision {
-        let tail = match side {
+    fn tail(&mut self, side: Side) -> &mut Tail {
+        match side {
             Side::Requests => &mut self.requests,
             Side::Responses => &mut self.responses,
-        };
-        match tail.meets(&self.patterns, data) {
+        }
+    }
+
+    fn look(&mut self, side: Side, data: &[u8]) -> Decision {
+        let patterns = Arc::clone(&self.patterns);
+        match self.tail(side).meets(&patterns, data) {
             true => Decision::Block("a pattern of an attack"),
             false => Decision::Pass,
         }
@@ -90,7 +95,16 @@ impl Ids {
 
 impl HttpService for Ids {
     fn head(&mut self, side: Side, head: &mut Head) -> Decision {
-        self.look(side, &head.to_bytes())
+        let meant = unescaped(head.target().unwrap_or_default());
+        for text in [meant.as_bytes(), &head.to_bytes()] {
+            let decision = self.look(side, text);
+            // What lies in two messages is no pattern.
+            self.tail(side).0.clear();
+            if decision != Decision::Pass {
+                return decision;
+            }
+        }
+        Decision::Pass
     }
 
     fn body(&mut self, side: Side, data: &[u8]) -> Decision {
@@ -120,17 +134,23 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_two_directions_is_no_pattern() {
+    fn what_lies_in_two_directions_or_messages_is_no_pattern() {
         let mut ids = ids();
         assert_eq!(ids.body(Side::Requests, b"ev"), Decision::Pass);
         assert_eq!(ids.body(Side::Responses, b"il"), Decision::Pass);
-        assert_eq!(ids.body(Side::Requests, b"en"), Decision::Pass);
+        assert_eq!(ids.body(Side::Requests, b"en ev"), Decision::Pass);
+        let mut head = Head::request("GET", "/");
+        assert_eq!(ids.head(Side::Requests, &mut head), Decision::Pass);
+        assert_eq!(ids.body(Side::Requests, b"il"), Decision::Pass);
     }
 
     #[test]
     fn heads_are_looked_at() {
-        let mut head = Head::request("GET", "/evil");
-        assert_ne!(ids().head(Side::Requests, &mut head), Decision::Pass);
+        for target in ["/evil", "/%65v%69l", "/x/%65tc/passwd"] {
+            let mut head = Head::request("GET", target);
+            let decision = ids().head(Side::Requests, &mut head);
+            assert_ne!(decision, Decision::Pass, "{target}");
+        }
     }
 
     #[test]
