@@ -438,6 +438,10 @@ mod tests {
         let two = report(&["a.example@h:1=ids", "b.example@h:1=ids"]);
         let caught = judged(&two, Check::WriterTag(body));
         assert_eq!(caught.suspects, [1, 2]);
+        // A writer has the key of that tag.
+        let mixed = report(&["a.example@h:1=compress", "b.example@h:1=ids"]);
+        assert_eq!(judged(&mixed, Check::WriterTag(body)).suspects, [2]);
+        assert_eq!(judged(&mixed, Check::EndpointTag(body)).suspects, [1]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Intrusion detection: ends a session in which a pattern of an attack passes.
 //!
 //! Reads everything, changes nothing. A pattern is a string of bytes, looked for in heads and in
-//! bodies (without the framing of chunks), also across the borders of records and chunks, and in the
-//! target of a request once more with its escapes taken back.
+//! bodies (without the framing of chunks), also across the borders of records and chunks, and in
+//! the target of a request once more with its escapes taken back.
 //!
 //! Is not: able to look into compressed bodies, nor into what it has no right to. Invariant: it is
 //! linear in what passes, whatever the patterns.
