@@ -36,7 +36,7 @@ demo: programs
 build:
 	@$(ENSURE) rust build
 	@[ -e $(TANDEM) ] || echo 'make: the first build takes two to four minutes on two cores'
-	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-mc
+	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc
 	@scripts/program-size.sh $(TANDEM)
 
 ## measure: target/release/tandem-measure, which `tandem measure` starts (docs/measuring.md)
@@ -49,7 +49,7 @@ measure:
 programs:
 	@$(ENSURE) rust build
 	@[ -e $(TANDEM) ] || echo 'make: the first build takes two to four minutes on two cores'
-	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-mc --package tandem-lab
+	$(CARGO) build --locked --release --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc --package tandem-lab
 
 ## test: every check and every test; those in network namespaces need root
 test: lint
@@ -139,7 +139,7 @@ visits: programs
 deb:
 	@$(ENSURE) rust build package
 	@[ -e $(PACKAGED) ] || echo 'make deb: the first build takes some six minutes on two cores'
-	$(CARGO) build --locked --profile dist --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-mc
+	$(CARGO) build --locked --profile dist --package tandem --package tandem-keytap --package tandem-key-relay --package tandem-keyserver-io --package tandem-mc
 	@scripts/program-size.sh $(PACKAGED)
 	scripts/make-deb.sh $(PACKAGED) out
 

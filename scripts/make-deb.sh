@@ -47,6 +47,15 @@ if [ -e "$keytap" ]; then
         put "packaging/examples/tandem-keytap-$part.service" "usr/share/doc/tandem/examples/tandem-keytap-$part.service"
     done
 fi
+# And the key server.
+keyserver=$(dirname "$program")/tandem-keyserver
+if [ -e "$keyserver" ]; then
+    put "$keyserver" usr/bin/tandem-keyserver 755
+    strip --strip-unneeded "$root/usr/bin/tandem-keyserver"
+    put packaging/systemd/tandem-keyserver.service usr/lib/systemd/system/tandem-keyserver.service
+    put packaging/examples/keyserver.toml usr/share/doc/tandem/examples/keyserver.toml
+    put docs/keyserver.md usr/share/doc/tandem/keyserver.md
+fi
 # The same with the middleboxes' program.
 mc=$(dirname "$program")/tandem-mc
 if [ -e "$mc" ]; then

@@ -85,6 +85,8 @@ const MCTLS: &str = "mctls";
 const MCTLS_IO: &str = "mctls-io";
 const DHT: &str = "tandem-dht";
 const MEASURE: &str = "tandem-measure";
+const KEYSERVER: &str = "tandem-keyserver";
+const KEYCLIENT: &str = "tandem-keyclient";
 
 /// The whole table, lowest layer first.
 pub(crate) const LAYERS: &[Layer] = &[
@@ -259,6 +261,22 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[MEASURE, REPORT, CHANNEL, DAEMON, WIRE],
     ),
+    Layer::new(KEYSERVER, "crates/cost/tandem-keyserver", Kind::Core, &[]),
+    Layer::new(
+        KEYCLIENT,
+        "crates/cost/tandem-keyclient",
+        Kind::Adapter,
+        &[KEYSERVER, CHANNEL],
+    ),
+    Layer {
+        tests_may_use: &[KEYCLIENT],
+        ..Layer::new(
+            "tandem-keyserver-io",
+            "crates/cost/tandem-keyserver-io",
+            Kind::Adapter,
+            &[KEYSERVER, CHANNEL, DAEMON],
+        )
+    },
     Layer::new(
         DHT,
         "crates/split/tandem-dht",

@@ -10,6 +10,7 @@ mod doctor;
 mod estimate;
 mod generate;
 mod keygen;
+mod keyserver;
 mod keytap;
 mod lab;
 mod mc;
@@ -26,6 +27,7 @@ pub(crate) use doctor::{DoctorArgs, DoctorSide};
 pub(crate) use estimate::EstimateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs};
 pub(crate) use keygen::KeygenArgs;
+pub(crate) use keyserver::KeyserverArgs;
 pub(crate) use keytap::KeytapArgs;
 pub(crate) use lab::LabArgs;
 pub(crate) use mc::McArgs;
@@ -117,6 +119,7 @@ pub(crate) enum Command {
     Keytap(KeytapArgs),
     Mc(McArgs),
     Measure(MeasureArgs),
+    Keyserver(KeyserverArgs),
     Lab(LabArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),

@@ -47,6 +47,11 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Failure> {
             "tandem-measure-io",
             arguments.arguments,
         )),
+        Command::Keyserver(arguments) => Err(program::run(
+            "tandem-keyserver",
+            "tandem-keyserver-io",
+            arguments.arguments,
+        )),
         Command::Keytap(arguments) => Err(program::run(
             "tandem-keytap",
             "tandem-key-relay",

@@ -312,6 +312,11 @@ fn programs_that_stand_beside_this_one_get_the_same_arguments() {
     let program = place.path().join("tandem");
     fs::hard_link(env!("CARGO_BIN_EXE_tandem"), &program).unwrap();
     for (command, other, package) in [
+        (
+            "keyserver",
+            "tandem-keyserver",
+            "--package tandem-keyserver-io",
+        ),
         ("keytap", "tandem-keytap", "--package tandem-key-relay"),
         ("lab", "tandem-lab", "--package tandem-lab"),
         ("mc", "tandem-mc", "--package tandem-mc"),

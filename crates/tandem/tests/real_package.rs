@@ -81,6 +81,15 @@ fn the_package_holds_what_it_says_and_is_the_same_each_time() {
     }
     assert!(!content.contains("bin/tandem-lab"), "{content}");
     // What the tests of the whole workspace build comes along where it is.
+    let keyserver = Path::new(env!("CARGO_BIN_EXE_tandem")).with_file_name("tandem-keyserver");
+    for path in [
+        "./usr/bin/tandem-keyserver",
+        "./usr/lib/systemd/system/tandem-keyserver.service",
+        "./usr/share/doc/tandem/examples/keyserver.toml",
+    ] {
+        let is_in = content.lines().any(|line| line.ends_with(path));
+        assert_eq!(is_in, keyserver.is_file(), "{path} in {content}");
+    }
     let keytap = Path::new(env!("CARGO_BIN_EXE_tandem")).with_file_name("tandem-keytap");
     for path in [
         "./usr/bin/tandem-keytap",

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mctls::config::Right;
-use mctls_io::{Service, Timeouts};
+use mctls_io::Service;
 use tandem_mc::http::{Head, Side};
 use tandem_mc::layout::Rights;
 use tandem_mc::middlebox::Standing;
@@ -45,8 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let language = Language(Arc::clone(&language));
         Box::new(OverHttp::new(language, NEEDS))
     });
-    let (settings, timeouts) = (BoxSettings::default(), Timeouts::default());
-    let standing = Standing::with(listen.parse()?, own, settings, service, timeouts);
+    let standing = Standing::with(listen.parse()?, own, BoxSettings::default(), service);
     standing.await?.serve().await;
     Ok(())
 }

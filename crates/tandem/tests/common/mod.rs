@@ -73,7 +73,7 @@ pub(crate) fn unprivileged(arguments: &[&str]) -> Command {
 
 /// Whether what follows this command is another program's, its help too.
 pub(crate) fn is_of_another_program(path: &[String]) -> bool {
-    ["keytap", "lab", "mc", "measure"]
+    ["keyserver", "keytap", "lab", "mc", "measure"]
         .iter()
         .any(|name| path == [*name])
 }

@@ -101,7 +101,7 @@ impl Daemon {
     pub(crate) fn start(files: &Files, arguments: &[&str]) -> Self {
         let mut child = program()
             .args(arguments)
-            .args(["--listen", "127.0.0.1:0", "--timeout", PATIENCE])
+            .args(["--listen", "127.0.0.1:0"])
             .args([
                 Path::new("--cert"),
                 &files.cert,
@@ -133,15 +133,10 @@ impl Daemon {
 
     /// Sends it a signal by its name.
     pub(crate) fn signal(&self, name: &str) {
-        signal(self.child.id(), name);
+        let process = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &process]).status();
+        assert!(sent.expect("kill is installed").success());
     }
-}
-
-/// Sends a process a signal by its name.
-pub(crate) fn signal(process: u32, name: &str) {
-    let process = process.to_string();
-    let sent = Command::new("kill").args(["-s", name, &process]).status();
-    assert!(sent.expect("kill is installed").success());
 }
 
 impl Drop for Daemon {

@@ -1,13 +1,10 @@
 //! From arguments to results: daemons, a fetch, a table.
 
-use std::fs::{File, Permissions};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use mctls_io::Timeouts;
 use rustls::RootCertStore;
 use tandem_daemon::{logging, runtime};
 use tandem_mc::McError;
@@ -20,7 +17,7 @@ use tandem_mc::settings::{BoxSettings, ServerSettings, authorities, identity};
 use tandem_mc::table::Colours;
 use tandem_mc::via::granted;
 
-use crate::cli::{BoxArgs, Command, ExplainArgs, GetArgs, Listening, ServeArgs};
+use crate::cli::{BoxArgs, Command, ExplainArgs, GetArgs, ServeArgs};
 use crate::exit::Failure;
 
 /// Does what the arguments say.
@@ -46,9 +43,7 @@ fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     runtime::run(async {
         let end = runtime::asked_to_end()?;
         let root = &arguments.root;
-        let patience = timeouts(listening);
-        let listen = listening.listen;
-        let serving = Serving::bind(listen, identity, roots, root, settings, patience).await?;
+        let serving = Serving::bind(listening.listen, identity, roots, root, settings).await?;
         ready(serving.address()?)?;
         runtime::unless(end, serving.serve()).await;
         Ok(())
@@ -63,22 +58,11 @@ fn middlebox(arguments: &BoxArgs) -> Result<(), Failure> {
     runtime::run(async {
         let end = runtime::asked_to_end()?;
         let kind = arguments.kind;
-        let patience = timeouts(listening);
-        let listen = listening.listen;
-        let standing = Standing::bind(listen, identity, kind, settings, patience).await?;
+        let standing = Standing::bind(listening.listen, identity, kind, settings).await?;
         ready(standing.address()?)?;
         runtime::unless(end, standing.serve()).await;
         Ok(())
     })
-}
-
-/// A pause in a session may be as long as its beginning, and not shorter than the library's.
-fn timeouts(listening: &Listening) -> Timeouts {
-    let usual = Timeouts::default();
-    Timeouts {
-        handshake: listening.timeout,
-        idle: usual.idle.max(listening.timeout),
-    }
 }
 
 fn ready(address: SocketAddr) -> Result<(), Failure> {
@@ -86,15 +70,6 @@ fn ready(address: SocketAddr) -> Result<(), Failure> {
 }
 
 fn fetch(arguments: GetArgs) -> Result<(), Failure> {
-    runtime::run(async {
-        let end = runtime::asked_to_end()?;
-        // What was written beside its place goes with it.
-        let fetched = runtime::unless(end, fetched(arguments)).await;
-        fetched.unwrap_or(Err(Failure::Interrupted))
-    })
-}
-
-async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
     let wanted = Wanted {
         url: arguments.url,
         connect: arguments.connect,
@@ -109,25 +84,19 @@ async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
         },
     };
     let report = match &arguments.output {
-        None if arguments.json => get(&wanted, &mut io::sink()).await?,
-        None => get(&wanted, &mut io::stdout()).await?,
-        Some(path) if is_special(path) => {
-            let mut special = File::create(path).map_err(file(path))?;
-            get(&wanted, &mut special).await?
-        }
+        None if arguments.json => ask(&wanted, &mut io::sink())?,
+        None => ask(&wanted, &mut io::stdout())?,
         Some(path) => {
             // Whole or not at all: what is beside it has its name only at the end.
             let folder = path
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty());
-            let mut beside = tempfile::Builder::new()
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(folder.unwrap_or(Path::new(".")))
-                .map_err(file(path))?;
-            let report = get(&wanted, beside.as_file_mut()).await?;
+            let folder = folder.unwrap_or(Path::new("."));
+            let mut file = tempfile::NamedTempFile::new_in(folder).map_err(file(path))?;
+            let report = ask(&wanted, file.as_file_mut())?;
             if report.outcome == Outcome::Complete {
-                let kept = beside.persist(path);
-                kept.map_err(|error| file_error(path, error.error))?;
+                file.persist(path)
+                    .map_err(|error| file_error(path, error.error))?;
             }
             report
         }
@@ -156,10 +125,8 @@ async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
     }
 }
 
-/// Whether this is a device or a pipe, which is written to and not replaced.
-fn is_special(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|found| !found.is_file() && !found.is_dir())
+fn ask(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report, Failure> {
+    runtime::run(async { Ok(get(wanted, out).await?) })
 }
 
 fn explain(arguments: &ExplainArgs) -> Result<(), Failure> {
