@@ -18,6 +18,9 @@ use crate::settings::{Loaded, PeerId};
 /// Requests of one client that wait for their turn.
 const MAX_WAITING: usize = 256;
 
+/// Between two lines of the log about an audit log that cannot be written.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
 /// An answer on its way to its connection, and the place that the request had in its pipeline.
 pub(crate) struct Reply {
     pub(crate) frame: Vec<u8>,
@@ -65,6 +68,7 @@ pub(crate) struct Desk {
     turns: Mutex<Turns<PeerId, Job>>,
     came: Condvar,
     audit: Mutex<Option<Audit>>,
+    audit_failure_told_at: Mutex<Option<Instant>>,
     started: Instant,
 }
 
@@ -88,6 +92,7 @@ impl Desk {
         Ok(Self {
             numbers: Numbers::new(),
             audit: Mutex::new(open_audit(&loaded)?),
+            audit_failure_told_at: Mutex::new(None),
             buckets: Mutex::new(full_buckets(&loaded, Duration::ZERO)),
             loaded: RwLock::new(Arc::new(loaded)),
             turns: Mutex::new(Turns::new(MAX_WAITING)),
@@ -211,6 +216,11 @@ impl Desk {
 
     fn audit_failed(&self, path: &std::path::Path, error: &std::io::Error) {
         self.numbers.audit_failures.add(1);
+        let mut told_at = locked(&self.audit_failure_told_at);
+        if told_at.is_some_and(|at| at.elapsed() < TOLD_EVERY) {
+            return;
+        }
+        *told_at = Some(Instant::now());
         tracing::error!(
             path = %path.display(), %error,
             "the audit log cannot be written: without its line no signature is given; make room, or send SIGHUP after the file has been moved"

@@ -174,6 +174,35 @@ fn more_who_wait_than_may_fail_at_once() {
     assert_eq!(signed, Err(SignError::TooManyWaiting));
 }
 
+#[test]
+fn without_a_line_in_the_audit_log_there_is_no_signature() {
+    let place = place(&[("web", 1_000)], &["a"]);
+    let settings = place.text("a.toml");
+    let audit = format!("{:?}", place.path("a.audit"));
+    // Each write to it fails for want of room.
+    place.write("a.toml", &settings.replace(&audit, "\"/dev/full\""));
+    let served = Served::start_at(&place, "a", "127.0.0.1:0", &["--log", "off"]);
+    let client = patient(&place, "web", &[&served]);
+    let sign = || client.sign(id_of(&place), SCHEME, &message());
+    assert_eq!(sign(), Err(SignError::Refused(Refusal::Failed)));
+    // With room again, as a signal tells.
+    place.write("a.toml", &settings);
+    served.signal(Signal::SIGHUP);
+    wait_until("a signature", || sign().is_ok());
+}
+
+#[test]
+fn a_client_that_is_taken_out_gets_nothing_over_its_old_connection() {
+    let place = place(&[("web", 1_000)], &["a"]);
+    let served = Served::start(&place, "a");
+    let client = patient(&place, "web", &[&served]);
+    let sign = || client.sign(id_of(&place), SCHEME, &message());
+    assert!(sign().is_ok());
+    place.settings("a", &["p256"], "");
+    served.signal(Signal::SIGHUP);
+    wait_until("the end", || sign() == Err(SignError::NoServer));
+}
+
 /// A channel to the key server, for what a client of ours does not do.
 async fn channel(place: &Place, peer: &str, served: &Served) -> tandem_channel::ClientChannel {
     let protocol = Protocol {
