@@ -60,7 +60,7 @@ fn systemd_finds_no_fault_with_the_units_and_little_exposure() {
     let files = files.into_iter().flatten();
     let mut units: Vec<PathBuf> = files.map(|file| file.expect("readable").path()).collect();
     units.retain(|file| file.extension().is_some_and(|it| it == "service"));
-    assert_eq!(units.len(), 10);
+    assert_eq!(units.len(), 11);
     for unit in units {
         let name = unit.file_name().expect("a file").to_string_lossy();
         let file = folder.path().join(name.replace('@', "@ppp0"));
