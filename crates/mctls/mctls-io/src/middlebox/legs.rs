@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mctls::error::Alert;
+use mctls::error::{Alert, Policy};
 use mctls::frame::{Frame, LegFrame};
 use mctls::message::Message;
 use mctls::middlebox::{Joining, Middlebox as Core};
@@ -135,6 +135,10 @@ impl Legs {
         self.talk(from)?.feed(leg.bytes)?;
         let mut replies = Vec::new();
         while let Some(message) = self.talk(from)?.next()? {
+            if let Message::Alert(alert) = message {
+                // In any state, also before there is a core to take it.
+                return Err(mctls::Error::from(Policy::PeerAlert(alert)).into());
+            }
             let before = self.is_confirmed();
             let joining = match self.state.take() {
                 Some(State::Announced) => self.core()?.handle(from, message, &mut replies)?,

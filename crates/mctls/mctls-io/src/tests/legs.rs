@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use mctls::config::{PathMode, Right};
-use mctls::error::Breach;
-use mctls::frame::{Frame, LegFrame};
+use mctls::error::{Alert, Breach, Policy};
+use mctls::frame::{Frame, Frames, LegFrame};
+use mctls::message::Message;
 use mctls::party::{Endpoint, Position};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,12 +21,16 @@ use crate::{Error, Part};
 
 use Right::{None as No, Read};
 
-fn empty_leg(endpoint: Endpoint, distance: u8) -> Vec<u8> {
-    bytes(&Frame::Leg(LegFrame {
+fn leg(endpoint: Endpoint, distance: u8, bytes: &[u8]) -> Vec<u8> {
+    super::bytes(&Frame::Leg(LegFrame {
         endpoint,
         distance: Position::new(distance).expect("a position"),
-        bytes: &[],
+        bytes,
     }))
+}
+
+fn empty_leg(endpoint: Endpoint, distance: u8) -> Vec<u8> {
+    leg(endpoint, distance, &[])
 }
 
 /// A leg frame where none is due.
@@ -77,8 +82,8 @@ async fn a_server_takes_no_leg_before_it_has_chosen_the_protocol() {
     let mut stream = TcpStream::connect(&server.address)
         .await
         .expect("connected");
-    let leg = empty_leg(Endpoint::Server, 16);
-    stream.write_all(&leg).await.expect("written");
+    let early = empty_leg(Endpoint::Server, 16);
+    stream.write_all(&early).await.expect("written");
     let error = server.next().await.expect_err("no leg is due");
     assert!(is_unexpected(&error), "{error}");
 }
@@ -121,6 +126,81 @@ async fn a_leg_of_the_other_endpoint_ends_a_session() {
     client.sender.send(HEADERS, b"data").await.expect("sent");
     let again = served.receiver.recv().await.expect_err("it stays");
     assert!(is_unexpected(&again), "{again}");
+}
+
+/// Finishes a client's handshake over a hop whose frames `wrap` makes, and leaves nothing unsent.
+async fn shake_over(stream: &mut TcpStream, tls: &mut Tls, wrap: impl Fn(&[u8]) -> Vec<u8>) {
+    let (mut frames, mut buffer) = (Frames::new(), vec![0; 1 << 14]);
+    loop {
+        let mut out = Vec::new();
+        tls.take(&mut out).expect("bytes");
+        stream.write_all(&wrap(&out)).await.expect("written");
+        if tls.is_ready() {
+            return;
+        }
+        let length = stream.read(&mut buffer).await.expect("bytes");
+        assert_ne!(length, 0, "a handshake");
+        frames.push(&buffer[..length]).expect("frames");
+        while let Some(frame) = frames.next().expect("frames") {
+            let mut data = Vec::new();
+            match frame {
+                Frame::Tls(bytes) | Frame::Leg(LegFrame { bytes, .. }) => {
+                    tls.feed(bytes, &mut data).expect("a handshake");
+                }
+                Frame::Record(_) | Frame::Announce | Frame::Route(_) => {}
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_end_to_end_session_that_is_closed_in_the_handshake_ends_it() {
+    let mut server = server().await;
+    let config = tls::client(pki().roots(), &[], KeyExchange::Classical);
+    let mut tls = tls_client(config.expect("a configuration"), "server.test");
+    let mut stream = TcpStream::connect(&server.address)
+        .await
+        .expect("connected");
+    shake_over(&mut stream, &mut tls, <[u8]>::to_vec).await;
+    tls.close();
+    let mut out = Vec::new();
+    tls.take(&mut out).expect("bytes");
+    stream.write_all(&out).await.expect("written");
+    let error = server.next().await.expect_err("nothing was offered");
+    let closed = mctls::Error::Peer(Breach::Truncated);
+    assert!(
+        matches!(&error, Error::Session(error) if *error == closed),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn an_alert_on_a_leg_is_heard_before_there_is_a_session() {
+    // It says nothing, so that there is no leg to it.
+    let silent = listen(|mut stream: TcpStream| async move {
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all).await;
+    })
+    .await;
+    let mut one = middlebox(1, forwards).await;
+    let config = tls::client_leg(pki().roots(), KeyExchange::Classical);
+    let mut tls = tls_client(config.expect("a configuration"), "box-1.test");
+    let mut stream = TcpStream::connect(&one.address).await.expect("connected");
+    let route = bytes(&Frame::Route(vec![silent.address.clone()]));
+    stream.write_all(&route).await.expect("written");
+    let wrap = |bytes: &[u8]| leg(Endpoint::Client, 1, bytes);
+    shake_over(&mut stream, &mut tls, wrap).await;
+    tls.send(&Message::Alert(Alert::AccessDenied).to_bytes())
+        .expect("room");
+    let mut out = Vec::new();
+    tls.take(&mut out).expect("bytes");
+    stream.write_all(&wrap(&out)).await.expect("written");
+    let error = one.next().await.expect_err("an alert");
+    let told = mctls::Error::Policy(Policy::PeerAlert(Alert::AccessDenied));
+    assert!(
+        matches!(&error, Error::Session(error) if *error == told),
+        "{error}"
+    );
 }
 
 fn shake(client: &mut Tls, server: &mut Tls) {
