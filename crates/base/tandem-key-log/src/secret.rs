@@ -178,6 +178,16 @@ mod tests {
     }
 
     #[test]
+    fn digits_of_either_case_are_read() {
+        let [label, random, secret] = ["SERVER_HANDSHAKE_TRAFFIC_SECRET", RANDOM, SERVER];
+        let upper = [random, secret].map(str::to_ascii_uppercase).join(" ");
+        let upper = key(format!("{label} {upper}").as_bytes(), Suite::Aes128Gcm);
+        let lower = key(&server_line(), Suite::Aes128Gcm);
+        let [upper, lower] = [upper, lower].map(|key| key.expect("a line").to_datagram().to_vec());
+        assert_eq!(upper, lower);
+    }
+
+    #[test]
     fn no_other_secret_is_read() {
         for label in [
             "CLIENT_RANDOM",

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mctls::config::Right;
-use mctls_io::Service;
+use mctls_io::{Service, Timeouts};
 use tandem_mc::http::{Head, Side};
 use tandem_mc::layout::Rights;
 use tandem_mc::middlebox::Standing;
@@ -45,7 +45,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let language = Language(Arc::clone(&language));
         Box::new(OverHttp::new(language, NEEDS))
     });
-    let standing = Standing::with(listen.parse()?, own, BoxSettings::default(), service);
+    let (settings, timeouts) = (BoxSettings::default(), Timeouts::default());
+    let standing = Standing::with(listen.parse()?, own, settings, service, timeouts);
     standing.await?.serve().await;
     Ok(())
 }

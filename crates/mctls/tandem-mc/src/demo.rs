@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mctls_io::Service;
+use mctls_io::{Service, Timeouts};
 use tokio::task::JoinHandle;
 
 use crate::certificates::{Authority, For};
@@ -58,7 +58,7 @@ impl Stage {
     ) -> Result<(Part, ViaArgument), McError> {
         let files = self.authority.issue(name, For::Middlebox)?;
         let identity = identity(&files.cert, &files.key)?;
-        let standing = Standing::bind(local(), identity, kind, settings).await?;
+        let standing = Standing::bind(local(), identity, kind, settings, patient()).await?;
         started(standing, name, kind)
     }
 
@@ -66,7 +66,8 @@ impl Stage {
         let files = self.authority.issue(name, For::Middlebox)?;
         let identity = identity(&files.cert, &files.key)?;
         let service = Arc::new(|| -> Box<dyn Service> { Box::new(Cheat::default()) });
-        let standing = Standing::with(local(), identity, BoxSettings::default(), service).await?;
+        let settings = BoxSettings::default();
+        let standing = Standing::with(local(), identity, settings, service, patient()).await?;
         started(standing, name, Kind::Ids)
     }
 
@@ -91,6 +92,13 @@ fn started(standing: Standing, name: &str, kind: Kind) -> Result<(Part, ViaArgum
     let via = ViaArgument::parse(&text).map_err(McError::Argument)?;
     let task = tokio::spawn(standing.serve());
     Ok((Part { address, task }, via))
+}
+
+fn patient() -> Timeouts {
+    Timeouts {
+        handshake: PATIENCE,
+        idle: PATIENCE,
+    }
 }
 
 fn local() -> SocketAddr {
@@ -180,6 +188,7 @@ async fn stage(folder: &Path) -> Result<Stage, McError> {
         authorities(&authority.cert())?,
         &site,
         ServerSettings::default(),
+        patient(),
     )
     .await?;
     let address = serving.address()?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flate2::write::GzDecoder;
-use mctls::error::Alert;
+use mctls::error::{Alert, Breach};
 use mctls::suite::Suite;
 use mctls_io::{
     Client, ClientSettings, Connected, Error, Fallback, KeyExchange, Session, Timeouts,
@@ -156,8 +156,16 @@ pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report
                 .via
                 .first()
                 .map_or(address, |one| one.via.address.as_str());
-            if let (Error::Io(_), Some(problem)) = (&error, &mut report.problem) {
-                *problem = format!("{first}: {problem}");
+            let cut = mctls::Error::Peer(Breach::Truncated);
+            match (&error, &mut report.problem) {
+                (Error::Io(_), Some(problem)) => *problem = format!("{first}: {problem}"),
+                (Error::Session(error), Some(problem))
+                    if *error == cut && !wanted.via.is_empty() =>
+                {
+                    *problem +=
+                        ", or a middlebox may not connect to what is behind it (its `allow`)";
+                }
+                (_, Some(_) | None) => {}
             }
             return Ok(report);
         }

@@ -222,8 +222,10 @@ impl Head {
             Side::Responses => {
                 let mut response = httparse::Response::new(&mut lines);
                 whole(response.parse(bytes), bytes)?;
+                // Three digits from 100 on (RFC 9110, section 15).
+                let status = response.code.filter(|status| *status >= 100);
                 let start = Start::Response {
-                    status: response.code.unwrap_or_default(),
+                    status: status.ok_or(Wrong::Head)?,
                     reason: response.reason.unwrap_or_default().to_owned(),
                 };
                 (start, response.headers)

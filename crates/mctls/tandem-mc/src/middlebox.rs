@@ -32,9 +32,10 @@ impl Standing {
         identity: Identity,
         kind: Kind,
         settings: BoxSettings,
+        timeouts: Timeouts,
     ) -> Result<Self, McError> {
         let service = boxes::service(kind, &settings)?;
-        Self::with(listen, identity, settings, service).await
+        Self::with(listen, identity, settings, service, timeouts).await
     }
 
     /// One with a service of the caller's.
@@ -46,13 +47,14 @@ impl Standing {
         identity: Identity,
         settings: BoxSettings,
         service: NewService,
+        timeouts: Timeouts,
     ) -> Result<Self, McError> {
         let middlebox = Middlebox::new(&MiddleboxSettings {
             identity,
             next: None,
             permits: Arc::new(move |next: &str| settings.permits(next)),
             service,
-            timeouts: Timeouts::default(),
+            timeouts,
         })?;
         Ok(Self {
             listener: listener::listen("--listen", listen).await?,

@@ -53,6 +53,7 @@ impl Serving {
         middlebox_roots: Arc<RootCertStore>,
         root: &Path,
         settings: ServerSettings,
+        timeouts: Timeouts,
     ) -> Result<Self, McError> {
         let folder = root.canonicalize().map_err(McError::file(root))?;
         if !folder.is_dir() {
@@ -64,7 +65,7 @@ impl Serving {
             policy: Arc::new(move |terms: &_| settings.answer(terms)),
             fallback: Fallback::Refuse,
             plain_protocols: Vec::new(),
-            timeouts: Timeouts::default(),
+            timeouts,
         })?;
         Ok(Self {
             listener: listener::listen("--listen", listen).await?,
@@ -153,8 +154,11 @@ pub(crate) fn log(error: &Error) {
         | Error::Io(_)
         | Error::TimedOut(..)
         | Error::PlainTls
-        | Error::Name(..)
-        | Error::NotPermitted(_) => tracing::debug!("a session was ended: {error}"),
+        | Error::Name(..) => tracing::debug!("a session was ended: {error}"),
+        Error::NotPermitted(next) => {
+            tracing::info!("a session was refused: `allow` does not permit its next hop");
+            tracing::debug!("the next hop would have been {next}");
+        }
     }
 }
 

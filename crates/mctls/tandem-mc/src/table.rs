@@ -320,10 +320,18 @@ fn width(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The text without what a terminal would carry out.
+/// The text without what a terminal would carry out, or what turns its direction around (Unicode
+/// Standard Annex 9, section 2).
 fn plain(text: impl AsRef<str>) -> String {
     let text = text.as_ref().chars();
-    text.map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.map(|c| match c {
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            '?'
+        }
+        c if c.is_control() => '?',
+        c => c,
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -408,11 +416,12 @@ mod tests {
     fn nothing_is_carried_out_by_a_terminal() {
         let mut report = planned(&two(), 4);
         report.outcome = Outcome::Failed;
-        report.problem = Some("\x1b[2J".into());
+        report.problem = Some("\x1b[2J\u{202e}".into());
         report.middleboxes[0].name = "\x1b]0;x\x07".into();
         report.contexts[0].name = "\x1b[1m".into();
         report.url = Some("https://\x1b[3m/".into());
-        assert!(!report.to_text(Colours::Off).contains('\x1b'));
+        let text = report.to_text(Colours::Off);
+        assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
     }
 
     #[test]

@@ -197,6 +197,16 @@ fn a_middlebox_that_is_gone_is_an_error_with_its_address() {
 }
 
 #[test]
+fn a_middlebox_connects_only_where_its_settings_allow_and_it_is_said_where_to_look() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let strict = place.middlebox("strict.example", "null", "allow = [\"*:443\"]");
+    let via = format!("strict.example@{}", strict.address);
+    let ran = Ran::of(&mut place.get("/", &server.address, &[&via], &[]));
+    assert!(ran.failed_with(1).contains("`allow`"), "{ran:?}");
+}
+
+#[test]
 fn a_middlebox_that_says_nothing_is_named_after_the_time_that_was_asked_for() {
     let place = Place::new();
     let server = place.server(&[]);
@@ -285,6 +295,54 @@ fn a_middlebox_that_falls_silent_is_waited_for_as_long_as_was_asked_and_no_longe
     assert!(rest < LENGTH, "everything came");
     let words = format!("did not answer within {seconds}s");
     assert!(said.contains(&words), "{said}");
+}
+
+#[test]
+fn a_fetch_that_is_interrupted_leaves_nothing_behind() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let silent = place.middlebox("silent.example", "null", "");
+    silent.signal("STOP");
+    std::fs::create_dir(place.path("out")).expect("a folder");
+    let (via, out) = (
+        format!("silent.example@{}", silent.address),
+        place.text("out/page"),
+    );
+    let mut child = place
+        .get("/", &server.address, &[&via], &["-o", &out])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program was built for this test");
+    let left = || {
+        std::fs::read_dir(place.path("out"))
+            .expect("a folder")
+            .count()
+    };
+    // It catches signals before it makes the file.
+    while left() == 0 {
+        assert!(child.try_wait().expect("a child").is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    common::signal(child.id(), "TERM");
+    let ended = child.wait().expect("it ends");
+    assert_ne!(ended.code(), Some(0));
+    assert_eq!(left(), 0);
+}
+
+#[test]
+fn a_device_is_written_to_and_not_replaced() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let pipe = place.text("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo is installed").success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).expect("text")
+    });
+    let ran = Ran::of(&mut place.get("/", &server.address, &[], &["-o", &pipe]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(reader.join().expect("it has read"), common::page());
 }
 
 #[test]

@@ -5,9 +5,10 @@ mod common;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{Place, Ran, page, program};
-use mctls_io::Service;
+use mctls_io::{Service, Timeouts};
 use tandem_mc::certificates::For;
 use tandem_mc::cheat::Cheat;
 use tandem_mc::layout::Kind;
@@ -198,6 +199,13 @@ impl Inside {
     }
 }
 
+fn patient() -> Timeouts {
+    Timeouts {
+        handshake: Duration::from_secs(60),
+        idle: Duration::from_secs(60),
+    }
+}
+
 fn any() -> SocketAddr {
     ([127, 0, 0, 1], 0).into()
 }
@@ -210,7 +218,13 @@ fn a_middlebox_that_oversteps_is_caught_and_named() {
     let own = identity(&files.cert, &files.key).expect("a certificate");
     let mut inside = Inside::new();
     let cheat = Arc::new(|| -> Box<dyn Service> { Box::new(Cheat::default()) });
-    inside.add(Standing::with(any(), own, BoxSettings::default(), cheat));
+    inside.add(Standing::with(
+        any(),
+        own,
+        BoxSettings::default(),
+        cheat,
+        patient(),
+    ));
     let null = place.middlebox("null.example", "null", "");
     let via = [
         format!("null.example@{}", null.address),
@@ -244,6 +258,7 @@ fn sixteen_middleboxes_and_255_contexts_are_a_session() {
             own,
             Kind::Null,
             BoxSettings::default(),
+            patient(),
         ));
         let address = inside.addresses.last().expect("just added");
         via.push(format!("{name}@{address}=response-body:read,255:write"));

@@ -63,8 +63,8 @@ pub(crate) struct RelayArgs {
 
 /// Take keys that `tandem keytap relay` sends, and hand them to the proxy of this machine
 ///
-/// Only who proves the shared key may hand in keys. Strangers that connect are refused; let a
-/// firewall admit none.
+/// Only who proves the shared key may hand in keys, at most 64 relays at a time. Strangers that
+/// connect are refused; let a firewall admit none.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
@@ -92,8 +92,8 @@ pub(crate) struct ReceiveArgs {
 /// hands on opens the server's part of the handshake and nothing else.
 ///
 /// Start this before the program, and have it started again whenever it ends: without a reader, a
-/// program waits when it opens the FIFO, and one in Go fails every handshake later. docs/tls13.md
-/// has the unit, and how to turn a program's key log on.
+/// program waits when it opens the FIFO, and one in Go fails every handshake later, until this runs
+/// again. docs/tls13.md has the unit, and how to turn a program's key log on.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:

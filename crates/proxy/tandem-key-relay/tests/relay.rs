@@ -3,20 +3,14 @@
 mod support;
 
 use std::io::{self, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use support::{Place, Process, is_there, key, keytap, output, wait_until};
+use support::{Place, Process, free_port, is_there, key, keytap, output, wait_until};
 use tandem_key_socket::hand_in;
 use tandem_record_key::{RecordKey, Suite};
-
-/// A port of the loopback interface that nobody has.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
-}
 
 fn local(port: u16) -> String {
     format!("127.0.0.1:{port}")

@@ -130,7 +130,7 @@ impl Dialer {
             OwnAddresses::AsAllowed => self.allowed.permits_own(),
             OwnAddresses::Never => false,
         };
-        self.allowed.permits(address) && (permits_own || !is_own(address.ip().to_canonical()))
+        self.allowed.permits(address) && (permits_own || !is_own(address.ip()))
     }
 
     /// Tries one after the other. Each has its share of the time that is left, so that one that
@@ -151,12 +151,20 @@ impl Dialer {
         Err(last)
     }
 
-    /// At least one address.
+    /// At least one address. One of IPv4 that was mapped into IPv6 is what it stands for: a
+    /// client's address of IPv4 can connect to it.
     async fn resolve(&self, target: Target) -> Result<Vec<SocketAddr>, Ending> {
-        let (name, port) = match target {
-            Target::Address(address) => return Ok(vec![address]),
-            Target::Name { name, port } => (name, port),
+        let mut found = match target {
+            Target::Address(address) => vec![address],
+            Target::Name { name, port } => self.look_up(name, port).await?,
         };
+        for address in &mut found {
+            address.set_ip(address.ip().to_canonical());
+        }
+        Ok(found)
+    }
+
+    async fn look_up(&self, name: String, port: u16) -> Result<Vec<SocketAddr>, Ending> {
         self.board.count(Tally::NamesResolved, 1);
         let asked = name.clone();
         let lookup = self.lookup(move || {
@@ -258,6 +266,19 @@ mod tests {
         };
         let by_name = dialer.dial(Open::to(name)).await;
         assert!(by_name.is_ok(), "{by_name:?}");
+    }
+
+    #[tokio::test]
+    async fn an_address_of_ipv4_that_was_mapped_into_ipv6_is_connected_to_as_itself() {
+        for (target, expected) in [
+            ("[::ffff:192.0.2.1]:443", "192.0.2.1:443"),
+            ("[2001:db8::1]:443", "[2001:db8::1]:443"),
+            ("192.0.2.1:443", "192.0.2.1:443"),
+        ] {
+            let target = Target::Address(target.parse().expect("an address"));
+            let resolved = dialer(&[]).resolve(target).await;
+            assert_eq!(resolved, Ok(vec![expected.parse().expect("an address")]));
+        }
     }
 
     #[test]

@@ -72,13 +72,24 @@ pub(crate) fn is_below(host: &str, wanted: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// The host that a request is for, in small letters, without its port.
+/// The host that a request is for, in small letters, without its port. `None` where it has none, or
+/// two: servers differ in which of them they take.
 pub(crate) fn host_of(head: &Head) -> Option<String> {
     let target = head.target()?;
     let absolute = target
         .split_once("://")
-        .map(|(_, rest)| rest.split(['/', '?']).next().unwrap_or_default());
-    let authority = absolute.or_else(|| head.text("host"))?.trim();
+        .map(|(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    let named = match head.method() {
+        Some("CONNECT") => Some(target),
+        Some(_) | None => absolute,
+    };
+    let mut hosts = head.values("host");
+    let authority = match (named, hosts.next(), hosts.next()) {
+        (_, _, Some(_)) => return None,
+        (Some(named), _, None) => named,
+        (None, host, None) => std::str::from_utf8(host?).ok()?,
+    };
+    let authority = authority.rsplit('@').next().unwrap_or_default().trim();
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => authority.split(':').next().unwrap_or_default(),
@@ -123,10 +134,11 @@ impl HttpService for Filter {
     fn head(&mut self, side: Side, head: &mut Head) -> Decision {
         match (side, head.target()) {
             (Side::Requests, Some(target)) => {
-                let host = host_of(head).unwrap_or_default();
-                match self.0.blocks(&host, &plain_path(target)) {
-                    true => Decision::Block("a page on the list"),
-                    false => Decision::Pass,
+                let blocks = |host: &str| self.0.blocks(host, &plain_path(target));
+                match host_of(head) {
+                    None => Decision::Block("a request without one host"),
+                    Some(host) if blocks(&host) => Decision::Block("a page on the list"),
+                    Some(_) => Decision::Pass,
                 }
             }
             (Side::Requests | Side::Responses, _) => Decision::Pass,
@@ -161,6 +173,23 @@ mod tests {
             assert!(!blocked(&list, host, "/"), "{host}");
         }
         assert!(blocked(&list, "other.example", "https://ads.example/x"));
+        assert!(blocked(&list, "other.example", "https://x@ads.example:1/x"));
+    }
+
+    #[test]
+    fn a_request_without_one_host_is_blocked() {
+        let rules = Arc::new(Rules::of(&["ads.example".to_owned()]).expect("good entries"));
+        let mut filter = Filter::new(rules);
+        let two = Head::request("GET", "/")
+            .with("Host", "a")
+            .with("host", "b");
+        for mut head in [two, Head::request("GET", "/")] {
+            let decision = filter.head(Side::Requests, &mut head);
+            assert!(matches!(decision, Decision::Block(_)), "{head:?}");
+        }
+        let mut tunnel = Head::request("CONNECT", "ads.example:443").with("Host", "a.example");
+        let decision = filter.head(Side::Requests, &mut tunnel);
+        assert!(matches!(decision, Decision::Block(_)));
     }
 
     #[test]

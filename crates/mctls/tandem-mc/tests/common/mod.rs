@@ -101,7 +101,7 @@ impl Daemon {
     pub(crate) fn start(files: &Files, arguments: &[&str]) -> Self {
         let mut child = program()
             .args(arguments)
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", "127.0.0.1:0", "--timeout", PATIENCE])
             .args([
                 Path::new("--cert"),
                 &files.cert,
@@ -133,10 +133,15 @@ impl Daemon {
 
     /// Sends it a signal by its name.
     pub(crate) fn signal(&self, name: &str) {
-        let process = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &process]).status();
-        assert!(sent.expect("kill is installed").success());
+        signal(self.child.id(), name);
     }
+}
+
+/// Sends a process a signal by its name.
+pub(crate) fn signal(process: u32, name: &str) {
+    let process = process.to_string();
+    let sent = Command::new("kill").args(["-s", name, &process]).status();
+    assert!(sent.expect("kill is installed").success());
 }
 
 impl Drop for Daemon {

@@ -3,12 +3,14 @@
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::net::TcpListener;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,6 +29,21 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A port of the loopback interface that nobody has. It lies below those that the system gives to
+/// whoever wants any, so that no other connection takes it before the test does.
+pub(crate) fn free_port() -> u16 {
+    const FIRST: u32 = 12_000;
+    const PORTS: u32 = 20_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let next = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(FIRST + next % PORTS).expect("small enough");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 
@@ -131,6 +148,13 @@ impl Place {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Lets every user in.
+    pub(crate) fn open_to_all(&self) {
+        for path in [self.path(""), self.path("proxy")] {
+            fs::set_permissions(path, Permissions::from_mode(0o777)).expect("ours");
+        }
     }
 
     /// The next datagram at the proxy's socket.

@@ -104,6 +104,9 @@ pub(crate) struct Listening {
     /// Settings, TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// How long a session may take to be there; more on slow links
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub(crate) timeout: Duration,
     /// What to log: error, warn, info, debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log: Option<String>,

@@ -24,6 +24,9 @@ pub(crate) enum Failure {
     /// A session ended otherwise than it should; its report was shown.
     #[error("{0}")]
     Session(String),
+    /// SIGTERM or SIGINT came first.
+    #[error("interrupted")]
+    Interrupted,
     /// The log's settings.
     #[error(transparent)]
     Logging(#[from] LoggingError),
@@ -42,7 +45,7 @@ impl From<DaemonError> for Failure {
 fn exit_of(failure: &Failure) -> Exit {
     match failure {
         Failure::Usage(_) | Failure::Shown | Failure::Logging(_) => Exit::Usage,
-        Failure::Session(_) | Failure::Json(_) => Exit::RunTime,
+        Failure::Session(_) | Failure::Interrupted | Failure::Json(_) => Exit::RunTime,
         Failure::Mc(error) => match error {
             McError::Argument(_)
             | McError::Content { .. }
@@ -117,7 +120,8 @@ mod tests {
             setting: "--listen",
             address: ([127, 0, 0, 1], 1).into(),
         };
-        let table: [(Failure, Exit); 13] = [
+        let table: [(Failure, Exit); 14] = [
+            (Failure::Interrupted, Exit::RunTime),
             (Failure::Usage(String::new()), Exit::Usage),
             (Failure::Shown, Exit::Usage),
             (Failure::Session(String::new()), Exit::RunTime),

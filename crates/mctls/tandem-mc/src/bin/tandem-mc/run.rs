@@ -1,10 +1,13 @@
 //! From arguments to results: daemons, a fetch, a table.
 
+use std::fs::{File, Permissions};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use mctls_io::Timeouts;
 use rustls::RootCertStore;
 use tandem_daemon::{logging, runtime};
 use tandem_mc::McError;
@@ -17,7 +20,7 @@ use tandem_mc::settings::{BoxSettings, ServerSettings, authorities, identity};
 use tandem_mc::table::Colours;
 use tandem_mc::via::granted;
 
-use crate::cli::{BoxArgs, Command, ExplainArgs, GetArgs, ServeArgs};
+use crate::cli::{BoxArgs, Command, ExplainArgs, GetArgs, Listening, ServeArgs};
 use crate::exit::Failure;
 
 /// Does what the arguments say.
@@ -43,7 +46,9 @@ fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
     runtime::run(async {
         let end = runtime::asked_to_end()?;
         let root = &arguments.root;
-        let serving = Serving::bind(listening.listen, identity, roots, root, settings).await?;
+        let patience = timeouts(listening);
+        let listen = listening.listen;
+        let serving = Serving::bind(listen, identity, roots, root, settings, patience).await?;
         ready(serving.address()?)?;
         runtime::unless(end, serving.serve()).await;
         Ok(())
@@ -58,11 +63,22 @@ fn middlebox(arguments: &BoxArgs) -> Result<(), Failure> {
     runtime::run(async {
         let end = runtime::asked_to_end()?;
         let kind = arguments.kind;
-        let standing = Standing::bind(listening.listen, identity, kind, settings).await?;
+        let patience = timeouts(listening);
+        let listen = listening.listen;
+        let standing = Standing::bind(listen, identity, kind, settings, patience).await?;
         ready(standing.address()?)?;
         runtime::unless(end, standing.serve()).await;
         Ok(())
     })
+}
+
+/// A pause in a session may be as long as its beginning, and not shorter than the library's.
+fn timeouts(listening: &Listening) -> Timeouts {
+    let usual = Timeouts::default();
+    Timeouts {
+        handshake: listening.timeout,
+        idle: usual.idle.max(listening.timeout),
+    }
 }
 
 fn ready(address: SocketAddr) -> Result<(), Failure> {
@@ -70,6 +86,15 @@ fn ready(address: SocketAddr) -> Result<(), Failure> {
 }
 
 fn fetch(arguments: GetArgs) -> Result<(), Failure> {
+    runtime::run(async {
+        let end = runtime::asked_to_end()?;
+        // What was written beside its place goes with it.
+        let fetched = runtime::unless(end, fetched(arguments)).await;
+        fetched.unwrap_or(Err(Failure::Interrupted))
+    })
+}
+
+async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
     let wanted = Wanted {
         url: arguments.url,
         connect: arguments.connect,
@@ -84,19 +109,25 @@ fn fetch(arguments: GetArgs) -> Result<(), Failure> {
         },
     };
     let report = match &arguments.output {
-        None if arguments.json => ask(&wanted, &mut io::sink())?,
-        None => ask(&wanted, &mut io::stdout())?,
+        None if arguments.json => get(&wanted, &mut io::sink()).await?,
+        None => get(&wanted, &mut io::stdout()).await?,
+        Some(path) if is_special(path) => {
+            let mut special = File::create(path).map_err(file(path))?;
+            get(&wanted, &mut special).await?
+        }
         Some(path) => {
             // Whole or not at all: what is beside it has its name only at the end.
             let folder = path
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(Path::new("."));
-            let mut file = tempfile::NamedTempFile::new_in(folder).map_err(file(path))?;
-            let report = ask(&wanted, file.as_file_mut())?;
+            let mut beside = tempfile::Builder::new()
+                .permissions(Permissions::from_mode(0o666))
+                .tempfile_in(folder.unwrap_or(Path::new(".")))
+                .map_err(file(path))?;
+            let report = get(&wanted, beside.as_file_mut()).await?;
             if report.outcome == Outcome::Complete {
-                file.persist(path)
-                    .map_err(|error| file_error(path, error.error))?;
+                let kept = beside.persist(path);
+                kept.map_err(|error| file_error(path, error.error))?;
             }
             report
         }
@@ -125,8 +156,10 @@ fn fetch(arguments: GetArgs) -> Result<(), Failure> {
     }
 }
 
-fn ask(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report, Failure> {
-    runtime::run(async { Ok(get(wanted, out).await?) })
+/// Whether this is a device or a pipe, which is written to and not replaced.
+fn is_special(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 fn explain(arguments: &ExplainArgs) -> Result<(), Failure> {
