@@ -134,3 +134,60 @@ async fn answers(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use tandem_keyserver::{Content, KeyId, Policy, RequestId, Scheme};
+
+    use super::*;
+    use crate::settings::{Loaded, Peer};
+
+    #[test]
+    fn no_more_is_read_before_answers_are_written() {
+        let peer = Peer {
+            name: "deaf".to_owned(),
+            rate: 1_000_000,
+            burst: 1_000_000,
+        };
+        let loaded = Loaded {
+            channel_key: "unused".into(),
+            audit: None,
+            keys: BTreeMap::new(),
+            peers: [([1; 32], peer)].into(),
+            policy: Policy::default(),
+            rules: Vec::new(),
+        };
+        let desk = Desk::new(loaded).expect("nothing to open");
+        let request = Request {
+            id: RequestId(0),
+            key: KeyId::from_bytes([2; 32]),
+            scheme: Scheme::Ed25519,
+            content: Content::Transcript32([3; 32]),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let (mut theirs, ours) = tokio::io::duplex(1 << 20);
+            let frames = request.to_frame().repeat(1_000);
+            theirs.write_all(&frames).await.expect("room");
+            let (sender, mut replies) = unbounded_channel();
+            let mut taken = pin!(tokio::task::unconstrained(requests(
+                ours, [1; 32], &desk, sender
+            )));
+            let mut context = Context::from_waker(Waker::noop());
+            let mut poll = || assert!(taken.as_mut().poll(&mut context).is_pending());
+            poll();
+            assert_eq!(replies.len(), MAX_PIPELINE);
+            // One that is written makes room for one.
+            drop(replies.recv().await);
+            poll();
+            assert_eq!(replies.len(), MAX_PIPELINE);
+        });
+    }
+}

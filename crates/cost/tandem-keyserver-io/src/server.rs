@@ -43,7 +43,7 @@ pub async fn run(
     let end = runtime::asked_to_end()?;
     let loaded = Loaded::of_file(&options.config)?;
     let key = ChannelKey::kept_in(&loaded.channel_key)?;
-    if loaded.rules() == 0 {
+    if loaded.rules.is_empty() {
         tracing::warn!("no [[allow]] in the settings: every request will be refused");
     }
     let desk = Arc::new(Desk::new(loaded)?);

@@ -82,7 +82,7 @@ pub struct Loaded {
     pub(crate) peers: BTreeMap<PeerId, Peer>,
     pub(crate) policy: Policy<PeerId>,
     /// A line for each rule, for people.
-    rules: Vec<String>,
+    pub(crate) rules: Vec<String>,
 }
 
 impl Loaded {
@@ -175,11 +175,6 @@ impl Loaded {
             text += &format!("allow {rule}\n");
         }
         text
-    }
-
-    /// How many rules there are.
-    pub(crate) fn rules(&self) -> usize {
-        self.rules.len()
     }
 }
 
