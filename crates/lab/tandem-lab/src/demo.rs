@@ -1,5 +1,6 @@
 //! The demonstration: one satellite link, a real server, a real client; without proxies, in packet
-//! mode at first contact and then, and through a tunnel.
+//! mode at first contact and then, and through a tunnel; in TLS 1.3 without proxies, and through a
+//! tunnel with the server's consent.
 //!
 //! It shows each packet as it leaves the link, so that what is said in the end can be believed:
 //! nothing in its figures comes from the proxies. It fails loudly where an endpoint received other
@@ -17,8 +18,9 @@ use tandem_netsim::link::{Direction, LinkConfig};
 use crate::experiment::{Experiment, Unit, trial_seconds};
 use crate::lane::{Lane, LaneSpec, Trial};
 use crate::runner;
+use crate::setup::Setup;
 use crate::waterfalls::Gallery;
-use tandem_report::arm::Arm;
+use tandem_report::arm::{Arm, StoreState};
 use tandem_report::row::Row;
 use tandem_report::summary::grouped;
 use tandem_report::{self as report, ReportOptions};
@@ -27,7 +29,7 @@ use tandem_testbed::circumstances;
 use tandem_testbed::console::{self, Console, Progress, human_duration};
 use tandem_testbed::effort::Effort;
 use tandem_testbed::emulator::{Crossing, Emulator, Fate};
-use tandem_testbed::endpoints::Endpoints;
+use tandem_testbed::endpoints::{Endpoints, Version};
 use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
 use tandem_testbed::links::{self, LinkSpec};
@@ -39,11 +41,33 @@ const LINK: &str = "iridium";
 const QUICK_LINK: &str = "inmarsat-64";
 
 /// What is shown, in this order.
-const STEPS: [(Arm, &str); 4] = [
+const STEPS: [(Arm, &str); 6] = [
     (Arm::Plain, "Plain"),
     (Arm::PacketCold, "First contact"),
     (Arm::Packet, "Packet mode"),
     (Arm::Tunnel, "Tunnel"),
+    (Arm::Tls13, "TLS 1.3, plain"),
+    (Arm::TunnelConsent, "TLS 1.3, tunnel"),
+];
+
+/// The tables in the end: each arm is compared with the first one beside it.
+const TABLES: [(&str, &[(Arm, &str)]); 2] = [
+    (
+        "TLS 1.2",
+        &[
+            (Arm::Plain, "plain"),
+            (Arm::PacketCold, "first contact"),
+            (Arm::Packet, "packet mode"),
+            (Arm::Tunnel, "tunnel"),
+        ],
+    ),
+    (
+        "TLS 1.3",
+        &[
+            (Arm::Tls13, "plain"),
+            (Arm::TunnelConsent, "tunnel, consent"),
+        ],
+    ),
 ];
 
 /// How often the display looks at the link. A packet of 60 bytes takes 200 ms on the slowest
@@ -129,16 +153,17 @@ impl<'a> Stage<'a> {
     fn introduce(&self) {
         let sizes: Vec<String> = self.chain.sizes.iter().map(usize::to_string).collect();
         let each = |arm| trial_seconds(&self.unit.config, &self.unit.endpoints, arm);
-        // The tunnel is set up during the first two.
+        // The tunnels are set up during the first two.
         let first = (each(Arm::Plain) + each(Arm::PacketCold)).max(each(Arm::TunnelCold));
-        let mut seconds = first + each(Arm::Packet) + each(Arm::Tunnel);
+        let rest = [Arm::Packet, Arm::Tunnel, Arm::Tls13, Arm::TunnelConsent];
+        let mut seconds = first + rest.map(each).iter().sum::<f64>();
         if self.experiment.trials > 1 {
             seconds += each(Arm::Plain);
         }
         console::result(&format!(
             "Four hosts on this machine, in network namespaces of their own:\n\n    \
              client ──── client-side proxy ════ {link} ════ server-side proxy ──── server\n\n    \
-             client  curl fetches {body} bytes over HTTPS (TLS 1.2)\n    \
+             client  curl fetches {body} bytes over HTTPS: TLS 1.2, then TLS 1.3\n    \
              link    {figures}\n    \
              server  nginx, shows itself by three certificates of {sizes} bytes\n\n\
              Programs and kernel are the real ones; only the link is emulated. It carries each packet bit by bit and counts it:\n\
@@ -157,10 +182,17 @@ impl<'a> Stage<'a> {
         let mut plain = self.lane(Arm::Plain)?;
         let mut proxied = self.lane(Arm::Packet)?;
         let mut tunnel = self.lane(Arm::Tunnel)?;
+        let mut plain_tls13 = self.lane(Arm::Tls13)?;
+        let mut consenting = self.lane(Arm::TunnelConsent)?;
         let mut trials = std::thread::scope(|scope| {
-            let setting_up = scope.spawn(|| tunnel.warm_up());
+            let setting_up =
+                [&mut tunnel, &mut consenting].map(|lane| scope.spawn(move || lane.warm_up()));
             let trials = self.play_first(&mut plain, &mut proxied);
-            joined(setting_up).and(trials)
+            setting_up
+                .map(joined)
+                .into_iter()
+                .collect::<Result<(), _>>()?;
+            trials
         })?;
         console::result(
             "\n3. Packet mode again. The client-side proxy says in the connection itself what it holds, the server-side one\n   \
@@ -174,12 +206,29 @@ impl<'a> Stage<'a> {
             grouped(counters.up.ip_bytes + counters.down.ip_bytes),
         ));
         trials.push(self.shown(&mut tunnel, Arm::Tunnel)?);
+        console::result(
+            "\n5. TLS 1.3, plain. It takes one round trip less, but encrypts certificates: no proxy finds them by itself.\n",
+        );
+        trials.push(self.shown(&mut plain_tls13, Arm::Tls13)?);
+        console::result(
+            "\n6. TLS 1.3 through a tunnel, with the server's consent: for each connection, nginx gives the server-side proxy the key\n   \
+             of its own part of the handshake. Certificates cross as references again. This key opens no application data, and\n   \
+             no proxy has another.\n",
+        );
+        trials.push(self.shown(&mut consenting, Arm::TunnelConsent)?);
         if self.experiment.trials > 1 {
             console::result(
-                "\n5. All three once more, at the same time, each on a link of its own.\n",
+                "\n7. All five once more, at the same time, each on a link of its own.\n",
             );
             let again = std::thread::scope(|scope| {
-                [&mut plain, &mut proxied, &mut tunnel]
+                let lanes = [
+                    &mut plain,
+                    &mut proxied,
+                    &mut tunnel,
+                    &mut plain_tls13,
+                    &mut consenting,
+                ];
+                lanes
                     .map(|lane| scope.spawn(move || lane.trial()))
                     .map(joined)
             });
@@ -192,10 +241,11 @@ impl<'a> Stage<'a> {
         self.write(&trials)?;
         proxied.finish()?;
         tunnel.finish()?;
+        consenting.finish()?;
         Ok(trials.into_iter().map(|trial| trial.row).collect())
     }
 
-    /// What does not take the tunnel.
+    /// What does not take a tunnel, and is shown while these are set up.
     fn play_first(&self, plain: &mut Lane, proxied: &mut Lane) -> Result<Vec<Trial>, LabError> {
         console::result("1. Plain: the gateways only route.\n");
         let first = self.shown(plain, Arm::Plain)?;
@@ -207,12 +257,13 @@ impl<'a> Stage<'a> {
     }
 
     fn lane(&self, arm: Arm) -> Result<Lane, LabError> {
+        let endpoints = Setup::of(arm).endpoints(&self.unit.endpoints);
         let spec = LaneSpec {
             experiment: &self.experiment.name,
             link_name: &self.unit.link.name,
             link: self.unit.config.clone(),
             arm,
-            endpoints: &self.unit.endpoints,
+            endpoints: &endpoints,
             chain: &self.chain,
             client: None,
             exe: &self.options.exe,
@@ -273,7 +324,7 @@ impl<'a> Stage<'a> {
     }
 
     fn conclude(&self, rows: &[Row]) -> Result<(), LabError> {
-        console::result(&format!("\n{}", table(rows)));
+        console::result(&format!("\n{}", tables(rows)));
         let options = ReportOptions {
             dir: self.options.out.clone(),
             out: None,
@@ -400,9 +451,17 @@ fn arrow(direction: Direction) -> &'static str {
 fn in_short(row: &Row) -> String {
     let said = STEPS.iter().find(|(arm, _)| *arm == row.arm);
     let name = said.map_or(row.arm.name(), |(_, name)| name);
-    match (row.seconds_first_byte, &row.error) {
-        (Some(seconds), None) => format!(
-            "{name}: first byte after {seconds:.2} s; the link carried {}{} IP bytes in {} packets.",
+    // In TLS 1.3 data cannot be told from session tickets.
+    let progress = match (row.seconds_first_byte, row.seconds_handshake) {
+        (Some(seconds), _) => Some(format!("first byte after {seconds:.2} s")),
+        (None, Some(seconds)) if row.version == Version::Tls13.name() => {
+            Some(format!("handshake done after {seconds:.2} s"))
+        }
+        (None, _) => None,
+    };
+    match (progress, &row.error) {
+        (Some(progress), None) => format!(
+            "{name}: {progress}; the link carried {}{} IP bytes in {} packets.",
             row.tls_bytes().map_or_else(String::new, |bytes| format!(
                 "{} bytes of TLS handshake, ",
                 grouped(bytes)
@@ -417,8 +476,15 @@ fn in_short(row: &Row) -> String {
     }
 }
 
-/// The first trials of each arm side by side, warm ones with their share of plain.
-fn table(rows: &[Row]) -> String {
+/// The first trials of each arm side by side, warm ones with their share of plain; a table for each
+/// version of TLS.
+fn tables(rows: &[Row]) -> String {
+    let of = |(title, columns): (&str, &[(Arm, &str)])| table(title, columns, rows);
+    TABLES.map(of).join("\n")
+}
+
+/// One of them; nothing where an arm has no row.
+fn table(title: &str, columns: &[(Arm, &str)], rows: &[Row]) -> String {
     type Figure = (&'static str, fn(&Row) -> Option<f64>, usize);
     const FIGURES: [Figure; 5] = [
         ("time to the first byte, s", |row| row.seconds_first_byte, 2),
@@ -439,56 +505,44 @@ fn table(rows: &[Row]) -> String {
             0,
         ),
     ];
-    let of = |arm| rows.iter().find(|row| row.arm == arm);
-    let (Some(plain), Some(cold), Some(packet), Some(tunnel)) = (
-        of(Arm::Plain),
-        of(Arm::PacketCold),
-        of(Arm::Packet),
-        of(Arm::Tunnel),
-    ) else {
+    let first_of = |(arm, _): &(Arm, &str)| rows.iter().find(|row| row.arm == *arm);
+    let firsts: Option<Vec<&Row>> = columns.iter().map(first_of).collect();
+    let Some(firsts) = firsts else {
         return String::new();
     };
-    let line = |name: &str, cells: [String; 4]| {
-        let [plain, cold, packet, tunnel] = cells;
-        format!("{name:40}{plain:>10}{cold:>15}{packet:>17}{tunnel:>17}\n")
+    let line = |name: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!("{cell:>17}")).collect();
+        format!("{name:40}{cells}\n")
     };
-    let mut text = line(
-        "",
-        ["plain", "first contact", "packet mode", "tunnel"].map(str::to_owned),
-    );
+    let headings = columns.iter().map(|(_, name)| (*name).to_owned());
+    let mut text = line(title, headings.collect());
     for (name, figure, digits) in FIGURES {
-        // What the link does not show, or a trial that failed does not have.
-        let in_words = |row: &Row| {
-            figure(row).map_or_else(
-                || "\u{2013}".to_owned(),
-                |figure| format!("{figure:.digits$}"),
-            )
-        };
-        let with_share = |row: &Row| match (figure(row), figure(plain)) {
-            (Some(own), Some(plain)) if plain > 0.0 => {
-                format!("{} = {:.0} %", in_words(row), own / plain * 100.0)
+        let plain = firsts.first().and_then(|row| figure(row));
+        let cell = |row: &&Row| match (figure(row), plain) {
+            // What the link does not show, or a trial that failed does not have.
+            (None, _) => "\u{2013}".to_owned(),
+            (Some(own), Some(plain)) if row.arm.store() == StoreState::Warm && plain > 0.0 => {
+                format!("{own:.digits$} = {:.0} %", own / plain * 100.0)
             }
-            (_, _) => in_words(row),
+            (Some(own), _) => format!("{own:.digits$}"),
         };
-        text += &line(
-            name,
-            [
-                in_words(plain),
-                in_words(cold),
-                with_share(packet),
-                with_share(tunnel),
-            ],
-        );
+        if firsts.iter().any(|row| figure(row).is_some()) {
+            text += &line(name, firsts.iter().map(cell).collect());
+        }
     }
-    let same = |(arm, _): (Arm, &str)| {
-        let all = rows
-            .iter()
-            .filter(|row| row.arm == arm)
-            .all(|row| row.identical);
-        let word = if all { "yes" } else { "NO" };
+    let same = |(arm, _): &(Arm, &str)| {
+        let mut all = rows.iter().filter(|row| row.arm == *arm);
+        let word = if all.all(|row| row.identical) {
+            "yes"
+        } else {
+            "NO"
+        };
         word.to_owned()
     };
-    text + &line("every byte arrived as it was sent", STEPS.map(same))
+    text + &line(
+        "every byte arrived as it was sent",
+        columns.iter().map(same).collect(),
+    )
 }
 
 #[cfg(test)]
@@ -505,7 +559,7 @@ mod tests {
             row(LINK, "curl", Arm::Tunnel, 5.0, 1000),
         ];
         (rows[3].tls_bytes_up, rows[3].tls_bytes_down) = (None, None);
-        let text = table(&rows);
+        let text = tables(&rows);
         let line = |start: &str| {
             let line = text.lines().find(|line| line.starts_with(start));
             line.unwrap_or_default()
@@ -526,9 +580,34 @@ mod tests {
             "{text}"
         );
         rows[2].identical = false;
-        assert!(table(&rows).contains("NO"));
+        assert!(tables(&rows).contains("NO"));
         rows.pop();
-        assert_eq!(table(&rows), "");
+        assert_eq!(tables(&rows).trim(), "");
+    }
+
+    #[test]
+    fn tls_1_3_has_a_table_of_its_own_without_what_cannot_be_told_of_it() {
+        let mut rows = vec![
+            row(LINK, "curl", Arm::Tls13, 15.0, 3000),
+            row(LINK, "curl", Arm::TunnelConsent, 3.0, 1000),
+        ];
+        for row in &mut rows {
+            row.version = Version::Tls13.name().to_owned();
+            row.seconds_handshake = row.seconds_first_byte.take();
+        }
+        let text = tables(&rows);
+        assert!(text.contains(" 15.00      3.00 = 20 %"), "{text}");
+        assert!(
+            !text.contains("first byte") && !text.contains("packet mode"),
+            "{text}"
+        );
+        let told = in_short(&rows[1]);
+        assert!(
+            told.starts_with("TLS 1.3, tunnel: handshake done after 3.00 s;"),
+            "{told}"
+        );
+        rows[1].seconds_handshake = None;
+        assert!(in_short(&rows[1]).contains("FAILED"));
     }
 
     #[test]

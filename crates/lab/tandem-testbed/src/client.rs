@@ -36,7 +36,7 @@ pub struct Identity<'a> {
     pub keytap: Option<&'a Path>,
 }
 
-/// Where the library is that makes programs announce their certificates: beside the program `exe`,
+/// Where the library is that makes programs announce certificates and release keys: beside the program `exe`,
 /// as cargo leaves it, or where the package puts it.
 ///
 /// # Errors
@@ -53,7 +53,7 @@ pub fn keytap(exe: &Path) -> Result<PathBuf, LabError> {
     .ok_or_else(|| {
         LabError::usage(
             KEYTAP,
-            "is needed for clients that announce their certificates; make build builds it",
+            "is needed by programs that announce certificates or release keys; make build builds it",
         )
     })
 }
