@@ -36,8 +36,8 @@ pub struct Identity<'a> {
     pub keytap: Option<&'a Path>,
 }
 
-/// Where the library is that makes programs announce certificates and release keys: beside the program `exe`,
-/// as cargo leaves it, or where the package puts it.
+/// Where the library is that makes programs announce certificates and release keys: beside the
+/// program `exe`, as cargo leaves it, or where the package puts it.
 ///
 /// # Errors
 /// `Usage` where it is nowhere.

@@ -10,7 +10,7 @@ use tandem_record_key::{Direction, RecordKey};
 use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
-use crate::event::Event;
+use crate::event::{Event, UnusedKey};
 use crate::peer::filter::{Fingerprint, Rate};
 use crate::peer::{Authorities, Epoch, Peer, PeerId, Peers, Role, SessionTickets};
 use crate::renewal::Watch;
@@ -212,11 +212,11 @@ impl<S: Store> Engine<S> {
     /// server's keys have come late before.
     pub fn release_key(&mut self, key: RecordKey, now: Instant) {
         self.tell(Event::KeyReleased);
-        match key.direction() {
+        let otherwise = match key.direction() {
             Direction::FromServer => self.late.key_comes(key.client_random(), now),
-            Direction::FromClient => {}
-        }
-        let unused = self.keys.put(key, now);
+            Direction::FromClient => UnusedKey::Direction,
+        };
+        let unused = self.keys.put(key, otherwise, now);
         self.tell_unused(unused);
     }
 
@@ -227,10 +227,8 @@ impl<S: Store> Engine<S> {
         self.tell_unused(unused);
     }
 
-    fn tell_unused(&mut self, keys: usize) {
-        for _ in 0..keys {
-            self.tell(Event::KeyUnused);
-        }
+    fn tell_unused(&mut self, keys: Vec<UnusedKey>) {
+        self.events.extend(keys.into_iter().map(Event::KeyUnused));
     }
 
     /// What was to be published has gone, in a packet of so many bytes.

@@ -2,6 +2,30 @@
 //!
 //! Is not: what happens to packets; that is the data plane's.
 
+/// Why a key that was released opened nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UnusedKey {
+    /// It came after the ServerHello of its connection, whose flight had begun to pass.
+    Late,
+    /// No connection had its random.
+    Unknown,
+    /// Too many others came.
+    Displaced,
+    /// It is of a direction that is not opened here.
+    Direction,
+}
+
+/// Why a flight for which a key was there could not be opened to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotOpened {
+    /// No key of its connection opened its first record, or there was none.
+    Unproved,
+    /// A later record did not open.
+    Record,
+    /// What was in its records is no flight with a chain: a resumption, or a form that is not read.
+    Form,
+}
+
 /// Something that happened to what the proxies hold, or know of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -32,12 +56,16 @@ pub enum Event {
     FlightNotRecalled,
     /// At the server's side: a server released its key of a sealed handshake.
     KeyReleased,
-    /// Such a key was not of use: no flight came for it, or came too early.
-    KeyUnused,
+    /// Such a key opened the first record of its flight.
+    KeyUsed,
+    /// Such a key was not of use.
+    KeyUnused(UnusedKey),
     /// At the server's side: a server's flight of TLS 1.3 was opened.
     FlightOpened,
-    /// One for which a key was there could not be opened to its end, and passes as it is.
-    FlightNotOpened,
+    /// One for which a key was there passes as it is.
+    FlightNotOpened(NotOpened),
+    /// At the client's side: a flight was sealed again, and has its server's bytes.
+    FlightSealed,
     /// A client named its chain in its hello, and some of it is held here, at the server's side.
     IntentionHeld,
     /// A client named its chain in its hello, and nothing of it is held here, at the server's side.
@@ -58,7 +86,7 @@ pub enum Event {
 
 impl Event {
     /// One of each, amounts zero.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 30] = [
         Self::ChainLearned,
         Self::ClientChainLearned,
         Self::TicketLearned,
@@ -71,9 +99,16 @@ impl Event {
         Self::FlightRecalled,
         Self::FlightNotRecalled,
         Self::KeyReleased,
-        Self::KeyUnused,
+        Self::KeyUsed,
+        Self::KeyUnused(UnusedKey::Late),
+        Self::KeyUnused(UnusedKey::Unknown),
+        Self::KeyUnused(UnusedKey::Displaced),
+        Self::KeyUnused(UnusedKey::Direction),
         Self::FlightOpened,
-        Self::FlightNotOpened,
+        Self::FlightNotOpened(NotOpened::Unproved),
+        Self::FlightNotOpened(NotOpened::Record),
+        Self::FlightNotOpened(NotOpened::Form),
+        Self::FlightSealed,
         Self::IntentionHeld,
         Self::IntentionNotHeld,
         Self::IntentionConfirmed,
@@ -99,9 +134,20 @@ impl Event {
             Self::FlightRecalled => "flights_recalled",
             Self::FlightNotRecalled => "flights_not_recalled",
             Self::KeyReleased => "record_keys_released",
-            Self::KeyUnused => "record_keys_unused",
+            Self::KeyUsed => "record_keys_used",
+            Self::KeyUnused(why) => match why {
+                UnusedKey::Late => "record_keys_unused_late",
+                UnusedKey::Unknown => "record_keys_unused_unknown",
+                UnusedKey::Displaced => "record_keys_unused_displaced",
+                UnusedKey::Direction => "record_keys_unused_direction",
+            },
             Self::FlightOpened => "flights_opened",
-            Self::FlightNotOpened => "flights_not_opened",
+            Self::FlightNotOpened(why) => match why {
+                NotOpened::Unproved => "flights_not_opened_unproved",
+                NotOpened::Record => "flights_not_opened_record",
+                NotOpened::Form => "flights_not_opened_form",
+            },
+            Self::FlightSealed => "flights_sealed",
             Self::IntentionHeld => "intentions_held",
             Self::IntentionNotHeld => "intentions_not_held",
             Self::IntentionConfirmed => "intentions_confirmed",
@@ -129,9 +175,11 @@ impl Event {
             | Self::FlightRecalled
             | Self::FlightNotRecalled
             | Self::KeyReleased
-            | Self::KeyUnused
+            | Self::KeyUsed
+            | Self::KeyUnused(_)
             | Self::FlightOpened
-            | Self::FlightNotOpened
+            | Self::FlightNotOpened(_)
+            | Self::FlightSealed
             | Self::IntentionHeld
             | Self::IntentionNotHeld
             | Self::IntentionConfirmed

@@ -41,7 +41,7 @@ mod transcript;
 
 pub use connection::{Connection, Moment, Outlook, Said, SealedFlight, Streams};
 pub use engine::{ClientCertificates, Engine};
-pub use event::Event;
+pub use event::{Event, NotOpened, UnusedKey};
 pub use objects::{Flight, Object, Sender, ticket};
 pub use peer::{
     Asked, Authorities, Crossed, Epoch, Hints, Peer, PeerId, Peers, Possession, Role,

@@ -130,6 +130,8 @@ impl Watch {
             | Event::HelloRebuilt
             | Event::FlightWritten
             | Event::FlightRebuilt
+            | Event::OpenedWritten
+            | Event::OpenedDropped(_)
             | Event::FlightMissed(_)
             | Event::BytesElided(_)
             | Event::LiteralBytes(_)

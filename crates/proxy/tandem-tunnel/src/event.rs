@@ -5,6 +5,23 @@
 use tandem_engine::Pass;
 use tandem_link::tunnel::{Ending, Miss};
 
+/// Why a server's flight that a key had opened, or begun to open, crosses as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dropped {
+    /// It would not have been shorter.
+    NoGain,
+    /// The rest of it did not come in time.
+    HeldTooLong,
+    /// The server ended, or said that it gives up.
+    ServerEnded,
+    /// No delta may be written any more.
+    NoDelta,
+    /// It is longer than what is followed, or what was followed is over.
+    Unfollowed,
+    /// The connection broke off.
+    ConnectionEnded,
+}
+
 /// Something that happened in a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
@@ -22,6 +39,10 @@ pub enum Event {
     FlightWritten,
     /// One that came as a delta was rebuilt.
     FlightRebuilt,
+    /// A server's flight that a key had opened crosses in its opened form.
+    OpenedWritten,
+    /// One crosses as it is.
+    OpenedDropped(Dropped),
     /// A hello or a flight that came as a delta was not rebuilt.
     FlightMissed(Miss),
     /// Bytes of hellos, flights and phrases, less the bytes of their frames. What the far side
@@ -43,7 +64,7 @@ pub enum Event {
 
 impl Event {
     /// One of each, amounts zero.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 37] = [
         Self::RelayOpened,
         Self::RelayClosed,
         Self::Ended(Ending::Reset),
@@ -60,6 +81,13 @@ impl Event {
         Self::HelloRebuilt,
         Self::FlightWritten,
         Self::FlightRebuilt,
+        Self::OpenedWritten,
+        Self::OpenedDropped(Dropped::NoGain),
+        Self::OpenedDropped(Dropped::HeldTooLong),
+        Self::OpenedDropped(Dropped::ServerEnded),
+        Self::OpenedDropped(Dropped::NoDelta),
+        Self::OpenedDropped(Dropped::Unfollowed),
+        Self::OpenedDropped(Dropped::ConnectionEnded),
         Self::FlightMissed(Miss::NotHeld),
         Self::FlightMissed(Miss::Malformed),
         Self::FlightMissed(Miss::Check),
@@ -97,6 +125,15 @@ impl Event {
             Self::HelloRebuilt => "hellos_rebuilt",
             Self::FlightWritten => "flights_written",
             Self::FlightRebuilt => "flights_rebuilt",
+            Self::OpenedWritten => "opened_flights_written",
+            Self::OpenedDropped(why) => match why {
+                Dropped::NoGain => "opened_flights_dropped_no_gain",
+                Dropped::HeldTooLong => "opened_flights_dropped_held_too_long",
+                Dropped::ServerEnded => "opened_flights_dropped_server_ended",
+                Dropped::NoDelta => "opened_flights_dropped_no_delta",
+                Dropped::Unfollowed => "opened_flights_dropped_unfollowed",
+                Dropped::ConnectionEnded => "opened_flights_dropped_connection_ended",
+            },
             Self::FlightMissed(miss) => match miss {
                 Miss::NotHeld => "flights_missed_not_held",
                 Miss::Malformed => "flights_missed_malformed",
@@ -131,6 +168,8 @@ impl Event {
             | Self::HelloRebuilt
             | Self::FlightWritten
             | Self::FlightRebuilt
+            | Self::OpenedWritten
+            | Self::OpenedDropped(_)
             | Self::FlightMissed(_)
             | Self::HoldTimedOut
             | Self::HandshakeFinished

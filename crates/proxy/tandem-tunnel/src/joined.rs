@@ -20,7 +20,7 @@ use tandem_link::tunnel::{self, MAX_HINTS, MAX_LEN, Malformed, Miss, Piece};
 use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
-use crate::event::Event;
+use crate::event::{Dropped, Event};
 use crate::following::Following;
 use crate::output::{Context, Output, Wakeup};
 use crate::passing::{Direction, Lead, Passing};
@@ -338,13 +338,15 @@ impl Joined {
             (None, Role::ClientSide) if !server_has_spoken => self.pass(before),
             (None, Role::ClientSide | Role::ServerSide) => {
                 self.phase = Phase::Plain;
-                self.pass_flight(before);
+                self.pass_flight(before, Dropped::NoDelta);
             }
         }
     }
 
-    /// The endpoint's flight goes as it is, from `before` on, and no other in another form.
-    fn pass_flight(&mut self, before: usize) {
+    /// The endpoint's flight goes as it is, from `before` on, and no other in another form; why,
+    /// where it is a server's that was opened.
+    fn pass_flight(&mut self, before: usize, why: Dropped) {
+        self.drop_opened(why);
         if let (Role::ServerSide, Some(following)) = (self.role, &mut self.following) {
             following.connection.server_flight_passes();
         }
@@ -365,13 +367,13 @@ impl Joined {
         if hold.ground.awaits_client_flight() {
             match connection.client_flight(following.streams(), cx.engine) {
                 Outlook::Open => return,
-                Outlook::Nothing => return self.release(),
+                Outlook::Nothing => return self.release(Dropped::NoGain),
                 Outlook::Ground(ground) => hold.ground = ground,
             }
         }
         if !connection.is_whole(&hold.ground, near) {
             if following.ends_in_fatal_alert(near) {
-                self.release();
+                self.release(Dropped::ServerEnded);
             }
             return;
         }
@@ -386,12 +388,10 @@ impl Joined {
             Some(written) => {
                 self.writer.delta(what, written.shorter);
                 cx.engine.flight_written(&hold.ground);
-                if let (Role::ServerSide, Some(following)) = (self.role, &mut self.following) {
-                    following.connection.sealed_flight_written();
-                }
+                self.opened_flight_written();
                 self.pass(written.end);
             }
-            None => self.pass_flight(hold.before),
+            None => self.pass_flight(hold.before, Dropped::NoGain),
         }
     }
 
@@ -429,14 +429,15 @@ impl Joined {
         })
     }
 
-    /// What is held goes as it is, and nothing is held any more but what follows a hello.
-    fn release(&mut self) {
+    /// What is held goes as it is, and nothing is held any more but what follows a hello; why,
+    /// where it is a server's flight that was opened.
+    fn release(&mut self, why: Dropped) {
         match std::mem::replace(&mut self.phase, Phase::Plain) {
             Phase::HelloHeld { .. } => {
                 self.phase = Phase::Hello;
                 self.pass(0);
             }
-            Phase::FlightHeld(hold) => self.pass_flight(hold.before),
+            Phase::FlightHeld(hold) => self.pass_flight(hold.before, why),
             // The flight, if it comes now, is not opened.
             Phase::AskedAgain(_) => {}
             other @ (Phase::Silent { .. } | Phase::Hello | Phase::Flight | Phase::Plain) => {
@@ -457,7 +458,8 @@ impl Joined {
 
     fn conclude<S: Store>(&mut self, over: Over, cx: &mut Context<'_, S>) {
         self.writer.writes_no_delta();
-        self.release();
+        self.release(Dropped::Unfollowed);
+        self.drop_opened(Dropped::Unfollowed);
         // A client that is still silent is told of by the timer, or with what the server says.
         if !matches!(self.phase, Phase::Silent { .. }) {
             self.phase = Phase::Plain;
@@ -491,7 +493,7 @@ impl Joined {
 
     /// The endpoint sends no more.
     pub(crate) fn endpoint_end(&mut self) {
-        self.release();
+        self.release(Dropped::ServerEnded);
         self.phase = Phase::Plain;
         self.writer.end();
     }
@@ -747,7 +749,7 @@ impl Joined {
             }
             Some((at, Wakeup::Hold)) if at <= cx.clock.now => {
                 cx.tell(Event::HoldTimedOut);
-                self.release();
+                self.release(Dropped::HeldTooLong);
             }
             Some((at, Wakeup::Key)) if at <= cx.clock.now => self.look_for_key(cx),
             Some((_, Wakeup::Silence | Wakeup::Hold | Wakeup::Key)) | None => {}

@@ -62,7 +62,7 @@ mod writer;
 
 pub use allowed::{Allowed, Rule, RuleError};
 pub use byte_count::{ByteCount, scaled};
-pub use event::Event;
+pub use event::{Dropped, Event};
 pub use flow::{Crossing, Flow, FlowSide, NEAR_IDLE};
 pub use limits::{Exception, Limits, MAX_CLIENTS, Standing, Usage};
 pub use output::{Clock, Input, Output, Wakeup};

@@ -14,7 +14,7 @@ use tandem_link::tunnel::{Ending, Malformed, Open, Target};
 use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
-use crate::event::Event;
+use crate::event::{Dropped, Event};
 use crate::joined::Joined;
 pub use crate::joined::{CLIENT_HOLD, SERVER_HOLD, SILENCE};
 use crate::opening::{Arriving, Dialling, StreamEnd};
@@ -310,7 +310,12 @@ impl Relay {
     }
 
     fn end(&mut self, ending: Ending) {
-        self.state = State::Over;
+        if let State::Joined(joined) = std::mem::replace(&mut self.state, State::Over)
+            && joined.holds_opened_flight()
+        {
+            let dropped = Event::OpenedDropped(Dropped::ConnectionEnded);
+            self.out.push_back(Output::Event(dropped));
+        }
         self.out.push_back(Output::Event(Event::Ended(ending)));
     }
 }

@@ -464,6 +464,11 @@ impl Writer {
         matches!(self.end, End::Closing | End::Closed)
     }
 
+    /// Tells of what happened in front of what is written next.
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
     /// Hands over what was written, once for each input.
     pub(crate) fn flush(&mut self, out: &mut VecDeque<Output>) {
         out.extend(self.events.drain(..).map(Output::Event));

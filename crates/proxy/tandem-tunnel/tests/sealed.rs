@@ -8,11 +8,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::sealed::{Visit, certificate, message, server_hello};
 use support::tls::{noise, record};
-use support::{Outcome, Pair, Plan, engine};
+use support::{Fault, Outcome, Pair, Plan, engine};
 use tandem_engine::{Pass, Role, Sender};
-use tandem_link::tunnel::Miss;
+use tandem_link::tunnel::{Ending, Miss};
 use tandem_record_key::Suite;
-use tandem_tunnel::Event;
+use tandem_tunnel::{Dropped, Event};
 
 /// A certificate of which, as in real ones, a part can be compressed.
 fn certificate_like(length: usize, seed: u64) -> Vec<u8> {
@@ -56,11 +56,26 @@ impl Pair {
 
 /// What the server side's engine has counted under this name.
 fn counted(pair: &mut Pair, name: &str) -> u64 {
-    let events = pair.engines[1].events();
-    events
-        .filter(|event| event.name() == name)
-        .map(|it| it.amount())
-        .sum()
+    let [count] = all_counted(pair, [name]);
+    count
+}
+
+/// The same for several names at once: what is asked for is taken.
+fn all_counted<const N: usize>(pair: &mut Pair, names: [&str; N]) -> [u64; N] {
+    let events: Vec<_> = pair.engines[1].events().collect();
+    names.map(|name| {
+        let events = events.iter().filter(|event| event.name() == name);
+        events.map(|it| it.amount()).sum()
+    })
+}
+
+/// Why flights that a key had opened crossed as they are, and how often.
+fn dropped(outcome: &Outcome) -> Vec<(Dropped, usize)> {
+    let reasons = Event::ALL.into_iter().filter_map(|event| match event {
+        Event::OpenedDropped(why) => Some((why, outcome.count(1, event))),
+        _ => None,
+    });
+    reasons.filter(|(_, count)| *count > 0).collect()
 }
 
 #[test]
@@ -128,6 +143,62 @@ fn without_a_key_or_with_a_wrong_one_the_flight_passes_at_once() {
 }
 
 #[test]
+fn a_key_counts_as_used_late_or_unknown() {
+    let names = [
+        "record_keys_released",
+        "record_keys_used",
+        "record_keys_unused_late",
+        "record_keys_unused_unknown",
+    ];
+    let mut pair = Pair::default();
+    let visits = [visit(1_000), visit(2_000), visit(3_000)];
+    pair.released(&visits[0], Plan::of(1));
+    pair.run(&visits[1].said, Plan::of(1));
+    for visit in &visits[1..] {
+        pair.engines[1].release_key(visit.key(), pair.clock.now);
+    }
+    let later = pair.clock.now + std::time::Duration::from_secs(10);
+    pair.engines[1].expire_keys(later);
+    assert_eq!(all_counted(&mut pair, names), [3, 1, 1, 1]);
+}
+
+#[test]
+fn an_opened_flight_that_is_not_written_says_why() {
+    // Record by record, so that the key opens something.
+    let cuts = [(40, 0), (900, 0)];
+    let whole = || Visit::new(Suite::Aes128Gcm, &messages(1), &cuts, 1);
+    let cut = whole().with_flight(|flight| flight.truncate(1_200));
+    let outcome = Pair::default().released(&cut, Plan::of(1));
+    assert_eq!(dropped(&outcome), [(Dropped::HeldTooLong, 1)]);
+    // Nothing in it can be compressed, and key, IV and check come on top.
+    let chain = [noise(40, 1), noise(40, 2)];
+    let visit = Visit::new(Suite::Aes128Gcm, &messages_with(&chain, 1), &[], 1);
+    let outcome = Pair::default().released(&visit, Plan::of(1));
+    assert_eq!(dropped(&outcome), [(Dropped::NoGain, 1)]);
+    let mut broken_off = 0;
+    for step in 0..20 {
+        let broken = Some((step, Fault::ServerFails(Ending::Reset)));
+        let (mut pair, fault) = (
+            Pair::default(),
+            Plan {
+                fault: broken,
+                ..Plan::of(1)
+            },
+        );
+        let outcome = pair.released(&cut, fault);
+        let used = counted(&mut pair, "record_keys_used") as usize;
+        let dropped: usize = dropped(&outcome).iter().map(|(_, count)| count).sum();
+        assert_eq!(dropped, used, "{step}");
+        let ended = Event::OpenedDropped(Dropped::ConnectionEnded);
+        broken_off += outcome.events[1].iter().filter(|it| **it == ended).count();
+    }
+    assert!(broken_off > 0, "the flight was never held");
+    let outcome = Pair::default().released(&whole(), Plan::of(1));
+    assert_eq!(dropped(&outcome), []);
+    assert_eq!(outcome.count(1, Event::OpenedWritten), 1);
+}
+
+#[test]
 fn a_key_is_of_use_once_and_for_a_while() {
     let mut pair = Pair::default();
     let (first, second) = (visit(1_000), visit(1_000));
@@ -139,7 +210,7 @@ fn a_key_is_of_use_once_and_for_a_while() {
     pair.clock.now += Duration::from_secs(10);
     let outcome = pair.run(&second.said, Plan::of(1));
     assert_eq!(outcome.count(1, Event::FlightWritten), 0, "it is too old");
-    assert_eq!(counted(&mut pair, "record_keys_unused"), 1);
+    assert_eq!(counted(&mut pair, "record_keys_unused_late"), 1);
 }
 
 #[test]
@@ -179,10 +250,15 @@ fn a_server_whose_key_came_late_is_waited_for_until_that_is_in_vain() {
 #[test]
 fn whatever_is_no_plain_flight_passes_as_it_is() {
     let sealed_at = 5 + 4 + 2 + 32 + 1 + 2 + 1 + 8 + 6;
-    let changed: [(&str, Visit); 8] = [
+    let changed: [(&str, Visit); 9] = [
         (
-            "a record is changed",
+            "the only record is changed",
             visit(1).with_flight(|flight| flight[sealed_at + 900] ^= 1),
+        ),
+        (
+            "a later record is changed",
+            Visit::new(Suite::Aes128Gcm, &messages(1), &[(40, 0)], 1)
+                .with_flight(|flight| flight[sealed_at + 900] ^= 1),
         ),
         (
             "an alert in clear comes instead",
@@ -226,12 +302,32 @@ fn whatever_is_no_plain_flight_passes_as_it_is() {
             Visit::new(Suite::Aes128Gcm, &messages(6)[12..], &[], 6),
         ),
     ];
-    for (what, visit) in changed {
+    let names = [
+        "record_keys_used",
+        "flights_not_opened_unproved",
+        "flights_not_opened_record",
+        "flights_not_opened_form",
+    ];
+    // As `changed`.
+    let counts = [
+        [0, 1, 0, 0],
+        [1, 0, 1, 0],
+        [0, 1, 0, 0],
+        [0, 1, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+        [1, 0, 0, 1],
+        [1, 0, 0, 1],
+    ];
+    for ((what, visit), counts) in changed.into_iter().zip(counts) {
         let plain = Pair::default().run(&visit.said, Plan::of(1));
         let mut pair = Pair::default();
         let outcome = pair.released(&visit, Plan::of(1));
         assert_eq!(outcome.crossed, plain.crossed, "{what}");
         assert_eq!(outcome.count(1, Event::HoldTimedOut), 0, "{what}");
+        assert_eq!(all_counted(&mut pair, names), counts, "{what}");
+        assert_eq!(dropped(&outcome), [], "{what}");
     }
 }
 
@@ -387,8 +483,15 @@ proptest! {
             }
             let plan = Plan { cut: [usize::MAX, 1_400, 60][cut], ..Plan::of(seed) };
             let outcome = pair.released(&visit, plan);
-            let opened = counted(&mut pair, "flights_opened");
+            let [used, opened, no_form] = all_counted(
+                &mut pair,
+                ["record_keys_used", "flights_opened", "flights_not_opened_form"],
+            );
             prop_assert_eq!(opened, u64::from(!entries.is_empty()));
+            // Whatever a key opens crosses in that form, or is counted with a reason.
+            let written = outcome.count(1, Event::OpenedWritten) as u64;
+            let dropped: usize = dropped(&outcome).iter().map(|(_, count)| count).sum();
+            prop_assert_eq!(used, written + dropped as u64 + no_form);
             prop_assert_eq!(outcome.count(0, Event::FlightMissed(Miss::Check)), 0);
         }
     }

@@ -171,17 +171,24 @@ impl Connection {
     /// Opens what has come, where a key is there.
     fn advance<S: Store>(&mut self, server: &[u8], engine: &mut Engine<S>) {
         self.sealed = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
-            Sealed::Opening(opening) => match opening.advance(server, &mut engine.keys) {
-                Progress::Open(opening) => Sealed::Opening(opening),
-                Progress::Whole(unsealed) => {
-                    engine.tell(Event::FlightOpened);
-                    Sealed::Opened(unsealed)
+            Sealed::Opening(opening) => {
+                let was_proved = opening.is_proved();
+                let progress = opening.advance(server, &mut engine.keys);
+                if !was_proved && progress.is_proved() {
+                    engine.tell(Event::KeyUsed);
                 }
-                Progress::Failed => {
-                    engine.tell(Event::FlightNotOpened);
-                    Sealed::Passes
+                match progress {
+                    Progress::Open(opening) => Sealed::Opening(opening),
+                    Progress::Whole(unsealed) => {
+                        engine.tell(Event::FlightOpened);
+                        Sealed::Opened(unsealed)
+                    }
+                    Progress::Failed(why) => {
+                        engine.tell(Event::FlightNotOpened(why));
+                        Sealed::Passes
+                    }
                 }
-            },
+            }
             other @ (Sealed::Unread
             | Sealed::AskedAgain(_)
             | Sealed::Awaiting(..)
@@ -189,6 +196,19 @@ impl Connection {
             | Sealed::Crossed(_)
             | Sealed::Passes) => other,
         };
+    }
+
+    /// Whether a key has opened the flight, or its beginning, and it has not set out.
+    pub fn holds_opened_flight(&self) -> bool {
+        match &self.sealed {
+            Sealed::Opening(opening) => opening.is_proved(),
+            Sealed::Opened(_) => true,
+            Sealed::Unread
+            | Sealed::AskedAgain(_)
+            | Sealed::Awaiting(..)
+            | Sealed::Crossed(_)
+            | Sealed::Passes => false,
+        }
     }
 
     /// What becomes of a flight at this place: it passes unless a key may fit, or may come. It
@@ -352,6 +372,7 @@ impl Connection {
         let delta = Delta::parse(Encoding::Three, message.delta, limit)?;
         let opened = delta.apply(&mut self.source(engine))?;
         let resealed = message.seal(opened, limit)?;
+        engine.tell(Event::FlightSealed);
         let answer = match &self.sealed {
             Sealed::AskedAgain(retry) => retry.answer_start(),
             Sealed::Unread

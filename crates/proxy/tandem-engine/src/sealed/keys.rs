@@ -9,6 +9,8 @@ use std::time::Duration;
 use tandem_record_key::{CLIENT_RANDOM_LEN, Direction, RecordKey, Suite};
 use tandem_wire::Instant;
 
+use crate::event::UnusedKey;
+
 /// Most keys at a time: a busy server's handshakes of a second.
 const MAX_KEYS: usize = 1024;
 
@@ -26,6 +28,8 @@ pub(crate) struct ReleasedKeys {
 struct Held {
     key: RecordKey,
     since: Instant,
+    /// Why it will have been of no use if nothing takes it.
+    otherwise: UnusedKey,
 }
 
 impl Held {
@@ -35,33 +39,38 @@ impl Held {
 }
 
 impl ReleasedKeys {
-    /// Holds a key. Says how many go without having been of use: this one, where it is not a
-    /// server's.
-    pub(crate) fn put(&mut self, key: RecordKey, now: Instant) -> usize {
+    /// Holds a key. Says which go without having been of use: this one, where it is not a server's.
+    /// If nothing takes it, that is for the reason `otherwise`.
+    pub(crate) fn put(
+        &mut self,
+        key: RecordKey,
+        otherwise: UnusedKey,
+        now: Instant,
+    ) -> Vec<UnusedKey> {
         match key.direction() {
             Direction::FromServer => {}
-            Direction::FromClient => return 1,
+            Direction::FromClient => return vec![UnusedKey::Direction],
         }
-        let expired = self.expire(now);
-        let is_full = self.held.len() == MAX_KEYS;
-        if is_full {
+        let mut gone = self.expire(now);
+        if self.held.len() == MAX_KEYS {
             self.held.pop_front();
+            gone.push(UnusedKey::Displaced);
         }
-        self.held.push_back(Held { key, since: now });
-        expired + usize::from(is_full)
+        self.held.push_back(Held {
+            key,
+            since: now,
+            otherwise,
+        });
+        gone
     }
 
-    /// Lets go of keys whose time is over; says how many.
-    pub(crate) fn expire(&mut self, now: Instant) -> usize {
-        let before = self.held.len();
-        while self
-            .held
-            .front()
-            .is_some_and(|held| held.since + LIFETIME <= now)
-        {
-            self.held.pop_front();
+    /// Lets go of keys whose time is over; says why each was of no use.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<UnusedKey> {
+        let mut gone = Vec::new();
+        while let Some(held) = self.held.pop_front_if(|held| held.since + LIFETIME <= now) {
+            gone.push(held.otherwise);
         }
-        before - self.held.len()
+        gone
     }
 
     /// Whether a key may be that of a connection with this client random.
@@ -116,7 +125,7 @@ mod tests {
     fn a_key_is_found_by_random_and_proof_and_taken_once() {
         let mut keys = ReleasedKeys::default();
         for iv in [1, 2] {
-            assert_eq!(keys.put(key(9, iv), Instant::ZERO), 0);
+            assert_eq!(keys.put(key(9, iv), UnusedKey::Unknown, Instant::ZERO), []);
         }
         assert!(!take(&mut keys, 8, 1), "another random");
         assert!(!take(&mut keys, 9, 3), "nothing proves it");
@@ -128,14 +137,18 @@ mod tests {
     #[test]
     fn keys_go_when_their_time_is_over_and_when_there_are_too_many() {
         let mut keys = ReleasedKeys::default();
-        assert_eq!(keys.put(key(1, 1), Instant::ZERO), 0);
+        assert_eq!(keys.put(key(1, 1), UnusedKey::Unknown, Instant::ZERO), []);
         let later = Instant::ZERO + LIFETIME;
-        assert_eq!(keys.put(key(2, 1), later), 1);
+        assert_eq!(
+            keys.put(key(2, 1), UnusedKey::Unknown, later),
+            [UnusedKey::Unknown]
+        );
         assert!(!keys.has(&[1; 32], Suite::Aes128Gcm));
         for _ in 1..MAX_KEYS {
-            assert_eq!(keys.put(key(3, 1), later), 0);
+            assert_eq!(keys.put(key(3, 1), UnusedKey::Unknown, later), []);
         }
-        assert_eq!(keys.put(key(3, 1), later), 1, "the oldest");
+        let gone = keys.put(key(3, 1), UnusedKey::Unknown, later);
+        assert_eq!(gone, [UnusedKey::Displaced], "the oldest");
         assert!(!keys.has(&[2; 32], Suite::Aes128Gcm));
         assert_eq!(keys.held.len(), MAX_KEYS);
     }
@@ -143,7 +156,12 @@ mod tests {
     #[test]
     fn a_client_s_key_is_of_no_use_here() {
         let mut keys = ReleasedKeys::default();
-        assert_eq!(keys.put(of(Direction::FromClient, 1, 1), Instant::ZERO), 1);
+        let gone = keys.put(
+            of(Direction::FromClient, 1, 1),
+            UnusedKey::Unknown,
+            Instant::ZERO,
+        );
+        assert_eq!(gone, [UnusedKey::Direction]);
         assert!(!keys.has(&[1; 32], Suite::Aes128Gcm));
     }
 
@@ -153,17 +171,30 @@ mod tests {
         let random = [9; CLIENT_RANDOM_LEN];
         let suite = Suite::ChaCha20Poly1305;
         let other = RecordKey::new(Direction::FromServer, suite, random, &[1; IV_LEN], &[7; 32]);
-        assert_eq!(keys.put(other.expect("32 bytes"), Instant::ZERO), 0);
+        assert_eq!(
+            keys.put(other.expect("32 bytes"), UnusedKey::Unknown, Instant::ZERO),
+            []
+        );
         for random in [9, 8] {
-            assert_eq!(keys.put(key(random, 1), Instant::ZERO), 0);
+            assert_eq!(
+                keys.put(key(random, 1), UnusedKey::Unknown, Instant::ZERO),
+                []
+            );
         }
         assert!(take(&mut keys, 9, 1));
         assert!(!keys.has(&random, suite));
         assert!(keys.has(&[8; 32], Suite::Aes128Gcm), "another connection's");
-        assert_eq!(
-            keys.expire(Instant::ZERO + LIFETIME),
-            1,
-            "nothing else is left"
-        );
+        let gone = keys.expire(Instant::ZERO + LIFETIME);
+        assert_eq!(gone, [UnusedKey::Unknown], "nothing else is left");
+    }
+
+    #[test]
+    fn a_key_that_nothing_takes_says_why() {
+        let mut keys = ReleasedKeys::default();
+        for (random, otherwise) in [(1, UnusedKey::Late), (2, UnusedKey::Unknown)] {
+            assert_eq!(keys.put(key(random, 1), otherwise, Instant::ZERO), []);
+        }
+        let gone = keys.expire(Instant::ZERO + LIFETIME);
+        assert_eq!(gone, [UnusedKey::Late, UnusedKey::Unknown]);
     }
 }

@@ -15,6 +15,8 @@ use std::time::Duration;
 use tandem_record_key::CLIENT_RANDOM_LEN;
 use tandem_wire::Instant;
 
+use crate::event::UnusedKey;
+
 /// How long a flight waits for its key: what a relay takes on a network of its own, and what a
 /// reader on a busy machine takes to run. Less than a flight in clear may be held.
 const MAX_WAIT: Duration = Duration::from_millis(100);
@@ -56,15 +58,19 @@ impl LateKeys {
         self.passed.push_back((flight, now));
     }
 
-    /// A server's key has come.
-    pub(crate) fn key_comes(&mut self, client_random: &[u8; CLIENT_RANDOM_LEN], now: Instant) {
+    /// A server's key has come. Says why it will have been of no use if no flight takes it.
+    pub(crate) fn key_comes(
+        &mut self,
+        client_random: &[u8; CLIENT_RANDOM_LEN],
+        now: Instant,
+    ) -> UnusedKey {
         let is_over = |(_, since): &(_, Instant)| *since + LIFETIME <= now;
         while self.passed.front().is_some_and(is_over) {
             self.passed.pop_front();
         }
         let mut passed = self.passed.iter().map(|(flight, _)| flight);
         let Some(flight) = passed.find(|flight| flight.client_random == *client_random) else {
-            return;
+            return UnusedKey::Unknown;
         };
         if !self.servers.contains(&flight.server) {
             if self.servers.len() == MAX_SERVERS {
@@ -72,6 +78,7 @@ impl LateKeys {
             }
             self.servers.push_back(flight.server);
         }
+        UnusedKey::Late
     }
 
     /// Whether a flight of this server's waits for its key.
@@ -141,10 +148,12 @@ mod tests {
         let (one, other) = (flight(1, 443), flight(2, 444));
         late.flight_passes(one, Instant::ZERO);
         late.flight_passes(other, Instant::ZERO);
-        late.key_comes(&[3; CLIENT_RANDOM_LEN], Instant::ZERO);
+        let unknown = late.key_comes(&[3; CLIENT_RANDOM_LEN], Instant::ZERO);
+        assert_eq!(unknown, UnusedKey::Unknown);
         assert!(!late.are_of(one.server));
         for _ in 0..2 {
-            late.key_comes(&one.client_random, Instant::ZERO);
+            let came = late.key_comes(&one.client_random, Instant::ZERO);
+            assert_eq!(came, UnusedKey::Late);
             assert!(late.are_of(one.server) && !late.are_of(other.server));
         }
         let next = flight(4, 443);

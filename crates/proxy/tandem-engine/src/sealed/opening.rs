@@ -25,6 +25,7 @@ use super::keys::ReleasedKeys;
 use super::late::Awaited;
 use super::message;
 use super::opened::{CHANGE_CIPHER_SPEC, Opened};
+use crate::event::NotOpened;
 
 /// Bytes of a handshake message's header.
 const MESSAGE_HEADER: usize = 4;
@@ -70,7 +71,18 @@ pub(crate) enum Progress {
     /// The flight is whole.
     Whole(Box<Unsealed>),
     /// It passes as it is.
-    Failed,
+    Failed(NotOpened),
+}
+
+impl Progress {
+    /// Whether a key has opened the first record.
+    pub(crate) fn is_proved(&self) -> bool {
+        match self {
+            Self::Open(opening) => opening.is_proved(),
+            Self::Whole(_) | Self::Failed(NotOpened::Record | NotOpened::Form) => true,
+            Self::Failed(NotOpened::Unproved) => false,
+        }
+    }
 }
 
 /// A whole flight, opened.
@@ -159,16 +171,21 @@ impl Opening {
         self.bytes.len()
     }
 
+    /// Whether a key has opened the first record.
+    pub(crate) fn is_proved(&self) -> bool {
+        self.proved.is_some()
+    }
+
     /// Opens what has come.
     pub(crate) fn advance(mut self: Box<Self>, stream: &[u8], keys: &mut ReleasedKeys) -> Progress {
         let stream = stream.get(self.place.start..).unwrap_or_default();
         loop {
             let Some(rest) = stream.get(self.next..) else {
-                return Progress::Failed;
+                return self.failed(NotOpened::Form);
             };
             let record = match Records::new(rest).next() {
                 None => return Progress::Open(self),
-                Some(Err(_)) => return Progress::Failed,
+                Some(Err(_)) => return self.failed(NotOpened::Form),
                 Some(Ok(record)) => record,
             };
             self.next += record.range.len();
@@ -185,39 +202,53 @@ impl Opening {
                         self.bytes = stream[..self.clear].to_vec();
                     }
                     match self.open(bytes, keys) {
-                        Some(End::Open) => {}
-                        Some(End::Finished) => return self.whole(),
-                        None => return Progress::Failed,
+                        Ok(End::Open) => {}
+                        Ok(End::Finished) => return self.whole(),
+                        Err(why) => return self.failed(why),
                     }
                 }
                 ContentType::ChangeCipherSpec
                 | ContentType::Alert
                 | ContentType::Handshake
-                | ContentType::Heartbeat => return Progress::Failed,
+                | ContentType::Heartbeat => return self.failed(NotOpened::Form),
             }
         }
     }
 
+    /// It failed for this reason, if a key was proved.
+    fn failed(&self, why: NotOpened) -> Progress {
+        Progress::Failed(match self.is_proved() {
+            true => why,
+            false => NotOpened::Unproved,
+        })
+    }
+
     /// One record.
-    fn open(&mut self, record: &[u8], keys: &mut ReleasedKeys) -> Option<End> {
+    fn open(&mut self, record: &[u8], keys: &mut ReleasedKeys) -> Result<End, NotOpened> {
         let opened = match &mut self.proved {
-            Some(proved) => proved.opener.open(record)?,
+            Some(proved) => proved.opener.open(record).ok_or(NotOpened::Record)?,
             None => {
                 let proof = |key: &RecordKey| {
                     let mut opener = Opener::new(key);
                     let opened = opener.open(record)?;
                     Some((opener, opened))
                 };
-                let (key, (opener, opened)) = keys.take(&self.client_random, self.suite, proof)?;
+                let taken = keys.take(&self.client_random, self.suite, proof);
+                let (key, (opener, opened)) = taken.ok_or(NotOpened::Unproved)?;
                 self.proved = Some(Proved { key, opener });
                 opened
             }
         };
         if !self.layout.push(&opened) {
-            return None;
+            return Err(NotOpened::Form);
         }
         self.bytes.extend_from_slice(&opened.content);
-        let mut rest = &opened.content[..];
+        self.messages_in(&opened.content).ok_or(NotOpened::Form)
+    }
+
+    /// Reads the messages of a record; `None` where they have no place there.
+    fn messages_in(&mut self, content: &[u8]) -> Option<End> {
+        let mut rest = content;
         while let Some(piece) = self.messages.read(rest).ok()? {
             rest = rest.get(piece.len..)?;
             match piece.ends {
@@ -233,10 +264,10 @@ impl Opening {
 
     fn whole(self: Box<Self>) -> Progress {
         let (Some(opened), Some(proved)) = (Opened::of(self.bytes), self.proved) else {
-            return Progress::Failed;
+            return Progress::Failed(NotOpened::Form);
         };
         if opened.clear != self.clear {
-            return Progress::Failed;
+            return Progress::Failed(NotOpened::Form);
         }
         Progress::Whole(Box::new(Unsealed {
             opened,

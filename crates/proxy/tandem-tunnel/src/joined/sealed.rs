@@ -10,6 +10,7 @@ use tandem_store::Store;
 use tandem_wire::Instant;
 
 use super::{Hold, Joined, Phase};
+use crate::event::{Dropped, Event};
 use crate::output::Context;
 
 impl Joined {
@@ -32,6 +33,30 @@ impl Joined {
             tandem_engine::Miss::WrongKey => Miss::Check,
             tandem_engine::Miss::Malformed => Miss::Malformed,
         }))
+    }
+
+    /// At the server side: the flight has set out; if it was opened, in that form.
+    pub(super) fn opened_flight_written(&mut self) {
+        let is_opened = self.holds_opened_flight();
+        if let (Role::ServerSide, Some(following)) = (self.role, &mut self.following) {
+            following.connection.sealed_flight_written();
+        }
+        if is_opened {
+            self.writer.tell(Event::OpenedWritten);
+        }
+    }
+
+    /// What a key has opened is not used; why.
+    pub(super) fn drop_opened(&mut self, why: Dropped) {
+        if self.holds_opened_flight() {
+            self.writer.tell(Event::OpenedDropped(why));
+        }
+    }
+
+    /// Whether a key has opened the server's flight, and it has not set out.
+    pub(crate) fn holds_opened_flight(&self) -> bool {
+        let following = self.following.as_ref();
+        following.is_some_and(|it| it.connection.holds_opened_flight())
     }
 
     /// What is held has turned out to be a request for another hello.
@@ -74,7 +99,7 @@ impl Joined {
                 };
             }
             // It has begun to pass.
-            (Some(_) | None, _) => self.pass_flight(before),
+            (Some(_) | None, _) => self.pass_flight(before, Dropped::NoDelta),
         }
     }
 
