@@ -82,6 +82,7 @@ const SPLIT_DEMO: &str = "tandem-split-demo";
 const BROKER_DNS: &str = "tandem-broker-dns";
 const BROKER: &str = "tandem-broker";
 const MCTLS: &str = "mctls";
+const MCTLS12: &str = "mctls12";
 const MCTLS_IO: &str = "mctls-io";
 const DHT: &str = "tandem-dht";
 const MEASURE: &str = "tandem-measure";
@@ -223,6 +224,7 @@ pub(crate) const LAYERS: &[Layer] = &[
         &[BARNRAISING, SPLIT, CHANNEL, DAEMON, WIRE],
     ),
     Layer::new(MCTLS, "crates/mctls/mctls", Kind::Core, &[]),
+    Layer::new(MCTLS12, "crates/mctls/mctls12", Kind::Core, &[MCTLS]),
     Layer::new(MCTLS_IO, "crates/mctls/mctls-io", Kind::Adapter, &[MCTLS]),
     Layer::new(
         "tandem-mc",

@@ -1,0 +1,4 @@
+//! Searches inputs for `mctls12::fuzzing::mctls12_handshake`, which says what must hold.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| mctls12::fuzzing::mctls12_handshake(data));
