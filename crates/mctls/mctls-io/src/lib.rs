@@ -30,7 +30,9 @@ mod verify;
 pub use client::{Client, ClientSettings, Fallback, Via};
 pub use error::{Error, Part};
 pub use hop::Timeouts;
-pub use middlebox::{Consent, Middlebox, MiddleboxSettings, Service, Verdict};
+pub use middlebox::{
+    Backends, Choice, Consent, Middlebox, MiddleboxSettings, NextHop, Pace, Service, Verdict,
+};
 pub use plain::Plain;
 pub use server::{Policy, Server, ServerSettings};
 pub use session::{Connected, Session, SessionReceiver, SessionSender};

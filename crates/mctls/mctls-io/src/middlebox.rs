@@ -4,10 +4,13 @@
 //! Is not: a service; the protocol's decisions ([`mctls::middlebox`]).
 //!
 //! Invariants: what waits for one neighbour never keeps the other direction waiting; no more than
-//! [`MAX_WAITING`] bytes wait for a neighbour before no more are read for it; until the server has
-//! announced the protocol it is sent nothing but TLS records.
+//! [`MAX_WAITING`] bytes wait for a neighbour, and what the service makes of one more record,
+//! before no more are taken for it; until the server has announced the protocol it is sent nothing
+//! but TLS records.
 
 mod legs;
+mod next;
+mod pace;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,6 +32,9 @@ use crate::error::{Error, Part};
 use crate::hop::{ANNOUNCE, FAREWELL, READ_LEN, ROUTE, Timeouts, unexpected};
 use crate::tls::{self, Identity};
 use legs::{Legs, Next};
+pub use next::{Backends, Choice, NextHop};
+pub use pace::Pace;
+use pace::{Allowance, Bucket};
 
 /// Most bytes that wait for a neighbour before the other is read on.
 pub const MAX_WAITING: usize = 1 << 18;
@@ -67,6 +73,13 @@ pub trait Service: Send {
     /// Looks at data that this middlebox may read.
     fn inspect(&mut self, direction: Direction, context: &Context, data: &[u8]) -> Verdict;
 
+    /// How fast what waits may go on in this direction, from now on; asked before each write, so it
+    /// may differ from one moment to the next. `None`: as fast as it can.
+    fn pace(&self, direction: Direction) -> Option<Pace> {
+        let _ = direction;
+        None
+    }
+
     /// Does what an honest middlebox does not, for attack tests. Gives back what it leaves alone.
     #[cfg(any(test, feature = "hostile"))]
     #[doc(hidden)]
@@ -85,9 +98,8 @@ pub type NewService = Arc<dyn Fn() -> Box<dyn Service> + Send + Sync>;
 pub struct MiddleboxSettings {
     /// Its certificate, with the key usage of middleboxes, and key.
     pub identity: Identity,
-    /// The next hop, as host and port, whatever the client says. `None`: the client says it, as far
-    /// as `permits` allows.
-    pub next: Option<String>,
+    /// The next hop.
+    pub next: NextHop,
     /// Where clients may have it connect to.
     pub permits: Permits,
     /// What it does.
@@ -102,7 +114,7 @@ pub struct Middlebox {
     client_leg: Arc<ServerConfig>,
     server_leg: Arc<ClientConfig>,
     certificate: [u8; 32],
-    next: Option<String>,
+    next: NextHop,
     permits: Permits,
     service: NewService,
     timeouts: Timeouts,
@@ -124,6 +136,7 @@ struct Side {
     frames: Frames,
     /// Bytes that wait to be written.
     out: Vec<u8>,
+    bucket: Bucket,
     /// Whether it has ended, and whether it was told that the other has.
     input: Stream,
     output: Stream,
@@ -144,6 +157,7 @@ impl Side {
             write,
             frames,
             out: Vec::new(),
+            bucket: Bucket::new(Instant::now()),
             input: Stream::Open,
             output: Stream::Open,
         })
@@ -164,6 +178,22 @@ impl Side {
             // Whoever has gone need not be told.
             let _ = self.write.shutdown().await;
         }
+    }
+
+    /// How much of what waits may go now; `Err`: when some may.
+    fn due(&mut self, pace: Option<Pace>) -> Result<usize, Instant> {
+        if self.out.is_empty() {
+            return Ok(0);
+        }
+        match self.bucket.allowance(pace, Instant::now()) {
+            Allowance::Now(bytes) => Ok(bytes.min(self.out.len())),
+            Allowance::At(next) => Err(next),
+        }
+    }
+
+    fn wrote(&mut self, bytes: usize) {
+        self.out.drain(..bytes);
+        self.bucket.spend(bytes);
     }
 
     /// Writes what waits and ends.
@@ -258,12 +288,13 @@ impl Middlebox {
             return Err(unexpected(ROUTE));
         }
         let named = route.remove(0);
-        let next = match &self.next {
-            Some(next) => next.clone(),
-            None if (self.permits)(&named) => named,
-            None => return Err(Error::NotPermitted(named)),
+        let connected = match &self.next {
+            NextHop::Fixed(next) => TcpStream::connect(next).await?,
+            NextHop::OneOf(backends) => backends.connect(stream.peer_addr()?.ip()).await?,
+            NextHop::Named if (self.permits)(&named) => TcpStream::connect(&named).await?,
+            NextHop::Named => return Err(Error::NotPermitted(named)),
         };
-        let mut server = Side::new(TcpStream::connect(&next).await?, Frames::new())?;
+        let mut server = Side::new(connected, Frames::new())?;
         let next = if route.is_empty() {
             Next::Server
         } else {
@@ -296,6 +327,11 @@ impl Passage {
             let reads =
                 |from: &Side, to: &Side| from.input == Stream::Open && to.out.len() < MAX_WAITING;
             let (read_client, read_server) = (reads(client, server), reads(server, client));
+            let to_client = client.due(self.service.pace(Direction::ToClient));
+            let to_server = server.due(self.service.pace(Direction::ToServer));
+            let later = [to_client.err(), to_server.err()];
+            let later = later.into_iter().flatten().min();
+            let (to_client, to_server) = (to_client.unwrap_or(0), to_server.unwrap_or(0));
             tokio::select! {
                 read = client.read.read(&mut from_client), if read_client => {
                     client.take(&from_client[..read?])?;
@@ -303,10 +339,13 @@ impl Passage {
                 read = server.read.read(&mut from_server), if read_server => {
                     server.take(&from_server[..read?])?;
                 }
-                written = client.write.write(&client.out),
-                    if !client.out.is_empty() => drop(client.out.drain(..written?)),
-                written = server.write.write(&server.out),
-                    if !server.out.is_empty() => drop(server.out.drain(..written?)),
+                written = client.write.write(&client.out[..to_client]), if to_client > 0 => {
+                    client.wrote(written?);
+                }
+                written = server.write.write(&server.out[..to_server]), if to_server > 0 => {
+                    server.wrote(written?);
+                }
+                () = until(later), if later.is_some() => {}
                 () = &mut deadline, if self.legs.is_joining() => {
                     return Err(Error::TimedOut(self.legs.waits_for(), patience));
                 }
@@ -325,10 +364,15 @@ impl Passage {
         self.client.input == Stream::Ended || self.server.input == Stream::Ended
     }
 
-    /// Passes on every whole frame that has come.
+    /// Passes on whole frames that have come, as far as there is room for them.
     fn pass(&mut self) -> Result<(), Error> {
-        while self.pass_from_client()? | self.pass_from_server()? {}
-        Ok(())
+        loop {
+            let to_server = self.server.out.len() < MAX_WAITING && self.pass_from_client()?;
+            let to_client = self.client.out.len() < MAX_WAITING && self.pass_from_server()?;
+            if !to_server && !to_client {
+                return Ok(());
+            }
+        }
     }
 
     fn pass_from_client(&mut self) -> Result<bool, Error> {
@@ -384,6 +428,14 @@ impl Passage {
         }
         let (client, server) = (self.client.finish(), self.server.finish());
         let _ = timeout(FAREWELL, async { tokio::join!(client, server) }).await;
+    }
+}
+
+/// Sleeps until then; for ever where there is no such moment.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

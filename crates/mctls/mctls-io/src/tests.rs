@@ -114,7 +114,7 @@ fn middlebox_settings(
 ) -> MiddleboxSettings {
     MiddleboxSettings {
         identity: pki().middlebox(number),
-        next: None,
+        next: crate::NextHop::Named,
         permits: Arc::new(|next: &str| next.starts_with("127.0.0.1:")),
         service: Arc::new(service),
         timeouts: PATIENCE,

@@ -1,5 +1,6 @@
-//! All parts on this machine, in a few seconds: a server, a filter, a compressor and a client; what
-//! passes, what is blocked, and a middlebox that oversteps and is caught.
+//! All parts on this machine, in a few seconds: a server, a filter, a compressor, a cache and a
+//! client; what passes, what is blocked, what does not cross twice, and a middlebox that oversteps
+//! and is caught.
 //!
 //! Is not: fit to serve anything else. Invariants: it listens on loopback only, and what it wrote
 //! is gone when it ends; it fails unless it has shown what it says.
@@ -19,7 +20,7 @@ use crate::error::McError;
 use crate::get::{Less, Url, Wanted, get};
 use crate::layout::Kind;
 use crate::middlebox::Standing;
-use crate::report::{Outcome, Report};
+use crate::report::{Content, Outcome, Report};
 use crate::serve::Serving;
 use crate::settings::{BoxSettings, ServerSettings, authorities, identity};
 use crate::table::Colours;
@@ -150,10 +151,29 @@ pub async fn run(colours: Colours, mut say: impl FnMut(&str)) -> Result<(), McEr
     ));
     expect(&blocked, Outcome::Blocked)?;
 
+    let holding = BoxSettings::default();
+    let (_cache, cache) = stage
+        .middlebox("cache.example", Kind::Cache, holding)
+        .await?;
+    let via = [cache];
+    let first = stage.fetch("/", &via).await?;
+    expect(&first, Outcome::Complete)?;
+    let again = stage.fetch("/", &via).await?;
+    say(&act(
+        3,
+        "A page that a cache holds from before, and the server refers to",
+        &again,
+        colours,
+    ));
+    expect(&again, Outcome::Complete)?;
+    if again.sent_bytes >= first.sent_bytes || again.content != Some(Content::Same) {
+        return Err(McError::Demo("the cache did not help".into()));
+    }
+
     let (_cheat, cheat) = stage.cheat("spy.example").await?;
     let caught = stage.fetch("/", &[cheat]).await?;
     say(&act(
-        3,
+        4,
         "A middlebox that may read, and writes",
         &caught,
         colours,

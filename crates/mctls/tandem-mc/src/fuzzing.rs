@@ -7,8 +7,10 @@
 use mctls::config::Right;
 use mctls::party::Direction;
 
+use crate::boxes::cache::{Cache, STATUS};
 use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
-use crate::layout::ALL;
+use crate::layout::{ALL, FOUR, OFFERS};
+use crate::offers::{self, NOTHING, Statement};
 use crate::report::Seen;
 use crate::service::{Decision, HttpService, OverHttp, Piece};
 
@@ -16,7 +18,7 @@ use crate::service::{Decision, HttpService, OverHttp, Piece};
 pub type Check = fn(&[u8]);
 
 /// All checks of this crate by the name of their fuzz target.
-pub const CHECKS: [(&str, Check); 1] = [("mc_http", mc_http)];
+pub const CHECKS: [(&str, Check); 2] = [("mc_http", mc_http), ("mc_cache", mc_cache)];
 
 /// A stream is read the same however it is cut, into its very bytes; a head that was read is read
 /// again as it is written; a service that changes everything makes what can be read again.
@@ -138,3 +140,62 @@ fn changed(side: Side, text: &[u8], size: usize) {
         "bodies were lost or made"
     );
 }
+
+/// A cache that holds a page lets through whatever comes what can be read again, and fills in
+/// nothing but that page; an offer that was read is written as it was.
+///
+/// # Panics
+/// That does not hold.
+pub fn mc_cache(data: &[u8]) {
+    let Some((&first, text)) = data.split_first() else {
+        return;
+    };
+    if let Some(digests) = offers::read(text).filter(|digests| !digests.is_empty()) {
+        assert_eq!(
+            offers::write(&digests),
+            text,
+            "an offer is written otherwise"
+        );
+    }
+    if let Some(statement) = Statement::parse(text) {
+        assert_eq!(
+            Statement::parse(statement.to_text().as_bytes()),
+            Some(statement),
+            "a statement is written otherwise"
+        );
+    }
+    let size = usize::from(first) + 1;
+    let mut over = Cache::with(PAGE, BODY);
+    let asked = over.pass(Direction::ToServer, FOUR[0], PAGE.as_bytes());
+    assert_eq!(asked, Ok(None), "a request was changed");
+    let offered = over.pass(Direction::ToServer, OFFERS, NOTHING);
+    assert!(
+        matches!(offered, Ok(Some(_))),
+        "what is held is not offered"
+    );
+    let (mut out, mut taken) = (Vec::new(), Vec::new());
+    for piece in text.chunks(size) {
+        match over.pass(Direction::ToClient, ALL, piece) {
+            Ok(None) => out.extend_from_slice(piece),
+            Ok(Some(other)) => out.extend(other),
+            Err(_) => return,
+        }
+        taken.extend_from_slice(piece);
+    }
+    let side = Side::Responses;
+    let (before, after) = (read(side, &taken, usize::MAX), read(side, &out, usize::MAX));
+    assert_eq!(after.wrong, None, "what passed a cache cannot be read");
+    assert_eq!(before.heads.len(), after.heads.len(), "heads were lost");
+    let is_filled = |head: &&Head| head.text("cache-status").is_some_and(|one| one == STATUS);
+    if before.heads.iter().any(|head| is_filled(&head)) {
+        return;
+    }
+    match after.heads.iter().filter(is_filled).count() {
+        0 => assert_eq!(before.body, after.body, "a body was changed"),
+        filled => assert!(filled == 1, "a page was filled in twice"),
+    }
+}
+
+/// A request, and the body that is held for it.
+const PAGE: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const BODY: &[u8] = b"a page that is held";

@@ -17,7 +17,8 @@ use rustls::RootCertStore;
 
 use crate::error::McError;
 use crate::http::{Event, Head, Messages, Reader, Side, Wrong};
-use crate::layout::{FOUR, Layout, part_of};
+use crate::layout::{ALL, FOUR, Layout, OFFERS, part_of};
+use crate::offers::{Digest, Hasher, NOTHING, Statement};
 use crate::report::{Outcome, Report, Seen};
 use crate::serve::SEEN;
 use crate::via::{ViaArgument, granted, host_of};
@@ -184,6 +185,7 @@ pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report
                 session.sender.abort(alert).await;
             }
         }
+        Err(Ended::Content) => report.altered(),
         Err(Ended::Answer(problem)) => {
             report.outcome = Outcome::Failed;
             report.problem = Some(format!("the server's answer: {problem}"));
@@ -197,6 +199,8 @@ pub async fn get(wanted: &Wanted, out: &mut (dyn Write + Send)) -> Result<Report
 enum Ended {
     Session(Error),
     Answer(String),
+    /// The content is not the server's.
+    Content,
     Output(std::io::Error),
 }
 
@@ -225,6 +229,10 @@ async fn exchange(
         .sender
         .send(layout.request_headers, &head.to_bytes())
         .await?;
+    if let Some(context) = layout.offers {
+        session.sender.send(context, NOTHING).await?;
+    }
+    let mut statement = None;
     let mut messages = Messages::new(Side::Responses, Reader::Endpoint);
     messages.expect_answer("GET");
     let mut answer = Answer::Awaited;
@@ -238,6 +246,10 @@ async fn exchange(
                 let mut seen = Seen::default();
                 seen.note(&context.purpose, delivery);
                 report.note(&seen);
+                if Some(delivery.context) == layout.digest {
+                    statement = Statement::parse(&delivery.payload);
+                    continue;
+                }
                 let part = part_of(&context.purpose, Side::Responses).ok_or(Wrong::Place)?;
                 messages.push(part, &delivery.payload)?
             }
@@ -257,7 +269,7 @@ async fn exchange(
                     };
                     if let Some(seen) = head.text(SEEN) {
                         // A server tells of requests alone: the rest was seen here.
-                        let purposes = [FOUR[0], FOUR[1], crate::layout::ALL];
+                        let purposes = [FOUR[0], FOUR[1], ALL, OFFERS];
                         report.note(&Seen::of_header(seen).only(&purposes));
                     }
                     content.begin(&head)?;
@@ -275,7 +287,13 @@ async fn exchange(
         report.body_bytes = content.length();
         if delivery.is_none() {
             return match answer {
-                Answer::Whole => Ok(()),
+                Answer::Whole => {
+                    let digest = content.digest().map(|digest| digest.to_field());
+                    match report.vouched(digest.as_deref(), statement.as_ref()) {
+                        true => Ok(()),
+                        false => Err(Ended::Content),
+                    }
+                }
                 Answer::Awaited | Answer::Interim | Answer::Coming => Err(Wrong::Cut.into()),
             };
         }
@@ -310,16 +328,18 @@ fn request(wanted: &Wanted) -> Head {
     head
 }
 
-/// Counts what is written.
+/// Counts what is written, and makes its digest.
 struct Counted<'a> {
     out: &'a mut (dyn Write + Send),
     length: u64,
+    hasher: Hasher,
 }
 
 impl Write for Counted<'_> {
     fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
         let written = self.out.write(data)?;
         self.length += u64::try_from(written).unwrap_or(u64::MAX);
+        self.hasher.update(&data[..written.min(data.len())]);
         Ok(written)
     }
 
@@ -338,7 +358,11 @@ enum Content<'a> {
 
 impl<'a> Content<'a> {
     fn new(out: &'a mut (dyn Write + Send)) -> Self {
-        Self::Plain(Counted { out, length: 0 })
+        Self::Plain(Counted {
+            out,
+            length: 0,
+            hasher: Hasher::default(),
+        })
     }
 
     fn begin(&mut self, head: &Head) -> Result<(), Ended> {
@@ -381,6 +405,16 @@ impl<'a> Content<'a> {
             Self::Plain(out) => out.length,
             Self::Gzip(out) => out.get_ref().length,
             Self::Nowhere => 0,
+        }
+    }
+}
+
+impl Content<'_> {
+    fn digest(&self) -> Option<Digest> {
+        match self {
+            Self::Plain(out) => Some(out.hasher.clone().finish()),
+            Self::Gzip(out) => Some(out.get_ref().hasher.clone().finish()),
+            Self::Nowhere => None,
         }
     }
 }

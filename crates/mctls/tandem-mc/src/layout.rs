@@ -17,6 +17,10 @@ pub const FOUR: [&str; 4] = [
 ];
 /// The purpose of the only context, where there is one.
 pub const ALL: &str = "all";
+/// The purpose of the context in which caches say what they hold ([`crate::offers`]).
+pub const OFFERS: &str = "cache-offers";
+/// The purpose of the context in which a server says, to its client alone, what a body has to be.
+pub const DIGEST: &str = "response-digest";
 /// What the purposes of contexts that HTTP does not use begin with.
 const SPARE: &str = "spare-";
 
@@ -98,6 +102,10 @@ pub struct Layout {
     pub response_headers: ContextId,
     /// Bodies of responses.
     pub response_body: ContextId,
+    /// What caches hold, where there are any.
+    pub offers: Option<ContextId>,
+    /// What bodies have to be, where that is asked for.
+    pub digest: Option<ContextId>,
 }
 
 impl Layout {
@@ -108,12 +116,15 @@ impl Layout {
             let found = terms.contexts().iter().find(|one| one.purpose == purpose);
             found.map(|context| context.id)
         };
+        let (offers, digest) = (find(OFFERS), find(DIGEST));
         if let Some(all) = find(ALL) {
             return Some(Self {
                 request_headers: all,
                 request_body: all,
                 response_headers: all,
                 response_body: all,
+                offers,
+                digest,
             });
         }
         Some(Self {
@@ -121,6 +132,8 @@ impl Layout {
             request_body: find(FOUR[1])?,
             response_headers: find(FOUR[2])?,
             response_body: find(FOUR[3])?,
+            offers,
+            digest,
         })
     }
 }
@@ -138,16 +151,25 @@ pub enum Kind {
     Tracker,
     /// Compresses responses.
     Compress,
+    /// Holds bodies of responses, and fills them in where the server refers to them.
+    Cache,
+    /// Spreads bursts of responses over time.
+    Pacer,
+    /// Chooses among several servers.
+    Balance,
 }
 
 impl Kind {
     /// All there are.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::Null,
         Self::Filter,
         Self::Ids,
         Self::Tracker,
         Self::Compress,
+        Self::Cache,
+        Self::Pacer,
+        Self::Balance,
     ];
 
     /// Its name on the command line.
@@ -159,6 +181,9 @@ impl Kind {
             Self::Ids => "ids",
             Self::Tracker => "tracker",
             Self::Compress => "compress",
+            Self::Cache => "cache",
+            Self::Pacer => "pacer",
+            Self::Balance => "balance",
         }
     }
 
@@ -173,11 +198,23 @@ impl Kind {
     pub const fn needs(self) -> Rights {
         use Right::{None as No, Read, Write};
         match self {
-            Self::Null => [No, No, No, No],
+            // A balancer connects before there is a request to read.
+            Self::Null | Self::Balance => [No, No, No, No],
             Self::Filter => [Read, No, No, No],
             Self::Ids => [Read, Read, Read, Read],
             Self::Tracker => [Write, No, Write, No],
             Self::Compress => [No, No, Write, Write],
+            Self::Cache => [Read, No, Write, Write],
+            Self::Pacer => [No, No, Read, No],
+        }
+    }
+
+    /// What it needs in a context with this purpose.
+    #[must_use]
+    pub fn needs_in(self, purpose: &str) -> Right {
+        match (self, purpose) {
+            (Self::Cache, OFFERS) => Right::Write,
+            _ => needed(self.needs(), purpose),
         }
     }
 
@@ -190,6 +227,9 @@ impl Kind {
             Self::Ids => "looks for patterns of attacks in everything, and changes nothing",
             Self::Tracker => "takes cookies and the like out of headers, and sees no page",
             Self::Compress => "makes responses shorter, and does not see what was asked for",
+            Self::Cache => "holds bodies, and fills in those that the server refers to",
+            Self::Pacer => "spreads bursts over time, and looks at types of responses alone",
+            Self::Balance => "chooses a server before it sees anything, and sees nothing",
         }
     }
 }
@@ -218,6 +258,9 @@ mod tests {
             (Kind::Ids, "intrusion detection"),
             (Kind::Tracker, "tracker blocker"),
             (Kind::Compress, "compression"),
+            (Kind::Cache, "cache"),
+            (Kind::Pacer, "packet pacer"),
+            (Kind::Balance, "load balancer"),
         ] {
             let line = guide
                 .lines()

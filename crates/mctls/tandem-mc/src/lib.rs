@@ -21,6 +21,7 @@ pub mod get;
 pub mod http;
 pub mod layout;
 pub mod middlebox;
+pub mod offers;
 pub mod report;
 pub mod serve;
 pub mod service;

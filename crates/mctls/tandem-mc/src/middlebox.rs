@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mctls_io::middlebox::NewService;
-use mctls_io::{Identity, Middlebox, MiddleboxSettings, Timeouts};
+use mctls_io::{Identity, Middlebox, MiddleboxSettings, NextHop, Timeouts};
 use tandem_daemon::listener;
 use tokio::net::TcpListener;
 
@@ -35,7 +35,8 @@ impl Standing {
         timeouts: Timeouts,
     ) -> Result<Self, McError> {
         let service = boxes::service(kind, &settings)?;
-        Self::with(listen, identity, settings, service, timeouts).await
+        let next = boxes::next_hop(kind, &settings)?;
+        Self::new(listen, identity, settings, service, next, timeouts).await
     }
 
     /// One with a service of the caller's.
@@ -49,9 +50,21 @@ impl Standing {
         service: NewService,
         timeouts: Timeouts,
     ) -> Result<Self, McError> {
+        let next = NextHop::Named;
+        Self::new(listen, identity, settings, service, next, timeouts).await
+    }
+
+    async fn new(
+        listen: SocketAddr,
+        identity: Identity,
+        settings: BoxSettings,
+        service: NewService,
+        next: NextHop,
+        timeouts: Timeouts,
+    ) -> Result<Self, McError> {
         let middlebox = Middlebox::new(&MiddleboxSettings {
             identity,
-            next: None,
+            next,
             permits: Arc::new(move |next: &str| settings.permits(next)),
             service,
             timeouts,

@@ -13,7 +13,8 @@ use mctls::receiver::{Delivery, Provenance};
 use mctls_io::{Error, Part};
 use serde::{Deserialize, Serialize};
 
-use crate::layout::FOUR;
+use crate::layout::{ALL, DIGEST, FOUR, Kind};
+use crate::offers::Statement;
 use crate::via::{Grants, ViaArgument};
 
 /// The version of the form in which reports are written.
@@ -40,6 +41,16 @@ pub struct Report {
     pub status: Option<u16>,
     /// How many bytes of content the answer had, decompressed.
     pub body_bytes: u64,
+    /// Whether the content was what the server vouched for, where a context is there for that.
+    #[serde(default)]
+    pub content: Option<Content>,
+    /// How many bytes of the body have left the server, as it says; fewer where a cache has filled
+    /// the body in.
+    #[serde(default)]
+    pub sent_bytes: Option<u64>,
+    /// Who has filled the body in.
+    #[serde(default)]
+    pub filled_by: BTreeSet<u8>,
     /// Who ended the session, if a middlebox did: its number.
     pub ended_by: Option<u8>,
     /// Who may have overstepped: all that the protocol cannot tell apart.
@@ -102,6 +113,21 @@ impl From<Right> for Word {
     }
 }
 
+/// What content was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// What the server vouched for.
+    Same,
+    /// Something else, by a middlebox that may.
+    Other,
+}
+
+/// Whether bodies of responses are in a context with this purpose.
+pub(crate) fn carries_bodies(purpose: &str) -> bool {
+    [FOUR[3], ALL].contains(&purpose)
+}
+
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -149,6 +175,9 @@ impl Report {
             outcome: Outcome::Planned,
             status: None,
             body_bytes: 0,
+            content: None,
+            sent_bytes: None,
+            filled_by: BTreeSet::new(),
             ended_by: None,
             suspects: Vec::new(),
             overstepped_in: None,
@@ -182,6 +211,62 @@ impl Report {
         self.suspects = judged.suspects;
         self.overstepped_in = judged.overstepped_in;
         self.problem = Some(judged.words);
+    }
+
+    /// Takes over what the server says of the body, and whether the content may be taken: not where
+    /// a kind of middlebox that leaves content as it is has made another of it.
+    pub(crate) fn vouched(&mut self, digest: Option<&str>, statement: Option<&Statement>) -> bool {
+        let is_asked_for = self.contexts.iter().any(|row| row.name == DIGEST);
+        let body = self.contexts.iter().find(|row| carries_bodies(&row.name));
+        let (true, Some(body)) = (is_asked_for, body) else {
+            return true;
+        };
+        let Some(statement) = statement else {
+            // Nothing had a body, or the server does not say what it was.
+            return self.body_bytes == 0 || body.changed.is_empty();
+        };
+        let is_same = digest == Some(&statement.digest);
+        self.content = Some(match is_same {
+            true => Content::Same,
+            false => Content::Other,
+        });
+        self.sent_bytes = Some(statement.sent);
+        if statement.sent < body.bytes {
+            let others = body.changed.iter();
+            let others = others.filter(|position| {
+                let party = self
+                    .middleboxes
+                    .iter()
+                    .find(|one| one.position == **position);
+                party.is_some_and(|party| party.why.as_deref() != Some(Kind::Compress.why()))
+            });
+            self.filled_by = others.copied().collect();
+        }
+        // Whoever was granted a right by its context alone may put other content there.
+        let is_free = self
+            .middleboxes
+            .iter()
+            .zip(&body.rights)
+            .any(|(party, right)| party.why.is_none() && *right == Word::Write);
+        is_same || is_free
+    }
+
+    /// The content is not what the server vouched for: those who may write it are suspected.
+    pub(crate) fn altered(&mut self) {
+        let body = self.contexts.iter().find(|row| carries_bodies(&row.name));
+        let Some(body) = body else { return };
+        let id = body.id;
+        self.suspects = body.changed.iter().copied().collect();
+        self.outcome = Outcome::Overstepped;
+        self.overstepped_in = Some(id);
+        let names: Vec<String> = self.suspects.iter().map(|one| self.named(*one)).collect();
+        self.problem = Some(format!(
+            "the content is not what the server vouched for; {} changed it",
+            match names.as_slice() {
+                [] => "nobody who said so".to_owned(),
+                names => names.join(", "),
+            }
+        ));
     }
 
     /// A middlebox as people call it.
@@ -368,7 +453,7 @@ impl Seen {
     #[must_use]
     pub fn of_header(value: &str) -> Self {
         let mut seen = Self::default();
-        for part in value.split(", ").take(FOUR.len()) {
+        for part in value.split(", ").take(FOUR.len() + 1) {
             let mut words = part.split(' ');
             let Some(name) = words.next() else { continue };
             let mut marks = Marks::default();

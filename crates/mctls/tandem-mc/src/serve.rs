@@ -2,21 +2,24 @@
 //!
 //! GET and HEAD, one request after the other. What arrived is answered only if every check of it
 //! has passed; the header `Mc-Request` of the answer says who saw and who changed the request on
-//! its way, which the client cannot know by itself.
+//! its way, which the client cannot know by itself. A body that a cache on the way holds is
+//! referred to and not sent ([`crate::offers`]).
 //!
 //! Is not: a web server for more than that. Invariants: nothing outside its folder is served, by no
 //! spelling and no symbolic link; nothing whose name begins with a dot is; a request's parts are
 //! taken in the contexts that they belong to, and nowhere else.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mctls::error::Alert;
 use mctls_io::{
-    Connected, Error, Fallback, Identity, Server, ServerSettings as IoSettings, Session, Timeouts,
+    Connected, Error, Fallback, Identity, Server, ServerSettings as IoSettings, Session,
+    SessionSender, Timeouts,
 };
 use rustls::RootCertStore;
 use tandem_daemon::listener;
@@ -25,11 +28,14 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::error::McError;
 use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
 use crate::layout::{Layout, part_of};
+use crate::offers::{self, CODING, Digest, Hasher, REPR_DIGEST, Statement};
 use crate::report::Seen;
-use crate::settings::ServerSettings;
+use crate::settings::{HeaderLine, ServerSettings};
 
 /// Most sessions at a time; others wait in the system's queue.
 pub const MAX_SESSIONS: usize = 1024;
+/// The longest file that is referred to: it is read once more for its digest.
+const MAX_REFERRED: u64 = 64 << 20;
 /// How much of a file is read at once.
 const PIECE: usize = 1 << 16;
 /// The header that says what happened to a request.
@@ -39,7 +45,13 @@ pub const SEEN: &str = "Mc-Request";
 pub struct Serving {
     listener: TcpListener,
     server: Server,
-    root: Arc<PathBuf>,
+    site: Arc<Site>,
+}
+
+/// What is served.
+struct Site {
+    root: PathBuf,
+    headers: Vec<HeaderLine>,
 }
 
 impl Serving {
@@ -59,6 +71,7 @@ impl Serving {
         if !folder.is_dir() {
             return Err(McError::file(root)(io::ErrorKind::NotADirectory.into()));
         }
+        let headers = settings.headers.clone();
         let server = Server::new(&IoSettings {
             identity,
             middlebox_roots,
@@ -70,7 +83,10 @@ impl Serving {
         Ok(Self {
             listener: listener::listen("--listen", listen).await?,
             server,
-            root: Arc::new(folder),
+            site: Arc::new(Site {
+                root: folder,
+                headers,
+            }),
         })
     }
 
@@ -84,10 +100,10 @@ impl Serving {
 
     /// Serves, for ever.
     pub async fn serve(self) {
-        let (server, root) = (self.server, self.root);
+        let (server, site) = (self.server, self.site);
         listener::serve(self.listener, MAX_SESSIONS, move |stream| {
-            let (server, root) = (server.clone(), Arc::clone(&root));
-            async move { connection(&server, &root, stream).await }
+            let (server, site) = (server.clone(), Arc::clone(&site));
+            async move { connection(&server, &site, stream).await }
         })
         .await;
     }
@@ -112,14 +128,14 @@ impl From<Wrong> for Ended {
     }
 }
 
-async fn connection(server: &Server, root: &Path, stream: TcpStream) {
+async fn connection(server: &Server, site: &Site, stream: TcpStream) {
     let mut session = match server.accept(stream).await {
         Ok(Connected::Session(session)) => *session,
         // The policy refuses it before.
         Ok(Connected::Plain(_)) => return,
         Err(error) => return log(&error),
     };
-    let alert = match exchanges(&mut session, root).await {
+    let alert = match exchanges(&mut session, site).await {
         Ok(()) => return,
         Err(Ended::Session(error)) => {
             log(&error);
@@ -162,32 +178,77 @@ pub(crate) fn log(error: &Error) {
     }
 }
 
-async fn exchanges(session: &mut Session, root: &Path) -> Result<(), Ended> {
+/// A request that is coming.
+#[derive(Default)]
+struct Asked {
+    head: Option<Head>,
+    is_whole: bool,
+    /// What caches hold of it, where the session has a context for that.
+    offers: Option<Vec<Digest>>,
+}
+
+impl Asked {
+    fn begin(&mut self, head: Head) -> Result<(), Wrong> {
+        match self.head.replace(head) {
+            None => Ok(()),
+            // What is offered has to come right behind a head.
+            Some(_) => Err(Wrong::Place),
+        }
+    }
+
+    fn offer(&mut self, offered: &[u8]) -> Result<(), Wrong> {
+        let offers = offers::read(offered).ok_or(Wrong::Place)?;
+        match self.head.is_some() && self.offers.is_none() {
+            true => self.offers = Some(offers),
+            false => return Err(Wrong::Place),
+        }
+        Ok(())
+    }
+
+    /// The request and what is offered for it, once all of that has come.
+    fn take(&mut self, layout: Layout) -> Option<(Head, Vec<Digest>)> {
+        if !self.is_whole || (layout.offers.is_some() && self.offers.is_none()) {
+            return None;
+        }
+        self.is_whole = false;
+        let head = self.head.take()?;
+        Some((head, self.offers.take().unwrap_or_default()))
+    }
+}
+
+async fn exchanges(session: &mut Session, site: &Site) -> Result<(), Ended> {
     let terms = session.configuration.terms.clone();
     let layout = Layout::of(&terms).ok_or(Wrong::Place)?;
     let mut messages = Messages::new(Side::Requests, Reader::Endpoint);
     let mut seen = Seen::default();
-    let mut request = None;
+    let mut asked = Asked::default();
     while let Some(delivery) = session.receiver.recv().await? {
         let purpose = terms
             .context(delivery.context)
             .map(|context| &context.purpose);
         let purpose = purpose.ok_or(Wrong::Place)?;
-        let part = part_of(purpose, Side::Requests).ok_or(Wrong::Place)?;
         seen.note(purpose, &delivery);
-        for event in messages.push(part, &delivery.payload)? {
-            match (event, request.take()) {
-                (Event::Head { head, .. }, _) => request = Some(head),
-                (Event::Framing(_) | Event::Body(_), head) => request = head,
-                (Event::End, None) => {}
-                (Event::End, Some(head)) => {
-                    let closes = closes(&head);
-                    answer(session, layout, root, &head, &seen).await?;
-                    seen = Seen::default();
-                    if closes {
-                        return Ok(session.sender.close().await?);
-                    }
+        let mut events = VecDeque::new();
+        if Some(delivery.context) == layout.offers {
+            asked.offer(&delivery.payload)?;
+        } else {
+            let part = part_of(purpose, Side::Requests).ok_or(Wrong::Place)?;
+            events.extend(messages.push(part, &delivery.payload)?);
+        }
+        loop {
+            if let Some((head, offers)) = asked.take(layout) {
+                let closes = closes(&head);
+                answer(session, layout, site, &head, &offers, &seen).await?;
+                seen = Seen::default();
+                if closes {
+                    return Ok(session.sender.close().await?);
                 }
+            }
+            match events.pop_front() {
+                Some(Event::Head { head, .. }) => asked.begin(head)?,
+                Some(Event::Framing(_) | Event::Body(_)) => {}
+                Some(Event::End) => asked.is_whole = asked.head.is_some(),
+                None => break,
             }
         }
     }
@@ -203,20 +264,40 @@ fn closes(head: &Head) -> bool {
 async fn answer(
     session: &mut Session,
     layout: Layout,
-    root: &Path,
+    site: &Site,
     request: &Head,
+    offers: &[Digest],
     seen: &Seen,
 ) -> Result<(), Ended> {
     let method = request.method().unwrap_or_default();
+    let target = request.target().unwrap_or_default();
     let found = match method {
-        "GET" | "HEAD" => find(root, request.target().unwrap_or_default()),
+        "GET" | "HEAD" => find(&site.root, target),
         _ => Err(Head::response(405, "Method Not Allowed").with("Allow", "GET, HEAD")),
     };
+    let mut referred = None;
     let (head, file) = match found {
-        Ok(found) => {
-            let head = Head::response(200, "OK")
-                .with("Content-Type", found.kind)
-                .with("Content-Length", found.length.to_string());
+        Ok(mut found) => {
+            let mut head = Head::response(200, "OK").with("Content-Type", found.kind);
+            let path = unescaped(target.split(['?', '#']).next().unwrap_or_default());
+            let lines = site.headers.iter();
+            for line in lines.filter(|line| path.starts_with(&line.path)) {
+                head = head.with(&line.name, &line.value);
+            }
+            if method == "GET" && !offers.is_empty() && found.length <= MAX_REFERRED {
+                let digest;
+                (found, digest) = hashed(found).await.map_err(Ended::File)?;
+                referred = Some(digest).filter(|digest| offers.contains(digest));
+            }
+            let (length, head) = match referred {
+                None => (found.length, head),
+                Some(digest) => (
+                    offers::reference_len(found.length),
+                    head.with("Content-Encoding", CODING)
+                        .with(REPR_DIGEST, digest.to_field()),
+                ),
+            };
+            let head = head.with("Content-Length", length.to_string());
             (head, (method == "GET").then_some(found))
         }
         Err(head) => (head.with("Content-Length", "0"), None),
@@ -225,15 +306,41 @@ async fn answer(
     if closes(request) {
         head = head.with("Connection", "close");
     }
-    session
-        .sender
-        .send(layout.response_headers, &head.to_bytes())
-        .await?;
-    let Some(Found { file, length, .. }) = file else {
+    let sender = &mut session.sender;
+    let bytes = head.to_bytes();
+    sender.send(layout.response_headers, &bytes).await?;
+    let Some(found) = file else {
         return Ok(());
     };
+    let statement = match referred {
+        None => whole(sender, layout, found).await?,
+        Some(digest) => {
+            let sent = offers::reference_len(found.length);
+            // A record for each, since each makes room for eight.
+            for _ in 0..sent {
+                sender.send(layout.response_body, b"=").await?;
+            }
+            let digest = digest.to_field();
+            Statement { digest, sent }
+        }
+    };
+    if let Some(context) = layout.digest {
+        let text = statement.to_text();
+        sender.send(context, text.as_bytes()).await?;
+    }
+    Ok(())
+}
+
+/// Sends a file, and says what it was.
+async fn whole(
+    sender: &mut SessionSender,
+    layout: Layout,
+    found: Found,
+) -> Result<Statement, Ended> {
+    let Found { file, length, .. } = found;
     let mut file = file.take(length);
     let mut left = length;
+    let mut hasher = layout.digest.map(|_| Hasher::default());
     while left > 0 {
         // A disk may be slow; others are served meanwhile.
         let read = tokio::task::spawn_blocking(move || {
@@ -248,9 +355,34 @@ async fn answer(
             return Err(Ended::File(io::ErrorKind::UnexpectedEof.into()));
         }
         left = left.saturating_sub(u64::try_from(piece.len()).unwrap_or(u64::MAX));
-        session.sender.send(layout.response_body, &piece).await?;
+        if let Some(hasher) = &mut hasher {
+            hasher.update(&piece);
+        }
+        sender.send(layout.response_body, &piece).await?;
     }
-    Ok(())
+    Ok(Statement {
+        digest: hasher.unwrap_or_default().finish().to_field(),
+        sent: length,
+    })
+}
+
+/// A file with the digest of what is in it.
+async fn hashed(found: Found) -> io::Result<(Found, Digest)> {
+    let hashing = tokio::task::spawn_blocking(move || {
+        let mut hasher = Hasher::default();
+        let mut piece = vec![0; PIECE];
+        let mut file = &found.file;
+        let mut limited = file.take(found.length);
+        loop {
+            match limited.read(&mut piece)? {
+                0 => break,
+                length => hasher.update(&piece[..length]),
+            }
+        }
+        file.rewind()?;
+        Ok((found, hasher.finish()))
+    });
+    hashing.await?
 }
 
 /// A file that is there.

@@ -10,10 +10,10 @@
 use mctls::config::{Configuration, Context, Right};
 use mctls::party::{Direction, Position};
 use mctls::record::{MAX_PARTS, MAX_PAYLOAD_LEN};
-use mctls_io::{Consent, Service, Verdict};
+use mctls_io::{Consent, Pace, Service, Verdict};
 
 use crate::http::{Event, Head, LAST_CHUNK, Messages, Reader, Side, write_chunk};
-use crate::layout::{Rights, needed, part_of};
+use crate::layout::{OFFERS, Rights, needed, part_of};
 
 /// What becomes of a head, or of a piece of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,11 @@ pub enum Decision {
     Pass,
     /// The head goes on as the service has left it.
     Change,
-    /// The same, and the body goes through [`HttpService::recode`].
+    /// The same, and the body goes through [`HttpService::recode`], in chunks: nobody knows yet how
+    /// long it will be.
     Recode,
+    /// The same, and the service has written into the head how long it will be (`Content-Length`).
+    Refill,
     /// The session ends.
     Block(&'static str),
 }
@@ -38,8 +41,13 @@ pub enum Piece<'a> {
 }
 
 /// A middlebox that understands HTTP. It is asked only about what it may read, and needs the right
-/// to write for [`Decision::Change`] and [`Decision::Recode`].
+/// to write for every [`Decision`] but to pass and to block.
 pub trait HttpService: Send {
+    /// Learns what client and server have agreed on, before anything else.
+    fn joined(&mut self, position: Position, configuration: &Configuration) {
+        let _ = (position, configuration);
+    }
+
     /// A request's or response's head.
     fn head(&mut self, side: Side, head: &mut Head) -> Decision {
         let _ = (side, head);
@@ -59,15 +67,34 @@ pub trait HttpService: Send {
             Piece::End => Vec::new(),
         }
     }
+
+    /// The end of a message whose body this middlebox is shown.
+    fn end(&mut self, side: Side) {
+        let _ = side;
+    }
+
+    /// What goes on in place of what is offered behind a request's head ([`crate::offers`]).
+    fn offer(&mut self, offered: &[u8]) -> Option<Vec<u8>> {
+        let _ = offered;
+        None
+    }
+
+    /// How fast what waits may go on, from now on.
+    fn pace(&self, direction: Direction) -> Option<Pace> {
+        let _ = direction;
+        None
+    }
 }
 
-/// Whether a message's body is recoded.
+/// What happens to a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
     AsItIs,
-    /// It is to be, and nothing of it has come: an answer to HEAD has none.
+    /// It is to be recoded, and nothing of it has come: an answer to HEAD has none.
     Announced,
     Recoded,
+    /// So much has to be put in its place.
+    Refilled(u64),
 }
 
 /// One direction.
@@ -109,6 +136,10 @@ impl<S: HttpService> OverHttp<S> {
         }
     }
 
+    pub(crate) const fn service_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
     /// What goes on in place of this data, if anything else than itself does.
     pub(crate) fn pass(
         &mut self,
@@ -121,7 +152,10 @@ impl<S: HttpService> OverHttp<S> {
             Direction::ToClient => (&mut self.responses, &mut self.requests),
         };
         let Some(part) = part_of(purpose, way.side) else {
-            return Ok(None);
+            return Ok(match (direction, purpose) {
+                (Direction::ToServer, OFFERS) => self.service.offer(data),
+                _ => None,
+            });
         };
         let writes = may_write(self.needs, purpose);
         // A writer holds a head back until it is whole: it may have to change it.
@@ -150,12 +184,21 @@ impl<S: HttpService> OverHttp<S> {
                             head.remove("transfer-encoding");
                             out.extend(head.with("Transfer-Encoding", "chunked").to_bytes());
                         }
+                        Decision::Refill => {
+                            is_changed = true;
+                            head.remove("transfer-encoding");
+                            let length = head.text("content-length").unwrap_or_default();
+                            let length = length.parse().map_err(|_| MISFILLED)?;
+                            way.body = Body::Refilled(length);
+                            out.extend(head.to_bytes());
+                        }
                         Decision::Block(why) => return Err(why.to_owned()),
                     }
                 }
                 Event::Framing(bytes) => match way.body {
                     Body::AsItIs => out.extend(bytes),
                     Body::Announced | Body::Recoded => way.body = Body::Recoded,
+                    Body::Refilled(_) => {}
                 },
                 Event::Body(data) => {
                     if let Decision::Block(why) = self.service.body(way.side, &data) {
@@ -168,22 +211,49 @@ impl<S: HttpService> OverHttp<S> {
                             way.body = Body::Recoded;
                             is_changed = true;
                         }
+                        Body::Refilled(left) => {
+                            let more = self.service.recode(Piece::Data(&data));
+                            way.body = Body::Refilled(filled(left, &more)?);
+                            out.extend(more);
+                            is_changed = true;
+                        }
                     }
                 }
                 Event::End => {
-                    if way.body == Body::Recoded {
-                        write_chunk(&self.service.recode(Piece::End), &mut out);
-                        out.extend_from_slice(LAST_CHUNK);
-                        is_changed = true;
+                    match way.body {
+                        Body::Recoded => {
+                            write_chunk(&self.service.recode(Piece::End), &mut out);
+                            out.extend_from_slice(LAST_CHUNK);
+                            is_changed = true;
+                        }
+                        Body::Refilled(left) => {
+                            let more = self.service.recode(Piece::End);
+                            if filled(left, &more)? > 0 {
+                                return Err(MISFILLED.to_owned());
+                            }
+                            out.extend(more);
+                            is_changed = true;
+                        }
+                        Body::AsItIs | Body::Announced => {}
                     }
                     way.body = Body::AsItIs;
+                    self.service.end(way.side);
                 }
             }
         }
         // Framing alone, within a body that is recoded, goes as well.
-        is_changed |= way.body == Body::Recoded;
+        is_changed |= matches!(way.body, Body::Recoded | Body::Refilled(_));
         Ok(is_changed.then_some(out))
     }
+}
+
+/// A service has put more or less in a body's place than it has said.
+const MISFILLED: &str = "a body that is not as long as its head says";
+
+/// How much of a body is left to be filled.
+fn filled(left: u64, more: &[u8]) -> Result<u64, Why> {
+    let more = u64::try_from(more.len()).unwrap_or(u64::MAX);
+    left.checked_sub(more).ok_or_else(|| MISFILLED.to_owned())
 }
 
 /// Whether a service with these needs writes in a context with this purpose.
@@ -195,12 +265,19 @@ impl<S: HttpService> Service for OverHttp<S> {
     fn joined(&mut self, position: Position, configuration: &Configuration) -> Consent {
         let mut contexts = configuration.terms.contexts().iter();
         match contexts.all(|one| one.right(position) >= needed(self.needs, &one.purpose)) {
-            true => Consent::Given,
+            true => {
+                self.service.joined(position, configuration);
+                Consent::Given
+            }
             false => {
                 tracing::info!("refused: a session that grants this middlebox less than it needs");
                 Consent::Refused
             }
         }
+    }
+
+    fn pace(&self, direction: Direction) -> Option<Pace> {
+        self.service.pace(direction)
     }
 
     fn inspect(&mut self, direction: Direction, context: &Context, data: &[u8]) -> Verdict {

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Deserialize;
 
 use crate::error::McError;
-use crate::layout::FOUR;
+use crate::layout::{FOUR, OFFERS};
 
 /// The settings of a middlebox.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -36,6 +36,38 @@ pub struct BoxSettings {
     /// Tracker blocker: which headers. None: its own list.
     #[serde(default)]
     pub headers: Vec<String>,
+    /// Cache: how much it holds, in bytes. 64 MiB by default.
+    #[serde(default)]
+    pub memory: Option<usize>,
+    /// Cache: the longest body that it keeps, in bytes. 8 MiB by default.
+    #[serde(default)]
+    pub max_body: Option<usize>,
+    /// Pacer: how fast, in bytes a second.
+    #[serde(default)]
+    pub rate: Option<u32>,
+    /// Pacer: how many bytes go at once after a pause. 32 KiB by default.
+    #[serde(default)]
+    pub burst: Option<u32>,
+    /// Pacer: which types of content, by how they begin. None: everything.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// Balancer: the servers, `HOST:PORT` each.
+    #[serde(default)]
+    pub backends: Vec<String>,
+    /// Balancer: by what it chooses.
+    #[serde(default)]
+    pub balance: By,
+}
+
+/// By what a balancer chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// The client's address: the same client, the same server.
+    Client,
 }
 
 impl BoxSettings {
@@ -77,6 +109,46 @@ pub struct ServerSettings {
     /// vouches for, with what the client grants.
     #[serde(default, rename = "middlebox")]
     pub middleboxes: Vec<Admitted>,
+    /// Header lines for some files.
+    #[serde(default, rename = "header")]
+    pub headers: Vec<HeaderLine>,
+}
+
+/// A header line of the answers for some files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderLine {
+    /// How their paths begin.
+    pub path: String,
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl HeaderLine {
+    fn check(&self) -> Result<(), McError> {
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_name = !self.name.is_empty() && self.name.bytes().all(is_token);
+        let is_shown = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+        // What the server says itself.
+        let own = [
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "content-encoding",
+            "repr-digest",
+            "mc-request",
+        ];
+        let is_own = own.contains(&self.name.to_ascii_lowercase().as_str());
+        match is_name && !is_own && self.value.bytes().all(is_shown) {
+            true => Ok(()),
+            false => Err(McError::config(&format!(
+                "header: {:?} is none that can be added",
+                self.name
+            ))),
+        }
+    }
 }
 
 /// A middlebox that a server admits.
@@ -128,7 +200,9 @@ impl ServerSettings {
     /// # Errors
     /// It cannot be read, or is none.
     pub fn read(path: Option<&Path>) -> Result<Self, McError> {
-        path.map_or_else(|| Ok(Self::default()), read)
+        let settings: Self = path.map_or_else(|| Ok(Self::default()), read)?;
+        settings.headers.iter().try_for_each(HeaderLine::check)?;
+        Ok(settings)
     }
 
     /// What is made of an offer: terms that grant no more than these settings; `None` refuses it.
@@ -151,7 +225,12 @@ impl ServerSettings {
                 let index = FOUR.iter().position(|name| *name == context.purpose);
                 // One context holds everything: the least of the four is what may be granted.
                 let least = four.into_iter().min().unwrap_or(Right::None);
-                let most = index.map_or(least, |index| four[index]);
+                let most = match (index, context.purpose.as_str()) {
+                    (Some(index), _) => four[index],
+                    // Whoever may fill bodies in may say which it holds.
+                    (None, OFFERS) => four[3],
+                    (None, _) => least,
+                };
                 terms = terms.reduced(position, context.id, most);
             }
         }
@@ -272,6 +351,19 @@ mod tests {
         assert_eq!(strict.answer(&offered(4, Read)), None);
         let open = ServerSettings::default();
         assert_eq!(open.answer(&offered(4, Read)), Some(offered(4, Read)));
+    }
+
+    #[test]
+    fn header_lines_are_none_that_the_server_says_itself() {
+        let line = |name: &str| HeaderLine {
+            path: "/".into(),
+            name: name.into(),
+            value: "private".into(),
+        };
+        assert!(line("Cache-Control").check().is_ok());
+        for name in ["", "a b", "Content-Length", "mc-request"] {
+            assert!(line(name).check().is_err(), "{name:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use crate::layout::{FOUR, is_spare};
-use crate::report::{Outcome, Party, Report, Row, Word};
+use crate::report::{Content, Outcome, Party, Report, Row, Word, carries_bodies};
 
 /// Widest table with names; beyond that columns have numbers.
 const MAX_WIDTH: usize = 96;
@@ -196,6 +196,8 @@ impl Report {
             (" blocked", "!", Look::Wrong)
         } else if is_suspect {
             (" suspected", "!", Look::Wrong)
+        } else if self.filled_by.contains(&position) && carries_bodies(&row.name) {
+            (" filled", "*", look)
         } else if row.changed.contains(&position) {
             (" changed", "*", look)
         } else if row.saw.contains(&position) {
@@ -252,15 +254,32 @@ impl Report {
             ),
             Outcome::Complete => {
                 let status = self.status.unwrap_or_default();
-                let crossed = match self.arrived() {
-                    Some(crossed) if crossed < self.body_bytes => {
-                        format!(" ({} arrived)", counted(crossed))
-                    }
-                    Some(_) | None => String::new(),
+                let mut ways = Vec::new();
+                if let Some(sent) = self.sent_bytes.filter(|_| !self.filled_by.is_empty()) {
+                    ways.push(format!("{} left the server", counted(sent)));
+                }
+                if let Some(crossed) = self.arrived().filter(|one| *one < self.body_bytes) {
+                    ways.push(format!("{} arrived", counted(crossed)));
+                }
+                let crossed = match ways.as_slice() {
+                    [] => String::new(),
+                    ways => format!(" ({})", ways.join(", ")),
                 };
                 let length = counted(self.body_bytes);
                 (
-                    format!("status {status}, {length} bytes{crossed}, all vouched for"),
+                    match self.content {
+                        Some(Content::Same) => format!(
+                            "status {status}, {length} bytes{crossed}, all vouched for, content \
+                             as the server says"
+                        ),
+                        Some(Content::Other) => format!(
+                            "status {status}, {length} bytes{crossed}, all vouched for, content \
+                             changed"
+                        ),
+                        None => {
+                            format!("status {status}, {length} bytes{crossed}, all vouched for")
+                        }
+                    },
                     Look::Plain,
                 )
             }
@@ -399,6 +418,36 @@ mod tests {
         assert_eq!(report.to_text(Colours::Off), expected);
         let coloured = report.to_text(Colours::On);
         assert!(coloured.contains("\x1b[33mwrite changed"), "{coloured:?}");
+    }
+
+    #[test]
+    fn a_body_that_a_cache_has_filled_in_is_told_of() {
+        let mut report = planned(&["store.example@h:1=cache".to_owned()], 4);
+        report.outcome = Outcome::Complete;
+        report.status = Some(200);
+        report.body_bytes = 40_960;
+        report.content = Some(Content::Same);
+        report.sent_bytes = Some(1);
+        report.filled_by.insert(1);
+        report.contexts[0].saw.insert(1);
+        for row in &mut report.contexts[2..5] {
+            row.changed.insert(1);
+            row.bytes = 40_960;
+        }
+        let expected = "
+  you ── store ── page.example
+
+                     store
+  request-headers    read saw
+  request-body       -
+  response-headers   write changed
+  response-body      write filled
+  cache-offers       write changed
+  response-digest    -
+
+  status 200, 40,960 bytes (1 left the server), all vouched for, content as the server says
+";
+        assert_eq!(report.to_text(Colours::Off), expected);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use mctls::party::{ContextId, MAX_MIDDLEBOXES};
 use mctls_io::Via;
 
 use crate::error::McError;
-use crate::layout::{Kind, contexts, needed};
+use crate::layout::{DIGEST, Kind, OFFERS, contexts, is_spare};
 
 /// A middlebox on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,10 +69,18 @@ impl ViaArgument {
         })
     }
 
+    /// Whether it is there to hold bodies.
+    fn has_cache(&self) -> bool {
+        match &self.grants {
+            Grants::Kind(kind) => *kind == Kind::Cache,
+            Grants::Some(grants) => grants.iter().any(|grant| grant.context == OFFERS),
+        }
+    }
+
     /// What it may do in a context.
     fn right(&self, context: &Context) -> Right {
         match &self.grants {
-            Grants::Kind(kind) => needed(kind.needs(), &context.purpose),
+            Grants::Kind(kind) => kind.needs_in(&context.purpose),
             Grants::Some(grants) => {
                 let found = grants.iter().find(|grant| grant.is_for(context));
                 found.map_or(Right::None, |grant| grant.right)
@@ -147,6 +155,20 @@ pub fn granted(via: &[ViaArgument], count: u8) -> Result<Vec<Context>, McError> 
             "--contexts {count}: HTTP has 1 context, or 4, or more of which it uses 4"
         ))
     })?;
+    if via.iter().any(ViaArgument::has_cache) {
+        for purpose in [OFFERS, DIGEST] {
+            let id = contexts.len() + 1;
+            let id = u8::try_from(id).map_err(|_| {
+                McError::Argument("--contexts: a cache needs two more contexts; give 253".into())
+            })?;
+            contexts.push(Context {
+                id: ContextId(id),
+                purpose: purpose.to_owned(),
+                path: PathMode::Off,
+                rights: Vec::new(),
+            });
+        }
+    }
     for argument in via {
         if let Grants::Some(grants) = &argument.grants {
             for grant in grants {
@@ -154,7 +176,7 @@ pub fn granted(via: &[ViaArgument], count: u8) -> Result<Vec<Context>, McError> 
                     let names: Vec<&str> = contexts
                         .iter()
                         .map(|context| context.purpose.as_str())
-                        .take(4)
+                        .filter(|name| !is_spare(name))
                         .collect();
                     return Err(McError::Argument(format!(
                         "--via: no context {:?}; there are {}",
@@ -205,6 +227,22 @@ mod tests {
         assert_eq!(rights("127.0.0.1:1=compress", 1), [Write]);
         assert_eq!(rights("127.0.0.1:1=all:read", 1), [Read]);
         assert_eq!(rights("127.0.0.1:1=ids", 5), [Read, Read, Read, Read, No]);
+    }
+
+    #[test]
+    fn a_cache_has_a_context_to_offer_in_and_none_for_what_it_is_checked_by() {
+        assert_eq!(
+            rights("127.0.0.1:1=cache", 4),
+            [Read, No, Write, Write, Write, No]
+        );
+        assert_eq!(rights("127.0.0.1:1=cache", 1), [Write, Write, No]);
+        assert_eq!(
+            rights("127.0.0.1:1=cache-offers:write", 4),
+            [No, No, No, No, Write, No]
+        );
+        let cache = ViaArgument::parse("h:1=cache").expect("good");
+        assert!(granted(std::slice::from_ref(&cache), 253).is_ok());
+        assert!(granted(&[cache], 254).is_err());
     }
 
     #[test]

@@ -139,6 +139,11 @@ fn settings_that_cannot_be_and_a_port_in_use_keep_a_daemon_from_starting() {
         ("ids", "patterns = [\"\"]", "patterns"),
         ("tracker", "headers = [\"Host\"]", "Host"),
         ("null", "wrong = 1", "wrong"),
+        ("cache", "memory = 10\nmax-body = 11", "max-body"),
+        ("pacer", "", "rate"),
+        ("pacer", "rate = 999", "rate"),
+        ("balance", "", "backends"),
+        ("balance", "backends = [\"nowhere\"]", "nowhere"),
     ] {
         let ran = start(kind, settings, "127.0.0.1:0");
         assert!(ran.failed_with(2).contains(word), "{ran:?}");

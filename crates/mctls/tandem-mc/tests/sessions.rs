@@ -2,6 +2,8 @@
 //! and who is named.
 
 mod common;
+#[path = "sessions/kinds.rs"]
+mod kinds;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -231,10 +231,10 @@ async fn a_middlebox_that_does_not_take_part_is_named_to_both_ends() {
 async fn a_next_hop_of_a_middleboxs_own_stands_in_place_of_the_clients() {
     let mut server = server().await;
     let mut last = middlebox_settings(2, forwards);
-    last.next = Some(server.address.clone());
+    last.next = crate::NextHop::Fixed(server.address.clone());
     let last = middlebox_with(last).await;
     let mut near = middlebox_settings(1, forwards);
-    near.next = Some(last.address.clone());
+    near.next = crate::NextHop::Fixed(last.address.clone());
     // It asks nobody where it may connect to.
     near.permits = Arc::new(|_: &str| false);
     let near = middlebox_with(near).await;
@@ -256,7 +256,7 @@ async fn a_next_hop_of_a_middleboxs_own_stands_in_place_of_the_clients() {
 async fn a_next_hop_of_its_own_works_behind_one_without() {
     let mut server = server().await;
     let mut last = middlebox_settings(2, forwards);
-    last.next = Some(server.address.clone());
+    last.next = crate::NextHop::Fixed(server.address.clone());
     let last = middlebox_with(last).await;
     let near = middlebox(1, forwards).await;
     let via = [near.address.as_str(), last.address.as_str()];
@@ -364,7 +364,7 @@ async fn plain_tls_is_fallen_back_to_by_policy_alone_and_is_not_opened() {
 async fn a_certificate_without_the_use_of_middleboxes_is_refused() {
     let ordinary = Middlebox::new(&MiddleboxSettings {
         identity: pki().ordinary(),
-        next: None,
+        next: crate::NextHop::Named,
         permits: Arc::new(|_: &str| true),
         service: Arc::new(forwards),
         timeouts: Timeouts::default(),

@@ -2,9 +2,12 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tandem_mc::certificates::{Authority, Files, For};
 use tandem_mc::report::Report;
@@ -135,6 +138,72 @@ impl Daemon {
     pub(crate) fn signal(&self, name: &str) {
         signal(self.child.id(), name);
     }
+}
+
+/// A hop of TCP that counts what crosses it, until it is dropped.
+pub(crate) struct Counting {
+    pub(crate) address: String,
+    /// Bytes towards the client.
+    crossed: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Counting {
+    /// In front of a server.
+    pub(crate) fn before(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let (crossed, is_over) = <(Arc<AtomicU64>, Arc<AtomicBool>)>::default();
+        let (server, count, over) = (
+            server.to_owned(),
+            Arc::clone(&crossed),
+            Arc::clone(&is_over),
+        );
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let client = client.expect("a client");
+                let server = TcpStream::connect(&server).expect("the server listens");
+                let (from, to) = (server.try_clone(), client.try_clone());
+                let (from, to) = (from.expect("open"), to.expect("open"));
+                std::thread::spawn(move || pass(client, server, &AtomicU64::new(0)));
+                let count = Arc::clone(&count);
+                std::thread::spawn(move || pass(from, to, &count));
+            }
+        });
+        Self {
+            address,
+            crossed,
+            is_over,
+        }
+    }
+
+    /// How many bytes have gone towards the client since it was asked last.
+    pub(crate) fn taken(&self) -> u64 {
+        self.crossed.swap(0, Ordering::SeqCst)
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // It may have ended already.
+        let _ = TcpStream::connect(&self.address);
+    }
+}
+
+/// Copies what comes, and its end.
+fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64) {
+    let mut piece = vec![0; 1 << 16];
+    while let Ok(length @ 1..) = from.read(&mut piece) {
+        count.fetch_add(u64::try_from(length).expect("short"), Ordering::SeqCst);
+        if to.write_all(&piece[..length]).is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Write);
 }
 
 /// Sends a process a signal by its name.

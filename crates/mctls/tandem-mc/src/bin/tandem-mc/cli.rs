@@ -38,7 +38,7 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Where to start:
-  See it work: a filter, a compressor, and a middlebox that oversteps
+  See it work: a filter, a compressor, a cache, and a middlebox that oversteps
     tandem mc demo
   Who could do what, before anything is started
     tandem mc explain --via filter.example:4443=filter
@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Get(Box<GetArgs>),
     Explain(ExplainArgs),
     /// See it work on this machine: a page through a filter and a compressor, a page that is
-    /// blocked, and a middlebox that oversteps
+    /// blocked, one that a cache fills in, and a middlebox that oversteps
     ///
     /// It makes certificates of its own with `openssl`, listens on loopback only, takes a second,
     /// and leaves nothing behind. No root.
@@ -116,8 +116,11 @@ pub(crate) struct Listening {
 ///
 /// null passes on unread. filter blocks pages (`block`). ids blocks what has a pattern of an attack
 /// in it (`patterns`). tracker takes cookies and the like out of headers (`hosts`, `headers`).
-/// compress makes text in responses shorter. It prints where it listens, and `ready`; SIGTERM ends
-/// it. It connects to this machine only, unless `allow` in its settings permits more.
+/// compress makes text in responses shorter. cache fills in bodies that it holds where the server
+/// refers to them (`memory`, `max-body`). pacer spreads bursts over time (`rate`, `burst`,
+/// `types`). balance chooses among servers (`backends`, `balance`) and reads nothing. It prints
+/// where it listens, and `ready`; SIGTERM ends it. It connects to this machine only, unless `allow`
+/// in its settings permits more; balance connects to its backends alone.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
@@ -126,7 +129,14 @@ Example:
         --kind filter --config filter.toml
   filter.toml:
     allow = [\"*:443\"]
-    block = [\"ads.example\", \"/games/\", \"www.example.org/chat\"]")]
+    block = [\"ads.example\", \"/games/\", \"www.example.org/chat\"]
+
+  A balancer: the same client, the same server, while that is up
+    tandem mc box --listen 0.0.0.0:4443 --cert all.pem --key all.key \\
+        --kind balance --config balance.toml
+  balance.toml:
+    backends = [\"192.0.2.1:443\", \"192.0.2.2:443\"]
+    balance = \"client\"")]
 pub(crate) struct BoxArgs {
     #[command(flatten)]
     pub(crate) listening: Listening,
