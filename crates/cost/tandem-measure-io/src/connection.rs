@@ -1,10 +1,10 @@
-//! One TLS connection, and requests on it, each phase with its time and bytes.
+//! One connection, with TLS or without, and requests on it, each phase with its time and bytes.
 //!
 //! Is not: what is counted as what; see `tandem-measure`.
 //!
 //! Invariant: each moment ends one phase and begins the next, so that nothing is left out.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 
 use crate::chain;
 use crate::failure::Failure;
+use crate::security::{Clear, Security};
 use crate::sessions::Sessions;
 use crate::target::Target;
 
@@ -58,8 +59,6 @@ pub(crate) struct Opening<'a> {
     pub(crate) target: &'a Target,
     pub(crate) config: &'a Arc<ClientConfig>,
     pub(crate) sessions: &'a Sessions,
-    /// Whether an earlier session is to be offered.
-    pub(crate) wanted: Offer,
     /// The first request, which may go with the hello.
     pub(crate) request: &'a [u8],
 }
@@ -108,11 +107,11 @@ impl Mark {
     }
 }
 
-/// TLS over TCP, with every byte counted.
+/// TLS or nothing over TCP, with every byte counted.
 #[derive(Debug)]
 struct Wire {
     tcp: TcpStream,
-    tls: ClientConnection,
+    security: Security,
     /// Bytes of TLS that are on their way to TCP.
     pending: Vec<u8>,
     sent: u64,
@@ -122,12 +121,14 @@ struct Wire {
 }
 
 impl Connection {
-    /// Connects and shakes hands. `stage` follows. What the connection opens with is told to
-    /// `opened` as soon as it is known.
+    /// Connects and shakes hands. `stage` follows. Whether an earlier session is to be offered is
+    /// asked when the hello is written, and what the hello offers told at once: between the two no
+    /// other connection has its turn.
     pub(crate) async fn open(
         opening: &Opening<'_>,
         started: Instant,
         stage: &std::cell::Cell<Stage>,
+        wanted: impl FnOnce() -> Offer,
         opened: impl FnOnce(Offer),
     ) -> Result<Self, Failure> {
         stage.set(Stage::Connecting);
@@ -138,9 +139,18 @@ impl Connection {
             sent: 0,
             received: 0,
         };
+        let tcp_step = Step {
+            time: connected.at.saturating_duration_since(started),
+            round_trips: 1,
+            ..Step::default()
+        };
+        let Some(name) = opening.target.name.clone() else {
+            opened(Offer::New);
+            return Ok(Self::without_tls(tcp, connected, tcp_step));
+        };
         stage.set(Stage::Handshaking);
-        opening.sessions.arm(opening.wanted);
-        let name = opening.target.name.clone();
+        let wanted = wanted();
+        opening.sessions.arm(wanted);
         let mut tls = ClientConnection::new(Arc::clone(opening.config), name)?;
         let offer = opening.sessions.opened_with();
         opened(offer);
@@ -154,7 +164,7 @@ impl Connection {
         };
         let mut wire = Wire {
             tcp,
-            tls,
+            security: Security::Tls(Box::new(tls)),
             pending: Vec::new(),
             sent: 0,
             received: 0,
@@ -170,8 +180,9 @@ impl Connection {
         // The client's last flight leaves with the request, and belongs to the handshake.
         wire.collect()?;
         let done = wire.mark(Instant::now());
-        let version = wire.tls.protocol_version();
-        let kind = wire.tls.handshake_kind();
+        let tls = wire.security.tls();
+        let version = tls.and_then(|tls| tls.protocol_version());
+        let kind = tls.and_then(|tls| tls.handshake_kind());
         let form = match (version, kind) {
             (Some(ProtocolVersion::TLSv1_3), Some(HandshakeKind::FullWithHelloRetryRequest)) => {
                 HandshakeForm::Tls13Retried
@@ -190,27 +201,23 @@ impl Connection {
             HandshakeForm::Tls12 if has_ticket => Means::Ticket,
             HandshakeForm::Tls12 => Means::Id,
         };
-        let offer = match (opening.wanted, offer) {
+        let offer = match (wanted, offer) {
             (_, Offer::Earlier) if is_resumed => OfferOutcome::Taken(means),
             (_, Offer::Earlier) => OfferOutcome::Refused,
             (Offer::Earlier, Offer::New) => OfferOutcome::NothingThere,
             (Offer::New, Offer::New) => OfferOutcome::NotWanted,
         };
-        let early_data = match (is_early, wire.tls.is_early_data_accepted()) {
+        let is_accepted = tls.is_some_and(ClientConnection::is_early_data_accepted);
+        let early_data = match (is_early, is_accepted) {
             (false, _) => EarlyData::NotSent,
             (true, true) => EarlyData::Taken,
             (true, false) => EarlyData::Refused,
-        };
-        let tcp = Step {
-            time: connected.at.saturating_duration_since(started),
-            round_trips: 1,
-            ..Step::default()
         };
         let handshake = Handshake {
             offer,
             early_data,
             steps: [
-                tcp,
+                tcp_step,
                 flight.step_since(&connected, trips),
                 done.step_since(&flight, more),
             ],
@@ -223,6 +230,26 @@ impl Connection {
         })
     }
 
+    fn without_tls(tcp: TcpStream, connected: Mark, tcp_step: Step) -> Self {
+        Self {
+            wire: Wire {
+                tcp,
+                security: Security::Nothing(Clear::default()),
+                pending: Vec::new(),
+                sent: 0,
+                received: 0,
+                last_read: connected,
+            },
+            mark: connected,
+            has_asked: false,
+            handshake: Handshake {
+                offer: OfferOutcome::WithoutTls,
+                early_data: EarlyData::NotSent,
+                steps: [tcp_step, Step::default(), Step::default()],
+            },
+        }
+    }
+
     /// Asks, unless the request has gone with the hello, and reads the answer to its end.
     pub(crate) async fn ask(
         &mut self,
@@ -232,7 +259,7 @@ impl Connection {
         let has_gone = std::mem::take(&mut self.has_asked);
         let begun = self.mark;
         if !has_gone {
-            self.wire.tls.writer().write_all(request)?;
+            self.wire.security.write(request)?;
         }
         self.wire.collect()?;
         self.wire.flush().await?;
@@ -281,14 +308,15 @@ impl Connection {
 
     /// What the server has shown of itself.
     pub(crate) fn facts(&self, target: &Target) -> ServerFacts {
-        let tls = &self.wire.tls;
-        let version = tls.protocol_version().map(|version| match version {
+        let tls = self.wire.security.tls();
+        let version = tls.and_then(|tls| tls.protocol_version());
+        let version = version.map(|version| match version {
             ProtocolVersion::TLSv1_2 => "1.2".to_owned(),
             ProtocolVersion::TLSv1_3 => "1.3".to_owned(),
             other => format!("{other:?}"),
         });
-        let suite = tls.negotiated_cipher_suite();
-        let group = tls.negotiated_key_exchange_group();
+        let suite = tls.and_then(|tls| tls.negotiated_cipher_suite());
+        let group = tls.and_then(|tls| tls.negotiated_key_exchange_group());
         ServerFacts {
             address: target.address.to_string(),
             tls: version,
@@ -300,7 +328,9 @@ impl Connection {
 
     /// The server's certificates, DER, leaf first; of a resumed session those of its beginning.
     fn chain(&self) -> Vec<Vec<u8>> {
-        let certificates = self.wire.tls.peer_certificates().unwrap_or_default();
+        let tls = self.wire.security.tls();
+        let certificates = tls.and_then(|tls| tls.peer_certificates());
+        let certificates = certificates.unwrap_or_default();
         certificates.iter().map(|one| one.to_vec()).collect()
     }
 
@@ -313,14 +343,14 @@ impl Connection {
                     Ok(0) | Err(_) => break,
                     Ok(_) => {
                         let mut rest = [0; 1_024];
-                        while self.wire.tls.reader().read(&mut rest).is_ok_and(|n| n > 0) {}
+                        while self.wire.security.read(&mut rest).is_ok_and(|n| n > 0) {}
                     }
                 }
             }
         };
         // A server that stays open is left.
         let _ = tokio::time::timeout(LINGER, ended).await;
-        self.wire.tls.send_close_notify();
+        self.wire.security.end();
         if self.wire.collect().is_ok() {
             let _ = self.wire.tcp.try_write(&self.wire.pending);
         }
@@ -357,10 +387,10 @@ impl Wire {
             if self.read().await? == 0 {
                 return Err(Fault::ClosedInHandshake.into());
             }
-            if !self.tls.is_handshaking() {
+            if !self.security.is_handshaking() {
                 return Ok((flight, flights));
             }
-            if self.tls.wants_write() {
+            if self.security.wants_write() {
                 flight.get_or_insert(self.last_read);
                 flights += 1;
                 self.collect()?;
@@ -369,10 +399,10 @@ impl Wire {
         }
     }
 
-    /// Takes what TLS wants to send. It counts as sent from here on.
+    /// Takes what is to be sent. It counts as sent from here on.
     fn collect(&mut self) -> Result<(), Failure> {
-        while self.tls.wants_write() {
-            self.sent += self.tls.write_tls(&mut self.pending)? as u64;
+        while self.security.wants_write() {
+            self.sent += self.security.collect(&mut self.pending)? as u64;
         }
         Ok(())
     }
@@ -396,7 +426,7 @@ impl Wire {
     /// Waits for bytes and hands them to TLS. 0: the other side has closed.
     async fn read(&mut self) -> Result<usize, Failure> {
         let bytes = loop {
-            match self.tls.read_tls(&mut Incoming(&self.tcp)) {
+            match self.security.read_from(&mut Incoming(&self.tcp)) {
                 Ok(bytes) => break bytes,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.tcp.readable().await?;
@@ -406,7 +436,7 @@ impl Wire {
         };
         self.received += bytes as u64;
         self.last_read = self.mark(Instant::now());
-        if let Err(error) = self.tls.process_new_packets() {
+        if let Err(error) = self.security.process() {
             // The server hears why, if there is room.
             if self.collect().is_ok() {
                 let _ = self.tcp.try_write(&self.pending);
@@ -424,7 +454,7 @@ impl Wire {
     ) -> Result<Plaintext, Failure> {
         buffer.resize(PIECE, 0);
         loop {
-            let length = match self.tls.reader().read(buffer) {
+            let length = match self.security.read(buffer) {
                 Ok(0) => return Ok(Plaintext::Ended),
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -449,7 +479,7 @@ impl Wire {
     }
 }
 
-/// The stream as the TLS library reads it.
+/// The stream as it is read.
 struct Incoming<'a>(&'a TcpStream);
 
 impl Read for Incoming<'_> {

@@ -1,5 +1,6 @@
-//! tandem-measure-io: the load generator for TLS with its sockets, threads and clock: many
-//! connections to one server, each phase timed, until the result is there; tables and a page of it.
+//! tandem-measure-io: the load generator for TLS, and HTTP without it, with its sockets, threads
+//! and clock: many connections to one server, each phase timed, until the result is there; tables
+//! and a page of it.
 //!
 //! Is not: a server's tool, nor one that looks inside it. What is counted as what is decided in
 //! `tandem-measure`.
@@ -19,6 +20,7 @@ mod plan;
 mod plots;
 mod processor;
 mod run;
+mod security;
 mod sessions;
 mod table;
 mod target;

@@ -109,7 +109,12 @@ impl Plan {
             (Some(TlsVersion::V13), Some(TlsVersion::V12)) => Err(MeasureError::Options(
                 "--resumption id and ticket are of TLS 1.2; leave out --tls 1.3",
             )),
-            (asked, needed) => Ok(asked.or(needed)),
+            (asked, needed) => match asked.or(needed) {
+                Some(_) if self.target.name.is_none() => Err(MeasureError::Options(
+                    "--tls and --resumption need a URL with https://",
+                )),
+                version => Ok(version),
+            },
         }
     }
 }

@@ -45,6 +45,11 @@ pub fn measure(
     reuse: Percent,
     mut progress: impl FnMut(Moment),
 ) -> Result<Outcome, MeasureError> {
+    if plan.target.name.is_none() && reuse > Percent::ZERO {
+        return Err(MeasureError::Options(
+            "without TLS there are no sessions to reuse; leave out --reuse",
+        ));
+    }
     process::raise_descriptor_limit();
     let config = tls::config(plan)?;
     let board = Arc::new(Board::new());

@@ -55,11 +55,13 @@ fn write_table(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
             .map_or_else(String::new, |percent| format!(" ({percent:.1} %)"));
         writeln!(
             text,
-            "  connections  {:>10}  {:>9.1}/s   full {}, resumed {}{resumed}",
+            "  connections  {:>10}  {:>9.1}/s   {}",
             counts.connections,
             outcome.connection_rate(),
-            counts.full,
-            counts.resumed,
+            match counts.clear {
+                0 => format!("full {}, resumed {}{resumed}", counts.full, counts.resumed),
+                clear => format!("without TLS {clear}"),
+            },
         )?;
         writeln!(
             text,

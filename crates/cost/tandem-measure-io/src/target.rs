@@ -1,4 +1,5 @@
-//! What is measured: an `https` URL, and the one address that its name has at the beginning.
+//! What is measured: an `https` or `http` URL, and the one address that its name has at the
+//! beginning.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
@@ -7,8 +8,8 @@ use rustls::pki_types::ServerName;
 
 use crate::error::MeasureError;
 
-/// The port of HTTPS (RFC 9110, section 4.2.2).
-const PORT: u16 = 443;
+/// The ports of HTTPS and HTTP (RFC 9110, sections 4.2.2 and 4.2.1).
+const PORTS: [u16; 2] = [443, 80];
 /// How long each of several addresses is tried.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -19,8 +20,8 @@ pub struct Target {
     pub url: String,
     /// Where connections go.
     pub address: SocketAddr,
-    /// For the certificate and the server name indication.
-    pub(crate) name: ServerName<'static>,
+    /// For the certificate and the server name indication; `None` without TLS.
+    pub(crate) name: Option<ServerName<'static>>,
     /// For the field Host.
     pub(crate) authority: String,
     /// With the query.
@@ -30,6 +31,7 @@ pub struct Target {
 /// The parts of a URL.
 #[derive(Debug, PartialEq, Eq)]
 struct Parts<'a> {
+    has_tls: bool,
     authority: &'a str,
     host: &'a str,
     port: u16,
@@ -62,7 +64,7 @@ impl Target {
         Ok(Self {
             url: url.to_owned(),
             address,
-            name,
+            name: parts.has_tls.then_some(name),
             authority: parts.authority.to_owned(),
             path: parts.path.to_owned(),
         })
@@ -79,9 +81,14 @@ fn reachable(addresses: &[SocketAddr]) -> Option<SocketAddr> {
 }
 
 fn parts(url: &str) -> Result<Parts<'_>, &'static str> {
-    let rest = url
-        .strip_prefix("https://")
-        .ok_or("the URL does not begin with https://")?;
+    let (rest, has_tls, default_port) = match url.strip_prefix("https://") {
+        Some(rest) => (rest, true, PORTS[0]),
+        None => {
+            let rest = url.strip_prefix("http://");
+            let rest = rest.ok_or("the URL begins with neither https:// nor http://")?;
+            (rest, false, PORTS[1])
+        }
+    };
     if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("the URL has characters that have to be written as %XX");
     }
@@ -110,7 +117,7 @@ fn parts(url: &str) -> Result<Parts<'_>, &'static str> {
         },
     };
     let port = match port {
-        Some("") => PORT,
+        Some("") => default_port,
         Some(port) => port
             .parse()
             .map_err(|_| "the port is no number up to 65535")?,
@@ -120,6 +127,7 @@ fn parts(url: &str) -> Result<Parts<'_>, &'static str> {
         return Err("the host is missing");
     }
     Ok(Parts {
+        has_tls,
         authority,
         host,
         port,
@@ -133,6 +141,8 @@ mod tests {
 
     #[test]
     fn a_url_has_its_parts() {
+        let clear = parts("http://a/b").unwrap();
+        assert_eq!((clear.has_tls, clear.port, clear.path), (false, 80, "/b"));
         for (url, authority, host, port, path) in [
             ("https://a", "a", "a", 443, "/"),
             ("https://a:8443/b?c#d", "a:8443", "a", 8443, "/b?c"),
@@ -140,6 +150,7 @@ mod tests {
             ("https://[::1]:9/x", "[::1]:9", "::1", 9, "/x"),
         ] {
             let expected = Parts {
+                has_tls: true,
                 authority,
                 host,
                 port,
@@ -162,7 +173,7 @@ mod tests {
     #[test]
     fn a_wrong_url_says_what_is_wrong() {
         for (url, words) in [
-            ("http://a/", "https://"),
+            ("ftp://a/", "https://"),
             ("a", "https://"),
             ("https:///x", "host is missing"),
             ("https://a:x/", "port"),

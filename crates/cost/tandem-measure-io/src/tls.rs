@@ -33,6 +33,8 @@ const SYSTEM: [&str; 3] = [
 pub(crate) fn config(plan: &Plan) -> Result<ClientConfig, MeasureError> {
     let provider = Arc::new(crypto::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match &plan.trust {
+        // Nobody's are looked at.
+        _ if plan.target.name.is_none() => Arc::new(Anybody(Arc::clone(&provider))),
         Trust::Anybody => Arc::new(Anybody(Arc::clone(&provider))),
         Trust::File(path) => by_roots(path, &provider)?,
         Trust::System => by_roots(&system(), &provider)?,

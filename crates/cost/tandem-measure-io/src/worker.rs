@@ -173,11 +173,11 @@ async fn visit(client: &Client, intended: Instant) -> Result<(), Failed> {
             target: &client.plan.target,
             config: &client.config,
             sessions: &client.sessions,
-            wanted: client.reuse.borrow().next(),
             request: &request,
         };
+        let wanted = || client.reuse.borrow().next();
         let count = |offer: Offer| client.reuse.borrow_mut().opened(offer);
-        Connection::open(&opening, started, &stage, count).await
+        Connection::open(&opening, started, &stage, wanted, count).await
     };
     let deadline = tokio::time::Instant::from_std(started + client.plan.timeout);
     let opened = match tokio::time::timeout_at(deadline, opened).await {

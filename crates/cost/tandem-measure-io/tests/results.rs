@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::io::{Read as _, Write as _};
+
 use common::{Place, has, is_written, number};
 use serde_json::Value;
 
@@ -135,9 +137,48 @@ fn the_files_of_a_mix_are_what_it_asks_for() {
 }
 
 #[test]
+fn without_tls_a_connection_has_no_handshake() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 1_024];
+            if stream.read(&mut request).is_ok() {
+                let answer =
+                    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+                // A client that went away is none of this test's.
+                let _ = stream.write_all(answer);
+            }
+        }
+    });
+    let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_tandem-measure"));
+    program.arg(format!("http://localhost:{port}/"));
+    program.args("--connections 2 --duration 0.3 --json".split(' '));
+    let output = program.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["errors"], serde_json::json!({}), "{result}");
+    let count = |path| number(&result, path);
+    assert!(count("/connections") > 0, "{result}");
+    assert_eq!(count("/clear"), count("/connections"));
+    assert_eq!((count("/full"), count("/resumed")), (0, 0));
+    assert_eq!(count("/bytes/body"), 5 * count("/requests"));
+    let phases = result["kinds"][0]["phases"].as_array().unwrap();
+    let names: Vec<_> = phases.iter().map(|phase| phase["phase"].as_str()).collect();
+    let expected = ["tcp", "first_byte", "transfer"].map(Some);
+    assert_eq!(
+        (&result["kinds"][0]["kind"], names),
+        (&Value::from("clear"), expected.to_vec())
+    );
+}
+
+#[test]
 fn wrong_arguments_are_one_line_and_code_2() {
     for (arguments, words) in [
-        ("http://localhost/", "https://"),
+        ("ftp://localhost/", "https://"),
+        ("http://localhost/ --tls 1.3", "https://"),
+        ("http://localhost/ --reuse 50", "leave out --reuse"),
         (
             "https://localhost/ --tls 1.3 --resumption id",
             "leave out --tls 1.3",

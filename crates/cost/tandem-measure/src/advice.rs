@@ -135,7 +135,8 @@ fn kept(outcomes: &[&Outcome]) -> Option<String> {
         .iter()
         .find(|outcome| outcome.kind(Kind::Kept).is_some())?;
     let kept = outcome.kind(Kind::Kept)?;
-    let new = outcome.kind(Kind::Full).or(outcome.kind(Kind::Resumed))?;
+    let of = |kind| outcome.kind(kind);
+    let new = of(Kind::Full).or(of(Kind::Resumed)).or(of(Kind::Clear))?;
     if new.whole.count == 0 || new.whole.mean - kept.whole.mean < CHANCE * new.whole.mean {
         return None;
     }
@@ -219,7 +220,7 @@ mod tests {
             let kind = offer.kind();
             let (time, received) = match kind {
                 Kind::Full => (20, 3_000),
-                Kind::Resumed | Kind::Kept => (5, 300),
+                Kind::Resumed | Kind::Kept | Kind::Clear => (5, 300),
             };
             let flight = Step {
                 received,

@@ -22,12 +22,14 @@ pub struct Bytes {
 /// How many of what.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Handshakes that were done: `full` and `resumed`.
+    /// Connections that were opened: `full`, `resumed` and `clear`.
     pub connections: u64,
     /// Full handshakes, refused resumptions among them.
     pub full: u64,
     /// Resumed sessions.
     pub resumed: u64,
+    /// Connections without TLS.
+    pub clear: u64,
     /// Offers of a session that the server answered with a full handshake.
     pub refused: u64,
     /// Connections that were to offer a session when the server had given none.
@@ -62,6 +64,7 @@ impl Counts {
                 self.full += 1;
                 self.refused += 1;
             }
+            OfferOutcome::WithoutTls => self.clear += 1,
             OfferOutcome::Taken(means) => {
                 self.resumed += 1;
                 *self.resumed_by.entry(means).or_default() += 1;
@@ -109,6 +112,7 @@ impl Counts {
         self.connections += other.connections;
         self.full += other.full;
         self.resumed += other.resumed;
+        self.clear += other.clear;
         self.refused += other.refused;
         self.nothing_to_offer += other.nothing_to_offer;
         self.early_data_taken += other.early_data_taken;

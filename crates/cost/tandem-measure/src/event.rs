@@ -29,6 +29,8 @@ pub enum OfferOutcome {
     Refused,
     /// The session was resumed.
     Taken(Means),
+    /// There is no TLS.
+    WithoutTls,
 }
 
 impl OfferOutcome {
@@ -38,6 +40,7 @@ impl OfferOutcome {
         match self {
             Self::NotWanted | Self::NothingThere | Self::Refused => Kind::Full,
             Self::Taken(_) => Kind::Resumed,
+            Self::WithoutTls => Kind::Clear,
         }
     }
 }

@@ -179,10 +179,10 @@ impl Outcome {
         self.per_second(self.counts.requests)
     }
 
-    /// The part of the connections that resumed a session, per cent; `None` of none.
+    /// The part of the connections with TLS that resumed a session, per cent; `None` of none.
     #[must_use]
     pub fn resumed_percent(&self) -> Option<f64> {
-        let all = self.counts.connections;
+        let all = self.counts.full + self.counts.resumed;
         (all > 0).then(|| self.counts.resumed as f64 * 100.0 / all as f64)
     }
 

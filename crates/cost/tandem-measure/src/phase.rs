@@ -88,11 +88,13 @@ pub enum Kind {
     Resumed,
     /// A connection that was open already.
     Kept,
+    /// A connection without TLS.
+    Clear,
 }
 
 impl Kind {
     /// In order.
-    pub const ALL: [Self; 3] = [Self::Full, Self::Resumed, Self::Kept];
+    pub const ALL: [Self; 4] = [Self::Full, Self::Resumed, Self::Kept, Self::Clear];
 
     /// Its place in [`Self::ALL`].
     #[must_use]
@@ -101,6 +103,7 @@ impl Kind {
             Self::Full => 0,
             Self::Resumed => 1,
             Self::Kept => 2,
+            Self::Clear => 3,
         }
     }
 
@@ -111,6 +114,7 @@ impl Kind {
             Self::Full => "full",
             Self::Resumed => "resumed",
             Self::Kept => "kept open",
+            Self::Clear => "no TLS",
         }
     }
 }

@@ -56,7 +56,7 @@ pub struct Tally {
     /// How much later than intended connections started.
     pub late: Times,
     /// In the order of [`Kind::ALL`].
-    pub kinds: [KindTally; 3],
+    pub kinds: [KindTally; 4],
 }
 
 impl Tally {
@@ -69,7 +69,12 @@ impl Tally {
     pub fn handshake(&mut self, handshake: &Handshake) {
         self.counts.handshake(handshake);
         let phases = [Phase::Tcp, Phase::ServerFlight, Phase::KeyExchange];
-        self.steps(handshake.offer.kind(), &phases, &handshake.steps);
+        let kind = handshake.offer.kind();
+        let occurred = match kind {
+            Kind::Full | Kind::Resumed | Kind::Kept => phases.len(),
+            Kind::Clear => 1,
+        };
+        self.steps(kind, &phases[..occurred], &handshake.steps);
     }
 
     /// Notes an answered request.

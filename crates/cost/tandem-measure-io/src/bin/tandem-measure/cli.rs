@@ -28,7 +28,7 @@ const MAX_SECONDS: f64 = 86_400.0;
     arg_required_else_help = true
 )]
 pub(crate) struct Cli {
-    /// Where requests go, https only; mixes of files ask below it
+    /// Where requests go, https, or http for a comparison; mixes of files ask below it
     #[arg(value_name = "URL", required_unless_present = "write_files")]
     pub(crate) url: Option<String>,
 
@@ -104,6 +104,10 @@ What would more reuse of sessions bring?
 
 How long do users wait at 200 connections a second?
     tandem measure https://localhost:8443/ --rate 200 --duration 60
+
+What does TLS cost beside plain HTTP?
+    tandem measure http://localhost:8080/ --keep-alive all
+    tandem measure https://localhost:8443/ --keep-alive all
 
 SPECweb96's files, served from /srv/files:
     tandem measure --mix specweb96 --write-files /srv/files
