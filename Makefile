@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels visits deb clean
+.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels visits cost deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -134,6 +134,12 @@ tunnels: programs
 visits: programs
 	@$(ENSURE) lab visits
 	$(LAB) visits --tariff experiments/tariffs/by-byte.toml,experiments/tariffs/by-minute.toml,experiments/tariffs/long-sessions.toml --out docs/results/tunnel
+
+## cost: what TLS costs at real servers, into docs/results/cost.md (an idle machine; some ten minutes)
+cost:
+	@$(ENSURE) rust build cost
+	$(CARGO) build --locked --release --package tandem-lab --package tandem-cost-lab --example hyper-server --bins
+	$(LAB) cost --out docs/results
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb
 deb:

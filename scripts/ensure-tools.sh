@@ -2,7 +2,7 @@
 # Makes sure that the tools which the make targets call are there.
 #
 #   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels visits interop browsers
-#   package dns
+#   cost package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -37,6 +37,11 @@ VISITS_TOOLS=(dovecot:dovecot-imapd)
 INTEROP_TOOLS=(
     apache2:apache2-bin haproxy:haproxy stunnel4:stunnel4 gnutls-serv:gnutls-bin tstclnt:libnss3-tools certutil:libnss3-tools
     wget:wget python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
+)
+# Servers and load generators whose cost is measured beside each other.
+COST_TOOLS=(
+    nginx:nginx-light apache2:apache2-bin haproxy:haproxy openssl:openssl node:nodejs go:golang-go javac:default-jdk-headless
+    taskset:util-linux h2load:nghttp2-client wrk:wrk
 )
 # What visits a site: browsers, and the other clients of the matrix of split sites.
 BROWSER_TOOLS=(
@@ -195,9 +200,10 @@ for group in "$@"; do
         tunnels) ensure_tunnels || exit $? ;;
         visits) ensure_commands "${VISITS_TOOLS[@]}" || exit $? ;;
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
+        cost) ensure_commands "${COST_TOOLS[@]}" || exit $? ;;
         browsers) ensure_commands "${BROWSER_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, visits, interop, browsers, package, dns)"; exit 2 ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, visits, interop, browsers, cost, package, dns)"; exit 2 ;;
     esac
 done

@@ -76,6 +76,7 @@ const TUNNEL_IO: &str = "tandem-tunnel-io";
 const REPORT: &str = "tandem-report";
 const TESTBED: &str = "tandem-testbed";
 const SPLIT_LAB: &str = "tandem-split-lab";
+const COST_LAB: &str = "tandem-cost-lab";
 const LAB: &str = "tandem-lab";
 const SPLIT_IO: &str = "tandem-split-io";
 const SPLIT_DEMO: &str = "tandem-split-demo";
@@ -86,6 +87,7 @@ const MCTLS12: &str = "mctls12";
 const MCTLS_IO: &str = "mctls-io";
 const DHT: &str = "tandem-dht";
 const MEASURE: &str = "tandem-measure";
+const MEASURE_IO: &str = "tandem-measure-io";
 const KEYSERVER: &str = "tandem-keyserver";
 const KEYCLIENT: &str = "tandem-keyclient";
 
@@ -245,6 +247,22 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[TESTBED, REPORT, SPLIT_IO, CHANNEL, DAEMON, STORE, NETSIM],
     ),
+    Layer::new(MEASURE, "crates/cost/tandem-measure", Kind::Core, &[]),
+    Layer::new(
+        MEASURE_IO,
+        "crates/cost/tandem-measure-io",
+        Kind::Adapter,
+        &[MEASURE, REPORT, CHANNEL, DAEMON, WIRE],
+    ),
+    Layer {
+        tests_may_use: &[CHANNEL],
+        ..Layer::new(
+            COST_LAB,
+            "crates/lab/tandem-cost-lab",
+            Kind::Adapter,
+            &[TESTBED, REPORT, MEASURE_IO, MEASURE],
+        )
+    },
     Layer {
         tests_may_use: &[CHANNEL],
         ..Layer::new(
@@ -252,17 +270,11 @@ pub(crate) const LAYERS: &[Layer] = &[
             "crates/lab/tandem-lab",
             Kind::Adapter,
             &[
-                SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE, TUNNEL, WIRE,
+                COST_LAB, SPLIT_LAB, TESTBED, REPORT, IO, DAEMON, NETSIM, PACKET, STORE, TUNNEL,
+                WIRE,
             ],
         )
     },
-    Layer::new(MEASURE, "crates/cost/tandem-measure", Kind::Core, &[]),
-    Layer::new(
-        "tandem-measure-io",
-        "crates/cost/tandem-measure-io",
-        Kind::Adapter,
-        &[MEASURE, REPORT, CHANNEL, DAEMON, WIRE],
-    ),
     Layer::new(KEYSERVER, "crates/cost/tandem-keyserver", Kind::Core, &[]),
     Layer::new(
         KEYCLIENT,

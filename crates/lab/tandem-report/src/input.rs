@@ -16,6 +16,7 @@ use super::exhibit::{self, Exhibit};
 use super::run_info::{self, RunInfo};
 use super::waterfall::{self, Waterfall};
 use crate::accounts::Accounts;
+use crate::cost_row::{self, CostRow};
 use crate::error::ReportError;
 use crate::row::Row;
 use crate::split_row::{self, SplitRow};
@@ -39,6 +40,8 @@ pub(crate) struct Input {
     pub(crate) splitting: Vec<SplitRow>,
     /// Under what circumstances that was made, where it is known.
     pub(crate) splitting_info: Option<RunInfo>,
+    /// What TLS costs at servers.
+    pub(crate) cost: Vec<CostRow>,
     /// Of `bench.jsonl`.
     pub(crate) benches: Vec<Bench>,
     /// Files that are no runs: only when they were made is read.
@@ -105,7 +108,7 @@ pub(crate) fn read(directory: &Path) -> Result<Input, ReportError> {
     let mut input = Input::default();
     for path in files(directory)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if [BENCHES, PROFILE].contains(&&*name) || OTHERS.contains(&&*name) {
+        if [BENCHES, PROFILE, cost_row::ROWS].contains(&&*name) || OTHERS.contains(&&*name) {
             let info = run_info::beside(&path);
             let below = path.strip_prefix(directory).unwrap_or(&path);
             input.others.push(Other {
@@ -117,6 +120,8 @@ pub(crate) fn read(directory: &Path) -> Result<Input, ReportError> {
             input.benches.extend(lines(&path, |_| Ok(()))?);
         } else if name == PROFILE {
             input.profile.extend(lines(&path, |_| Ok(()))?);
+        } else if name == cost_row::ROWS {
+            input.cost.extend(lines(&path, |_| Ok(()))?);
         } else if name == split_row::ROWS {
             input.splitting.extend(lines(&path, |_| Ok(()))?);
             let info = run_info::beside(&path);
@@ -170,7 +175,7 @@ pub(crate) fn read(directory: &Path) -> Result<Input, ReportError> {
     let has_runs = [&input.runs, &input.staged, &input.crowds]
         .into_iter()
         .any(|runs| !runs.is_empty());
-    if !has_runs && input.splitting.is_empty() {
+    if !has_runs && input.splitting.is_empty() && input.cost.is_empty() {
         return Err(no_results());
     }
     Ok(input)

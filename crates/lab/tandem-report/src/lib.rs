@@ -19,6 +19,8 @@ mod bars;
 mod cases;
 mod caveats;
 pub mod coming;
+mod cost;
+pub mod cost_row;
 mod crowds;
 mod date;
 pub mod draw;
@@ -46,6 +48,7 @@ pub mod summary;
 mod svg;
 #[cfg(test)]
 mod synthetic;
+mod table;
 mod tables;
 mod thesis;
 mod totals;
@@ -58,6 +61,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub use apart::of_rows as parts_markdown;
+pub use cost::markdown as cost_markdown;
 pub use crowds::markdown as crowds_markdown;
 pub use error::ReportError;
 pub use exhibit::{CERTIFICATE, COMPRESSED_CERTIFICATE, Exhibit};

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use super::cases::{ArmFigures, Case, Measure};
+use super::cost;
 use super::headline::Headline;
 use super::input::{Input, Run};
 use super::number::{self, ABSENT};
@@ -16,11 +17,13 @@ use super::run_info::RunInfo;
 use super::situations::{self, Staged};
 use super::splitting;
 use super::svg::escaped;
+use super::table::Table;
 use super::thesis::CASES;
 use super::totals::Totals;
 use super::verdict::{BarResult, Outcome};
 use super::{caveats, crowds, figures::Figures};
 use crate::arm::Arm;
+use crate::cost_row::CostRow;
 use crate::situation::Situation;
 use crate::split_row::ROWS;
 
@@ -80,6 +83,7 @@ pub(crate) fn page(
     page.profile(input);
     page.peers(cases);
     page.splitting(input, bars.1, figures);
+    page.cost(&input.cost);
     page.waterfall(&figures.waterfalls);
     page.table(cases);
     page.list(
@@ -271,32 +275,56 @@ impl Page {
         );
         self.pair(&figures.splitting);
         for table in splitting::tables(rows) {
-            self.raw(&format!(
-                "<h3 class=\"table\">{}</h3>\n<p class=\"faint\">{}</p>\n<div class=\"scroll\"><table>\n<thead><tr>",
-                escaped(table.title),
-                escaped(&table.note)
-            ));
-            let class = |column: usize| {
-                if column < table.words {
-                    ""
-                } else {
-                    " class=\"n\""
-                }
-            };
-            for (column, words) in table.columns.iter().enumerate() {
-                self.raw(&format!("<th{}>{}</th>", class(column), escaped(words)));
-            }
-            self.raw("</tr></thead>\n<tbody>");
-            for line in &table.lines {
-                let cells: String = line
-                    .iter()
-                    .enumerate()
-                    .map(|(column, words)| format!("<td{}>{}</td>", class(column), escaped(words)))
-                    .collect();
-                self.raw(&format!("<tr>{cells}</tr>"));
-            }
-            self.raw("</tbody></table></div>");
+            self.with_words(&table);
         }
+    }
+
+    /// What TLS costs at servers.
+    fn cost(&mut self, rows: &[CostRow]) {
+        let tables = cost::tables(rows);
+        if tables.is_empty() {
+            return;
+        }
+        self.heading("What TLS costs at servers, compared with figures of 1999");
+        self.raw(
+            "<p>Servers with equal settings on one machine, a processor for the server, the rest for the load generator; each connection \
+             asks for one file. Only ratios are worth carrying to another machine.</p>\n<ul>",
+        );
+        for answer in cost::answers(rows) {
+            self.raw(&format!("<li>{}</li>", escaped(&answer.replace("**", ""))));
+        }
+        self.raw("</ul>");
+        for table in &tables {
+            self.with_words(table);
+        }
+    }
+
+    fn with_words(&mut self, table: &Table) {
+        self.raw(&format!(
+            "<h3 class=\"table\">{}</h3>\n<p class=\"faint\">{}</p>\n<div class=\"scroll\"><table>\n<thead><tr>",
+            escaped(table.title),
+            escaped(&table.note)
+        ));
+        let class = |column: usize| {
+            if column < table.words {
+                ""
+            } else {
+                " class=\"n\""
+            }
+        };
+        for (column, words) in table.columns.iter().enumerate() {
+            self.raw(&format!("<th{}>{}</th>", class(column), escaped(words)));
+        }
+        self.raw("</tr></thead>\n<tbody>");
+        for line in &table.lines {
+            let cells: String = line
+                .iter()
+                .enumerate()
+                .map(|(column, words)| format!("<td{}>{}</td>", class(column), escaped(words)))
+                .collect();
+            self.raw(&format!("<tr>{cells}</tr>"));
+        }
+        self.raw("</tbody></table></div>");
     }
 
     /// Drawings two by two; ends what stands around them.

@@ -130,6 +130,19 @@ pub(crate) fn tables(input: &Input, cases: &[Case], bars: &[BarResult]) -> Strin
         );
         out.push_str(&splitting::markdown(&input.splitting).replace("## ", "### "));
     }
+    let cost = super::cost::tables(&input.cost);
+    if !cost.is_empty() {
+        line(
+            &mut out,
+            &format!(
+                "\n## What TLS costs at servers ({})\n",
+                crate::cost_row::ROWS
+            ),
+        );
+        for table in cost {
+            out.push_str(&table.markdown().replace("## ", "### "));
+        }
+    }
     list(&mut out, "Method", &caveats::METHOD.map(str::to_owned));
     list(&mut out, "Limits", &caveats::limits(runs, cases));
     let failures = caveats::failures(cases);

@@ -7,20 +7,10 @@ use super::{
 use crate::number::human_bytes;
 use crate::number::{self, ABSENT};
 use crate::stats::Spread;
+use crate::table::Table;
 
 /// Bounds of the classes of files in the table of times, bytes.
 const CLASSES: [u64; 3] = [3_000, 30_000, u64::MAX];
-
-/// A table with its words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Table {
-    pub(crate) title: &'static str,
-    pub(crate) note: String,
-    pub(crate) columns: Vec<String>,
-    /// How many columns from the left are no figures.
-    pub(crate) words: usize,
-    pub(crate) lines: Vec<Vec<String>>,
-}
 
 /// All tables for which there are rows.
 pub(crate) fn tables(rows: &[Row]) -> Vec<Table> {
@@ -41,20 +31,7 @@ pub(crate) fn tables(rows: &[Row]) -> Vec<Table> {
 pub fn markdown(rows: &[Row]) -> String {
     let mut text = String::new();
     for table in tables(rows) {
-        let rule: Vec<&str> = (0..table.columns.len())
-            .map(|column| if column < table.words { "---" } else { "--:" })
-            .collect();
-        text.push_str(&format!(
-            "## {}\n\n{}\n\n| {} |\n| {} |\n",
-            table.title,
-            table.note,
-            table.columns.join(" | "),
-            rule.join(" | ")
-        ));
-        for line in &table.lines {
-            text.push_str(&format!("| {} |\n", line.join(" | ")));
-        }
-        text.push('\n');
+        text.push_str(&table.markdown());
     }
     let unsound = rows.iter().filter(|row| !row.is_sound()).count();
     if unsound > 0 {

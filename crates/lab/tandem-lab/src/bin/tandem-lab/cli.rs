@@ -38,6 +38,7 @@ pub(crate) enum LabCommand {
     Profile(ProfileArgs),
     Survive(SurviveArgs),
     Visits(VisitsArgs),
+    Cost(CostArgs),
     Split(SplitArgs),
     Up(UpArgs),
     Shell(ShellArgs),
@@ -204,6 +205,27 @@ pub(crate) struct SurviveArgs {
 
     /// Directory for the results
     #[arg(long, value_name = "DIR", default_value = "out/lab/survive")]
+    pub(crate) out: PathBuf,
+}
+
+/// Measure what TLS costs at real servers: with and without sessions reused, beside plain HTTP
+///
+/// Starts the servers that are installed on the loopback interface, with equal settings and on a
+/// processor of their own, drives each with the load generator of `tandem measure`, and reads from
+/// the kernel what it took. Writes cost.jsonl, cost.md and cost.run.json. Servers that are missing
+/// are named. The machine should do nothing else.
+#[derive(Debug, Args)]
+pub(crate) struct CostArgs {
+    /// A minute's worth: three arms at each server
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Only these servers
+    #[arg(long, value_name = "SERVER", value_delimiter = ',')]
+    pub(crate) servers: Vec<String>,
+
+    /// Directory for the results
+    #[arg(long, value_name = "DIR", default_value = "out/lab/cost")]
     pub(crate) out: PathBuf,
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use tandem_cost_lab::CostOptions;
 use tandem_lab::{
     Captures, DemoOptions, DownOptions, DownScope, InteropOptions, LinkOptions, LosingOptions,
     ProfileOptions, RunOptions, ShellOptions, SoakOptions, SurviveOptions, Through, UpOptions,
@@ -13,7 +14,7 @@ use tandem_split_lab::{SplitClientsOptions, SplitOptions};
 use tandem_testbed::{Effort, LabError, LinkSpec, programs};
 
 use crate::cli::{
-    DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
+    CostArgs, DemoArgs, DownArgs, InteropArgs, LabCommand, LinkArgs, LinkSpecArgs, LosingProxyArgs,
     ProfileArgs, ReportArgs, RunArgs, ShellArgs, SoakArgs, SplitArgs, SplitClientsArgs,
     SurviveArgs, UpArgs, VisitsArgs,
 };
@@ -36,6 +37,7 @@ pub(crate) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Profile(arguments) => profile(arguments).map(done),
         LabCommand::Survive(arguments) => survive(arguments).map(done),
         LabCommand::Visits(arguments) => visits(arguments).map(done),
+        LabCommand::Cost(arguments) => cost(arguments).map(done),
         LabCommand::Split(arguments) => split(arguments).map(done),
         LabCommand::Up(arguments) => up(arguments).map(done),
         LabCommand::Shell(arguments) => shell(arguments),
@@ -131,6 +133,20 @@ fn survive(arguments: SurviveArgs) -> Result<(), Failure> {
         links,
         out,
         exe: programs::tandem()?,
+    })?;
+    Ok(())
+}
+
+fn cost(arguments: CostArgs) -> Result<(), Failure> {
+    let CostArgs {
+        quick,
+        servers,
+        out,
+    } = arguments;
+    tandem_cost_lab::cost(&CostOptions {
+        effort: if quick { Effort::Quick } else { Effort::Full },
+        servers,
+        out,
     })?;
     Ok(())
 }

@@ -1,0 +1,88 @@
+//! A minute's worth at the servers that every machine with a lab has: what is written, and whether
+//! generator and servers agree.
+
+use std::fs;
+use std::path::Path;
+
+use tandem_cost_lab::{CostOptions, cost};
+use tandem_report::cost_row::{CostRow, LoadRow};
+use tandem_testbed::{Effort, installed};
+
+fn loads(out: &Path) -> Vec<LoadRow> {
+    let lines = fs::read_to_string(out.join("cost.jsonl")).expect("rows were written");
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a row"))
+        .filter_map(|row| match row {
+            CostRow::Load(row) => Some(row),
+            CostRow::Phases(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
+        })
+        .collect()
+}
+
+#[test]
+fn servers_and_generator_count_the_same_sessions() {
+    let wanted: Vec<String> = ["nginx", "rustls-hyper"].map(str::to_owned).to_vec();
+    if ["nginx", "openssl"]
+        .iter()
+        .any(|name| installed::find(name).is_none())
+    {
+        tandem_testkit::skipped("needs nginx and openssl");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let page = cost(&CostOptions {
+        effort: Effort::Quick,
+        servers: wanted.clone(),
+        out: folder.path().to_owned(),
+    })
+    .expect("it was measured");
+    let rows = loads(folder.path());
+    for server in &wanted {
+        let of_server: Vec<&LoadRow> = rows
+            .iter()
+            .filter(|row| row.arm.server == *server)
+            .collect();
+        assert_eq!(of_server.len(), 3, "{server}");
+        for row in of_server {
+            assert!(row.connections > 0 && row.server_us() > 0.0, "{row:?}");
+            assert_eq!(row.failures, 0, "{row:?}");
+            if row.arm.reuse == 50 {
+                // By the generator's rule each resumed session follows a new one.
+                let fresh = row.connections - row.resumed;
+                assert!(
+                    row.resumed > 0 && fresh.abs_diff(row.resumed) <= 4 + row.refused,
+                    "{row:?}"
+                );
+                let [resumed, all] = row.server_resumed.expect("both tell");
+                // What a server writes down last may still be on its way.
+                assert!(resumed.abs_diff(row.resumed) <= 8, "{row:?}");
+                assert!(all.abs_diff(row.connections) <= 8, "{row:?}");
+            }
+        }
+    }
+    let page = fs::read_to_string(page).expect("the page was written");
+    for words in [
+        "The figures of 1999 beside ours",
+        "as reuse grows, TLS 1.3",
+        "nginx",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    assert!(folder.path().join("cost.run.json").is_file());
+}
+
+#[test]
+fn a_server_of_no_such_name_is_said_to_be_none() {
+    let wrong = cost(&CostOptions {
+        effort: Effort::Quick,
+        servers: vec!["iis".to_owned()],
+        out: "nowhere".into(),
+    });
+    let words = wrong.expect_err("no such server").to_string();
+    assert!(
+        words.contains("iis") && words.contains("apache-prefork"),
+        "{words}"
+    );
+    assert!(!Path::new("nowhere").exists());
+}
