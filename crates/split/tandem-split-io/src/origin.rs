@@ -16,6 +16,7 @@ pub(crate) mod fuzzing;
 mod hearing;
 mod http;
 mod inward;
+mod kept;
 mod locations;
 mod misses;
 mod passing;
@@ -57,6 +58,7 @@ use crate::greet::{SPLIT, greet};
 use crate::places::{self, Place, Places};
 use crate::tls::server::Site;
 use hearing::{Telling, hearing};
+use kept::Kept;
 use renewal::Files;
 use served::Watched;
 use session::{Credit, Session};
@@ -113,6 +115,7 @@ struct Numbers {
     open: Number,
     sent_away: places::Numbers,
     work: work::Numbers,
+    kept: kept::Numbers,
     requests: Number,
     body_bytes: Number,
     misses: Number,
@@ -168,6 +171,20 @@ impl Numbers {
                 delayed: Number::counter(
                     "tandem_split_origin_delayed_turns",
                     "Pieces of work that were put off because their volunteer had reached a limit",
+                ),
+            },
+            kept: kept::Numbers {
+                bytes: Number::gauge(
+                    "tandem_split_origin_kept_bytes",
+                    "Bytes of bodies that are kept in memory with their names",
+                ),
+                confirmed: Number::counter(
+                    "tandem_split_origin_kept_answers",
+                    "Answers with a body that was kept: the server behind had said that it still holds",
+                ),
+                named: Number::counter(
+                    "tandem_split_origin_known_bytes",
+                    "Bytes of bodies whose names were known: only their records' MACs were made anew",
                 ),
             },
             requests: Number::counter(
@@ -247,6 +264,9 @@ impl Numbers {
             &self.work.hashed,
             &self.work.waiting,
             &self.work.delayed,
+            &self.kept.bytes,
+            &self.kept.confirmed,
+            &self.kept.named,
             &self.requests,
             &self.body_bytes,
             &self.misses,
@@ -275,6 +295,7 @@ struct Shared {
     site: Mutex<Site>,
     upstream: Upstream,
     spool: Arc<Spool>,
+    kept: Kept,
     work: Work,
     witnesses: Witnesses,
     numbers: Numbers,
@@ -377,6 +398,7 @@ impl Origin {
                 site: Mutex::new(site),
                 upstream: settings.upstream,
                 spool: Arc::new(spool),
+                kept: Kept::new(numbers.kept.clone()),
                 work: Work::new(numbers.work.clone()),
                 witnesses: Witnesses::new(),
                 numbers,
@@ -399,6 +421,14 @@ impl Origin {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         self.shared.work.limit(limits);
+        self
+    }
+
+    /// Keeps so many bytes of bodies in memory in place of 128 MiB; with 0 none, and each body is
+    /// fetched and hashed each time.
+    #[must_use]
+    pub fn keeping(self, bytes: u64) -> Self {
+        self.shared.kept.limit(bytes);
         self
     }
 

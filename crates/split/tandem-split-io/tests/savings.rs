@@ -1,9 +1,13 @@
-//! What crosses the origin's line, counted on its sockets; and that what is wanted by many is
-//! fetched once.
+//! What crosses the origin's line, counted on its sockets; that what is wanted by many is fetched
+//! once; and what the origin keeps, which stands for what the server would answer and no more.
 
 mod common;
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use common::server::body;
 use common::{Site, eventually, ran};
@@ -106,4 +110,173 @@ fn a_new_file_of_up_to_eight_chunks_is_asked_for_at_once_with_its_list() {
     let len = 20 * 16384;
     assert!(ran(&mut site.curl(&format!("/bytes/{len}/3"))).stdout == body(len, 3));
     assert_eq!(asked() - before, 1 + 12, "the others by name, each once");
+}
+
+/// A server that answers every request with the same, and says what it was asked.
+#[derive(Clone, Default)]
+struct Scripted {
+    answer: Arc<Mutex<String>>,
+    /// The heads, in lower case, and the connections on which they came.
+    heads: Arc<Mutex<Vec<String>>>,
+    connections: Arc<Mutex<usize>>,
+}
+
+impl Scripted {
+    fn start(&self) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let scripted = self.clone();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                *scripted.connections.lock().expect("nobody panics there") += 1;
+                let scripted = scripted.clone();
+                thread::spawn(move || {
+                    let (mut head, mut byte) = (Vec::new(), [0]);
+                    while matches!(stream.read(&mut byte), Ok(1)) {
+                        head.push(byte[0]);
+                        if head.ends_with(b"\r\n\r\n") {
+                            let text = String::from_utf8_lossy(&head).to_lowercase();
+                            let mut heads = scripted.heads.lock().expect("nobody panics there");
+                            heads.push(text);
+                            let answer = scripted.answer.lock().expect("nobody panics there");
+                            let _ = stream.write_all(answer.as_bytes());
+                            head.clear();
+                        }
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    fn says(&self, status: &str, fields: &[&str], body: &str) {
+        let mut answer = format!("HTTP/1.1 {status}\r\n");
+        for field in fields {
+            answer += &format!("{field}\r\n");
+        }
+        if !status.starts_with("304") {
+            answer += &format!("Content-Length: {}\r\n", body.len());
+        }
+        answer += &format!("\r\n{body}");
+        *self.answer.lock().expect("nobody panics there") = answer;
+    }
+
+    /// What the last request said of a condition.
+    fn condition(&self) -> Option<String> {
+        let heads = self.heads.lock().expect("nobody panics there");
+        let mut lines = heads.last().expect("there was one").lines();
+        lines.find_map(|line| line.strip_prefix("if-none-match: ").map(str::to_owned))
+    }
+
+    fn requests(&self) -> usize {
+        self.heads.lock().expect("nobody panics there").len()
+    }
+}
+
+#[test]
+fn a_body_that_the_server_stands_by_is_neither_fetched_nor_named_again() {
+    let site = Site::new();
+    let (len, path) = (2_000_000, "/file/2000000/3");
+    for times in 0..3 {
+        let out = ran(site.curl(path).arg("--include"));
+        assert!(out.stdout.starts_with(b"HTTP/1.1 200 OK\r\n"));
+        assert!(out.stdout.ends_with(&body(len, 3)));
+        let count = |name: &str| site.origin_counts(&format!("tandem_split_origin_{name}"));
+        assert_eq!(count("kept_answers"), times);
+        assert_eq!(count("known_bytes"), times * len as u64);
+        assert_eq!(count("body_bytes"), (times + 1) * len as u64);
+        assert!(count("kept_bytes") >= len as u64);
+        let seen = site.server.seen.lock().expect("nobody panics there");
+        let is_conditional = seen
+            .last()
+            .expect("one")
+            .contains("if-none-match: \"2000000-3\"");
+        assert_eq!(is_conditional, times > 0, "{seen:?}");
+    }
+    // What a client asks for itself is the server's to answer.
+    let before = site.origin_counts("tandem_split_origin_kept_answers");
+    let asked = [
+        "--header",
+        "If-None-Match: \"2000000-3\"",
+        "--write-out",
+        "%{http_code}",
+    ];
+    assert_eq!(ran(site.curl(path).args(asked)).stdout, b"304");
+    let range = ran(site.curl(path).args(["--range", "5-9"])).stdout;
+    assert!(range == body(len, 3)[5..10]);
+    assert_eq!(
+        site.origin_counts("tandem_split_origin_kept_answers"),
+        before
+    );
+}
+
+#[test]
+fn a_kept_body_stands_for_what_the_server_has_confirmed_and_for_nothing_else() {
+    let server = Scripted::default();
+    let site = Site::in_front_of(server.start());
+    let get = || {
+        let out = ran(site.curl("/").args(["--write-out", " %{http_code}"]));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let tag = |tag: &str| format!("ETag: {tag}");
+    let text = |letter: &str| letter.repeat(100);
+    let whole = |letter: &str| format!("{} 200", text(letter));
+
+    // What is private is not kept.
+    server.says(
+        "200 OK",
+        &[&tag("\"a\""), "Cache-Control: private"],
+        &text("a"),
+    );
+    assert!(get().ends_with(" 403"));
+    server.says("200 OK", &[&tag("\"a\"")], &text("a"));
+    assert_eq!(get(), whole("a"));
+    assert_eq!(server.condition(), None);
+
+    // The server's word counts, each time.
+    server.says("304 Not Modified", &[&tag("\"a\"")], "");
+    assert_eq!(get(), whole("a"));
+    assert_eq!(server.condition().as_deref(), Some("\"a\""));
+    server.says("304 Not Modified", &[&tag("\"a\""), "Set-Cookie: a=b"], "");
+    assert!(get().ends_with(" 403"), "the cookie is somebody's");
+    server.says(
+        "304 Not Modified",
+        &[&tag("\"a\""), "Cache-Control: no-store"],
+        "",
+    );
+    assert!(get().ends_with(" 403"), "it is not public any more");
+    server.says("200 OK", &[&tag("\"b\"")], &text("b"));
+    assert_eq!(get(), whole("b"));
+    server.says("404 Not Found", &[], "gone");
+    assert_eq!(get(), "gone 404");
+
+    // A 304 about something else, and one by a tag that has become a weak one, confirm nothing: the
+    // server is asked once more, without a condition.
+    for other in ["\"c\"", "W/\"b\""] {
+        server.says("200 OK", &[&tag("\"b\"")], &text("b"));
+        assert_eq!(get(), whole("b"));
+        server.says("304 Not Modified", &[&tag(other)], "");
+        let before = server.requests();
+        assert!(get().ends_with(" 304"), "nothing else is said");
+        assert_eq!((server.requests() - before, server.condition()), (2, None));
+    }
+
+    // Without a strong tag the body is fetched each time, and named again only if it has changed.
+    let known = || site.origin_counts("tandem_split_origin_known_bytes");
+    for field in [
+        tag("W/\"w\""),
+        "Last-Modified: Tue, 15 Nov 1994 12:45:26 GMT".to_owned(),
+    ] {
+        server.says("200 OK", &[&field], &text("w"));
+        assert_eq!(get(), whole("w"));
+        let before = known();
+        assert_eq!(get(), whole("w"));
+        assert_eq!((known() - before, server.condition()), (100, None));
+        server.says("200 OK", &[&field], &text("x"));
+        assert_eq!(get(), whole("x"), "the same validator, another body");
+        assert_eq!((known() - before, server.condition()), (100, None));
+    }
+    // All of it over connections that were used again.
+    let connections = *server.connections.lock().expect("nobody panics there");
+    assert!(connections * 2 < server.requests(), "{connections}");
 }

@@ -89,12 +89,18 @@ impl Cutter {
         }
     }
 
-    /// The next cut, once as many bytes wait.
-    pub fn cut(&mut self, waiting: usize) -> Option<Cut> {
-        let len = match self.within_piece % CHUNK_LEN {
+    /// How many bytes the next cut wants: 1 to [`PIECE_LEN`].
+    #[must_use]
+    pub const fn wanted(&self) -> usize {
+        match self.within_piece % CHUNK_LEN {
             0 => PIECE_LEN - self.within_piece,
             within_chunk => CHUNK_LEN - within_chunk,
-        };
+        }
+    }
+
+    /// The next cut, once as many bytes wait.
+    pub fn cut(&mut self, waiting: usize) -> Option<Cut> {
+        let len = self.wanted();
         if waiting < len {
             return None;
         }

@@ -143,6 +143,12 @@ pub(crate) struct OriginArgs {
     /// takes]
     #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) send_limit: Option<u64>,
+    /// MiB of bodies, at most, that are kept in memory with their names [0: none]
+    ///
+    /// The server is asked each time whether a kept body still holds (If-None-Match), and a body
+    /// that does is neither fetched nor hashed for its names again. One takes a quarter at most.
+    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
+    pub(crate) keep_bodies: u64,
     /// The site's broker, which is told through which volunteers clients refuse what they get:
     /// `barnraising://BROKER[:PORT]/SITE#KEY`
     #[arg(long, value_name = "URI")]

@@ -66,6 +66,7 @@ fn serve_origin(arguments: OriginArgs) -> Result<(), Failure> {
             .send_limit
             .and_then(|limit| NonZeroU64::new(limit.saturating_mul(1000))),
     };
+    let kept = arguments.keep_bodies << 20;
     let broker = arguments.broker;
     let admin = arguments.admin;
     let (consent, options) = (
@@ -73,7 +74,8 @@ fn serve_origin(arguments: OriginArgs) -> Result<(), Failure> {
         guard::options(&arguments.name),
     );
     runtime::run(async move {
-        let origin = Origin::bind(settings).await?.with_limits(limits);
+        let bound = Origin::bind(settings).await?;
+        let origin = bound.with_limits(limits).keeping(kept);
         let host = origin.host();
         tracing::warn!(
             host,

@@ -9,6 +9,7 @@
 //! credit says (`credit`), and not before its turn has come; when the client or somebody on the way
 //! breaks the protocol, there is one alert and then the end.
 
+mod ask;
 mod credit;
 mod outward;
 
@@ -21,7 +22,7 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
 use tandem_split::clear::ClearWriter;
-use tandem_split::cut::{Cutter, Extent};
+use tandem_split::cut::{Cut, Cutter, Extent, NamedBy};
 use tandem_split::message::Encodings;
 use tandem_split::object::CHUNK_LEN;
 use tokio::io::{AsyncWriteExt as _, WriteHalf};
@@ -31,6 +32,7 @@ use super::content_range;
 use super::hearing::Records;
 use super::http::{self, Refusal, Request};
 use super::inward::Inward;
+use super::kept::{Body, Content, Recording};
 use super::locations::{self, Own};
 use super::response::{self, Framing};
 use super::served::Served;
@@ -249,37 +251,35 @@ impl Session {
             self.literal(b"HTTP/1.1 100 Continue\r\n\r\n")?;
             self.flush().await?;
         }
-        let asked = self.shared.upstream.clone().ask(request, body);
-        let response = match self.hear_while(asked).await {
-            Ok(Some(Ok(response))) => response,
+        let mut answer = match self.ask(request, body).await {
+            Ok(Some(Ok(answer))) => answer,
             Ok(Some(Err(refusal))) => return self.refuse(refusal, &method).await,
             Ok(None) => return Ok(Goes::ToItsEnd),
             Err(error) => return Err(error),
         };
-        if !response::is_public(response.headers()) {
+        if !response::is_public(&answer.headers) {
             self.shared.numbers.not_public.add(1);
             return self.refuse(Refusal::PRIVATE, &method).await;
         }
-        let len = hyper::body::Body::size_hint(response.body()).exact();
-        let status = response.status();
+        let (status, len) = (answer.status, answer.len);
         let framing = match response::framing(&method, knows_chunks, status, len) {
             Ok(framing) => framing,
             Err(refusal) => return self.refuse(refusal, &method).await,
         };
         // A response that comes before its request is whole is the last.
         let keeps = keeps && !self.inward.is_uploading();
-        let (mut parts, body) = response.into_parts();
+        let extent = content_range::extent(status, &answer.headers, len);
+        let recording = self.shared.kept.record(&mut answer);
         let host = self.site.host();
-        let secured = locations::secure(&mut parts.headers, Own { host, port });
+        let secured = locations::secure(&mut answer.headers, Own { host, port });
         self.shared.count_secured(secured);
-        self.literal(&response::head(
-            parts.status,
-            &parts.headers,
-            framing,
-            keeps,
-        ))?;
-        let extent = content_range::extent(parts.status, &parts.headers, len);
-        if let Err(error) = self.pass_on(body, framing, extent).await {
+        let head = response::head(status, &answer.headers, framing, keeps);
+        self.literal(&head)?;
+        let passed = match answer.content {
+            Content::Kept(body) => self.pass_on_kept(&body).await,
+            Content::Coming(body) => self.pass_on(body, framing, extent, recording).await,
+        };
+        if let Err(error) = passed {
             if matches!(error, Failed::Io(_) | Failed::Stalled) {
                 self.shared.numbers.cut_answers.add(1);
             }
@@ -358,6 +358,7 @@ impl Session {
         mut body: UnsyncBoxBody<Bytes, Fault>,
         framing: Framing,
         extent: Extent,
+        mut recording: Option<Recording>,
     ) -> Result<(), Failed> {
         self.flush().await?;
         if matches!(framing, Framing::NoBody(_)) {
@@ -386,33 +387,65 @@ impl Session {
             match frame {
                 Some(Some(frame)) => {
                     let frame = frame.map_err(Failed::Upstream)?;
-                    if let Ok(data) = frame.into_data() {
-                        waiting.extend_from_slice(&data);
+                    let mut data = frame.into_data().unwrap_or_default();
+                    // What waits is never more than the next cut, so that it leaves as it is.
+                    while !data.is_empty() {
+                        let room = cutter.wanted() - waiting.len();
+                        waiting.extend_from_slice(&data.split_to(room.min(data.len())));
+                        if let Some(cut) = cutter.cut(waiting.len()) {
+                            let piece = std::mem::take(&mut waiting);
+                            recording = self.pass_piece(piece, cut, framing, recording).await?;
+                        }
                     }
-                    let mut sent = 0;
-                    while let Some(cut) = cutter.cut(waiting.len() - sent) {
-                        let piece = &waiting[sent..][..cut.len];
-                        self.send_piece(piece, cut.named_by, framing).await?;
-                        sent += cut.len;
-                    }
-                    waiting.drain(..sent);
                 }
                 Some(None) => break,
-                // The server behind is slow: nobody waits for the rest of a piece.
+                // The server behind is slow: nobody waits for the rest of a piece. Such a body is
+                // not kept, since another time it may come in one piece.
                 None => {
                     let cut = cutter.cut_early(waiting.len()).ok_or(Failed::Silence)?;
-                    let piece = &waiting[..cut.len];
-                    self.send_piece(piece, cut.named_by, framing).await?;
-                    waiting.drain(..cut.len);
+                    let rest = waiting.split_off(cut.len);
+                    let piece = std::mem::replace(&mut waiting, rest);
+                    recording = self.pass_piece(piece, cut, framing, None).await?;
                 }
             }
             deadline = Instant::now() + patience(&waiting);
         }
         if let Some(cut) = cutter.cut_rest(waiting.len()) {
-            self.send_piece(&waiting, cut.named_by, framing).await?;
+            recording = self.pass_piece(waiting, cut, framing, recording).await?;
         }
         if framing == Framing::Chunks {
             self.literal(b"0\r\n\r\n")?;
+        }
+        if let Some(recording) = recording {
+            self.shared.kept.keep(recording);
+        }
+        self.flush().await
+    }
+
+    /// One piece of a body that comes from the server, and of what is kept of it.
+    async fn pass_piece(
+        &mut self,
+        piece: Vec<u8>,
+        cut: Cut,
+        framing: Framing,
+        recording: Option<Recording>,
+    ) -> Result<Option<Recording>, Failed> {
+        let names = recording
+            .as_ref()
+            .and_then(|recording| recording.names_of(&piece));
+        let list = self
+            .send_piece(&piece, names, cut.named_by, framing)
+            .await?;
+        Ok(recording.and_then(|recording| recording.with(piece, list)))
+    }
+
+    /// A body that is here, piece by piece.
+    async fn pass_on_kept(&mut self, body: &Body) -> Result<(), Failed> {
+        let framing = Framing::Length(body.len());
+        for piece in body.pieces() {
+            let names = Some(Arc::clone(&piece.list));
+            self.send_piece(&piece.bytes, names, NamedBy::Object, framing)
+                .await?;
         }
         self.flush().await
     }

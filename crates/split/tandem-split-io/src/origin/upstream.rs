@@ -1,24 +1,35 @@
-//! The server behind the origin: one of HTTP/1.1 over TCP, a connection for each request; or a
+//! The server behind the origin: one of HTTP/1.1 over TCP, whose connections are used again; or a
 //! service in this process.
 //!
 //! Is not: chosen by the client. One address, or one service, given at the start.
+//!
+//! Invariants: a connection carries one request at a time, and another only after the response has
+//! been read to its end; what could have an effect, or has a body, goes over a connection of its
+//! own, so that a request is sent twice only where that is the same as once (RFC 9110, 9.2.2).
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body, Bytes};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use super::body::RequestBody;
 use super::http::{Coding, Refusal, Request};
+
+/// Connections to the server that wait for a request, at most.
+const IDLE: usize = 32;
+/// How long one waits: less than servers wait (nginx 75 s, Apache 5 s, Node 5 s).
+const IDLE_TIME: Duration = Duration::from_secs(4);
 
 /// What goes wrong in a server or a service, in its own words.
 pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
@@ -33,8 +44,21 @@ pub struct Upstream(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Server { host: Arc<str>, port: u16 },
+    Server(Arc<Server>),
     Service(Arc<dyn Responds>),
+}
+
+struct Server {
+    host: Box<str>,
+    port: u16,
+    /// Those that were used last are at the end.
+    idle: Mutex<Vec<Idle>>,
+}
+
+/// A connection that waits for a request.
+struct Idle {
+    sender: SendRequest<RequestBody>,
+    since: Instant,
 }
 
 /// A service with its types put away.
@@ -62,7 +86,7 @@ where
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Server { host, port } => write!(f, "http://{host}:{port}"),
+            Kind::Server(server) => write!(f, "http://{}:{}", server.host, server.port),
             Kind::Service(_) => f.write_str("a service in this process"),
         }
     }
@@ -79,11 +103,15 @@ impl std::str::FromStr for Upstream {
 
     fn from_str(url: &str) -> Result<Self, String> {
         let (host, port) = address(url)?;
-        Ok(Self(Kind::Server { host, port }))
+        Ok(Self(Kind::Server(Arc::new(Server {
+            host,
+            port,
+            idle: Mutex::default(),
+        }))))
     }
 }
 
-fn address(url: &str) -> Result<(Arc<str>, u16), String> {
+fn address(url: &str) -> Result<(Box<str>, u16), String> {
     let rest = url
         .strip_prefix("http://")
         .ok_or("should be http://HOST[:PORT]: the origin speaks TLS to its clients, and plain HTTP/1.1 to the server behind it")?;
@@ -137,50 +165,97 @@ impl Upstream {
         request: Request,
         body: RequestBody,
     ) -> Result<Response, Refusal> {
-        let asked = message(&request, body).map_err(|error| {
-            tracing::debug!(%error, "a request that cannot be passed on");
-            Refusal::MALFORMED
-        })?;
-        let failed = |error: Fault| {
-            tracing::debug!(%error, "the server behind the origin failed");
-            Refusal::UPSTREAM
-        };
+        let asked = message(&request, body)?;
         match self.0 {
             Kind::Service(service) => service.respond(asked).await.map_err(failed),
-            Kind::Server { host, port } => {
-                let stream = match TcpStream::connect((&*host, port)).await {
-                    Ok(stream) => stream,
-                    Err(error) => {
-                        tracing::warn!(%error, server = %format_args!("{host}:{port}"), "the server behind the origin cannot be reached");
-                        return Err(Refusal::UNREACHABLE);
+            Kind::Server(server) => {
+                let may_repeat =
+                    matches!(&*request.method, "GET" | "HEAD") && request.body == Coding::None;
+                if !may_repeat {
+                    return server.exchange(server.connect().await?, asked).await;
+                }
+                if let Some(sender) = server.idle() {
+                    match server.exchange(sender, asked).await {
+                        Ok(response) => return Ok(response),
+                        // The server may have closed it just now.
+                        Err(_) => tracing::debug!("once more, over another connection"),
                     }
-                };
-                exchange(stream, asked).await.map_err(failed)
+                    let again = message(&request, RequestBody::none())?;
+                    return server.exchange(server.connect().await?, again).await;
+                }
+                server.exchange(server.connect().await?, asked).await
             }
         }
     }
 }
 
-async fn exchange(
-    stream: TcpStream,
-    asked: hyper::Request<RequestBody>,
-) -> Result<Response, Fault> {
-    stream.set_nodelay(true)?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection to the server behind the origin ended early");
+fn failed(error: impl Into<Fault>) -> Refusal {
+    let error: Fault = error.into();
+    tracing::debug!(%error, "the server behind the origin failed");
+    Refusal::UPSTREAM
+}
+
+impl Server {
+    /// A connection that waits, the last one used.
+    fn idle(&self) -> Option<SendRequest<RequestBody>> {
+        let mut idle = self.lock();
+        idle.retain(|idle| idle.since.elapsed() < IDLE_TIME && idle.sender.is_ready());
+        Some(idle.pop()?.sender)
+    }
+
+    /// A new one.
+    async fn connect(&self) -> Result<SendRequest<RequestBody>, Refusal> {
+        let stream = match TcpStream::connect((&*self.host, self.port)).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, server = %format_args!("{}:{}", self.host, self.port), "the server behind the origin cannot be reached");
+                return Err(Refusal::UNREACHABLE);
+            }
+        };
+        stream.set_nodelay(true).map_err(failed)?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(failed)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "the connection to the server behind the origin ended early");
+            }
+        });
+        Ok(sender)
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        mut sender: SendRequest<RequestBody>,
+        asked: hyper::Request<RequestBody>,
+    ) -> Result<Response, Refusal> {
+        let response = sender.send_request(asked).await.map_err(failed)?;
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            // Not before the response has been read; never, if it is not.
+            if sender.ready().await.is_ok() {
+                server.take_back(sender);
+            }
+        });
+        Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+    }
+
+    fn take_back(&self, sender: SendRequest<RequestBody>) {
+        let mut idle = self.lock();
+        idle.retain(|idle| idle.since.elapsed() < IDLE_TIME && idle.sender.is_ready());
+        if idle.len() < IDLE {
+            let since = Instant::now();
+            idle.push(Idle { sender, since });
         }
-    });
-    let response = sender.send_request(asked).await?;
-    Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The request as the server gets it.
-fn message(
-    request: &Request,
-    body: RequestBody,
-) -> Result<hyper::Request<RequestBody>, hyper::http::Error> {
+fn message(request: &Request, body: RequestBody) -> Result<hyper::Request<RequestBody>, Refusal> {
     let mut asked = hyper::Request::builder()
         .method(request.method.as_str())
         .uri(request.target.as_str());
@@ -192,7 +267,11 @@ fn message(
         Coding::Length(len) => asked.header(CONTENT_LENGTH, len),
         Coding::Chunks => asked.header(TRANSFER_ENCODING, "chunked"),
     };
-    asked.header("X-Forwarded-Proto", "https").body(body)
+    let asked = asked.header("X-Forwarded-Proto", "https").body(body);
+    asked.map_err(|error| {
+        tracing::debug!(%error, "a request that cannot be passed on");
+        Refusal::MALFORMED
+    })
 }
 
 #[cfg(test)]

@@ -31,20 +31,29 @@ pub(in crate::origin) const STALL: Duration = Duration::from_secs(120);
 
 impl Session {
     /// Some bytes of a body, at most a piece of its file: by reference, in full where that is not
-    /// longer or nothing more can be published.
+    /// longer or nothing more can be published. `names` are theirs, where they are known. Says
+    /// which are.
     pub(super) async fn send_piece(
         &mut self,
         piece: &[u8],
+        names: Option<Arc<List>>,
         named_by: NamedBy,
         framing: Framing,
-    ) -> Result<(), Failed> {
+    ) -> Result<Arc<List>, Failed> {
         self.await_credit(piece.len()).await?;
         if framing == Framing::Chunks {
             self.literal(format!("{:x}\r\n", piece.len()).as_bytes())?;
         }
         self.write_records()?;
         let turn = self.await_turn(piece.len()).await?;
-        let list = Arc::new(List::of(piece)?);
+        let list = match names {
+            Some(list) => {
+                let named = &self.shared.kept.numbers().named;
+                named.add(piece.len() as u64);
+                list
+            }
+            None => Arc::new(List::of(piece)?),
+        };
         let chunks: Vec<(PayloadName, &[u8])> =
             list.chunks().zip(piece.chunks(CHUNK_LEN)).collect();
         let published: Vec<bool> = chunks
@@ -77,7 +86,8 @@ impl Session {
         if framing == Framing::Chunks {
             self.literal(b"\r\n")?;
         }
-        self.flush().await
+        self.flush().await?;
+        Ok(list)
     }
 
     /// Content in full.

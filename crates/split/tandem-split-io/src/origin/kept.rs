@@ -1,0 +1,513 @@
+//! Bodies that were answered before, in memory, with the names of their pieces: what the server
+//! behind still has is neither fetched nor hashed for its names again.
+//!
+//! ```text
+//!   a GET --> kept? -- yes, with a strong tag --> If-None-Match: "tag" --> 304: the kept body
+//!               |                                                      --> 200: the new body
+//!               |-- yes, without one -----------> as it came ----------> 200: pieces whose bytes are
+//!               `-- no -------------------------> as it came                  the same keep their names
+//! ```
+//!
+//! Is not: a cache that answers by itself. The server is asked for every request, so that nothing
+//! is older than its last word, and a rule of freshness is not needed (RFC 9111, 4.2).
+//!
+//! Invariants: a body stands for another only by a strong entity tag that the server has confirmed
+//! (RFC 9110, 8.8.1 and 13.1.2), and names stand only for the very same bytes; a weak tag, a date,
+//! or a tag of the second in which the file was changed confirms nothing; only what was public was
+//! kept (`response`), whole, as an answer to a plain GET, for requests that agree in Host, in
+//! Accept-Encoding and in all that Vary names (RFC 9111, 4.1); bytes and bodies are bounded, those
+//! that slow clients still read among them, and what was asked for once makes no room at the cost
+//! of what was asked for again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::StatusCode;
+use hyper::body::{Body as _, Bytes};
+use hyper::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, HeaderName,
+    HeaderValue, LAST_MODIFIED, TRANSFER_ENCODING, VARY,
+};
+use tandem_daemon::metrics::Number;
+use tandem_split::List;
+
+use super::http::{Coding, Request};
+use super::upstream::{Fault, Response};
+
+/// Bytes that are kept unless told otherwise: 128 MiB.
+pub(super) const DEFAULT_LIMIT: u64 = 128 << 20;
+/// One body has at most this part of them,
+const BODY_PART: u64 = 4;
+/// and all that were asked for once together, where there is no room for more.
+const ONCE_PART: u64 = 4;
+/// Bodies that are kept at most.
+const MAX_BODIES: usize = 4096;
+/// Bodies of one target: another language, another coding. The one that was wanted last is
+/// forgotten last.
+const MAX_VARIANTS: usize = 8;
+/// Beside those that are kept, bodies on their way to slow clients have at most as much as so many
+/// whole ones, all together: those that are not kept yet, and those that are not any more.
+const ON_THEIR_WAY: u64 = 2;
+/// What a body takes beside its bytes, about: its headers, its names.
+const OVERHEAD: u64 = 2048;
+
+/// Request headers that make an answer one of a kind, or no whole body.
+const CONDITIONS: [&str; 6] = [
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
+];
+/// What selects an answer whatever Vary says. Some servers have one tag for a file and what it is
+/// when compressed.
+const ALWAYS_SELECTING: [&str; 2] = ["accept-encoding", "host"];
+/// What a 304 says of itself, and not of the body (RFC 9111, 3.2).
+const NOT_OF_THE_BODY: [HeaderName; 4] = [
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    TRANSFER_ENCODING,
+];
+
+/// What is counted.
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    /// Bytes that are kept.
+    pub(super) bytes: Number,
+    /// Answers with a kept body.
+    pub(super) confirmed: Number,
+    /// Bytes of bodies whose names were known.
+    pub(super) named: Number,
+}
+
+/// What a plain GET asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    target: String,
+    /// In lower case.
+    headers: Vec<(String, Vec<u8>)>,
+}
+
+impl Question {
+    /// Nothing for a request that may not be answered with a kept body.
+    pub(super) fn of(request: &Request) -> Option<Self> {
+        if request.method != "GET" || request.body != Coding::None {
+            return None;
+        }
+        let headers: Vec<(String, Vec<u8>)> = request
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+            .collect();
+        let is_plain = |(name, _): &(String, _)| !CONDITIONS.contains(&name.as_str());
+        headers.iter().all(is_plain).then(|| Self {
+            target: request.target.clone(),
+            headers,
+        })
+    }
+
+    fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.headers
+            .iter()
+            .filter(move |(named, _)| named == name)
+            .map(|(_, value)| value.as_slice())
+    }
+}
+
+/// Some bytes of a body, and their names.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) bytes: Bytes,
+    pub(super) list: Arc<List>,
+}
+
+/// What a client is answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// The body's length, where it is known.
+    pub(super) len: Option<u64>,
+    pub(super) content: Content,
+    /// What was asked, where the body may be kept, and what was kept until now.
+    asked: Option<(Question, Option<Arc<Body>>)>,
+}
+
+/// Where its body is.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Here.
+    Kept(Arc<Body>),
+    /// On its way.
+    Coming(UnsyncBoxBody<Bytes, Fault>),
+}
+
+impl Answer {
+    /// The server's own.
+    pub(super) fn coming(
+        response: Response,
+        question: Option<Question>,
+        before: Option<Arc<Body>>,
+    ) -> Self {
+        let (parts, body) = response.into_parts();
+        Self {
+            status: parts.status,
+            headers: parts.headers,
+            len: body.size_hint().exact(),
+            content: Content::Coming(body),
+            asked: question.map(|question| (question, before)),
+        }
+    }
+
+    /// A body that a 304 with these headers is about.
+    pub(super) fn kept(body: &Arc<Body>, confirmed: &HeaderMap) -> Self {
+        Self {
+            status: StatusCode::OK,
+            headers: body.headers_with(confirmed),
+            len: Some(body.len),
+            content: Content::Kept(Arc::clone(body)),
+            asked: None,
+        }
+    }
+}
+
+/// A whole body, with the head as the server gave it.
+#[derive(Debug)]
+pub(super) struct Body {
+    headers: HeaderMap,
+    /// What a request has to have to get this one: names and values.
+    selecting: Vec<(String, Vec<Vec<u8>>)>,
+    tag: Option<HeaderValue>,
+    pieces: Vec<Arc<Piece>>,
+    len: u64,
+    share: Share,
+}
+
+impl Body {
+    /// By what the server can be asked whether it has changed.
+    pub(super) fn tag(&self) -> Option<&HeaderValue> {
+        self.tag.as_ref()
+    }
+
+    /// Whether a 304 with these headers is about this body. Its tag may have become a weak one,
+    /// which a server may take for the same (RFC 9110, 13.1.2).
+    pub(super) fn is_confirmed_by(&self, headers: &HeaderMap) -> bool {
+        let mut tags = headers.get_all(ETAG).iter();
+        tags.all(|tag| Some(tag) == self.tag.as_ref())
+    }
+
+    /// The head, as a 304 has it now (RFC 9111, 4.3.4).
+    pub(super) fn headers_with(&self, newer: &HeaderMap) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        for name in newer.keys().filter(|name| !NOT_OF_THE_BODY.contains(name)) {
+            headers.remove(name);
+            for value in newer.get_all(name) {
+                headers.append(name, value.clone());
+            }
+        }
+        headers
+    }
+
+    pub(super) fn pieces(&self) -> &[Arc<Piece>] {
+        &self.pieces
+    }
+
+    /// In bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn answers(&self, question: &Question) -> bool {
+        let is_same = |(name, values): &(String, Vec<Vec<u8>>)| {
+            question.values(name).eq(values.iter().map(Vec::as_slice))
+        };
+        self.selecting.iter().all(is_same)
+    }
+
+    fn cost(&self) -> u64 {
+        self.len + OVERHEAD
+    }
+}
+
+/// A body that is being passed on, and kept if it comes to its end.
+#[derive(Debug)]
+pub(super) struct Recording {
+    question: Question,
+    before: Option<Arc<Body>>,
+    body: Body,
+    most: u64,
+}
+
+/// What a body holds of what all may, for as long as anybody reads it.
+#[derive(Debug)]
+struct Share {
+    all: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Share {
+    /// Takes so much more, and says how much all have now.
+    fn grow(&mut self, bytes: u64) -> u64 {
+        self.bytes += bytes;
+        self.all.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Recording {
+    /// The names of this piece, which comes next, if the same bytes came there before.
+    pub(super) fn names_of(&self, piece: &[u8]) -> Option<Arc<List>> {
+        let before = self.before.as_ref()?.pieces.get(self.body.pieces.len())?;
+        (before.bytes == piece).then(|| Arc::clone(&before.list))
+    }
+
+    /// Takes the next piece; nothing is left where the body is too long to be kept, or too much is
+    /// on its way.
+    pub(super) fn with(mut self, bytes: Vec<u8>, list: Arc<List>) -> Option<Self> {
+        let all = self.body.share.grow(bytes.len() as u64);
+        self.body.len += bytes.len() as u64;
+        if self.body.cost() > self.most || all > (BODY_PART + ON_THEIR_WAY) * self.most {
+            return None;
+        }
+        let before = self.before.as_ref();
+        let same = before.and_then(|before| before.pieces.get(self.body.pieces.len()));
+        let piece = match same.filter(|same| Arc::ptr_eq(&same.list, &list)) {
+            Some(same) => Arc::clone(same),
+            None => Arc::new(Piece {
+                bytes: bytes.into_boxed_slice().into(),
+                list,
+            }),
+        };
+        self.body.pieces.push(piece);
+        Some(self)
+    }
+}
+
+/// See above.
+#[derive(Debug)]
+pub(super) struct Kept {
+    state: Mutex<State>,
+    /// Bytes of bodies that are kept, and that clients still read.
+    held: Arc<AtomicU64>,
+    numbers: Numbers,
+}
+
+#[derive(Debug)]
+struct State {
+    most: u64,
+    bytes: u64,
+    /// Of those that were asked for once.
+    once: u64,
+    count: usize,
+    clock: u64,
+    by_target: HashMap<String, Vec<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    body: Arc<Body>,
+    last: u64,
+    was_wanted_again: bool,
+}
+
+impl Kept {
+    pub(super) fn new(numbers: Numbers) -> Self {
+        Self {
+            state: Mutex::new(State {
+                most: DEFAULT_LIMIT,
+                bytes: 0,
+                once: 0,
+                count: 0,
+                clock: 0,
+                by_target: HashMap::new(),
+            }),
+            held: Arc::default(),
+            numbers,
+        }
+    }
+
+    /// Keeps so many bytes at most from now on; none, and nothing is kept.
+    pub(super) fn limit(&self, bytes: u64) {
+        let mut state = self.lock();
+        state.most = bytes;
+        state.make_room(&self.numbers);
+    }
+
+    pub(super) fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// What this asked for the last time.
+    pub(super) fn find(&self, question: &Question) -> Option<Arc<Body>> {
+        let mut state = self.lock();
+        state.clock += 1;
+        let clock = state.clock;
+        let entries = state.by_target.get_mut(&question.target)?;
+        let entry = entries
+            .iter_mut()
+            .find(|entry| entry.body.answers(question))?;
+        entry.last = clock;
+        let was_once = !std::mem::replace(&mut entry.was_wanted_again, true);
+        let body = Arc::clone(&entry.body);
+        if was_once {
+            state.once -= body.cost();
+        }
+        Some(body)
+    }
+
+    /// The server does not stand by it any more.
+    pub(super) fn forget(&self, question: &Question) {
+        let mut state = self.lock();
+        state.remove(&question.target, |entry| entry.body.answers(question));
+        self.numbers.bytes.set(state.bytes);
+    }
+
+    /// Begins to keep the body of an answer that is public. Nothing if it cannot be kept.
+    pub(super) fn record(&self, answer: &mut Answer) -> Option<Recording> {
+        let (question, before) = answer.asked.take()?;
+        let most = self.lock().most / BODY_PART;
+        if answer.status != StatusCode::OK || answer.len.unwrap_or(0) + OVERHEAD > most {
+            return None;
+        }
+        let selecting = selecting(&question, &answer.headers)?;
+        Some(Recording {
+            question,
+            before,
+            body: Body {
+                headers: answer.headers.clone(),
+                selecting,
+                tag: strong_tag(&answer.headers),
+                pieces: Vec::new(),
+                len: 0,
+                share: Share {
+                    all: Arc::clone(&self.held),
+                    bytes: 0,
+                },
+            },
+            most,
+        })
+    }
+
+    /// The body has come to its end.
+    pub(super) fn keep(&self, recording: Recording) {
+        let Recording { question, body, .. } = recording;
+        let mut state = self.lock();
+        let is_meant = |entry: &Entry| entry.body.answers(&question);
+        let was_wanted_again = state.remove(&question.target, is_meant);
+        state.clock += 1;
+        state.bytes += body.cost();
+        if !was_wanted_again {
+            state.once += body.cost();
+        }
+        state.count += 1;
+        let entry = Entry {
+            body: Arc::new(body),
+            last: state.clock,
+            was_wanted_again,
+        };
+        let entries = state.by_target.entry(question.target.clone()).or_default();
+        entries.push(entry);
+        if entries.len() > MAX_VARIANTS
+            && let Some(oldest) = entries.iter().map(|entry| entry.last).min()
+        {
+            state.remove(&question.target, |entry| entry.last == oldest);
+        }
+        state.make_room(&self.numbers);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Forgets those of this target, and says whether one of them was asked for again.
+    fn remove(&mut self, target: &str, is_meant: impl Fn(&Entry) -> bool) -> bool {
+        let Some(entries) = self.by_target.get_mut(target) else {
+            return false;
+        };
+        let mut was_wanted_again = false;
+        entries.retain(|entry| {
+            if !is_meant(entry) {
+                return true;
+            }
+            self.bytes -= entry.body.cost();
+            self.count -= 1;
+            match entry.was_wanted_again {
+                true => was_wanted_again = true,
+                false => self.once -= entry.body.cost(),
+            }
+            false
+        });
+        if entries.is_empty() {
+            self.by_target.remove(target);
+        }
+        was_wanted_again
+    }
+
+    /// Forgets what was wanted the longest ago: of those that were asked for once while they have
+    /// more than their part, or nothing else is there.
+    fn make_room(&mut self, numbers: &Numbers) {
+        while self.bytes > self.most || self.count > MAX_BODIES {
+            let of_once = self.once > self.most / ONCE_PART || self.once == self.bytes;
+            let concerned = self.by_target.iter().flat_map(|(target, entries)| {
+                let entries = entries.iter();
+                let concerned = entries.filter(|entry| !(of_once && entry.was_wanted_again));
+                concerned.map(move |entry| (entry.last, target))
+            });
+            let Some((last, target)) = concerned.min() else {
+                break;
+            };
+            let target = target.clone();
+            self.remove(&target, |entry| entry.last == last);
+        }
+        numbers.bytes.set(self.bytes);
+    }
+}
+
+/// The tag by which the server can confirm that a body is what it was: one, a strong one, and not
+/// of a file that was changed in this very second, since it may have changed again in it under the
+/// same tag.
+fn strong_tag(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut tags = headers.get_all(ETAG).iter();
+    let (tag, None) = (tags.next()?, tags.next()) else {
+        return None;
+    };
+    let inner = tag.as_bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let changed = headers.get(LAST_MODIFIED);
+    let is_settled = changed.is_none() || changed != headers.get(DATE);
+    (is_settled && !inner.contains(&b'"')).then(|| tag.clone())
+}
+
+/// What of the question the answer depends on; nothing if it depends on what cannot be said (RFC
+/// 9110, 12.5.5).
+fn selecting(question: &Question, headers: &HeaderMap) -> Option<Vec<(String, Vec<Vec<u8>>)>> {
+    let mut names: Vec<String> = ALWAYS_SELECTING.map(str::to_owned).to_vec();
+    for line in headers.get_all(VARY) {
+        let line = line.to_str().ok()?;
+        let fields = line.split(',').map(|name| name.trim().to_ascii_lowercase());
+        names.extend(fields.filter(|name| !name.is_empty()));
+    }
+    if names.iter().any(|name| name == "*") {
+        return None;
+    }
+    names.sort();
+    names.dedup();
+    let with_values = |name: String| {
+        let values = question.values(&name).map(<[u8]>::to_vec).collect();
+        (name, values)
+    };
+    Some(names.into_iter().map(with_values).collect())
+}
+
+#[cfg(test)]
+mod tests;

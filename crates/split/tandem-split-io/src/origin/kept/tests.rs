@@ -1,0 +1,351 @@
+//! Which body stands for which answer, and what makes room.
+
+use http_body_util::BodyExt as _;
+
+use super::*;
+
+fn kept(most: u64) -> Kept {
+    let numbers = Numbers {
+        bytes: Number::gauge("bytes", "bytes"),
+        confirmed: Number::counter("confirmed", "answers"),
+        named: Number::counter("named", "bytes"),
+    };
+    let kept = Kept::new(numbers);
+    kept.limit(most);
+    kept
+}
+
+fn request(target: &str, headers: &[(&str, &str)]) -> Request {
+    Request {
+        method: "GET".to_owned(),
+        target: target.to_owned(),
+        port: None,
+        headers: headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
+            .collect(),
+        body: Coding::None,
+        keeps: true,
+        awaits_continue: false,
+        knows_chunks: true,
+    }
+}
+
+fn asks(target: &str, headers: &[(&str, &str)]) -> Question {
+    Question::of(&request(target, headers)).expect("a plain one")
+}
+
+fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        headers.append(*name, HeaderValue::from_static(value));
+    }
+    headers
+}
+
+/// Begins to pass on an answer.
+fn recorded(
+    kept: &Kept,
+    question: &Question,
+    headers: &HeaderMap,
+    len: Option<u64>,
+) -> Option<Recording> {
+    let nothing = http_body_util::Empty::new().map_err(|never| match never {});
+    let mut response = Response::new(nothing.boxed_unsync());
+    response.headers_mut().clone_from(headers);
+    let before = kept.find(question);
+    let mut answer = Answer::coming(response, Some(question.clone()), before);
+    answer.len = len;
+    kept.record(&mut answer)
+}
+
+/// Passes on an answer of one piece, and says whether it could be kept.
+fn answered(kept: &Kept, question: &Question, headers: &HeaderMap, body: &[u8]) -> bool {
+    let Some(recording) = recorded(kept, question, headers, Some(body.len() as u64)) else {
+        return false;
+    };
+    let list = recording.names_of(body);
+    let list = list.unwrap_or_else(|| Arc::new(List::of(body).expect("short")));
+    match recording.with(body.to_vec(), list) {
+        Some(recording) => kept.keep(recording),
+        None => return false,
+    }
+    true
+}
+
+fn has(kept: &Kept, question: &Question) -> Option<Vec<u8>> {
+    let body = kept.find(question)?;
+    let pieces = body.pieces().iter();
+    Some(pieces.flat_map(|piece| piece.bytes.to_vec()).collect())
+}
+
+#[test]
+fn only_a_plain_get_is_answered_with_what_is_kept() {
+    assert!(Question::of(&request("/", &[("Accept", "*/*")])).is_some());
+    for name in ["Range", "If-None-Match", "IF-MODIFIED-SINCE", "If-Range"] {
+        assert!(
+            Question::of(&request("/", &[(name, "x")])).is_none(),
+            "{name}"
+        );
+    }
+    let post = Request {
+        method: "POST".to_owned(),
+        ..request("/", &[])
+    };
+    let with_body = Request {
+        body: Coding::Length(1),
+        ..request("/", &[])
+    };
+    for other in [post, with_body] {
+        assert!(Question::of(&other).is_none(), "{other:?}");
+    }
+}
+
+#[test]
+fn a_body_is_for_those_alone_whose_requests_agree_in_what_selected_it() {
+    let kept = kept(1 << 20);
+    let vary = headers(&[("vary", "Accept-Language, X-Unheard"), ("etag", "\"1\"")]);
+    let base = [("Host", "a"), ("Accept-Encoding", "gzip")];
+    let with = |more: &[(&'static str, &'static str)]| asks("/", &[&base[..], more].concat());
+    let german = with(&[("Accept-Language", "de")]);
+    assert!(answered(&kept, &german, &vary, b"Tag"));
+    assert_eq!(has(&kept, &german), Some(b"Tag".to_vec()));
+    let same = with(&[("accept-language", "de"), ("User-Agent", "x")]);
+    assert_eq!(has(&kept, &same), Some(b"Tag".to_vec()));
+    for other in [
+        with(&[("Accept-Language", "fr")]),
+        with(&[]),
+        with(&[("Accept-Language", "de"), ("Accept-Language", "de")]),
+        asks("/", &[("Host", "a"), ("Accept-Language", "de")]),
+        asks(
+            "/",
+            &[
+                ("Host", "a"),
+                ("Accept-Encoding", "br"),
+                ("Accept-Language", "de"),
+            ],
+        ),
+        asks(
+            "/",
+            &[
+                ("Host", "b"),
+                ("Accept-Encoding", "gzip"),
+                ("Accept-Language", "de"),
+            ],
+        ),
+        asks("/?", &[&base[..], &[("Accept-Language", "de")]].concat()),
+    ] {
+        assert_eq!(has(&kept, &other), None, "{other:?}");
+    }
+    // Another language stands beside it, a new body in its place.
+    assert!(answered(
+        &kept,
+        &with(&[("Accept-Language", "fr")]),
+        &vary,
+        b"jour"
+    ));
+    assert!(answered(&kept, &german, &vary, b"Woche"));
+    assert_eq!(has(&kept, &german), Some(b"Woche".to_vec()));
+    assert_eq!(kept.lock().count, 2);
+    let star = headers(&[("vary", "accept, *")]);
+    assert!(!answered(&kept, &with(&[]), &star, b"x"));
+}
+
+#[test]
+fn only_a_strong_tag_of_a_settled_file_confirms() {
+    let date = "Tue, 15 Nov 1994 12:45:26 GMT";
+    for (fields, is_trusted) in [
+        (&[("etag", "\"1\"")][..], true),
+        (&[("etag", "\"\"")], true),
+        (&[("etag", "W/\"1\"")], false),
+        (&[("etag", "1")], false),
+        (&[("etag", "\"1")], false),
+        (&[("etag", "\"")], false),
+        (&[("etag", "\"1\", \"2\"")], false),
+        (&[("etag", "\"1\""), ("etag", "\"2\"")], false),
+        (&[("last-modified", date)], false),
+        (&[], false),
+        (
+            &[("etag", "\"1\""), ("last-modified", date), ("date", date)],
+            false,
+        ),
+        (&[("etag", "\"1\""), ("last-modified", date)], true),
+    ] {
+        assert_eq!(
+            strong_tag(&headers(fields)).is_some(),
+            is_trusted,
+            "{fields:?}"
+        );
+    }
+    let kept = kept(1 << 20);
+    let question = asks("/", &[]);
+    assert!(answered(
+        &kept,
+        &question,
+        &headers(&[("etag", "\"1\"")]),
+        b"x"
+    ));
+    let body = kept.find(&question).expect("kept");
+    assert!(body.is_confirmed_by(&headers(&[])));
+    assert!(body.is_confirmed_by(&headers(&[("etag", "\"1\"")])));
+    for other in ["\"2\"", "W/\"1\""] {
+        assert!(
+            !body.is_confirmed_by(&headers(&[("etag", other)])),
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn a_304_has_the_last_word_on_headers_but_for_those_of_the_bytes() {
+    let kept = kept(1 << 20);
+    let question = asks("/", &[]);
+    let before = headers(&[
+        ("etag", "\"1\""),
+        ("content-type", "text/html"),
+        ("content-encoding", "gzip"),
+        ("cache-control", "max-age=1"),
+        ("cache-control", "public"),
+    ]);
+    assert!(answered(&kept, &question, &before, b"x"));
+    let newer = headers(&[
+        ("cache-control", "no-cache"),
+        ("content-length", "0"),
+        ("content-encoding", "br"),
+        ("date", "now"),
+    ]);
+    let merged = kept.find(&question).expect("kept").headers_with(&newer);
+    let expected = headers(&[
+        ("etag", "\"1\""),
+        ("content-type", "text/html"),
+        ("content-encoding", "gzip"),
+        ("cache-control", "no-cache"),
+        ("date", "now"),
+    ]);
+    assert_eq!(merged, expected);
+}
+
+#[test]
+fn names_are_taken_over_for_the_same_bytes_at_the_same_place_alone() {
+    let kept = kept(1 << 20);
+    let (question, none) = (asks("/", &[]), HeaderMap::new());
+    assert!(answered(&kept, &question, &none, b"one"));
+    let first = kept.find(&question).expect("kept");
+    let recording = recorded(&kept, &question, &none, None).expect("short");
+    assert!(recording.names_of(b"two").is_none() && recording.names_of(b"on").is_none());
+    let list = recording.names_of(b"one").expect("the same");
+    assert!(Arc::ptr_eq(&list, &first.pieces()[0].list));
+    let recording = recording.with(b"one".to_vec(), list).expect("short");
+    assert!(
+        recording.names_of(b"one").is_none(),
+        "it is the first, not the second"
+    );
+    assert!(
+        Arc::ptr_eq(&recording.body.pieces[0], &first.pieces()[0]),
+        "held once"
+    );
+}
+
+#[test]
+fn what_was_asked_for_once_makes_no_room_at_the_cost_of_what_was_asked_for_again() {
+    let each = 10_000;
+    let kept = kept(20 * (each + OVERHEAD));
+    let body = vec![7; each as usize];
+    let none = HeaderMap::new();
+    let popular: Vec<Question> = (0..10).map(|n| asks(&format!("/p{n}"), &[])).collect();
+    for question in popular.iter().chain(&popular) {
+        assert!(answered(&kept, question, &none, &body));
+    }
+    for number in 0..100 {
+        assert!(answered(
+            &kept,
+            &asks(&format!("/?{number}"), &[]),
+            &none,
+            &body
+        ));
+        let state = kept.lock();
+        assert!(state.bytes <= state.most && state.once <= state.bytes);
+        assert_eq!(kept.numbers.bytes.value(), state.bytes);
+    }
+    assert!(
+        popular
+            .iter()
+            .all(|question| has(&kept, question).is_some())
+    );
+    assert_eq!(has(&kept, &asks("/?0", &[])), None);
+    assert!(has(&kept, &asks("/?99", &[])).is_some());
+    // All of them popular: the one that was wanted the longest ago goes.
+    for number in 0..15 {
+        let question = asks(&format!("/q{number}"), &[]);
+        assert!(answered(&kept, &question, &none, &body) && has(&kept, &question).is_some());
+    }
+    assert_eq!(has(&kept, &popular[0]), None);
+    kept.limit(0);
+    let State {
+        bytes, once, count, ..
+    } = *kept.lock();
+    assert_eq!((bytes, once, count), (0, 0, 0));
+    assert!(
+        !answered(&kept, &popular[0], &none, b"x"),
+        "nothing is kept"
+    );
+}
+
+#[test]
+fn a_body_that_is_too_long_or_the_ninth_of_its_target_is_not_kept() {
+    let kept = kept(4 * (1000 + OVERHEAD));
+    let (question, none) = (asks("/", &[]), HeaderMap::new());
+    assert!(answered(&kept, &question, &none, &[0; 1000]));
+    assert!(!answered(&kept, &question, &none, &[0; 1001]));
+    let recording = recorded(&kept, &question, &none, None).expect("who knows");
+    let list = Arc::new(List::of(&[0; 1001]).expect("short"));
+    assert!(
+        recording.with(vec![0; 1001], list).is_none(),
+        "its length was not told"
+    );
+    let kept = kept_variants();
+    assert_eq!(kept.lock().count, MAX_VARIANTS);
+    kept.forget(&asks("/", &[("Accept-Encoding", "9")]));
+    assert_eq!(kept.lock().count, MAX_VARIANTS - 1);
+}
+
+fn kept_variants() -> Kept {
+    let kept = kept(1 << 20);
+    for number in 0..=MAX_VARIANTS + 1 {
+        let question = asks("/", &[("Accept-Encoding", &number.to_string())]);
+        assert!(answered(&kept, &question, &HeaderMap::new(), b"x"));
+    }
+    kept
+}
+
+#[test]
+fn bodies_that_slow_clients_still_read_are_bounded_together() {
+    let kept = kept(4 * (1000 + OVERHEAD));
+    let list = Arc::new(List::of(&[0; 900]).expect("short"));
+    let slow = |number: usize| {
+        let question = asks(&format!("/{number}"), &[]);
+        let recording = recorded(&kept, &question, &HeaderMap::new(), None).expect("short");
+        recording.with(vec![0; 900], Arc::clone(&list))
+    };
+    let all: Vec<Recording> = (0..100).map_while(slow).collect();
+    let most = (BODY_PART + ON_THEIR_WAY) * (1000 + OVERHEAD);
+    assert_eq!(all.len() as u64, most / 900);
+    assert!(slow(100).is_none(), "there is no room");
+    drop(all);
+    assert_eq!(kept.held.load(Ordering::Relaxed), 0);
+    let held: Vec<Arc<Body>> = (0..100)
+        .map_while(|number| {
+            kept.keep(slow(number)?);
+            kept.find(&asks(&format!("/{number}"), &[]))
+        })
+        .collect();
+    assert_eq!(
+        held.len() as u64,
+        most / 900,
+        "also of those that made room"
+    );
+    assert_eq!(kept.lock().count, 4);
+    drop(held);
+    assert_eq!(kept.held.load(Ordering::Relaxed), 4 * 900);
+    assert!(slow(100).is_some(), "there is room again");
+}
