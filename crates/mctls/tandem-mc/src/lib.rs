@@ -17,6 +17,7 @@ pub mod demo;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod gateway;
 pub mod get;
 pub mod http;
 pub mod layout;

@@ -256,7 +256,8 @@ async fn exchanges(session: &mut Session, site: &Site) -> Result<(), Ended> {
     Ok(session.sender.close().await?)
 }
 
-fn closes(head: &Head) -> bool {
+/// Whether nothing follows on this connection.
+pub(crate) fn closes(head: &Head) -> bool {
     head.values("connection")
         .any(|value| value.eq_ignore_ascii_case(b"close"))
 }

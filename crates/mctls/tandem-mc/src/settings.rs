@@ -238,7 +238,7 @@ impl ServerSettings {
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, McError> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, McError> {
     let text = std::fs::read_to_string(path).map_err(McError::file(path))?;
     toml::from_str(&text).map_err(|error| McError::content(path, error.to_string()))
 }

@@ -6,15 +6,28 @@ use std::process::Command;
 
 #[test]
 fn every_help_is_as_in_its_snapshot() {
-    for command in ["", "serve", "box", "get", "explain", "demo"] {
+    for command in [
+        "",
+        "serve",
+        "box",
+        "get",
+        "explain",
+        "gateway",
+        "gateway client",
+        "gateway server",
+        "demo",
+    ] {
         let output = Command::new(env!("CARGO_BIN_EXE_tandem-mc"))
-            .args(Some(command).filter(|command| !command.is_empty()))
+            .args(command.split_whitespace())
             .arg("--help")
             .env("COLUMNS", "100")
             .output()
             .expect("the program was built for this test");
         let help = String::from_utf8(output.stdout).expect("UTF-8");
-        let name = if command.is_empty() { "all" } else { command };
+        let name = match command {
+            "" => "all".to_owned(),
+            command => command.replace(' ', "-"),
+        };
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
         let path = folder.join(format!("{name}.txt"));
         if std::env::var_os("REGEN").is_some() {

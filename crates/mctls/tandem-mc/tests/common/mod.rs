@@ -102,15 +102,18 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// One with this certificate.
     pub(crate) fn start(files: &Files, arguments: &[&str]) -> Self {
-        let mut child = program()
-            .args(arguments)
-            .args(["--listen", "127.0.0.1:0", "--timeout", PATIENCE])
-            .args([
-                Path::new("--cert"),
-                &files.cert,
-                Path::new("--key"),
-                &files.key,
-            ])
+        let (cert, key) = (Path::new("--cert"), Path::new("--key"));
+        Self::ready(
+            program()
+                .args(arguments)
+                .args(["--listen", "127.0.0.1:0", "--timeout", PATIENCE])
+                .args([cert, &files.cert, key, &files.key]),
+        )
+    }
+
+    /// One with all of its arguments.
+    pub(crate) fn ready(command: &mut Command) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

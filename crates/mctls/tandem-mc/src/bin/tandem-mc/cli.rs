@@ -55,6 +55,13 @@ pub(crate) enum Command {
     Box(BoxArgs),
     Get(Box<GetArgs>),
     Explain(ExplainArgs),
+    /// Let a browser and a web server that know nothing of this use it
+    ///
+    /// `client` runs beside the browser and takes plain HTTP on loopback; `server` runs beside the
+    /// web server and asks it over plain HTTP. Neither intercepts anything: the client's serves the
+    /// names in its settings, and opens no TLS connection of the browser's.
+    #[command(subcommand)]
+    Gateway(Gateway),
     /// See it work on this machine: a page through a filter and a compressor, a page that is
     /// blocked, one that a cache fills in, and a middlebox that oversteps
     ///
@@ -84,6 +91,70 @@ pub(crate) struct ServeArgs {
     /// The folder; files that begin with a dot, and what links lead out to, are not served
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
+    /// Authorities of middleboxes, PEM; without it no middlebox is admitted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trust: Option<PathBuf>,
+}
+
+/// Which gateway.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Gateway {
+    Client(GatewayClientArgs),
+    Server(GatewayServerArgs),
+}
+
+/// Beside a browser: take plain HTTP on this machine, and fetch from the servers in the settings
+///
+/// Set it as the browser's proxy for HTTP, or have the names lead to this machine. Then ask for
+/// http://NAME/: the gateway fetches from https://NAME/ through the middleboxes of that site.
+/// https:// addresses do not pass it: it answers CONNECT with 501.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Example:
+  A site through a filter, for curl
+    tandem mc gateway client --listen 127.0.0.1:8080 --trust ca.pem \\
+        --config client.toml
+    curl --proxy http://127.0.0.1:8080 http://page.example/
+  client.toml:
+    [[site]]
+    name = \"page.example\"
+    connect = \"192.0.2.1:8443\"
+    via = [\"filter.example@192.0.2.7:4443=filter\"]")]
+pub(crate) struct GatewayClientArgs {
+    /// Where to listen, on loopback; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// Authorities of servers and of middleboxes, PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trust: PathBuf,
+    /// Settings, TOML: a [[site]] for each server, with name, connect, via and contexts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// How long a session may take to be there; more on slow links
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+    /// What to log: error, warn, info, debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+}
+
+/// Beside a web server: take sessions of clients and middleboxes, and ask the server over HTTP/1.1
+///
+/// It asks on a connection for each request, takes headers such as X-Forwarded-For out, which
+/// anybody can write, and adds X-Forwarded-Proto: https. [[middlebox]] entries in its settings are
+/// those of `serve`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Example:
+  In front of a web server on port 80 of this machine
+    tandem mc gateway server --listen 0.0.0.0:8443 --cert page.pem \\
+        --key page.key --trust ca.pem --to 127.0.0.1:80")]
+pub(crate) struct GatewayServerArgs {
+    #[command(flatten)]
+    pub(crate) listening: Listening,
+    /// The web server
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    pub(crate) to: String,
     /// Authorities of middleboxes, PEM; without it no middlebox is admitted
     #[arg(long, value_name = "FILE")]
     pub(crate) trust: Option<PathBuf>,

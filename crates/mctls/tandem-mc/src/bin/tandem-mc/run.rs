@@ -12,6 +12,8 @@ use rustls::RootCertStore;
 use tandem_daemon::{logging, runtime};
 use tandem_mc::McError;
 use tandem_mc::demo;
+use tandem_mc::gateway::client::{ClientGateway, Settings};
+use tandem_mc::gateway::server::ServerGateway;
 use tandem_mc::get::{Less, Wanted, get};
 use tandem_mc::middlebox::Standing;
 use tandem_mc::report::{Outcome, Report};
@@ -20,7 +22,10 @@ use tandem_mc::settings::{BoxSettings, ServerSettings, authorities, identity};
 use tandem_mc::table::Colours;
 use tandem_mc::via::granted;
 
-use crate::cli::{BoxArgs, Command, ExplainArgs, GetArgs, Listening, ServeArgs};
+use crate::cli::{
+    BoxArgs, Command, ExplainArgs, Gateway, GatewayClientArgs, GatewayServerArgs, GetArgs,
+    Listening, ServeArgs,
+};
 use crate::exit::Failure;
 
 /// Does what the arguments say.
@@ -30,6 +35,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Box(arguments) => middlebox(&arguments),
         Command::Get(arguments) => fetch(*arguments),
         Command::Explain(arguments) => explain(&arguments),
+        Command::Gateway(Gateway::Client(arguments)) => client_gateway(&arguments),
+        Command::Gateway(Gateway::Server(arguments)) => server_gateway(&arguments),
         Command::Demo => demonstrate(),
     }
 }
@@ -68,6 +75,41 @@ fn middlebox(arguments: &BoxArgs) -> Result<(), Failure> {
         let standing = Standing::bind(listen, identity, kind, settings, patience).await?;
         ready(standing.address()?)?;
         runtime::unless(end, standing.serve()).await;
+        Ok(())
+    })
+}
+
+fn client_gateway(arguments: &GatewayClientArgs) -> Result<(), Failure> {
+    logging::start(arguments.log.as_deref(), None)?;
+    let settings = Settings::read(&arguments.config)?;
+    let trust = authorities(&arguments.trust)?;
+    runtime::run(async {
+        let end = runtime::asked_to_end()?;
+        let wait = arguments.timeout;
+        let gateway = ClientGateway::bind(arguments.listen, trust, &settings, wait).await?;
+        ready(gateway.address()?)?;
+        runtime::unless(end, gateway.serve()).await;
+        Ok(())
+    })
+}
+
+fn server_gateway(arguments: &GatewayServerArgs) -> Result<(), Failure> {
+    let listening = &arguments.listening;
+    logging::start(listening.log.as_deref(), None)?;
+    let settings = ServerSettings::read(listening.config.as_deref())?;
+    let identity = identity(&listening.cert, &listening.key)?;
+    let roots = match &arguments.trust {
+        Some(file) => authorities(file)?,
+        None => Arc::new(RootCertStore::empty()),
+    };
+    runtime::run(async {
+        let end = runtime::asked_to_end()?;
+        let to = &arguments.to;
+        let patience = timeouts(listening);
+        let listen = listening.listen;
+        let gateway = ServerGateway::bind(listen, identity, roots, to, settings, patience).await?;
+        ready(gateway.address()?)?;
+        runtime::unless(end, gateway.serve()).await;
         Ok(())
     })
 }

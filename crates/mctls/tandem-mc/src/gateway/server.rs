@@ -1,0 +1,336 @@
+//! In front of a web server: takes sessions with contexts, and asks the server over plain HTTP/1.1,
+//! on a connection for each request.
+//!
+//! Is not: a cache; a balancer. Invariants: it connects to the one address that it was told of;
+//! what says where a request came from is removed, since anybody can write it; a server that does
+//! not answer is an answer 502, or a session that ends early.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use mctls::config::Terms;
+use mctls::error::Alert;
+use mctls_io::{
+    Connected, Error, Fallback, Identity, Server, ServerSettings as IoSettings, Session,
+    SessionReceiver, SessionSender, Timeouts,
+};
+use rustls::RootCertStore;
+use tandem_daemon::listener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::error::McError;
+use crate::gateway::{Answer, Onward, own_answer, pass_on};
+use crate::http::{Event, Head, Messages, Part, Reader, Side, Wrong};
+use crate::layout::{Layout, part_of};
+use crate::report::Seen;
+use crate::serve::{MAX_SESSIONS, SEEN, closes, log};
+use crate::settings::ServerSettings;
+
+/// How long the server behind may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How much is read at once.
+const PIECE: usize = 1 << 14;
+/// Headers by which a client could say that it is somebody else.
+const CLAIMS: [&str; 5] = [
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+];
+
+/// A gateway that listens, and serves nobody yet.
+pub struct ServerGateway {
+    listener: TcpListener,
+    server: Server,
+    behind: Arc<Behind>,
+}
+
+struct Behind {
+    address: String,
+    idle: Duration,
+}
+
+impl ServerGateway {
+    /// One for the server at this address, host and port.
+    ///
+    /// # Errors
+    /// The address to listen on cannot be used, or TLS cannot be set up.
+    pub async fn bind(
+        listen: SocketAddr,
+        identity: Identity,
+        middlebox_roots: Arc<RootCertStore>,
+        behind: &str,
+        settings: ServerSettings,
+        timeouts: Timeouts,
+    ) -> Result<Self, McError> {
+        if !settings.headers.is_empty() {
+            return Err(McError::config(
+                "header: a gateway passes on what its server says, and adds nothing",
+            ));
+        }
+        let server = Server::new(&IoSettings {
+            identity,
+            middlebox_roots,
+            policy: Arc::new(move |terms: &_| settings.answer(terms)),
+            fallback: Fallback::Refuse,
+            plain_protocols: Vec::new(),
+            timeouts,
+        })?;
+        Ok(Self {
+            listener: listener::listen("--listen", listen).await?,
+            server,
+            behind: Arc::new(Behind {
+                address: behind.to_owned(),
+                idle: timeouts.idle,
+            }),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> Result<SocketAddr, McError> {
+        self.listener.local_addr().map_err(McError::Output)
+    }
+
+    /// Serves, for ever.
+    pub async fn serve(self) {
+        let (server, behind) = (self.server, self.behind);
+        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
+            let (server, behind) = (server.clone(), Arc::clone(&behind));
+            async move { connection(&server, &behind, stream).await }
+        })
+        .await;
+    }
+}
+
+/// Why a session ends early.
+enum Ended {
+    Session(Error),
+    Http(Wrong),
+    /// The server behind has begun an answer and not finished it.
+    Behind(String),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<Wrong> for Ended {
+    fn from(wrong: Wrong) -> Self {
+        Self::Http(wrong)
+    }
+}
+
+async fn connection(server: &Server, behind: &Behind, stream: TcpStream) {
+    let mut session = match server.accept(stream).await {
+        Ok(Connected::Session(session)) => *session,
+        // The policy refuses it before.
+        Ok(Connected::Plain(_)) => return,
+        Err(error) => return log(&error),
+    };
+    let alert = match exchanges(&mut session, behind).await {
+        Ok(()) => return,
+        Err(Ended::Session(error)) => {
+            log(&error);
+            error.alert()
+        }
+        Err(Ended::Http(wrong)) => {
+            tracing::info!("a session was ended: {wrong}");
+            Some(Alert::DecodeError)
+        }
+        Err(Ended::Behind(why)) => {
+            tracing::warn!("the server behind: {why}");
+            Some(Alert::Internal)
+        }
+    };
+    if let Some(alert) = alert {
+        session.sender.abort(alert).await;
+    }
+}
+
+/// The requests of a session.
+struct Requests {
+    terms: Terms,
+    layout: Layout,
+    messages: Messages,
+    pending: VecDeque<Event>,
+    /// What is known of the present one; its answer tells.
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Requests {
+    async fn next(&mut self, receiver: &mut SessionReceiver) -> Result<Option<Event>, Ended> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(delivery) = receiver.recv().await? else {
+                self.messages.finish()?;
+                return Ok(None);
+            };
+            // The server behind refers to nothing.
+            if Some(delivery.context) == self.layout.offers {
+                continue;
+            }
+            let context = self.terms.context(delivery.context).ok_or(Wrong::Place)?;
+            let part = part_of(&context.purpose, Side::Requests).ok_or(Wrong::Place)?;
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.note(&context.purpose, &delivery);
+            drop(seen);
+            self.pending
+                .extend(self.messages.push(part, &delivery.payload)?);
+        }
+    }
+}
+
+async fn exchanges(session: &mut Session, behind: &Behind) -> Result<(), Ended> {
+    let terms = session.configuration.terms.clone();
+    let layout = Layout::of(&terms).ok_or(Wrong::Place)?;
+    let mut requests = Requests {
+        terms,
+        layout,
+        messages: Messages::new(Side::Requests, Reader::Endpoint),
+        pending: VecDeque::new(),
+        seen: Arc::default(),
+    };
+    while let Some(event) = requests.next(&mut session.receiver).await? {
+        let Event::Head { head, .. } = event else {
+            continue;
+        };
+        let is_last = closes(&head);
+        let method = head.method().unwrap_or_default().to_owned();
+        let trouble = match method.as_str() {
+            "CONNECT" => return Err(Wrong::Head.into()),
+            _ => exchange(session, &mut requests, behind, head).await?,
+        };
+        if let Some(why) = trouble {
+            tracing::warn!("the server behind: {why}");
+            let (head, body) = own_answer(502, "Bad Gateway", "its server does not answer");
+            let told = head.with(SEEN, seen(&requests.seen));
+            session
+                .sender
+                .send(layout.response_headers, &told.to_bytes())
+                .await?;
+            if method != "HEAD" {
+                session.sender.send(layout.response_body, &body).await?;
+            }
+        }
+        *requests.seen.lock().unwrap_or_else(PoisonError::into_inner) = Seen::default();
+        if is_last {
+            break;
+        }
+    }
+    Ok(session.sender.close().await?)
+}
+
+fn seen(seen: &Mutex<Seen>) -> String {
+    seen.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .to_header()
+}
+
+/// One request and its answer; gives back why there is none.
+async fn exchange(
+    session: &mut Session,
+    requests: &mut Requests,
+    behind: &Behind,
+    mut head: Head,
+) -> Result<Option<String>, Ended> {
+    let method = head.method().unwrap_or_default().to_owned();
+    pass_on(&mut head);
+    for name in CLAIMS {
+        head.remove(name);
+    }
+    let head = head
+        .with("X-Forwarded-Proto", "https")
+        .with("Connection", "close");
+    let connected = timeout(CONNECT, TcpStream::connect(&behind.address)).await;
+    let (stream, trouble) = match connected {
+        Ok(Ok(stream)) => (Some(stream.into_split()), None),
+        Ok(Err(error)) => (None, Some(error.to_string())),
+        Err(_) => (None, Some(format!("no connection within {CONNECT:?}"))),
+    };
+    let (read, mut write) = stream.unzip();
+    let (layout, told) = (requests.layout, Arc::clone(&requests.seen));
+    let (sender, receiver) = (&mut session.sender, &mut session.receiver);
+    let ask = async {
+        let mut bytes = head.to_bytes();
+        loop {
+            if let Some(to) = &mut write {
+                // A server that has answered need not read on; the rest goes nowhere.
+                let written = timeout(behind.idle, to.write_all(&bytes)).await;
+                if !matches!(written, Ok(Ok(()))) {
+                    write = None;
+                }
+            }
+            bytes = match requests.next(receiver).await? {
+                Some(Event::Framing(bytes) | Event::Body(bytes)) => bytes,
+                Some(Event::End) => return Ok(()),
+                Some(Event::Head { .. }) | None => return Err(Ended::Http(Wrong::Cut)),
+            };
+        }
+    };
+    let tell = async {
+        match read {
+            Some(mut read) => {
+                let mut answer = Answer::new(&method);
+                answered(&mut read, &mut answer, sender, layout, &told, behind.idle).await
+            }
+            None => Ok(None),
+        }
+    };
+    let ((), untold) = tokio::try_join!(ask, tell)?;
+    Ok(trouble.or(untold))
+}
+
+/// Passes an answer on; gives back why nothing of it has come.
+async fn answered(
+    read: &mut tokio::net::tcp::OwnedReadHalf,
+    answer: &mut Answer,
+    sender: &mut SessionSender,
+    layout: Layout,
+    told: &Mutex<Seen>,
+    idle: Duration,
+) -> Result<Option<String>, Ended> {
+    let mut has_begun = false;
+    let mut piece = vec![0; PIECE];
+    loop {
+        let onward = match timeout(idle, read.read(&mut piece)).await {
+            Ok(Ok(0)) => answer.finish().map_err(|wrong| wrong.to_string()),
+            Ok(Ok(length)) => {
+                let onward = answer.push(Part::Whole, &piece[..length]);
+                onward.map_err(|wrong| wrong.to_string())
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("nothing within {idle:?}")),
+        };
+        let onward = match onward {
+            Ok(onward) => onward,
+            Err(why) if has_begun => return Err(Ended::Behind(why)),
+            Err(why) => return Ok(Some(why)),
+        };
+        for part in onward {
+            match part {
+                Onward::Head(mut head) => {
+                    head.remove(SEEN);
+                    let head = head.with(SEEN, seen(told));
+                    sender
+                        .send(layout.response_headers, &head.to_bytes())
+                        .await?;
+                    has_begun = true;
+                }
+                Onward::Body(bytes) => sender.send(layout.response_body, &bytes).await?,
+                Onward::End => return Ok(None),
+            }
+        }
+    }
+}
