@@ -106,7 +106,7 @@ pub(crate) enum Command {
     Top(TopArgs),
     Doctor(DoctorArgs),
     Off(OffArgs),
-    /// Look into a proxy's store of certificates, fill it, copy it, empty it
+    /// Inspect, fill, copy or empty a proxy's store of certificates
     ///
     /// A store keeps the certificates that passed, by their SHA-256, and which chains to expect
     /// from which server.

@@ -66,8 +66,8 @@ pub(crate) enum Failure {
     Interrupted,
     /// The other side was sent the key, and has not said that it has it.
     #[error(
-        "the key was sent, and the other side did not confirm it ({source}); if it says there that \
-         it is paired, all is well; if not, somebody else may have the key: remove {} and make a \
+        "the key was sent, but the other side did not confirm it ({source}); if the other side reports \
+         that it is paired, all is well; if not, somebody else may have the key: remove {} and make a \
          new invitation",
         key.display()
     )]
@@ -88,8 +88,8 @@ pub(crate) enum Failure {
     ReadInPart { path: PathBuf, damage: String },
     /// A program that this one starts is not installed.
     #[error(
-        "this is a program of its own, {name}, and is neither in {} nor on the PATH; \
-         `cargo build --release --package {package}` makes it from the sources",
+        "this needs the program {name}, which is neither in {} nor on the PATH; \
+         `cargo build --release --package {package}` builds it from the sources",
         beside.display()
     )]
     NoProgram {

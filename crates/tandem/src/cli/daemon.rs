@@ -55,19 +55,19 @@ pub(crate) struct CommonArgs {
 
     /// How the two proxies work: `auto`, `packet`, `tunnel` or `pass-through` [default: auto]
     ///
-    /// `auto` is `tunnel` where this side is paired, by `--peer` or `--listen` (`tandem pair` sets
-    /// them), and `packet` where it is not; the log and `tandem status` say which. `packet`
-    /// rewrites handshakes inside the connections of clients and servers, in a netfilter queue.
-    /// `tunnel` ends each TCP connection at the proxy and carries it to the other one in a
-    /// connection of their own, over UDP, or TCP where UDP is blocked: round trips are saved, too.
-    /// `pass-through` takes packets into the queue and lets them go untouched, to measure what the
-    /// queue alone costs. Both sides need the same.
+    /// `auto` is `tunnel` if this side is paired, by `--peer` or `--listen` (`tandem pair` sets
+    /// them), and `packet` if not; the log and `tandem status` show which. `packet` rewrites
+    /// handshakes inside the connections of clients and servers, in a netfilter queue. `tunnel`
+    /// ends each TCP connection at the proxy and carries it to the other proxy in a connection of
+    /// their own, over UDP, or TCP where UDP is blocked; this also saves round trips.
+    /// `pass-through` queues packets and releases them untouched, to measure the cost of the queue
+    /// alone. Both sides need the same mode.
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(["auto", "packet", "tunnel", "pass-through"]), hide_possible_values = true)]
     pub(crate) mode: Option<String>,
 
     /// Network interface of the link; packet mode needs it
     ///
-    /// In packet mode, what leaves by it is written shorter, what arrives by it is rebuilt. In
+    /// In packet mode, the proxy shortens what leaves by it and rebuilds what arrives by it. In
     /// tunnel mode, on the client side only, TCP connections to `--ports` that would leave by it
     /// are taken into the tunnel; that needs root, and without it nothing is intercepted. `ip
     /// link` lists the interfaces.
@@ -76,19 +76,19 @@ pub(crate) struct CommonArgs {
 
     /// File with the key that both proxies share (see `tandem keygen`)
     ///
-    /// 64 hexadecimal digits, the same on both sides. By the key each proxy knows the other:
+    /// 64 hexadecimal digits, the same on both sides. The proxies recognise each other by the key:
     /// without one, packet mode rewrites nothing and tunnel mode does not start.
     #[arg(long, alias = "key-file", value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
-    /// TCP ports of the servers whose connections are looked at, comma between [default: 443]
+    /// TCP ports of the servers whose connections are handled, separated by commas [default: 443]
     #[arg(long, value_name = "PORTS", value_delimiter = ',')]
     pub(crate) ports: Option<Vec<u16>>,
 
     /// Directory of the store [default: /var/lib/tandem/ROLE-IFACE, in tunnel mode ROLE-tunnel]
     ///
-    /// It holds the certificates seen, by server name: a browsing history, so it is made readable
-    /// by its owner only. Of other users than root it is below `~/.local/share/tandem`.
+    /// It holds the certificates seen, by server name: a browsing history, so only its owner can
+    /// read it. For users other than root the default is below `~/.local/share/tandem`.
     #[arg(long, value_name = "DIR")]
     pub(crate) store: Option<PathBuf>,
 
@@ -119,27 +119,27 @@ pub(crate) struct CommonArgs {
 pub(crate) struct PacketArgs {
     /// Run without a key, for trials only
     ///
-    /// Anybody on the path, servers too, can then pass for the other proxy: find out what the
-    /// store holds, and make handshakes fail.
+    /// Anybody on the path, including servers, can then impersonate the other proxy: find out what
+    /// the store holds, and make handshakes fail.
     #[arg(long)]
     pub(crate) insecure_no_key: bool,
 
     /// Format on the link: `safe` or `mcveety` [default: safe]
     ///
-    /// `safe` is harmless if nobody rebuilds it. `mcveety` is the format of the 2009 thesis, for
-    /// redoing its measurements: it breaks connections if the other proxy is absent. Both
-    /// sides need the same.
+    /// `safe` is harmless if no proxy rebuilds it. `mcveety` is the format of the 2009 thesis, to
+    /// repeat its measurements: it breaks connections if the other proxy is absent. Both sides
+    /// need the same format.
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(["safe", "mcveety"]), hide_possible_values = true)]
     pub(crate) wire: Option<String>,
 
     /// Clients' certificates: `persistent`, `cii`, `filter` or `none` [default: persistent]
     ///
     /// `persistent` replaces a client's certificates by references once a handshake with them has
-    /// finished: both proxies then remember them. With `cii` the client names its certificates
-    /// in its hello, as `tandem-keytap` makes programs do, and the server-side proxy answers
-    /// which it holds. With `filter` the server-side proxy publishes what it holds, in ten bits
-    /// for each client, and the client-side one keeps none. `none` never touches nor remembers
-    /// them. Both sides need the same.
+    /// finished: both proxies then remember them. With `cii` the client names its certificates in
+    /// its hello (`tandem-keytap` makes programs do so), and the server-side proxy answers which of
+    /// them it holds. With `filter` the server-side proxy publishes what it holds, in ten bits for
+    /// each client, and the client-side proxy keeps none. `none` never touches or remembers them.
+    /// Both sides need the same setting.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["persistent", "cii", "filter", "none"]), hide_possible_values = true)]
     pub(crate) client_certificates: Option<String>,
 }
@@ -150,33 +150,33 @@ pub(crate) struct PacketArgs {
     next_help_heading = "Tunnel mode (with `--link`, `--socks`, `--http-proxy`, `--dns` or several)"
 )]
 pub(crate) struct TunnelClientArgs {
-    /// The server-side proxy's address: its `--listen`, as it is reached from here
+    /// The server-side proxy's address: its `--listen`, as reachable from here
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) peer: Option<SocketAddr>,
 
-    /// With `--link`, of other machines serve only those on these interfaces, comma between
-    /// [default: on all but the link]
+    /// With `--link`, serve other machines on these interfaces only, separated by commas [default:
+    /// all interfaces but the link]
     ///
-    /// What is taken in does not pass the rules of FORWARD any more. So name the interfaces of
-    /// those who may use the link. Connections of this machine itself are always taken in.
+    /// Connections that are taken in no longer pass the FORWARD rules. So name the interfaces of
+    /// the machines that may use the link. Connections of this machine itself are always taken in.
     #[arg(long, value_name = "IFACES", value_delimiter = ',')]
     pub(crate) from: Option<Vec<String>>,
 
-    /// With `--link`, what becomes of connections while the tunnel is down: `pass` or `fail`
+    /// With `--link`, what happens to new connections while the tunnel is down: `pass` or `fail`
     /// [default: pass]
     ///
     /// `pass`: they go to their servers from here, as without Tandem; they use the tunnel again
-    /// when it is up. `fail`: they wait for it, a minute or, on a thin link, longer, and are reset;
-    /// for links that must not be used directly. Connections by `--socks` and `--http-proxy` always
-    /// wait.
+    /// when it is up. `fail`: they wait for the tunnel, a minute or (on a thin link) longer, and
+    /// are reset; for links that must not be used directly. Connections by `--socks` and
+    /// `--http-proxy` always wait.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["pass", "fail"]), hide_possible_values = true)]
     pub(crate) when_down: Option<String>,
 
     /// Take in connections of programs that speak SOCKS5, at this address
     ///
-    /// There is no password: use an address that only those reach who may use it, such as
-    /// 127.0.0.1. Programs that leave names to the proxy (`curl --socks5-hostname`, "remote DNS")
-    /// have them resolved on the other side and save a round trip. Programs may send UDP, too.
+    /// There is no password: use an address that only authorised clients reach, such as 127.0.0.1.
+    /// If a program leaves names to the proxy (`curl --socks5-hostname`, "remote DNS"), the other
+    /// side resolves them, which saves a round trip. Programs may send UDP, too.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) socks: Option<SocketAddr>,
 
@@ -186,60 +186,61 @@ pub(crate) struct TunnelClientArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) http_proxy: Option<SocketAddr>,
 
-    /// What becomes of connections: `tunnel`, `direct` or `refuse`, and of which; repeated, the
-    /// first that matches counts [default: all use the tunnel]
+    /// What to do with which connections: `tunnel`, `direct` or `refuse`, with conditions. May be
+    /// repeated; the first match counts [default: all use the tunnel]
     ///
-    /// `direct to=*.example.com ports=443,8000-8999 from=10.0.0.0/8`: `to` names servers or
-    /// networks, `from` clients; what is left out is any. `direct` connects from here, not through
-    /// the tunnel. Of connections by address, the name is the one in the TLS hello. The settings
-    /// file may have `[[rules]]` instead.
+    /// For example `direct to=*.example.com ports=443,8000-8999 from=10.0.0.0/8`: `to` names
+    /// servers or networks, `from` clients; a missing condition matches anything. `direct` connects
+    /// from here, not through the tunnel. For connections by address, the name is the one in the
+    /// TLS hello. The settings file may have `[[rules]]` instead.
     #[arg(long, value_name = "RULE")]
     pub(crate) rule: Option<Vec<String>>,
 
     /// Bytes of the link that each client may use in a day (UTC), such as 500k, 50M or 1.5G
     /// [default: no limit]
     ///
-    /// In both directions, as they cross in the tunnel. A client that reaches its limit is refused,
-    /// and its connections are reset, until the day is over. A client is an address, of IPv6 a /64.
-    /// The settings file may have `[[limits]]` for some of them.
+    /// Both directions together, as the bytes cross in the tunnel. A client that reaches its limit
+    /// is refused, and its connections are reset, until the day is over. A client is an IPv4
+    /// address or an IPv6 /64. The settings file may have `[[limits]]` for some clients.
     #[arg(long, value_name = "BYTES")]
     pub(crate) client_limit: Option<ByteCount>,
 
-    /// What the link costs, as a file (TOML); status, metrics and the log then say what was spent
+    /// File with the prices of the link (TOML); status, metrics and the log then show what was
+    /// spent
     ///
-    /// Prices by byte, minute and session, how they are rounded, and what is included. Also said is
-    /// an estimate of what it would have cost without Tandem. The operator's guide has an example.
+    /// It has prices by byte, minute and session, how they are rounded, and what is included.
+    /// Tandem also estimates the cost without Tandem. The operator's guide has an example.
     #[arg(long, value_name = "FILE")]
     pub(crate) tariff: Option<PathBuf>,
 
     /// Tell the server-side proxy each client's address, for its `--out client` or `--out proxy-v2`
     ///
-    /// It costs 6 bytes a connection, 18 for IPv6. Without it clients' addresses stay on this side.
-    /// Those of the loopback network, and those local to a link, are never told.
+    /// It costs 6 bytes per connection, 18 for IPv6. Without it, clients' addresses stay on this
+    /// side. Loopback and link-local addresses are never told.
     #[arg(long)]
     pub(crate) tell_client_address: bool,
 
     /// Fetch sites' short-lived certificates ahead of the next visit, while the link is awake and
     /// idle
     ///
-    /// For sites whose certificates live ten days at most: visits then find them here, and save
-    /// the time that a new one takes to cross. It costs more bytes than it saves, since not every
-    /// certificate is shown to somebody before the next.
+    /// For sites whose certificates live at most ten days: a visit then does not wait for a new
+    /// certificate to cross. It costs more bytes than it saves, because some certificates are
+    /// replaced before anybody sees them.
     #[arg(long)]
     pub(crate) renew_ahead: bool,
 
-    /// Answer DNS at this address, UDP and TCP, by the resolver on the other side
+    /// Answer DNS at this address, over UDP and TCP, with the resolver on the other side
     ///
-    /// Answers are kept for as long as they live. While the other side does not answer, old ones
-    /// are given, up to a day. Port 53 needs root or CAP_NET_BIND_SERVICE.
+    /// Answers are cached for their TTL. While the other side does not answer, expired ones are
+    /// used, up to a day. Port 53 needs root or CAP_NET_BIND_SERVICE.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) dns: Option<SocketAddr>,
 
-    /// With `--dns`, answer clients of this network; repeated [default: this machine, and private
-    /// and link-local addresses]
+    /// With `--dns`, answer clients of this network; may be repeated [default: this machine, and
+    /// private and link-local addresses]
     ///
-    /// `192.168.1.0/24`, `2001:db8::/48`. With the first one the default is gone. Others get no
-    /// answer.
+    /// For example `192.168.1.0/24` or `2001:db8::/48`. It replaces the default. Other clients get
+    /// no answer.
     #[arg(long, value_name = "CIDR")]
     pub(crate) dns_from: Option<Vec<String>>,
 
@@ -251,49 +252,50 @@ pub(crate) struct TunnelClientArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tunnel mode")]
 pub(crate) struct TunnelServerArgs {
-    /// Address where client-side proxies come, by UDP and by TCP; 0.0.0.0 is any of this machine's
+    /// Address to listen on for client-side proxies, UDP and TCP; 0.0.0.0 is any address of this
+    /// machine
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Servers that may be reached through here, by address; repeated [default: public addresses,
-    /// port 443]
+    /// Servers that clients may reach through this side, by address; may be repeated [default:
+    /// public addresses, port 443]
     ///
-    /// A network, and its ports; without any, all of them: `10.1.0.0/16:443`,
-    /// `10.1.2.3/32:443,8443`, `2001:db8::/32`. With the first one the default is gone. Names are
-    /// resolved here, and each address is held against this list. It is for TCP and UDP.
+    /// A network and its ports, or all ports if none is given: `10.1.0.0/16:443`,
+    /// `10.1.2.3/32:443,8443`, `2001:db8::/32`. It replaces the default. Names are resolved here,
+    /// and each address is checked against this list. It applies to TCP and UDP.
     #[arg(long, value_name = "CIDR[:PORT,...]")]
     pub(crate) allow: Option<Vec<String>>,
 
-    /// As whom to come to servers: `own`, `client` or `proxy-v2` [default: own]
+    /// Source address towards servers: `own`, `client` or `proxy-v2` [default: own]
     ///
-    /// `own`: from an address of this machine. `client`: from the client's address; that needs
-    /// root, and servers whose answers to clients pass this machine. `proxy-v2`: from an address of
-    /// this machine, with a header of the PROXY protocol, version 2, that names the client; only
-    /// for servers that are told to expect one, since any other takes it for the client's words.
-    /// Both need `--client-networks` here and `--tell-client-address` on the other side.
-    /// Connections whose client is not known come as `own`, or with a header that names nobody.
+    /// `own`: an address of this machine. `client`: the client's address; that needs root, and the
+    /// servers' answers to clients have to pass this machine. `proxy-v2`: an address of this
+    /// machine, with a header of the PROXY protocol, version 2, that names the client; only for
+    /// servers that expect one, since any other takes it for data of the client. Both need
+    /// `--client-networks` here and `--tell-client-address` on the other side. If the client is not
+    /// known, the connection uses `own`, or a header that names nobody.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["own", "client", "proxy-v2"]), hide_possible_values = true)]
     pub(crate) out: Option<String>,
 
-    /// Networks whose addresses the other side may tell as clients', comma between
+    /// Networks of clients whose addresses the other side may tell, separated by commas
     ///
-    /// Whoever holds the key could otherwise pass for any address: `10.1.0.0/16,fd00:1::/32`.
+    /// For example `10.1.0.0/16,fd00:1::/32`. Otherwise whoever holds the key could use any
+    /// address.
     #[arg(long, value_name = "CIDRS", value_delimiter = ',')]
     pub(crate) client_networks: Option<Vec<String>>,
 
-    /// Resolver that answers the client side's DNS questions, or `none` [default: the first of
+    /// Resolver for the client side's DNS queries, or `none` [default: the first of
     /// /etc/resolv.conf]
     ///
-    /// It is asked whatever the client side's `--dns` is asked, `--allow` or not: names of your
-    /// own network, too, if it knows them.
+    /// It gets all queries of the client side's `--dns`, regardless of `--allow`: also for names of
+    /// your own network, if it knows them.
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) dns_server: Option<String>,
 
-    /// Take handshake keys of TLS 1.3 that servers' programs release, by this UNIX socket
+    /// Accept TLS 1.3 handshake keys of servers at this UNIX socket
     ///
-    /// With such a key, which `libtandem_keytap.so` sends, a server's certificates of TLS 1.3 cross
-    /// as references, too. Whoever may write to the socket may send keys: this daemon's user and
-    /// group. See docs/tls13.md.
+    /// With such a key, which `libtandem_keytap.so` sends, a server's TLS 1.3 certificates cross as
+    /// references, too. This daemon's user and group may write to the socket. See docs/tls13.md.
     #[arg(long, value_name = "SOCKET")]
     pub(crate) handshake_keys: Option<PathBuf>,
 
@@ -307,23 +309,23 @@ pub(crate) struct LineArgs {
     /// Rate of the link from this side to the other in bit/s, such as 2400, 64k or 1.5M [default:
     /// measured]
     ///
-    /// The tunnel then sends at this rate, whatever is lost. Worth setting on thin and on lossy
-    /// links, on both sides; on a shared link, state your share.
+    /// The tunnel then sends at this rate, whatever is lost. Set it on both sides of thin and of
+    /// lossy links; on a shared link, state your share.
     #[arg(long, value_name = "BPS")]
     pub(crate) link_rate: Option<LinkRate>,
 
     /// Round-trip time of the link in milliseconds [default: measured, from 333 on]
     ///
-    /// Worth setting, on both sides, where it is longer: a tunnel that expects an answer too soon
+    /// Set it, on both sides, if the round trip is longer: a tunnel that expects an answer too soon
     /// sends twice.
     #[arg(long, value_name = "MS")]
     pub(crate) link_rtt: Option<u64>,
 
-    /// Certificates of authorities in PEM; the other side has the same file [default: none]
+    /// Certificates of authorities, PEM; the same file on both sides [default: none]
     ///
-    /// Those of them that a server shows cross as references from its first handshake on. Give both
-    /// sides the intermediate certificates of the public web, as CCADB lists them. Sides with
-    /// different files do not refer to them.
+    /// If a server sends one of these, it crosses as a reference from the first handshake on. Give
+    /// both sides the intermediate certificates of the public web, as CCADB lists them. If the
+    /// files differ, the certificates cross in full.
     #[arg(long, value_name = "FILE")]
     pub(crate) authorities: Option<PathBuf>,
 
@@ -335,30 +337,30 @@ pub(crate) struct LineArgs {
 
 /// Limits and numbers that rarely need a change.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Tuning of packet mode (the defaults fit)")]
+#[command(next_help_heading = "Tuning of packet mode (defaults rarely need a change)")]
 pub(crate) struct TuningArgs {
-    /// Segments of an incomplete flight that are held before all go out unaltered
+    /// Hold at most N segments of an incomplete flight, then release all unaltered
     #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) hold_packets: Option<usize>,
 
-    /// Bytes of an incomplete flight that are held before all go out unaltered
+    /// Hold at most so many bytes of an incomplete flight, then release all unaltered
     #[arg(long, hide_short_help = true, value_name = "BYTES")]
     pub(crate) hold_bytes: Option<usize>,
 
-    /// Milliseconds that an incomplete flight is held before all goes out unaltered
+    /// Hold an incomplete flight for at most so many milliseconds, then release it unaltered
     #[arg(long, hide_short_help = true, value_name = "MS")]
     pub(crate) hold_ms: Option<u64>,
 
-    /// Milliseconds that an acknowledgement waits for the next segment to say it again; 0: none
-    /// waits
+    /// Milliseconds that an acknowledgement waits for the next segment, which may repeat it; 0: no
+    /// wait
     #[arg(long, hide_short_help = true, value_name = "MS")]
     pub(crate) ack_hold_ms: Option<u64>,
 
-    /// Connections that are followed at a time; past it the oldest are let go, untouched
+    /// Connections followed at a time; beyond it, the oldest are released untouched
     #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) max_flows: Option<usize>,
 
-    /// Number of the netfilter queue [default: made from the role and the interface]
+    /// Number of the netfilter queue [default: derived from the role and the interface]
     #[arg(long, hide_short_help = true, value_name = "N")]
     pub(crate) queue: Option<u16>,
 
@@ -377,7 +379,7 @@ pub(crate) struct TuningArgs {
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u16>)]
     pub(crate) cii_extension: Option<u16>,
 
-    /// With `filter`, one in N chains that are not held passes for held and costs a round trip
+    /// With `filter`, one in N chains that are not held matches by mistake and costs a round trip
     /// [default: 256]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = number::<u32>)]
     pub(crate) filter_one_in: Option<u32>,

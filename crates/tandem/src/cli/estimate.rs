@@ -7,8 +7,8 @@ use clap::Args;
 /// Show how much Tandem would save on your own traffic, from a capture
 ///
 /// Reads pcap and pcapng files, gzipped or not, replays them through both proxies' engines and
-/// prints the handshake bytes without and with Tandem, for the first contact and from then on.
-/// Nothing is sent, no root is needed.
+/// prints the handshake bytes without and with Tandem, for the first contact and afterwards. It
+/// sends nothing and needs no root.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,11 +21,11 @@ pub(crate) struct EstimateArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// One JSON object instead of the table
+    /// Print one JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Rate of your link in bits per second; the saving is then given in seconds too
+    /// Rate of your link in bits per second; the saving is then also given in seconds
     #[arg(long, value_name = "BPS")]
     pub(crate) link_rate: Option<u64>,
 }

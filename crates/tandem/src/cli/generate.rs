@@ -7,22 +7,22 @@ use clap_complete::Shell;
 
 /// Write the manual pages, one for each command
 ///
-/// They say what `--help` says. The Debian package brings them; elsewhere a folder `man1` in a
-/// place of `manpath` takes them.
+/// They have the text of `--help`. The Debian package has them; elsewhere, put them into a folder
+/// `man1` in a directory of `manpath`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
   Read a page without installing it
     tandem man /tmp/man1 && man /tmp/man1/tandem-client-side.1")]
 pub(crate) struct ManArgs {
-    /// Directory for the pages; made where it is missing
+    /// Directory for the pages; created if missing
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 }
 
 /// Write a shell's completions to standard output
 ///
-/// The Debian package brings those of bash, zsh and fish.
+/// The Debian package has those for bash, zsh and fish.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Make the key that both proxies share
+/// Create the key that both proxies share
 ///
 /// 32 bytes from the operating system's random source, written as 64 hexadecimal digits. The file
 /// gets mode 0600; an existing file is never overwritten. Copy the file to the other proxy by a way
-/// that you trust. `tandem pair` makes a key and carries it, too.
+/// that you trust. `tandem pair` creates and transfers a key, too.
 #[derive(Debug, Args)]
 pub(crate) struct KeygenArgs {
-    /// File to make; without it the key goes to standard output
+    /// File to create [default: standard output]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }

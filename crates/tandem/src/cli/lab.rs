@@ -4,15 +4,15 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-/// Try things out on one machine: hosts in network namespaces, an emulated link, experiments
+/// Run experiments on one machine: hosts in network namespaces, an emulated link
 ///
-/// The lab is a program of its own, tandem-lab, which this starts with the same arguments. It
-/// stands beside this program or on the PATH; the Debian package leaves it out, and `cargo build
-/// --release --package tandem-lab` makes it from the sources.
+/// This command starts a separate program, tandem-lab, with the same arguments, from its own
+/// directory or from the PATH. The Debian package leaves it out; `cargo build --release --package
+/// tandem-lab` builds it from the sources.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct LabArgs {
-    /// What tandem-lab takes; `tandem lab --help` lists it
+    /// Arguments of tandem-lab; `tandem lab --help` lists them
     #[arg(
         value_name = "ARGUMENT",
         trailing_var_arg = true,

@@ -4,15 +4,16 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-/// Admit middleboxes to parts of a TLS session, by both ends' consent (multi-context TLS; no root)
+/// Admit middleboxes to parts of a TLS session, with both ends' consent (multi-context TLS; no
+/// root)
 ///
-/// It is a program of its own, tandem-mc, which this starts with the same arguments. It stands
-/// beside this program or on the PATH, as in the Debian package; `cargo build --release --package
-/// tandem-mc` makes it from the sources. `tandem mc demo` shows it.
+/// This command starts a separate program, tandem-mc, with the same arguments, from its own
+/// directory or from the PATH. The Debian package has it; `cargo build --release --package
+/// tandem-mc` builds it from the sources. Try `tandem mc demo`.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct McArgs {
-    /// What tandem-mc takes; `tandem mc --help` lists it
+    /// Arguments of tandem-mc; `tandem mc --help` lists them
     #[arg(
         value_name = "ARGUMENT",
         trailing_var_arg = true,

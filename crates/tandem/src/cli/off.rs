@@ -2,16 +2,16 @@
 
 use clap::Args;
 
-/// Stop every proxy of this machine and take their firewall rules away (root)
+/// Stop every proxy of this machine and remove their firewall rules (root)
 ///
-/// For a hurry. It asks each proxy to end, kills one that does not within three seconds, and
-/// removes the rules that killed ones left. Connections go on as they would without Tandem; those
-/// inside a tunnel end. What it did is printed; where there was nothing to do, it says so, and that
-/// is no failure. A proxy in tunnel mode without `--link` sets no rules; unless it is a service, it
-/// runs on.
+/// For emergencies. It asks each proxy to end, kills those that do not end within three seconds,
+/// and removes the rules that killed proxies left. Connections continue as without Tandem; those
+/// inside a tunnel end. It prints what it did. If there was nothing to do, it says so, which is not
+/// a failure. A proxy in tunnel mode without `--link` sets no rules; unless it is a service, it
+/// continues to run.
 ///
-/// It looks into the network namespace that it runs in. Where systemd runs the proxies, it is told
-/// to stop them; they stay off until they are started again, their interface comes anew, or the
-/// machine does.
+/// It works in its own network namespace. If systemd runs the proxies, it tells systemd to stop
+/// them; they stay off until they are started again, their interface reappears, or the machine
+/// reboots.
 #[derive(Debug, Args)]
 pub(crate) struct OffArgs {}

@@ -15,10 +15,10 @@ pub(crate) enum PairCommand {
 /// Invite the client side, and wait for it (on the server side)
 ///
 /// Prints an invitation, one line of text, and waits until `tandem pair accept` has used it on the
-/// other side: over TCP, encrypted, each side sure of the other. Then both sides have the same key,
-/// and settings for tunnel mode. The invitation works once and only as long as this command waits:
-/// whoever reads it later can do nothing with it. Until then it is a secret: carry it by a way that
-/// you trust. Where there is a key file already, its key is carried.
+/// other side, over an encrypted and authenticated TCP connection. Then both sides have the same
+/// key, and settings for tunnel mode. The invitation works once, and only while this command waits;
+/// afterwards it is worthless. Until then it is a secret: carry it by a way that you trust. If
+/// there is a key file already, its key is used.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -29,31 +29,31 @@ Examples:
     tandem pair accept
   Without root, and with a port of your own
     tandem pair invite --address 192.0.2.1 --listen 0.0.0.0:5000
-  For packet mode, which needs the key alone
+  For packet mode, which needs only the key
     tandem pair invite --address 192.0.2.1 --key-only
 
 Then start both:
     tandem server-side --config /etc/tandem/tunnel-server-side.toml
     tandem client-side --config /etc/tandem/tunnel-client-side.toml
 
-Open, towards the other side: the port by TCP, for this command, and by UDP, for
-the tunnel.")]
+Open the port towards the other side: TCP for this command, UDP for the tunnel.")]
 pub(crate) struct InviteArgs {
-    /// How the other side reaches this machine: a name or an address, and the port where it is
-    /// another than that of --listen
+    /// How the other side reaches this machine: a name or an address, and the port if it differs
+    /// from that of --listen
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) address: String,
 
-    /// Where the tunnel will come; the same port is waited at by TCP now [default: what the
-    /// settings file says, or 0.0.0.0:4433]
+    /// Address of the tunnel; this command waits on the same port, by TCP [default: from the
+    /// settings file, or 0.0.0.0:4433]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Wait at this TCP port instead, where that of --listen is taken, as by a running server side
+    /// Wait on this TCP port instead, if that of --listen is in use, for instance by the server
+    /// side
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) tcp_port: Option<u16>,
 
-    /// How long the invitation works
+    /// How long the invitation is valid
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1440))]
     pub(crate) minutes: u16,
 
@@ -63,9 +63,9 @@ pub(crate) struct InviteArgs {
 
 /// Use an invitation (on the client side)
 ///
-/// Fetches the key from the server side, where `tandem pair invite` waits for it, and writes it and
-/// the settings for tunnel mode. It asks for the invitation, or reads it from standard input; so
-/// it stands neither in the shell's history nor in the list of processes.
+/// Fetches the key from the server side, where `tandem pair invite` waits, and writes the key and
+/// the settings for tunnel mode. It asks for the invitation, or reads it from standard input, so
+/// that it appears neither in the shell's history nor in the list of processes.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -73,17 +73,17 @@ Examples:
     tandem pair accept
   From a file
     tandem pair accept <invitation.txt
-  For packet mode, which needs the key alone
+  For packet mode, which needs only the key
     tandem pair accept --key-only
 
-A settings file that is there keeps all its other lines. The settings get the
-address that has answered: where the other side's changes, change `peer` there.")]
+An existing settings file keeps all its other lines. The settings get the
+address that answered: if the other side's address changes, change `peer` there.")]
 pub(crate) struct AcceptArgs {
-    /// The invitation; until it is used, other users of this machine can see it here
+    /// The invitation, a secret until it is used; other users of this machine can see arguments
     #[arg(value_name = "INVITATION")]
     pub(crate) invitation: Option<String>,
 
-    /// Replace the key and the peer of a side that is paired already
+    /// Replace the key and the peer of a side that is already paired
     #[arg(long)]
     pub(crate) force: bool,
 
@@ -94,23 +94,23 @@ pub(crate) struct AcceptArgs {
 /// What is written, on either side.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// File of the key [default: what the settings file says, or /etc/tandem/key]
+    /// File of the key [default: from the settings file, or /etc/tandem/key]
     ///
-    /// Of other users than root, the default is in ~/.config/tandem.
+    /// For users other than root, the default is in ~/.config/tandem.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
     /// Settings file [default: /etc/tandem/tunnel-ROLE.toml]
     ///
-    /// Of other users than root, the default is in ~/.config/tandem.
+    /// For users other than root, the default is in ~/.config/tandem.
     #[arg(long, value_name = "FILE", conflicts_with = "key_only")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Carry the key and write no settings, for packet mode
+    /// Transfer only the key, without settings, for packet mode
     #[arg(long)]
     pub(crate) key_only: bool,
 
-    /// Results as JSON, one object a line
+    /// Print results as JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }

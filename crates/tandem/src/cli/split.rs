@@ -14,7 +14,7 @@ Example:
 
 const VOLUNTEER_EXAMPLE: &str = "\
 Examples:
-  By what the site's broker hands out, for clients on port 443
+  With the URI of the site's broker, for clients on port 443
     tandem split volunteer 'barnraising://broker.example/www.example.org#KEY' \\
         --listen 0.0.0.0:443 --cache /var/cache/tandem-split
   Without a broker, with the key that the origin shows at its start
@@ -23,7 +23,7 @@ Examples:
 
 const BROKER_EXAMPLE: &str = "\
 Example:
-  A file of this kind, all keys of which are explained in docs/splitting.md
+  A configuration file; docs/splitting.md explains all keys
     site = \"www.example.org\"
     listen = \"0.0.0.0:8470\"
     address = \"broker.example.org\"
@@ -32,12 +32,12 @@ Example:
     address = \"origin.example.org:7443\"
     key = \"KEY\"
     own-addresses = [\"192.0.2.10\"]
-  What volunteers are given
+  Print the URI for volunteers
     tandem split broker --config broker.toml --uri";
 
 const CHECK_EXAMPLE: &str = "\
 Example:
-  With a resolver that passes DNSSEC on, and the certificate that the origin has
+  With a resolver that passes DNSSEC on, and the origin's certificate
     tandem split check www.example.org --resolver 9.9.9.9:53 --cert site.pem";
 
 /// The parts of SSL splitting.
@@ -50,13 +50,14 @@ pub(crate) enum SplitCommand {
     Check(SplitCheckArgs),
 }
 
-/// See whether a site's volunteers could get a certificate for its name, and what to change
+/// Check whether a site's volunteers could get a certificate for its name, and what to change
 ///
-/// Whoever DNS sends clients to passes an authority's HTTP-01 and TLS-ALPN-01 challenges. So a
-/// public name needs CAA records, signed by DNSSEC, that allow one account at one authority, DNS-01
-/// alone and no wildcards. This asks a resolver for them, checks the signatures from the root's key
-/// down, says what is missing, and ends with 1 if anything is. Names that no authority issues for
-/// (.test, .internal, home.arpa, localhost, addresses) pass.
+/// DNS sends clients to volunteers, so volunteers can pass an authority's HTTP-01 and TLS-ALPN-01
+/// challenges. A public name therefore needs CAA records, signed by DNSSEC, that allow only one
+/// account at one authority, only DNS-01 and no wildcards. This command asks a resolver for them,
+/// checks the signatures from the root's key down, and prints what is missing. Its exit code is 1
+/// if anything is missing. Names that no authority issues for (.test, .internal, home.arpa,
+/// localhost, addresses) pass.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK_EXAMPLE)]
 pub(crate) struct SplitCheckArgs {
@@ -69,11 +70,11 @@ pub(crate) struct SplitCheckArgs {
     /// Trust the keys in this file (DNSKEY records, as in a zone file) [default: the root's]
     #[arg(long, value_name = "FILE")]
     pub(crate) trust_anchor: Option<PathBuf>,
-    /// Look at the site's certificate too, PEM: it should name this host alone
+    /// Also check the site's certificate, PEM: it should name only this host
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
-    /// Take this authority (as CAA records name it) for one that observes RFC 8657; Let's Encrypt
-    /// is known to. May be repeated
+    /// Trust this authority (as CAA records name it) to observe RFC 8657; Let's Encrypt is known
+    /// to. May be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) observant: Vec<String>,
     /// Print JSON, for programs
@@ -83,64 +84,60 @@ pub(crate) struct SplitCheckArgs {
     pub(crate) logging: SplitLogging,
 }
 
-/// See it work: all parts on this machine, a small site to open in a browser, and a page that shows
+/// Run a demo: all parts on this machine, a small site to open in a browser, and a page that shows
 /// who serves what
 ///
-/// Two volunteers that have joined at a broker, and one helper that flips a bit, serve a small
-/// site, each on a port of its own on loopback. It prints where to look, how to ask with curl and
-/// Chromium, and `ready`; it runs until Ctrl-C and removes what it made. It needs `openssl` and no
-/// root.
+/// Two volunteers that have joined a broker, and one helper that flips a bit, serve a small site,
+/// each on its own loopback port. It prints the addresses, commands for curl and Chromium, and
+/// `ready`; it runs until Ctrl-C and removes its files. It needs `openssl` and no root.
 #[derive(Debug, Args)]
 pub(crate) struct SplitDemoArgs {
-    /// The live view's port; the helpers take the four after it, and 0 takes free ones
+    /// Port of the live view; the helpers use the next four; 0: free ports
     #[arg(long, value_name = "PORT", default_value_t = 8440, value_parser = clap::value_parser!(u16).range(0..=65_531))]
     pub(crate) port: u16,
 }
 
-/// Serve a site through volunteers: its bodies cross the own line once, and then by name
+/// Serve a site through volunteers: each body crosses the site's line once, then only its digests
 ///
-/// It stands in front of a server of HTTP/1.1 and is the end of its clients' TLS, which volunteers
+/// The origin runs in front of an HTTP/1.1 server and ends its clients' TLS, which volunteers
 /// carry. NOT PRIVATE: a volunteer reads whatever the site answers, and learns which client fetched
-/// what; it cannot change a byte. For public content alone: Cookie and Authorization do not reach
+/// what; it cannot change a byte. For public content only: Cookie and Authorization do not reach
 /// the server, and answers with Set-Cookie, `private` or `no-store` are not passed on (403). The
 /// certificate is RSA and names exactly one host.
 ///
-/// A public name is served only if no volunteer could get a certificate for it, as `tandem split
-/// check` finds out; the start waits for that, for a minute at most. It prints `ready` when it
-/// serves.
+/// A public name is served only if no volunteer could get a certificate for it. The start makes the
+/// checks of `tandem split check`, for a minute at most. It prints `ready` when it serves.
 #[derive(Debug, Args)]
 #[command(after_long_help = ORIGIN_EXAMPLE)]
 pub(crate) struct OriginArgs {
-    /// Where volunteers come
+    /// Address to listen on for volunteers
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
     /// The server behind, `http://HOST[:PORT]`
     #[arg(long, value_name = "URL")]
     pub(crate) upstream: String,
-    /// The site's certificate and its chain, PEM; looked at every 2 seconds, read anew when it has
-    /// changed
+    /// The site's certificate and its chain, PEM; checked every 2 seconds, reread after a change
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: PathBuf,
-    /// Its key, PEM; it serves nothing else
+    /// The certificate's key, PEM; used for nothing else
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
-    /// The key by which volunteers know this origin, made if it is missing [default: one derived
-    /// from --key]
+    /// The key by which volunteers recognise this origin, created if missing [default: derived from
+    /// --key]
     ///
-    /// With a file of its own it stays the same when the site's key is replaced.
+    /// With a separate file it stays the same when the site's key is replaced.
     #[arg(long, value_name = "FILE")]
     pub(crate) channel_key: Option<PathBuf>,
-    /// Volunteers that are served, a key on each line [default: any]
+    /// File with the keys of the volunteers to serve, one per line [default: any volunteer]
     #[arg(long, value_name = "FILE")]
     pub(crate) volunteers: Option<PathBuf>,
-    /// MB each second, at most, that are hashed for one volunteer, by key and by address
+    /// Limit of hashing for one volunteer, by key and by address, in MB per second
     ///
-    /// What a volunteer's clients ask for, and what it lacks. 8 seconds' worth may come at once; a
-    /// /16 or /48 has four times as much. Whoever has reached it waits.
+    /// It counts what a volunteer's clients ask for, and what the volunteer lacks. Bursts of 8
+    /// seconds' worth are allowed; a /16 or /48 has four times as much. Excess work waits.
     #[arg(long, value_name = "MB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) work_limit: u64,
-    /// kB each second, at most, that are sent to one volunteer, likewise [default: what the line
-    /// takes]
+    /// Limit of sending to one volunteer, likewise, in kB per second [default: what the line takes]
     #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) send_limit: Option<u64>,
     /// MiB of bodies, at most, that are kept in memory with their names [0: none]
@@ -149,14 +146,14 @@ pub(crate) struct OriginArgs {
     /// that does is neither fetched nor hashed for its names again. One takes a quarter at most.
     #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
     pub(crate) keep_bodies: u64,
-    /// The site's broker, which is told through which volunteers clients refuse what they get:
+    /// The site's broker, which gets reports about volunteers whose data clients reject:
     /// `barnraising://BROKER[:PORT]/SITE#KEY`
     #[arg(long, value_name = "URI")]
     pub(crate) broker: Option<SiteUri>,
     /// Let no client resume a session: each connection costs a full handshake
     ///
-    /// Volunteers see the ticket by which a client resumes. Those that compare what they see can
-    /// tell by it that connections are one client's, for the 12 hours that a ticket counts.
+    /// Volunteers see the ticket with which a client resumes. Volunteers that compare notes can use
+    /// it to link a client's connections, for the 12 hours that a ticket is valid.
     #[arg(long)]
     pub(crate) no_resumption: bool,
     /// Answer /metrics, /status.json and /healthz here
@@ -168,39 +165,38 @@ pub(crate) struct OriginArgs {
     pub(crate) logging: SplitLogging,
 }
 
-/// Help a site: serve its clients out of a cache that they need not trust
+/// Help a site: serve its clients from a cache that they do not have to trust
 ///
-/// It carries clients' TLS to one origin, which says of each record what is in it by name; the
-/// content comes out of the cache, or is fetched once. The clients' own TLS refuses what is not the
-/// origin's. It prints `ready` when it listens.
+/// It carries clients' TLS to one origin, which names the content of each record by its digest. The
+/// content comes from the cache, or is fetched once. The clients' own TLS rejects everything that
+/// is not the origin's. It prints `ready` when it listens.
 #[derive(Debug, Args)]
 #[command(after_long_help = VOLUNTEER_EXAMPLE, group = ArgGroup::new("way").required(true).args(["uri", "origin"]))]
 pub(crate) struct VolunteerArgs {
-    /// The site and its broker: `barnraising://BROKER[:PORT]/SITE#KEY`, as who runs the site hands
-    /// it out
+    /// The site and its broker, as the site's operator publishes it:
+    /// `barnraising://BROKER[:PORT]/SITE#KEY`
     ///
-    /// The broker tells where the origin is and by which key it is known, and which other
-    /// volunteers there are. When it is gone, what it said last is enough to serve; with
-    /// --cache also after a restart.
+    /// The broker tells the origin's address and key, and the other volunteers. While the broker is
+    /// down, its last answer is enough to serve; with --cache also after a restart.
     #[arg(value_name = "URI", conflicts_with_all = ["origin_key", "peers"])]
     pub(crate) uri: Option<SiteUri>,
-    /// The origin, where there is no broker
+    /// The origin, if there is no broker
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) origin: Option<String>,
-    /// The origin's key, as it shows it at its start [default: the first that is met, kept in the
+    /// The origin's key, as it logs it at its start [default: the first one seen, kept in the
     /// cache]
     #[arg(long, value_name = "KEY")]
     pub(crate) origin_key: Option<String>,
-    /// Where clients come
+    /// Address to listen on for clients
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
-    /// Keep payloads in this directory, which is made if it is missing [default: in memory alone]
+    /// Keep payloads in this directory, created if missing [default: in memory only]
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
-    /// MiB in the cache's directory at most
+    /// Maximum size of the cache's directory in MiB
     #[arg(long, value_name = "MIB", default_value_t = 10_240, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     pub(crate) cache_limit: u64,
-    /// kB each second to all clients together [default: as many as there are]
+    /// Limit for all clients together in kB per second [default: no limit]
     #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
     /// Other volunteers of the site, to ask before the origin; repeated, or separated by commas
@@ -209,7 +205,7 @@ pub(crate) struct VolunteerArgs {
     /// Answer other volunteers here [default: nowhere]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) peer_listen: Option<SocketAddr>,
-    /// How volunteers know whom of them to ask; the same for all of a site
+    /// How volunteers choose which other volunteer to ask; the same for all of a site
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Sharing::Placement)]
     pub(crate) sharing: Sharing,
     /// Answer /metrics and /healthz here
@@ -219,29 +215,27 @@ pub(crate) struct VolunteerArgs {
     pub(crate) logging: SplitLogging,
 }
 
-/// Say who a site's volunteers are: they join here, are looked at, and browsers are sent to those
-/// that are well
+/// Manage a site's volunteers: they join here, are checked, and browsers are sent to the healthy
+/// ones
 ///
-/// Volunteers come with the URI that --uri prints, are known by their keys, and renew about once a
-/// minute. Each is looked at as a browser would do it: a GET of the site through it, with the
-/// certificate checked. What is known survives a restart; volunteers serve on without a broker.
+/// Volunteers join with the URI that --uri prints, are recognised by their keys, and renew about
+/// once a minute. The broker checks each as a browser would: a GET of the site through it, with a
+/// check of the certificate. Its data survives a restart; volunteers continue without a broker.
 ///
-/// A public name leads to volunteers only if none of them could get a certificate for it, as
-/// `tandem split check` finds out. A broker with `[dns]` sends browsers to the origin alone
-/// until then; one without waits for that at its start, for a minute at most, and ends if it is not
-/// so. It prints `ready` when it serves.
+/// A public name points to volunteers only if none of them could get a certificate for it, as
+/// `tandem split check` finds out. Until then, a broker with `[dns]` sends browsers to the origin
+/// only. A broker without `[dns]` makes this check at its start, for a minute at most, and exits if
+/// it fails. It prints `ready` when it serves.
 #[derive(Debug, Args)]
 #[command(after_long_help = BROKER_EXAMPLE)]
 pub(crate) struct BrokerArgs {
-    /// The site, the origin and the rules, TOML
+    /// Configuration: the site, the origin and the rules, TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Print the URI that volunteers are given, and end; the broker's key is made if there is none
-    /// yet
+    /// Print the URI for volunteers and exit; the broker's key is created if missing
     #[arg(long)]
     pub(crate) uri: bool,
-    /// Print the DS record that the zone above has to show, and end; the zone's key is made if
-    /// there is none yet
+    /// Print the DS record for the parent zone and exit; the zone's key is created if missing
     #[arg(long, conflicts_with = "uri")]
     pub(crate) ds: bool,
     #[command(flatten)]
@@ -253,12 +247,12 @@ pub(crate) struct BrokerArgs {
 /// How volunteers share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sharing {
-    /// By a rule: each thing belongs to two members, and nobody tells anybody what he has
+    /// By a fixed rule: each piece belongs to two members, and nobody announces what they have
     Placement,
     /// By a distributed hash table, which listens one port above --peer-listen; only if the program
     /// was built with the feature kademlia
     Kademlia,
-    /// Not at all: what others ask for is answered, and they are asked nothing
+    /// Not at all: answer the others, but ask them nothing
     None,
 }
 
@@ -272,8 +266,8 @@ pub(crate) struct NameArgs {
     /// Trust the keys in this file (DNSKEY records, as in a zone file) [default: the root's]
     #[arg(long, value_name = "FILE")]
     pub(crate) trust_anchor: Option<PathBuf>,
-    /// Take this authority (as CAA records name it) for one that observes RFC 8657; Let's Encrypt
-    /// is known to. May be repeated
+    /// Trust this authority (as CAA records name it) to observe RFC 8657; Let's Encrypt is known
+    /// to. May be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) observant: Vec<String>,
     /// Serve a public name although ANY VOLUNTEER MAY OBTAIN A CERTIFICATE for it, and then serve

@@ -14,7 +14,7 @@ pub(crate) struct StatusArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
 
-    /// One JSON object a proxy, a line each, for programs
+    /// Print one JSON object per proxy, one per line, for programs
     #[arg(long)]
     pub(crate) json: bool,
 }

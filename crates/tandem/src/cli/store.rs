@@ -25,7 +25,7 @@ pub(crate) struct WhichStore {
 
 /// List the certificate chains that a store holds, the one seen last first
 ///
-/// Looking works while a proxy runs, and disturbs it in nothing.
+/// This works while a proxy runs, and does not disturb it.
 #[derive(Debug, Args)]
 pub(crate) struct StoreLsArgs {
     #[command(flatten)]
@@ -55,37 +55,37 @@ pub(crate) struct StoreShowArgs {
     pub(crate) pem: bool,
 }
 
-/// Take certificates in, so that not even the first handshake has to carry them
+/// Import certificates, so that not even the first handshake has to carry them
 ///
 /// Files in PEM, in DER, or as `tandem store export` writes them. Several certificates in a PEM or
-/// DER file are a chain, leaf first. Either everything is taken in, or nothing. The proxy must not
-/// run meanwhile. What is taken in needs no trust: a wrong certificate costs bytes, not security.
+/// DER file are a chain, leaf first. Either everything is imported, or nothing. The proxy must not
+/// run meanwhile. Certificates need not be trusted: a wrong one costs bytes, not security.
 #[derive(Debug, Args)]
 pub(crate) struct StoreImportArgs {
     #[command(flatten)]
     pub(crate) store: WhichStore,
 
-    /// Files to take in
+    /// Files to import
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Server that shows the chains of PEM and DER files: its name, or its ADDRESS:PORT [default:
+    /// Server that sends the chains of PEM and DER files: its name, or its ADDRESS:PORT [default:
     /// the names in the leaf]
     #[arg(long, value_name = "SITE")]
     pub(crate) site: Option<Site>,
 
-    /// The certificates of a file are single ones, no chain: for bundles of authorities
+    /// The certificates of a file are separate, not a chain: for bundles of authorities
     #[arg(long, conflicts_with = "site")]
     pub(crate) single: bool,
 }
 
-/// Write all that a store holds, for another store or another program
+/// Export all certificates of a store, for another store or another program
 #[derive(Debug, Args)]
 pub(crate) struct StoreExportArgs {
     #[command(flatten)]
     pub(crate) store: WhichStore,
 
-    /// File to make; it is not overwritten [default: standard output]
+    /// File to create; it is not overwritten [default: standard output]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
@@ -104,9 +104,9 @@ pub(crate) enum ExportFormat {
     Pem,
 }
 
-/// Forget certificates, and overwrite what was there
+/// Remove certificates, and overwrite their bytes
 ///
-/// The proxy must not run meanwhile. What a server shows again is learned again.
+/// The proxy must not run meanwhile. Certificates that a server sends again are stored again.
 #[derive(Debug, Args)]
 pub(crate) struct StorePurgeArgs {
     #[command(flatten)]
@@ -124,15 +124,15 @@ pub(crate) struct PurgeChoice {
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// What has expired
+    /// Expired certificates
     #[arg(long)]
     pub(crate) expired: bool,
 
-    /// What was not seen for this many days
+    /// Certificates not seen for this many days
     #[arg(long, value_name = "DAYS")]
     pub(crate) unseen: Option<u32>,
 
-    /// What tells of this server: its name, or its ADDRESS:PORT
+    /// Everything about this server: its name, or its ADDRESS:PORT
     #[arg(long, value_name = "SITE")]
     pub(crate) site: Option<Site>,
 }

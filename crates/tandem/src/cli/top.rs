@@ -7,8 +7,8 @@ use clap::Args;
 /// Watch what a running proxy saves, by site and by connection
 ///
 /// Asks the admin address of a proxy on this machine each second; without `--admin` it takes the
-/// first that answers at the default addresses of both roles. Keys: `s` sorts by something else,
-/// `q` ends it.
+/// first that answers at the default addresses of both roles. Keys: `s` changes the order,
+/// `q` quits.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// Admin address of the proxy [default: 127.0.0.1:9470, then 127.0.0.1:9471]

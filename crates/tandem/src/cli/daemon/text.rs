@@ -36,8 +36,8 @@ macro_rules! examples {
             "    key = \"/etc/tandem/key\"\n",
             "    ports = [443, 8443]\n",
             "\n",
-            "The firewall rules are taken down at the end. Those that a killed proxy left are\n",
-            "found and removed at the next start.",
+            "The firewall rules are removed at the end. Rules that a killed proxy left are\n",
+            "removed at the next start.",
         )
     };
 }
@@ -47,17 +47,17 @@ pub(in crate::cli) const CLIENT_SIDE_LONG: &str = concat!(
     "Run the proxy on the clients' side of the link, until SIGTERM or SIGINT\n\n",
     "In packet mode it runs as root on the last machine before the link: a gateway (its forwarded traffic) or the \
      client itself. It tells the other proxy which certificates it holds, and rebuilds handshakes that arrive \
-     shrunk. Where no other proxy answers, every connection passes untouched. It prints `ready` when its firewall \
+     shortened. Where no other proxy answers, every connection passes untouched. It prints `ready` when its firewall \
      rules are in place.\n\n",
-    "In tunnel mode it runs anywhere on that side. It takes connections in and carries them to the other proxy, \
-     which makes them on its side. While the other proxy does not answer, those that `--link` takes in go to their \
-     servers without it, as `--when-down` says, and others fail. It prints `ready` when it takes connections in, \
+    "In tunnel mode it runs anywhere on that side. It accepts connections and carries them to the other proxy, \
+     which connects to the servers. While the other proxy does not answer, connections of `--link` go to their \
+     servers directly or fail (`--when-down`), and all others fail. It prints `ready` when it accepts connections, \
      whether or not the other proxy answers yet.",
 );
 pub(in crate::cli) const CLIENT_SIDE_EXAMPLES: &str = examples!(
     "client-side",
     "ppp0",
-    "  Tunnel mode without root, for programs that can be told of a proxy\n    \
+    "  Tunnel mode without root, for programs with a proxy setting\n    \
          tandem client-side --mode tunnel --key key --peer 192.0.2.1:4433 \\\n        \
              --socks 127.0.0.1:1080\n  \
        Tunnel mode for all that would leave by ppp0 to port 443 (root)\n    \
@@ -69,10 +69,10 @@ pub(in crate::cli) const SERVER_SIDE: &str = "Run the proxy on the servers' side
 pub(in crate::cli) const SERVER_SIDE_LONG: &str = concat!(
     "Run the proxy on the servers' side of the link, until SIGTERM or SIGINT\n\n",
     "In packet mode it runs as root on the first machine behind the link: a gateway (its forwarded traffic) or the \
-     server itself. It replaces certificates that the other proxy holds by references. Where no other proxy shows \
-     itself, every connection passes untouched. It prints `ready` when its firewall rules are in place.\n\n",
-    "In tunnel mode it runs anywhere on that side, without root. It makes the connections that the client-side proxy \
-     asks for, to the servers that `--allow` names. It prints `ready` when it listens.",
+     server itself. It replaces certificates that the other proxy holds by references. Where no other proxy \
+     answers, every connection passes untouched. It prints `ready` when its firewall rules are in place.\n\n",
+    "In tunnel mode it runs anywhere on that side, without root. It connects to servers for the client-side proxy, \
+     if `--allow` permits. It prints `ready` when it listens.",
 );
 pub(in crate::cli) const SERVER_SIDE_EXAMPLES: &str = examples!(
     "server-side",
