@@ -138,7 +138,7 @@ visits: programs
 ## cost: what TLS costs at real servers, into docs/results/cost.md (an idle machine; some ten minutes)
 cost:
 	@$(ENSURE) rust build cost
-	$(CARGO) build --locked --release --package tandem-lab --package tandem-cost-lab --example hyper-server --bins
+	$(CARGO) build --locked --release --package tandem-lab --package tandem-cost-lab --package tandem-cost-tap --package tandem-measure-io --lib --bins --example hyper-server
 	$(LAB) cost --out docs/results
 
 ## deb: the Debian package, out/tandem_VERSION_ARCH.deb

@@ -247,6 +247,12 @@ pub(crate) const LAYERS: &[Layer] = &[
         Kind::Adapter,
         &[TESTBED, REPORT, SPLIT_IO, CHANNEL, DAEMON, STORE, NETSIM],
     ),
+    Layer::new(
+        "tandem-cost-tap",
+        "crates/cost/tandem-cost-tap",
+        Kind::Adapter,
+        &[],
+    ),
     Layer::new(MEASURE, "crates/cost/tandem-measure", Kind::Core, &[]),
     Layer::new(
         MEASURE_IO,

@@ -8,10 +8,13 @@
 //! is missing or does not start is a row, and no error.
 
 mod arms;
+mod bars;
 mod load;
 mod run;
 mod servers;
 mod site;
+mod stage;
+mod timed;
 mod usage;
 
 pub use run::{CostOptions, cost};

@@ -32,6 +32,14 @@ pub(crate) struct Measurement<'a> {
     pub(crate) duration: Duration,
 }
 
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) row: LoadRow,
+    /// The server's processor time, microseconds, of all connections together.
+    pub(crate) server_us: f64,
+}
+
 impl Measurement<'_> {
     /// The plan for the generator.
     pub(crate) fn plan(&self, load: Load) -> Result<Plan, LabError> {
@@ -54,7 +62,7 @@ impl Measurement<'_> {
     ///
     /// # Errors
     /// `Command` where nothing could be begun.
-    pub(crate) fn take(&self) -> Result<LoadRow, LabError> {
+    pub(crate) fn take(&self) -> Result<Measured, LabError> {
         let plan = self.plan(Load::Connections(CONNECTIONS))?;
         let reuse = Percent::new(self.arm.reuse).unwrap_or(Percent::ZERO);
         let process = self.server.pid();
@@ -67,7 +75,11 @@ impl Measurement<'_> {
             let resumed = after.resumed.saturating_sub(before.resumed);
             [resumed, resumed + after.fresh.saturating_sub(before.fresh)]
         });
-        Ok(self.row(&outcome, &before, &after, own))
+        let [user, kernel] = after.times_since(&before);
+        Ok(Measured {
+            row: self.row(&outcome, &before, &after, own),
+            server_us: user + kernel,
+        })
     }
 
     fn row(

@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tandem_measure_io::{Resumption, TlsVersion};
-use tandem_report::cost_row::{self, AbsentRow, CostRow};
+use tandem_report::cost_row::{self, CostRow};
 use tandem_report::{RunInfo, cost_markdown, now};
 use tandem_testbed::console::{Console, Progress, human_duration};
-use tandem_testbed::{Effort, LabError, interrupt};
+use tandem_testbed::{Effort, LabError, interrupt, programs};
 
 use crate::arms::{self, Arm};
+use crate::bars;
 use crate::load::Measurement;
-use crate::servers::{Keeping, ProcessModel, Program, Running, Wanted};
+use crate::servers::{Keeping, ProcessModel, Program, Wanted};
 use crate::site::{SIZES, Site};
+use crate::stage::Stage;
+use crate::timed::Board;
 
-/// How long an arm is measured after its warm-up.
-const DURATION: [Duration; 2] = [Duration::from_millis(1_000), Duration::from_millis(300)];
 /// How long a virtual machine is driven before anything is measured: it compiles while it runs.
 const COMPILE: Duration = Duration::from_secs(3);
 /// Processes among which a session may be looked for.
@@ -47,7 +48,7 @@ pub fn cost(options: &CostOptions) -> Result<PathBuf, LabError> {
     fs::create_dir_all(&options.out)
         .map_err(LabError::io(format!("make {}", options.out.display())))?;
     let folder = tempfile::tempdir().map_err(LabError::io("make a folder"))?;
-    let mut run = Run {
+    let mut run = Stage {
         site: Site::make(folder.path())?,
         effort: options.effort,
         info: RunInfo::here(),
@@ -58,6 +59,12 @@ pub fn cost(options: &CostOptions) -> Result<PathBuf, LabError> {
     if options.effort == Effort::Full {
         run.process_models(&chosen)?;
     }
+    run.phases(&chosen)?;
+    if options.effort == Effort::Full && chosen.contains(&Program::Nginx) {
+        bars::measure_all(&mut run)?;
+    }
+    let shares = bars::shares(&run.rows);
+    run.rows.extend(shares.map(CostRow::Bar));
     let page = run.write(&options.out)?;
     run.console.say(&format!(
         "{} rows in {}; the page is {}",
@@ -82,24 +89,7 @@ fn chosen(names: &[String]) -> Result<Vec<Program>, LabError> {
     Ok(Program::ALL.into_iter().filter(is_chosen).collect())
 }
 
-/// What a run has so far.
-pub(crate) struct Run {
-    pub(crate) site: Site,
-    pub(crate) effort: Effort,
-    info: RunInfo,
-    pub(crate) rows: Vec<CostRow>,
-    pub(crate) console: Console,
-}
-
-impl Run {
-    /// How long an arm is measured.
-    pub(crate) fn duration(&self) -> Duration {
-        match self.effort {
-            Effort::Full => DURATION[0],
-            Effort::Quick => DURATION[1],
-        }
-    }
-
+impl Stage {
     /// Every arm at every server, the servers in turn.
     fn sweep(&mut self, chosen: &[Program]) -> Result<(), LabError> {
         let chain = self.site.rsa.clone();
@@ -107,6 +97,7 @@ impl Run {
             chain: &chain,
             keeping: Keeping::All,
             workers: 1,
+            timed: None,
         };
         let mut servers = Vec::new();
         for program in chosen {
@@ -136,7 +127,8 @@ impl Run {
                 if can {
                     let row = self
                         .measurement(program.name(), server, &wanted, arm)
-                        .take()?;
+                        .take()?
+                        .row;
                     step(
                         &mut progress,
                         program.name(),
@@ -170,6 +162,7 @@ impl Run {
                 chain: &chain,
                 keeping,
                 workers: WORKERS,
+                timed: None,
             };
             let Some(server) = self.start(program, &wanted)? else {
                 continue;
@@ -184,65 +177,69 @@ impl Run {
                     resumption: Resumption::Id,
                     ..Arm::secure(TlsVersion::V12, reuse, SIZES[1])
                 };
-                let row = self.measurement(&name, &server, &wanted, arm).take()?;
+                let row = self.measurement(&name, &server, &wanted, arm).take()?.row;
                 self.rows.push(CostRow::Load(row));
             }
         }
         Ok(())
     }
 
-    /// A server; where it is missing or does not come up, a row that says so.
-    pub(crate) fn start(
-        &mut self,
-        program: Program,
-        wanted: &Wanted<'_>,
-    ) -> Result<Option<Running>, LabError> {
-        let why = match program.missing() {
-            Some(why) => why,
-            None => match program.start(&self.site, wanted) {
-                Ok(server) => {
-                    let known = self
-                        .info
-                        .programs
-                        .iter()
-                        .any(|one| one.name == program.name());
-                    if let (Some(version), false) = (program.version(), known) {
-                        self.info = self.info.clone().with_program(program.name(), version);
-                    }
-                    return Ok(Some(server));
-                }
-                Err(error @ LabError::Command { .. }) => error.to_string(),
-                Err(error) => return Err(error),
-            },
+    /// Where the time goes inside servers that use OpenSSL. Of Apache's process models one: they
+    /// share the code that does TLS.
+    fn phases(&mut self, chosen: &[Program]) -> Result<(), LabError> {
+        let Ok(library) = programs::cost_tap() else {
+            self.absent("phases", "libtandem_cost_tap.so is not built");
+            return Ok(());
         };
-        self.absent(program.name(), &why);
-        Ok(None)
-    }
-
-    /// Notes what is not measured.
-    pub(crate) fn absent(&mut self, what: &str, why: &str) {
-        self.console.say(&format!("{what}: not measured, {why}"));
-        self.rows.push(CostRow::Absent(AbsentRow {
-            server: what.to_owned(),
-            why: why.to_owned(),
-        }));
-    }
-
-    pub(crate) fn measurement<'a>(
-        &self,
-        name: &'a str,
-        server: &'a Running,
-        wanted: &Wanted<'a>,
-        arm: Arm,
-    ) -> Measurement<'a> {
-        Measurement {
-            name,
-            server,
-            chain: wanted.chain,
-            key: "RSA-2048",
-            arm,
-            duration: self.duration(),
+        let (rsa, ecdsa) = (self.site.rsa.clone(), self.site.ecdsa.clone());
+        let secure = |reuse, bytes| Arm::secure(TlsVersion::V13, reuse, bytes);
+        let [_, page, large] = SIZES;
+        let all = [
+            secure(0, page),
+            secure(100, page),
+            secure(0, large),
+            secure(100, large),
+            Arm::secure(TlsVersion::V12, 0, page),
+        ];
+        let (all, with_ecdsa) = match self.effort {
+            Effort::Full => (&all[..], &all[..1]),
+            Effort::Quick => (&all[..1], &all[..0]),
+        };
+        for program in chosen {
+            let is_one = program.has_openssl()
+                && !matches!(
+                    program,
+                    Program::Apache(ProcessModel::Prefork | ProcessModel::Worker)
+                );
+            for (chain, arms) in [(&rsa, all), (&ecdsa, with_ecdsa)] {
+                if !is_one || arms.is_empty() || program.missing().is_some() {
+                    continue;
+                }
+                let file = self.site.folder.join(format!("{}.board", program.name()));
+                let wanted = Wanted {
+                    chain,
+                    keeping: Keeping::All,
+                    workers: 1,
+                    timed: Some((&library, &file)),
+                };
+                let Some(server) = self.start(*program, &wanted)? else {
+                    continue;
+                };
+                for arm in arms.iter().filter(|arm| program.serves(arm.bytes)) {
+                    interrupt::check()?;
+                    let before = Board::read(&file)?;
+                    let taken = self
+                        .measurement(program.name(), &server, &wanted, *arm)
+                        .take()?;
+                    let row = &taken.row;
+                    let after = Board::read(&file)?;
+                    let row =
+                        after.since(&before, row.arm.clone(), row.connections, taken.server_us);
+                    self.rows.push(CostRow::Phases(row));
+                }
+            }
         }
+        Ok(())
     }
 
     fn write(&self, out: &Path) -> Result<PathBuf, LabError> {

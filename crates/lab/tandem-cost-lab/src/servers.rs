@@ -107,6 +107,15 @@ impl Program {
         self != Self::Haproxy || bytes <= 12_288
     }
 
+    /// Whether it calls OpenSSL as a shared object, by the functions that can be timed. Where
+    /// s_server serves files, libssl calls itself.
+    pub(crate) fn has_openssl(self) -> bool {
+        match self {
+            Self::Nginx | Self::Apache(_) | Self::Haproxy => true,
+            Self::Go | Self::Java | Self::Node | Self::Openssl | Self::Hyper => false,
+        }
+    }
+
     fn needs(self) -> &'static [&'static str] {
         match self {
             Self::Nginx => &["nginx"],
@@ -168,7 +177,11 @@ impl Program {
             ports,
             wanted,
         };
-        let command = self.command(&place)?;
+        let mut command = self.command(&place)?;
+        if let Some((library, file)) = wanted.timed {
+            command.env("LD_PRELOAD", library);
+            command.env("TANDEM_COST_TAP", file);
+        }
         Running::launch(self, command, ports, folder)
     }
 
@@ -260,6 +273,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) keeping: Keeping,
     /// Processes that work, where the server lets that be chosen.
     pub(crate) workers: usize,
+    /// A library to load that times its calls of OpenSSL, and the file that it writes to.
+    pub(crate) timed: Option<(&'a Path, &'a Path)>,
 }
 
 /// What a server's settings are written from.
@@ -371,6 +386,11 @@ impl Running {
             true => format!("https://{}:{}/", crate::site::NAME, self.ports[0]),
             false => format!("http://{}:{}/", crate::site::NAME, self.ports[1]),
         }
+    }
+
+    /// The port with TLS.
+    pub(crate) fn port(&self) -> u16 {
+        self.ports[0]
     }
 
     /// Stands still, or goes on.

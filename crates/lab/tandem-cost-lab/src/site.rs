@@ -27,6 +27,8 @@ pub(crate) struct Site {
     pub(crate) folder: PathBuf,
     /// With a key of RSA-2048.
     pub(crate) rsa: Chain,
+    /// With a key on P-256.
+    pub(crate) ecdsa: Chain,
     processors: Processors,
 }
 
@@ -67,6 +69,7 @@ impl Site {
         };
         Ok(Self {
             rsa: issue("rsa", KeyKind::Rsa2048)?,
+            ecdsa: issue("ecdsa", KeyKind::EcdsaP256)?,
             processors: Processors::share()?,
             folder: folder.to_owned(),
         })

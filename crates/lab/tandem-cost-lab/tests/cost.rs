@@ -5,19 +5,38 @@ use std::fs;
 use std::path::Path;
 
 use tandem_cost_lab::{CostOptions, cost};
-use tandem_report::cost_row::{CostRow, LoadRow};
-use tandem_testbed::{Effort, installed};
+use tandem_report::cost_row::{CostRow, LoadRow, PhasesRow};
+use tandem_testbed::{Effort, installed, programs};
 
-fn loads(out: &Path) -> Vec<LoadRow> {
+fn rows(out: &Path) -> Vec<CostRow> {
     let lines = fs::read_to_string(out.join("cost.jsonl")).expect("rows were written");
-    lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a row"))
-        .filter_map(|row| match row {
-            CostRow::Load(row) => Some(row),
-            CostRow::Phases(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
-        })
-        .collect()
+    let rows = lines.lines().map(serde_json::from_str);
+    rows.collect::<Result<_, _>>().expect("rows")
+}
+
+fn loads(rows: &[CostRow]) -> Vec<&LoadRow> {
+    let loads = rows.iter().filter_map(|row| match row {
+        CostRow::Load(row) => Some(row),
+        CostRow::Phases(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
+    });
+    loads.collect()
+}
+
+/// The phases lie within the library's time, and that within the server's.
+fn assert_parts(row: &PhasesRow) {
+    let us = |name: &str| {
+        row.phases
+            .iter()
+            .find(|phase| phase.name == name)
+            .map(|phase| phase.us)
+    };
+    assert!(us("private key") > Some(50.0), "{row:?}");
+    assert!(us("records") > Some(0.0), "{row:?}");
+    let phases: f64 = row.phases.iter().map(|phase| phase.us).sum();
+    // The clock's own time is an estimate.
+    assert!(phases <= 1.05 * row.library_us, "{row:?}");
+    assert!(row.handshake_us <= row.library_us, "{row:?}");
+    assert!(row.library_us <= 1.05 * row.server_us, "{row:?}");
 }
 
 #[test]
@@ -37,9 +56,20 @@ fn servers_and_generator_count_the_same_sessions() {
         out: folder.path().to_owned(),
     })
     .expect("it was measured");
-    let rows = loads(folder.path());
+    let rows = rows(folder.path());
+    let timed: Vec<&PhasesRow> = rows
+        .iter()
+        .filter_map(|row| match row {
+            CostRow::Phases(row) => Some(row),
+            CostRow::Load(_) | CostRow::Bar(_) | CostRow::Absent(_) => None,
+        })
+        .collect();
+    // Cargo builds the library for the tests of its own package.
+    assert_eq!(timed.len(), usize::from(programs::cost_tap().is_ok()));
+    timed.into_iter().for_each(assert_parts);
+    let rows = loads(&rows);
     for server in &wanted {
-        let of_server: Vec<&LoadRow> = rows
+        let of_server: Vec<&&LoadRow> = rows
             .iter()
             .filter(|row| row.arm.server == *server)
             .collect();

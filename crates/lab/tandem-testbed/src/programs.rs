@@ -29,6 +29,28 @@ pub fn lab() -> Result<PathBuf, LabError> {
     )
 }
 
+/// The load generator, `tandem measure`.
+///
+/// # Errors
+/// As [`tandem`].
+pub fn measure() -> Result<PathBuf, LabError> {
+    find(
+        "tandem-measure",
+        "`cargo build --release --package tandem-measure-io` builds it",
+    )
+}
+
+/// The library that times what TLS costs inside a server.
+///
+/// # Errors
+/// As [`tandem`].
+pub fn cost_tap() -> Result<PathBuf, LabError> {
+    find(
+        "libtandem_cost_tap.so",
+        "`cargo build --release --package tandem-cost-tap` builds it",
+    )
+}
+
 /// Where an example was built: `examples` beside the running program.
 ///
 /// # Errors
