@@ -161,7 +161,7 @@ pub async fn run(colours: Colours, mut say: impl FnMut(&str)) -> Result<(), McEr
     let again = stage.fetch("/", &via).await?;
     say(&act(
         3,
-        "A page that a cache holds from before, and the server refers to",
+        "The same page again: a cache has the body, and the server sends a reference",
         &again,
         colours,
     ));

@@ -1,11 +1,13 @@
 //! What sessions carry, who sees what of it, and who may refuse one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mctls::config::{Configuration, Context, PathMode, Right, Terms};
 use mctls::error::{Alert, Policy};
 use mctls::party::{ContextId, Direction, Position};
 use mctls::receiver::Provenance;
+use mctls::record::{MAX_PARTS, MAX_PAYLOAD_LEN};
 use tokio::net::TcpStream;
 
 use super::pki::pki;
@@ -462,4 +464,38 @@ async fn a_middlebox_that_the_servers_authorities_do_not_know_is_refused() {
         panic!("a leg that fails");
     };
     assert_eq!(part, Part::NextHop);
+}
+
+/// Puts eight long records in the place of each, and counts.
+struct Grows(Arc<AtomicUsize>);
+
+impl Service for Grows {
+    fn inspect(&mut self, _: Direction, _: &Context, _: &[u8]) -> Verdict {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Verdict::Replace(vec![vec![7; MAX_PAYLOAD_LEN]; MAX_PARTS])
+    }
+}
+
+#[tokio::test]
+async fn what_a_service_makes_longer_waits_for_its_reader() {
+    const RECORDS: usize = 1000;
+    const READ: usize = 100;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let one = middlebox(1, move || Box::new(Grows(Arc::clone(&count)))).await;
+    let mut server = server().await;
+    let rights = &[[Write, No]];
+    let ends = pair(&mut server, &[&one.address], rights, PathMode::Off).await;
+    let (mut client, mut served) = (ends.client, ends.server);
+    // All of them fit into the buffers on the way, and more than 300 into one read.
+    for _ in 0..RECORDS {
+        client.sender.send(HEADERS, b"x").await.expect("sent");
+    }
+    for _ in 0..READ {
+        let length = received(&mut served).await.payload.len();
+        assert_eq!(length, MAX_PARTS * MAX_PAYLOAD_LEN);
+    }
+    // What the system's own buffers hold (10 MB, 80 records) is not the middlebox's.
+    let ahead = asked.load(Ordering::SeqCst) - READ;
+    assert!(ahead < 150, "{ahead} records ahead of the reader");
 }
