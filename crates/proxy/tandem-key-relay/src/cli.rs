@@ -12,9 +12,9 @@ use crate::failure::Failure;
 
 /// Bring handshake keys of TLS 1.3 to a proxy, for programs that cannot do it themselves
 ///
-/// A server on the proxy's machine with the system's OpenSSL needs none of this:
-/// libtandem_keytap.so hands its keys to `tandem server-side --handshake-keys SOCKET`. From another
-/// machine `relay` and `receive` carry them; `keylog` takes them out of a program's key log. See
+/// A server on the proxy's machine with the system's OpenSSL does not need this command:
+/// libtandem_keytap.so hands its keys to `tandem server-side --handshake-keys SOCKET`. `relay` and
+/// `receive` carry keys from another machine; `keylog` reads them from a program's key log. See
 /// docs/tls13.md.
 #[derive(Debug, Parser)]
 #[command(
@@ -40,7 +40,7 @@ pub(crate) enum Command {
 /// Send the keys of this machine's programs to a proxy on another machine
 ///
 /// Programs hand their keys in at the socket, as they would to a proxy here. On the proxy's machine
-/// `tandem keytap receive` takes them. While the two are not connected, keys are dropped, and the
+/// `tandem keytap receive` accepts them. While the two are not connected, keys are dropped, and the
 /// handshakes cross as they are.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -48,7 +48,7 @@ Example:
     tandem keytap relay --socket /run/tandem-relay/keys --to 192.0.2.7:8445 \\
         --key /etc/tandem/keys.key")]
 pub(crate) struct RelayArgs {
-    /// UNIX socket to make, for the programs of this machine (TANDEM_KEYTAP_SOCKET)
+    /// UNIX socket to create, for the programs of this machine (TANDEM_KEYTAP_SOCKET)
     #[arg(long, value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
 
@@ -61,10 +61,10 @@ pub(crate) struct RelayArgs {
     pub(crate) key: PathBuf,
 }
 
-/// Take keys that `tandem keytap relay` sends, and hand them to the proxy of this machine
+/// Accept keys from `tandem keytap relay`, and hand them to the proxy of this machine
 ///
-/// Only who proves the shared key may hand in keys, at most 64 relays at a time. Strangers that
-/// connect are refused; let a firewall admit none.
+/// Only a relay that proves the shared key may hand in keys, at most 64 relays at a time. Others
+/// are refused; let a firewall keep them out.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
@@ -79,20 +79,20 @@ pub(crate) struct ReceiveArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
 
-    /// The proxy's UNIX socket: what it has as --handshake-keys
+    /// The proxy's UNIX socket: its --handshake-keys
     #[arg(long, value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
 }
 
-/// Read the key log of a server's program, and hand on its handshake keys alone
+/// Read the key log of a server's program, and hand on only its handshake keys
 ///
-/// For programs with a TLS of their own: Go, Java, rustls, BoringSSL, NSS. They write their key log
-/// (SSLKEYLOGFILE) into the FIFO. A key log has every secret of a connection, those of application
-/// data too: whoever reads the FIFO can read all that the program sends and receives. What this
-/// hands on opens the server's part of the handshake and nothing else.
+/// For programs with their own TLS library: Go, Java, rustls, BoringSSL, NSS. They write their key
+/// log (SSLKEYLOGFILE) into the FIFO. A key log has every secret of a connection, including those
+/// of application data: whoever reads the FIFO can read everything that the program sends and
+/// receives. The keys that this command hands on open the server's part of the handshake only.
 ///
-/// Start this before the program, and have it started again whenever it ends: without a reader, a
-/// program waits when it opens the FIFO, and one in Go fails every handshake later, until this runs
+/// Start this before the program, and have it restarted whenever it ends. Without a reader, a
+/// program waits when it opens the FIFO, and a program in Go fails every handshake until this runs
 /// again. docs/tls13.md has the unit, and how to turn a program's key log on.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -100,11 +100,11 @@ Example:
     tandem keytap keylog --dangerous-keylog /run/tandem-keylog/fifo \\
         --socket /run/tandem/keys")]
 pub(crate) struct KeylogArgs {
-    /// FIFO with the program's key log; made where it is missing (mode 620: its group may write)
+    /// FIFO with the program's key log; created if missing (mode 620: its group may write)
     #[arg(long, value_name = "FIFO")]
     pub(crate) dangerous_keylog: PathBuf,
 
-    /// UNIX socket to hand keys in at: the proxy's --handshake-keys, or the relay's
+    /// UNIX socket for the keys: the proxy's --handshake-keys, or the relay's
     #[arg(long, value_name = "SOCKET")]
     pub(crate) socket: PathBuf,
 }

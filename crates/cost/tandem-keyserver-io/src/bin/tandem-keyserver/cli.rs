@@ -9,11 +9,11 @@ use clap::{ArgGroup, Parser};
 
 /// Keep a web server's private keys on another machine: sign its handshakes, and nothing else
 ///
-/// Web servers ask over TLS 1.3 in which both ends show a pinned key. The settings name the private
-/// keys, the web servers, and which may have what signed by which key; what no rule allows is
-/// refused. Only the messages of TLS 1.2 and 1.3 handshakes are signed, which are built here; no
-/// bytes of a web server's choice, and nothing is decrypted. It prints `ready`, its address and its
-/// channel key when it serves. SIGHUP takes the settings anew.
+/// Web servers connect over TLS 1.3; both ends have pinned keys. The settings name the private
+/// keys, the web servers, and which web server may use which key; everything else is refused. The
+/// key server builds and signs only messages of TLS 1.2 and 1.3 handshakes. It signs no bytes that
+/// a web server chooses, and decrypts nothing. It prints `ready`, its address and its channel key
+/// when it serves. SIGHUP rereads the settings.
 #[derive(Debug, Parser)]
 #[command(
     name = "tandem keyserver",
@@ -25,22 +25,22 @@ use clap::{ArgGroup, Parser};
     group = ArgGroup::new("what").required(true).args(["listen", "check", "channel_key"])
 )]
 pub(crate) struct Cli {
-    /// Where web servers come
+    /// Address to listen on for web servers
     #[arg(long, value_name = "ADDR:PORT", requires = "config")]
     pub(crate) listen: Option<SocketAddr>,
     /// The settings: keys, web servers, rules (docs/keyserver.md)
     #[arg(long, value_name = "FILE", conflicts_with = "channel_key")]
     pub(crate) config: Option<PathBuf>,
-    /// Where /metrics and /healthz are: keep it to yourself [default: none]
+    /// Address of /metrics and /healthz: keep it private [default: none]
     #[arg(long, value_name = "ADDR:PORT", requires = "listen")]
     pub(crate) admin: Option<SocketAddr>,
-    /// Read the settings and the keys, print what they allow, and end
+    /// Read the settings and the keys, print what they allow, and exit
     #[arg(long, requires = "config")]
     pub(crate) check: bool,
-    /// Print the public half of this channel key, which is made if it is missing, and end
+    /// Print the public half of this channel key and exit; the key is created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) channel_key: Option<PathBuf>,
-    /// What is logged: error, warn, info, debug, trace, off [default: info]
+    /// What to log: error, warn, info, debug, trace, off [default: info]
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     /// text or json [default: text]

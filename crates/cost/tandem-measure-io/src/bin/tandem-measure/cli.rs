@@ -15,9 +15,9 @@ const MAX_SECONDS: f64 = 86_400.0;
 
 /// Measure what TLS costs at a server: load, latency, where the time goes
 ///
-/// Makes connections to a server, full and resumed ones in the share that is asked for, sends
-/// requests of HTTP/1.1, and tells rate, latency, time, bytes and round trips of each phase, and
-/// whether the server or the generator was the limit. Measure only servers that are yours.
+/// Makes full and resumed connections to a server in the ratio that you choose, sends HTTP/1.1
+/// requests, and reports rate, latency, time, bytes and round trips of each phase, and whether the
+/// server or the generator was the limit. Measure only your own servers.
 #[derive(Debug, Parser)]
 #[command(
     name = "tandem-measure",
@@ -28,11 +28,11 @@ const MAX_SECONDS: f64 = 86_400.0;
     arg_required_else_help = true
 )]
 pub(crate) struct Cli {
-    /// Where requests go, https, or http for a comparison; mixes of files ask below it
+    /// Target of the requests, https, or http for a comparison; mixes request files below it
     #[arg(value_name = "URL", required_unless_present = "write_files")]
     pub(crate) url: Option<String>,
 
-    /// Share of the connections that are to reuse an earlier session
+    /// Share of the connections that reuse an earlier session
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = percent, conflicts_with = "reuse_sweep")]
     pub(crate) reuse: Percent,
 
@@ -61,11 +61,11 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "VERSION")]
     pub(crate) tls: Option<Version>,
 
-    /// By which means sessions are to be resumed [default: any with --reuse, none without]
+    /// How sessions are resumed [default: any with --reuse, none without]
     #[arg(long, value_name = "MEANS")]
     pub(crate) resumption: Option<Means>,
 
-    /// What to ask for: specweb96, fixed:BYTES, or a file with one path a line [default: the URL]
+    /// What to request: specweb96, fixed:BYTES, or a file with one path per line [default: the URL]
     #[arg(long, value_name = "MIX")]
     pub(crate) mix: Option<String>,
 
@@ -73,27 +73,27 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "N|all", default_value = "1", value_parser = keep_alive)]
     pub(crate) keep_alive: KeepAlive,
 
-    /// Trust the issuers in this file of PEM instead of the system's
+    /// Trust the issuers in this PEM file instead of the system's
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) ca: Option<PathBuf>,
 
-    /// Take any certificate
+    /// Accept any certificate
     #[arg(long)]
     pub(crate) insecure: bool,
 
-    /// Repeat the arrivals and requests of an earlier run [default: a random one, which is told]
+    /// Repeat the arrivals and requests of an earlier run [default: a random seed, which is shown]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 
-    /// One line of JSON for each run instead of tables
+    /// Print one line of JSON for each run instead of tables
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Write results.jsonl and report.html into this folder, too
+    /// Also write results.jsonl and report.html into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write the files that the mix asks for into this folder, for the server, and measure nothing
+    /// Write the files of the mix into this folder, for the server, and measure nothing
     #[arg(long, value_name = "DIR", requires = "mix", conflicts_with = "url")]
     pub(crate) write_files: Option<PathBuf>,
 }
@@ -113,7 +113,7 @@ SPECweb96's files, served from /srv/files:
     tandem measure --mix specweb96 --write-files /srv/files
     tandem measure https://localhost:8443/files/ --mix specweb96
 
-How to measure without fooling oneself: docs/measuring.md.";
+How to measure correctly: docs/measuring.md.";
 
 /// A TLS version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -131,7 +131,7 @@ pub(crate) enum Version {
 pub(crate) enum Means {
     /// Whichever the server gives
     Any,
-    /// Session identifiers of TLS 1.2; no tickets are asked for
+    /// Session identifiers of TLS 1.2; no tickets are requested
     Id,
     /// Tickets of TLS 1.2
     Ticket,
@@ -140,7 +140,7 @@ pub(crate) enum Means {
     /// The same, and the first request goes with the hello
     #[value(name = "0rtt")]
     ZeroRtt,
-    /// None: nothing is kept or asked for
+    /// None: nothing is kept or requested
     None,
 }
 
