@@ -84,6 +84,7 @@ const BROKER_DNS: &str = "tandem-broker-dns";
 const BROKER: &str = "tandem-broker";
 const MCTLS: &str = "mctls";
 const MCTLS12: &str = "mctls12";
+const MCTLS12_IO: &str = "mctls12-io";
 const MCTLS_IO: &str = "mctls-io";
 const DHT: &str = "tandem-dht";
 const MEASURE: &str = "tandem-measure";
@@ -229,10 +230,16 @@ pub(crate) const LAYERS: &[Layer] = &[
     Layer::new(MCTLS12, "crates/mctls/mctls12", Kind::Core, &[MCTLS]),
     Layer::new(MCTLS_IO, "crates/mctls/mctls-io", Kind::Adapter, &[MCTLS]),
     Layer::new(
+        MCTLS12_IO,
+        "crates/mctls/mctls12-io",
+        Kind::Adapter,
+        &[MCTLS12, MCTLS_IO, MCTLS],
+    ),
+    Layer::new(
         "tandem-mc",
         "crates/mctls/tandem-mc",
         Kind::Adapter,
-        &[MCTLS_IO, MCTLS, DAEMON],
+        &[MCTLS12_IO, MCTLS12, MCTLS_IO, MCTLS, DAEMON],
     ),
     Layer::new(REPORT, "crates/lab/tandem-report", Kind::Adapter, &[]),
     Layer::new(

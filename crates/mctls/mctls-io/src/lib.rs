@@ -37,4 +37,4 @@ pub use plain::Plain;
 pub use server::{Policy, Server, ServerSettings};
 pub use session::{Connected, Session, SessionReceiver, SessionSender};
 pub use tls::{Identity, KeyExchange};
-pub use verify::MIDDLEBOX_USAGE_OID;
+pub use verify::{MIDDLEBOX_USAGE, MIDDLEBOX_USAGE_OID};

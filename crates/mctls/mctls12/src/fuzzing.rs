@@ -117,7 +117,7 @@ fn cast(mode: Mode) -> (Cast, impl Fn(&MiddleboxList) -> Decision) {
     let verify = Arc::new(Anybody);
     let client = Client::start(list, verify.clone(), entropy(1), &mut opening);
     let middlebox = Middlebox::start(Own {
-        name: "m".into(),
+        is_named: Arc::new(|name| name == "m"),
         identity: identity(),
         entropy: entropy(2),
     });

@@ -230,7 +230,7 @@ fn messages_at_the_wrong_time_are_refused() {
         let server = Server::start(identity("server"), verify, entropy(1)).expect("good");
         assert!(server.handle(input.clone(), &mut Vec::new()).is_err());
         let own = crate::middlebox::Own {
-            name: name(1),
+            is_named: std::sync::Arc::new(|one| one == name(1)),
             identity: identity(&name(1)),
             entropy: entropy(2),
         };

@@ -126,11 +126,10 @@ impl MiddleboxList {
         Position::all(self.middleboxes.len())
     }
 
-    /// Where the middlebox with this name stands: the first, if there are several.
-    #[must_use]
-    pub fn position(&self, name: &str) -> Option<Position> {
+    /// Where the middlebox stands that has this name: the first, if there are several.
+    pub(crate) fn position(&self, is_named: impl Fn(&str) -> bool) -> Option<Position> {
         let mut all = self.positions();
-        all.find(|position| self.middleboxes[position.index()].name == name)
+        all.find(|position| is_named(&self.middleboxes[position.index()].name))
     }
 
     /// Whom this middlebox connects to.
@@ -242,7 +241,7 @@ mod tests {
         let mut reader = Reader::new(&bytes);
         assert_eq!(MiddleboxList::read(&mut reader), Ok(list.clone()));
         let [one, two] = [1, 2].map(|at| Position::new(at).expect("as the test has it"));
-        assert_eq!(list.position("b"), Some(two));
+        assert_eq!(list.position(|name| name == "b"), Some(two));
         assert_eq!(list.next_hop(one).name, "b");
         assert_eq!(list.next_hop(two).name, "s");
         for length in 0..bytes.len() {

@@ -20,6 +20,8 @@
 //! Invariant: what goes on are the very bytes of messages that came in; it has a key only where
 //! both endpoints, or where the client distributes keys the client, have sent it one.
 
+use std::sync::Arc;
+
 use mctls::party::{Direction, Endpoint, Position};
 
 use crate::auth::Identity;
@@ -56,15 +58,24 @@ impl Hops {
     }
 }
 
+/// Whether a name in a list is a middlebox's own.
+pub type IsNamed = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// What a middlebox brings along.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Own {
-    /// The name under which it finds itself in lists.
-    pub name: String,
+    /// How it finds itself in a list: the first entry with such a name.
+    pub is_named: IsNamed,
     /// Its certificates and key.
     pub identity: Identity,
     /// For one session.
     pub entropy: Entropy,
+}
+
+impl std::fmt::Debug for Own {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Own")
+    }
 }
 
 /// A handshake on its way.
@@ -160,7 +171,7 @@ impl Listening {
         let Message::ClientHello(hello) = message else {
             return Err(due(&message));
         };
-        let position = hello.list.position(&self.own.name);
+        let position = hello.list.position(|name| (self.own.is_named)(name));
         let position = position.ok_or(Breach::NotListed)?;
         write_message(&mut hops.to_server, &raw);
         Ok(Middlebox::Joined(Joined {

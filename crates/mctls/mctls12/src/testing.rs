@@ -148,8 +148,9 @@ impl Setup {
         let seed = self.seed;
         let client = Client::start(self.list(), Arc::new(ByName), entropy(seed), &mut opening);
         let boxes = (1..).zip(&self.names).map(|(number, name)| {
+            let own = name.clone();
             Middlebox::start(Own {
-                name: name.clone(),
+                is_named: Arc::new(move |name| name == own),
                 identity: identity(name),
                 entropy: entropy(seed + 2 + number),
             })

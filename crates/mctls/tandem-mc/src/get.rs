@@ -27,10 +27,10 @@ use crate::via::{ViaArgument, granted, host_of};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     text: String,
-    host: String,
-    authority: String,
+    pub(crate) host: String,
+    pub(crate) authority: String,
     address: String,
-    target: String,
+    pub(crate) target: String,
 }
 
 impl Url {

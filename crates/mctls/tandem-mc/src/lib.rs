@@ -2,8 +2,7 @@
 //! ready to be started, and the table that says who may do what, and who did.
 //!
 //! Is: HTTP divided among contexts, a layer that makes a middlebox for HTTP a page of code
-//! ([`service`]), and the program. Is not: the protocol, which is `mctls`'s; HTTP/2; the paper's
-//! own protocol on TLS 1.2.
+//! ([`service`]), and the program. Is not: the protocol, which is `mctls`'s; HTTP/2.
 //!
 //! Invariants: each kind of middlebox has the rights of the paper's table 1 and no more; what came
 //! through is vouched for, or it is said, with the party that is to blame where the protocol can
@@ -23,6 +22,7 @@ pub mod http;
 pub mod layout;
 pub mod middlebox;
 pub mod offers;
+pub mod paper;
 pub mod report;
 pub mod serve;
 pub mod service;

@@ -37,7 +37,7 @@ pub const MAX_SESSIONS: usize = 1024;
 /// The longest file that is referred to: it is read once more for its digest.
 const MAX_REFERRED: u64 = 64 << 20;
 /// How much of a file is read at once.
-const PIECE: usize = 1 << 16;
+pub(crate) const PIECE: usize = 1 << 16;
 /// The header that says what happened to a request.
 pub const SEEN: &str = "Mc-Request";
 
@@ -387,14 +387,14 @@ async fn hashed(found: Found) -> io::Result<(Found, Digest)> {
 }
 
 /// A file that is there.
-struct Found {
-    file: File,
-    length: u64,
-    kind: &'static str,
+pub(crate) struct Found {
+    pub(crate) file: File,
+    pub(crate) length: u64,
+    pub(crate) kind: &'static str,
 }
 
 /// The file that a target names, or what is answered instead.
-fn find(root: &Path, target: &str) -> Result<Found, Head> {
+pub(crate) fn find(root: &Path, target: &str) -> Result<Found, Head> {
     let missing = || Head::response(404, "Not Found");
     let path = target.split(['?', '#']).next().unwrap_or_default();
     let path = unescaped(path);

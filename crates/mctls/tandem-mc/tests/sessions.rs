@@ -6,6 +6,8 @@ mod common;
 mod gateways;
 #[path = "sessions/kinds.rs"]
 mod kinds;
+#[path = "sessions/paper.rs"]
+mod paper;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use clap::builder::TypedValueParser as _;
 use clap::{Args, Parser, Subcommand};
 use tandem_mc::get::Url;
 use tandem_mc::layout::Kind;
+use tandem_mc::paper::Protocol;
 use tandem_mc::via::{ViaArgument, host_of};
 
 /// The longest time that can be asked for.
@@ -88,6 +89,9 @@ Example:
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) listening: Listening,
+    /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe
+    #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
+    pub(crate) protocol: Protocol,
     /// The folder; files that begin with a dot, and what links lead out to, are not served
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
@@ -211,6 +215,9 @@ Example:
 pub(crate) struct BoxArgs {
     #[command(flatten)]
     pub(crate) listening: Listening,
+    /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe
+    #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
+    pub(crate) protocol: Protocol,
     /// What it does
     #[arg(long, value_name = "KIND", value_parser = kinds())]
     pub(crate) kind: Kind,
@@ -240,9 +247,10 @@ pub(crate) struct GetArgs {
     /// Authorities of the server and of middleboxes, PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) trust: PathBuf,
-    /// The protocol; the paper's own, mctls12, is not there
-    #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = protocol)]
-    pub(crate) protocol: &'static str,
+    /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe. Over
+    /// mctls12 nobody says who saw what, or what the server has withheld
+    #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
+    pub(crate) protocol: Protocol,
     /// Send this header line too; may be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
@@ -306,14 +314,6 @@ fn address(text: &str) -> Result<String, String> {
     match host_of(text) {
         Some(_) => Ok(text.to_owned()),
         None => Err("write HOST:PORT, such as 127.0.0.1:8443".into()),
-    }
-}
-
-fn protocol(text: &str) -> Result<&'static str, &'static str> {
-    match text {
-        "mctls13" => Ok("mctls13"),
-        "mctls12" => Err("mctls12, the paper's own protocol on TLS 1.2, is not there; use mctls13"),
-        _ => Err("the protocol is mctls13"),
     }
 }
 

@@ -14,8 +14,9 @@ use tandem_mc::McError;
 use tandem_mc::demo;
 use tandem_mc::gateway::client::{ClientGateway, Settings};
 use tandem_mc::gateway::server::ServerGateway;
-use tandem_mc::get::{Less, Wanted, get};
+use tandem_mc::get::{self, Less, Wanted};
 use tandem_mc::middlebox::Standing;
+use tandem_mc::paper::{self, Protocol};
 use tandem_mc::report::{Outcome, Report};
 use tandem_mc::serve::Serving;
 use tandem_mc::settings::{BoxSettings, ServerSettings, authorities, identity};
@@ -55,9 +56,22 @@ fn serve(arguments: &ServeArgs) -> Result<(), Failure> {
         let root = &arguments.root;
         let patience = timeouts(listening);
         let listen = listening.listen;
-        let serving = Serving::bind(listen, identity, roots, root, settings, patience).await?;
-        ready(serving.address()?)?;
-        runtime::unless(end, serving.serve()).await;
+        match arguments.protocol {
+            Protocol::Mctls13 => {
+                let serving = Serving::bind(listen, identity, roots, root, settings, patience);
+                let serving = serving.await?;
+                ready(serving.address()?)?;
+                runtime::unless(end, serving.serve()).await;
+            }
+            Protocol::Mctls12 => {
+                warn(arguments.protocol);
+                let serving =
+                    paper::serve::Serving::bind(listen, &identity, roots, root, settings, patience);
+                let serving = serving.await?;
+                ready(serving.address()?)?;
+                runtime::unless(end, serving.serve()).await;
+            }
+        }
         Ok(())
     })
 }
@@ -72,9 +86,21 @@ fn middlebox(arguments: &BoxArgs) -> Result<(), Failure> {
         let kind = arguments.kind;
         let patience = timeouts(listening);
         let listen = listening.listen;
-        let standing = Standing::bind(listen, identity, kind, settings, patience).await?;
-        ready(standing.address()?)?;
-        runtime::unless(end, standing.serve()).await;
+        match arguments.protocol {
+            Protocol::Mctls13 => {
+                let standing = Standing::bind(listen, identity, kind, settings, patience).await?;
+                ready(standing.address()?)?;
+                runtime::unless(end, standing.serve()).await;
+            }
+            Protocol::Mctls12 => {
+                warn(arguments.protocol);
+                let standing =
+                    paper::middlebox::Standing::bind(listen, &identity, kind, settings, patience);
+                let standing = standing.await?;
+                ready(standing.address()?)?;
+                runtime::unless(end, standing.serve()).await;
+            }
+        }
         Ok(())
     })
 }
@@ -136,7 +162,29 @@ fn fetch(arguments: GetArgs) -> Result<(), Failure> {
     })
 }
 
+/// Says what is unsafe about a protocol.
+fn warn(protocol: Protocol) {
+    match protocol {
+        Protocol::Mctls13 => {}
+        Protocol::Mctls12 => eprintln!("{}", paper::WARNING),
+    }
+}
+
+/// Fetches over either protocol.
+async fn get(
+    protocol: Protocol,
+    wanted: &Wanted,
+    out: &mut (dyn Write + Send),
+) -> Result<Report, McError> {
+    match protocol {
+        Protocol::Mctls13 => get::get(wanted, out).await,
+        Protocol::Mctls12 => paper::get::get(wanted, out).await,
+    }
+}
+
 async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
+    let protocol = arguments.protocol;
+    warn(protocol);
     let wanted = Wanted {
         url: arguments.url,
         connect: arguments.connect,
@@ -151,11 +199,11 @@ async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
         },
     };
     let report = match &arguments.output {
-        None if arguments.json => get(&wanted, &mut io::sink()).await?,
-        None => get(&wanted, &mut io::stdout()).await?,
+        None if arguments.json => get(protocol, &wanted, &mut io::sink()).await?,
+        None => get(protocol, &wanted, &mut io::stdout()).await?,
         Some(path) if is_special(path) => {
             let mut special = File::create(path).map_err(file(path))?;
-            get(&wanted, &mut special).await?
+            get(protocol, &wanted, &mut special).await?
         }
         Some(path) => {
             // Whole or not at all: what is beside it has its name only at the end.
@@ -166,7 +214,7 @@ async fn fetched(arguments: GetArgs) -> Result<(), Failure> {
                 .permissions(Permissions::from_mode(0o666))
                 .tempfile_in(folder.unwrap_or(Path::new(".")))
                 .map_err(file(path))?;
-            let report = get(&wanted, beside.as_file_mut()).await?;
+            let report = get(protocol, &wanted, beside.as_file_mut()).await?;
             if report.outcome == Outcome::Complete {
                 let kept = beside.persist(path);
                 kept.map_err(|error| file_error(path, error.error))?;

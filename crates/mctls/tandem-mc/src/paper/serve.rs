@@ -1,0 +1,207 @@
+//! A server of files over `mctls12`. What it serves is what [`crate::serve`] serves.
+
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mctls_io::{Identity as Files, Timeouts};
+use mctls12::Mode;
+use mctls12::auth::Identity;
+use mctls12::endpoint::Decision;
+use mctls12::list::MiddleboxList;
+use mctls12_io::{Error, Roots, Session, accept, identity};
+use rustls::RootCertStore;
+use tandem_daemon::listener;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::terms;
+use crate::error::McError;
+use crate::http::{Event, Head, Messages, Reader, Side, Wrong, unescaped};
+use crate::layout::{Layout, part_of};
+use crate::serve::{Found, MAX_SESSIONS, PIECE, closes, find};
+use crate::settings::ServerSettings;
+
+/// A server that listens, and serves nobody yet.
+pub struct Serving {
+    listener: TcpListener,
+    own: Arc<Own>,
+}
+
+struct Own {
+    identity: Identity,
+    roots: Arc<Roots>,
+    root: PathBuf,
+    settings: ServerSettings,
+    timeouts: Timeouts,
+}
+
+impl Serving {
+    /// For the files in a folder.
+    ///
+    /// # Errors
+    /// The folder, the address or the key cannot be used.
+    pub async fn bind(
+        listen: SocketAddr,
+        files: &Files,
+        middlebox_roots: Arc<RootCertStore>,
+        root: &Path,
+        settings: ServerSettings,
+        timeouts: Timeouts,
+    ) -> Result<Self, McError> {
+        let folder = root.canonicalize().map_err(McError::file(root))?;
+        if !folder.is_dir() {
+            return Err(McError::file(root)(io::ErrorKind::NotADirectory.into()));
+        }
+        let own = Own {
+            identity: identity(files).map_err(|error| McError::Argument(error.to_string()))?,
+            roots: Arc::new(Roots::new(Arc::clone(&middlebox_roots), middlebox_roots)),
+            root: folder,
+            settings,
+            timeouts,
+        };
+        Ok(Self {
+            listener: listener::listen("--listen", listen).await?,
+            own: Arc::new(own),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> Result<SocketAddr, McError> {
+        self.listener.local_addr().map_err(McError::Output)
+    }
+
+    /// Serves, for ever.
+    pub async fn serve(self) {
+        let own = self.own;
+        listener::serve(self.listener, MAX_SESSIONS, move |stream| {
+            let own = Arc::clone(&own);
+            async move {
+                if let Err(ended) = connection(&own, stream).await {
+                    tracing::info!("a session was ended: {ended}");
+                }
+            }
+        })
+        .await;
+    }
+}
+
+/// Why a session ends early.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error(transparent)]
+    Session(#[from] Error),
+    #[error("{0}")]
+    Http(#[from] Wrong),
+    #[error("a file could not be read to its end: {0}")]
+    File(io::Error),
+}
+
+async fn connection(own: &Own, stream: TcpStream) -> Result<(), Ended> {
+    let decide = |list: &MiddleboxList| {
+        let answered = own.settings.answer(&terms(list)?)?;
+        let rights = answered.contexts().iter();
+        Some(Decision {
+            mode: Mode::Contributory,
+            rights: rights.map(|context| context.rights.clone()).collect(),
+        })
+    };
+    let identity = own.identity.clone();
+    let roots = Arc::clone(&own.roots);
+    let mut session = accept(stream, identity, roots, decide, own.timeouts).await?;
+    let result = exchanges(&mut session, own).await;
+    if let Err(ended) = &result {
+        let told = match ended {
+            Ended::Session(Error::Session(error)) => Error::Session(*error),
+            Ended::Session(_) | Ended::Http(_) | Ended::File(_) => Error::Blocked,
+        };
+        session.sender.abort(&told).await;
+    }
+    result
+}
+
+async fn exchanges(session: &mut Session, own: &Own) -> Result<(), Ended> {
+    let terms = terms(&session.list).ok_or(Wrong::Place)?;
+    let layout = Layout::of(&terms).ok_or(Wrong::Place)?;
+    let mut messages = Messages::new(Side::Requests, Reader::Endpoint);
+    let mut request = None;
+    while let Some(delivery) = session.receiver.recv().await? {
+        let context = terms.context(delivery.context).ok_or(Wrong::Place)?;
+        let part = part_of(&context.purpose, Side::Requests).ok_or(Wrong::Place)?;
+        for event in messages.push(part, &delivery.data)? {
+            match (event, request.take()) {
+                (Event::Head { head, .. }, _) => request = Some(head),
+                (Event::Framing(_) | Event::Body(_), head) => request = head,
+                (Event::End, None) => {}
+                (Event::End, Some(head)) => {
+                    answer(session, layout, own, &head).await?;
+                    if closes(&head) {
+                        return Ok(session.sender.close().await?);
+                    }
+                }
+            }
+        }
+    }
+    messages.finish()?;
+    Ok(session.sender.close().await?)
+}
+
+async fn answer(
+    session: &mut Session,
+    layout: Layout,
+    own: &Own,
+    request: &Head,
+) -> Result<(), Ended> {
+    let method = request.method().unwrap_or_default();
+    let target = request.target().unwrap_or_default();
+    let found = match method {
+        "GET" | "HEAD" => find(&own.root, target),
+        _ => Err(Head::response(405, "Method Not Allowed").with("Allow", "GET, HEAD")),
+    };
+    let (mut head, file) = match found {
+        Ok(found) => {
+            let mut head = Head::response(200, "OK")
+                .with("Content-Type", found.kind)
+                .with("Content-Length", found.length.to_string());
+            let path = unescaped(target.split(['?', '#']).next().unwrap_or_default());
+            let lines = own.settings.headers.iter();
+            for line in lines.filter(|line| path.starts_with(&line.path)) {
+                head = head.with(&line.name, &line.value);
+            }
+            (head, (method == "GET").then_some(found))
+        }
+        Err(head) => (head.with("Content-Length", "0"), None),
+    };
+    if closes(request) {
+        head = head.with("Connection", "close");
+    }
+    let sender = &mut session.sender;
+    sender
+        .send(layout.response_headers, &head.to_bytes())
+        .await?;
+    let Some(Found { file, length, .. }) = file else {
+        return Ok(());
+    };
+    let mut file = file.take(length);
+    let mut left = length;
+    while left > 0 {
+        // A disk may be slow; others are served meanwhile.
+        let read = tokio::task::spawn_blocking(move || {
+            let mut piece = vec![0; PIECE];
+            let read = file.read(&mut piece);
+            (file, read.map(|length| piece[..length].to_vec()))
+        });
+        let (again, piece) = read.await.map_err(|error| Ended::File(error.into()))?;
+        file = again;
+        let piece = piece.map_err(Ended::File)?;
+        if piece.is_empty() {
+            return Err(Ended::File(io::ErrorKind::UnexpectedEof.into()));
+        }
+        left = left.saturating_sub(u64::try_from(piece.len()).unwrap_or(u64::MAX));
+        sender.send(layout.response_body, &piece).await?;
+    }
+    Ok(())
+}
