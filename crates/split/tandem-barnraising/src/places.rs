@@ -11,8 +11,8 @@
 //! open to everybody: [`Fair`]); nor a connection.
 //!
 //! Invariants: what is taken here lets nobody hold more than the claim on him says; who has asked
-//! for something keeps its place until it leaves; a stranger takes over no place of one that is
-//! known; memory is bounded by the places that are held.
+//! for something keeps its place until it leaves or rests; a stranger takes over no place of one
+//! that is known; memory is bounded by the places that are held.
 
 mod fair;
 mod known;
@@ -158,8 +158,16 @@ impl Places {
 
     /// It has asked for something: nobody takes its place over any more.
     pub fn keep(&mut self, id: Id) {
+        self.turn(id, Phase::Kept);
+    }
+
+    /// Nothing is asked for on it any more: it may be taken over again.
+    pub fn rest(&mut self, id: Id) {
+        self.turn(id, Phase::Silent);
+    }
+
+    fn turn(&mut self, id: Id, phase: Phase) {
         if let Some(held) = self.exit(id) {
-            let phase = Phase::Kept;
             self.enter(id, Held { phase, ..held });
         }
     }
@@ -267,6 +275,13 @@ mod tests {
         assert_eq!(fourth.displaced, Some(third.id));
         places.keep(fourth.id);
         assert_eq!(take(&mut places, Rank::Stranger, 1), Err(NoPlace));
+        places.rest(second);
+        places.keep(second);
+        assert_eq!(take(&mut places, Rank::Stranger, 1), Err(NoPlace));
+        places.rest(fourth.id);
+        let fifth = take(&mut places, Rank::Stranger, 1).expect("there is room");
+        assert_eq!(fifth.displaced, Some(fourth.id));
+        places.keep(fifth.id);
         assert_eq!(places.held(Holder::Strangers(network(1))), 2);
         // Who lost its place leaves late, and takes nothing along.
         places.leave(first);

@@ -61,13 +61,13 @@ use hearing::{Telling, hearing};
 use kept::Kept;
 use renewal::Files;
 use served::Watched;
-use session::{Credit, Session};
+use session::{Credit, STALL, Session};
 use spool::Spool;
 use tandem_channel::{Acceptor, Admission, ChannelKey, KeyName, ServerChannel};
 use tandem_daemon::listener;
 use tandem_daemon::metrics::Number;
 use witness::Witnesses;
-use work::Work;
+use work::{Account, Work};
 
 /// Connections at a time, unless [`Origin::limited_to`] says otherwise. One takes some 100 kB.
 const CONNECTIONS: usize = 4096;
@@ -112,6 +112,7 @@ pub struct Settings {
 struct Numbers {
     sent: Number,
     connections: Number,
+    used_again: Number,
     open: Number,
     sent_away: places::Numbers,
     work: work::Numbers,
@@ -144,6 +145,10 @@ impl Numbers {
             connections: Number::counter(
                 "tandem_split_origin_connections",
                 "Connections of clients that volunteers have passed on",
+            ),
+            used_again: Number::counter(
+                "tandem_split_origin_channels_used_again",
+                "Clients for whom a volunteer has used a channel that was there: it took no handshake of its own",
             ),
             open: Number::gauge(
                 "tandem_split_origin_open_channels",
@@ -258,6 +263,7 @@ impl Numbers {
         [
             &self.sent,
             &self.connections,
+            &self.used_again,
             &self.open,
             &self.sent_away.refused,
             &self.sent_away.displaced,
@@ -519,35 +525,77 @@ async fn serve_channel(
         return Err(Failed::Crowded);
     }
     let account = shared.work.account(volunteer, place.address());
+    let place = Arc::new(place);
     let mut decoder = Decoder::new(Side::Volunteer);
-    let Some(greeting) = greeting(&mut io, &mut decoder, &place).await? else {
-        return Ok(());
-    };
-    match greeting.channel {
-        Channel::Misses => misses::serve(shared, io, decoder, &place, &account).await,
-        Channel::Connection => {
-            shared.numbers.connections.add(1);
-            let (from_volunteer, to_volunteer) = tokio::io::split(io);
-            let telling = match greeting.tells_progress() {
-                true => Telling::Both,
-                false => Telling::Nobody,
-            };
-            let (ear, records, taken) = hearing(telling);
-            // A set ends its task when it is dropped: also where the channel ends for want of a
-            // place.
-            let mut reader = JoinSet::new();
-            reader.spawn(ear.hear(from_volunteer, decoder));
-            let session = Session::new(
-                shared,
-                greeting.encodings,
-                to_volunteer,
-                records,
-                Credit::new(telling, taken),
-                account,
-                place,
-            )?;
-            session.run().await
+    let mut is_used_again = false;
+    loop {
+        let Some(greeting) = greeting(&mut io, &mut decoder, &place).await? else {
+            return Ok(());
+        };
+        match greeting.channel {
+            Channel::Misses => {
+                return misses::serve(shared, io, decoder, &place, &account).await;
+            }
+            Channel::Connection => {}
         }
+        shared.numbers.connections.add(1);
+        shared.numbers.used_again.add(is_used_again.into());
+        is_used_again = true;
+        match serve_client(shared, io, decoder, greeting, &account, &place).await? {
+            Some(channel) => (io, decoder) = channel,
+            None => return Ok(()),
+        }
+        place.rest();
+    }
+}
+
+/// Serves one client. Gives the channel back where it is good for another.
+async fn serve_client(
+    shared: &Arc<Shared>,
+    io: ServerChannel,
+    decoder: Decoder,
+    greeting: Greeting,
+    account: &Account,
+    place: &Arc<Place>,
+) -> Result<Option<(ServerChannel, Decoder)>, Failed> {
+    let (from_volunteer, to_volunteer) = tokio::io::split(io);
+    let telling = match greeting.tells_progress() {
+        true => Telling::Both,
+        false => Telling::Nobody,
+    };
+    let (ear, records, taken) = hearing(telling);
+    let ear = if greeting.goes_on() {
+        ear.until_over()
+    } else {
+        ear
+    };
+    // A set ends its task when it is dropped: also where the channel ends for want of a place.
+    let mut reader = JoinSet::new();
+    reader.spawn(ear.hear(from_volunteer, decoder));
+    let session = Session::new(
+        shared,
+        greeting,
+        to_volunteer,
+        records,
+        Credit::new(telling, taken),
+        account.clone(),
+        place,
+    )?;
+    let ended = session.run().await;
+    let Some(to_volunteer) = ended.to_volunteer else {
+        return ended.served.map(|()| None);
+    };
+    if let Err(error) = ended.served {
+        // The client's, and not the channel's.
+        shared.numbers.failed.add(1);
+        tracing::debug!(%error, "a client's connection ended early");
+    }
+    // Its client may be slow to take what was sent last.
+    match timeout(STALL, reader.join_next()).await {
+        Ok(Some(Ok(Some((from_volunteer, decoder))))) => {
+            Ok(Some((from_volunteer.unsplit(to_volunteer), decoder)))
+        }
+        Ok(_) | Err(_) => Ok(None),
     }
 }
 

@@ -164,6 +164,13 @@ impl Place {
         }
     }
 
+    /// Nothing is asked for on it any more, so that it is taken over again.
+    pub(crate) fn rest(&self) {
+        if self.is_kept.swap(false, Ordering::Relaxed) {
+            self.places.lock().fair.rest(self.id);
+        }
+    }
+
     /// Notes that a client got what it asked for: whoever comes from there is known from now on.
     pub(crate) fn note_served(&self) {
         let now = self.places.now();

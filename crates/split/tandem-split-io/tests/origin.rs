@@ -10,8 +10,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use tandem_channel::{Connector, Pin};
-use tandem_split::Payload;
-use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss};
+use tandem_split::message::{Channel, Encodings, Greeting, Message, Miss, Progress, Side};
+use tandem_split::{Decoder, Payload};
 use tandem_split_io::SPLIT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -404,6 +404,60 @@ fn a_volunteer_that_lets_its_channel_of_misses_go_is_no_failure() {
         site.origin_counts("tandem_split_origin_open_channels") == 0
     });
     assert_eq!(site.origin_counts("tandem_split_origin_failed_channels"), 0);
+}
+
+#[test]
+fn a_channel_goes_on_with_another_client_where_the_volunteer_knows_how_and_is_known() {
+    let site = Site::new();
+    let key = tandem_split_io::volunteer::key(None).expect("a key");
+    let connector = Connector::new(SPLIT, &key, Pin::to(site.origin_key)).expect("TLS");
+    // Clients that say nothing, one after the other, and how many the origin has heard of.
+    let clients = |version: u8| {
+        site.runtime().block_on(async {
+            let stream = tokio::net::TcpStream::connect(site.origin).await;
+            let mut channel = connector
+                .open(stream.expect("it listens"))
+                .await
+                .expect("TLS");
+            let (mut decoder, mut count) = (Decoder::new(Side::Origin), 0);
+            while count < 3 {
+                let greeting = Greeting::new(Channel::Connection, Encodings::DEFAULT);
+                let mut said = Vec::new();
+                Message::Greeting(Greeting {
+                    version,
+                    ..greeting
+                })
+                .write(&mut said);
+                Message::Progress(Progress::End).write(&mut said);
+                channel.write_all(&said).await.expect("it reads");
+                channel.flush().await.expect("it reads");
+                count += 1;
+                let mut is_over = false;
+                while !is_over {
+                    let mut buffer = [0; 4096];
+                    let Ok(len @ 1..) = channel.read(&mut buffer).await else {
+                        return count;
+                    };
+                    assert_eq!(decoder.push(&buffer[..len]), len);
+                    while let Some(message) = decoder.next_message().expect("what may come") {
+                        is_over |= matches!(message, Message::Progress(Progress::Over));
+                    }
+                }
+                let mut last = Vec::new();
+                Message::Progress(Progress::Over).write(&mut last);
+                channel.write_all(&last).await.expect("it reads");
+                channel.flush().await.expect("it reads");
+            }
+            count
+        })
+    };
+    assert_eq!(clients(3), 1, "nobody has been served from there");
+    assert!(ran(&mut site.curl("/bytes/9/1")).stdout == body(9, 1));
+    let before = site.origin_counts("tandem_split_origin_channels_used_again");
+    assert_eq!(clients(2), 1, "it knows no other way");
+    assert_eq!(clients(3), 3);
+    let again = site.origin_counts("tandem_split_origin_channels_used_again");
+    assert_eq!(again - before, 2);
 }
 
 #[test]

@@ -15,16 +15,19 @@
 //!  0x41  "A"   absent       as the miss that it answers
 //!  0x54  "T"   taken        bytes (8)
 //!  0x45  "E"   end          nothing
+//!  0x4f  "O"   over         nothing
 //! ```
 //!
 //! Stub and key-expose are figures 3-2 and 3-3 of the thesis; the suite, the encodings 3 and 4, and
 //! the other messages are new. There are two kinds of channel, each opened by a greeting from
-//! either side: *connection* (one for each client; the volunteer sends verbatim records, the origin
-//! all three) and *misses* (one for each pair of volunteer and origin; misses one way, answers the
-//! other). They are apart because an answer behind the stubs that wait for it would never arrive.
-//! Since version 2 either side of a connection says how much of the other's has been taken, and the
-//! volunteer says when its client has ended ([`crate::credit`]).
-//! Either is authenticated and encrypted by what carries it; nothing here is.
+//! either side: *connection* (of one client at a time; the volunteer sends verbatim records, the
+//! origin all three) and *misses* (one for each pair of volunteer and origin; misses one way,
+//! answers the other). They are apart because an answer behind the stubs that wait for it would
+//! never arrive. Since version 2 either side of a connection says how much of the other's has been
+//! taken, and the volunteer says when its client has ended ([`crate::credit`]). Since version 3 a
+//! channel carries one client after the other: each side ends what it has to say of a client by an
+//! over, and then the volunteer greets again. Either is authenticated and encrypted by what carries
+//! it; nothing here is.
 //!
 //! Is: reading and writing of one message ([`Message::read`]) and of a stream ([`Decoder`]). Is
 //! not: what a message means for a connection ([`crate::splice`]).
@@ -124,6 +127,7 @@ mod kind {
     pub(super) const ABSENT: u8 = b'A';
     pub(super) const TAKEN: u8 = b'T';
     pub(super) const END: u8 = b'E';
+    pub(super) const OVER: u8 = b'O';
 }
 
 /// What a message's first byte says it is.
@@ -139,6 +143,7 @@ enum Kind {
     Absent,
     Taken,
     End,
+    Over,
 }
 
 impl Kind {
@@ -152,6 +157,7 @@ impl Kind {
             kind::ABSENT => Some(Self::Absent),
             kind::TAKEN => Some(Self::Taken),
             kind::END => Some(Self::End),
+            kind::OVER => Some(Self::Over),
             stub if stub & STUB != 0 => RecordType::from_u8(stub & !STUB).map(Self::Stub),
             verbatim => RecordType::from_u8(verbatim).map(Self::Verbatim),
         }
@@ -168,7 +174,7 @@ impl Kind {
             Self::Found => miss::MAX_FOUND_LEN,
             Self::ListPart => miss::MAX_LIST_PART_LEN,
             Self::Taken => progress::TAKEN_LEN,
-            Self::End => 0,
+            Self::End | Self::Over => 0,
         }
     }
 }
@@ -215,6 +221,7 @@ impl<'a> Message<'a> {
             Kind::Absent => Self::Absent(Absent(Miss::parse(body)?)),
             Kind::Taken => Self::Progress(Progress::parse_taken(body)?),
             Kind::End => Self::Progress(Progress::End),
+            Kind::Over => Self::Progress(Progress::Over),
         };
         Ok(Read::Whole(message, length))
     }
@@ -257,7 +264,8 @@ fn header(bytes: &[u8]) -> Result<Option<(Kind, usize)>, Malformed> {
         | Kind::ListPart
         | Kind::Absent
         | Kind::Taken
-        | Kind::End => version == VERSION,
+        | Kind::End
+        | Kind::Over => version == VERSION,
     };
     if !right {
         return Err(Malformed::Version(u16::from_be_bytes(version)));

@@ -121,6 +121,13 @@ impl Splicer {
         self.gate.heard()
     }
 
+    /// Whether the origin has said its last word about this client: on the channel nothing comes
+    /// until the volunteer greets for the next one.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.gate.is_over()
+    }
+
     /// Bytes of application data, without what protects it, in all records that were written.
     #[must_use]
     pub const fn content_written(&self) -> u64 {

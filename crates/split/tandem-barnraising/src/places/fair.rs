@@ -106,6 +106,11 @@ impl Fair {
         self.places.keep(id);
     }
 
+    /// Nothing is asked for on it any more: it is as one that has just come.
+    pub fn rest(&mut self, id: Id) {
+        self.places.rest(id);
+    }
+
     /// The place is free.
     pub fn leave(&mut self, id: Id) {
         self.places.leave(id);

@@ -67,6 +67,16 @@ pub(super) struct Ear {
     room: Arc<Semaphore>,
     taken: watch::Sender<u64>,
     telling: Telling,
+    goes_on: bool,
+}
+
+/// Whether more is to be heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A word about this client.
+    Word,
+    /// The last one.
+    Last,
 }
 
 /// Both ends.
@@ -78,6 +88,7 @@ pub(super) fn hearing(telling: Telling) -> (Ear, Records, Taken) {
         room: Arc::new(Semaphore::new(credit::RECORDS as usize)),
         taken,
         telling,
+        goes_on: false,
     };
     let records = Records {
         queue,
@@ -88,29 +99,43 @@ pub(super) fn hearing(telling: Telling) -> (Ear, Records, Taken) {
 }
 
 impl Ear {
-    /// Hears until the volunteer says no more, or what it may not.
+    /// The volunteer says when it has said its last word about this client, and goes on with the
+    /// next.
+    pub(super) fn until_over(self) -> Self {
+        Self {
+            goes_on: true,
+            ..self
+        }
+    }
+
+    /// Hears until the volunteer says no more, or what it may not: nothing then. What it says of
+    /// another client is left in what is given back.
     pub(super) async fn hear(
         mut self,
         mut from_volunteer: ReadHalf<ServerChannel>,
         mut decoder: Decoder,
-    ) {
+    ) -> Option<(ReadHalf<ServerChannel>, Decoder)> {
         let mut buffer = vec![0; 16 << 10];
         let (mut start, mut end) = (0, 0);
         loop {
             loop {
                 match decoder.next_message() {
                     Ok(Some(message)) => {
-                        if self.take(&message).await.is_none() {
-                            return;
+                        if self.take(&message).await? == Heard::Last {
+                            let rest = &buffer[start..end];
+                            // There is room for a greeting and a hello: nothing more is said before
+                            // the answer.
+                            let is_all = decoder.push(rest) == rest.len();
+                            return is_all.then_some((from_volunteer, decoder));
                         }
                     }
                     Ok(None) => break,
-                    Err(_) => return,
+                    Err(_) => return None,
                 }
             }
             if start == end {
                 let Ok(len @ 1..) = from_volunteer.read(&mut buffer).await else {
-                    return;
+                    return None;
                 };
                 (start, end) = (0, len);
             }
@@ -119,7 +144,7 @@ impl Ear {
     }
 
     /// Hands on a message; nothing if nobody wants more, or it should not have come.
-    pub(super) async fn take(&mut self, message: &Message<'_>) -> Option<()> {
+    pub(super) async fn take(&mut self, message: &Message<'_>) -> Option<Heard> {
         match message {
             Message::Verbatim(record) => {
                 let record = record.bytes().to_vec();
@@ -130,16 +155,19 @@ impl Ear {
                     Telling::Both => room.try_acquire_many_owned(len).ok()?,
                     Telling::Nobody => room.acquire_many_owned(len).await.ok()?,
                 };
-                self.records.as_ref()?.send((record, room)).ok()
+                let is_wanted = self.records.as_ref()?.send((record, room)).is_ok();
+                // Until its last word it may not know yet that nobody wants more.
+                (is_wanted || self.goes_on).then_some(Heard::Word)
             }
             Message::Progress(Progress::Taken(bytes)) => {
                 self.taken.send_replace(*bytes);
-                Some(())
+                Some(Heard::Word)
             }
             Message::Progress(Progress::End) => {
                 self.records = None;
-                Some(())
+                Some(Heard::Word)
             }
+            Message::Progress(Progress::Over) => Some(Heard::Last),
             // The decoder lets none of these through on this channel.
             Message::Stub(_)
             | Message::KeyExpose(_)

@@ -23,7 +23,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Bytes;
 use tandem_split::clear::ClearWriter;
 use tandem_split::cut::{Cut, Cutter, Extent, NamedBy};
-use tandem_split::message::Encodings;
+use tandem_split::message::{Encodings, Greeting};
 use tandem_split::object::CHUNK_LEN;
 use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
@@ -86,7 +86,17 @@ pub(super) struct Session {
     /// Bytes of bodies, and of messages, so far.
     body_bytes: u64,
     sent_bytes: u64,
-    place: Place,
+    place: Arc<Place>,
+    /// Whether the volunteer knows how to go on with another client.
+    may_go_on: bool,
+}
+
+/// What is left when a client is done with.
+pub(super) struct Ended {
+    /// How it ended.
+    pub(super) served: Result<(), Failed>,
+    /// This side of the channel, where the last word about the client was said on it.
+    pub(super) to_volunteer: Option<WriteHalf<ServerChannel>>,
 }
 
 /// Whether anything may follow.
@@ -99,13 +109,14 @@ enum Goes {
 impl Session {
     pub(super) fn new(
         shared: &Arc<Shared>,
-        encodings: Encodings,
+        greeting: Greeting,
         to_volunteer: WriteHalf<ServerChannel>,
         from_client: Records,
         credit: Credit,
         account: Account,
-        place: Place,
+        place: &Arc<Place>,
     ) -> Result<Self, Failed> {
+        let encodings = greeting.encodings;
         let site = shared.site();
         let endpoint = Endpoint::new(&site)?;
         Ok(Self {
@@ -129,26 +140,32 @@ impl Session {
             pins: Pins::new(&shared.spool),
             body_bytes: 0,
             sent_bytes: 0,
-            place,
+            place: Arc::clone(place),
+            may_go_on: greeting.goes_on(),
         })
     }
 
     /// Serves until either side has had enough.
-    pub(super) async fn run(mut self) -> Result<(), Failed> {
+    pub(super) async fn run(mut self) -> Ended {
         let mut served = self.serve().await;
         if served.is_ok() {
             self.inward.close();
         }
+        // Where the client broke off, too, the channel ends in good order: it is no failure between
+        // volunteer and origin. The client's TLS has not been closed then, and what it has
+        // is not taken for the whole.
+        let in_order = matches!(served, Ok(()) | Err(Failed::Tls(_)));
+        // Strangers' handshakes are rationed by their channels (`places`), so that each of theirs
+        // carries one client.
+        let goes_on = in_order && self.may_go_on && self.place.is_known();
         // After an error, an alert leaves.
-        match timeout(LAST_WORD, self.push_out()).await {
+        match timeout(LAST_WORD, self.push_out(goes_on)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => served = served.and(Err(error)),
             Err(_) => served = served.and(Err(Failed::Stalled)),
         }
-        // Where the client broke off, too, the channel ends in good order: it is no failure between
-        // volunteer and origin. The client's TLS has not been closed then, and what it has
-        // is not taken for the whole.
-        if matches!(served, Ok(()) | Err(Failed::Tls(_))) {
+        let in_order = matches!(served, Ok(()) | Err(Failed::Tls(_)));
+        if in_order && !goes_on {
             let shut = match timeout(LAST_WORD, self.to_volunteer.shutdown()).await {
                 Ok(shut) => shut.map_err(Failed::Io),
                 Err(_) => Err(Failed::Stalled),
@@ -161,11 +178,17 @@ impl Session {
         for _ in 0..LAST_RECORDS {
             match timeout_at(deadline, self.inward.last_word()).await {
                 Ok(Some(Ok(()))) => {}
-                Ok(Some(Err(error))) => return served.and(Err(error)),
+                Ok(Some(Err(error))) => {
+                    served = served.and(Err(error));
+                    break;
+                }
                 Ok(None) | Err(_) => break,
             }
         }
-        served
+        Ended {
+            served,
+            to_volunteer: (in_order && goes_on).then_some(self.to_volunteer),
+        }
     }
 
     async fn serve(&mut self) -> Result<(), Failed> {

@@ -1,12 +1,13 @@
-//! A channel to the origin that is open before its client comes: the client's first record leaves
+//! Channels to the origin that are open before their clients come: a client's first record leaves
 //! at once, not two round trips later.
 //!
-//! Is: one channel at a time, opened when the last one was taken and let go after a while without
-//! clients. Is not: needed; who finds none opens one.
+//! Is: those on which clients have been served, each for another one, and one more, opened when the
+//! last one was taken; let go after a while without clients. Is not: needed; who finds none opens
+//! one.
 //!
 //! Invariants: no channel is handed out twice, nor before the origin has answered on it: one that
-//! has died meanwhile costs its client time, and another is opened; what is opened in vain is at
-//! most one handshake after the last client.
+//! has died meanwhile costs its client time, and another is opened; one carries one client at a
+//! time; few wait, and what is opened in vain is at most one handshake after the last client.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,9 @@ use tandem_channel::ClientChannel;
 /// that has served.
 const KEPT: Duration = Duration::from_secs(100);
 
+/// Channels that wait at most: as many clients may come at once without a handshake.
+const MAX_KEPT: usize = 16;
+
 /// How long the origin may take to answer on a channel that was kept: one that is lost on the way
 /// says nothing.
 const DEAD: Duration = Duration::from_secs(8);
@@ -34,18 +38,26 @@ type Asked = oneshot::Sender<oneshot::Sender<ClientChannel>>;
 
 #[derive(Debug, Default)]
 struct Stock {
-    place: Place,
-    /// How often the target has changed: what was opened before leads elsewhere.
-    targets: u64,
+    /// The one that was used last is at the end.
+    kept: Vec<Asked>,
+    is_opening: bool,
+    /// Where channels lead now.
+    target: Target,
 }
 
-#[derive(Debug, Default)]
-enum Place {
-    /// Nothing is ready, and nothing is being made ready.
-    #[default]
-    Empty,
-    Opening,
-    Ready(Asked),
+/// How often the target had changed when a channel was opened: what was opened before leads
+/// elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Target(u64);
+
+/// What came of a hello.
+pub(super) struct Said {
+    /// For one client.
+    pub(super) channel: ClientChannel,
+    /// What the origin said first.
+    pub(super) answer: Vec<u8>,
+    /// Where it leads.
+    pub(super) target: Target,
 }
 
 /// See above.
@@ -71,73 +83,105 @@ impl Ready {
     /// What is ready is not wanted any more: the link leads elsewhere now.
     pub(super) fn forget(&self) {
         let mut stock = lock(&self.stock);
-        stock.place = Place::Empty;
-        stock.targets += 1;
+        stock.kept.clear();
+        stock.is_opening = false;
+        stock.target.0 += 1;
     }
 
     /// A channel on which `hello` was said, and what the origin said first. The next one is made
-    /// ready meanwhile.
-    pub(super) async fn say(&self, hello: &[u8]) -> io::Result<(ClientChannel, Vec<u8>)> {
+    /// ready meanwhile, if none is.
+    pub(super) async fn say(&self, hello: &[u8]) -> io::Result<Said> {
         let kept = match self.ready().await {
-            Some(channel) => said(channel, hello, DEAD).await.ok(),
+            Some((channel, target)) => {
+                let answered = said(channel, hello, DEAD).await.ok();
+                answered.map(|answered| (answered, target))
+            }
             None => None,
         };
-        let answered = match kept {
+        let ((channel, answer), target) = match kept {
             Some(answered) => answered,
-            None => said(self.link.open().await?, hello, ANSWER).await?,
-        };
-        self.refill();
-        Ok(answered)
-    }
-
-    async fn ready(&self) -> Option<ClientChannel> {
-        let asked = {
-            let mut stock = lock(&self.stock);
-            match std::mem::take(&mut stock.place) {
-                Place::Ready(asked) => asked,
-                other @ (Place::Empty | Place::Opening) => {
-                    stock.place = other;
-                    return None;
-                }
+            None => {
+                // Before the link is asked: it may lead elsewhere meanwhile.
+                let target = lock(&self.stock).target;
+                (said(self.link.open().await?, hello, ANSWER).await?, target)
             }
         };
-        let (sender, channel) = oneshot::channel();
-        // It may have ended just now.
-        asked.send(sender).ok()?;
-        channel.await.ok()
+        self.refill();
+        Ok(Said {
+            channel,
+            answer,
+            target,
+        })
+    }
+
+    /// Keeps a channel for another client: both sides have said their last word about the one
+    /// before.
+    pub(super) fn take_back(&self, channel: ClientChannel, target: Target) {
+        let asks = {
+            let mut stock = lock(&self.stock);
+            stock.kept.retain(|asked| !asked.is_closed());
+            if stock.target != target || stock.kept.len() >= MAX_KEPT {
+                return;
+            }
+            stock.enter()
+        };
+        tokio::spawn(keep(channel, asks));
+    }
+
+    async fn ready(&self) -> Option<(ClientChannel, Target)> {
+        loop {
+            let (asked, target) = {
+                let mut stock = lock(&self.stock);
+                (stock.kept.pop()?, stock.target)
+            };
+            let (sender, channel) = oneshot::channel();
+            // It may have ended just now.
+            if asked.send(sender).is_ok()
+                && let Ok(channel) = channel.await
+            {
+                return Some((channel, target));
+            }
+        }
     }
 
     fn refill(&self) {
-        let targets = {
+        let target = {
             let mut stock = lock(&self.stock);
-            match &stock.place {
-                Place::Empty => {}
-                // The channel behind it has ended, and nobody has asked since.
-                Place::Ready(asked) if asked.is_closed() => {}
-                Place::Opening | Place::Ready(_) => return,
+            // The channel behind one may have ended.
+            stock.kept.retain(|asked| !asked.is_closed());
+            if stock.is_opening || !stock.kept.is_empty() {
+                return;
             }
-            stock.place = Place::Opening;
-            stock.targets
+            stock.is_opening = true;
+            stock.target
         };
         let (link, stock) = (self.link.clone(), Arc::clone(&self.stock));
         tokio::spawn(async move {
             let opened = link.open().await;
             let asks = {
                 let mut stock = lock(&stock);
-                if stock.targets != targets {
+                if stock.target != target {
                     return;
                 }
-                let (asked, asks) = oneshot::channel();
-                stock.place = match &opened {
-                    Ok(_) => Place::Ready(asked),
-                    Err(_) => Place::Empty,
-                };
-                asks
+                stock.is_opening = false;
+                match &opened {
+                    Ok(_) => stock.enter(),
+                    Err(_) => return,
+                }
             };
             if let Ok(channel) = opened {
                 keep(channel, asks).await;
             }
         });
+    }
+}
+
+impl Stock {
+    /// One more that waits; it hears there who asks for it.
+    fn enter(&mut self) -> oneshot::Receiver<oneshot::Sender<ClientChannel>> {
+        let (asked, asks) = oneshot::channel();
+        self.kept.push(asked);
+        asks
     }
 }
 

@@ -7,7 +7,8 @@
 //! Invariants: bytes of the client go to the one origin and nowhere else, and only if they are TLS
 //! records; what the client gets is a correct prefix or nothing; what waits is bounded; a client
 //! that has asked for nothing yet may end at any point, by losing its place; the origin is told of
-//! what the client has taken, and is sent no more than it has room for (`tandem_split::credit`).
+//! what the client has taken, and is sent no more than it has room for (`tandem_split::credit`);
+//! the channel is for another client only when both sides have said their last word about this one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +102,8 @@ pub(super) async fn serve(
     Message::Greeting(splicer.greeting()).write(&mut hello);
     hello.extend_from_slice(&first);
     let said = shared.ready.say(&hello).await;
-    let (channel, answer) = said.map_err(Failed::Origin)?;
+    let said = said.map_err(Failed::Origin)?;
+    let (channel, answer, target) = (said.channel, said.answer, said.target);
     let (from_origin, to_origin) = tokio::io::split(channel);
     shared.numbers.from_origin.add(answer.len() as u64);
     let start = splicer.push(&answer).map_err(Failed::Stubs)?;
@@ -143,7 +145,20 @@ pub(super) async fn serve(
         arrived: Arrived::from(answer, start),
     };
     let served = downward.run(&mut upward).await;
-    if matches!(served, Err(Failed::Client(_))) {
+    if downward.splicer.is_over() {
+        // Whatever has become of the client: the origin has said all, and the channel is good for
+        // the next one.
+        downward
+            .stands
+            .send_modify(|standing| standing.is_over = true);
+        let said = timeout(LAST_WORD, upward.join_next()).await;
+        if let Ok(Some(Ok(Ok(to_origin)))) = said
+            && downward.arrived.is_empty()
+        {
+            let channel = downward.from_origin.unsplit(to_origin);
+            shared.ready.take_back(channel, target);
+        }
+    } else if matches!(served, Err(Failed::Client(_))) {
         // Its last record may be an alert that says what was wrong, and it may not have gone up
         // yet. The origin ends when it has heard all.
         let mut unheard = tokio::io::sink();
@@ -192,6 +207,8 @@ struct Standing {
     taken: u64,
     /// Bytes of the client's records that the origin says it has taken.
     heard: u64,
+    /// Whether the last word about this client is due.
+    is_over: bool,
 }
 
 /// From the client to the origin, until the client has no more to say. With its first request the
@@ -209,8 +226,9 @@ struct Upward {
 }
 
 impl Upward {
-    /// Goes on behind the client's end: what it takes then is told all the same.
-    async fn pass(mut self) -> Result<(), Failed> {
+    /// Goes on behind the client's end: what it takes then is told all the same. Comes to its own
+    /// with the last word, and gives its side of the channel back.
+    async fn pass(mut self) -> Result<WriteHalf<ClientChannel>, Failed> {
         let mut buffer = vec![0; 16 << 10];
         let mut out = Vec::new();
         let mut is_over = false;
@@ -220,9 +238,14 @@ impl Upward {
                 biased;
                 changed = self.standing.changed() => {
                     if changed.is_err() {
-                        return Ok(());
+                        return Ok(self.to_origin);
                     }
                     let now = *self.standing.borrow_and_update();
+                    if now.is_over {
+                        Message::Progress(Progress::Over).write(&mut out);
+                        self.send(&mut out).await?;
+                        return Ok(self.to_origin);
+                    }
                     let heard = self.sent.note_taken(now.heard);
                     heard.map_err(|breach| Failed::Stubs(breach.into()))?;
                     if now.taken > self.told {
@@ -246,13 +269,14 @@ impl Upward {
     }
 
     /// To an origin that knows no more than records, and no more of an end than the channel's.
-    async fn pass_to_first_version(mut self) -> Result<(), Failed> {
+    async fn pass_to_first_version(mut self) -> Result<WriteHalf<ClientChannel>, Failed> {
         let mut buffer = vec![0; 16 << 10];
         let mut out = Vec::new();
         loop {
             match self.from_client.read(&mut buffer).await {
                 Ok(0) | Err(_) => {
-                    return self.to_origin.shutdown().await.map_err(Failed::Origin);
+                    self.to_origin.shutdown().await.map_err(Failed::Origin)?;
+                    return Ok(self.to_origin);
                 }
                 Ok(len) => whole_records(&mut self.decoder, &buffer[..len], &mut out)?,
             }
@@ -338,7 +362,10 @@ impl Arrived {
 }
 
 impl Downward {
-    async fn run(&mut self, upward: &mut JoinSet<Result<(), Failed>>) -> Result<(), Failed> {
+    async fn run(
+        &mut self,
+        upward: &mut JoinSet<Result<WriteHalf<ClientChannel>, Failed>>,
+    ) -> Result<(), Failed> {
         let mut client_is_done = false;
         loop {
             self.push()?;
@@ -349,11 +376,12 @@ impl Downward {
             if let Some(error) = self.arrived.failed.take() {
                 return Err(Failed::Origin(error));
             }
-            if self.arrived.is_over && self.arrived.is_empty() && self.splicer.is_drained() {
+            let is_over = self.arrived.is_over || self.splicer.is_over();
+            if is_over && self.arrived.is_empty() && self.splicer.is_drained() {
                 return self.to_client.shutdown().await.map_err(Failed::Client);
             }
             tokio::select! {
-                read = self.from_origin.read(&mut self.arrived.buffer), if self.arrived.wants() => {
+                read = self.from_origin.read(&mut self.arrived.buffer), if self.reads() => {
                     self.take_in(read)?;
                 }
                 Some(got) = self.gets.join_next(), if !self.gets.is_empty() => {
@@ -365,7 +393,10 @@ impl Downward {
                 }
                 Some(ended) = upward.join_next(), if !client_is_done => {
                     client_is_done = true;
-                    if let Ok(ended) = ended {
+                    // Behind the origin's last word the client is still to get what there is.
+                    if let Ok(ended) = ended
+                        && !self.splicer.is_over()
+                    {
                         ended?;
                     }
                 }
@@ -373,6 +404,11 @@ impl Downward {
                 () = tokio::time::sleep(IDLE) => return Err(Failed::Late),
             }
         }
+    }
+
+    /// Whether more is to come from the origin for this client, and there is room for it.
+    fn reads(&self) -> bool {
+        self.arrived.wants() && !self.splicer.is_over()
     }
 
     /// Takes what was read from the origin, or that it has ended.
@@ -413,7 +449,7 @@ impl Downward {
         let deadline = Instant::now() + STALL;
         let mut written = 0;
         while written < out.len() {
-            let reads = self.arrived.wants() && self.splicer.has_room();
+            let reads = self.reads() && self.splicer.has_room();
             tokio::select! {
                 biased;
                 wrote = timeout_at(deadline, self.to_client.write(&out[written..])) => {

@@ -3,9 +3,9 @@
 //! Is: one direction of one channel: who writes, and hence which messages may come. Is not: what
 //! they mean.
 //!
-//! Invariants: the first message of a volunteer or an origin is its greeting and no later one is;
-//! at most [`MAX_MESSAGE_LEN`] bytes are kept, and work is linear in what comes; after an error
-//! nothing more comes.
+//! Invariants: the first message of a volunteer or an origin is its greeting, and no later one is
+//! but behind an over, which is the last about a client; at most [`MAX_MESSAGE_LEN`] bytes are
+//! kept, and work is linear in what comes; after an error nothing more comes.
 
 use super::{Channel, Greeting, MAX_MESSAGE_LEN, Message, Progress, Read};
 use crate::error::{Breach, Error};
@@ -67,8 +67,17 @@ impl Decoder {
         }
         match look(self.side, self.greeting, &self.buffer[self.at..]) {
             Ok(Some((message, length))) => {
-                if let Message::Greeting(greeting) = message {
-                    self.greeting = Some(greeting);
+                match message {
+                    Message::Greeting(greeting) => self.greeting = Some(greeting),
+                    Message::Progress(Progress::Over) => self.greeting = None,
+                    Message::Verbatim(_)
+                    | Message::Stub(_)
+                    | Message::KeyExpose(_)
+                    | Message::Miss(_)
+                    | Message::Found(_)
+                    | Message::ListPart(_)
+                    | Message::Absent(_)
+                    | Message::Progress(Progress::Taken(_) | Progress::End) => {}
                 }
                 self.at += length;
                 Ok(Some(message))
@@ -81,7 +90,7 @@ impl Decoder {
         }
     }
 
-    /// What this side said of itself, once it has.
+    /// What this side said of itself, once it has, and until what it said is over.
     #[must_use]
     pub const fn greeting(&self) -> Option<Greeting> {
         self.greeting
@@ -144,7 +153,12 @@ fn judge(
         Message::Progress(_) if !greeting.is_some_and(|greeting| greeting.tells_progress()) => {
             return Err(Breach::Direction(kind));
         }
-        Message::Progress(Progress::Taken(_)) => (None, Channel::Connection),
+        Message::Progress(Progress::Over)
+            if !greeting.is_some_and(|greeting| greeting.goes_on()) =>
+        {
+            return Err(Breach::Direction(kind));
+        }
+        Message::Progress(Progress::Taken(_) | Progress::Over) => (None, Channel::Connection),
         Message::Progress(Progress::End) => (Some(Side::Volunteer), Channel::Connection),
     };
     if on == channel && from.is_none_or(|from| from == side) {

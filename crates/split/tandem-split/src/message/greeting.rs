@@ -1,5 +1,5 @@
-//! The first message of either side of a channel: which version, what kind of channel, which
-//! encodings.
+//! The first message of either side about a client, or of a channel of misses: which version, what
+//! kind of channel, which encodings.
 //!
 //! ```text
 //!  | version (1) | channel (1) | encodings (2) | what a later version adds |
@@ -17,8 +17,9 @@ use super::{frame, kind};
 use crate::error::{Breach, Malformed};
 use crate::read::Reader;
 
-/// The newest version that this crate knows. The first one knows no [`super::Progress`].
-pub const PROTOCOL_VERSION: u8 = 2;
+/// The newest version that this crate knows. The first one knows no [`super::Progress`], the second
+/// no [`super::Progress::Over`].
+pub const PROTOCOL_VERSION: u8 = 3;
 
 /// A later version may add to its greeting, not without end.
 pub(super) const MAX_BODY_LEN: usize = 64;
@@ -110,6 +111,12 @@ impl Greeting {
     #[must_use]
     pub const fn tells_progress(&self) -> bool {
         self.version >= 2 && matches!(self.channel, Channel::Connection)
+    }
+
+    /// Whether the channel may carry another client behind this one.
+    #[must_use]
+    pub const fn goes_on(&self) -> bool {
+        self.version >= 3 && matches!(self.channel, Channel::Connection)
     }
 
     /// Whether `answer` is one to this.

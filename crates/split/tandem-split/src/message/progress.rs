@@ -1,7 +1,7 @@
 //! How far a connection has come at one side: the credit of the other.
 //!
 //! ```text
-//!  taken:  | bytes (8) |     end:  nothing
+//!  taken:  | bytes (8) |     end, over:  nothing
 //! ```
 //!
 //! Is not: what is counted, and when it is said ([`crate::credit`]).
@@ -22,6 +22,9 @@ pub enum Progress {
     /// The client has ended: no record of it follows. A channel whose direction is closed could not
     /// say how much is taken of what still comes.
     End,
+    /// The last word about this client. Once both sides have said it, the channel is as it was at
+    /// its beginning: the volunteer greets for its next client.
+    Over,
 }
 
 impl Progress {
@@ -39,6 +42,7 @@ impl Progress {
                 out.extend_from_slice(&bytes.to_be_bytes());
             }),
             Self::End => frame(out, kind::END, |_| {}),
+            Self::Over => frame(out, kind::OVER, |_| {}),
         }
     }
 }

@@ -106,6 +106,7 @@ fn all() -> Vec<Vec<u8>> {
         Message::Absent(Absent(miss)),
         Message::Progress(Progress::Taken(0x0102_0304_0506_0708)),
         Message::Progress(Progress::End),
+        Message::Progress(Progress::Over),
     ]
     .iter()
     .map(written)
@@ -197,7 +198,7 @@ fn greetings_agree_on_what_both_know() {
     };
     assert_eq!(asked.accept(&other), Err(Breach::Greeting));
     // A later version may add to its greeting.
-    let longer = [0x47, 3, 3, 0, 6, 3, 1, 0, 0x18, 9, 9];
+    let longer = [0x47, 3, 3, 0, 6, 4, 1, 0, 0x18, 9, 9];
     assert_eq!(read(&longer), Ok(Message::Greeting(later)));
     let own = [0x47, 3, 3, 0, 6, 1, 1, 0, 0x18, 9, 9];
     assert_eq!(read(&own), Err(Malformed::TrailingBytes.into()));
@@ -230,12 +231,12 @@ fn a_side_says_what_is_its_own_to_say() {
     let (connection, misses) = (Some(Channel::Connection), Some(Channel::Misses));
     assert_eq!(allowed(Side::Client, None), [22]);
     assert_eq!(allowed(Side::Volunteer, None), b"G");
-    assert_eq!(allowed(Side::Volunteer, connection), [22, b'T', b'E']);
+    assert_eq!(allowed(Side::Volunteer, connection), [22, b'T', b'E', b'O']);
     assert_eq!(allowed(Side::Volunteer, misses), b"MM");
     assert_eq!(allowed(Side::Origin, None), b"G");
     assert_eq!(
         allowed(Side::Origin, connection),
-        [22, 0x95, 0x97, 0x96, 0x97, 0x58, b'T']
+        [22, 0x95, 0x97, 0x96, 0x97, 0x58, b'T', b'O']
     );
     assert_eq!(allowed(Side::Origin, misses), b"PLA");
 }
@@ -258,6 +259,41 @@ fn nobody_speaks_of_progress_to_the_first_version() {
         assert_eq!(decoder.push(&stream), stream.len());
         assert!(decoder.next_message().is_ok());
         assert_eq!(decoder.next_message().is_ok(), is_known);
+    }
+}
+
+#[test]
+fn behind_an_over_a_channel_is_at_its_beginning() {
+    let greeting = |version| {
+        let greeting = Greeting::new(Channel::Connection, Encodings::DEFAULT);
+        written(&Message::Greeting(Greeting {
+            version,
+            ..greeting
+        }))
+    };
+    let over = written(&Message::Progress(Progress::Over));
+    let taken = written(&Message::Progress(Progress::Taken(7)));
+    let whole = |side, messages: &[&[u8]]| {
+        let mut decoder = Decoder::new(side);
+        let stream = messages.concat();
+        assert_eq!(decoder.push(&stream), stream.len());
+        let mut count = 0;
+        loop {
+            match decoder.next_message() {
+                Ok(Some(_)) => count += 1,
+                Ok(None) => return Ok(count),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    for side in [Side::Volunteer, Side::Origin] {
+        let [second, third] = [2, 3].map(greeting);
+        let again = [&third[..], &taken, &over, &third, &taken, &over, &second];
+        assert_eq!(whole(side, &again), Ok(7));
+        let unasked = whole(side, &[&third, &over, &taken]);
+        assert_eq!(unasked, Err(Breach::Greeting.into()));
+        let unknown = whole(side, &[&second, &over]);
+        assert_eq!(unknown, Err(Breach::Direction(b'O').into()));
     }
 }
 

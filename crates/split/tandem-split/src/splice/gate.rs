@@ -2,8 +2,9 @@
 //!
 //! Is not: what a single message looks like ([`crate::message`]).
 //!
-//! Invariants: the greeting first; one key; before the key only records in clear, behind it only
-//! stubs with a MAC of the suite's length; no encoding that was not agreed on.
+//! Invariants: the greeting first, and nothing behind an over; one key; before the key only records
+//! in clear, behind it only stubs with a MAC of the suite's length; no encoding that was not agreed
+//! on.
 
 use super::queue::{Body, Item, RunItem};
 use crate::error::{Breach, Error};
@@ -23,6 +24,8 @@ pub(super) struct Gate {
     heard: u64,
     /// Whose keys have come, if they have.
     suite: Option<Suite>,
+    /// Whether the origin has said its last word about this client.
+    is_over: bool,
 }
 
 impl Gate {
@@ -33,6 +36,7 @@ impl Gate {
             heard: 0,
             asked,
             suite: None,
+            is_over: false,
         }
     }
 
@@ -48,9 +52,15 @@ impl Gate {
         self.heard
     }
 
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// What this message adds to the queue.
     pub(super) fn admit(&mut self, message: &Message<'_>) -> Result<Option<Item>, Error> {
         Ok(match message {
+            // Of the next client, before the volunteer has greeted for one.
+            Message::Greeting(_) if self.is_over => return Err(Breach::Greeting.into()),
             Message::Greeting(answer) => {
                 self.asked.accept(answer)?;
                 self.agreed = answer.encodings;
@@ -69,6 +79,10 @@ impl Gate {
             Message::Stub(stub) => Some(self.stub(stub)?),
             Message::Progress(Progress::Taken(bytes)) => {
                 self.heard = self.heard.max(*bytes);
+                None
+            }
+            Message::Progress(Progress::Over) => {
+                self.is_over = true;
                 None
             }
             // The decoder lets none of these through on this channel.

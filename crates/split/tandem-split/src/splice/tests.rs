@@ -281,6 +281,25 @@ fn a_volunteer_that_changes_drops_or_repeats_a_record_is_found_out() {
 }
 
 #[test]
+fn behind_an_over_nothing_comes_that_was_not_asked_for() {
+    let mut origin = Origin::new(Suite::EcdheRsaAes128CbcSha);
+    origin.literal(b"the last of it");
+    Message::Progress(crate::message::Progress::Over).write(&mut origin.out);
+    let mut splicer = Splicer::new(ALL, Limits::default());
+    assert_eq!(splicer.push(&origin.out), Ok(origin.out.len()));
+    assert!(splicer.is_over() && !splicer.is_drained());
+    let mut records = Vec::new();
+    assert_eq!(
+        splicer.write_records(&mut records, 10_000, || [0; 16]),
+        Ok(())
+    );
+    assert!(splicer.is_drained() && splicer.end().is_ok());
+    let mut more = Vec::new();
+    Greeting::new(Channel::Connection, ALL).write(&mut more);
+    assert_eq!(splicer.push(&more), Err(Breach::Greeting.into()));
+}
+
+#[test]
 fn certificates_go_out_in_clear_before_the_key_and_nothing_does_behind_it() {
     let mut cache = Cache::default();
     let certificate = cache.payload(&body(1_000));
