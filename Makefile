@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels visits cost deb clean
+.PHONY: help demo build measure programs test lint models bench fuzz mutants lab splitting interop clients soak survive tunnels pq visits cost deb clean
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -129,6 +129,11 @@ survive: programs
 tunnels: programs
 	@$(ENSURE) lab tunnels
 	PATH="$$PATH:$(TOOLS)" $(LAB) run experiments/{tunnel,rest,tunnels,tls13}.toml --out docs/results/tunnel
+
+## pq: post-quantum TLS 1.3 through the tunnel, into docs/results/tunnel (root; ten minutes, and once ten more to build OpenSSL 3.5)
+pq: programs
+	@$(ENSURE) lab openssl
+	PATH="$$PATH:$(TOOLS)" $(LAB) run experiments/post-quantum.toml --out docs/results/tunnel
 
 ## visits: what whole visits and days cost, by example tariffs, into docs/results/tunnel/visits.md (root; ten minutes)
 visits: programs

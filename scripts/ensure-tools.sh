@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that the tools which the make targets call are there.
 #
-#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels visits interop browsers
-#   cost package dns
+#   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels openssl visits interop
+#   browsers cost package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -19,6 +19,8 @@ MUTANTS_VERSION=27.1.0
 # scripts/models.sh wants just this one. It is not part of Tandem: GPL-3.0-only, and newer than our Rust.
 VERIFPAL_VERSION=1.6.7
 VERIFPAL_RUST=1.98.0
+# Its source: extras/openssl/Cargo.toml.
+OPENSSL_VERSION=3.5
 DENY_ROOT="${TANDEM_TOOLS:-$HOME/.cache/tandem/tools}"
 
 # command:Debian package
@@ -164,6 +166,18 @@ ensure_tunnels() {
     done
 }
 
+# An OpenSSL with post-quantum algorithms beside the system's: scripts/build-openssl.sh. Only the lab uses it.
+ensure_openssl() {
+    local program="$DENY_ROOT/bin/openssl-$OPENSSL_VERSION"
+    [ -x "$program" ] && return 0
+    ensure_commands perl:perl make:make cc:gcc || return $?
+    # Brotli's headers are no command.
+    [ -e /usr/include/brotli/encode.h ] || ensure_commands no-brotli-headers:libbrotli-dev || return $?
+    say "building OpenSSL $OPENSSL_VERSION into $DENY_ROOT (once; some ten minutes)"
+    scripts/build-openssl.sh "$DENY_ROOT/openssl-$OPENSSL_VERSION" || return 3
+    mkdir -p "$DENY_ROOT/bin" && ln -sf "../openssl-$OPENSSL_VERSION/bin/openssl" "$program"
+}
+
 ensure_fuzz() {
     if ! rustc +nightly --version >/dev/null 2>&1; then
         say "no nightly toolchain; install one: rustup toolchain install nightly --profile minimal"
@@ -197,6 +211,7 @@ for group in "$@"; do
         mutants) ensure_subcommand cargo-mutants "$MUTANTS_VERSION" || exit $? ;;
         models) ensure_models || exit $? ;;
         lab) ensure_commands "${LAB_TOOLS[@]}" || exit $? ;;
+        openssl) ensure_openssl || exit $? ;;
         tunnels) ensure_tunnels || exit $? ;;
         visits) ensure_commands "${VISITS_TOOLS[@]}" || exit $? ;;
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
@@ -204,6 +219,6 @@ for group in "$@"; do
         browsers) ensure_commands "${BROWSER_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, visits, interop, browsers, cost, package, dns)"; exit 2 ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, cost, package, dns)"; exit 2 ;;
     esac
 done

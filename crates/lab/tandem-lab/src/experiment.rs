@@ -11,7 +11,7 @@
 //! arms = ["plain", "packet"]               # plain, pass-through, packet-cold, packet-none, packet, packet-cii, packet-filter,
 //!                                          # packet-mcveety, tunnel, tunnel-asleep, tunnel-cold;
 //!                                          # peers: quic, quic-zstd, ssh, hysteria, wireguard, resumption, resumption-id,
-//!                                          # packet-resumption, tls13, packet-tls13, rfc8879
+//!                                          # packet-resumption, tls13, packet-tls13, tunnel-tls13, tunnel-consent, rfc8879
 //! side-by-side = 8                         # optional: units that run at a time on slow links, at the most
 //! situations = ["case-0", "case-3"]        # optional: what is the matter with the proxies; each with every link and endpoints
 //!
@@ -27,7 +27,9 @@
 //! server = "nginx"                         # nginx, s_server, rustls
 //! arms = ["plain"]                         # optional: those of the arms above that these take part in
 //! version = "1.2"
-//! key = "ecdsa-p256"                       # rsa-2048, ecdsa-p256
+//! key = "ecdsa-p256"                       # rsa-2048, ecdsa-p256, ml-dsa-44, ml-dsa-65
+//! openssl = "3.5"                          # optional: s_client and s_server of that OpenSSL
+//! groups = "X25519"                        # optional: for the key exchange; s_client and s_server
 //! chain = 3
 //! repeat-after-ms = 2000                   # optional: how long TCP waits before it repeats; in situations only
 //! client-chain = 1                         # optional: the server asks, and the client shows so many certificates
@@ -51,8 +53,9 @@ use crate::setup::Setup;
 use tandem_report::arm::{Arm, StoreState};
 use tandem_report::situation::Situation;
 use tandem_testbed::LabError;
-use tandem_testbed::endpoints::{ClientProgram, Endpoints};
+use tandem_testbed::endpoints::{ClientProgram, Endpoints, ServerProgram, Version};
 use tandem_testbed::links::{self, LinkSpec};
+use tandem_testbed::openssl::Openssl;
 use tandem_testbed::pki::KeyKind;
 use tandem_testbed::topology::{Family, Gateways};
 
@@ -219,6 +222,22 @@ impl Experiment {
                     endpoints.name
                 )));
             }
+            let are_openssl = endpoints.client == ClientProgram::SClient
+                && endpoints.server == ServerProgram::SServer;
+            if endpoints.key.openssl() == Openssl::Current && endpoints.openssl != Openssl::Current
+            {
+                return Err(wrong(format!(
+                    "{}: a key of this kind needs openssl = \"3.5\"",
+                    endpoints.name
+                )));
+            }
+            if !are_openssl && (endpoints.openssl != Openssl::System || endpoints.groups.is_some())
+            {
+                return Err(wrong(format!(
+                    "{}: openssl and groups are for s_client and s_server",
+                    endpoints.name
+                )));
+            }
             if endpoints.client == ClientProgram::Rustls && endpoints.client_chain > 0 {
                 return Err(wrong(format!(
                     "{}: the client on rustls shows no certificates",
@@ -297,6 +316,19 @@ impl Experiment {
             endpoints.arms.retain(|arm| takes(arm).is_none());
         }
         missing
+    }
+
+    /// Leaves out the ends whose OpenSSL `is_there` does not find; which.
+    pub fn leave_out_without_openssl(&mut self, is_there: impl Fn(Openssl) -> bool) -> Vec<String> {
+        let (kept, missing) = std::mem::take(&mut self.endpoints)
+            .into_iter()
+            .partition(|endpoints| is_there(endpoints.openssl));
+        self.endpoints = kept;
+        let missing: Vec<Endpoints> = missing;
+        missing
+            .into_iter()
+            .map(|endpoints| endpoints.name)
+            .collect()
     }
 
     /// Cuts it down to about a minute; says what was left out.
@@ -503,16 +535,25 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     /// IP bytes each way until a tunnel is up: padded Initials, and a key share and an encapsulated
     /// key of X25519MLKEM768.
     const TUNNEL_SET_UP: f64 = 3_000.0;
-    let natural = match endpoints.key {
-        KeyKind::Rsa2048 => 870,
-        KeyKind::EcdsaP256 => 480,
+    /// What of that is an RSA signature.
+    const SIGNATURE: usize = 256;
+    /// A share of X25519MLKEM768 and one of X25519, and the answer to the first (RFC 9794 has the
+    /// terms; FIPS 203, table 3, the sizes).
+    const HYBRID_UP: usize = 1_216 + 32;
+    const HYBRID_DOWN: usize = 1_120;
+    let natural = endpoints.key.certificate_len();
+    let (hybrid_up, hybrid_down) = match (endpoints.openssl, &endpoints.groups) {
+        (Openssl::Current, None) => (HYBRID_UP, HYBRID_DOWN),
+        (Openssl::Current, Some(_)) | (Openssl::System, _) => (0, 0),
     };
+    let signature = endpoints.key.signature_len().saturating_sub(SIGNATURE);
     let leaf = endpoints.leaf_bytes.unwrap_or(natural);
     let issuers = endpoints.issuer_bytes.unwrap_or(natural) * usize::from(endpoints.chain - 1);
     let setup = Setup::of(arm);
+    let is_open = endpoints.version != Version::Tls13 || setup.releases_keys();
     let certificates = if setup.resumes() {
         0
-    } else if setup.replaces_chains() {
+    } else if is_open && (setup.replaces_chains() || setup.releases_keys()) {
         REFERENCES
     } else {
         leaf + issuers
@@ -534,8 +575,11 @@ pub(crate) fn trial_seconds(config: &LinkConfig, endpoints: &Endpoints, arm: Arm
     };
     AROUND
         + ROUND_TRIPS * (config.up.delay + config.down.delay).as_secs_f64()
-        + links::air_seconds(&config.up, UP + of_client as f64 + set_up)
-        + links::air_seconds(&config.down, DOWN + certificates as f64 + set_up)
+        + links::air_seconds(&config.up, UP + (of_client + hybrid_up) as f64 + set_up)
+        + links::air_seconds(
+            &config.down,
+            DOWN + (certificates + hybrid_down + signature) as f64 + set_up,
+        )
 }
 
 fn keep<T>(

@@ -7,11 +7,15 @@
 //! lists of what is supported, and all framing. To that come 28 bytes, IPv4's and UDP's
 //! headers, for each one-way flight.
 //!
-//! Only TLS 1.0 to 1.2 shows enough of a handshake to tell; for TLS 1.3 there is no figure here.
+//! Only TLS 1.0 to 1.2 shows all of them. In TLS 1.3 signature and Finished are encrypted: of them
+//! the length counts, which follows from the server's key and the suite. Without the server's
+//! consent a proxy cannot tell them from the rest, so that there the floor is out of its reach.
 
 use std::borrow::Cow;
 
-use tandem_wire::tls::{ClientHello, HandshakeType, ProtocolVersion, ServerHello, stream};
+use tandem_wire::tls::{
+    ClientHello, ExtensionType, HandshakeType, ProtocolVersion, ServerHello, stream,
+};
 
 use crate::exchange::Exchange;
 use crate::phases::{self, Phases};
@@ -25,6 +29,53 @@ const NAMED_CURVE: u8 = 3;
 /// The floor of a handshake, bytes. `None` for TLS 1.3 and for messages that do not parse.
 pub fn floor_bytes(exchange: &Exchange, phases: &Phases) -> Option<usize> {
     let fresh: usize = fresh(exchange, phases)?.iter().map(Vec::len).sum();
+    Some(fresh + FLIGHT_HEADERS * phases.flights)
+}
+
+/// The floor of a handshake of TLS 1.3 whose server signs with so many bytes and whose client shows
+/// no certificate. `None` for older versions, where the server asked for another hello, and for
+/// messages that do not parse.
+pub fn floor_bytes_in_tls13(
+    exchange: &Exchange,
+    phases: &Phases,
+    signature: usize,
+) -> Option<usize> {
+    /// Around a message in a protected record: the message's header, the content's type, the tag
+    /// (RFC 8446, sections 4 and 5.2).
+    const AROUND_FINISHED: usize = 4 + 1 + 16;
+    const AES_256_GCM_SHA384: u16 = 0x1302;
+    if phases.version.0 < ProtocolVersion::TLS1_3.0 {
+        return None;
+    }
+    let of = |stream, wanted| {
+        let found = messages(stream).into_iter();
+        found.filter(move |(msg_type, _)| *msg_type == wanted)
+    };
+    let (up, down) = (exchange.up.sent.bytes(), exchange.down.sent.bytes());
+    let (_, client) = of(up, HandshakeType::CLIENT_HELLO).next()?;
+    let (_, server) = of(down, HandshakeType::SERVER_HELLO).next()?;
+    let (client, server) = (
+        ClientHello::parse(&client).ok()?,
+        ServerHello::parse(&server).ok()?,
+    );
+    if server.is_hello_retry_request() {
+        return None;
+    }
+    let (mut offered, _) = vector16(client.extensions()?.find(ExtensionType::KEY_SHARE)?)?;
+    let mut shares = 0;
+    while !offered.is_empty() {
+        let (share, rest) = vector16(offered.get(2..)?)?;
+        shares += share.len();
+        offered = rest;
+    }
+    let answer = server.extensions()?.find(ExtensionType::KEY_SHARE)?;
+    let (answer, _) = vector16(answer.get(2..)?)?;
+    let hash = match server.cipher_suite() {
+        AES_256_GCM_SHA384 => 48,
+        _ => 32,
+    };
+    let hellos = client.random().len() + client.session_id().len() + server.random().len();
+    let fresh = hellos + shares + answer.len() + signature + hash + hash + AROUND_FINISHED;
     Some(fresh + FLIGHT_HEADERS * phases.flights)
 }
 
@@ -220,6 +271,43 @@ pub(crate) mod tests {
             "data"
         );
         assert_eq!(floor_bytes(&exchange, &phases), Some(FRESH + 4 * 28));
+        Ok(())
+    }
+
+    #[test]
+    fn of_tls_1_3_shares_count_and_what_is_encrypted_by_its_length() -> Result<(), String> {
+        let vector = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
+        let share = |group: [u8; 2], length| [&group[..], &vector(&vec![7; length])].concat();
+        let extension = |number: u8, data: &[u8]| [&[0, number][..], &vector(data)].concat();
+        let hello = |random: u8, middle: &[u8], extensions: &[u8]| {
+            let front = [&[3, 3][..], &[random; 32], &[32], &[9; 32]].concat();
+            [&front[..], middle, &vector(extensions)].concat()
+        };
+        let offered = [share([0x11, 0xec], 1_216), share([0, 29], 32)].concat();
+        let client = hello(1, &[0, 2, 0x13, 1, 1, 0], &extension(51, &vector(&offered)));
+        let answer = [
+            extension(43, &[3, 4]),
+            extension(51, &share([0x11, 0xec], 1_120)),
+        ];
+        let server = hello(2, &[0x13, 1, 0], &answer.concat());
+        let sealed = |length: u16| {
+            let header = [&[23, 3, 3][..], &length.to_be_bytes()].concat();
+            [&header[..], &vec![5; usize::from(length)]].concat()
+        };
+        let seen = conversation(&[
+            (true, &message(1, &client)),
+            (false, &[message(2, &server), sealed(6_000)].concat()),
+            (true, &sealed(53)),
+            (false, &sealed(90)),
+        ]);
+        let exchange = Exchange::find(&seen, &seen, 443).ok_or("no connection found")?;
+        let phases = Phases::of(&exchange).ok_or("no handshake found")?;
+        assert_eq!(floor_bytes(&exchange, &phases), None);
+        let hellos = 32 + 32 + 32 + 1_216 + 32 + 1_120;
+        assert_eq!(
+            floor_bytes_in_tls13(&exchange, &phases, 2_420),
+            Some(hellos + 2_420 + 32 + 53 + 3 * 28)
+        );
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use tandem_wire::{Seq, TcpFlags, TcpPacket};
 
 use crate::anatomy::{self, share_of};
 use crate::exchange::{Exchange, StreamPair};
-use crate::floor::floor_bytes;
+use crate::floor::{floor_bytes, floor_bytes_in_tls13};
 use crate::phases::{FULL_FLIGHTS, Phases};
 use crate::setup::Setup;
 use tandem_report::Parts;
@@ -369,6 +369,13 @@ impl Lane {
         let seen = (self.at_client.take(), self.at_server.take());
         let mut trial = judged(row, outcome, self.emulator.take_log(), &seen);
         trial.row.parts = parts(&trial, stream_bytes);
+        if let (Some(exchange), Some(phases), None) =
+            (&trial.exchange, &trial.phases, trial.row.floor_bytes)
+        {
+            let signature = self.endpoints.key.signature_len();
+            let floor = floor_bytes_in_tls13(exchange, phases, signature);
+            trial.row.floor_bytes = floor.map(|bytes| bytes as u64);
+        }
         // Only where the server sent certificates, and in clear, can be told how they crossed.
         if measured == Visit::Return || self.endpoints.version == Version::Tls13 {
             trial.row.crossed = None;

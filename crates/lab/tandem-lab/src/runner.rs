@@ -32,6 +32,7 @@ use tandem_testbed::endpoints::Endpoints;
 use tandem_testbed::installed;
 use tandem_testbed::interrupt;
 use tandem_testbed::lease::Lease;
+use tandem_testbed::openssl::Openssl;
 use tandem_testbed::pki::{self, Chain, ChainSpec};
 
 /// A trial is given up when it takes this many times what arithmetic says, and [`TRIAL_MARGIN`]
@@ -163,6 +164,17 @@ impl<'a> Prepared<'a> {
             console.say(&format!(
                 "without {}: there is no {program}; scripts/ensure-tools.sh lab brings it",
                 arm.name()
+            ));
+        }
+        for endpoints in experiment.leave_out_without_openssl(Openssl::is_installed) {
+            console.say(&format!(
+                "without {endpoints}: there is no OpenSSL 3.5; scripts/ensure-tools.sh openssl builds it"
+            ));
+        }
+        if experiment.endpoints.is_empty() {
+            return Err(LabError::usage(
+                options.file.display().to_string(),
+                "has no endpoints whose programs are here",
             ));
         }
         experiment.trials = options.trials.unwrap_or(experiment.trials);

@@ -12,6 +12,7 @@ use tandem_testbed::endpoints::{
     Certificates, ClientProgram, Endpoints, ServerProgram, Sessions, Version,
 };
 use tandem_testbed::links::LinkFigures;
+use tandem_testbed::openssl::Openssl;
 use tandem_testbed::other::Other;
 use tandem_testbed::proxies::{Mode, Strategy};
 use tandem_testbed::topology::Family;
@@ -215,9 +216,14 @@ impl Setup {
                 (!can).then_some("needs s_client, which can keep a session, nginx and TLS 1.2")
             }
             Ends::Tls13(Certificates::Compressed) => {
-                let can =
-                    usual.client == ClientProgram::Rustls && usual.server == ServerProgram::Rustls;
-                (!can).then_some("needs rustls at both ends")
+                let can = match (usual.client, usual.server) {
+                    (ClientProgram::Rustls, ServerProgram::Rustls) => true,
+                    (ClientProgram::SClient, ServerProgram::SServer) => {
+                        usual.openssl == Openssl::Current
+                    }
+                    (_, _) => false,
+                };
+                (!can).then_some("needs rustls at both ends, or OpenSSL 3.5's own programs")
             }
             Ends::Tls13(Certificates::Whole)
                 if self.releases_keys() && usual.server == ServerProgram::Rustls =>

@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use tandem_lab::{Captures, RunOptions, run_experiment};
 use tandem_report::arm::Arm;
 use tandem_report::row::{Crossed, Row};
+use tandem_testbed::openssl::Openssl;
 use tandem_testbed::{Effort, LabError};
 use tempfile::TempDir;
 
@@ -321,6 +322,43 @@ fn in_tls_1_3_a_chain_crosses_shortly_where_the_server_agrees() -> Result<(), La
     assert!(bytes(Arm::TunnelTls13) > certificates);
     assert!(bytes(Arm::TunnelConsent) + certificates / 2 < bytes(Arm::TunnelTls13));
     assert!(bytes(Arm::TunnelConsent) < bytes(Arm::Tls13) / 2);
+    Ok(())
+}
+
+#[test]
+fn post_quantum_handshakes_cross_whole_and_shortly_where_the_server_agrees() -> Result<(), LabError>
+{
+    const NAME: &str = "post_quantum_handshakes_cross_whole_and_shortly_where_the_server_agrees";
+    let Some(exe) = common::tandem(NAME).filter(|_| common::may_run(NAME)) else {
+        return Ok(());
+    };
+    if !common::has_keytap(NAME, &exe) {
+        return Ok(());
+    }
+    if !Openssl::Current.is_installed() {
+        tandem_testkit::not_tried("post-quantum TLS: scripts/ensure-tools.sh openssl builds it");
+        return Ok(());
+    }
+    let out = tempfile::tempdir().map_err(io)?;
+    let rows = rows_of(&RunOptions {
+        links: words(&["certus-100"]),
+        endpoints: words(&["ml-dsa-44", "ml-dsa-65"]),
+        arms: words(&["tunnel", "tunnel-consent"]),
+        trials: Some(1),
+        ..whole(experiment("post-quantum.toml"), &out, exe)
+    })?;
+    assert_eq!(rows.len(), 4, "{rows:?}");
+    for row in &rows {
+        // Two hellos with their shares, a signature, two Finished.
+        assert!(row.floor_bytes > Some(5_000), "{row:?}");
+        let all = row.link_bytes();
+        let certificates: u64 = row.certificates.iter().map(|size| *size as u64).sum();
+        match row.arm {
+            // A chain, and what is new in each handshake.
+            Arm::TunnelConsent => assert!(all < 8_000 && all < certificates, "{row:?}"),
+            _ => assert!(all > certificates + 5_000, "{row:?}"),
+        }
+    }
     Ok(())
 }
 

@@ -169,7 +169,10 @@ fn the_thesis_s_own_suite_and_tls_1_3_are_measured_as_far_as_they_show() -> Resu
             .is_some_and(|seconds| seconds > 0.008)
     );
     assert_eq!(modern.seconds_first_byte, None);
-    assert_eq!(modern.floor_bytes, None);
+    // Three random values, two shares of X25519, an RSA signature, two Finished (one with its tag),
+    // three headers.
+    let floor = modern.floor_bytes.unwrap_or(0);
+    assert!((550..650).contains(&floor), "{modern:?}");
     Ok(())
 }
 

@@ -71,7 +71,8 @@ pub struct Row {
     pub tls_bytes_down: Option<u64>,
     /// Of both `tls_bytes`: the proxies' own TCP options. Null where these are.
     pub option_bytes: Option<u64>,
-    /// The handshake's floor: fresh bytes, and 28 for each one-way flight. Null for TLS 1.3.
+    /// The handshake's floor: fresh bytes, and 28 for each one-way flight. Null in TLS 1.3 where
+    /// the server asked for another hello.
     pub floor_bytes: Option<u64>,
     /// What the IP bytes until the handshake's end are, which add up to both `handshake_bytes`.
     /// Null where that cannot be told: in TLS 1.3, and of tunnels that are not Tandem's.

@@ -315,7 +315,7 @@ fn curl(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
 }
 
 fn s_client(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
-    let mut command = Command::new("openssl");
+    let mut command = endpoints.openssl.command();
     command
         // -quiet also keeps it reading after its standard input has nothing more.
         .args(["s_client", "-quiet", "-connect"])
@@ -344,6 +344,9 @@ fn s_client(address: IpAddr, endpoints: &Endpoints, chain: &Chain) -> Command {
     }
     if endpoints.version.is_legacy() {
         command.args(["-cipher", "DEFAULT@SECLEVEL=0"]);
+    }
+    if let Some(groups) = &endpoints.groups {
+        command.args(["-groups", groups]);
     }
     command
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::openssl::Openssl;
 use crate::pki::{ChainSpec, KeyKind};
 use crate::topology::Family;
 use tandem_report::arm::Arm;
@@ -118,6 +119,13 @@ pub struct Endpoints {
     /// The server's cipher suites, in OpenSSL's words. Default: the program's own.
     #[serde(default)]
     pub suites: Option<String>,
+    /// Which OpenSSL the ends are, where they are OpenSSL's own programs. Default: the system's.
+    #[serde(default)]
+    pub openssl: Openssl,
+    /// The groups that both ends are told for the key exchange, in OpenSSL's words. Only OpenSSL's
+    /// own programs are. Default: the program's own.
+    #[serde(default)]
+    pub groups: Option<String>,
     /// Whether addresses are IPv6. Default: IPv4.
     #[serde(default)]
     pub family: FamilyName,
@@ -235,6 +243,8 @@ impl Endpoints {
             leaf_bytes: Some(926),
             issuer_bytes: None,
             suites: None,
+            openssl: Openssl::System,
+            groups: None,
             family: FamilyName::Ipv4,
             server_name: ServerName::Sent,
             client_chain: 0,

@@ -10,12 +10,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
 use crate::command;
 use crate::error::LabError;
+use crate::openssl::Openssl;
 
 /// The name that every leaf is for, unless it is told otherwise.
 pub const SERVER_NAME: &str = "www.tandem.example";
@@ -52,6 +52,12 @@ pub enum KeyKind {
     /// ECDSA on P-256.
     #[serde(rename = "ecdsa-p256")]
     EcdsaP256,
+    /// ML-DSA-44 (FIPS 204). It takes OpenSSL 3.5.
+    #[serde(rename = "ml-dsa-44")]
+    MlDsa44,
+    /// ML-DSA-65; likewise.
+    #[serde(rename = "ml-dsa-65")]
+    MlDsa65,
 }
 
 impl KeyKind {
@@ -60,13 +66,47 @@ impl KeyKind {
         match self {
             KeyKind::Rsa2048 => "rsa-2048",
             KeyKind::EcdsaP256 => "ecdsa-p256",
+            KeyKind::MlDsa44 => "ml-dsa-44",
+            KeyKind::MlDsa65 => "ml-dsa-65",
         }
     }
 
-    fn genpkey(self) -> [&'static str; 4] {
+    /// The OpenSSL that knows it.
+    pub fn openssl(self) -> Openssl {
         match self {
-            KeyKind::Rsa2048 => ["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"],
-            KeyKind::EcdsaP256 => ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"],
+            KeyKind::Rsa2048 | KeyKind::EcdsaP256 => Openssl::System,
+            KeyKind::MlDsa44 | KeyKind::MlDsa65 => Openssl::Current,
+        }
+    }
+
+    /// Bytes of a signature. One by ECDSA has 70 to 72, as its numbers come.
+    pub fn signature_len(self) -> usize {
+        match self {
+            KeyKind::Rsa2048 => 256,
+            KeyKind::EcdsaP256 => 71,
+            // FIPS 204, table 2.
+            KeyKind::MlDsa44 => 2_420,
+            KeyKind::MlDsa65 => 3_309,
+        }
+    }
+
+    /// Bytes of a certificate of the lab, about, where no size is asked for.
+    pub fn certificate_len(self) -> usize {
+        match self {
+            KeyKind::Rsa2048 => 870,
+            KeyKind::EcdsaP256 => 480,
+            // A key, a signature, and some 260 bytes around them.
+            KeyKind::MlDsa44 => 1_312 + 2_420 + 260,
+            KeyKind::MlDsa65 => 1_952 + 3_309 + 260,
+        }
+    }
+
+    fn genpkey(self) -> &'static [&'static str] {
+        match self {
+            KeyKind::Rsa2048 => &["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"],
+            KeyKind::EcdsaP256 => &["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"],
+            KeyKind::MlDsa44 => &["-algorithm", "ML-DSA-44"],
+            KeyKind::MlDsa65 => &["-algorithm", "ML-DSA-65"],
         }
     }
 }
@@ -306,7 +346,9 @@ impl Office {
 
     fn openssl(&self, arguments: &[&str]) -> Result<(), LabError> {
         command::run(
-            Command::new("openssl")
+            self.key
+                .openssl()
+                .command()
                 .args(arguments)
                 .current_dir(&self.directory),
         )

@@ -294,7 +294,7 @@ fn s_server(
         Version::Tls12 => "-tls1_2",
         Version::Tls13 => "-tls1_3",
     };
-    let mut command = Command::new("openssl");
+    let mut command = endpoints.openssl.command();
     command
         .current_dir(&root)
         .args([
@@ -312,6 +312,13 @@ fn s_server(
         .args(["-cipher", &suites(endpoints, "DEFAULT")]);
     if endpoints.chain > 1 {
         command.arg("-cert_chain").arg(&chain.issuers);
+    }
+    if let Some(groups) = &endpoints.groups {
+        command.args(["-groups", groups]);
+    }
+    match endpoints.certificates {
+        Certificates::Whole => {}
+        Certificates::Compressed => drop(command.arg("-cert_comp")),
     }
     if let Some(clients) = clients {
         command

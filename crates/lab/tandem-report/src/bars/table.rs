@@ -49,7 +49,7 @@ pub(super) struct Bar {
 
 const NAMED: &[&str] = &["one", "three", "curl"];
 
-pub(super) const BARS: [Bar; 22] = [
+pub(super) const BARS: [Bar; 23] = [
     Bar {
         id: "tls-bytes-one",
         what: "TLS bytes on the link, warm",
@@ -264,6 +264,20 @@ pub(super) const BARS: [Bar; 22] = [
         arm: Arm::Tunnel,
         source: Source::Floor { bar: 1.6 },
         target: Some(1.25),
+        thesis: None,
+    },
+    Bar {
+        id: "tunnel-bytes-ml-dsa-44",
+        what: "IP bytes until Finished, TLS 1.3, tunnel, server agrees",
+        case: "X25519MLKEM768, three of ML-DSA-44, any link",
+        link: None,
+        endpoints: &["ml-dsa-44"],
+        arm: Arm::TunnelConsent,
+        source: Source::Share {
+            measure: Measure::HandshakeBytes,
+            bar: 45.0,
+        },
+        target: Some(35.0),
         thesis: None,
     },
     Bar {
