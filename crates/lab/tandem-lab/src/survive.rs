@@ -1,5 +1,6 @@
 //! Does the application survive? Programs with the time-outs that their libraries set fetch a page
-//! over slow links: plain, in packet mode, through the tunnel.
+//! over slow links: plain, in packet mode, through the tunnel, and, in TLS 1.3, through the tunnel
+//! with the server's consent.
 //!
 //! Counts what reaches the program's user: the page, or the program's own words of failure. Is not:
 //! a measurement of bytes. The proxies are warm: one handshake has gone before.
@@ -34,7 +35,12 @@ const LINKS: [&str; 3] = ["iridium", "hf-9600", "certus-100"];
 
 const VERSIONS: [Version; 2] = [Version::Tls12, Version::Tls13];
 
-const ARMS: [Arm; 3] = [Arm::Plain, Arm::Packet, Arm::Tunnel];
+const ARMS: [Arm; 4] = [Arm::Plain, Arm::Packet, Arm::Tunnel, Arm::TunnelConsent];
+
+/// Whether there is such an arm in this version: only TLS 1.3 needs consent.
+fn exists(arm: Arm, version: Version) -> bool {
+    arm != Arm::TunnelConsent || version == Version::Tls13
+}
 
 /// Longest that a connection may take that has no time-out of its own, and its remains to leave the
 /// link. Beyond any of the programs' time-outs.
@@ -130,7 +136,8 @@ fn ways(links: &[String]) -> Result<Vec<Way>, LabError> {
     let mut ways = Vec::new();
     for link in LINKS.into_iter().filter(is_wanted) {
         for version in VERSIONS {
-            ways.extend(ARMS.map(|arm| Way { link, version, arm }));
+            let arms = ARMS.into_iter().filter(|arm| exists(*arm, version));
+            ways.extend(arms.map(|arm| Way { link, version, arm }));
         }
     }
     Ok(ways)
@@ -234,9 +241,10 @@ fn page(cells: &[Cell], programs: &[Installed]) -> String {
         long these took (median, from the program's\nstart to its end). The proxies know the \
         server's certificates.\n"
         .to_owned();
-    let columns = ARMS.map(Arm::name);
     for link in LINKS {
         for version in VERSIONS {
+            let arms = ARMS.into_iter().filter(|arm| exists(*arm, version));
+            let columns: Vec<&str> = arms.map(Arm::name).collect();
             let here: Vec<&Cell> = cells
                 .iter()
                 .filter(|cell| cell.link == link && cell.version == version)
@@ -303,6 +311,26 @@ mod tests {
         assert!(page.contains(row), "{page}");
         assert!(page.contains("plain: TLS handshake timeout"), "{page}");
         assert!(!page.contains("TLS 1.3"), "nothing was tried in it: {page}");
+    }
+
+    #[test]
+    fn the_servers_consent_is_tried_in_tls_13_alone() {
+        let ways = ways(&["iridium".to_owned()]).expect("a link of the list");
+        let versions: Vec<Version> = ways
+            .iter()
+            .filter(|way| way.arm == Arm::TunnelConsent)
+            .map(|way| way.version)
+            .collect();
+        assert_eq!(versions, [Version::Tls13]);
+        let consenting = Cell {
+            version: Version::Tls13,
+            arm: Arm::TunnelConsent,
+            ..cell(&[6.0, 6.0, 6.0])
+        };
+        let programs = [(Program::Go.name(), Some("go1".to_owned()))];
+        let page = page(&[cell(&[]), consenting], &programs);
+        assert_eq!(page.matches("| tunnel-consent |").count(), 1, "{page}");
+        assert!(page.contains("| 3 of 3, 6.0 s |"), "{page}");
     }
 
     #[test]
