@@ -33,7 +33,11 @@ fn every_installed_program_survives_a_link_of_some_tens_of_kilobits() -> Result<
         .filter(|line| line.starts_with("| curl"))
         .map(|row| row.matches("1 of 1").count())
         .collect();
-    assert_eq!(curl, [3, 4], "a row in each version, with consent in 1.3: {page}");
+    assert_eq!(
+        curl,
+        [3, 4],
+        "a row in each version, with consent in 1.3: {page}"
+    );
     assert!(!page.contains("**0 of 1**"), "{page}");
     Ok(())
 }
