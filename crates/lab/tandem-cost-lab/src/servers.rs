@@ -8,6 +8,7 @@ mod settings;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -339,6 +340,8 @@ impl Running {
         let file =
             |name: &str| File::create(folder.join(name)).map_err(LabError::io("write a log"));
         let child = command
+            // Apache ends its whole process group, which is not to be the lab's.
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(file("out.log")?)
             .stderr(file("error.log")?)

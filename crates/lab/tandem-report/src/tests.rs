@@ -271,6 +271,40 @@ fn figures_without_bounds_do_not_break_a_plot() {
 }
 
 #[test]
+fn what_tls_costs_has_a_part_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let row = |tls: &str, user: u32| {
+        format!(
+            r#"{{"part":"load","server":"nginx <1>","tls":{tls},"resumption":"none","reuse":0,"key":"RSA-2048",
+            "bytes":12288,"connections_per_second":900.0,"requests_per_second":900.0,"connections":900,"resumed":0,
+            "server_resumed":null,"refused":0,"nothing_to_offer":0,"failures":0,"p50_us":1,"p99_us":2,"user_us":{user}.0,
+            "kernel_us":0.0,"switches":1.0,"peak_kib":1,"memory_kib":1,"processes":1,"generator_us":1.0,
+            "generator_limited":false,"steady":true}}"#
+        )
+        .replace('\n', "")
+    };
+    let rows = [row("null", 100), row("\"1.3\"", 1_000)].join("\n");
+    fs::write(directory.path().join(crate::cost_row::ROWS), rows).unwrap();
+    let written = Written { directory };
+    report(&written.options()).unwrap();
+    let page = written.read("report.html");
+    assert_nested(&page);
+    for words in [
+        "What TLS costs at servers",
+        "1999: Netscape",
+        "nginx &lt;1&gt;",
+        "10.0 times",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    let tables = written.read("tables.md");
+    assert!(
+        tables.contains("## What TLS costs at servers (cost.jsonl)"),
+        "{tables}"
+    );
+}
+
+#[test]
 fn a_report_may_go_elsewhere() {
     let written = Written::of(&synthetic::rows());
     let out = written.directory.path().join("made/for/it");
