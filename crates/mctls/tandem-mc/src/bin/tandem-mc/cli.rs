@@ -17,12 +17,12 @@ use tandem_mc::via::{ViaArgument, host_of};
 /// The longest time that can be asked for.
 const MAX_SECONDS: f64 = 3600.0;
 
-/// Middleboxes that both ends agree to: to parts of a session, to read or to write, and no further
+/// Admit middleboxes to parts of a TLS session, to read or to write, with both ends' consent
 ///
 /// Multi-context TLS (mctls13, docs/mctls.md). Client and server divide their data into contexts
-/// and give each middlebox the keys that it needs. What somebody does beyond that is found, and
-/// both ends are told. Nobody outside the project has reviewed it: do not protect with it what
-/// matters.
+/// and give each middlebox the keys that it needs. If a middlebox exceeds its rights, both ends
+/// detect it. Nobody outside the project has reviewed this protocol: do not protect anything
+/// important with it.
 #[derive(Debug, Parser)]
 #[command(
     name = "tandem-mc",
@@ -39,14 +39,14 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Where to start:
-  See it work: a filter, a compressor, a cache, and a middlebox that oversteps
+  A demo: a filter, a compressor, a cache, and a middlebox that exceeds its rights
     tandem mc demo
   Who could do what, before anything is started
     tandem mc explain --via filter.example:4443=filter
 
 Exit codes:
-  0 done; of get: every byte was vouched for
-  1 failed at run time: blocked, cut short, somebody overstepped
+  0 done; for get: every byte was authenticated
+  1 failed at run time: blocked, cut short, rights exceeded
   2 usage or configuration        4 in use: a port";
 
 /// What is to be done.
@@ -56,30 +56,32 @@ pub(crate) enum Command {
     Box(BoxArgs),
     Get(Box<GetArgs>),
     Explain(ExplainArgs),
-    /// Let a browser and a web server that know nothing of this use it
+    /// Run a gateway for an unmodified browser or web server
     ///
-    /// `client` runs beside the browser and takes plain HTTP on loopback; `server` runs beside the
-    /// web server and asks it over plain HTTP. Neither intercepts anything: the client's serves the
-    /// names in its settings, and opens no TLS connection of the browser's.
+    /// `client` runs beside the browser and accepts plain HTTP on loopback; `server` runs beside
+    /// the web server and forwards requests to it over plain HTTP. Neither intercepts anything: the
+    /// client's gateway serves the names in its settings, and opens no TLS connection of the
+    /// browser.
     #[command(subcommand)]
     Gateway(Gateway),
-    /// See it work on this machine: a page through a filter and a compressor, a page that is
-    /// blocked, one that a cache fills in, and a middlebox that oversteps
+    /// Run a demo on this machine: a page through a filter and a compressor, a page that is
+    /// blocked, one that a cache fills in, and a middlebox that exceeds its rights
     ///
-    /// It makes certificates of its own with `openssl`, listens on loopback only, takes a second,
-    /// and leaves nothing behind. No root.
+    /// It makes its own certificates with `openssl`, listens on loopback only, takes a second, and
+    /// leaves nothing behind. It needs no root.
     Demo,
 }
 
 /// Serve the files of a folder to clients and their middleboxes
 ///
-/// GET and HEAD over HTTP/1.1. It prints where it listens, and `ready`; SIGTERM ends it. With
-/// [[middlebox]] entries in its settings only those middleboxes are admitted, with these rights at
-/// most; without any, whichever an authority of --trust vouches for, as far as the client grants.
+/// It serves GET and HEAD over HTTP/1.1. It prints its address and `ready`; SIGTERM stops it. With
+/// [[middlebox]] entries in its settings, it admits only those middleboxes, with at most these
+/// rights. Without any, it admits all that an authority of --trust has certified, with the rights
+/// that the client grants.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
-  Files of /srv/www; a filter may see which pages are asked for, others nothing
+  Files of /srv/www; a filter may see which pages are requested, others nothing
     tandem mc serve --listen 0.0.0.0:8443 --cert page.pem --key page.key \\
         --root /srv/www --trust ca.pem --config serve.toml
   serve.toml:
@@ -92,7 +94,7 @@ pub(crate) struct ServeArgs {
     /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe
     #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
     pub(crate) protocol: Protocol,
-    /// The folder; files that begin with a dot, and what links lead out to, are not served
+    /// The folder; files that begin with a dot, and links to outside, are not served
     #[arg(long, value_name = "DIR")]
     pub(crate) root: PathBuf,
     /// Authorities of middleboxes, PEM; without it no middlebox is admitted
@@ -107,9 +109,9 @@ pub(crate) enum Gateway {
     Server(GatewayServerArgs),
 }
 
-/// Beside a browser: take plain HTTP on this machine, and fetch from the servers in the settings
+/// Beside a browser: accept plain HTTP on this machine, and fetch from the servers in the settings
 ///
-/// Set it as the browser's proxy for HTTP, or have the names lead to this machine. Then ask for
+/// Set it as the browser's proxy for HTTP, or let the names point to this machine. Then open
 /// http://NAME/: the gateway fetches from https://NAME/ through the middleboxes of that site.
 /// https:// addresses do not pass it: it answers CONNECT with 501.
 #[derive(Debug, Args)]
@@ -125,7 +127,7 @@ Example:
     connect = \"192.0.2.1:8443\"
     via = [\"filter.example@192.0.2.7:4443=filter\"]")]
 pub(crate) struct GatewayClientArgs {
-    /// Where to listen, on loopback; port 0 takes a free one
+    /// Loopback address to listen on; port 0: a free one
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
     /// Authorities of servers and of middleboxes, PEM
@@ -134,7 +136,7 @@ pub(crate) struct GatewayClientArgs {
     /// Settings, TOML: a [[site]] for each server, with name, connect, via and contexts
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// How long a session may take to be there; more on slow links
+    /// Time limit for setting up a session; slow links need more
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
     /// What to log: error, warn, info, debug [default: info]
@@ -142,10 +144,10 @@ pub(crate) struct GatewayClientArgs {
     pub(crate) log: Option<String>,
 }
 
-/// Beside a web server: take sessions of clients and middleboxes, and ask the server over HTTP/1.1
+/// Beside a web server: accept sessions of clients and middleboxes, and ask the server by HTTP/1.1
 ///
-/// It asks on a connection for each request, takes headers such as X-Forwarded-For out, which
-/// anybody can write, and adds X-Forwarded-Proto: https. [[middlebox]] entries in its settings are
+/// It uses one connection per request, removes headers such as X-Forwarded-For, which anybody can
+/// write, and adds X-Forwarded-Proto: https. [[middlebox]] entries in its settings are
 /// those of `serve`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -167,7 +169,7 @@ pub(crate) struct GatewayServerArgs {
 /// Where a daemon listens, and as whom.
 #[derive(Debug, Args)]
 pub(crate) struct Listening {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0: a free one
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: SocketAddr,
     /// Its certificate and chain, PEM
@@ -179,7 +181,7 @@ pub(crate) struct Listening {
     /// Settings, TOML
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// How long a session may take to be there; more on slow links
+    /// Time limit for setting up a session; slow links need more
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
     /// What to log: error, warn, info, debug [default: info]
@@ -187,15 +189,15 @@ pub(crate) struct Listening {
     pub(crate) log: Option<String>,
 }
 
-/// Be a middlebox of a kind, for clients that name it and servers that agree
+/// Run a middlebox, for clients that name it and servers that agree
 ///
-/// null passes on unread. filter blocks pages (`block`). ids blocks what has a pattern of an attack
-/// in it (`patterns`). tracker takes cookies and the like out of headers (`hosts`, `headers`).
-/// compress makes text in responses shorter. cache fills in bodies that it holds where the server
-/// refers to them (`memory`, `max-body`). pacer spreads bursts over time (`rate`, `burst`,
-/// `types`). balance chooses among servers (`backends`, `balance`) and reads nothing. It prints
-/// where it listens, and `ready`; SIGTERM ends it. It connects to this machine only, unless `allow`
-/// in its settings permits more; balance connects to its backends alone.
+/// null passes everything on unread. filter blocks pages (`block`). ids blocks data that contains
+/// an attack pattern (`patterns`). tracker removes cookies and similar headers (`hosts`,
+/// `headers`). compress compresses text in responses. cache fills in bodies that it holds where the
+/// server refers to them (`memory`, `max-body`). pacer spreads bursts over time (`rate`, `burst`,
+/// `types`). balance chooses among servers (`backends`, `balance`) and reads nothing. It prints its
+/// address and `ready`; SIGTERM stops it. It connects to this machine only, unless `allow` in its
+/// settings permits more; balance connects only to its backends.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
@@ -206,7 +208,7 @@ Example:
     allow = [\"*:443\"]
     block = [\"ads.example\", \"/games/\", \"www.example.org/chat\"]
 
-  A balancer: the same client, the same server, while that is up
+  A balancer: each client keeps its server while that is up
     tandem mc box --listen 0.0.0.0:4443 --cert all.pem --key all.key \\
         --kind balance --config balance.toml
   balance.toml:
@@ -218,17 +220,17 @@ pub(crate) struct BoxArgs {
     /// The protocol: mctls13, or mctls12, the paper's own, which is for research and not safe
     #[arg(long, value_name = "NAME", default_value = "mctls13", value_parser = Protocol::parse)]
     pub(crate) protocol: Protocol,
-    /// What it does
+    /// What the middlebox does
     #[arg(long, value_name = "KIND", value_parser = kinds())]
     pub(crate) kind: Kind,
 }
 
-/// Fetch a page through middleboxes, and say who saw and who changed what
+/// Fetch a page through middleboxes, and report who saw and who changed what
 ///
-/// A middlebox is [NAME@]HOST:PORT, where NAME is the one in its certificate, and behind = what it
-/// may do: a kind's rights (filter), or contexts (request-headers:read,response-body:write).
-/// Nothing is granted that is not written. The page goes to standard output or to -o, the table to
-/// standard error. It ends with 0 only if every byte was vouched for.
+/// A middlebox is [NAME@]HOST:PORT, where NAME is the name in its certificate. After = come its
+/// rights: those of a kind (filter), or by context (request-headers:read,response-body:write). It
+/// gets no other rights. The page goes to standard output or to -o, the table to standard error.
+/// The exit code is 0 only if every byte was authenticated.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Example:
@@ -239,7 +241,7 @@ pub(crate) struct GetArgs {
     /// The page, https only
     #[arg(value_name = "URL", value_parser = Url::parse)]
     pub(crate) url: Url,
-    /// Where its server is, if not where the URL says
+    /// Address of the server, if it differs from the URL
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     pub(crate) connect: Option<String>,
     #[command(flatten)]
@@ -254,16 +256,16 @@ pub(crate) struct GetArgs {
     /// Send this header line too; may be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
-    /// How long to wait for the session, and for anything at all in it
+    /// Time limit for the session's set-up, and for each wait in it
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) timeout: Duration,
-    /// Go on where the server grants less than was asked for; else nothing is sent
+    /// Continue if the server grants less than requested; otherwise nothing is sent
     #[arg(long)]
     pub(crate) accept_less: bool,
-    /// Write the page here, once it is whole
+    /// Write the page here, once it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Write the report here too, for `tandem mc explain`
+    /// Also write the report here, for `tandem mc explain`
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Print the report as JSON, and the page only to -o
@@ -274,15 +276,15 @@ pub(crate) struct GetArgs {
 /// The middleboxes on the way.
 #[derive(Debug, Args)]
 pub(crate) struct PathArgs {
-    /// A middlebox on the way, the nearest first, and what it may do; may be repeated
+    /// A middlebox on the path, the nearest first, and its rights; may be repeated
     #[arg(long, value_name = "ADDR:PORT[=GRANTS]", value_parser = ViaArgument::parse)]
     pub(crate) via: Vec<ViaArgument>,
-    /// Into how many contexts to divide: 1, or 4 (headers and bodies, each way) and more
+    /// Number of contexts: 1, or 4 (headers and bodies, each way) and more
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) contexts: u8,
 }
 
-/// Say who may do what in a session and why; or, of a session that is over, who did what
+/// Show who may do what in a session and why; or who did what in a finished session
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
@@ -295,7 +297,7 @@ Examples:
     tandem mc explain page.json"
 )]
 pub(crate) struct ExplainArgs {
-    /// A report that `tandem mc get --report` or `--json` has written
+    /// A report from `tandem mc get --report` or `--json`
     #[arg(value_name = "REPORT", conflicts_with_all = ["via", "contexts"])]
     pub(crate) report: Option<PathBuf>,
     #[command(flatten)]
