@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mctls::config::Right;
-use mctls::party::ContextId;
+use mctls::party::{ContextId, Position};
 use mctls12::Mode;
+use mctls12::auth::{Identity, Party, Refusal, Verify as _};
 use mctls12::endpoint::Decision;
 use mctls12::list::{Context, MiddleboxList, Place as Address};
 use mctls12_io::middlebox::{Service, Settings, Verdict};
@@ -98,6 +99,43 @@ fn a_middlebox_or_server_without_the_certificate_for_its_name_is_refused() {
     let server = middlebox(&place, "page.example", "null", "");
     let ran = get(&place, "/", &server, &[], &[]);
     assert!(ran.failed_with(1).contains("alert 40"), "{ran:?}");
+}
+
+#[test]
+fn a_certificate_is_good_for_its_name_its_use_and_its_authority_alone() {
+    let (place, other) = (Place::new(), Place::new());
+    let roots = |place: &Place| {
+        let roots = authorities(&place.path("ca.pem")).expect("an authority");
+        Roots::new(Arc::clone(&roots), roots)
+    };
+    let issued = |name, what| {
+        let files = place.issue(name, what);
+        let files = identity(&files.cert, &files.key).expect("a certificate");
+        mctls12_io::identity(&files).expect("a key")
+    };
+    let verified = |roots: &Roots, party, who: &Identity, signed: &[u8]| {
+        let signature = who.key.sign(b"message").expect("a signature");
+        roots.verify(party, &who.chain, who.key.scheme(), signed, &signature)
+    };
+    let (server, filter) = ("page.example", "filter.example");
+    let (page, middle) = (issued(server, For::Server), issued(filter, For::Middlebox));
+    let first = Position::new(1).expect("a position");
+    let (good, bad) = (roots(&place), Err(Refusal::Certificate));
+    let listed = Party::Middlebox(first, filter);
+    for (party, who) in [(Party::Server(server), &page), (listed, &middle)] {
+        assert_eq!(verified(&good, party, who, b"message"), Ok(()));
+        assert_eq!(verified(&roots(&other), party, who, b"message"), bad);
+        let signature = verified(&good, party, who, b"massage");
+        assert_eq!(signature, Err(Refusal::Signature));
+    }
+    for (party, who) in [
+        (Party::Server("other.example"), &page),
+        (Party::Server(filter), &middle),
+        (Party::Middlebox(first, server), &page),
+        (Party::Middlebox(first, "other.example"), &middle),
+    ] {
+        assert_eq!(verified(&good, party, who, b"message"), bad);
+    }
 }
 
 #[test]
