@@ -5,7 +5,9 @@
 //! something is held, sent again or given up. Invariant: all that depends on the kind of an object
 //! is decided below here; a data plane names none.
 
+mod client_key;
 mod client_side;
+mod consent;
 mod sealed;
 mod server_side;
 
@@ -25,6 +27,8 @@ use crate::peer::{Asked, Crossed, Role};
 use crate::rewrite::{Ground, Outgoing};
 use crate::transcript::{Handshake, Pass, Stage};
 
+use consent::Consent;
+pub use consent::HandOver;
 use sealed::Sealed;
 pub use sealed::SealedFlight;
 
@@ -69,6 +73,7 @@ pub struct Connection {
     /// At the client side, where the carrier has numbers: what was said to be held.
     held: Held,
     sealed: Sealed,
+    consent: Consent,
 }
 
 /// What the client-side proxy has told the far side that it holds of the server's flight to come.
@@ -78,6 +83,8 @@ struct Held {
     flight: Option<Arc<[u8]>>,
     /// The objects that were hinted at, in that order.
     hinted: Vec<ObjectId>,
+    /// Whether these are the site's, rather than issuers of any site.
+    is_of_site: bool,
 }
 
 /// What the client-side proxy tells beside a hello about what it holds, on a carrier where both
@@ -118,6 +125,7 @@ impl Connection {
             after: None,
             held: Held::default(),
             sealed: Sealed::Unread,
+            consent: Consent::None,
         }
     }
 
@@ -134,9 +142,11 @@ impl Connection {
 
     /// How far the handshake is.
     pub fn stage(&self) -> Stage {
-        self.sealed
-            .stage()
-            .unwrap_or_else(|| self.handshake.stage())
+        let stage = self.sealed.stage();
+        stage.unwrap_or_else(|| match self.handshake.stage() {
+            Stage::Pass(Pass::Tls13) if self.consent.is_open() => Stage::Going,
+            stage @ (Stage::Going | Stage::Finished | Stage::Pass(_)) => stage,
+        })
     }
 
     /// Whether the whole ClientHello has passed.
@@ -162,11 +172,13 @@ impl Connection {
                 flight: Some(sealed.opened().flight()),
                 stream: sealed.opened().bytes(),
                 before: 0,
+                crossed: sealed.crossed(),
             },
             None => Outgoing {
                 flight: self.flight(sender),
                 stream,
                 before,
+                crossed: 0,
             },
         }
     }
@@ -273,6 +285,9 @@ impl Connection {
         // The thesis's format has no message for them.
         if engine.codes.is_some() {
             return;
+        }
+        if self.stage() == Stage::Pass(Pass::Tls13) {
+            self.key_may_come(streams, engine, moment.now);
         }
         if engine.keeps_hellos
             && self.stage() == Stage::Pass(Pass::Tls13)

@@ -3,6 +3,7 @@
 //! Is not: what one connection has shown (`connection`). Invariant: what is said of objects to the
 //! outside is said in [`Event`]s, which wait until they are taken.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tandem_delta::Source;
@@ -16,7 +17,7 @@ use crate::peer::{Authorities, Epoch, Peer, PeerId, Peers, Role, SessionTickets}
 use crate::renewal::Watch;
 use crate::rewrite::thesis::Codes;
 use crate::rewrite::{Ground, LocalSource};
-use crate::sealed::{LateKeys, ReleasedKeys};
+use crate::sealed::{KeyClient, LateKeys, ReleasedKeys};
 
 /// How the client-side proxy comes to know what of a client's chain the server-side one holds
 /// (McVeety 2009, section 2.4.1).
@@ -58,8 +59,10 @@ pub struct Engine<S> {
     pub(crate) renewals: Option<Watch>,
     /// Keys of sealed handshakes, until their flights come.
     pub(crate) keys: ReleasedKeys,
-    /// Whose keys come later than that.
-    pub(crate) late: LateKeys,
+    /// At the server side: servers whose keys come later than that.
+    pub(crate) late: LateKeys<SocketAddr>,
+    /// At the client side: clients that hand in keys.
+    pub(crate) clients: LateKeys<KeyClient>,
     peers: Peers,
     events: Vec<Event>,
 }
@@ -83,6 +86,7 @@ impl<S: Store> Engine<S> {
             renewals: None,
             keys: ReleasedKeys::default(),
             late: LateKeys::default(),
+            clients: LateKeys::default(),
             peers: Peers::new(role),
             events: Vec::new(),
         }
@@ -206,15 +210,21 @@ impl<S: Store> Engine<S> {
         self.peer().publisher.doubt(now);
     }
 
-    /// At the server side: a server has released its key of a connection's handshake. To be called
-    /// before the server's bytes of that connection are handed in that it wrote afterwards: a key
-    /// that comes later than ServerHello is of no use, unless it was waited for, as it is where the
-    /// server's keys have come late before.
+    /// An endpoint of this side has released the key of a server's flight: at the server side a
+    /// server, at the client side a client. To be called before the server's bytes of that
+    /// connection are handed in that it wrote afterwards: a server's key that comes later than
+    /// ServerHello is of no use, unless it was waited for, as it is where the server's keys have
+    /// come late before. A client's always comes later.
     pub fn release_key(&mut self, key: RecordKey, now: Instant) {
         self.tell(Event::KeyReleased);
-        let otherwise = match key.direction() {
-            Direction::FromServer => self.late.key_comes(key.client_random(), now),
-            Direction::FromClient => UnusedKey::Direction,
+        let otherwise = match (key.direction(), self.role) {
+            (Direction::FromServer, Role::ServerSide) => {
+                self.late.key_comes(key.client_random(), now)
+            }
+            (Direction::FromServer, Role::ClientSide) => {
+                self.clients.key_comes(key.client_random(), now)
+            }
+            (Direction::FromClient, _) => UnusedKey::Direction,
         };
         let unused = self.keys.put(key, otherwise, now);
         self.tell_unused(unused);

@@ -54,10 +54,20 @@ pub enum Event {
     FlightRecalled,
     /// At the server's side: only the far side holds the earlier one.
     FlightNotRecalled,
-    /// At the server's side: a server released its key of a sealed handshake.
+    /// An endpoint of this side released its key of a sealed handshake.
     KeyReleased,
-    /// Such a key opened the first record of its flight.
+    /// A key opened the first record of its flight, or sealed it again.
     KeyUsed,
+    /// At the client's side: the far side was told that a client may hand in its key.
+    KeyOffered,
+    /// At the server's side: a flight was held, and the far side asked for its key.
+    KeyAsked,
+    /// At the server's side: no key was asked for, since too little would have been spared.
+    KeyNotWorth,
+    /// At the client's side: a client's key was handed over.
+    KeyHandedOver,
+    /// One that was asked for had not come in time.
+    KeyMissing,
     /// Such a key was not of use.
     KeyUnused(UnusedKey),
     /// At the server's side: a server's flight of TLS 1.3 was opened.
@@ -86,7 +96,7 @@ pub enum Event {
 
 impl Event {
     /// One of each, amounts zero.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 35] = [
         Self::ChainLearned,
         Self::ClientChainLearned,
         Self::TicketLearned,
@@ -100,6 +110,11 @@ impl Event {
         Self::FlightNotRecalled,
         Self::KeyReleased,
         Self::KeyUsed,
+        Self::KeyOffered,
+        Self::KeyAsked,
+        Self::KeyNotWorth,
+        Self::KeyHandedOver,
+        Self::KeyMissing,
         Self::KeyUnused(UnusedKey::Late),
         Self::KeyUnused(UnusedKey::Unknown),
         Self::KeyUnused(UnusedKey::Displaced),
@@ -135,6 +150,11 @@ impl Event {
             Self::FlightNotRecalled => "flights_not_recalled",
             Self::KeyReleased => "record_keys_released",
             Self::KeyUsed => "record_keys_used",
+            Self::KeyOffered => "record_keys_offered",
+            Self::KeyAsked => "record_keys_asked",
+            Self::KeyNotWorth => "record_keys_not_worth",
+            Self::KeyHandedOver => "record_keys_handed_over",
+            Self::KeyMissing => "record_keys_missing",
             Self::KeyUnused(why) => match why {
                 UnusedKey::Late => "record_keys_unused_late",
                 UnusedKey::Unknown => "record_keys_unused_unknown",
@@ -176,6 +196,11 @@ impl Event {
             | Self::FlightNotRecalled
             | Self::KeyReleased
             | Self::KeyUsed
+            | Self::KeyOffered
+            | Self::KeyAsked
+            | Self::KeyNotWorth
+            | Self::KeyHandedOver
+            | Self::KeyMissing
             | Self::KeyUnused(_)
             | Self::FlightOpened
             | Self::FlightNotOpened(_)

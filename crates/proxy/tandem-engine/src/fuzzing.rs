@@ -118,6 +118,7 @@ fn by_number(server: &[u8], flight: &Flight, site: &Site, store: &mut MemoryStor
                 store,
                 earlier: Some(&earlier),
                 hinted: hints.ids(),
+                crossed: None,
                 authorities: None,
             };
             let rebuilt = Delta::parse(Encoding::Three, &delta, server.len())
@@ -241,7 +242,7 @@ fn reseal(message: &[u8]) -> Option<Vec<u8>> {
         client: &CLIENT_HELLO,
         server: &[],
     };
-    let resealed = connection.reseal(message, streams, &mut engine, SEALED_LIMIT);
+    let resealed = connection.reseal(message, streams, &mut engine, (SEALED_LIMIT, Instant::ZERO));
     resealed.ok()
 }
 

@@ -39,7 +39,7 @@ mod samples;
 mod sealed;
 mod transcript;
 
-pub use connection::{Connection, Moment, Outlook, Said, SealedFlight, Streams};
+pub use connection::{Connection, HandOver, Moment, Outlook, Said, SealedFlight, Streams};
 pub use engine::{ClientCertificates, Engine};
 pub use event::{Event, NotOpened, UnusedKey};
 pub use objects::{Flight, Object, Sender, ticket};
@@ -49,4 +49,5 @@ pub use peer::{
 };
 pub use renewal::{Found, Look, Seen, Wanted};
 pub use rewrite::{Ground, Miss, Outgoing, StoreSource, plan_flight, thesis};
+pub use sealed::KeyOffer;
 pub use transcript::{ClientCertificate, Handshake, Pass, Stage, learn_flight};

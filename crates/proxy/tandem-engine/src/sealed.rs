@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The second form, [`Opened`], has the shape of a flight in clear, and crosses like one: as a
-//! delta against what the far side holds. Beside it cross key, IV and layout.
+//! delta against what the far side holds. Beside it cross key, IV and layout. Where it is the
+//! client that has released the key, what is in clear crosses first, and the key comes from there.
 //!
 //! Is: the keys that wait for their connection (`keys`), and for which keys a connection waits
 //! (`late`), the opening (`opening`), what is waited
@@ -22,14 +23,16 @@ mod crossed;
 mod keys;
 mod late;
 mod message;
+mod offer;
 mod opened;
 mod opening;
 mod retry;
 
 pub(crate) use crossed::Crossed;
 pub(crate) use keys::ReleasedKeys;
-pub(crate) use late::{LateKeys, Wait};
-pub(crate) use message::SealedMessage;
-pub(crate) use opened::Opened;
-pub(crate) use opening::{Opening, Place, Progress, Unsealed};
+pub(crate) use late::{Awaited, KeyClient, LateKeys, MAX_CLIENT_WAIT, MAX_WAIT, Wait};
+pub(crate) use message::{SealedMessage, read_key, write_key};
+pub use offer::KeyOffer;
+pub(crate) use opened::{Opened, clear_len};
+pub(crate) use opening::{Opening, Place, Progress, ServerHelloRecord, Unsealed};
 pub(crate) use retry::{Behind, Retry};

@@ -1,4 +1,4 @@
-//! What travels on a stream of the tunnel: tunnel mode, version 3 (ALPN `tandem-tunnel/3`).
+//! What travels on a stream of the tunnel: tunnel mode, version 4 (ALPN `tandem-tunnel/4`).
 //!
 //! A stream carries one TCP connection. The client-side proxy opens it with [`Open`]; after that
 //! each direction is a sequence of frames ([`Frame`]), until one says that the sender's bytes
@@ -34,7 +34,7 @@ pub use datagram::{
 };
 pub use dns::{DnsAnswer, DnsCounts, DnsQuery, DnsState, DnsWishes, MAX_ANSWER, MAX_QUERY};
 pub use ending::Ending;
-pub use frame::{CHECK_LEN, Decoder, Frame, MAX_HINTS, MAX_LEN, Miss, Piece, check};
+pub use frame::{CHECK_LEN, Decoder, Frame, MAX_HINTS, MAX_LEN, Miss, Offer, Piece, check};
 pub use open::{Open, OpenDecoder};
 pub use phrase::Phrase;
 pub use renewal::{MAX_RENEWAL_ANSWER, MAX_RENEWAL_QUERY, RenewalAnswer, RenewalQuery};

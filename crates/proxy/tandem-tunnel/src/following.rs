@@ -3,9 +3,12 @@
 //! Is not: what is held or sent. Invariant: of each direction at most [`STREAM_LIMIT`] bytes are
 //! kept, from the first on, and only while the handshake goes on.
 
-use tandem_engine::{Connection, Engine, Moment, Sender, Streams};
+use std::net::IpAddr;
+
+use tandem_engine::{Connection, Engine, KeyOffer, Moment, Sender, Streams};
 use tandem_link::tunnel::MAX_LEN;
 use tandem_store::Store;
+use tandem_wire::Instant;
 
 /// Most bytes of either direction that are followed: what one frame stands for. A server's flight
 /// with post-quantum certificates has about 20,000.
@@ -73,6 +76,37 @@ impl Following {
         self.connection.unseal(streams, engine, moment);
     }
 
+    /// What is offered of a client at this address, which gives up to so many bytes.
+    pub(crate) fn offer_key<S: Store>(
+        &mut self,
+        engine: &mut Engine<S>,
+        client: (IpAddr, usize),
+    ) -> Option<KeyOffer> {
+        let streams = Streams {
+            client: &self.client,
+            server: &self.server,
+        };
+        self.connection.offer_key(streams, engine, client)
+    }
+
+    /// The far side waits for the key.
+    pub(crate) fn key_wanted(&mut self, now: Instant) {
+        let streams = Streams {
+            client: &self.client,
+            server: &self.server,
+        };
+        self.connection.key_wanted(streams, now);
+    }
+
+    /// The far side has handed this key over, or has none.
+    pub(crate) fn key_given<S: Store>(
+        &mut self,
+        key: Option<&[u8]>,
+        engine: &mut Engine<S>,
+    ) -> Result<(), tandem_engine::Miss> {
+        self.connection.key_given(key, &self.server, engine)
+    }
+
     /// Goes on behind a HelloRetryRequest that has come.
     pub(crate) fn follow_retry(&mut self) {
         let streams = Streams {
@@ -87,13 +121,14 @@ impl Following {
         &mut self,
         message: &[u8],
         engine: &mut Engine<S>,
+        now: Instant,
     ) -> Result<Vec<u8>, tandem_engine::Miss> {
         let streams = Streams {
             client: &self.client,
             server: &self.server,
         };
         self.connection
-            .reseal(message, streams, engine, STREAM_LIMIT)
+            .reseal(message, streams, engine, (STREAM_LIMIT, now))
     }
 
     /// Whether this end's stream ends in a fatal alert in clear (RFC 5246, section 7.2): then no

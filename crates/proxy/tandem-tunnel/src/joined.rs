@@ -9,7 +9,9 @@
 //! so; when the handshake is over, or not one for the engine, everything that is kept for it is
 //! freed.
 
+mod consent;
 mod sealed;
+mod timing;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,10 +24,13 @@ use tandem_wire::Instant;
 
 use crate::event::{Dropped, Event};
 use crate::following::Following;
-use crate::output::{Context, Output, Wakeup};
+use crate::output::{Context, Output};
 use crate::passing::{Direction, Lead, Passing};
 use crate::reader::{Arrived, Coded, Placed, Reader};
 use crate::writer::{Shorter, What, Writer};
+use consent::Asking;
+pub(crate) use consent::ClientKeys;
+pub use timing::KEY_HOLD;
 
 /// How long a client may say nothing before the server side is told of it all the same: some
 /// servers speak first. More delays those by as much; less spends a packet on clients that are
@@ -99,6 +104,8 @@ pub(crate) struct Joined {
     reader: Reader,
     crossed: Crossed,
     lead: Lead,
+    client_keys: ClientKeys,
+    asking: Asking,
 }
 
 impl Joined {
@@ -123,6 +130,16 @@ impl Joined {
             reader: Reader::new(),
             crossed: Crossed::Whole,
             lead: Lead::Handshake,
+            client_keys: ClientKeys::AsTold,
+            asking: Asking::No,
+        }
+    }
+
+    /// The same with this done about clients' keys.
+    pub(crate) fn with_client_keys(self, client_keys: ClientKeys) -> Self {
+        Self {
+            client_keys,
+            ..self
         }
     }
 
@@ -281,6 +298,7 @@ impl Joined {
         };
         let after = written.as_ref().and_then(|written| written.first_number);
         self.say(after, cx);
+        self.offer_key(cx);
         match written {
             Some(written) => {
                 self.writer.delta(What::Hello, written.shorter);
@@ -357,6 +375,7 @@ impl Joined {
     /// A flight that is held may be whole.
     fn consider_flight<S: Store>(&mut self, cx: &mut Context<'_, S>) {
         let near = self.near();
+        self.ask_for_key(cx);
         let (Phase::FlightHeld(hold), Some(following)) = (&mut self.phase, &self.following) else {
             return;
         };
@@ -458,6 +477,7 @@ impl Joined {
 
     fn conclude<S: Store>(&mut self, over: Over, cx: &mut Context<'_, S>) {
         self.writer.writes_no_delta();
+        self.say_no_key();
         self.release(Dropped::Unfollowed);
         self.drop_opened(Dropped::Unfollowed);
         // A client that is still silent is told of by the timer, or with what the server says.
@@ -493,6 +513,7 @@ impl Joined {
 
     /// The endpoint sends no more.
     pub(crate) fn endpoint_end(&mut self) {
+        self.say_no_key();
         self.release(Dropped::ServerEnded);
         self.phase = Phase::Plain;
         self.writer.end();
@@ -540,15 +561,23 @@ impl Joined {
                 Role::ClientSide => return Err(Malformed),
                 Role::ServerSide => {}
             },
-            Arrived::Plain => self.writer.peer_sends_no_delta(),
+            Arrived::Offer(offer) => self.key_is_offered(offer)?,
+            Arrived::Waits => self.key_is_wanted(cx)?,
+            Arrived::Key(key) => self.key_comes(key.as_ref(), cx)?,
+            Arrived::Plain => {
+                self.offer_lapses(cx);
+                self.writer.peer_sends_no_delta();
+            }
             Arrived::Rest => {
                 self.goes_on(cx);
+                self.offer_lapses(cx);
                 if !self.writer.peer_needs_no_frames() {
                     return Err(Malformed);
                 }
                 self.writer.peer_sends_no_delta();
             }
             Arrived::End => {
+                self.offer_lapses(cx);
                 self.writer.answer();
                 self.writer.peer_sends_no_delta();
                 cx.out.push_back(Output::EndEndpoint);
@@ -625,6 +654,7 @@ impl Joined {
                 let following = self.following.as_ref();
                 let has_recalled =
                     following.is_some_and(|following| following.connection.has_recalled());
+                self.key_was_of_no_use();
                 match self.role {
                     Role::ServerSide if is_hello => {}
                     Role::ServerSide => cx.engine.client_flight_not_rebuilt(cx.clock.now),
@@ -716,43 +746,6 @@ impl Joined {
                 }
             }
             (What::ClientFlight, None) | (What::ServerFlight, _) => {}
-        }
-    }
-
-    /// What happens by itself, and when.
-    pub(crate) fn deadline(&self) -> Option<(Instant, Wakeup)> {
-        match &self.phase {
-            Phase::Silent { since } => Some((*since + SILENCE, Wakeup::Silence)),
-            Phase::HelloHeld { since } => Some((*since + CLIENT_HOLD, Wakeup::Hold)),
-            Phase::FlightHeld(hold) => {
-                let longest = match self.role {
-                    Role::ClientSide => CLIENT_HOLD,
-                    Role::ServerSide => SERVER_HOLD,
-                };
-                let held = (hold.since + longest, Wakeup::Hold);
-                let key = self.key_due().map(|at| (at, Wakeup::Key));
-                key.filter(|(at, _)| *at < held.0).or(Some(held))
-            }
-            Phase::Hello | Phase::Flight | Phase::AskedAgain(_) | Phase::Plain => None,
-        }
-    }
-
-    /// The time has come, or not.
-    pub(crate) fn timeout<S: Store>(&mut self, cx: &mut Context<'_, S>) {
-        match self.deadline() {
-            Some((at, Wakeup::Silence)) if at <= cx.clock.now => {
-                self.writer.open();
-                self.phase = match self.following {
-                    Some(_) => Phase::Hello,
-                    None => Phase::Plain,
-                };
-            }
-            Some((at, Wakeup::Hold)) if at <= cx.clock.now => {
-                cx.tell(Event::HoldTimedOut);
-                self.release(Dropped::HeldTooLong);
-            }
-            Some((at, Wakeup::Key)) if at <= cx.clock.now => self.look_for_key(cx),
-            Some((_, Wakeup::Silence | Wakeup::Hold | Wakeup::Key)) | None => {}
         }
     }
 

@@ -14,6 +14,7 @@
 //! | file | is |
 //! |---|---|
 //! | `relay`, with `opening`, `joined`, `passing` | a connection and its states |
+//! | `prefer` | when a client's key is worth a round trip |
 //! | `writer` | frames that leave, and what waits for an answer |
 //! | `reader` | frames that arrive, in which order they may |
 //! | `following` | both directions, as the engine reads them along |
@@ -52,6 +53,7 @@ pub mod mux;
 mod opening;
 mod output;
 mod passing;
+mod prefer;
 mod reader;
 mod relay;
 pub mod renewal;
@@ -66,7 +68,8 @@ pub use event::{Dropped, Event};
 pub use flow::{Crossing, Flow, FlowSide, NEAR_IDLE};
 pub use limits::{Exception, Limits, MAX_CLIENTS, Standing, Usage};
 pub use output::{Clock, Input, Output, Wakeup};
-pub use relay::{CLIENT_HOLD, Relay, SERVER_HOLD, SILENCE};
+pub use prefer::{Least, Prefer};
+pub use relay::{CLIENT_HOLD, KEY_HOLD, Relay, SERVER_HOLD, SILENCE};
 pub use rules::{
     Action, ClientRule, ClientRuleError, Decision, FirstFlight, Hello, Parts, Rules, ServerName,
 };

@@ -8,7 +8,7 @@
 //! malformed.
 
 use tandem_engine::Said;
-use tandem_link::tunnel::{CHECK_LEN, Decoder, Frame, Malformed, Miss, Piece};
+use tandem_link::tunnel::{CHECK_LEN, Decoder, Frame, Malformed, Miss, Offer, Piece};
 
 use crate::writer::MAX_BEHIND;
 
@@ -42,6 +42,12 @@ pub(crate) enum Arrived {
     Answer(Option<Miss>),
     /// What the far side says that it holds.
     Said,
+    /// A key of the client's is offered.
+    Offer(Offer),
+    /// It is waited for.
+    Waits,
+    /// It is this one, or there is none.
+    Key(Option<Piece>),
     /// It sends no delta any more.
     Plain,
     /// From here on there are no frames.
@@ -144,6 +150,10 @@ impl Reader {
                 self.said = Some(Vec::new());
                 Ok(Some(Arrived::Said))
             }
+            Frame::Offer(offer) if self.heard == Heard::Deltas => Ok(Some(Arrived::Offer(offer))),
+            Frame::Waits if self.heard == Heard::Deltas && is_whole => Ok(Some(Arrived::Waits)),
+            Frame::Key(key) => Ok(Some(Arrived::Key(Some(key)))),
+            Frame::NoKey => Ok(Some(Arrived::Key(None))),
             Frame::Plain if self.heard == Heard::Deltas => {
                 self.heard = Heard::Plain;
                 Ok(Some(Arrived::Plain))
@@ -176,6 +186,8 @@ impl Reader {
             | Frame::Sealed(_)
             | Frame::Hints(_)
             | Frame::Unknown
+            | Frame::Offer(_)
+            | Frame::Waits
             | Frame::Phrase(_)
             | Frame::Plain
             | Frame::Rest

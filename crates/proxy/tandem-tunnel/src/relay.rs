@@ -15,11 +15,12 @@ use tandem_store::{Site, Store};
 use tandem_wire::Instant;
 
 use crate::event::{Dropped, Event};
-use crate::joined::Joined;
-pub use crate::joined::{CLIENT_HOLD, SERVER_HOLD, SILENCE};
+pub use crate::joined::{CLIENT_HOLD, KEY_HOLD, SERVER_HOLD, SILENCE};
+use crate::joined::{ClientKeys, Joined};
 use crate::opening::{Arriving, Dialling, StreamEnd};
 use crate::output::{Clock, Context, Input, Output, Wakeup};
 use crate::passing::Passing;
+use crate::prefer::Least;
 use crate::writer::Handshakes;
 
 /// One TCP connection through the tunnel, at one side.
@@ -33,6 +34,7 @@ use crate::writer::Handshakes;
 pub struct Relay {
     state: State,
     handshakes: Handshakes,
+    client_keys: ClientKeys,
     out: VecDeque<Output>,
 }
 
@@ -64,6 +66,7 @@ impl Relay {
         let mut relay = Self {
             state: State::Over,
             handshakes: Handshakes::Shortened,
+            client_keys: ClientKeys::AsTold,
             out: VecDeque::new(),
         };
         match open.write(&mut opening) {
@@ -81,8 +84,34 @@ impl Relay {
         Self {
             state: State::Arriving(Arriving::default()),
             handshakes: Handshakes::Shortened,
+            client_keys: ClientKeys::AsTold,
             out: VecDeque::new(),
         }
+    }
+
+    /// The same at the client side, before anything has happened: where the client at this address
+    /// has handed in keys of its handshakes, the next one is offered, at this.
+    #[must_use]
+    pub fn offering_keys(self, client: IpAddr, least: Least) -> Self {
+        self.with_client_keys(ClientKeys::Offered(client, least))
+    }
+
+    /// The same at the server side, before anything has happened: a client's key is asked for at
+    /// this, whatever it was offered at.
+    #[must_use]
+    pub fn asking_for_keys(self, least: Least) -> Self {
+        self.with_client_keys(ClientKeys::AskedAt(least))
+    }
+
+    fn with_client_keys(mut self, client_keys: ClientKeys) -> Self {
+        self.client_keys = client_keys;
+        self.state = match self.state {
+            State::Joined(joined) => State::Joined(Box::new(joined.with_client_keys(client_keys))),
+            state @ (State::Arriving(_) | State::Dialling(_) | State::Passing(_) | State::Over) => {
+                state
+            }
+        };
+        self
     }
 
     /// The same, before anything has happened, with handshakes in this form.
@@ -187,7 +216,8 @@ impl Relay {
         engine: &mut Engine<S>,
         clock: Clock,
     ) -> Result<(), Malformed> {
-        let joined = self.handshakes.of(Joined::server_side(address));
+        let joined = Joined::server_side(address).with_client_keys(self.client_keys);
+        let joined = self.handshakes.of(joined);
         let joined = State::Joined(Box::new(joined));
         let State::Dialling(dialling) = std::mem::replace(&mut self.state, joined) else {
             return Ok(());

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use tandem_link::tunnel::{Frame, MAX_LEN, Miss, Phrase, Piece, check};
+use tandem_link::tunnel::{Frame, MAX_LEN, Miss, Offer, Phrase, Piece, check};
 
 use crate::event::Event;
 use crate::output::Output;
@@ -196,6 +196,30 @@ impl Writer {
     pub(crate) fn unknown(&mut self) {
         self.front();
         Frame::Unknown.write(&mut self.message);
+    }
+
+    /// Writes that the client may hand in the key of the server's flight.
+    pub(crate) fn offer(&mut self, offer: Offer) {
+        self.front();
+        Frame::Offer(offer).write(&mut self.message);
+    }
+
+    /// Writes that the flight is held for that key.
+    pub(crate) fn waits(&mut self) {
+        self.front();
+        Frame::Waits.write(&mut self.message);
+    }
+
+    /// Writes that key.
+    pub(crate) fn key(&mut self, key: Piece) {
+        self.front();
+        Frame::Key(key).write(&mut self.message);
+    }
+
+    /// Writes that there is none.
+    pub(crate) fn no_key(&mut self) {
+        self.front();
+        Frame::NoKey.write(&mut self.message);
     }
 
     /// Whether a delta may be written now.

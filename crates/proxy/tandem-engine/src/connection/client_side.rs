@@ -71,7 +71,11 @@ impl Connection {
         }
         match (self.hinted(engine, moment, limit), expected) {
             (Hints::Issuers(_), Expected::Sealed) => return Said::Flight,
-            (Hints::OfSite(ids) | Hints::Issuers(ids), _) => self.held.hinted = ids,
+            (Hints::OfSite(ids), _) => {
+                self.held.hinted = ids;
+                self.held.is_of_site = true;
+            }
+            (Hints::Issuers(ids), _) => self.held.hinted = ids,
         }
         Said::Hints(prefixes(&self.held.hinted))
     }
@@ -88,6 +92,7 @@ impl Connection {
             store: &mut engine.store,
             earlier: self.held.flight.as_ref(),
             hinted: &self.held.hinted,
+            crossed: self.crossed_clear(),
             authorities: engine.authorities.as_deref(),
         }
     }

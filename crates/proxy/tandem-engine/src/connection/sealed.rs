@@ -3,11 +3,13 @@
 //!
 //! ```text
 //! server side   Unread [-> AskedAgain] [-> Awaiting] -> Opening -> Opened -> Crossed
+//!                                      [-> Offered -> Asked -^]
 //! client side   Unread [-> AskedAgain] ------------------------------------> Crossed
 //!                                                 any but Crossed ------> Passes
 //! ```
 //!
-//! Is not: when a flight is held, or a message asked for again. Invariants: without a key every
+//! Is not: when a flight is held, or a message asked for again; nor the keys of clients
+//! (`client_key`). Invariants: without a key every
 //! byte passes as it is; a flight is remembered at a side only if it crossed in its opened form, so
 //! that both sides remember the same.
 
@@ -15,13 +17,15 @@ use tandem_delta::{Delta, Encoding};
 use tandem_store::{Site, Store};
 use tandem_wire::{Instant, UnixTime};
 
+use super::consent::{Consent, DECISION};
 use super::{Connection, Moment, Streams};
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::objects::Sender;
 use crate::rewrite::Miss;
 use crate::sealed::{
-    Behind, Crossed, Opened, Opening, Place, Progress, Retry, SealedMessage, Unsealed, Wait,
+    Behind, Crossed, MAX_WAIT, Opened, Opening, Place, Progress, Retry, SealedMessage, Unsealed,
+    Wait,
 };
 use crate::transcript::{Pass, Stage, learn_flight};
 
@@ -34,6 +38,11 @@ pub(super) enum Sealed {
     AskedAgain(Retry),
     /// Server side: the flight has begun, and its key may come.
     Awaiting(Box<Opening>, Wait),
+    /// Server side: the flight has begun at this time, and the client's key may be worth asking
+    /// for.
+    Offered(Box<Opening>, Instant),
+    /// Server side: the client's key was asked for.
+    Asked(Box<Opening>),
     /// Server side: a key is there, and the flight has begun.
     Opening(Box<Opening>),
     /// Server side: the flight is whole, and may cross.
@@ -48,9 +57,12 @@ impl Sealed {
     /// How far the handshake is, where this says so.
     pub(super) fn stage(&self) -> Option<Stage> {
         match self {
-            Self::AskedAgain(_) | Self::Awaiting(..) | Self::Opening(_) | Self::Opened(_) => {
-                Some(Stage::Going)
-            }
+            Self::AskedAgain(_)
+            | Self::Awaiting(..)
+            | Self::Offered(..)
+            | Self::Asked(_)
+            | Self::Opening(_)
+            | Self::Opened(_) => Some(Stage::Going),
             Self::Crossed(crossed) if crossed.is_finished() => Some(Stage::Finished),
             Self::Crossed(crossed) if crossed.is_open() => Some(Stage::Going),
             Self::Crossed(_) | Self::Unread | Self::Passes => None,
@@ -65,6 +77,8 @@ impl Sealed {
             Self::Unread
             | Self::AskedAgain(_)
             | Self::Awaiting(..)
+            | Self::Offered(..)
+            | Self::Asked(_)
             | Self::Opening(_)
             | Self::Passes => None,
         }
@@ -81,6 +95,8 @@ impl Sealed {
             Self::Crossed(crossed) => crossed.client_sent(stream),
             Self::Unread
             | Self::Awaiting(..)
+            | Self::Offered(..)
+            | Self::Asked(_)
             | Self::Opening(_)
             | Self::Opened(_)
             | Self::Passes => {}
@@ -90,9 +106,10 @@ impl Sealed {
     /// Bytes of memory in use, about.
     pub(super) fn footprint(&self) -> usize {
         match self {
-            Self::Awaiting(opening, _) | Self::Opening(opening) => {
-                size_of::<Opening>() + opening.len()
-            }
+            Self::Awaiting(opening, _)
+            | Self::Offered(opening, _)
+            | Self::Asked(opening)
+            | Self::Opening(opening) => size_of::<Opening>() + opening.len(),
             Self::Opened(_) | Self::Crossed(_) => self.opened().map_or(0, |it| it.bytes().len()),
             Self::Unread | Self::AskedAgain(_) | Self::Passes => 0,
         }
@@ -117,9 +134,14 @@ impl<'a> SealedFlight<'a> {
         self.unsealed.range().end
     }
 
-    /// Its bytes as the server sent them.
+    /// Its bytes as the server sent them, but for what has crossed.
     pub fn sealed(&self) -> Option<&'a [u8]> {
-        self.stream.get(self.unsealed.range())
+        self.stream.get(self.unsealed.left())
+    }
+
+    /// How much of its opened form has crossed.
+    pub(super) fn crossed(&self) -> usize {
+        self.unsealed.crossed()
     }
 
     /// What crosses in its place, with the delta of its opened form. There is a key in it.
@@ -158,8 +180,10 @@ impl Connection {
                 }
                 Behind::Strange => Sealed::Passes,
             },
-            Sealed::Awaiting(opening, wait) => look_for_key(opening, wait, engine, moment),
+            Sealed::Awaiting(opening, wait) => self.look_for_key(opening, wait, engine, moment),
+            Sealed::Offered(opening, since) => weigh_offer(opening, since, engine, moment),
             other @ (Sealed::Unread
+            | Sealed::Asked(_)
             | Sealed::Opening(_)
             | Sealed::Opened(_)
             | Sealed::Crossed(_)
@@ -169,7 +193,7 @@ impl Connection {
     }
 
     /// Opens what has come, where a key is there.
-    fn advance<S: Store>(&mut self, server: &[u8], engine: &mut Engine<S>) {
+    pub(super) fn advance<S: Store>(&mut self, server: &[u8], engine: &mut Engine<S>) {
         self.sealed = match std::mem::replace(&mut self.sealed, Sealed::Passes) {
             Sealed::Opening(opening) => {
                 let was_proved = opening.is_proved();
@@ -192,6 +216,8 @@ impl Connection {
             other @ (Sealed::Unread
             | Sealed::AskedAgain(_)
             | Sealed::Awaiting(..)
+            | Sealed::Offered(..)
+            | Sealed::Asked(_)
             | Sealed::Opened(_)
             | Sealed::Crossed(_)
             | Sealed::Passes) => other,
@@ -206,6 +232,8 @@ impl Connection {
             Sealed::Unread
             | Sealed::AskedAgain(_)
             | Sealed::Awaiting(..)
+            | Sealed::Offered(..)
+            | Sealed::Asked(_)
             | Sealed::Crossed(_)
             | Sealed::Passes => false,
         }
@@ -233,23 +261,50 @@ impl Connection {
             return Sealed::Opening(opening);
         }
         if engine.late.are_of(moment.server) {
-            return Sealed::Awaiting(opening, Wait::begin(moment.now));
+            return Sealed::Awaiting(opening, Wait::begin(moment.now, MAX_WAIT));
         }
         let awaited = opening.awaited(moment.server);
         engine.late.flight_passes(awaited, moment.now);
-        Sealed::Passes
+        self.without_server_key(opening, moment.now)
     }
 
-    /// When [`Connection::unseal`] is to be called although nothing has come: a key may have.
+    /// What becomes of a flight whose server has released no key.
+    fn without_server_key(&self, opening: Box<Opening>, now: Instant) -> Sealed {
+        match self.consent.is_offered() && !opening.resumes() {
+            true => Sealed::Offered(opening, now),
+            false => Sealed::Passes,
+        }
+    }
+
+    /// What becomes of a flight that waits for its server's key.
+    fn look_for_key<S: Store>(
+        &self,
+        opening: Box<Opening>,
+        wait: Wait,
+        engine: &mut Engine<S>,
+        moment: Moment,
+    ) -> Sealed {
+        if opening.has_key(&engine.keys) {
+            return Sealed::Opening(opening);
+        }
+        match wait.rest(moment.now) {
+            Some(rest) => Sealed::Awaiting(opening, rest),
+            None => {
+                let awaited = opening.awaited(moment.server);
+                engine.late.waited_in_vain(awaited, moment.now);
+                self.without_server_key(opening, moment.now)
+            }
+        }
+    }
+
+    /// When [`Connection::unseal`] is to be called although nothing has come: a key may have. At
+    /// the client side, [`Connection::hand_key_over`].
     pub fn key_due(&self) -> Option<Instant> {
         match &self.sealed {
             Sealed::Awaiting(_, wait) => Some(wait.next()),
-            Sealed::Unread
-            | Sealed::AskedAgain(_)
-            | Sealed::Opening(_)
-            | Sealed::Opened(_)
-            | Sealed::Crossed(_)
-            | Sealed::Passes => None,
+            Sealed::Offered(_, since) => Some(*since + DECISION),
+            Sealed::AskedAgain(_) | Sealed::Unread | Sealed::Passes => self.consent.key_due(),
+            Sealed::Asked(_) | Sealed::Opening(_) | Sealed::Opened(_) | Sealed::Crossed(_) => None,
         }
     }
 
@@ -271,10 +326,14 @@ impl Connection {
             // A flight that crosses opened does not come by here.
             Sealed::AskedAgain(retry) => match retry.behind(streams.server) {
                 Behind::Nothing => None,
+                // What is in clear of it does, where a client's key may be asked for.
+                Behind::Answer(_) if self.consent.is_open() => None,
                 Behind::Answer(_) | Behind::Strange => Some(Sealed::Passes),
             },
             Sealed::Unread
             | Sealed::Awaiting(..)
+            | Sealed::Offered(..)
+            | Sealed::Asked(_)
             | Sealed::Opening(_)
             | Sealed::Opened(_)
             | Sealed::Crossed(_)
@@ -291,6 +350,8 @@ impl Connection {
             Sealed::AskedAgain(_) => true,
             Sealed::Unread
             | Sealed::Awaiting(..)
+            | Sealed::Offered(..)
+            | Sealed::Asked(_)
             | Sealed::Opening(_)
             | Sealed::Opened(_)
             | Sealed::Crossed(_)
@@ -303,7 +364,10 @@ impl Connection {
     pub fn flight_after_retry(&self, server: &[u8]) -> Option<usize> {
         match &self.sealed {
             Sealed::AskedAgain(retry) => retry.flight_start(server),
-            Sealed::Awaiting(opening, _) | Sealed::Opening(opening) => Some(opening.start()),
+            Sealed::Awaiting(opening, _)
+            | Sealed::Offered(opening, _)
+            | Sealed::Asked(opening)
+            | Sealed::Opening(opening) => Some(opening.start()),
             Sealed::Opened(unsealed) => Some(unsealed.range().start),
             Sealed::Unread | Sealed::Crossed(_) | Sealed::Passes => None,
         }
@@ -319,7 +383,7 @@ impl Connection {
         before: usize,
     ) -> Option<SealedFlight<'a>> {
         match (sender, &self.sealed) {
-            (Sender::Server, Sealed::Opened(unsealed)) if before == unsealed.range().start => {
+            (Sender::Server, Sealed::Opened(unsealed)) if before == unsealed.left().start => {
                 Some(SealedFlight { unsealed, stream })
             }
             (
@@ -327,6 +391,8 @@ impl Connection {
                 Sealed::Unread
                 | Sealed::AskedAgain(_)
                 | Sealed::Awaiting(..)
+                | Sealed::Offered(..)
+                | Sealed::Asked(_)
                 | Sealed::Opening(_)
                 | Sealed::Opened(_)
                 | Sealed::Crossed(_)
@@ -342,6 +408,8 @@ impl Connection {
             other @ (Sealed::Unread
             | Sealed::AskedAgain(_)
             | Sealed::Awaiting(..)
+            | Sealed::Offered(..)
+            | Sealed::Asked(_)
             | Sealed::Opening(_)
             | Sealed::Crossed(_)
             | Sealed::Passes) => other,
@@ -354,8 +422,8 @@ impl Connection {
         self.sealed = Sealed::Passes;
     }
 
-    /// At the client side: the server's flight as the server sent it, out of the message that came
-    /// in its place; at most `limit` bytes.
+    /// At the client side: the server's flight as the server sent it, or what of it has not
+    /// crossed, out of the message that came in its place; at most `limit` bytes.
     ///
     /// # Errors
     /// It could not be rebuilt: nothing of it may leave.
@@ -364,24 +432,45 @@ impl Connection {
         message: &[u8],
         streams: Streams<'_>,
         engine: &mut Engine<S>,
-        limit: usize,
+        (limit, now): (usize, Instant),
     ) -> Result<Vec<u8>, Miss> {
         let random = self.handshake.client_random(streams.client);
         let message = random.and_then(|random| SealedMessage::parse(message, &random));
         let message = message.ok_or(Miss::Malformed)?;
+        let given = self.consent.given();
+        let (key, crossed) = match (&message.key, given) {
+            (Some(key), _) => (key, 0),
+            (None, Some(given)) => (given.key(), given.clear().len()),
+            (None, None) => return Err(Miss::Malformed),
+        };
         let delta = Delta::parse(Encoding::Three, message.delta, limit)?;
         let opened = delta.apply(&mut self.source(engine))?;
-        let resealed = message.seal(opened, limit)?;
+        let mut resealed = message.seal(key, opened, limit)?;
+        // It begins with that, or the check would have failed.
+        let is_same = given.is_none() || crossed == 0 || resealed.clear_is(crossed);
+        if !is_same {
+            return Err(Miss::Malformed);
+        }
+        resealed.bytes.drain(..crossed);
         engine.tell(Event::FlightSealed);
+        if message.key.is_none() {
+            engine.tell(Event::KeyUsed);
+        } else {
+            // A client's key that comes now is not unknown.
+            self.key_may_come(streams, engine, now);
+        }
         let answer = match &self.sealed {
             Sealed::AskedAgain(retry) => retry.answer_start(),
             Sealed::Unread
             | Sealed::Awaiting(..)
+            | Sealed::Offered(..)
+            | Sealed::Asked(_)
             | Sealed::Opening(_)
             | Sealed::Opened(_)
             | Sealed::Crossed(_)
             | Sealed::Passes => self.handshake.answer_start(streams.client),
         };
+        self.consent = Consent::None;
         if let Some(from) = answer {
             let crossed = Crossed::new(resealed.opened, resealed.suite, from);
             self.sealed = Sealed::Crossed(Box::new(crossed));
@@ -390,24 +479,22 @@ impl Connection {
     }
 }
 
-/// What becomes of a flight that waits for its key.
-fn look_for_key<S: Store>(
+/// What becomes of a flight whose client's key may be worth asking for. A server's key that comes
+/// now is taken: it costs no round trip.
+fn weigh_offer<S: Store>(
     opening: Box<Opening>,
-    wait: Wait,
+    since: Instant,
     engine: &mut Engine<S>,
     moment: Moment,
 ) -> Sealed {
     if opening.has_key(&engine.keys) {
         return Sealed::Opening(opening);
     }
-    match wait.rest(moment.now) {
-        Some(rest) => Sealed::Awaiting(opening, rest),
-        None => {
-            let awaited = opening.awaited(moment.server);
-            engine.late.waited_in_vain(awaited, moment.now);
-            Sealed::Passes
-        }
+    if moment.now < since + DECISION {
+        return Sealed::Offered(opening, since);
     }
+    engine.tell(Event::KeyNotWorth);
+    Sealed::Passes
 }
 
 /// Remembers what an opened flight has shown; says whether its chain is held then.

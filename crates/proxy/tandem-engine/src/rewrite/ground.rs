@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use tandem_delta::{Planner, Reference};
+use tandem_delta::{Name, Planner, Reference};
 use tandem_store::Store;
 
+use super::server_flight::CROSSED_CLEAR;
 use super::{KnownHello, plan_after, plan_client_flight, plan_flight, plan_numbered, thesis};
 use crate::objects::Flight;
 use crate::peer::{Authorities, Believed, Possession};
@@ -43,6 +44,8 @@ pub struct Outgoing<'a> {
     pub(crate) stream: &'a [u8],
     /// Where in the stream the flight begins; it goes to the end.
     pub(crate) before: usize,
+    /// How much of the stream's front the far side has by now.
+    pub(crate) crossed: usize,
 }
 
 impl<'a> Outgoing<'a> {
@@ -140,15 +143,23 @@ impl Ground {
             flight,
             stream,
             before,
+            crossed,
         } = outgoing;
-        match &self.0 {
-            Known::Said(possession) => Some(plan_flight(stream, flight?, possession, store)),
-            Known::Numbered(possession) => Some(plan_numbered(stream, flight?, possession, store)),
-            Known::After(earlier) => Some(plan_after(stream, flight?, Arc::clone(earlier))),
-            Known::ClientFlight(believed) => plan_client_flight(stream, before, flight?, believed),
-            Known::Hello(known) if before == 0 => Some(known.plan(stream)),
-            Known::Hello(..) | Known::ClientFlightUnseen | Known::HelloUnseen => None,
+        let mut plan = match &self.0 {
+            Known::Said(possession) => plan_flight(stream, flight?, possession, store),
+            Known::Numbered(possession) => plan_numbered(stream, flight?, possession, store),
+            Known::After(earlier) => plan_after(stream, flight?, Arc::clone(earlier)),
+            Known::ClientFlight(believed) => {
+                return plan_client_flight(stream, before, flight?, believed);
+            }
+            Known::Hello(known) if before == 0 => return Some(known.plan(stream)),
+            Known::Hello(..) | Known::ClientFlightUnseen | Known::HelloUnseen => return None,
+        };
+        if crossed > 0 {
+            let clear = 0..crossed;
+            plan.copy(Name::Number(CROSSED_CLEAR), 0, [clear]);
         }
+        Some(plan)
     }
 
     /// The same in the thesis's messages; of a server's flight, the hello says which of the
@@ -163,6 +174,7 @@ impl Ground {
             flight,
             stream,
             before,
+            crossed: _,
         } = outgoing;
         match &self.0 {
             Known::Said(possession) => {

@@ -64,13 +64,16 @@ const LENGTH_LEN: usize = 3;
 /// The number of the flight before this one, where that is held.
 pub(crate) const EARLIER_FLIGHT: u32 = 0;
 
+/// The number of a flight's clear part, where that has crossed before the rest.
+pub(crate) const CROSSED_CLEAR: u32 = 31;
+
 /// From here on numbers are certificates of authorities. More hints than there are numbers before
-/// it are not referred to; a carrier has room for three.
-pub(crate) const FIRST_AUTHORITY: u32 = 32;
+/// these two are not referred to; a carrier has room for three.
+pub(crate) const FIRST_AUTHORITY: u32 = CROSSED_CLEAR + 1;
 
 /// The number of the object with this hint: hints count from behind [`EARLIER_FLIGHT`].
 fn number_of(hint: &[u8; 4], hints: &[[u8; 4]]) -> Option<u32> {
-    let mut numbered = (EARLIER_FLIGHT + 1..FIRST_AUTHORITY).zip(hints);
+    let mut numbered = (EARLIER_FLIGHT + 1..CROSSED_CLEAR).zip(hints);
     numbered
         .find(|(_, it)| *it == hint)
         .map(|(number, _)| number)

@@ -8,7 +8,7 @@ use tandem_delta::{Reference, Source};
 use tandem_store::{ObjectId, Store};
 use tandem_wire::Instant;
 
-use super::server_flight::{EARLIER_FLIGHT, FIRST_AUTHORITY};
+use super::server_flight::{CROSSED_CLEAR, EARLIER_FLIGHT, FIRST_AUTHORITY};
 use crate::peer::{Authorities, HelloTemplates, Peer, SessionTickets};
 
 /// A store as the source of a delta's copies: a reference names an object (of a chain, the list of
@@ -74,6 +74,8 @@ pub(crate) struct FlightSource<'a, S> {
     pub(crate) store: &'a mut S,
     pub(crate) earlier: Option<&'a Arc<[u8]>>,
     pub(crate) hinted: &'a [ObjectId],
+    /// The flight's clear part, where that has crossed before.
+    pub(crate) crossed: Option<&'a Arc<[u8]>>,
     pub(crate) authorities: Option<&'a Authorities>,
 }
 
@@ -83,8 +85,10 @@ impl<S: Store> Source for FlightSource<'_, S> {
     }
 
     fn numbered(&mut self, number: u32) -> Option<Arc<[u8]>> {
-        if number == EARLIER_FLIGHT {
-            return self.earlier.cloned();
+        match number {
+            EARLIER_FLIGHT => return self.earlier.cloned(),
+            CROSSED_CLEAR => return self.crossed.cloned(),
+            _ => {}
         }
         if let Some(number) = number.checked_sub(FIRST_AUTHORITY) {
             return self.authorities?.numbered(number).cloned();

@@ -1,25 +1,33 @@
-//! Servers whose keys come later than their flights, and how long the next flight waits for one.
+//! Endpoints whose keys come later than the flights that they open, and how long the next flight
+//! waits for one.
 //!
 //! A library in the server's program hands a key in before the program writes anything with it.
 //! Where another process reads a key log, or relays keys from another machine, the flight may come
-//! first. So a key that comes for a flight that has passed tells that its server is such a one.
+//! first. So a key that comes for a flight that has passed tells that its server is such a one. A
+//! client's key always comes later than that: it tells that the client hands in keys at all.
 //!
 //! Is not: the keys (`keys`), nor what is held meanwhile, which the data plane does. Invariants:
-//! there is no wait but for such a server; a wait takes [`MAX_WAIT`] at most; after one in vain
-//! there is none until another key has come late; what is remembered is bounded.
+//! there is no wait but for such an endpoint; a wait is bounded ([`MAX_WAIT`],
+//! [`MAX_CLIENT_WAIT`]); after one in vain there is none until another key has come late; what is
+//! remembered is bounded.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tandem_record_key::CLIENT_RANDOM_LEN;
 use tandem_wire::Instant;
 
 use crate::event::UnusedKey;
+use crate::objects::hello::Profile;
 
 /// How long a flight waits for its key: what a relay takes on a network of its own, and what a
 /// reader on a busy machine takes to run. Less than a flight in clear may be held.
-const MAX_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const MAX_WAIT: Duration = Duration::from_millis(100);
+
+/// How long the client side waits for a client's key, from when ServerHello went to the client: its
+/// way there, a key exchange on a small device, and the key's way back.
+pub(crate) const MAX_CLIENT_WAIT: Duration = Duration::from_millis(200);
 
 /// When a wait is looked after first, from its beginning on; then after as long again, each time.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
@@ -30,41 +38,57 @@ const MAX_PASSED: usize = 1024;
 /// How long each is: a key that comes later is not waited for.
 const LIFETIME: Duration = Duration::from_secs(10);
 
-/// Most servers that are remembered.
-const MAX_SERVERS: usize = 256;
+/// Most endpoints that are remembered.
+const MAX_ENDPOINTS: usize = 256;
 
-/// A connection of which a key may come.
+/// A client that may hand in keys, as the client side tells it from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Awaited {
+pub(crate) struct KeyClient {
+    pub(crate) address: IpAddr,
+    pub(crate) profile: Profile,
+}
+
+/// A connection of which a key may come, from this endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited<E> {
     pub(crate) client_random: [u8; CLIENT_RANDOM_LEN],
-    pub(crate) server: SocketAddr,
+    pub(crate) endpoint: E,
 }
 
 /// See the module.
-#[derive(Debug, Default)]
-pub(crate) struct LateKeys {
+#[derive(Debug)]
+pub(crate) struct LateKeys<E> {
     /// Flights that have passed without a key, the oldest first.
-    passed: VecDeque<(Awaited, Instant)>,
-    /// Servers whose key came afterwards, the oldest first.
-    servers: VecDeque<SocketAddr>,
+    passed: VecDeque<(Awaited<E>, Instant)>,
+    /// Endpoints whose key came afterwards, the oldest first.
+    endpoints: VecDeque<E>,
 }
 
-impl LateKeys {
+impl<E> Default for LateKeys<E> {
+    fn default() -> Self {
+        Self {
+            passed: VecDeque::new(),
+            endpoints: VecDeque::new(),
+        }
+    }
+}
+
+impl<E: Copy + PartialEq> LateKeys<E> {
     /// A flight passes, for no key is there.
-    pub(crate) fn flight_passes(&mut self, flight: Awaited, now: Instant) {
+    pub(crate) fn flight_passes(&mut self, flight: Awaited<E>, now: Instant) {
         if self.passed.len() == MAX_PASSED {
             self.passed.pop_front();
         }
         self.passed.push_back((flight, now));
     }
 
-    /// A server's key has come. Says why it will have been of no use if no flight takes it.
+    /// A key has come. Says why it will have been of no use if no flight takes it.
     pub(crate) fn key_comes(
         &mut self,
         client_random: &[u8; CLIENT_RANDOM_LEN],
         now: Instant,
     ) -> UnusedKey {
-        let is_over = |(_, since): &(_, Instant)| *since + LIFETIME <= now;
+        let is_over = |(_, since): &(Awaited<E>, Instant)| *since + LIFETIME <= now;
         while self.passed.front().is_some_and(is_over) {
             self.passed.pop_front();
         }
@@ -72,23 +96,23 @@ impl LateKeys {
         let Some(flight) = passed.find(|flight| flight.client_random == *client_random) else {
             return UnusedKey::Unknown;
         };
-        if !self.servers.contains(&flight.server) {
-            if self.servers.len() == MAX_SERVERS {
-                self.servers.pop_front();
+        if !self.endpoints.contains(&flight.endpoint) {
+            if self.endpoints.len() == MAX_ENDPOINTS {
+                self.endpoints.pop_front();
             }
-            self.servers.push_back(flight.server);
+            self.endpoints.push_back(flight.endpoint);
         }
         UnusedKey::Late
     }
 
-    /// Whether a flight of this server's waits for its key.
-    pub(crate) fn are_of(&self, server: SocketAddr) -> bool {
-        self.servers.contains(&server)
+    /// Whether a flight waits for this endpoint's key.
+    pub(crate) fn are_of(&self, endpoint: E) -> bool {
+        self.endpoints.contains(&endpoint)
     }
 
     /// A wait was in vain: the flight passes.
-    pub(crate) fn waited_in_vain(&mut self, flight: Awaited, now: Instant) {
-        self.servers.retain(|server| *server != flight.server);
+    pub(crate) fn waited_in_vain(&mut self, flight: Awaited<E>, now: Instant) {
+        self.endpoints.retain(|it| *it != flight.endpoint);
         self.flight_passes(flight, now);
     }
 }
@@ -98,14 +122,16 @@ impl LateKeys {
 pub(crate) struct Wait {
     since: Instant,
     next: Instant,
+    end: Instant,
 }
 
 impl Wait {
-    /// One that begins.
-    pub(crate) fn begin(now: Instant) -> Self {
+    /// One that begins, and takes so long at most.
+    pub(crate) fn begin(now: Instant, longest: Duration) -> Self {
         Self {
             since: now,
             next: now + FIRST_LOOK,
+            end: now + longest,
         }
     }
 
@@ -116,8 +142,7 @@ impl Wait {
 
     /// No key is there now: the rest of the wait; `None` where it is over.
     pub(crate) fn rest(self, now: Instant) -> Option<Self> {
-        let end = self.since + MAX_WAIT;
-        if now >= end {
+        if now >= self.end {
             return None;
         }
         let next = match now < self.next {
@@ -125,7 +150,7 @@ impl Wait {
             false => now + now.saturating_since(self.since).max(FIRST_LOOK),
         };
         Some(Self {
-            next: next.min(end),
+            next: next.min(self.end),
             ..self
         })
     }
@@ -133,12 +158,14 @@ impl Wait {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
-    fn flight(random: u8, server: u16) -> Awaited {
+    fn flight(random: u8, server: u16) -> Awaited<SocketAddr> {
         Awaited {
             client_random: [random; CLIENT_RANDOM_LEN],
-            server: SocketAddr::from(([192, 0, 2, 1], server)),
+            endpoint: SocketAddr::from(([192, 0, 2, 1], server)),
         }
     }
 
@@ -150,17 +177,17 @@ mod tests {
         late.flight_passes(other, Instant::ZERO);
         let unknown = late.key_comes(&[3; CLIENT_RANDOM_LEN], Instant::ZERO);
         assert_eq!(unknown, UnusedKey::Unknown);
-        assert!(!late.are_of(one.server));
+        assert!(!late.are_of(one.endpoint));
         for _ in 0..2 {
             let came = late.key_comes(&one.client_random, Instant::ZERO);
             assert_eq!(came, UnusedKey::Late);
-            assert!(late.are_of(one.server) && !late.are_of(other.server));
+            assert!(late.are_of(one.endpoint) && !late.are_of(other.endpoint));
         }
         let next = flight(4, 443);
         late.waited_in_vain(next, Instant::ZERO);
-        assert!(!late.are_of(one.server));
+        assert!(!late.are_of(one.endpoint));
         late.key_comes(&next.client_random, Instant::ZERO);
-        assert!(late.are_of(one.server), "it came even later");
+        assert!(late.are_of(one.endpoint), "it came even later");
     }
 
     #[test]
@@ -168,7 +195,7 @@ mod tests {
         let mut late = LateKeys::default();
         late.flight_passes(flight(1, 443), Instant::ZERO);
         late.key_comes(&[1; CLIENT_RANDOM_LEN], Instant::ZERO + LIFETIME);
-        assert!(!late.are_of(flight(1, 443).server));
+        assert!(!late.are_of(flight(1, 443).endpoint));
     }
 
     #[test]
@@ -183,13 +210,13 @@ mod tests {
             late.flight_passes(flight(1, port), Instant::ZERO);
             late.key_comes(&[1; CLIENT_RANDOM_LEN], Instant::ZERO);
         }
-        assert_eq!(late.servers.len(), MAX_SERVERS);
-        assert!(late.are_of(flight(1, 299).server) && !late.are_of(flight(1, 0).server));
+        assert_eq!(late.endpoints.len(), MAX_ENDPOINTS);
+        assert!(late.are_of(flight(1, 299).endpoint) && !late.are_of(flight(1, 0).endpoint));
     }
 
     #[test]
     fn a_wait_is_looked_after_less_and_less_often_and_ends() {
-        let mut wait = Wait::begin(Instant::ZERO);
+        let mut wait = Wait::begin(Instant::ZERO, MAX_WAIT);
         let mut looks = Vec::new();
         while let Some(rest) = wait.rest(wait.next()) {
             looks.push(wait.next().as_micros() / 1_000);
@@ -197,7 +224,7 @@ mod tests {
         }
         assert_eq!(looks, [1, 2, 4, 8, 16, 32, 64]);
         assert_eq!(wait.next(), Instant::ZERO + MAX_WAIT);
-        let early = Wait::begin(Instant::ZERO).rest(Instant::ZERO);
+        let early = Wait::begin(Instant::ZERO, MAX_WAIT).rest(Instant::ZERO);
         let early = early.map(Wait::next);
         assert_eq!(early, Some(Instant::ZERO + FIRST_LOOK), "more bytes came");
     }

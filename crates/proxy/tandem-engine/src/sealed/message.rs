@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! suite 1 | iv 12 | key 16 or 32 | check 16 | length(varint) layout{length} | delta
+//! 0                              | check 16 | length(varint) layout{length} | delta
 //! ```
 //!
-//! The suite is the low byte of TLS's number. The delta rebuilds the opened form; the layout says
+//! The suite is the low byte of TLS's number. In the second form the key is the one that the reader
+//! has handed over, and what is in clear has crossed: the delta names it. A key is handed over as
+//! the first form begins. The delta rebuilds the opened form; the layout says
 //! how that is cut into records; the check is over the sealed flight, from the first byte that the
 //! server sent to the flight's last.
 //!
@@ -28,9 +31,13 @@ const CHECK_LEN: usize = 16;
 /// What all numbers of suites begin with.
 const SUITES: u8 = 0x13;
 
+/// In place of a suite: the reader has the key. No suite has this number (RFC 8446, appendix B.4).
+const READERS_KEY: u8 = 0;
+
 /// A message that was read.
 pub(crate) struct SealedMessage<'a> {
-    key: RecordKey,
+    /// The key, where it is in the message.
+    pub(crate) key: Option<RecordKey>,
     check: [u8; CHECK_LEN],
     layout: &'a [u8],
     /// What rebuilds the opened form.
@@ -45,12 +52,43 @@ impl fmt::Debug for SealedMessage<'_> {
     }
 }
 
-/// The message of the flight that was sent as `sealed`.
-pub(super) fn write(key: &RecordKey, layout: &[u8], sealed: &[u8], delta: &[u8]) -> Vec<u8> {
+/// The key as it crosses.
+pub(crate) fn write_key(key: &RecordKey) -> Vec<u8> {
     let [_, suite] = key.suite().number().to_be_bytes();
     let mut out = vec![suite];
     out.extend_from_slice(key.iv());
     out.extend_from_slice(key.key());
+    out
+}
+
+/// The key of the connection with this client random, as it crosses, and what follows it; `None`
+/// for what is none.
+fn split_key<'a>(
+    bytes: &'a [u8],
+    client_random: &[u8; CLIENT_RANDOM_LEN],
+) -> Option<(RecordKey, &'a [u8])> {
+    let (&suite, rest) = bytes.split_first()?;
+    let suite = Suite::from_number(u16::from_be_bytes([SUITES, suite]))?;
+    let (iv, rest) = rest.split_first_chunk::<IV_LEN>()?;
+    let (key, rest) = rest.split_at_checked(suite.key_len())?;
+    let key = RecordKey::new(Direction::FromServer, suite, *client_random, iv, key).ok()?;
+    Some((key, rest))
+}
+
+/// The key that was handed over.
+pub(crate) fn read_key(bytes: &[u8], client_random: &[u8; CLIENT_RANDOM_LEN]) -> Option<RecordKey> {
+    let (key, rest) = split_key(bytes, client_random)?;
+    rest.is_empty().then_some(key)
+}
+
+/// The message of the flight that was sent as `sealed`; without a key, where the reader has it.
+pub(super) fn write(
+    key: Option<&RecordKey>,
+    layout: &[u8],
+    sealed: &[u8],
+    delta: &[u8],
+) -> Vec<u8> {
+    let mut out = key.map_or_else(|| vec![READERS_KEY], write_key);
     out.extend(Digest::of(sealed).prefix16());
     // A layout has a few bytes for each of its records at most.
     varint::write(&mut out, u32::try_from(layout.len()).unwrap_or(u32::MAX));
@@ -62,14 +100,16 @@ pub(super) fn write(key: &RecordKey, layout: &[u8], sealed: &[u8], delta: &[u8])
 impl<'a> SealedMessage<'a> {
     /// Reads a message of the connection with this client random; `None` for what is none.
     pub(crate) fn parse(bytes: &'a [u8], client_random: &[u8; CLIENT_RANDOM_LEN]) -> Option<Self> {
-        let (&suite, rest) = bytes.split_first()?;
-        let suite = Suite::from_number(u16::from_be_bytes([SUITES, suite]))?;
-        let (iv, rest) = rest.split_first_chunk::<IV_LEN>()?;
-        let (key, rest) = rest.split_at_checked(suite.key_len())?;
+        let (key, rest) = match bytes.split_first()? {
+            (&READERS_KEY, rest) => (None, rest),
+            _ => {
+                let (key, rest) = split_key(bytes, client_random)?;
+                (Some(key), rest)
+            }
+        };
         let (check, mut rest) = rest.split_first_chunk()?;
         let length = usize::try_from(varint::read(&mut rest)?).ok()?;
         let (layout, delta) = rest.split_at_checked(length)?;
-        let key = RecordKey::new(Direction::FromServer, suite, *client_random, iv, key).ok()?;
         Some(Self {
             key,
             check: *check,
@@ -78,18 +118,23 @@ impl<'a> SealedMessage<'a> {
         })
     }
 
-    /// The sealed flight of the opened form with these bytes, and that form.
+    /// The sealed flight of the opened form with these bytes, by this key, and that form.
     ///
     /// # Errors
     /// [`Miss::Malformed`] for what is no such form, or more than `limit` bytes when it is sealed;
     /// [`Miss::WrongKey`] where the check fails.
-    pub(crate) fn seal(self, opened: Vec<u8>, limit: usize) -> Result<Resealed, Miss> {
+    pub(crate) fn seal(
+        &self,
+        key: &RecordKey,
+        opened: Vec<u8>,
+        limit: usize,
+    ) -> Result<Resealed, Miss> {
         let opened = Opened::of(opened).ok_or(Miss::Malformed)?;
         let plaintext = opened.plaintext();
         let mut layout = self.layout;
         let sealed = Layout::decode(&mut layout, plaintext)
             .filter(|it| layout.is_empty() && opened.clear + it.sealed_len() <= limit)
-            .and_then(|it| it.seal(plaintext, &mut Sealer::new(&self.key)))
+            .and_then(|it| it.seal(plaintext, &mut Sealer::new(key)))
             .ok_or(Miss::Malformed)?;
         let bytes = [&opened.bytes[..opened.clear], &sealed].concat();
         if Digest::of(&bytes).prefix16() != self.check {
@@ -97,7 +142,7 @@ impl<'a> SealedMessage<'a> {
         }
         Ok(Resealed {
             bytes,
-            suite: self.key.suite(),
+            suite: key.suite(),
             opened,
         })
     }
@@ -112,4 +157,11 @@ pub(crate) struct Resealed {
     pub(crate) suite: Suite,
     /// The opened form.
     pub(crate) opened: Opened,
+}
+
+impl Resealed {
+    /// Whether the clear part has this length.
+    pub(crate) fn clear_is(&self, length: usize) -> bool {
+        self.opened.clear == length
+    }
 }

@@ -66,7 +66,7 @@ impl Opened {
 }
 
 /// Bytes of the clear part.
-fn clear_len(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn clear_len(bytes: &[u8]) -> Option<usize> {
     let mut records = Records::new(bytes);
     records.next()?.ok()?;
     let hello = records.offset();

@@ -18,13 +18,15 @@ use tandem_record_key::{CLIENT_RANDOM_LEN, RecordKey, Suite};
 use tandem_seal::{Layout, Opener};
 use tandem_wire::tls::handshake::MAX_BODY_LEN;
 use tandem_wire::tls::stream::MessageReader;
-use tandem_wire::tls::{ContentType, HandshakeType, ProtocolVersion, Records, ServerHello};
+use tandem_wire::tls::{
+    ContentType, ExtensionType, HandshakeType, ProtocolVersion, Records, ServerHello,
+};
 
 use super::crossed::Crossed;
 use super::keys::ReleasedKeys;
 use super::late::Awaited;
 use super::message;
-use super::opened::{CHANGE_CIPHER_SPEC, Opened};
+use super::opened::{CHANGE_CIPHER_SPEC, Opened, clear_len};
 use crate::event::NotOpened;
 
 /// Bytes of a handshake message's header.
@@ -36,10 +38,16 @@ pub(crate) struct Opening {
     client_random: [u8; CLIENT_RANDOM_LEN],
     suite: Suite,
     place: Place,
+    /// Whether the handshake resumes a session, and shows no chain (RFC 8446, section 4.2.11).
+    resumes: bool,
     /// Where the clear part ends, from the flight's beginning on; so is `next`.
     clear: usize,
     /// Where the next record begins.
     next: usize,
+    /// How much of the clear part has crossed.
+    crossed: usize,
+    /// The key that the far side has handed over, until record 0 proves it.
+    given: Option<RecordKey>,
     /// Once record 0 was opened.
     proved: Option<Proved>,
     /// The opened form.
@@ -92,6 +100,8 @@ pub(crate) struct Unsealed {
     pub(super) key: RecordKey,
     layout: Layout,
     place: Place,
+    /// How much of the clear part has crossed: nothing, or all of it.
+    crossed: usize,
     /// Bytes that the server sent.
     length: usize,
 }
@@ -107,12 +117,25 @@ impl Unsealed {
         self.place.start..self.place.start + self.length
     }
 
+    /// What of it has not crossed.
+    pub(crate) fn left(&self) -> Range<usize> {
+        let Range { start, end } = self.range();
+        start + self.crossed..end
+    }
+
+    /// How much of the opened form has crossed.
+    pub(crate) fn crossed(&self) -> usize {
+        self.crossed
+    }
+
     /// What crosses in its place, out of the server's stream, with this delta of the opened form.
+    /// Where the clear part has crossed, the key came from the reader.
     pub(crate) fn message(&self, stream: &[u8], delta: &[u8]) -> Option<Vec<u8>> {
         let mut layout = Vec::new();
         self.layout.encode(self.opened.plaintext(), &mut layout);
         let sealed = stream.get(self.range())?;
-        Some(message::write(&self.key, &layout, sealed, delta))
+        let key = (self.crossed == 0).then_some(&self.key);
+        Some(message::write(key, &layout, sealed, delta))
     }
 
     /// The flight, which has crossed.
@@ -135,17 +158,28 @@ impl Opening {
         if hello.is_hello_retry_request() || hello.selected_version() != ProtocolVersion::TLS1_3 {
             return None;
         }
+        let resumes = hello
+            .extensions()
+            .is_some_and(|it| it.contains(ExtensionType::PRE_SHARED_KEY));
         Some(Box::new(Self {
             client_random: *client_random,
             suite,
             place,
+            resumes,
             clear: record.end,
             next: record.end,
+            crossed: 0,
+            given: None,
             proved: None,
             bytes: Vec::new(),
             layout: Layout::default(),
             messages: MessageReader::new(MAX_BODY_LEN),
         }))
+    }
+
+    /// Whether the handshake resumes a session.
+    pub(crate) fn resumes(&self) -> bool {
+        self.resumes
     }
 
     /// Whether a key is there that may fit.
@@ -154,11 +188,38 @@ impl Opening {
     }
 
     /// Whose key that is.
-    pub(crate) fn awaited(&self, server: SocketAddr) -> Awaited {
+    pub(crate) fn awaited(&self, server: SocketAddr) -> Awaited<SocketAddr> {
         Awaited {
             client_random: self.client_random,
-            server,
+            endpoint: server,
         }
+    }
+
+    /// The random by which a key is found.
+    pub(crate) fn client_random(&self) -> &[u8; CLIENT_RANDOM_LEN] {
+        &self.client_random
+    }
+
+    /// Before anything was opened: where in the server's stream the clear part ends, and how many
+    /// bytes of sealed records have come behind it. `None` before the first of them.
+    pub(crate) fn sealed_from(&self, stream: &[u8]) -> Option<(usize, usize)> {
+        let start = self.place.start;
+        let clear = clear_len(stream.get(start..)?)?;
+        let sealed = stream.get(start + clear..)?;
+        let is_sealed = sealed.first() == Some(&ContentType::ApplicationData.as_u8());
+        is_sealed.then_some((start + clear, sealed.len()))
+    }
+
+    /// The clear part has crossed, as far as to here in the server's stream.
+    pub(crate) fn clear_crosses(&mut self, end: usize) {
+        self.crossed = end.saturating_sub(self.place.start);
+    }
+
+    /// The far side has handed this key over. `false`: it is of another suite.
+    pub(crate) fn give(&mut self, key: RecordKey) -> bool {
+        let fits = key.suite() == self.suite;
+        self.given = fits.then_some(key);
+        fits
     }
 
     /// Where in the server's stream the flight begins.
@@ -233,7 +294,11 @@ impl Opening {
                     let opened = opener.open(record)?;
                     Some((opener, opened))
                 };
-                let taken = keys.take(&self.client_random, self.suite, proof);
+                let taken = match self.given.take() {
+                    Some(key) => proof(&key).map(|proved| (key, proved)),
+                    None if self.crossed > 0 => None,
+                    None => keys.take(&self.client_random, self.suite, proof),
+                };
                 let (key, (opener, opened)) = taken.ok_or(NotOpened::Unproved)?;
                 self.proved = Some(Proved { key, opener });
                 opened
@@ -266,7 +331,7 @@ impl Opening {
         let (Some(opened), Some(proved)) = (Opened::of(self.bytes), self.proved) else {
             return Progress::Failed(NotOpened::Form);
         };
-        if opened.clear != self.clear {
+        if opened.clear != self.clear || ![0, self.clear].contains(&self.crossed) {
             return Progress::Failed(NotOpened::Form);
         }
         Progress::Whole(Box::new(Unsealed {
@@ -274,6 +339,7 @@ impl Opening {
             key: proved.key,
             layout: self.layout,
             place: self.place,
+            crossed: self.crossed,
             length: self.next,
         }))
     }
@@ -286,15 +352,15 @@ enum End {
 }
 
 /// A ServerHello, or a HelloRetryRequest, alone in the first record of a stream.
-pub(super) struct ServerHelloRecord<'a> {
+pub(crate) struct ServerHelloRecord<'a> {
     /// Without the message's header.
-    pub(super) body: &'a [u8],
+    pub(crate) body: &'a [u8],
     /// Where the record ends.
-    pub(super) end: usize,
+    pub(crate) end: usize,
 }
 
 impl<'a> ServerHelloRecord<'a> {
-    pub(super) fn first_in(stream: &'a [u8]) -> Option<Self> {
+    pub(crate) fn first_in(stream: &'a [u8]) -> Option<Self> {
         let record = Records::new(stream).next()?.ok()?;
         let (header, body) = record.fragment.split_first_chunk::<MESSAGE_HEADER>()?;
         let [msg_type, high, middle, low] = *header;

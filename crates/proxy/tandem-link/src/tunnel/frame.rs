@@ -13,6 +13,10 @@
 //! hints   8 + n  prefix(4){n}, n = 1..=3           the start of names of chains that are held
 //! phrase  12 + n, n < 8                            the sender's bytes: phrase n
 //! sealed  20 length(varint) sealed{length}         what rebuilds the sender's encrypted bytes
+//! offer   21 held(2) least(2)                      the client may hand in the key of the flight to come
+//! waits   22                                       the server's flight is held until the key is there
+//! key     23 length(varint) key{length}            the key of the flight that is held
+//! no key  24                                       there is none
 //! ```
 //!
 //! Is: delimiting, and the check over rebuilt bytes. Is not: the encoding of a delta
@@ -52,7 +56,23 @@ const END: u8 = 7;
 const HINTS: u8 = 8;
 const PHRASES: u8 = 12;
 const SEALED: u8 = 20;
+const OFFER: u8 = 21;
+const WAITS: u8 = 22;
+const KEY: u8 = 23;
+const NO_KEY: u8 = 24;
 const _: () = assert!(PHRASES + Phrase::COUNT <= SEALED);
+
+/// Bytes of an offer behind its kind.
+const OFFER_LEN: usize = 4;
+
+/// What the client side says of a client that may hand in the key of the server's flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// Bytes that the client side holds of what the site showed before; more count as these.
+    pub held: u16,
+    /// Fewest bytes that must be spared for the key to be worth its round trip.
+    pub least: u16,
+}
 
 /// Why a delta was not rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -147,8 +167,16 @@ pub enum Frame {
     Unknown,
     /// The sender's next bytes are this phrase.
     Phrase(Phrase),
-    /// What rebuilds the sender's encrypted bytes; there is a key in it.
+    /// What rebuilds the sender's encrypted bytes; there may be a key in it.
     Sealed(Piece),
+    /// From the client side: the client may hand in the key of the server's flight.
+    Offer(Offer),
+    /// From the server side: the flight is held until the key is there.
+    Waits,
+    /// From the client side: the key.
+    Key(Piece),
+    /// From the client side: there is no key.
+    NoKey,
 }
 
 impl Frame {
@@ -160,11 +188,14 @@ impl Frame {
             | Self::Plain
             | Self::End
             | Self::Unknown
-            | Self::Phrase(_) => 1,
+            | Self::Phrase(_)
+            | Self::Waits
+            | Self::NoKey => 1,
             Self::Missed(_) => 2,
-            Self::Bytes(piece) | Self::Again(piece) | Self::Sealed(piece) => {
+            Self::Bytes(piece) | Self::Again(piece) | Self::Sealed(piece) | Self::Key(piece) => {
                 piece.front_len() + piece.0.len()
             }
+            Self::Offer(_) => 1 + OFFER_LEN,
             Self::Delta { delta, .. } => delta.front_len() + CHECK_LEN + delta.0.len(),
             Self::Hints(hints) => 1 + 4 * hints.len(),
         }
@@ -187,6 +218,14 @@ impl Frame {
             Self::Missed(miss) => out.extend_from_slice(&[MISSED, miss.number()]),
             Self::Again(piece) => body(AGAIN, &[], piece, out),
             Self::Sealed(piece) => body(SEALED, &[], piece, out),
+            Self::Key(piece) => body(KEY, &[], piece, out),
+            Self::Offer(Offer { held, least }) => {
+                out.push(OFFER);
+                out.extend(held.to_be_bytes());
+                out.extend(least.to_be_bytes());
+            }
+            Self::Waits => out.push(WAITS),
+            Self::NoKey => out.push(NO_KEY),
             Self::Plain => out.push(PLAIN),
             Self::End => out.push(END),
             Self::Unknown => out.push(HINTS),
@@ -239,6 +278,8 @@ enum BodyKind {
     Again,
     Hints,
     Sealed,
+    Offer,
+    Key,
 }
 
 /// Bytes of a length at most: a number up to [`MAX_LEN`], seven bits a byte.
@@ -303,8 +344,14 @@ impl Decoder {
             PLAIN => Frame::Plain,
             END => Frame::End,
             HINTS => Frame::Unknown,
-            SEALED => {
-                self.state = length_of(BodyKind::Sealed);
+            WAITS => Frame::Waits,
+            NO_KEY => Frame::NoKey,
+            SEALED | KEY | OFFER => {
+                self.state = match byte {
+                    SEALED => length_of(BodyKind::Sealed),
+                    KEY => length_of(BodyKind::Key),
+                    _ => body(BodyKind::Offer, OFFER_LEN),
+                };
                 return Ok(None);
             }
             PHRASES.. => Frame::Phrase(Phrase::new(byte - PHRASES).ok_or(Malformed)?),
@@ -364,7 +411,12 @@ fn whole_length(number: &[u8]) -> Result<Option<usize>, Malformed> {
 fn body(kind: BodyKind, length: usize) -> State {
     let check = match kind {
         BodyKind::Delta => CHECK_LEN,
-        BodyKind::Bytes | BodyKind::Again | BodyKind::Hints | BodyKind::Sealed => 0,
+        BodyKind::Bytes
+        | BodyKind::Again
+        | BodyKind::Hints
+        | BodyKind::Sealed
+        | BodyKind::Offer
+        | BodyKind::Key => 0,
     };
     State::Body {
         kind,
@@ -389,6 +441,14 @@ fn whole(kind: BodyKind, mut bytes: Vec<u8>) -> Result<Frame, Malformed> {
             }
         }
         BodyKind::Hints => Frame::Hints(bytes.as_chunks().0.to_vec()),
+        BodyKind::Key => Frame::Key(piece(bytes)?),
+        BodyKind::Offer => {
+            let [a, b, c, d] = *bytes.first_chunk().ok_or(Malformed)?;
+            Frame::Offer(Offer {
+                held: u16::from_be_bytes([a, b]),
+                least: u16::from_be_bytes([c, d]),
+            })
+        }
     })
 }
 
@@ -411,6 +471,12 @@ mod tests {
             Frame::Unknown,
             Frame::Phrase(Phrase::new(0).expect("the first")),
             Frame::Phrase(Phrase::new(Phrase::COUNT - 1).expect("the last")),
+            Frame::Waits,
+            Frame::NoKey,
+            Frame::Offer(Offer {
+                held: 0x1234,
+                least: u16::MAX,
+            }),
         ];
         frames.extend(Miss::ALL.map(Frame::Missed));
         frames.extend((1..=MAX_HINTS).map(|count| Frame::Hints(vec![[7; 4]; count])));
@@ -418,6 +484,7 @@ mod tests {
             frames.push(Frame::Bytes(body.clone()));
             frames.push(Frame::Again(body.clone()));
             frames.push(Frame::Sealed(body.clone()));
+            frames.push(Frame::Key(body.clone()));
             frames.push(Frame::Delta {
                 check: [1, 2, 3, 4],
                 delta: body,
@@ -455,7 +522,7 @@ mod tests {
 
     #[test]
     fn lengths_are_refused_before_anything_is_kept() {
-        for kind in [BYTES, DELTA, AGAIN, SEALED] {
+        for kind in [BYTES, DELTA, AGAIN, SEALED, KEY] {
             for number in [
                 &[0][..],
                 // One more than the most; not the shortest form; no end.
@@ -481,7 +548,7 @@ mod tests {
 
     #[test]
     fn what_is_no_frame_is_refused() {
-        for bad in [&[MISSED, 3][..], &[SEALED + 1], &[0x16], &[0xff]] {
+        for bad in [&[MISSED, 3][..], &[NO_KEY + 1], &[0x1a], &[0xff]] {
             assert_eq!(
                 read(&mut Decoder::default(), bad),
                 Err(Malformed),

@@ -2,7 +2,7 @@
 //!
 //! Is not: a test of what is read. A change of these values is another version of the protocol.
 
-use super::{Frame, Miss, Open, Phrase, Piece, Target, check};
+use super::{Frame, Miss, Offer, Open, Phrase, Piece, Target, check};
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -50,6 +50,16 @@ fn each_frame_has_the_bytes_of_its_layout() {
         (phrase(0), "0c".to_owned()),
         (phrase(7), "13".to_owned()),
         (Frame::Sealed(piece(b"abc")), "1403616263".to_owned()),
+        (
+            Frame::Offer(Offer {
+                held: 2_600,
+                least: 450,
+            }),
+            "150a2801c2".to_owned(),
+        ),
+        (Frame::Waits, "16".to_owned()),
+        (Frame::Key(piece(b"abc")), "1703616263".to_owned()),
+        (Frame::NoKey, "18".to_owned()),
     ] {
         let mut out = Vec::new();
         frame.write(&mut out);

@@ -44,7 +44,7 @@ pub(crate) use beside::Beside;
 
 /// What the two proxies speak in the tunnel. The number is the version.
 const PROTOCOL: Protocol = Protocol {
-    name: b"tandem-tunnel/3",
+    name: b"tandem-tunnel/4",
     // Handshake keys of endpoints may cross the tunnel one day, and the handshakes that they belong
     // to are hybrid.
     key_exchange: KeyExchange::Hybrid,

@@ -27,7 +27,7 @@ impl Joined {
         let Some(following) = &mut self.following else {
             return Ok(Err(Miss::NotHeld));
         };
-        let resealed = following.reseal(message.bytes(), cx.engine);
+        let resealed = following.reseal(message.bytes(), cx.engine, cx.clock.now);
         Ok(resealed.map_err(|miss| match miss {
             tandem_engine::Miss::NotHeld => Miss::NotHeld,
             tandem_engine::Miss::WrongKey => Miss::Check,
@@ -111,8 +111,10 @@ impl Joined {
     /// The key of the flight that is held may have come, or is not waited for any more.
     pub(super) fn look_for_key<S: Store>(&mut self, cx: &mut Context<'_, S>) {
         let moment = self.moment(cx);
-        if let Some(following) = &mut self.following {
-            following.unseal(cx.engine, moment);
+        match (self.role, &mut self.following) {
+            (Role::ClientSide, _) => return self.hand_key_over(cx),
+            (Role::ServerSide, Some(following)) => following.unseal(cx.engine, moment),
+            (Role::ServerSide, None) => {}
         }
         self.consider_flight(cx);
         self.conclude_if_over(cx);

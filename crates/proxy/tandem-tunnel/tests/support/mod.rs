@@ -20,7 +20,7 @@ use tandem_engine::{
 use tandem_link::tunnel::{Ending, Open, Target};
 use tandem_record_key::RecordKey;
 use tandem_store::MemoryStore;
-use tandem_tunnel::{Clock, Event, Handshakes, Input, Output, Relay};
+use tandem_tunnel::{Clock, Event, Handshakes, Input, Least, Output, Relay};
 use tandem_wire::{Instant, UnixTime};
 
 /// Before any certificate of the tests has expired.
@@ -171,6 +171,12 @@ pub(crate) struct Pair {
     pub(crate) clock: Clock,
     /// A key that its server releases, and when.
     pub(crate) late: Option<(Instant, RecordKey)>,
+    /// At what the client side offers clients' keys, if it does.
+    pub(crate) offers: Option<Least>,
+    /// A key that the client releases so long after it has received anything.
+    pub(crate) of_client: Option<(Duration, RecordKey)>,
+    /// The same, since it has.
+    pub(crate) due: Option<(Instant, RecordKey)>,
 }
 
 impl Default for Pair {
@@ -182,6 +188,9 @@ impl Default for Pair {
                 wall: THEN,
             },
             late: None,
+            offers: None,
+            of_client: None,
+            due: None,
         }
     }
 }
@@ -220,10 +229,12 @@ impl Pair {
     }
 
     pub(crate) fn run_to(&mut self, target: Target, said: &Conversation, plan: Plan) -> Outcome {
-        let relays = [
-            Relay::client_side(Open::to(target), self.clock.now),
-            Relay::server_side(),
-        ];
+        let client_side = Relay::client_side(Open::to(target), self.clock.now);
+        let client_side = match self.offers {
+            Some(least) => client_side.offering_keys(server_address().ip(), least),
+            None => client_side,
+        };
+        let relays = [client_side, Relay::server_side()];
         let relays = relays.map(|relay| relay.with(plan.handshakes));
         let run = Run {
             pair: self,
@@ -285,6 +296,11 @@ impl Run<'_> {
                     let sent = &self.streams[other][..self.sent[other]];
                     assert!(sent[before..].starts_with(&bytes), "{:?}", self.plan);
                     outcome.got[side].extend(bytes);
+                    if side == 0
+                        && let Some((delay, key)) = self.pair.of_client.take()
+                    {
+                        self.pair.due = Some((self.pair.clock.now + delay, key));
+                    }
                 }
                 Output::EndEndpoint => {
                     assert!(!is_aborted && outcome.ends[side] == 0);
@@ -403,6 +419,9 @@ impl Run<'_> {
                 self.pair.clock.now = now;
                 if let Some((_, key)) = self.pair.late.take_if(|(due, _)| *due <= now) {
                     self.pair.engines[1].release_key(key, now);
+                }
+                if let Some((_, key)) = self.pair.due.take_if(|(due, _)| *due <= now) {
+                    self.pair.engines[0].release_key(key, now);
                 }
                 for side in 0..2 {
                     let clock = self.pair.clock;

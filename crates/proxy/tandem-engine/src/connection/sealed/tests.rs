@@ -93,7 +93,7 @@ fn reseal(message: &[u8], client: &[u8], limit: usize) -> (Result<Vec<u8>, Miss>
         client,
         server: &[],
     };
-    let resealed = connection.reseal(message, streams, &mut engine, limit);
+    let resealed = connection.reseal(message, streams, &mut engine, (limit, Instant::ZERO));
     (resealed, connection)
 }
 
