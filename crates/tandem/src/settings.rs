@@ -171,6 +171,8 @@ pub(crate) struct Settings {
     pub(crate) dns_server: Option<String>,
     /// The UNIX socket for handshake keys of TLS 1.3. Default: none.
     pub(crate) handshake_keys: Option<PathBuf>,
+    /// `time` (default) or `bytes`: when a client's handshake key is asked for.
+    pub(crate) prefer: Option<String>,
 }
 
 impl Settings {
@@ -268,6 +270,7 @@ impl Settings {
             client_networks: self.client_networks.or(below.client_networks),
             dns_server: self.dns_server.or(below.dns_server),
             handshake_keys: self.handshake_keys.or(below.handshake_keys),
+            prefer: self.prefer.or(below.prefer),
         }
     }
 
@@ -337,7 +340,7 @@ impl Settings {
 
     /// The keys of the file.
     #[rustfmt::skip]
-    fn keys(&self) -> [Key; 47] {
+    fn keys(&self) -> [Key; 48] {
         let key = |name, place, is_said| Key { name, place, is_said };
         let tunnel_client = Place::TunnelSide(Role::ClientSide);
         let tunnel_server = Place::TunnelSide(Role::ServerSide);
@@ -388,7 +391,8 @@ impl Settings {
             key("out", tunnel_server, self.out.is_some()),
             key("client-networks", tunnel_server, self.client_networks.is_some()),
             key("dns-server", tunnel_server, self.dns_server.is_some()),
-            key("handshake-keys", tunnel_server, self.handshake_keys.is_some()),
+            key("handshake-keys", Place::Tunnel, self.handshake_keys.is_some()),
+            key("prefer", Place::Tunnel, self.prefer.is_some()),
         ]
     }
 }
@@ -444,7 +448,7 @@ whole-handshakes = true
 rule = [\"refuse\"]\nrules = [{ do = \"direct\" }]
 client-limit = \"50M\"\ntariff = \"/t\"\nlimits = [{ from = \"10.0.0.0/8\", bytes = 1 }]
 dns = \"127.0.0.1:53\"\ndns-from = [\"10.0.0.0/8\"]\ndns-server = \"none\"
-handshake-keys = \"/run/keys\"\nauthorities = \"/a.pem\"\nrenew-ahead = true
+handshake-keys = \"/run/keys\"\nprefer = \"bytes\"\nauthorities = \"/a.pem\"\nrenew-ahead = true
 listen = \"0.0.0.0:4433\"\nallow = [\"10.0.0.0/8:443\"]\nout = \"client\"\nclient-networks = [\"10.1.0.0/16\"]\ntell-client-address = true\n";
 
     #[test]

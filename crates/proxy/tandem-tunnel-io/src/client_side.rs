@@ -36,7 +36,7 @@ use crate::limits::{ClientLimits, Meter};
 use crate::link_state::link_state;
 use crate::relay_task::{Client, RelayTask};
 use crate::renewals::ask_ahead;
-use crate::shared::{Held, Shared};
+use crate::shared::{Held, Keys, Shared};
 use crate::signals::arrival;
 use crate::spending::Spending;
 use crate::transport::any::Any;
@@ -71,6 +71,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
     let tcp = tcp::Client::new(key, config.peer, &config.line, &expected)?;
     let proxies = Proxies::bind(&config)?;
     let dns = config.dns.map(Ports::bind).transpose()?;
+    let keys = Keys::open(config.handshake_keys.as_deref(), config.prefer, config.line)?;
     // The ports are bound. Setting and removing rules needs no more than two; the rest is out of
     // reach for the threads to come.
     match config.link {
@@ -89,7 +90,7 @@ pub fn run_client_side(config: ClientSide, ready: impl FnOnce()) -> Result<(), T
             renewals: config.renewals,
         },
         config.handshakes,
-        None,
+        keys,
         facts,
     )?;
     let limits = ClientLimits::open(config.limits, &config.store);
@@ -235,6 +236,7 @@ async fn serve<T: Tunnel>(
         () = relays => Ok(()),
         ended = answer(dns, &keeper, shared) => ended,
         () = shared.upkeep(manager) => Ok(()),
+        ended = shared.keys() => ended,
     };
     manager.stopping();
     shared.end();
@@ -304,7 +306,13 @@ pub(crate) fn admit<T: Tunnel>(
         match (opened, detour) {
             (Some(Leased { stream, lease }), _) => {
                 let meter = gate.meter(accepted.client.ip());
-                let client = client(accepted, meter, addresses, since);
+                let measured = keeper.now().map(|tunnel| tunnel.counts().round_trip);
+                let measured = measured.filter(|round_trip| !round_trip.is_zero());
+                let keys = shared.offers_keys_at(measured);
+                let client = Client {
+                    keys,
+                    ..client(accepted, meter, addresses, since)
+                };
                 RelayTask::client_side(client, stream, shared, place)
                     .run()
                     .await;
@@ -329,6 +337,8 @@ fn client(
 ) -> Client {
     let open = Open::to(accepted.target);
     Client {
+        address: accepted.client.ip().to_canonical(),
+        keys: None,
         endpoint: Endpoint::new(accepted.stream),
         open: match addresses {
             ClientAddresses::Kept => open,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use tandem_link::inband::Key;
 use tandem_tunnel::dns::Clients;
-use tandem_tunnel::{Allowed, Handshakes, Limits, Rules, Tariff, WayOut};
+use tandem_tunnel::{Allowed, Handshakes, Limits, Prefer, Rules, Tariff, WayOut};
 
 pub use crate::line::Line;
 
@@ -39,6 +39,10 @@ pub struct ClientSide {
     pub renewals: Renewals,
     /// Where DNS is answered, if anywhere.
     pub dns: Option<Dns>,
+    /// The UNIX socket by which clients' programs hand in their handshake keys, if any do.
+    pub handshake_keys: Option<PathBuf>,
+    /// When a key that costs a round trip is worth it.
+    pub prefer: Prefer,
     /// A file of authorities' certificates, if there is one; the server side has the same.
     pub authorities: Option<PathBuf>,
     /// What is known of the line to the server side.
@@ -121,6 +125,8 @@ pub struct ServerSide {
     pub dns_server: DnsServer,
     /// The UNIX socket by which servers' programs hand in their handshake keys, if any do.
     pub handshake_keys: Option<PathBuf>,
+    /// When a client's key, which costs a round trip, is worth it.
+    pub prefer: Prefer,
     /// A file of authorities' certificates, if there is one; the client side has the same.
     pub authorities: Option<PathBuf>,
     /// What is known of the line to the client side.

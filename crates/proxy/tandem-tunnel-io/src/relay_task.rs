@@ -12,12 +12,13 @@ mod queue;
 
 use std::future::{Future, pending};
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tandem_link::tunnel::{Ending, Open};
-use tandem_tunnel::{Input, Output, Relay, Standing};
+use tandem_tunnel::{Input, Least, Output, Relay, Standing};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -58,11 +59,14 @@ pub(crate) struct RelayTask<S, R> {
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) endpoint: Endpoint,
+    pub(crate) address: IpAddr,
     pub(crate) open: Open,
     /// What has been read of it already.
     pub(crate) first: Vec<u8>,
     /// Counts what it uses of the link, if that is limited.
     pub(crate) meter: Option<Meter>,
+    /// At what its handshake keys are offered, if they are taken.
+    pub(crate) keys: Option<Least>,
     /// When it was taken in.
     pub(crate) since: Instant,
 }
@@ -110,7 +114,11 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         place: Place,
     ) -> Self {
         let watch = Watch::since(client.since, Some(&client.open.target));
-        let relay = shared.relay(Relay::client_side(client.open, shared.clocks.now()));
+        let relay = Relay::client_side(client.open, shared.clocks.now());
+        let relay = shared.relay(match client.keys {
+            Some(least) => relay.offering_keys(client.address, least),
+            None => relay,
+        });
         let mut task = Self::new(relay, tunnel, shared, place);
         task.watch = watch;
         task.watch.at(Moment::Tunnel);
@@ -134,7 +142,7 @@ impl<S: Sending, R: Receiving> RelayTask<S, R> {
         shared: Arc<Shared>,
         place: Place,
     ) -> Self {
-        let relay = shared.relay(Relay::server_side());
+        let relay = shared.server_side_relay();
         let mut task = Self::new(relay, tunnel, shared, place);
         task.dialer = Some(dialer);
         task.tunnel_read(first);

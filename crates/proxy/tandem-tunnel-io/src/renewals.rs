@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::board::Facts;
     use crate::config::Renewals;
-    use crate::shared::Held;
+    use crate::shared::{Held, Keys};
     use crate::whole::tests::{Full, Rest};
 
     fn looks(store: &tempfile::TempDir) -> Looks {
@@ -171,7 +171,13 @@ mod tests {
             authorities: None,
             renewals: Renewals::AtVisits,
         };
-        let shared = Shared::open(Role::ServerSide, held, Handshakes::Shortened, None, facts);
+        let shared = Shared::open(
+            Role::ServerSide,
+            held,
+            Handshakes::Shortened,
+            Keys::default(),
+            facts,
+        );
         let shared = shared.expect("a store");
         let board = Arc::clone(&shared.board);
         let dialer = Dialer::new(Allowed::everything(), WayOut::Own, board);

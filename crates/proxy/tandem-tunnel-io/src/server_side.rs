@@ -20,7 +20,6 @@ use tandem_daemon::signals::Signals;
 use tandem_daemon::{DaemonError, listener};
 use tandem_engine::Role;
 use tandem_firewall::{RuleSet, privilege};
-use tandem_key_socket::KeySocket;
 use tandem_link::tunnel::{DnsQuery, Ending, FlowOpen, RenewalQuery};
 use tandem_tunnel::WayOut;
 use tokio::sync::Semaphore;
@@ -36,7 +35,7 @@ use crate::line::Line;
 use crate::relay_task::RelayTask;
 use crate::renewals::Looks;
 use crate::return_path::{self, ReturnPath};
-use crate::shared::{Held, Shared};
+use crate::shared::{Held, Keys, Shared};
 use crate::signals::arrival;
 use crate::transport::any::Any;
 use crate::transport::{Lost, Receiving, Sending, Stream, Tunnel, quic, tcp};
@@ -65,10 +64,7 @@ pub fn run_server_side(config: ServerSide, ready: impl FnOnce()) -> Result<(), T
     let socket = UdpSocket::bind(config.listen)
         .map_err(|source| DaemonError::listening("--listen", config.listen, source))?;
     let over_tcp = listen_over_tcp(&socket);
-    let keys = config.handshake_keys.as_deref().map(KeySocket::bind);
-    let keys = keys
-        .transpose()
-        .map_err(|error| TunnelError::setting("handshake-keys", error.to_string()))?;
+    let keys = Keys::open(config.handshake_keys.as_deref(), config.prefer, config.line)?;
     // The ports are bound. Clients' addresses, and rules, need two; the rest is out of reach for
     // the threads to come, the store's among them.
     match config.way_out {

@@ -17,7 +17,7 @@ use tandem_link::tunnel::Malformed;
 use tandem_store::{Keeping, Limits, Store as _};
 use tandem_store_sqlite::SqliteStore;
 use tandem_tunnel::renewal::{self, Answered, Step};
-use tandem_tunnel::{Clock, Handshakes, Input, Relay};
+use tandem_tunnel::{Clock, Handshakes, Input, Least, Prefer, Relay};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::authorities;
@@ -25,6 +25,7 @@ use crate::board::{Board, Facts, Open, Tally};
 use crate::clock::{Clocks, wall};
 use crate::config::Renewals;
 use crate::error::TunnelError;
+use crate::line::Line;
 
 /// TCP connections at a time. Each has two descriptors' worth of buffers in the kernel, and a few
 /// kilobytes here.
@@ -32,6 +33,9 @@ const MAX_RELAYS: u32 = 10_000;
 
 /// Between two rounds of what is not urgent.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Round trip of a tunnel of which nothing is known (RFC 9002, section 6.2.2).
+const UNMEASURED: Duration = Duration::from_millis(333);
 
 /// How long the end of the process waits for connections to be reset.
 const RELAYS_FAREWELL: Duration = Duration::from_secs(1);
@@ -43,12 +47,43 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Shared {
     engine: Mutex<Engine<SqliteStore>>,
     handshakes: Handshakes,
-    /// Server side: where servers hand in their keys, if anywhere.
-    keys: Option<KeySocket>,
+    keys: Keys,
     pub(crate) board: Arc<Board>,
     pub(crate) clocks: Clocks,
     room: Arc<Semaphore>,
     is_over: watch::Sender<bool>,
+}
+
+/// What is done about keys of handshakes.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    /// Where this side's endpoints hand them in, if anywhere.
+    pub(crate) socket: Option<KeySocket>,
+    /// When one that costs a round trip is worth it.
+    pub(crate) prefer: Prefer,
+    /// What is known of the link.
+    pub(crate) line: Line,
+}
+
+impl Keys {
+    /// Binds the socket with this path, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be bound.
+    pub(crate) fn open(
+        path: Option<&Path>,
+        prefer: Prefer,
+        line: Line,
+    ) -> Result<Self, TunnelError> {
+        let socket = path.map(KeySocket::bind).transpose();
+        let socket =
+            socket.map_err(|error| TunnelError::setting("handshake-keys", error.to_string()))?;
+        Ok(Self {
+            socket,
+            prefer,
+            line,
+        })
+    }
 }
 
 /// Where what is held lies.
@@ -78,7 +113,7 @@ impl Shared {
         role: Role,
         held: Held<'_>,
         handshakes: Handshakes,
-        keys: Option<KeySocket>,
+        keys: Keys,
         facts: Facts,
     ) -> Result<Arc<Self>, TunnelError> {
         let given = held.authorities.map(authorities::read).transpose()?;
@@ -126,6 +161,29 @@ impl Shared {
         relay.with(self.handshakes)
     }
 
+    /// One at the server side.
+    pub(crate) fn server_side_relay(&self) -> Relay {
+        let Keys { prefer, line, .. } = &self.keys;
+        let relay = Relay::server_side();
+        self.relay(match prefer.asked_at(line.rate, line.round_trip) {
+            Some(least) => relay.asking_for_keys(least),
+            None => relay,
+        })
+    }
+
+    /// At what clients' keys are offered, if they are taken here; the round trip is what was
+    /// measured, if it was.
+    pub(crate) fn offers_keys_at(&self, measured: Option<Duration>) -> Option<Least> {
+        let Keys {
+            socket,
+            prefer,
+            line,
+        } = &self.keys;
+        socket.as_ref()?;
+        let round_trip = line.round_trip.or(measured).unwrap_or(UNMEASURED);
+        Some(prefer.offered_at(line.rate, round_trip))
+    }
+
     /// Tells a relay what has happened.
     pub(crate) fn tell(&self, relay: &mut Relay, input: Input<'_>) {
         // Most of all bytes are those of a connection whose handshake is over.
@@ -140,7 +198,7 @@ impl Shared {
 
     /// Takes the keys that come, for ever.
     pub(crate) async fn keys(&self) -> Result<(), TunnelError> {
-        let Some(keys) = &self.keys else {
+        let Some(keys) = &self.keys.socket else {
             return std::future::pending().await;
         };
         keys.each(|| self.with_engine(|engine, clock| self.take_keys(engine, clock)))
@@ -151,7 +209,7 @@ impl Shared {
     /// Takes keys that have come; whether these were all. The engine is locked meanwhile, so that
     /// nobody sees the socket empty and a key not yet there.
     fn take_keys(&self, engine: &mut Engine<SqliteStore>, clock: Clock) -> bool {
-        let Some(keys) = &self.keys else {
+        let Some(keys) = &self.keys.socket else {
             return true;
         };
         let taken = keys.take();
@@ -293,6 +351,10 @@ mod tests {
             link: String::new(),
         };
         let role = Role::ServerSide;
+        let keys = Keys {
+            socket: keys,
+            ..Keys::default()
+        };
         let held = Held {
             store,
             authorities: None,

@@ -30,7 +30,7 @@ use crate::limits::ClientLimits;
 use crate::line::Line;
 use crate::link_state::link_state;
 use crate::server_side::{Doors, Host};
-use crate::shared::{Held, Shared};
+use crate::shared::{Held, Keys, Shared};
 use crate::transport::any::Any;
 use crate::transport::{Connect, Lost, Over, quic, tcp};
 
@@ -121,7 +121,8 @@ impl Pair {
                 authorities: None,
                 renewals: Renewals::AtVisits,
             };
-            Shared::open(role, held, Handshakes::Shortened, None, facts).expect("a store")
+            Shared::open(role, held, Handshakes::Shortened, Keys::default(), facts)
+                .expect("a store")
         };
         let client_side = open(Role::ClientSide, "client-side", &stores[0]);
         let server_side = open(Role::ServerSide, "server-side", &stores[1]);

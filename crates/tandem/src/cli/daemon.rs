@@ -292,13 +292,6 @@ pub(crate) struct TunnelServerArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) dns_server: Option<String>,
 
-    /// Accept TLS 1.3 handshake keys of servers at this UNIX socket
-    ///
-    /// With such a key, which `libtandem_keytap.so` sends, a server's TLS 1.3 certificates cross as
-    /// references, too. This daemon's user and group may write to the socket. See docs/tls13.md.
-    #[arg(long, value_name = "SOCKET")]
-    pub(crate) handshake_keys: Option<PathBuf>,
-
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }
@@ -328,6 +321,23 @@ pub(crate) struct LineArgs {
     /// files differ, the certificates cross in full.
     #[arg(long, value_name = "FILE")]
     pub(crate) authorities: Option<PathBuf>,
+
+    /// Accept TLS 1.3 handshake keys of this side's programs at this UNIX socket
+    ///
+    /// With such a key, which `libtandem_keytap.so` sends, a server's TLS 1.3 certificates cross as
+    /// references, too. On the server side, servers hand in keys; on the client side, clients do,
+    /// for servers that do not, which costs a round trip (see `--prefer`). This daemon's user and
+    /// group may write to the socket. See docs/tls13.md.
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) handshake_keys: Option<PathBuf>,
+
+    /// When to ask for a client's handshake key: `time`, if that is faster, or `bytes`, if it saves
+    /// any [default: time]
+    ///
+    /// `time` needs the link's rate: `--link-rate` and `--link-rtt` on the server side, or else
+    /// `--link-rate` on the client side. If one side says `bytes`, that counts.
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(["bytes", "time"]), hide_possible_values = true)]
+    pub(crate) prefer: Option<String>,
 
     /// Let handshakes cross as they are, to measure what the tunnel brings without deltas; for both
     /// sides

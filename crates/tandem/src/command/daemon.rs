@@ -59,6 +59,8 @@ pub(super) fn client_side_settings(arguments: ClientSideArgs) -> Result<Settings
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         authorities: tunnel.line.authorities,
+        handshake_keys: tunnel.line.handshake_keys,
+        prefer: tunnel.line.prefer,
         whole_handshakes: tunnel.line.whole_handshakes.then_some(true),
         ..settings(common, packet, tuning)
     };
@@ -80,10 +82,11 @@ pub(super) fn server_side_settings(arguments: ServerSideArgs) -> Result<Settings
         out: tunnel.out,
         client_networks: tunnel.client_networks,
         dns_server: tunnel.dns_server,
-        handshake_keys: tunnel.handshake_keys,
         link_rate: tunnel.line.link_rate,
         link_rtt: tunnel.line.link_rtt,
         authorities: tunnel.line.authorities,
+        handshake_keys: tunnel.line.handshake_keys,
+        prefer: tunnel.line.prefer,
         whole_handshakes: tunnel.line.whole_handshakes.then_some(true),
         ..settings(common, packet, tuning)
     };

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tandem_daemon::process::raise_descriptor_limit;
 use tandem_link::inband::Key;
-use tandem_tunnel::{Allowed, Handshakes, Limits, Rules, WayOut};
+use tandem_tunnel::{Allowed, Handshakes, Limits, Prefer, Rules, WayOut};
 use tandem_tunnel_io::config::{
     ClientAddresses, ClientSide, DnsServer, Line, Renewals, ServerSide,
 };
@@ -109,6 +109,8 @@ pub fn run(role: &str) -> ! {
                 client_addresses: ClientAddresses::Kept,
                 renewals: Renewals::AtVisits,
                 dns: None,
+                handshake_keys: None,
+                prefer: Prefer::default(),
                 authorities: None,
                 line: Line::default(),
                 handshakes: Handshakes::Shortened,
@@ -127,6 +129,7 @@ pub fn run(role: &str) -> ! {
                 way_out: WayOut::Own,
                 dns_server: DnsServer::Nobody,
                 handshake_keys: None,
+                prefer: Prefer::default(),
                 authorities: None,
                 line: Line::default(),
                 handshakes: Handshakes::Shortened,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tandem_packet_io::config::{self, Key, Role};
 use tandem_tunnel::dns::Clients;
 use tandem_tunnel::{
-    Allowed, ClientNetworks, ClientRule, Handshakes, Limits, Rule, Rules, Tariff, WayOut,
+    Allowed, ClientNetworks, ClientRule, Handshakes, Limits, Prefer, Rule, Rules, Tariff, WayOut,
 };
 use tandem_tunnel_io::config::{
     ClientAddresses, ClientSide, Dns, DnsServer, Line, Link, Renewals, ServerSide, WhenDown,
@@ -80,6 +80,8 @@ fn resolve_client_side(said: Settings) -> Result<ClientSide, Failure> {
             Some(false) | None => Renewals::AtVisits,
         },
         dns,
+        handshake_keys: said.handshake_keys.clone(),
+        prefer: common.prefer,
         authorities: common.authorities,
         line: common.line,
         handshakes: common.handshakes,
@@ -103,6 +105,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
         way_out,
         dns_server,
         handshake_keys,
+        prefer: common.prefer,
         authorities: common.authorities,
         line: common.line,
         handshakes: common.handshakes,
@@ -115,6 +118,7 @@ fn resolve_server_side(said: Settings) -> Result<ServerSide, Failure> {
 /// Whatever the start would refuse of these settings, but for the key and the store.
 pub(in crate::command) fn check(role: Role, said: &Settings) -> Result<(), Failure> {
     line(said)?;
+    prefer(said.prefer.as_deref())?;
     match role {
         Role::ClientSide => {
             peer(said)?;
@@ -139,6 +143,7 @@ struct Common {
     key: Key,
     authorities: Option<PathBuf>,
     line: Line,
+    prefer: Prefer,
     handshakes: Handshakes,
     store: PathBuf,
     admin: Option<SocketAddr>,
@@ -147,6 +152,7 @@ struct Common {
 impl Common {
     fn of(role: Role, said: &Settings) -> Result<Self, Failure> {
         let line = line(said)?;
+        let prefer = prefer(said.prefer.as_deref())?;
         let handshakes = match said.whole_handshakes {
             Some(true) => Handshakes::Whole,
             Some(false) | None => Handshakes::Shortened,
@@ -165,6 +171,7 @@ impl Common {
             key: config::read_key(key)?,
             authorities: said.authorities.clone(),
             line,
+            prefer,
             handshakes,
             store,
             admin,
@@ -268,6 +275,17 @@ pub(in crate::command) fn way_out(said: &Settings) -> Result<WayOut, SettingsErr
     let networks = ClientNetworks::parse(networks.iter().map(String::as_str))
         .map_err(|error| SettingsError::value("client-networks", error.to_string()))?;
     Ok(named(networks))
+}
+
+fn prefer(said: Option<&str>) -> Result<Prefer, SettingsError> {
+    match said {
+        None | Some("time") => Ok(Prefer::Time),
+        Some("bytes") => Ok(Prefer::Bytes),
+        Some(other) => Err(SettingsError::value(
+            "prefer",
+            format!("`{other}` is neither `time` nor `bytes`"),
+        )),
+    }
 }
 
 fn when_down(said: Option<&str>) -> Result<WhenDown, SettingsError> {
