@@ -157,9 +157,10 @@ impl Session {
         let in_order = matches!(served, Ok(()) | Err(Failed::Tls(_)));
         // Strangers' handshakes are rationed by their channels (`places`), so that each of theirs
         // carries one client.
-        let goes_on = in_order && self.may_go_on && self.place.is_known();
+        let may_go_on = in_order && self.may_go_on && self.place.is_known();
+        let goes_on = may_go_on && self.say_over().is_ok();
         // After an error, an alert leaves.
-        match timeout(LAST_WORD, self.push_out(goes_on)).await {
+        match timeout(LAST_WORD, self.push_out()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => served = served.and(Err(error)),
             Err(_) => served = served.and(Err(Failed::Stalled)),

@@ -199,17 +199,20 @@ impl Session {
         Ok(())
     }
 
-    /// The same when the client is heard no more; with the last word about it, where another may
-    /// follow.
-    pub(super) async fn push_out(&mut self, goes_on: bool) -> Result<(), Failed> {
+    /// The same when the client is heard no more.
+    pub(super) async fn push_out(&mut self) -> Result<(), Failed> {
         self.write_records()?;
-        if goes_on {
-            Message::Progress(Progress::Over).write(&mut self.out);
-        }
         self.to_volunteer
             .write_all(&self.out[self.written..])
             .await?;
         self.to_volunteer.flush().await?;
+        Ok(())
+    }
+
+    /// Says the last word about this client: another may follow.
+    pub(super) fn say_over(&mut self) -> Result<(), Failed> {
+        self.write_records()?;
+        Message::Progress(Progress::Over).write(&mut self.out);
         Ok(())
     }
 }
