@@ -55,7 +55,7 @@ programs:
 test: lint
 	@$(if $(IS_ROOT),$(ENSURE) lab package dns,:)
 	@mkdir -p $(dir $(TANDEM_SKIPPED)) && : >$(TANDEM_SKIPPED)
-	status=0; $(CARGO) test --locked --workspace $(FEATURES) --no-fail-fast || status=$$?; scripts/models.sh --where-installed || status=1; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status
+	status=0; $(CARGO) xtask test --locked --workspace $(FEATURES) || status=$$?; scripts/models.sh --where-installed || status=1; scripts/list-skipped.sh $(TANDEM_SKIPPED); exit $$status
 
 ## lint: format, clippy, documentation, layers and the other house rules, licences and sources of dependencies
 lint:

@@ -1,6 +1,7 @@
-//! `cargo xtask`: the checks of the house rules that neither rustc nor clippy makes.
+//! `cargo xtask`: the checks of the house rules that neither rustc nor clippy makes, and a runner
+//! for tests that starts several test programs at a time.
 //!
-//! Not a build system: building, testing and linting are cargo's, and `make` calls them in order.
+//! Not a build system: building and linting are cargo's, and `make` calls them in order.
 //! Each check reads and reports, changes nothing, and has unit tests that show it failing on a
 //! violation; `docs/ci.md` says what each is for.
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ mod size;
 mod spelling;
 mod subjects;
 mod table;
+mod test;
 mod tree;
 mod width;
 mod words;
@@ -30,6 +32,7 @@ use tree::Tree;
 
 const USAGE: &str = "\
 Usage: cargo xtask CHECK...
+       cargo xtask test [OPTION OF CARGO TEST]...
 
 Checks:
   layers    each crate depends only on what the table of layers allows
@@ -43,7 +46,9 @@ Checks:
   spelling  no common misspelling, no doubled word
   words     names and turns of phrase for which there is a plainer one
   subjects  new commits: `area: verb object`, at most 72 columns
-  all       all of them";
+  all       all of them
+
+test: the tests that `cargo test` would run, several test programs at a time (TANDEM_TEST_JOBS)";
 
 /// What one check is called on the command line, and how it runs.
 struct Check {
@@ -100,6 +105,18 @@ const CHECKS: [Check; 11] = [
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
+    if let [test, options @ ..] = &names[..]
+        && test == "test"
+    {
+        return match test::run(&workspace_root(), options) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(why) => {
+                eprintln!("error: {why}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let Some(chosen) = choose(&names) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);

@@ -1,5 +1,5 @@
-//! What a test says when it cannot run in full, where the real captures and chains are, and how a
-//! bench tells its figures.
+//! What a test says when it cannot run in full, where the real captures and chains are, which ports
+//! are free, and how a bench tells its figures.
 //!
 //! Cargo hides the output of tests that pass, and a skipped test passes. So each skip is a line in
 //! the file that `TANDEM_SKIPPED` names; `make test` sets the variable and lists the lines at its
@@ -10,12 +10,15 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+mod port;
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+pub use port::free_port;
 
 /// The environment variable with the path of the file that collects the lines.
 const COLLECTED_IN: &str = "TANDEM_SKIPPED";

@@ -4,11 +4,13 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+#[allow(unused_imports, reason = "each test binary uses a part of this")]
+pub(crate) use tandem_testkit::free_port;
 
 /// A process that ends with its test.
 pub(crate) struct Running(pub(crate) Child);
@@ -34,22 +36,6 @@ pub(crate) fn start(command: &mut Command, says: &str) -> Running {
     BufReader::new(out).read_line(&mut line).expect("it writes");
     assert!(line.contains(says), "{command:?}: {line:?}");
     running
-}
-
-/// A port of the loopback interface that is free for TCP and UDP. It lies below those that the
-/// system gives to whoever wants any, so that no other connection takes it before the test does.
-pub(crate) fn free_port() -> u16 {
-    const FIRST: u32 = 12_000;
-    const PORTS: u32 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let next = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = u16::try_from(FIRST + next % PORTS).expect("small enough");
-        let at = ("127.0.0.1", port);
-        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
-            return port;
-        }
-    }
 }
 
 /// Waits for something that is on its way.

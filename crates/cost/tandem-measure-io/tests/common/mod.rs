@@ -16,6 +16,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
 use serde_json::Value;
+#[allow(unused_imports, reason = "each test file uses its part")]
+pub(crate) use tandem_testkit::free_port;
 use tempfile::TempDir;
 
 /// A folder with an issuer (`ca.pem`) and leaves for localhost: `good`, `expired`, `other` (another
@@ -275,12 +277,6 @@ pub(crate) fn listen(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> Sock
         }
     });
     address
-}
-
-/// A port of this machine that was free a moment ago.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("a bound socket").port()
 }
 
 /// Whether certificates can be made, and these programs are there. A note if not.

@@ -5,12 +5,10 @@
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,6 +16,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tandem_record_key::{Direction, IV_LEN, RecordKey, Suite};
+#[allow(unused_imports, reason = "each test binary uses a part of this")]
+pub(crate) use tandem_testkit::free_port;
 
 /// Longest wait for what takes a moment on a machine that has nothing else to do.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -29,21 +29,6 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A port of the loopback interface that nobody has. It lies below those that the system gives to
-/// whoever wants any, so that no other connection takes it before the test does.
-pub(crate) fn free_port() -> u16 {
-    const FIRST: u32 = 12_000;
-    const PORTS: u32 = 20_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let next = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = u16::try_from(FIRST + next % PORTS).expect("small enough");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 
