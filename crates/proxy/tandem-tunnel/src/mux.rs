@@ -10,12 +10,13 @@
 //!
 //! Invariants: bytes arrive in order, each once; what waits here is bounded by the number of
 //! streams times their windows, whatever the other side sends; a stream is forgotten once both
-//! halves are over and nobody has them in hand.
+//! halves are over and nobody has them in hand. The side that accepts may have streams in hand of
+//! which the other side knows nothing any more; where these are too many, it refuses new ones.
 
 mod frame;
 mod stream;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use frame::{Decoder, Frame, Item, MAX_HEAD, MAX_ID, Says};
 use stream::{Class, Receiving, Sending};
@@ -24,6 +25,9 @@ pub use frame::Malformed;
 
 /// Most that a stream says at a time beside content: three frames' heads.
 const HEADS: usize = 3 * MAX_HEAD;
+
+/// What a refused stream is reset and stopped with, as one that nobody takes in hand.
+const REFUSED: u32 = 0;
 
 /// Which end of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +41,8 @@ pub enum Side {
 /// How much is carried at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Streams at a time. The other side may have twice as many, as it may know sooner that one is
-    /// over.
+    /// Streams at a time. This side has twice as many in hand at most, as the other side may know
+    /// sooner that one is over; more are refused.
     pub streams: usize,
     /// Bytes that the other side may send on a stream and that are not yet read. The first 64 KiB
     /// are permitted in any case.
@@ -98,6 +102,10 @@ pub struct Mux {
     /// Streams that may have something to say, in the order of their turns.
     urgent: VecDeque<Key>,
     bulk: VecDeque<Key>,
+    /// Numbers of refused streams of which the other side has not yet said the last.
+    refused: BTreeSet<u32>,
+    /// Numbers of streams whose refusal is to be said.
+    to_refuse: VecDeque<u32>,
     is_room_wanted: bool,
     events: VecDeque<Event>,
 }
@@ -128,6 +136,8 @@ impl Mux {
             next_id: 0,
             urgent: VecDeque::new(),
             bulk: VecDeque::new(),
+            refused: BTreeSet::new(),
+            to_refuse: VecDeque::new(),
             is_room_wanted: false,
             events: VecDeque::new(),
         }
@@ -242,7 +252,11 @@ impl Mux {
     pub fn poll_output(&mut self, max: usize) -> Vec<u8> {
         let mut out = Vec::new();
         while out.len() + HEADS < max {
-            if let Some(key) = self.urgent.pop_front() {
+            if let Some(id) = self.to_refuse.pop_front() {
+                for says in [Says::Reset(REFUSED), Says::Stop(REFUSED)] {
+                    Frame { id, says }.write(&mut out);
+                }
+            } else if let Some(key) = self.urgent.pop_front() {
                 self.say(key, Class::Urgent, &mut out, max);
             } else if let Some(key) = self.bulk.pop_front() {
                 self.say(key, Class::Bulk, &mut out, max);
@@ -318,7 +332,8 @@ impl Mux {
         Ok(())
     }
 
-    /// The stream of a frame. `None`: one that is over, of which the other side need not know that.
+    /// The stream of a frame. `None`: one that is over or refused, of which the other side need not
+    /// know that.
     fn key_of(&mut self, frame: Frame) -> Result<Option<Key>, Malformed> {
         if let Some(key) = self.keys.get(&frame.id) {
             return Ok(Some(*key));
@@ -327,19 +342,38 @@ impl Mux {
         let was = frame.id < self.next_id;
         match frame.says {
             Says::Data(_) | Says::End if is_next => {
-                if self.streams.len() >= self.limits.streams.saturating_mul(2) {
-                    return Err(Malformed);
-                }
                 self.next_id += 1;
+                if self.streams.len() >= self.max_in_hand() {
+                    return self.refuse(frame).map(|()| None);
+                }
                 let key = self.add(Some(frame.id));
                 self.events.push_back(Event::Opened(key));
                 Ok(Some(key))
             }
+            Says::Data(_) if self.refused.contains(&frame.id) => Ok(None),
+            Says::End | Says::Reset(_) if self.refused.remove(&frame.id) => Ok(None),
             Says::Stop(_) | Says::Credit(_) if was => Ok(None),
             Says::Data(_) | Says::End | Says::Reset(_) | Says::Stop(_) | Says::Credit(_) => {
                 Err(Malformed)
             }
         }
+    }
+
+    fn max_in_hand(&self) -> usize {
+        self.limits.streams.saturating_mul(2)
+    }
+
+    /// Refuses the stream that a frame opens. A side like ours waits for the answer, so it never has
+    /// more refused streams than it may have streams.
+    fn refuse(&mut self, frame: Frame) -> Result<(), Malformed> {
+        if self.refused.len().max(self.to_refuse.len()) >= self.max_in_hand() {
+            return Err(Malformed);
+        }
+        self.to_refuse.push_back(frame.id);
+        if let Says::Data(_) = frame.says {
+            self.refused.insert(frame.id);
+        }
+        Ok(())
     }
 
     fn bytes(&mut self, id: u32, bytes: &[u8]) {

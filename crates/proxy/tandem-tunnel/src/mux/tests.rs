@@ -290,16 +290,65 @@ fn there_are_no_more_streams_than_permitted() {
     let mut events = std::iter::from_fn(|| pair.opens.poll_event());
     assert!(events.any(|event| event == Event::Room));
     pair.stream();
-    // A side that opens more is no side of ours.
-    let mut accepts = Mux::new(Side::Accepts, LIMITS);
-    let opened = (0..=2 * LIMITS.streams).map(|id| {
-        let id = u32::try_from(id).expect("small");
-        let mut frame = Vec::new();
-        let says = Says::End;
-        Frame { id, says }.write(&mut frame);
-        accepts.handle_input(&frame)
-    });
-    assert_eq!(opened.last(), Some(Err(Malformed)));
+}
+
+#[test]
+fn streams_beyond_those_in_hand_are_refused_and_harm_no_other() {
+    let mut pair = Pair::new();
+    let mut in_hand = Vec::new();
+    for _ in 0..2 * LIMITS.streams {
+        let [key, other] = pair.stream();
+        pair.opens.let_go_of_sending(key);
+        pair.opens.let_go_of_receiving(key);
+        pair.carry(100);
+        in_hand.push(other);
+    }
+    // The side that opened them knows nothing of them any more.
+    assert_eq!((pair.opens.streams(), pair.accepts.streams()), (0, 16));
+    let known = pair.accepted.len();
+    let refused = pair.opens.open().expect("room");
+    assert_eq!(pair.opens.write(refused, &[1; 4_000]), Ok(4_000));
+    let ended = pair.opens.open().expect("room");
+    pair.opens.finish(ended);
+    pair.carry(100);
+    assert_eq!(pair.accepted.len(), known, "nobody is told of them");
+    let wrote = pair.opens.write(refused, b"more");
+    assert_eq!(wrote, Err(Broken::ByPeer(REFUSED)));
+    for key in [refused, ended] {
+        assert_eq!(pair.opens.read(key), Err(Broken::ByPeer(REFUSED)));
+        pair.opens.let_go_of_sending(key);
+        pair.opens.let_go_of_receiving(key);
+    }
+    pair.carry(100);
+    assert_eq!((pair.opens.streams(), pair.accepts.streams()), (0, 16));
+    assert!(pair.accepts.refused.is_empty(), "both have said their last");
+    pair.accepts.let_go_of_sending(in_hand[0]);
+    pair.accepts.let_go_of_receiving(in_hand[0]);
+    pair.stream();
+    assert_eq!(pair.accepted.len(), known + 1);
+}
+
+#[test]
+fn a_side_that_opens_without_end_is_no_side_of_ours() {
+    let bound = 2 * LIMITS.streams;
+    // It sends more than it says the last of, or reads no answer.
+    for says in [Says::Data(1), Says::End] {
+        let mut accepts = Mux::new(Side::Accepts, LIMITS);
+        let mut open = |id: usize| {
+            let id = u32::try_from(id).expect("small");
+            let mut frame = Vec::new();
+            Frame { id, says }.write(&mut frame);
+            if says != Says::End {
+                frame.push(b'x');
+                while !accepts.poll_output(100).is_empty() {}
+            }
+            accepts.handle_input(&frame)
+        };
+        for id in 0..2 * bound {
+            assert_eq!(open(id), Ok(()), "{id} {says:?}");
+        }
+        assert_eq!(open(2 * bound), Err(Malformed), "{says:?}");
+    }
 }
 
 #[test]
