@@ -15,7 +15,8 @@ use std::sync::{Mutex, PoisonError};
 const FIRST: u32 = 12_000;
 const PORTS: u32 = 20_000;
 
-/// A port of 127.0.0.1 that is free for TCP and UDP. No other call gives it while this process runs.
+/// A port of 127.0.0.1 that is free for TCP and UDP. No other call gives it while this process
+/// runs.
 ///
 /// # Panics
 /// If none of 20,000 ports is free.

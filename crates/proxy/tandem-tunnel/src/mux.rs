@@ -363,8 +363,8 @@ impl Mux {
         self.limits.streams.saturating_mul(2)
     }
 
-    /// Refuses the stream that a frame opens. A side like ours waits for the answer, so it never has
-    /// more refused streams than it may have streams.
+    /// Refuses the stream that a frame opens. A side like ours waits for the answer, so it never
+    /// has more refused streams than it may have streams.
     fn refuse(&mut self, frame: Frame) -> Result<(), Malformed> {
         if self.refused.len().max(self.to_refuse.len()) >= self.max_in_hand() {
             return Err(Malformed);
