@@ -46,8 +46,9 @@ impl RulesKeeper {
         let thread = thread::Builder::new()
             .name("tandem-rules".to_owned())
             .spawn(move || {
+                let mut looks = Looks::default();
                 while !seen.comes_within(INTERVAL) {
-                    look_after(&rules, &restored);
+                    looks.after(rules.restore_missing(), &restored);
                 }
                 rules
             })
@@ -97,16 +98,90 @@ impl End {
     }
 }
 
-fn look_after(rules: &InstalledRules, tell: &impl Fn(u64)) {
-    match rules.restore_missing() {
-        Ok(0) => {}
-        Ok(restored) => {
-            tell(restored);
-            tracing::warn!(
-                "another program took Tandem's rules out of the firewall; they are set again (to be without them, stop the daemon)"
-            );
+/// What was told of the looks so far.
+#[derive(Debug, Default)]
+struct Looks {
+    /// Why the last one failed, if it did.
+    failure: Option<String>,
+}
+
+/// What an operator is told.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Restored,
+    Fails,
+    WorksAgain,
+}
+
+impl Looks {
+    /// Tells what a look came to, and counts rules that were set again.
+    fn after(&mut self, outcome: Result<u64, FirewallError>, restored: &impl Fn(u64)) -> Told {
+        if let Ok(count @ 1..) = outcome {
+            restored(count);
         }
-        // Somebody else may have the firewall for a while; the next look tells more.
-        Err(error) => tracing::warn!("the firewall's rules could not be looked after: {error}"),
+        let told = self.tell(outcome);
+        match told {
+            Told::Nothing => {}
+            Told::Restored => tracing::warn!(
+                "another program took Tandem's rules out of the firewall; they are set again (to be without them, stop the daemon)"
+            ),
+            Told::Fails => {
+                let why = self.failure.as_deref().unwrap_or_default();
+                tracing::warn!("the firewall's rules could not be looked after: {why}");
+            }
+            Told::WorksAgain => tracing::info!("the firewall's rules are looked after again"),
+        }
+        told
+    }
+
+    /// Somebody else may have the firewall for hours; the same failure is told once.
+    fn tell(&mut self, outcome: Result<u64, FirewallError>) -> Told {
+        let failure = outcome.as_ref().err().map(ToString::to_string);
+        let before = std::mem::replace(&mut self.failure, failure);
+        match (outcome, before) {
+            (Ok(0), None) => Told::Nothing,
+            (Ok(0), Some(_)) => Told::WorksAgain,
+            (Ok(_), _) => Told::Restored,
+            (Err(_), before) if before == self.failure => Told::Nothing,
+            (Err(_), _) => Told::Fails,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_once_until_a_look_succeeds() {
+        let fails = |reason: &str| {
+            Err(FirewallError::Firewall {
+                program: "iptables".to_owned(),
+                reason: reason.to_owned(),
+            })
+        };
+        let restored = Cell::new(0);
+        let mut looks = Looks::default();
+        let steps = [
+            (Ok(0), Told::Nothing),
+            (fails("locked"), Told::Fails),
+            (fails("locked"), Told::Nothing),
+            (fails("not permitted"), Told::Fails),
+            (fails("not permitted"), Told::Nothing),
+            (Ok(0), Told::WorksAgain),
+            (Ok(0), Told::Nothing),
+            (fails("locked"), Told::Fails),
+            (Ok(3), Told::Restored),
+            (Ok(2), Told::Restored),
+            (fails("locked"), Told::Fails),
+        ];
+        for (step, (outcome, expected)) in steps.into_iter().enumerate() {
+            let count = |count| restored.set(restored.get() + count);
+            assert_eq!(looks.after(outcome, &count), expected, "step {step}");
+        }
+        assert_eq!(restored.get(), 5);
     }
 }

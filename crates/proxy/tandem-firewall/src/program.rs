@@ -5,6 +5,7 @@
 //! Invariant: they run in a process group of their own, so that a Ctrl-C on the terminal does not
 //! cut them off half-way.
 
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -99,8 +100,11 @@ pub(crate) fn path(program: &str) -> Result<PathBuf, FirewallError> {
 /// The program by its full path, if it is there. Exec's own search would not do: it takes a folder
 /// of the PATH that this user may not enter for a program that may not be run.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
+    find_in(&std::env::var_os("PATH").unwrap_or_default(), program)
+}
+
+fn find_in(path: &OsStr, program: &str) -> Option<PathBuf> {
+    std::env::split_paths(path)
         .chain(SYSTEM_DIRECTORIES.iter().map(PathBuf::from))
         .map(|directory| directory.join(program))
         .find(|candidate| candidate.is_file())
@@ -118,6 +122,33 @@ mod tests {
             "{error:?}"
         );
         assert!(error.to_string().contains("package iptables"), "{error}");
+    }
+
+    #[test]
+    fn what_lies_where_administrators_programs_are_is_found_without_the_path() {
+        for folder in ["/usr/sbin", "/sbin"] {
+            let entries = std::fs::read_dir(folder).expect("it is on every system");
+            let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            let is_program = |name: &String| PathBuf::from(folder).join(name).is_file();
+            let name = names.find(is_program).expect("programs lie there");
+            for path in ["", "/nonexistent"] {
+                let found = find_in(OsStr::new(path), &name);
+                assert!(
+                    found.is_some_and(|found| found.is_file()),
+                    "{folder}/{name}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_runs_in_a_process_group_of_its_own() {
+        // The fifth field is the group (proc_pid_stat(5)); a leader's group has its own number.
+        let script = "echo $$; cut -d' ' -f5 /proc/$$/stat";
+        let said = call("sh", &["-c", script], "").expect("a shell");
+        let numbers: Vec<&str> = said.lines().collect();
+        assert_eq!(numbers.len(), 2, "{said}");
+        assert_eq!(numbers[0], numbers[1]);
     }
 
     #[test]
