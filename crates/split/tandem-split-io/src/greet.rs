@@ -35,10 +35,13 @@ pub(crate) async fn greet(io: &mut ServerChannel, decoder: &mut Decoder) -> io::
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // Before the greeting is whole there is room for more than one read.
         let mut bytes = &buffer[..len];
         while !bytes.is_empty() {
-            bytes = &bytes[decoder.push(bytes)..];
+            match decoder.push(bytes) {
+                // The decoder is full, and no greeting was in what it holds.
+                0 => return Err(io::ErrorKind::InvalidData.into()),
+                taken => bytes = &bytes[taken..],
+            }
         }
     }
 }

@@ -407,6 +407,32 @@ fn a_volunteer_that_lets_its_channel_of_misses_go_is_no_failure() {
 }
 
 #[test]
+fn a_channel_that_never_greets_is_ended_once_it_has_said_too_much() {
+    let site = Site::new();
+    let key = tandem_split_io::volunteer::key(None).expect("a key");
+    let connector = Connector::new(SPLIT, &key, Pin::to(site.origin_key)).expect("TLS");
+    site.runtime().block_on(async {
+        let stream = tokio::net::TcpStream::connect(site.origin).await;
+        let mut channel = connector
+            .open(stream.expect("it listens"))
+            .await
+            .expect("TLS");
+        // The beginning of the longest record, and what comes behind it, not to its end.
+        let mut said = vec![0x16, 3, 3, 0x48, 0];
+        said.resize(40_000, 0);
+        let _ = channel.write_all(&said).await;
+        let _ = channel.flush().await;
+        let mut answer = Vec::new();
+        let _ = channel.read_to_end(&mut answer).await;
+        assert_eq!(answer, b"", "it hangs up");
+    });
+    eventually("the channel has ended", || {
+        site.origin_counts("tandem_split_origin_open_channels") == 0
+    });
+    assert!(ran(&mut site.curl("/bytes/10/1")).stdout == common::server::body(10, 1));
+}
+
+#[test]
 fn a_channel_goes_on_with_another_client_where_the_volunteer_knows_how_and_is_known() {
     let site = Site::new();
     let key = tandem_split_io::volunteer::key(None).expect("a key");
