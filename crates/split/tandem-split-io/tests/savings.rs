@@ -305,3 +305,23 @@ fn a_kept_body_stands_for_what_the_server_has_confirmed_and_for_nothing_else() {
     let connections = *server.connections.lock().expect("nobody panics there");
     assert!(connections * 2 < server.requests(), "{connections}");
 }
+
+#[test]
+fn what_a_server_left_of_a_body_is_no_request_of_the_next_client() {
+    let server = Scripted::default();
+    let site = Site::in_front_of(server.start());
+    server.says("200 OK", &[], "answer");
+    assert_eq!(ran(&mut site.curl("/one")).stdout, b"answer");
+    for _ in 0..3 {
+        // The server answers at the end of the head, and reads on as if the body were a request.
+        let hidden = "GET /hidden HTTP/1.1\r\nHost: split.test\r\nX-Rest: ";
+        for method in ["POST", "GET"] {
+            let posted = ["--request", method, "--data-binary", hidden];
+            assert_eq!(ran(site.curl("/posted").args(posted)).stdout, b"answer");
+        }
+        assert_eq!(ran(&mut site.curl("/two")).stdout, b"answer");
+        let heads = server.heads.lock().expect("nobody panics there");
+        let last = heads.last().expect("there were some");
+        assert!(last.starts_with("get /two "), "{last}");
+    }
+}

@@ -34,7 +34,7 @@ use tandem_daemon::metrics::Number;
 use tandem_split::List;
 
 use super::http::{Coding, Request};
-use super::upstream::{Fault, Response};
+use super::upstream::{EndsByClose, Fault, Response};
 
 /// Bytes that are kept unless told otherwise: 128 MiB.
 pub(super) const DEFAULT_LIMIT: u64 = 128 << 20;
@@ -50,7 +50,7 @@ const MAX_VARIANTS: usize = 8;
 /// Beside those that are kept, bodies on their way to slow clients have at most as much as so many
 /// whole ones, all together: those that are not kept yet, and those that are not any more.
 const ON_THEIR_WAY: u64 = 2;
-/// What a body takes beside its bytes, about: its headers, its names.
+/// What a body takes beside its bytes, its headers and what selects it, about: its names.
 const OVERHEAD: u64 = 2048;
 
 /// Request headers that make an answer one of a kind, or no whole body.
@@ -63,8 +63,8 @@ const CONDITIONS: [&str; 6] = [
     "range",
 ];
 /// What selects an answer whatever Vary says. Some servers have one tag for a file and what it is
-/// when compressed.
-const ALWAYS_SELECTING: [&str; 2] = ["accept-encoding", "host"];
+/// when compressed, and some permit the origin of a request (CORS) without a word of it in Vary.
+const ALWAYS_SELECTING: [&str; 3] = ["accept-encoding", "host", "origin"];
 /// What a 304 says of itself, and not of the body (RFC 9111, 3.2).
 const NOT_OF_THE_BODY: [HeaderName; 4] = [
     CONTENT_ENCODING,
@@ -154,12 +154,15 @@ impl Answer {
         before: Option<Arc<Body>>,
     ) -> Self {
         let (parts, body) = response.into_parts();
+        let is_whole_at_its_end = parts.extensions.get::<EndsByClose>().is_none();
         Self {
             status: parts.status,
             headers: parts.headers,
             len: body.size_hint().exact(),
             content: Content::Coming(body),
-            asked: question.map(|question| (question, before)),
+            asked: question
+                .filter(|_| is_whole_at_its_end)
+                .map(|question| (question, before)),
         }
     }
 
@@ -184,6 +187,8 @@ pub(super) struct Body {
     tag: Option<HeaderValue>,
     pieces: Vec<Arc<Piece>>,
     len: u64,
+    /// Bytes that it takes beside its own.
+    extra: u64,
     share: Share,
 }
 
@@ -229,7 +234,7 @@ impl Body {
     }
 
     fn cost(&self) -> u64 {
-        self.len + OVERHEAD
+        self.len + self.extra
     }
 }
 
@@ -375,23 +380,28 @@ impl Kept {
     pub(super) fn record(&self, answer: &mut Answer) -> Option<Recording> {
         let (question, before) = answer.asked.take()?;
         let most = self.lock().most / BODY_PART;
-        if answer.status != StatusCode::OK || answer.len.unwrap_or(0) + OVERHEAD > most {
+        let selecting = selecting(&question, &answer.headers)?;
+        let headers = detached(&answer.headers);
+        let extra = OVERHEAD + size_of_head(&question.target, &selecting, &headers);
+        if answer.status != StatusCode::OK || answer.len.unwrap_or(0) + extra > most {
             return None;
         }
-        let selecting = selecting(&question, &answer.headers)?;
+        let mut share = Share {
+            all: Arc::clone(&self.held),
+            bytes: 0,
+        };
+        share.grow(extra);
         Some(Recording {
             question,
             before,
             body: Body {
-                headers: answer.headers.clone(),
+                tag: strong_tag(&headers),
+                headers,
                 selecting,
-                tag: strong_tag(&answer.headers),
                 pieces: Vec::new(),
                 len: 0,
-                share: Share {
-                    all: Arc::clone(&self.held),
-                    bytes: 0,
-                },
+                extra,
+                share,
             },
             most,
         })
@@ -474,8 +484,28 @@ impl State {
     }
 }
 
-/// The tag by which the server can confirm that a body is what it was: one, a strong one, and not
-/// of a file that was changed in this very second, since it may have changed again in it under the
+/// The same, in memory of their own: as they came, each value keeps the whole buffer alive that the
+/// connection was read into.
+fn detached(headers: &HeaderMap) -> HeaderMap {
+    let own = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
+    let headers = headers.iter();
+    headers
+        .filter_map(|(name, value)| Some((name.clone(), own(value)?)))
+        .collect()
+}
+
+/// Bytes of what is kept beside a body. The target stands in the map, too.
+fn size_of_head(target: &str, selecting: &[(String, Vec<Vec<u8>>)], headers: &HeaderMap) -> u64 {
+    let selecting = selecting.iter();
+    let selecting =
+        selecting.map(|(name, values)| name.len() + values.iter().map(Vec::len).sum::<usize>());
+    let headers = headers.iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len());
+    (target.len() + selecting.sum::<usize>() + headers.sum::<usize>()) as u64
+}
+
+/// The tag by which the server can confirm that a body is what it was: one, a strong one, and of a
+/// file that was changed before the second of the answer, since it may change again in it under the
 /// same tag.
 fn strong_tag(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut tags = headers.get_all(ETAG).iter();
@@ -483,8 +513,12 @@ fn strong_tag(headers: &HeaderMap) -> Option<HeaderValue> {
         return None;
     };
     let inner = tag.as_bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    let changed = headers.get(LAST_MODIFIED);
-    let is_settled = changed.is_none() || changed != headers.get(DATE);
+    let time = |name: &HeaderName| {
+        let value = headers.get(name)?.to_str().ok()?;
+        httpdate::parse_http_date(value).ok()
+    };
+    let is_settled = !headers.contains_key(LAST_MODIFIED)
+        || time(&LAST_MODIFIED).is_some_and(|changed| Some(changed) < time(&DATE));
     (is_settled && !inner.contains(&b'"')).then(|| tag.clone())
 }
 

@@ -61,6 +61,11 @@ struct Idle {
     since: Instant,
 }
 
+/// Marks a response whose body ends where the server closes the connection, so that nobody can tell
+/// a whole one from one that was cut off (RFC 9112, 8).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndsByClose;
+
 /// A service with its types put away.
 trait Responds: Send + Sync {
     fn respond(&self, request: hyper::Request<RequestBody>) -> Responding;
@@ -172,18 +177,22 @@ impl Upstream {
                 let may_repeat =
                     matches!(&*request.method, "GET" | "HEAD") && request.body == Coding::None;
                 if !may_repeat {
-                    return server.exchange(server.connect().await?, asked).await;
+                    return server.exchange(&mut server.connect().await?, asked).await;
                 }
                 if let Some(sender) = server.idle() {
-                    match server.exchange(sender, asked).await {
+                    match server.exchange_and_keep(sender, asked).await {
                         Ok(response) => return Ok(response),
                         // The server may have closed it just now.
                         Err(_) => tracing::debug!("once more, over another connection"),
                     }
                     let again = message(&request, RequestBody::none())?;
-                    return server.exchange(server.connect().await?, again).await;
+                    return server
+                        .exchange_and_keep(server.connect().await?, again)
+                        .await;
                 }
-                server.exchange(server.connect().await?, asked).await
+                server
+                    .exchange_and_keep(server.connect().await?, asked)
+                    .await
             }
         }
     }
@@ -224,12 +233,29 @@ impl Server {
         Ok(sender)
     }
 
+    /// A request and its response.
     async fn exchange(
+        &self,
+        sender: &mut SendRequest<RequestBody>,
+        asked: hyper::Request<RequestBody>,
+    ) -> Result<Response, Refusal> {
+        let mut response = sender.send_request(asked).await.map_err(failed)?;
+        if response.body().size_hint().exact().is_none()
+            && !response.headers().contains_key(TRANSFER_ENCODING)
+        {
+            response.extensions_mut().insert(EndsByClose);
+        }
+        Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+    }
+
+    /// The same, for a request without a body: the connection serves others afterwards. A server
+    /// may leave a body unread, and would take what is left for the next request.
+    async fn exchange_and_keep(
         self: &Arc<Self>,
         mut sender: SendRequest<RequestBody>,
         asked: hyper::Request<RequestBody>,
     ) -> Result<Response, Refusal> {
-        let response = sender.send_request(asked).await.map_err(failed)?;
+        let response = self.exchange(&mut sender, asked).await?;
         let server = Arc::clone(self);
         tokio::spawn(async move {
             // Not before the response has been read; never, if it is not.
@@ -237,7 +263,7 @@ impl Server {
                 server.take_back(sender);
             }
         });
-        Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+        Ok(response)
     }
 
     fn take_back(&self, sender: SendRequest<RequestBody>) {

@@ -15,6 +15,11 @@ fn kept(most: u64) -> Kept {
     kept
 }
 
+/// Bytes that an answer without headers takes beside its body: what selects it has no values.
+fn beside(target: &str) -> u64 {
+    OVERHEAD + (target.len() + ALWAYS_SELECTING.concat().len()) as u64
+}
+
 fn request(target: &str, headers: &[(&str, &str)]) -> Request {
     Request {
         method: "GET".to_owned(),
@@ -154,6 +159,7 @@ fn a_body_is_for_those_alone_whose_requests_agree_in_what_selected_it() {
 #[test]
 fn only_a_strong_tag_of_a_settled_file_confirms() {
     let date = "Tue, 15 Nov 1994 12:45:26 GMT";
+    let later = "Tue, 15 Nov 1994 12:45:27 GMT";
     for (fields, is_trusted) in [
         (&[("etag", "\"1\"")][..], true),
         (&[("etag", "\"\"")], true),
@@ -169,7 +175,16 @@ fn only_a_strong_tag_of_a_settled_file_confirms() {
             &[("etag", "\"1\""), ("last-modified", date), ("date", date)],
             false,
         ),
-        (&[("etag", "\"1\""), ("last-modified", date)], true),
+        (
+            &[("etag", "\"1\""), ("last-modified", date), ("date", later)],
+            true,
+        ),
+        (
+            &[("etag", "\"1\""), ("last-modified", later), ("date", date)],
+            false,
+        ),
+        // Nobody says when the answer was made.
+        (&[("etag", "\"1\""), ("last-modified", date)], false),
     ] {
         assert_eq!(
             strong_tag(&headers(fields)).is_some(),
@@ -249,7 +264,7 @@ fn names_are_taken_over_for_the_same_bytes_at_the_same_place_alone() {
 #[test]
 fn what_was_asked_for_once_makes_no_room_at_the_cost_of_what_was_asked_for_again() {
     let each = 10_000;
-    let kept = kept(20 * (each + OVERHEAD));
+    let kept = kept(20 * (each + beside("/?99")));
     let body = vec![7; each as usize];
     let none = HeaderMap::new();
     let popular: Vec<Question> = (0..10).map(|n| asks(&format!("/p{n}"), &[])).collect();
@@ -293,7 +308,7 @@ fn what_was_asked_for_once_makes_no_room_at_the_cost_of_what_was_asked_for_again
 
 #[test]
 fn a_body_that_is_too_long_or_the_ninth_of_its_target_is_not_kept() {
-    let kept = kept(4 * (1000 + OVERHEAD));
+    let kept = kept(4 * (1000 + beside("/")));
     let (question, none) = (asks("/", &[]), HeaderMap::new());
     assert!(answered(&kept, &question, &none, &[0; 1000]));
     assert!(!answered(&kept, &question, &none, &[0; 1001]));
@@ -320,32 +335,76 @@ fn kept_variants() -> Kept {
 
 #[test]
 fn bodies_that_slow_clients_still_read_are_bounded_together() {
-    let kept = kept(4 * (1000 + OVERHEAD));
+    let part = 1000 + beside("/000");
+    let each = 900 + beside("/000");
+    let kept = kept(4 * part);
     let list = Arc::new(List::of(&[0; 900]).expect("short"));
     let slow = |number: usize| {
-        let question = asks(&format!("/{number}"), &[]);
+        let question = asks(&format!("/{number:03}"), &[]);
         let recording = recorded(&kept, &question, &HeaderMap::new(), None).expect("short");
         recording.with(vec![0; 900], Arc::clone(&list))
     };
     let all: Vec<Recording> = (0..100).map_while(slow).collect();
-    let most = (BODY_PART + ON_THEIR_WAY) * (1000 + OVERHEAD);
-    assert_eq!(all.len() as u64, most / 900);
+    let most = (BODY_PART + ON_THEIR_WAY) * part;
+    assert_eq!(all.len() as u64, most / each);
     assert!(slow(100).is_none(), "there is no room");
     drop(all);
     assert_eq!(kept.held.load(Ordering::Relaxed), 0);
     let held: Vec<Arc<Body>> = (0..100)
         .map_while(|number| {
             kept.keep(slow(number)?);
-            kept.find(&asks(&format!("/{number}"), &[]))
+            kept.find(&asks(&format!("/{number:03}"), &[]))
         })
         .collect();
     assert_eq!(
         held.len() as u64,
-        most / 900,
+        most / each,
         "also of those that made room"
     );
     assert_eq!(kept.lock().count, 4);
     drop(held);
-    assert_eq!(kept.held.load(Ordering::Relaxed), 4 * 900);
+    assert_eq!(kept.held.load(Ordering::Relaxed), 4 * each);
     assert!(slow(100).is_some(), "there is room again");
+}
+
+#[test]
+fn heads_count_and_keep_no_buffer_that_they_came_in() {
+    let long = "x".repeat(5000);
+    let (target, question) = (
+        format!("/{long}"),
+        asks(&format!("/{long}"), &[("Host", &long)]),
+    );
+    let kept = kept(1 << 20);
+    // As hyper gives them: a slice of what was read.
+    let buffer = Bytes::from(vec![b'v'; 100_000]);
+    let mut headers = HeaderMap::new();
+    let slice = HeaderValue::from_maybe_shared(buffer.slice(..3000)).expect("letters");
+    headers.insert("x-long", slice);
+    assert!(!buffer.is_unique());
+    assert!(answered(&kept, &question, &headers, b"x"));
+    drop(headers);
+    assert!(buffer.is_unique(), "what is kept has memory of its own");
+    let head = beside(&target) + 5000 + 3000 + "x-long".len() as u64;
+    assert_eq!(kept.lock().bytes, 1 + head);
+    assert_eq!(kept.held.load(Ordering::Relaxed), 1 + head);
+}
+
+#[test]
+fn a_body_whose_end_nobody_can_tell_from_a_cut_is_not_kept() {
+    let nothing = http_body_util::Empty::new().map_err(|never| match never {});
+    let mut response = Response::new(nothing.boxed_unsync());
+    response.extensions_mut().insert(EndsByClose);
+    let question = asks("/", &[]);
+    let mut answer = Answer::coming(response, Some(question), None);
+    assert!(kept(1 << 20).record(&mut answer).is_none());
+}
+
+#[test]
+fn what_another_origin_was_permitted_stands_for_no_answer() {
+    let kept = kept(1 << 20);
+    let [one, other] =
+        ["https://a.test", "https://b.test"].map(|origin| asks("/", &[("Origin", origin)]));
+    assert!(answered(&kept, &one, &headers(&[("etag", "\"1\"")]), b"x"));
+    assert!(kept.find(&one).is_some());
+    assert!(kept.find(&other).is_none());
 }
