@@ -707,6 +707,34 @@ fn a_client_side_that_says_nothing_holds_up_its_own_connection_for_so_long_and_n
 }
 
 #[test]
+fn a_client_that_ends_while_its_key_is_waited_for_leaves_no_time_that_is_due_for_ever() {
+    let visit = visit(1_000);
+    let mut pair = consenting();
+    let least = Prefer::Bytes.offered_at(None, Duration::ZERO);
+    let open = Open::to(Target::Address(server_address()));
+    let near = Relay::client_side(open, pair.clock.now);
+    let mut near = near.offering_keys(server_address().ip(), least);
+    let (engine, mut clock) = (&mut pair.engines[0], pair.clock);
+    near.handle_input(Input::Endpoint(&visit.said.turns[0].1), engine, clock);
+    sent(&mut near);
+    let (mut far, ..) = asked(&visit);
+    near.handle_input(Input::Tunnel(&sent(&mut far).0), engine, clock);
+    let due = near.poll_timeout().expect("it looks for the key");
+    assert!(due.0 > clock.now && due.0 <= clock.now + Duration::from_millis(200));
+    near.handle_input(Input::EndpointEnd, engine, clock);
+    let (said, _) = sent(&mut near);
+    let mut no_key = Vec::new();
+    Frame::NoKey.write(&mut no_key);
+    assert_eq!(said.windows(1).filter(|it| *it == no_key).count(), 1);
+    for _ in 0..3 {
+        clock.now += Duration::from_secs(1);
+        near.handle_timeout(engine, clock);
+        let due = near.poll_timeout();
+        assert!(due.is_none_or(|(at, _)| at > clock.now), "{due:?}");
+    }
+}
+
+#[test]
 fn keys_and_questions_that_nobody_asked_for_end_their_stream_alone() {
     let visit = visit(1_000);
     let frame = |frame: Frame| {

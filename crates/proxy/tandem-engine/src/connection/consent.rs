@@ -8,6 +8,7 @@
 //! Is not: what is done (`client_key`). Invariant: a key that was handed over is kept for its
 //! connection alone.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ impl Given {
 }
 
 /// What the far side is told of a key that it waits for.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub enum HandOver {
     /// Nothing yet.
     Later,
@@ -74,6 +75,17 @@ pub enum HandOver {
     Key(Vec<u8>),
     /// It has not come.
     Missing,
+}
+
+impl fmt::Debug for HandOver {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Later => "Later",
+            Self::Key(_) => "Key(..)",
+            Self::Missing => "Missing",
+        })
+    }
 }
 
 impl Consent {
@@ -85,11 +97,11 @@ impl Consent {
         }
     }
 
-    /// At the server side: whether a key was offered.
-    pub(super) fn is_offered(&self) -> bool {
+    /// At the server side: the offer of a key.
+    pub(super) fn offer(&self) -> Option<KeyOffer> {
         match self {
-            Self::Offered(_) => true,
-            Self::None | Self::From(_) | Self::Made(_) | Self::Wanted(_) | Self::Given(_) => false,
+            Self::Offered(offer) => Some(*offer),
+            Self::None | Self::From(_) | Self::Made(_) | Self::Wanted(_) | Self::Given(_) => None,
         }
     }
 
@@ -113,5 +125,15 @@ impl Consent {
             Self::Wanted(wanted) => Some(wanted.client),
             Self::None | Self::Offered(_) | Self::Given(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_not_shown() {
+        assert_eq!(format!("{:?}", HandOver::Key(vec![42; 28])), "Key(..)");
     }
 }

@@ -265,14 +265,25 @@ impl Connection {
         }
         let awaited = opening.awaited(moment.server);
         engine.late.flight_passes(awaited, moment.now);
-        self.without_server_key(opening, moment.now)
+        self.without_server_key(opening, engine, moment.now)
     }
 
     /// What becomes of a flight whose server has released no key.
-    fn without_server_key(&self, opening: Box<Opening>, now: Instant) -> Sealed {
-        match self.consent.is_offered() && !opening.resumes() {
-            true => Sealed::Offered(opening, now),
-            false => Sealed::Passes,
+    fn without_server_key<S: Store>(
+        &self,
+        opening: Box<Opening>,
+        engine: &mut Engine<S>,
+        now: Instant,
+    ) -> Sealed {
+        match self.consent.offer() {
+            Some(offer) if !opening.resumes() => match offer.may_be_worth() {
+                true => Sealed::Offered(opening, now),
+                false => {
+                    engine.tell(Event::KeyNotWorth);
+                    Sealed::Passes
+                }
+            },
+            Some(_) | None => Sealed::Passes,
         }
     }
 
@@ -292,7 +303,7 @@ impl Connection {
             None => {
                 let awaited = opening.awaited(moment.server);
                 engine.late.waited_in_vain(awaited, moment.now);
-                self.without_server_key(opening, moment.now)
+                self.without_server_key(opening, engine, moment.now)
             }
         }
     }

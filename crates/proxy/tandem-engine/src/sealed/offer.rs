@@ -23,6 +23,12 @@ pub struct KeyOffer {
 }
 
 impl KeyOffer {
+    /// Whether it can be worth asking for: where no side knows the rate of its line, or that is
+    /// fast, no flight is long enough, and none has to wait until it is known how long it is.
+    pub(crate) fn may_be_worth(self) -> bool {
+        self.least < usize::from(u16::MAX)
+    }
+
     /// Whether the key is worth asking for, where so many bytes of sealed records have come.
     pub(crate) fn is_worth(self, sealed: usize) -> bool {
         self.spared(sealed) >= self.least.max(MIN_SPARED)
@@ -57,6 +63,12 @@ mod tests {
         ] {
             let offer = KeyOffer { held, least };
             assert_eq!(offer.is_worth(sealed), is_worth, "{offer:?} {sealed}");
+            assert!(offer.may_be_worth());
         }
+        let never = KeyOffer {
+            held: 60_000,
+            least: usize::from(u16::MAX),
+        };
+        assert!(!never.may_be_worth() && !never.is_worth(1 << 16));
     }
 }

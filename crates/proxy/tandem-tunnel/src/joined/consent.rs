@@ -104,10 +104,14 @@ impl Joined {
         self.conclude_if_over(cx);
     }
 
-    /// Says that there is no key, if one was asked for.
+    /// Says that there is no key, if one was asked for. None is looked for any more, either: a look
+    /// that nobody acts on would be due for ever.
     pub(super) fn say_no_key(&mut self) {
         if (self.role, self.asking) == (Role::ClientSide, Asking::Waiting) {
             self.asking = Asking::Over;
+            if let Some(following) = &mut self.following {
+                following.connection.offer_lapses();
+            }
             self.writer.no_key();
         }
     }
