@@ -5,7 +5,7 @@
 //! origin's stubs name, so the honest volunteer fetches and checks a payload that is not the one
 //! that the MACs vouch for: the same records leave it as would without a check.
 //!
-//! A run's object is replaced by the object of the same number of the connection that was learned.
+//! A run's object is replaced by the object of the same number of the client that was learned.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +27,8 @@ const RUN: [u8; 2] = [0, 4];
 /// Where in the message of a run its object's name is: after the header, the encoding and the
 /// length of what follows.
 const NAME: std::ops::Range<usize> = 9..41;
+/// What the origin says of a client that is done: the next one's runs count from zero.
+const OVER: u8 = b'O';
 
 type Names = Arc<Mutex<Vec<[u8; 32]>>>;
 
@@ -125,6 +127,9 @@ async fn pass_down(
         let len = usize::from(u16::from_be_bytes([message[3], message[4]]));
         message.resize(5 + len, 0);
         from.read_exact(&mut message[5..]).await?;
+        if message[0] == OVER {
+            number = 0;
+        }
         if message[0] == DATA_STUB && message[5..7] == RUN {
             let mut names = learned.lock().unwrap_or_else(PoisonError::into_inner);
             if !harms.load(Ordering::Relaxed) {
