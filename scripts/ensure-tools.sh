@@ -2,7 +2,7 @@
 # Makes sure that the tools which the make targets call are there.
 #
 #   scripts/ensure-tools.sh GROUP...      groups: rust build deny fuzz mutants models lab tunnels openssl visits interop
-#   browsers cost package dns
+#   browsers page cost package dns
 #
 # Quiet and quick when nothing is missing. On Debian and Ubuntu, as root, it installs what is missing; elsewhere
 # it says what to install. It never installs a Rust toolchain: it says how.
@@ -50,6 +50,8 @@ BROWSER_TOOLS=(
     chromium:chromium firefox-esr:firefox-esr setpriv:util-linux certutil:libnss3-tools gnutls-cli:gnutls-bin curl:curl openssl:openssl
     python3:python3-minimal node:nodejs go:golang-go javac:default-jdk-headless
 )
+# What shows the proxies' page to its test.
+PAGE_TOOLS=(chromium:chromium)
 # What reads what the package brings: manual pages, units; and what shows which system calls a daemon makes.
 PACKAGE_TOOLS=(man:man-db groff:groff-base systemd-analyze:systemd strace:strace dpkg-deb:dpkg)
 
@@ -217,8 +219,9 @@ for group in "$@"; do
         interop) ensure_commands "${INTEROP_TOOLS[@]}" || exit $? ;;
         cost) ensure_commands "${COST_TOOLS[@]}" || exit $? ;;
         browsers) ensure_commands "${BROWSER_TOOLS[@]}" || exit $? ;;
+        page) ensure_commands "${PAGE_TOOLS[@]}" || exit $? ;;
         package) ensure_commands "${PACKAGE_TOOLS[@]}" || exit $? ;;
         dns) ensure_commands "${DNS_TOOLS[@]}" || exit $? ;;
-        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, cost, package, dns)"; exit 2 ;;
+        *) say "no group called $group (there are rust, build, deny, fuzz, mutants, models, lab, tunnels, openssl, visits, interop, browsers, page, cost, package, dns)"; exit 2 ;;
     esac
 done
