@@ -47,18 +47,20 @@ pub(crate) fn run(root: &Path, options: &[String]) -> Result<bool, String> {
     let mut programs = built(root, options)?;
     // The largest first: they hold the tests with whole programs, which take longest.
     programs.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.name.cmp(&b.name)));
-    let mut documentation = cargo(root);
-    documentation
-        .args(["test", "--doc", "--no-fail-fast"])
-        .args(options);
-    programs.insert(
-        0,
-        Program {
-            name: "--doc".to_owned(),
-            command: documentation,
-            size: 0,
-        },
-    );
+    if !choose_programs(options) {
+        let mut documentation = cargo(root);
+        documentation
+            .args(["test", "--doc", "--no-fail-fast"])
+            .args(options);
+        programs.insert(
+            0,
+            Program {
+                name: "--doc".to_owned(),
+                command: documentation,
+                size: 0,
+            },
+        );
+    }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = std::env::var(JOBS).ok().and_then(|jobs| jobs.parse().ok());
     let failed = run_all(
@@ -73,6 +75,28 @@ pub(crate) fn run(root: &Path, options: &[String]) -> Result<bool, String> {
         eprintln!("error: test failed, to rerun pass `{name}`");
     }
     Ok(failed.is_empty())
+}
+
+/// Whether these options choose among the test programs: then the documentation's examples, which
+/// are none, do not run.
+fn choose_programs(options: &[String]) -> bool {
+    const CHOICES: [&str; 10] = [
+        "--lib",
+        "--bin",
+        "--bins",
+        "--test",
+        "--tests",
+        "--example",
+        "--examples",
+        "--bench",
+        "--benches",
+        "--all-targets",
+    ];
+    let chooses = |option: &String| {
+        let name = option.split_once('=').map_or(&**option, |(name, _)| name);
+        CHOICES.contains(&name)
+    };
+    options.iter().any(chooses)
 }
 
 fn cargo(root: &Path) -> Command {
@@ -243,6 +267,17 @@ mod tests {
         }
         let at = |words: &str| text.find(words).expect("it is there");
         assert!(at("Running first") < at("of the first") && at("of the first") < at("second"));
+    }
+
+    #[test]
+    fn who_chooses_programs_gets_no_examples_of_the_documentation() {
+        let choose = |text: &str| {
+            let options: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            choose_programs(&options)
+        };
+        assert!(!choose("--locked --workspace --features tandem/kademlia"));
+        assert!(choose("-p tandem --test help"));
+        assert!(choose("--workspace --bin=tandem"));
     }
 
     #[test]
