@@ -109,15 +109,53 @@ impl Client {
     /// # Errors
     /// Any [`Error`]; [`Error::TimedOut`] names who has not answered.
     pub async fn connect(&self, address: &str, name: &str) -> Result<Connected, Error> {
-        if !self.settings.via.is_empty() {
-            check_address(address)?;
-        }
-        let patience = self.settings.timeouts.handshake;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + self.settings.timeouts.handshake;
+        // Before anything is connected, as what cannot be is refused at once.
+        self.check_route(address)?;
+        let stream = timeout_at(deadline, TcpStream::connect(self.first_hop(address))).await;
+        let late = Error::TimedOut(Part::NextHop, self.settings.timeouts.handshake);
+        self.run(stream.map_err(|_| late)??, address, name, deadline)
+            .await
+    }
+
+    /// The same over a connection that is there: to [`Self::first_hop`], or to a way to it.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_over(
+        &self,
+        stream: TcpStream,
+        address: &str,
+        name: &str,
+    ) -> Result<Connected, Error> {
+        let deadline = Instant::now() + self.settings.timeouts.handshake;
+        self.check_route(address)?;
+        self.run(stream, address, name, deadline).await
+    }
+
+    /// Where the connection to the server at this address starts: the nearest middlebox, or the
+    /// server.
+    #[must_use]
+    pub fn first_hop<'a>(&'a self, address: &'a str) -> &'a str {
         let first = self.settings.via.first();
-        let first = first.map_or(address, |via| via.address.as_str());
-        let stream = timeout_at(deadline, TcpStream::connect(first)).await;
-        let stream = stream.map_err(|_| Error::TimedOut(Part::NextHop, patience))??;
+        first.map_or(address, |via| via.address.as_str())
+    }
+
+    fn check_route(&self, address: &str) -> Result<(), Error> {
+        match self.settings.via.is_empty() {
+            true => Ok(()),
+            false => check_address(address),
+        }
+    }
+
+    async fn run(
+        &self,
+        stream: TcpStream,
+        address: &str,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Connected, Error> {
+        let patience = self.settings.timeouts.handshake;
         let name = server_name(name)?;
         let tls = Tls::client(&self.session, name, Part::EndToEnd)?;
         let mut hop = Hop::new(Endpoint::Client, stream, tls)?;

@@ -1,6 +1,8 @@
 //! Multi-context TLS over TCP: a client, a server, and a middlebox that serves as a frame for
 //! useful ones. The protocol is `mctls`'s, the TLS below rustls's.
 //!
+//! [`blocking`] has the same without an async runtime.
+//!
 //! Is: sockets, time, randomness, certificates. Is not: the protocol's decisions; HTTP; discovery:
 //! middleboxes are configured.
 //!
@@ -14,6 +16,7 @@
 //! 1.5 MiB, until it is known or [`Timeouts::handshake`] is over.
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 mod client;
 mod error;
 mod hop;

@@ -18,6 +18,7 @@ use mctls::party::{ContextId, Endpoint, Position};
 use mctls::receiver::{Delivery, Event, Receiver};
 use mctls::record::MAX_PAYLOAD_LEN;
 use mctls::sender::Sender;
+use rustls::pki_types::CertificateDer;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::timeout;
@@ -41,6 +42,8 @@ pub enum Connected {
 pub struct Session {
     /// What was agreed on: who may do what.
     pub configuration: Configuration,
+    /// The leaf certificate of a server, to its client. A client has none.
+    pub certificate: Option<CertificateDer<'static>>,
     /// For data to the other endpoint.
     pub sender: SessionSender,
     /// For data from it.
@@ -104,6 +107,7 @@ impl Session {
         let legs = positions.into_iter().zip(hop.legs);
         Self {
             configuration: established.configuration,
+            certificate: hop.session.tls.leaf().cloned(),
             sender: SessionSender {
                 core: established.sender,
                 out: hop.out,

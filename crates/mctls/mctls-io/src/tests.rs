@@ -1,6 +1,7 @@
 //! Real sockets on loopback, real rustls, real certificates.
 
 mod attacks;
+mod blocking;
 mod cost;
 mod ends;
 mod legs;
