@@ -90,7 +90,9 @@ mkdir -p "$root"/usr/share/{bash-completion/completions,zsh/vendor-completions,f
 "$program" completions zsh >"$root/usr/share/zsh/vendor-completions/_tandem"
 "$program" completions fish >"$root/usr/share/fish/vendor_completions.d/tandem.fish"
 
-put extras/wireshark/tandem.lua usr/share/tandem/wireshark/tandem.lua
+for file in tandem.lua mc13.lua; do
+    put "extras/wireshark/$file" "usr/share/tandem/wireshark/$file"
+done
 put extras/grafana/tandem.json usr/share/tandem/grafana/tandem.json
 for file in docs/operating.md docs/splitting.md docs/exit-codes.md docs/tls13.md LICENSE-MIT packaging/debian/copyright; do
     put "$file" "usr/share/doc/tandem/$(basename "$file")"

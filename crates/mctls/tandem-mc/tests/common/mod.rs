@@ -6,8 +6,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tandem_mc::certificates::{Authority, Files, For};
 use tandem_mc::report::Report;
@@ -143,11 +143,19 @@ impl Daemon {
     }
 }
 
-/// A hop of TCP that counts what crosses it, until it is dropped.
+/// What one side of a connection has sent at a time.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    /// Which connection, in the order of their beginnings.
+    pub(crate) connection: usize,
+    pub(crate) is_to_client: bool,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A hop of TCP that records what crosses it, until it is dropped.
 pub(crate) struct Counting {
     pub(crate) address: String,
-    /// Bytes towards the client.
-    crossed: Arc<AtomicU64>,
+    pieces: Arc<Mutex<Vec<Piece>>>,
     is_over: Arc<AtomicBool>,
 }
 
@@ -156,14 +164,10 @@ impl Counting {
     pub(crate) fn before(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
-        let (crossed, is_over) = <(Arc<AtomicU64>, Arc<AtomicBool>)>::default();
-        let (server, count, over) = (
-            server.to_owned(),
-            Arc::clone(&crossed),
-            Arc::clone(&is_over),
-        );
+        let (pieces, is_over) = <(Arc<Mutex<Vec<Piece>>>, Arc<AtomicBool>)>::default();
+        let (server, log, over) = (server.to_owned(), Arc::clone(&pieces), Arc::clone(&is_over));
         std::thread::spawn(move || {
-            for client in listener.incoming() {
+            for (connection, client) in listener.incoming().enumerate() {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
@@ -171,21 +175,39 @@ impl Counting {
                 let server = TcpStream::connect(&server).expect("the server listens");
                 let (from, to) = (server.try_clone(), client.try_clone());
                 let (from, to) = (from.expect("open"), to.expect("open"));
-                std::thread::spawn(move || pass(client, server, &AtomicU64::new(0)));
-                let count = Arc::clone(&count);
-                std::thread::spawn(move || pass(from, to, &count));
+                for (from, to, is_to_client) in [(client, server, false), (from, to, true)] {
+                    let log = Arc::clone(&log);
+                    std::thread::spawn(move || {
+                        pass(from, to, |bytes| {
+                            let bytes = bytes.to_vec();
+                            log.lock().expect("no writer panics").push(Piece {
+                                connection,
+                                is_to_client,
+                                bytes,
+                            });
+                        });
+                    });
+                }
             }
         });
         Self {
             address,
-            crossed,
+            pieces,
             is_over,
         }
     }
 
     /// How many bytes have gone towards the client since it was asked last.
     pub(crate) fn taken(&self) -> u64 {
-        self.crossed.swap(0, Ordering::SeqCst)
+        let pieces = self.pieces();
+        let to_client = pieces.iter().filter(|piece| piece.is_to_client);
+        let length: usize = to_client.map(|piece| piece.bytes.len()).sum();
+        u64::try_from(length).expect("short")
+    }
+
+    /// What has crossed since it was asked last, in order.
+    pub(crate) fn pieces(&self) -> Vec<Piece> {
+        std::mem::take(&mut self.pieces.lock().expect("no writer panics"))
     }
 }
 
@@ -197,11 +219,11 @@ impl Drop for Counting {
     }
 }
 
-/// Copies what comes, and its end.
-fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicU64) {
+/// Copies what comes, and its end. A piece is heard before it is passed on.
+fn pass(mut from: TcpStream, mut to: TcpStream, heard: impl Fn(&[u8])) {
     let mut piece = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut piece) {
-        count.fetch_add(u64::try_from(length).expect("short"), Ordering::SeqCst);
+        heard(&piece[..length]);
         if to.write_all(&piece[..length]).is_err() {
             return;
         }
